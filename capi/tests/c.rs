@@ -120,6 +120,20 @@ fn hostile_arguments_are_refused_with_the_address_sanitizer() {
     }
 }
 
+/// What a linker gives and gets.
+#[test]
+fn tables_have_what_was_given() {
+    let directory = directory("tables");
+    for compiler in C.into_iter().filter(|compiler| has(compiler, "tables through the interface")) {
+        let program = directory.join(compiler);
+        compile(compiler, &["-std=c99"], &["tests/c/tables.c"], &program, &with_static(&static_library()));
+        run(&mut Command::new(&program));
+        if compiler == C[0] && has("valgrind", "leaks of what makes tables") {
+            under_valgrind(&program);
+        }
+    }
+}
+
 /// Pools of a program's own threads, and of those that do not do what they are asked.
 #[test]
 fn pools_do_not_change_bytes() {

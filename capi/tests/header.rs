@@ -72,6 +72,25 @@ fn c89(header: &str) -> String {
 
 /// Compilers take the header in strict C89, its preprocessor names have the crate's version, and an ignored result is
 /// warned about.
+/// More parameters than seven become a structure: `clippy` has this limit for Rust, and sees no C interface.
+#[test]
+fn functions_have_seven_parameters_at_most() {
+    let header = include_str!("../include/cfipack.h");
+    let mut functions = 0;
+    for declaration in header.split(';') {
+        let code = declaration.rsplit("*/").next().unwrap_or_default();
+        let Some((name, parameters)) =
+            code.trim_end().strip_suffix(')').and_then(|code| code.split_once('('))
+        else {
+            continue;
+        };
+        let count = parameters.split(',').count();
+        assert!(count <= 7, "{name}: {count} parameters");
+        functions += 1;
+    }
+    assert!(functions > 90, "{functions} functions found");
+}
+
 #[test]
 fn c89_takes_the_header() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("header");
