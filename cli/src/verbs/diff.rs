@@ -9,7 +9,7 @@ use cfipack_format::Address;
 use crate::io::input::{self, Input};
 use crate::report::status::Status;
 use crate::report::symbol::Names;
-use crate::verbs::table;
+use crate::verbs::table::FileTables;
 
 /// Compares two tables by meaning
 #[derive(clap::Args, Debug)]
@@ -59,5 +59,5 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     if a.is_compact() != b.is_compact() {
         bail!("{} and {}: their tables have different formats", a.name, b.name);
     }
-    table::of(&a).diff(&b, arguments)
+    FileTables::of(&a).diff(&b, arguments)
 }

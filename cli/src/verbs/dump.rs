@@ -9,7 +9,7 @@ use crate::io::each;
 use crate::io::input;
 use crate::report::status::Status;
 use crate::report::symbol::Names;
-use crate::verbs::table;
+use crate::verbs::table::FileTables;
 
 /// Prints tables as readelf --sframe and llvm-objdump --unwind-info do
 #[derive(clap::Args, Debug)]
@@ -49,6 +49,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let placement = if arguments.json || arguments.symbols { Placement::Apart } else { Placement::Zero };
     each::for_each(&arguments.files, &arguments.slice, placement, |object, several| {
         object.check_address(arguments.address)?;
-        table::of(object).dump(arguments, several)
+        FileTables::of(object).dump(arguments, several)
     })
 }

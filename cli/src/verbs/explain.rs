@@ -11,7 +11,7 @@ use crate::report::place::Places;
 use crate::report::status::Status;
 use crate::report::symbol::Names;
 use crate::report::target::{self, Target};
-use crate::verbs::{table, unwind_info};
+use crate::verbs::table::FileTables;
 
 /// Explains why a table omits functions, or one function's rows
 #[derive(clap::Args, Debug)]
@@ -67,8 +67,8 @@ fn explain(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status>
     let places = Places::new(file).with_names(arguments.names);
     let address = arguments.address.as_ref().map(|target| target.find(&places)).transpose()?;
     let tables = match arguments.unwind_info {
-        true => Box::new(unwind_info::Tables(object)),
-        false => table::of(object),
+        true => FileTables::Compact(object),
+        false => FileTables::of(object),
     };
     tables.explain(arguments, &places, address)
 }

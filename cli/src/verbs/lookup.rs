@@ -11,7 +11,7 @@ use crate::report::place::Places;
 use crate::report::status::Status;
 use crate::report::symbol::Names;
 use crate::report::target::{self, Target};
-use crate::verbs::table;
+use crate::verbs::table::FileTables;
 
 /// Prints the row for a PC
 #[derive(clap::Args, Debug)]
@@ -55,5 +55,5 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
 fn lookup(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {
     object.check_address(arguments.address)?;
     let places = Places::of(object).with_names(arguments.names);
-    table::of(object).lookup(arguments, &places)
+    FileTables::of(object).lookup(arguments, &places)
 }

@@ -11,7 +11,8 @@ use crate::io::each;
 use crate::io::input;
 use crate::report::limits::Limits;
 use crate::report::status::Status;
-use crate::verbs::{stats_link, table};
+use crate::verbs::stats_link;
+use crate::verbs::table::FileTables;
 
 /// Prints the sizes of a table's parts and its coverage
 #[derive(clap::Args, Debug)]
@@ -49,7 +50,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         return stats_link::run(&inputs, &arguments.table, arguments.json);
     }
     each::for_each(&arguments.files, &arguments.slice, Placement::Apart, |object, _| {
-        table::of(object).stats(arguments)
+        FileTables::of(object).stats(arguments)
     })
 }
 

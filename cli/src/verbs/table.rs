@@ -8,43 +8,83 @@ use crate::io::input::Object;
 use crate::report::place::Places;
 use crate::report::status::Status;
 
-/// The tables of an object: `.sframe`, or `__unwind_info` and `__compact_unwind`.
-pub trait FileTables {
+/// The tables of an object.
+pub enum FileTables<'o, 'a> {
+    /// `.sframe`.
+    Sframe(&'o Object<'a>),
+    /// `__unwind_info` and `__compact_unwind`.
+    Compact(&'o Object<'a>),
+}
+
+impl<'o, 'a> FileTables<'o, 'a> {
+    /// Those of the object's own format.
+    pub fn of(object: &'o Object<'a>) -> Self {
+        if object.is_compact() { Self::Compact(object) } else { Self::Sframe(object) }
+    }
+
     /// Compares them with those of another object.
-    fn diff(&self, other: &Object<'_>, arguments: &diff::Arguments) -> anyhow::Result<Status>;
+    pub fn diff(&self, other: &Object<'_>, arguments: &diff::Arguments) -> anyhow::Result<Status> {
+        match self {
+            Self::Sframe(object) => sframe::diff::compare(object, other, arguments),
+            Self::Compact(object) => unwind_info::diff::compare(object, other, arguments),
+        }
+    }
 
     /// Prints them. A part that cannot be read is replaced by an error, which is returned after the rest is printed.
-    fn dump(&self, arguments: &dump::Arguments, several: bool) -> anyhow::Result<Outcome>;
+    pub fn dump(&self, arguments: &dump::Arguments, several: bool) -> anyhow::Result<Outcome> {
+        match self {
+            Self::Sframe(object) if arguments.symbols => sframe::symbols::dump(object, several, arguments),
+            Self::Sframe(object) => sframe::dump::dump(object, several, arguments),
+            Self::Compact(object) => unwind_info::dump::dump(object, arguments),
+        }
+    }
 
     /// Explains the functions that they do not represent, or the one at an address.
-    fn explain(
+    pub fn explain(
         &self,
         arguments: &explain::Arguments,
         places: &Places<'_, '_>,
         address: Option<Address>,
-    ) -> anyhow::Result<Status>;
+    ) -> anyhow::Result<Status> {
+        match self {
+            Self::Sframe(object) => sframe::explain::explain(object, places, address, arguments),
+            Self::Compact(object) => unwind_info::explain::explain(object, places, address, arguments),
+        }
+    }
 
     /// Prints the rows for addresses.
-    fn lookup(&self, arguments: &lookup::Arguments, places: &Places<'_, '_>) -> anyhow::Result<Status>;
+    pub fn lookup(&self, arguments: &lookup::Arguments, places: &Places<'_, '_>) -> anyhow::Result<Status> {
+        match self {
+            Self::Sframe(object) => sframe::lookup::lookup(object, places, arguments),
+            Self::Compact(object) => unwind_info::lookup::lookup(object, places, arguments),
+        }
+    }
 
     /// Counts them; for a file without any, those that are made of its CFI.
-    fn stats(&self, arguments: &stats::Arguments) -> anyhow::Result<Outcome>;
+    pub fn stats(&self, arguments: &stats::Arguments) -> anyhow::Result<Outcome> {
+        match self {
+            Self::Sframe(object) => sframe::stats::count(object, arguments),
+            Self::Compact(object) => unwind_info::stats::count(object, arguments),
+        }
+    }
 
     /// Verifies them, or those of `elsewhere`, against the object's CFI.
-    fn verify(
+    pub fn verify(
         &self,
         arguments: &verify::Arguments,
         elsewhere: Option<&Object<'_>>,
-    ) -> anyhow::Result<Outcome>;
+    ) -> anyhow::Result<Outcome> {
+        match self {
+            Self::Sframe(object) => sframe::verify::verify(object, elsewhere, arguments),
+            Self::Compact(object) => unwind_info::verify::check(object, elsewhere, arguments),
+        }
+    }
 
     /// Refuses them as tables for the code of another object, so that an error names their file.
-    fn check_for(&self, object: &Object<'_>, arguments: &verify::Arguments) -> anyhow::Result<()>;
-}
-
-/// The tables of an object, by its format.
-pub fn of<'o>(object: &'o Object<'_>) -> Box<dyn FileTables + 'o> {
-    match object.is_compact() {
-        true => Box::new(unwind_info::Tables(object)),
-        false => Box::new(sframe::Tables(object)),
+    pub fn check_for(&self, object: &Object<'_>, arguments: &verify::Arguments) -> anyhow::Result<()> {
+        match self {
+            Self::Sframe(table) => sframe::verify::check_for(table, object, arguments),
+            Self::Compact(table) => unwind_info::verify::check_for(table, arguments),
+        }
     }
 }

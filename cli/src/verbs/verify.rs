@@ -10,7 +10,7 @@ use crate::io::each;
 use crate::io::input::{self, Input};
 use crate::report::status::Status;
 use crate::report::symbol::Names;
-use crate::verbs::table;
+use crate::verbs::table::FileTables;
 
 /// Verifies a table against the CFI of its file
 #[derive(clap::Args, Debug)]
@@ -79,7 +79,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         // The file must be one object too.
         let input = Input::open(file, slice)?;
         let object = input.object(Placement::Apart)?;
-        table::of(table).check_for(&object, arguments).with_context(|| table.name.to_string())?;
+        FileTables::of(table).check_for(&object, arguments).with_context(|| table.name.to_string())?;
     }
     each::for_each(files, slice, Placement::Apart, |object, _| {
         if object.is_compact() && arguments.sframe.is_some() {
@@ -89,6 +89,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
             bail!("--unwind-info: an ELF file has no __unwind_info; use --sframe for its table");
         }
         object.check_address(arguments.address.filter(|_| table.is_none()))?;
-        table::of(object).verify(arguments, table.as_ref())
+        FileTables::of(object).verify(arguments, table.as_ref())
     })
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use anyhow::Context as _;
 use cfipack_decoder::sframe::{self, Function, Section};
-use cfipack_format::{Address, Arch, FunctionOffset, Row};
+use cfipack_format::{Arch, FunctionOffset, Row};
 use cfipack_roundtrip::words::Words;
 
 use crate::absent::SFRAME_TABLE;
@@ -14,17 +14,12 @@ use crate::io::input::Object;
 use crate::io::output;
 use crate::report::place::Places;
 use crate::report::status::Status;
-use crate::report::symbol::Names;
+use crate::verbs::dump::Arguments;
 
 /// Prints the functions of every table of an object, in the table's order. What cannot be read is an error, which is
 /// returned after the rest is printed.
-pub fn dump(
-    object: &Object<'_>,
-    several: bool,
-    address: Option<Address>,
-    names: Names,
-) -> anyhow::Result<Outcome> {
-    let sections = object.sframe_sections(address.unwrap_or_default())?;
+pub fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let sections = object.sframe_sections(arguments.address.unwrap_or_default())?;
     let tables = object.tables(&sections)?;
     if tables.is_empty() {
         return Ok(Outcome::Absent(SFRAME_TABLE));
@@ -33,7 +28,7 @@ pub fn dump(
     if several {
         writeln!(out, "\nFile: {}", object.name)?;
     }
-    let places = Places::of(object).with_names(names);
+    let places = Places::of(object).with_names(arguments.names);
     let mut broken = None;
     for table in &tables {
         let error = print_table(&mut out, table, &places)?;
