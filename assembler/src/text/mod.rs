@@ -63,6 +63,28 @@ pub enum Format {
 }
 
 /// Reads assembler text.
+///
+/// ```
+/// use cfipack_assembler::Dialect;
+/// use cfipack_assembler::text::Reader;
+/// use cfipack_format::Arch;
+///
+/// // A source of data alone; of one with instructions the listing has their sizes.
+/// let text = "\
+/// \t.text
+/// f:\t.cfi_startproc
+/// \t.byte 0x55            # push rbp
+/// \t.cfi_adjust_cfa_offset 8
+/// \t.byte 0x5d, 0xc3      # pop rbp; ret
+/// \t.cfi_endproc
+/// ";
+/// let unit = Reader::new(Arch::Amd64).read(text.as_bytes()).map_err(|errors| errors.print("f.s"))?;
+/// assert_eq!(unit.functions[0].name.as_deref(), Some("f"));
+/// assert_eq!(unit.functions[0].directives.code_len(), 3);
+/// let eh_frame = unit.assembly(Dialect::Gas)?.eh_frame()?;
+/// assert!(eh_frame.as_bytes().windows(3).any(|bytes| bytes == [0x41, 0x0e, 16])); // after 1 byte, CFA = rsp + 16
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     arch: Arch,

@@ -110,7 +110,37 @@ fn effect(word: u32) -> Effect {
     if word & 0x3b00_0000 == 0x3900_0000 || word & 0x3b20_0000 == 0x3800_0000 {
         return of(single(word));
     }
+    // ld1 to ld4, st1 to st4 and their relatives with an index after the access.
+    if word & 0xbfa0_0000 == 0x0c80_0000 || word & 0xbf80_0000 == 0x0d80_0000 {
+        return match register(16) {
+            STACK => of(vec![Change::Set { register: base, base, add: structures(word) }]),
+            _ => Effect { changes: Vec::new(), writes: 1 << base.0 },
+        };
+    }
     Effect::default()
+}
+
+/// Bytes that an access to SIMD structures transfers, whole registers or one element of each.
+fn structures(word: u32) -> i64 {
+    let (is_whole, is_long) = (word & 1 << 24 == 0, word & 1 << 30 != 0);
+    if is_whole {
+        let registers = match word >> 12 & 15 {
+            0b0000 | 0b0010 => 4,
+            0b0100 | 0b0110 => 3,
+            0b1000 | 0b1010 => 2,
+            _ => 1,
+        };
+        return registers * if is_long { 16 } else { 8 };
+    }
+    let elements = 1 + i64::from(word >> 12 & 2 | word >> 21 & 1);
+    let size = word >> 10 & 3;
+    elements
+        * match word >> 14 & 3 {
+            0 => 1,
+            1 => 2,
+            2 => 4 << (size & 1),
+            _ => 1 << size,
+        }
 }
 
 /// ldp and stp with their relatives: with an index before or after the access, or an offset.

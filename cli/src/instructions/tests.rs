@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use cfipack_container::File;
-use cfipack_format::Cfa;
+use cfipack_format::{Address, Cfa};
 
 use super::check::{Checker, Kind};
+use super::decoded::Text;
 use super::disassembly::Code;
+use super::effect::Change;
 use super::rows;
 use crate::report::place::Places;
 
@@ -101,6 +103,50 @@ fn every_kind_of_word_is_decoded() {
     for _ in 0..2_000_000 {
         // A step that reaches every word in the end.
         word = word.wrapping_add(0x9e37_79b1);
-        super::aarch64::decode(word.to_le_bytes(), cfipack_format::Address(0x1000), false);
+        super::aarch64::decode(word.to_le_bytes(), Address(0x1000), false);
+    }
+}
+
+/// An index after an access changes the base by what the disassembler prints.
+#[test]
+fn accesses_with_an_index_after_them_change_the_base() {
+    // SIMD structures, whole and single; registers; pairs: the bits that vary, and the others.
+    let kinds = [
+        (0x405f_ffff, 0x0c80_0000),
+        (0x407f_ffff, 0x0d80_0000),
+        (0xc4df_f3ff, 0x3800_0400),
+        (0xc47f_ffff, 0x2880_0000),
+    ];
+    for (varies, fixed) in kinds {
+        let (mut word, mut seen) = (0u32, 0);
+        for round in 0..100_000 {
+            word = word.wrapping_add(0x9e37_79b1);
+            // Register 31 stands for an immediate: half of them.
+            let word = word & varies | fixed | if round % 2 == 0 { 0x001f_0000 & varies } else { 0 };
+            let decoded = super::aarch64::decode(word.to_le_bytes(), Address(0x1000), false);
+            let Text::Plain(text) = &decoded.text else { continue };
+            let Some((access, index)) = text.rsplit_once("], ").filter(|_| !text.starts_with("invalid"))
+            else {
+                continue;
+            };
+            let Some((_, base)) = access.rsplit_once('[') else { continue };
+            let base = if base == "sp" { 31 } else { base[1..].parse().unwrap() };
+            let Some(number) = index.strip_prefix('#') else {
+                assert_eq!(decoded.effect.writes, 1 << base, "{word:08x} {text}");
+                continue;
+            };
+            let magnitude =
+                i64::from_str_radix(number.trim_start_matches('-').trim_start_matches("0x"), 16).unwrap();
+            let expected = if number.starts_with('-') { -magnitude } else { magnitude };
+            let set = |change: &Change| match *change {
+                Change::Set { register, base: from, add } => {
+                    register.0 == base && from.0 == base && add == expected
+                }
+                Change::Load { .. } => false,
+            };
+            assert!(decoded.effect.changes.iter().any(set), "{word:08x} {text} {:?}", decoded.effect);
+            seen += 1;
+        }
+        assert!(seen > 1000, "{seen} of {fixed:x}");
     }
 }

@@ -17,7 +17,7 @@ pub enum FileTables<'o, 'a> {
 }
 
 impl<'o, 'a> FileTables<'o, 'a> {
-    /// Those of the object's own format.
+    /// The tables of the object's own format.
     pub fn of(object: &'o Object<'a>) -> Self {
         if object.is_compact() { Self::Compact(object) } else { Self::Sframe(object) }
     }
