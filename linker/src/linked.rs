@@ -67,7 +67,7 @@ pub struct Merged {
     /// The rows.
     pub rows: u64,
     /// Functions that the caller did not keep.
-    pub dropped: u64,
+    pub dead: u64,
     /// Functions that were refused, those without rows among them.
     pub omitted: u64,
 }
@@ -101,7 +101,7 @@ impl<'a> Tables<'a> {
         let mut merged = Merged::default();
         for function in table.functions().filter_map(Result::ok) {
             if !keep(&function) {
-                merged.dropped += 1;
+                merged.dead += 1;
             } else if let Err(unsupported) = push(&mut self.builder, &function) {
                 self.builder.note_omitted(unsupported.function, function.size().into());
                 merged.omitted += 1;

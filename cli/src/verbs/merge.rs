@@ -31,7 +31,7 @@ use crate::report::status::{self, Status};
 #[command(after_help = "\
 lld and old versions of mold leave the tables of their inputs one after the other in one
 section, and readers see only the first. Addresses are taken as they stand, in all files.
-Functions outside of a file's code, which linkers leave of what they discard, are dropped;
+Functions outside of a file's code, which linkers leave of what they discard, are dead, and left out;
 of equal functions of several tables, one is written. With neither -o nor --section
 there is only the summary, on standard error.
 
@@ -221,14 +221,14 @@ impl Merge {
         let mut text = Vec::new();
         for input in &self.inputs {
             let InputJson { file, address, version, bytes, merged } = input;
-            let Merged { functions, rows, dropped, .. } = merged;
+            let Merged { functions, rows, dead, .. } = merged;
             write!(text, "{file}: table at {address}, version {version}: {}, ", Number(*bytes, "byte"))?;
             writeln!(
                 text,
                 "{}, {}{}",
                 Number(*functions, "function"),
                 Number(*rows, "row"),
-                Counts(&[("outside of the code, dropped", *dropped)])
+                Counts(&[("dead, outside of the code", *dead)])
             )?;
         }
         let all = self.inputs.iter().map(|input| input.bytes).sum();
@@ -284,7 +284,7 @@ struct InputJson {
     address: Address,
     version: u8,
     bytes: u64,
-    /// `dropped` functions lie outside of the file's code.
+    /// `dead` functions lie outside of the file's code.
     #[serde(flatten)]
     merged: Merged,
 }

@@ -38,7 +38,7 @@ fn functions_that_tables_have_alike_are_one_and_others_are_omitted() {
         let table = Section::parse(bytes, Address(0x2000)).unwrap();
         let is_code = |start: Address| start.0 >= 0x1000;
         let pushed = merged.push(&table, |function| is_code(function.start()), |_| panic!()).unwrap();
-        assert_eq!(pushed.functions + pushed.dropped, 3);
+        assert_eq!(pushed.functions + pushed.dead, 3);
     }
     let section = merged.finish();
     let omitted: Vec<_> =
