@@ -10,3 +10,4 @@ mod not_tested;
 #[path = "../../../tests/src/random/mod.rs"]
 mod random;
 mod relocatable;
+mod thin;
