@@ -8,3 +8,4 @@ mod not_tested;
 #[path = "../../../tests/src/random/mod.rs"]
 mod random;
 mod structure;
+mod thin;
