@@ -120,7 +120,7 @@ fn hostile_arguments_are_refused_with_the_address_sanitizer() {
     }
 }
 
-/// What a linker gives and gets.
+/// Tables that a linker makes through the interface, read back and held to the formats' documents.
 #[test]
 fn tables_have_what_was_given() {
     let directory = directory("tables");

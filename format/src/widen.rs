@@ -1,4 +1,4 @@
-//! Conversions from and to `usize`, whose width depends on the target, that change no value in silence.
+//! Conversions from and to `usize`, whose width depends on the target, that never wrap a value around.
 
 const _: () = assert!(usize::BITS >= 32 && usize::BITS <= 64, "sizes of 32 or 64 bits");
 

@@ -1,4 +1,4 @@
-//! What cannot be exact is an error with its place, and all errors are found.
+//! Errors of assembler text that cannot be read exactly: all of them, each with its place.
 
 use cfipack_assembler::text::Reader;
 use cfipack_format::Arch;

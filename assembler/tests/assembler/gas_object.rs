@@ -1,4 +1,4 @@
-//! What a text says, against the object that gas made of it.
+//! Comparison of assembler text with the object that gas made of it.
 
 use cfipack_assembler::text::Unit;
 use cfipack_assembler::{Assembly, CallFrames, Dialect, Target};
@@ -96,7 +96,7 @@ fn same_references(name: &str, mut ours: Vec<Reference>, theirs: Vec<Reference>)
     }
 }
 
-/// Where a field leads to.
+/// The section or symbol that a field leads to, and the offset in it.
 fn target(unit: &Unit, target: Target, section: &str) -> (String, i64) {
     match target {
         Target::Function(Key(key)) => {

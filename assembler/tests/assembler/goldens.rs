@@ -1,4 +1,4 @@
-//! Sources and listings of `corpora/` against the objects that gas made of them.
+//! Listings of `corpora/listing` against the objects that gas made of the same sources.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ fn a_listing_is_what_gas_assembled() {
     object.compare(&unit).unwrap();
 }
 
-/// Those of architectures and cases as `ARCH-CASE.lst`, by the same script.
+/// Listings `ARCH-CASE.lst` of sources in `corpora/sframe`, whose objects are there.
 #[test]
 fn listings_of_goldens_are_what_gas_assembled() {
     let mut count = 0;

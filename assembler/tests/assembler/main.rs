@@ -1,4 +1,4 @@
-//! What `cfipack-assembler` makes of directives and text, against what gas made of the same, and against readers of others.
+//! Tests of `cfipack-assembler` against committed output of gas, and against readers of others.
 
 mod edges;
 mod errors;
