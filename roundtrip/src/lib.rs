@@ -14,7 +14,7 @@
 //! - [`stats`]: what the bytes of a table are for.
 //! - [`unwind_info`]: the same for `__unwind_info` and `__compact_unwind`, and the rules that their readers rely on.
 //! - `structure`, a feature: an edited ELF file or Mach-O object against the original.
-//! - [`kernel_violations`]: what the Linux kernel's reader refuses.
+//! - [`kernel_verdict`]: what the Linux kernel's reader refuses.
 //!
 //! The items for `.sframe`, the format that most callers have, are exported at the root, as are those of both formats
 //! ([`Options`], [`Diff`], [`Recurrence`]).
@@ -54,8 +54,8 @@ pub mod words;
 pub use options::Options;
 pub use same_row::same_row;
 pub use sframe::{
-    Bytes, Cursor, Diff, Difference, Fault, FaultKind, KernelViolation, KernelViolations, ListedDifference,
-    MissingFunction, Recurrence, Report, Segment, Stats, Table, TableAnswer, TableDifference, Unverified,
-    diff, innermost, kernel_violations, most_frequent_first, stats, verify, verify_on, verify_with_reasons,
-    verify_with_reasons_on,
+    Bytes, Cursor, Diff, Difference, Fault, FaultKind, KernelDraft, KernelVerdict, KernelViolation,
+    ListedDifference, MissingFunction, Recurrence, Report, Segment, Stats, Table, TableAnswer,
+    TableDifference, Unverified, diff, innermost, kernel_verdict, most_frequent_first, stats, verify,
+    verify_on, verify_with_reasons, verify_with_reasons_on,
 };

@@ -19,6 +19,7 @@ pub mod gas_errors;
 pub mod gnu;
 pub mod hostile;
 pub mod judges;
+pub mod kernel_reader;
 pub mod linked;
 pub mod linkers;
 pub mod mach_link;

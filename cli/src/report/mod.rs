@@ -9,6 +9,7 @@ pub mod escaped;
 pub mod excluded;
 pub mod explanation;
 pub mod fault;
+pub mod kernel;
 pub mod limits;
 pub mod name_room;
 pub mod place;

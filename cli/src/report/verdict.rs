@@ -3,13 +3,14 @@
 use std::io::Write;
 
 use cfipack_format::widen::ToU64;
-use cfipack_roundtrip::{KernelViolation, KernelViolations, ListedDifference, Report, Unverified};
+use cfipack_roundtrip::{ListedDifference, Report, Unverified};
 use serde::Serialize;
 
 use crate::report::count::Counts;
 use crate::report::difference;
 use crate::report::excluded::Excluded;
 use crate::report::fault::TableNames;
+use crate::report::kernel::{Fallback, KernelReport};
 use crate::report::place::Places;
 use crate::report::without_lists::WithoutLists;
 
@@ -79,6 +80,7 @@ pub struct VerifyJson<'r> {
     report: ReportJson<'r>,
     violations: Vec<String>,
     more_violations: u64,
+    fallback: Option<Fallback>,
     excluded: &'r Excluded,
 }
 
@@ -87,16 +89,16 @@ impl<'r> VerifyJson<'r> {
     pub fn new(
         file: &'r str,
         report: &'r Report,
-        violations: &[KernelViolations],
+        kernel: Option<&KernelReport>,
         excluded: &'r Excluded,
         names: &TableNames,
         places: &Places<'_, '_>,
     ) -> Self {
-        let words = |violation: &KernelViolation| violation.words(|address| places.location(address));
-        let more_violations = violations.iter().map(|table| table.more).sum();
-        let violations = violations.iter().flat_map(|table| &table.first).map(words).collect();
+        let violations = kernel.map(|kernel| kernel.violations(places)).unwrap_or_default();
+        let more_violations = kernel.map_or(0, KernelReport::more);
+        let fallback = kernel.and_then(|kernel| kernel.fallback);
         let report = ReportJson::new(report, names, places);
-        Self { schema: "cfipack/verify/1", file, report, violations, more_violations, excluded }
+        Self { schema: "cfipack/verify/1", file, report, violations, more_violations, fallback, excluded }
     }
 }
 

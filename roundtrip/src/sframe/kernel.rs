@@ -1,14 +1,36 @@
 //! Demands of the Linux kernel's reader on a table beyond the format itself.
 //!
-//! Source: the reader proposed for `kernel/unwind/sframe.c` (version 3 only), as of 2026: it checks all
-//! of this when a table is registered with validation on, and refuses the table at the first violation.
+//! Source: the readers proposed for Linux (version 3 only) as of 2026, one [`KernelDraft`] each: with validation on they
+//! check all of this when a table is registered, and refuse the table at the first violation. A PC that a table does
+//! not answer for does not end a walk: the kernel goes on by the frame pointer, which is a guess.
 
 use std::fmt;
 use std::ops::Range;
 
 use cfipack_decoder::sframe::{self, Function, Section};
 use cfipack_format::sframe::{FdeType, Flags, Version};
-use cfipack_format::{Address, SectionOffset};
+use cfipack_format::{Address, Cfa, SectionOffset};
+
+/// A draft of the kernel's reader.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum KernelDraft {
+    /// The series of April 2026, which reads flex FDEs.
+    #[default]
+    Newest,
+    /// The drafts before it, which refuse them.
+    NoFlex,
+}
+
+impl KernelDraft {
+    /// Returns whether the reader takes flex FDEs.
+    pub fn has_flex(self) -> bool {
+        match self {
+            Self::Newest => true,
+            Self::NoFlex => false,
+        }
+    }
+}
 
 /// A rule of the kernel's reader that a table breaks. Offsets count from the section's start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,9 +72,14 @@ pub enum KernelViolation {
         /// The start of the function.
         start: Address,
     },
-    /// A flex function.
+    /// A flex function, in [`KernelDraft::NoFlex`].
     Flex {
         /// The offset of the FDE.
+        offset: SectionOffset,
+    },
+    /// A default row with a data word for a place that the header fixes.
+    WordsLeft {
+        /// The offset of the FRE.
         offset: SectionOffset,
     },
     /// A row that does not start after the start of the one before it.
@@ -89,6 +116,9 @@ impl KernelViolation {
                 format!("FDE at offset {offset}: the function at {} is not within the code", place(start))
             }
             Self::Flex { offset } => format!("FDE at offset {offset}: a flex function"),
+            Self::WordsLeft { offset } => {
+                format!("FRE at offset {offset}: a data word for a place that the header fixes")
+            }
             Self::RowNotAscending { offset, start } => {
                 format!("FRE at offset {offset}: start {start:#x} does not ascend")
             }
@@ -96,28 +126,34 @@ impl KernelViolation {
     }
 }
 
-/// The rules that a table breaks. Every row may break one, and rows may be shared, so that even a small
+/// What the kernel's reader makes of a table. Every row may break a rule, and rows may be shared, so that even a small
 /// table breaks more than memory holds.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-pub struct KernelViolations {
-    /// The first, in the table's order, at most as many as asked for.
+pub struct KernelVerdict {
+    /// The first violations, in the table's order, at most as many as asked for.
     pub first: Vec<KernelViolation>,
     /// Violations after those.
     pub more: u64,
+    /// PCs of rows of outermost frames: the reader ends with an error before it looks at such a row, and goes on by the
+    /// frame pointer instead of ending the walk.
+    pub outermost: u64,
     #[cfg_attr(feature = "serde", serde(skip))]
     limit: usize,
 }
 
-impl KernelViolations {
+impl KernelVerdict {
     /// Returns whether no rule is broken.
-    pub fn is_empty(&self) -> bool {
+    pub fn is_accepted(&self) -> bool {
         self.first.is_empty() && self.more == 0
     }
 
-    fn push(&mut self, violation: KernelViolation) {
+    fn require(&mut self, holds: bool, violation: KernelViolation) {
+        if holds {
+            return;
+        }
         match self.first.len() < self.limit {
             true => self.first.push(violation),
             false => self.more += 1,
@@ -125,74 +161,95 @@ impl KernelViolations {
     }
 }
 
-/// The rules of the kernel's reader that a table breaks: it describes the first `limit` of them and counts
-/// all. `text` is the code that the table may speak of, if known.
-pub fn kernel_violations(
+/// The verdict of a draft of the kernel's reader on a table: it describes the first `limit` broken rules and counts all.
+/// `text` is the code that the table may speak of, if known.
+pub fn kernel_verdict(
     section: &Section<'_>,
+    draft: KernelDraft,
     text: Option<Range<Address>>,
     limit: usize,
-) -> KernelViolations {
-    let header = section.header();
-    let mut found = KernelViolations { limit, ..KernelViolations::default() };
-    let mut require = |holds: bool, violation: KernelViolation| {
-        if !holds {
-            found.push(violation);
-        }
-    };
-    let is_read = match section.version() {
-        Version::V1 | Version::V2 => false,
-        Version::V3 => true,
-    };
-    require(is_read, KernelViolation::Version(section.version()));
-    require(section.is_sorted(), KernelViolation::NotSorted);
-    require(header.flags.contains(Flags::START_PCREL), KernelViolation::NotPcRelative);
-    require(header.auxhdr_len == 0, KernelViolation::AuxiliaryHeader(header.auxhdr_len));
-    require(header.num_fdes != 0, KernelViolation::NoFunctions);
-    require(header.num_fres != 0, KernelViolation::NoRows);
+) -> KernelVerdict {
+    let mut verdict = KernelVerdict { limit, ..KernelVerdict::default() };
+    check_header(section, &mut verdict);
     let mut before = None;
     let mut rows = 0;
     for (index, function) in section.functions().enumerate() {
         let function = match function {
             Ok(function) => function,
             Err(error) => {
-                found.push(KernelViolation::Malformed(error));
+                verdict.require(false, KernelViolation::Malformed(error));
                 continue;
             }
         };
         let (offset, start) = (section.fde_offset(index), function.start());
-        if before.is_some_and(|before| start <= before) {
-            found.push(KernelViolation::StartNotAscending { offset, start });
-        }
+        let ascends = before.is_none_or(|before| start > before);
+        verdict.require(ascends, KernelViolation::StartNotAscending { offset, start });
         before = Some(start);
         let end = start.offset(i64::from(function.size()));
-        if text.as_ref().is_some_and(|text| start < text.start || end > text.end) {
-            found.push(KernelViolation::OutsideText { offset, start });
-        }
-        if function.fde_type() == FdeType::Flex {
-            found.push(KernelViolation::Flex { offset });
-        }
+        let is_inside = text.as_ref().is_none_or(|text| start >= text.start && end <= text.end);
+        verdict.require(is_inside, KernelViolation::OutsideText { offset, start });
+        let is_read = match function.fde_type() {
+            FdeType::Default => true,
+            FdeType::Flex => draft.has_flex(),
+        };
+        verdict.require(is_read, KernelViolation::Flex { offset });
         rows += u64::from(function.num_fres());
-        check_rows(&function, &mut found);
+        check_rows(section, &function, &mut verdict);
     }
-    if rows != u64::from(header.num_fres) {
-        found.push(KernelViolation::RowCount { header: header.num_fres, sum: rows });
-    }
-    found
+    let header = section.header().num_fres;
+    verdict.require(rows == u64::from(header), KernelViolation::RowCount { header, sum: rows });
+    verdict
 }
 
-fn check_rows(function: &Function<'_>, found: &mut KernelViolations) {
+fn check_header(section: &Section<'_>, verdict: &mut KernelVerdict) {
+    let header = section.header();
+    let is_read = match section.version() {
+        Version::V1 | Version::V2 => false,
+        Version::V3 => true,
+    };
+    verdict.require(is_read, KernelViolation::Version(section.version()));
+    verdict.require(section.is_sorted(), KernelViolation::NotSorted);
+    verdict.require(header.flags.contains(Flags::START_PCREL), KernelViolation::NotPcRelative);
+    verdict.require(header.auxhdr_len == 0, KernelViolation::AuxiliaryHeader(header.auxhdr_len));
+    verdict.require(header.num_fdes != 0, KernelViolation::NoFunctions);
+    verdict.require(header.num_fres != 0, KernelViolation::NoRows);
+}
+
+fn check_rows(section: &Section<'_>, function: &Function<'_>, verdict: &mut KernelVerdict) {
+    let header = section.header();
+    // The reader takes the words of a default row in order: the CFA's, and one for each place that is not fixed.
+    let read =
+        1 + [header.fixed_ra_offset, header.fixed_fp_offset].iter().filter(|fixed| **fixed == 0).count();
     let mut before = None;
+    let mut outermost = None;
     for fre in function.fres() {
-        let fre = match fre.and_then(|fre| fre.row(function).map(|_| fre)) {
-            Ok(fre) => fre,
-            Err(error) => {
-                found.push(KernelViolation::Malformed(error));
-                return;
-            }
+        let (fre, row) = match fre.and_then(|fre| fre.row(function).map(|row| (fre, row))) {
+            Ok(read) => read,
+            Err(error) => return verdict.require(false, KernelViolation::Malformed(error)),
         };
-        if before.is_some_and(|before| fre.start.0 <= before) {
-            found.push(KernelViolation::RowNotAscending { offset: fre.offset, start: fre.start.0 });
+        let (offset, start) = (fre.offset, fre.start.0);
+        let words_left = function.fde_type() == FdeType::Default && fre.words().len() > read;
+        verdict.require(!words_left, KernelViolation::WordsLeft { offset });
+        let ascends = before.is_none_or(|before| start > before);
+        verdict.require(ascends, KernelViolation::RowNotAscending { offset, start });
+        before = Some(start);
+        if let Some(from) = outermost.take() {
+            verdict.outermost += num_pcs(function, from, start);
         }
-        before = Some(fre.start.0);
+        outermost = (row.cfa == Cfa::Undefined).then_some(start);
+    }
+    if let Some(from) = outermost {
+        verdict.outermost += num_pcs(function, from, u32::MAX);
+    }
+}
+
+/// The number of PCs of a function that rows at these offsets answer for, in all repetitions of a PC-mask function.
+fn num_pcs(function: &Function<'_>, start: u32, end: u32) -> u64 {
+    let size = function.size();
+    let period = if function.is_pc_mask() { u32::from(function.rep_size()) } else { size };
+    let in_first = |size: u32| u64::from(end.min(size).saturating_sub(start));
+    match size.checked_div(period) {
+        Some(repetitions) => u64::from(repetitions) * in_first(period) + in_first(size % period),
+        None => 0,
     }
 }

@@ -2,13 +2,17 @@
 
 use cfipack_decoder::sframe::Section;
 use cfipack_format::{Address, Arch, SectionOffset};
-use cfipack_roundtrip::{KernelViolation, kernel_violations, stats};
+use cfipack_roundtrip::{KernelDraft, KernelViolation, kernel_verdict, stats};
 
 use crate::made::{self, Made, SP1, SP2, TABLE_ADDRESS, flex};
 
 fn violations(bytes: &[u8]) -> Vec<KernelViolation> {
+    violations_in(KernelDraft::Newest, bytes)
+}
+
+fn violations_in(draft: KernelDraft, bytes: &[u8]) -> Vec<KernelViolation> {
     let section = Section::parse(bytes, TABLE_ADDRESS).unwrap();
-    let found = kernel_violations(&section, Some(Address(0x1000)..Address(0x2000)), 100);
+    let found = kernel_verdict(&section, draft, Some(Address(0x1000)..Address(0x2000)), 100);
     assert_eq!(found.more, 0);
     found.first
 }
@@ -40,7 +44,30 @@ fn kernel_rules() {
     let mut made = good.to_vec();
     made[1].flex = true;
     made[1].rows[0] = (0, flex(2), vec![0x39, 8]);
-    assert_eq!(violations(&made::table(Arch::Amd64, &made)), [KernelViolation::Flex { offset }]);
+    let bytes_of_flex = made::table(Arch::Amd64, &made);
+    assert_eq!(violations(&bytes_of_flex), []);
+    assert_eq!(violations_in(KernelDraft::NoFlex, &bytes_of_flex), [KernelViolation::Flex { offset }]);
+
+    // A control word of 0 alone: no return address is given; another word of it is left over.
+    for (words, is_read) in [(&[0x39, 8, 0, 0x33, 16][..], true), (&[0x39, 8, 0, 0], false), (&[0x39], false)]
+    {
+        made[1].rows[0] = (0, flex(words.len() as u8), words.to_vec());
+        let found = violations(&made::table(Arch::Amd64, &made));
+        assert!(if is_read {
+            found.is_empty()
+        } else {
+            matches!(found[..], [KernelViolation::Malformed(_)])
+        });
+    }
+
+    // amd64: CFA and frame pointer; with a fixed frame pointer, the CFA alone.
+    let mut made = good.to_vec();
+    made[1].rows[0] = (0, SP2, vec![16, 0xf0]);
+    let mut fixed = made::table(Arch::Amd64, &made);
+    assert_eq!(violations(&fixed), []);
+    fixed[5] = 0xf0;
+    let row = SectionOffset(28 + 32 + 5 + 6 + 5);
+    assert_eq!(violations(&fixed), [KernelViolation::WordsLeft { offset: row }]);
 
     let mut made = good.to_vec();
     made[0].rows[1].0 = 0;

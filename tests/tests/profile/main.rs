@@ -23,6 +23,7 @@ mod table;
 mod walk;
 
 mod damaged;
+mod kernel;
 mod planted;
 
 use std::collections::HashMap;

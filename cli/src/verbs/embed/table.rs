@@ -10,7 +10,7 @@ use cfipack_encoder::sframe::Builder;
 use cfipack_format::Unsupported;
 use cfipack_format::pool::Threads;
 use cfipack_format::widen::ToU64;
-use cfipack_roundtrip::{self as roundtrip, Options, Report, kernel_violations, verify_with_reasons_on};
+use cfipack_roundtrip::{self as roundtrip, KernelDraft, Options, Report, verify_with_reasons_on};
 use serde::Serialize;
 
 use super::Conversions;
@@ -21,7 +21,8 @@ use crate::io::input;
 use crate::missing::ConversionReasons;
 use crate::report::cfi_bytes::{CfiBytes, TableBytes};
 use crate::report::count::Counts;
-use crate::verbs::sframe::verify;
+use crate::report::kernel::KernelReport;
+use crate::report::place::Places;
 
 /// The edit: a table for an object or a linked file.
 pub struct Embed {
@@ -114,8 +115,9 @@ impl Edit for Embed {
             _ => return Err(Problem::Refused(format!("the new file has {} tables", sections.len()))),
         };
         self.check_cfi(&file, &tables, table)?;
-        if self.conversions.table.consumer() == Some(Consumer::Kernel) && file.kind() == Kind::Linked {
-            check_kernel_rules(&file, &tables)?;
+        let draft = self.conversions.table.consumer().and_then(Consumer::kernel_draft);
+        if let Some(draft) = draft.filter(|_| file.kind() == Kind::Linked) {
+            check_kernel_rules(draft, &file, &tables)?;
         }
         table.verified = true;
         Ok(())
@@ -123,15 +125,16 @@ impl Edit for Embed {
 }
 
 /// Refuses tables that break a rule of the kernel's reader.
-fn check_kernel_rules(file: &File<'_>, tables: &[sframe::Section<'_>]) -> Result<(), Problem> {
-    let text = verify::text(file)?;
-    for table in tables {
-        let violations = kernel_violations(table, text.clone(), 1);
-        if let Some(first) = violations.first.first() {
-            return Err(Problem::Refused(format!("the new table breaks a rule of the kernel: {first}")));
-        }
+fn check_kernel_rules(
+    draft: KernelDraft,
+    file: &File<'_>,
+    tables: &[sframe::Section<'_>],
+) -> Result<(), Problem> {
+    let report = KernelReport::new(draft, file, tables, 1)?;
+    match report.violations(&Places::new(file)).first() {
+        Some(first) => Err(Problem::Refused(format!("the new table breaks a rule of the kernel: {first}"))),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 impl Embed {

@@ -1,16 +1,13 @@
 //! `verify` of `.sframe`.
 
 use std::io::Write;
-use std::ops::Range;
 
 use anyhow::bail;
-use cfipack_container::{CallFrameSection, File, Kind};
+use cfipack_container::{CallFrameSection, Kind};
 use cfipack_decoder::sframe;
+use cfipack_format::Unsupported;
 use cfipack_format::pool::Threads;
-use cfipack_format::{Address, Unsupported};
-use cfipack_roundtrip::{
-    KernelViolations, MissingFunction, Options, Report, Table, kernel_violations, verify_with_reasons_on,
-};
+use cfipack_roundtrip::{MissingFunction, Options, Report, Table, verify_with_reasons_on};
 
 use crate::absent::{self, SFRAME_TABLE};
 use crate::io::each::Outcome;
@@ -20,10 +17,11 @@ use crate::missing::AnyTableReasons;
 use crate::report::count::Number;
 use crate::report::excluded::{self, Excluded};
 use crate::report::fault::TableNames;
+use crate::report::kernel::KernelReport;
 use crate::report::place::Places;
 use crate::report::status::{self, Status};
 use crate::report::verdict::{self, VerifyJson};
-use crate::verbs::verify::{Arguments, Profile};
+use crate::verbs::verify::Arguments;
 
 /// Checks tables for the code of another object.
 pub fn check_for(table: &Object<'_>, object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<()> {
@@ -69,43 +67,24 @@ pub fn verify(
     let sections = input::call_frame_sections(file)?;
     let report = against_any(&sections, &tables, &options, arguments.threads.into());
     let excluded = excluded::count(&sections);
-    let violations: Vec<_> = match arguments.profile {
-        Some(Profile::Kernel) => {
-            let text = text(file)?;
-            let limit = options.limit;
-            tables.iter().map(|table| kernel_violations(table, text.clone(), limit)).collect()
-        }
-        None => Vec::new(),
-    };
+    let kernel =
+        arguments.profile.map(|profile| KernelReport::new(profile.draft(), file, &tables, options.limit));
+    let kernel = kernel.transpose()?;
     let places = Places::new(file).with_names(arguments.names);
     let written = match arguments.json {
         true => print_json(&VerifyJson::new(
             &object.name.plain(),
             &report,
-            &violations,
+            kernel.as_ref(),
             &excluded,
             &names,
             &places,
         )),
-        false => {
-            let violations = arguments.profile.map(|_| &violations[..]);
-            print_all(object, &report, violations, &excluded, &names, &places)
-        }
+        false => print_all(object, &report, kernel.as_ref(), &excluded, &names, &places),
     };
-    let keeps_rules = violations.iter().all(KernelViolations::is_empty);
+    let keeps_rules = kernel.is_none_or(|kernel| kernel.is_accepted());
     let status = Status::differs_if(!report.is_faultless() || !keeps_rules);
     status::judged(status, written).map(Outcome::Done)
-}
-
-/// The range of the code of a linked file.
-pub fn text(file: &File<'_>) -> anyhow::Result<Option<Range<Address>>> {
-    if file.kind() == Kind::Relocatable {
-        return Ok(None);
-    }
-    let code = file.code_sections()?;
-    let start = code.iter().map(|section| section.address).min();
-    let end = code.iter().map(|section| section.address.offset(section.bytes.len() as i64)).max();
-    Ok(start.zip(end).map(|(start, end)| start..end))
 }
 
 fn print_json(report: &VerifyJson<'_>) -> anyhow::Result<()> {
@@ -114,11 +93,11 @@ fn print_json(report: &VerifyJson<'_>) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-/// Writes the report, and the broken rules of a profile.
+/// Writes the report, and that of a profile.
 fn print_all(
     object: &Object<'_>,
     report: &Report,
-    violations: Option<&[KernelViolations]>,
+    kernel: Option<&KernelReport>,
     excluded: &Excluded,
     names: &TableNames,
     places: &Places<'_, '_>,
@@ -129,17 +108,8 @@ fn print_all(
     if let Some(line) = excluded::line(excluded) {
         writeln!(out, "{line}")?;
     }
-    for table in violations.unwrap_or_default() {
-        for violation in &table.first {
-            let words = violation.words(|address| places.location(address));
-            writeln!(out, "  kernel profile: {words}")?;
-        }
-        if table.more != 0 {
-            writeln!(out, "  kernel profile: and {} more", table.more)?;
-        }
-    }
-    if violations.is_some_and(|tables| tables.iter().all(KernelViolations::is_empty)) {
-        writeln!(out, "  kernel profile: no rule is broken")?;
+    if let Some(kernel) = kernel {
+        kernel.print(&mut out, places)?;
     }
     Ok(out.flush()?)
 }

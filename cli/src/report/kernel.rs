@@ -1,0 +1,105 @@
+//! What the Linux kernel's reader makes of tables.
+
+use std::io::{self, Write};
+use std::ops::Range;
+
+use cfipack_container::{File, Kind};
+use cfipack_decoder::sframe::Section;
+use cfipack_format::Address;
+use cfipack_roundtrip::{KernelDraft, KernelVerdict, kernel_verdict};
+use serde::Serialize;
+
+use crate::coverage::CodeBytes;
+use crate::report::count::Number;
+use crate::report::place::Places;
+
+/// A draft of the kernel's reader, and its verdict on the tables of a file.
+#[derive(Debug)]
+pub struct KernelReport {
+    verdicts: Vec<KernelVerdict>,
+    /// `None` for a relocatable object.
+    pub fallback: Option<Fallback>,
+}
+
+/// Code at which the kernel's reader goes on by the frame pointer, in bytes: a guess, right only in functions that keep
+/// one.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Fallback {
+    /// All code but padding.
+    pub code: u64,
+    /// Code without a row; all of it, if the reader refuses the table.
+    pub without_row: u64,
+    /// Code with the row of an outermost frame, at which a walk should end.
+    pub outermost: u64,
+}
+
+impl KernelReport {
+    /// The verdict on the tables of a file; it describes the first `limit` violations of each.
+    ///
+    /// # Errors
+    /// A section of code cannot be read.
+    pub fn new(
+        draft: KernelDraft,
+        file: &File<'_>,
+        tables: &[Section<'_>],
+        limit: usize,
+    ) -> anyhow::Result<Self> {
+        let text = text(file)?;
+        let verdict = |table| kernel_verdict(table, draft, text.clone(), limit);
+        let verdicts: Vec<_> = tables.iter().map(verdict).collect();
+        let mut report = Self { verdicts, fallback: None };
+        if file.kind() == Kind::Linked {
+            let code = CodeBytes::of_tables(file, tables)?;
+            let outermost = report.verdicts.iter().map(|verdict| verdict.outermost).sum();
+            report.fallback = Some(match report.is_accepted() {
+                true => Fallback { code: code.wanted(), without_row: code.gap_bytes, outermost },
+                false => Fallback { code: code.wanted(), without_row: code.wanted(), outermost: 0 },
+            });
+        }
+        Ok(report)
+    }
+
+    /// Returns whether no table breaks a rule.
+    pub fn is_accepted(&self) -> bool {
+        self.verdicts.iter().all(KernelVerdict::is_accepted)
+    }
+
+    /// The violations that are described, in words.
+    pub fn violations(&self, places: &Places<'_, '_>) -> Vec<String> {
+        let all = self.verdicts.iter().flat_map(|verdict| &verdict.first);
+        all.map(|violation| violation.words(|address| places.location(address))).collect()
+    }
+
+    /// The number of violations that are not described.
+    pub fn more(&self) -> u64 {
+        self.verdicts.iter().map(|verdict| verdict.more).sum()
+    }
+
+    /// Writes the lines of a report.
+    pub fn print(&self, out: &mut impl Write, places: &Places<'_, '_>) -> io::Result<()> {
+        for words in self.violations(places) {
+            writeln!(out, "  kernel profile: {words}")?;
+        }
+        match self.more() {
+            0 if self.is_accepted() => writeln!(out, "  kernel profile: no rule is broken")?,
+            0 => {}
+            more => writeln!(out, "  kernel profile: and {more} more")?,
+        }
+        let Some(Fallback { code, without_row, outermost }) = self.fallback else { return Ok(()) };
+        let all = Number(code, "byte");
+        write!(out, "  left to the frame pointer: {} of {all} of code", without_row + outermost)?;
+        writeln!(out, " ({without_row} without a row, {outermost} of outermost frames)")
+    }
+}
+
+/// The range of the code of a linked file.
+fn text(file: &File<'_>) -> anyhow::Result<Option<Range<Address>>> {
+    if file.kind() == Kind::Relocatable {
+        return Ok(None);
+    }
+    let code = file.code_sections()?;
+    let start = code.iter().map(|section| section.address).min();
+    let end = code.iter().map(|section| section.address.offset(section.bytes.len() as i64)).max();
+    Ok(start.zip(end).map(|(start, end)| start..end))
+}

@@ -1,0 +1,213 @@
+//! Stacks as the kernel's reader would walk them, by the model of it: of programs of three architectures, stopped at each
+//! of many points, with the memory that an emulator wrote. Each frame that the table leads to is the one by CFI.
+
+mod core_file;
+mod truth;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cfipack_container::File;
+use cfipack_encoder::sframe::Options;
+use cfipack_format::{Address, Arch};
+use cfipack_roundtrip::{KernelDraft, kernel_verdict};
+use cfipack_tests::convert::{build, cfi_of};
+use cfipack_tests::kernel_reader::{Frame, Table, Way, step};
+use cfipack_tests::not_tested::skipped;
+
+use core_file::Core;
+use truth::{Caller, Cfi};
+
+/// An architecture whose programs are stopped.
+struct Target {
+    arch: Arch,
+    compiler: &'static str,
+    emulator: &'static str,
+    /// What has code without CFI keep that leads to its caller.
+    bare: &'static str,
+}
+
+const TARGETS: [Target; 3] = [
+    Target { arch: Arch::Amd64, compiler: "gcc", emulator: "qemu-x86_64", bare: "-fno-omit-frame-pointer" },
+    Target {
+        arch: Arch::Aarch64,
+        compiler: "aarch64-linux-gnu-gcc",
+        emulator: "qemu-aarch64",
+        bare: "-fno-omit-frame-pointer",
+    },
+    Target {
+        arch: Arch::S390x,
+        compiler: "s390x-linux-gnu-gcc",
+        emulator: "qemu-s390x",
+        bare: "-mbackchain",
+    },
+];
+
+/// Points at which the program is stopped; it reaches this many.
+const POINTS: usize = 15;
+
+/// Where the table lies that no program has.
+const TABLE: u64 = 0x7f00_0000_0000;
+
+/// Frames of all stacks of a program.
+#[derive(Default, Debug, PartialEq, Eq)]
+struct Counts {
+    stacks: usize,
+    /// Found by the table, each equal to the CFI's.
+    by_table: usize,
+    /// Found by the frame pointer where the CFI has a row, and equal to the CFI's.
+    good_guesses: usize,
+    bad_guesses: usize,
+    /// Callers of code without CFI, found by the frame pointer.
+    without_cfi: usize,
+    /// Walks that end where the CFI's do.
+    complete: usize,
+}
+
+#[test]
+fn the_kernels_reader_walks_stacks_of_three_architectures() {
+    let scratch = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("kernel-reader");
+    std::fs::create_dir_all(&scratch).expect("the target's directory can be written to");
+    for target in &TARGETS {
+        match target.stacks(&scratch) {
+            Ok((program, cores)) => check(target, &program, &cores),
+            Err(why) => skipped(&format!("the kernel's walk of {:?} stacks", target.arch), &why),
+        }
+    }
+}
+
+fn check(target: &Target, program: &[u8], cores: &[Core]) {
+    let newest = walk_all(target.arch, program, cores, KernelDraft::Newest);
+    let no_flex = walk_all(target.arch, program, cores, KernelDraft::NoFlex);
+    println!("{:?}: {newest:?}; without flex FDEs: {no_flex:?}", target.arch);
+    assert_eq!(newest.stacks, POINTS);
+    assert!(newest.by_table > 6 * POINTS && newest.without_cfi >= 1, "{:?}: {newest:?}", target.arch);
+    assert_eq!((newest.complete, newest.bad_guesses), (POINTS, 0), "{:?}: {newest:?}", target.arch);
+    let guesses = |counts: &Counts| counts.good_guesses + counts.bad_guesses;
+    assert!(guesses(&newest) <= guesses(&no_flex), "{:?}: {newest:?} {no_flex:?}", target.arch);
+    // `aligned` on x86-64: what the older draft omits goes by the frame pointer.
+    assert!(target.arch != Arch::Amd64 || guesses(&newest) < guesses(&no_flex), "{newest:?} {no_flex:?}");
+}
+
+/// Walks every stack by a table for a draft.
+fn walk_all(arch: Arch, program: &[u8], cores: &[Core], draft: KernelDraft) -> Counts {
+    let file = File::parse(program).expect("an ELF file");
+    let sections = file.call_frame_sections().expect("its CFI");
+    let options = Options::new().with_flex(draft.has_flex());
+    let (section, ..) = build(cfi_of(&sections), arch, options);
+    let bytes = section.into_bytes(Address(TABLE), |key| key.address()).expect("within reach");
+    let ours = cfipack_decoder::sframe::Section::parse(&bytes, Address(TABLE)).expect("our table");
+    assert!(kernel_verdict(&ours, draft, None, 1).is_accepted());
+    let table = Table::new(&bytes, TABLE, arch).expect("the model takes it");
+    table.validate(0..u64::MAX).expect("the model takes all of it");
+    let cfi =
+        sections.iter().find(|section| section.section.name == ".eh_frame").expect("call frame information");
+    let cfi = Cfi::new(&file, &cfi.section.bytes, cfi.section.address.0);
+    let mut counts = Counts::default();
+    for core in cores {
+        walk_one(arch, &table, &cfi, core, &mut counts);
+    }
+    counts
+}
+
+fn walk_one(arch: Arch, table: &Table<'_>, cfi: &Cfi<'_>, core: &Core, counts: &mut Counts) {
+    let own = |register: cfipack_format::Register| core.registers[usize::from(register.0)];
+    let mut frame =
+        Frame { pc: core.pc, sp: own(arch.stack_pointer()), fp: own(arch.frame_pointer()), is_exact: true };
+    let mut registers: Vec<_> = core.registers.iter().map(|value| Some(*value)).collect();
+    counts.stacks += 1;
+    for depth in 0..100 {
+        let address = if frame.is_exact { frame.pc } else { frame.pc - 1 };
+        let row = table.find(address).expect("a valid table");
+        let machine = (depth == 0).then_some(&core.registers[..]);
+        let found = step(arch, row, &frame, machine, &|address| core.word(address));
+        let caller = cfi.caller(address, &registers, core);
+        match (found, caller) {
+            (Ok(found), Caller::Frame { pc, sp, registers: callers }) => {
+                let is_equal = (found.frame.pc, found.frame.sp) == (pc, sp);
+                match found.way {
+                    Way::Table => {
+                        assert!(is_equal, "{arch:?} at {address:#x}: {found:?}, by CFI {pc:#x} {sp:#x}")
+                    }
+                    Way::FramePointer if is_equal => counts.good_guesses += 1,
+                    Way::FramePointer => {
+                        counts.bad_guesses += 1;
+                        return;
+                    }
+                }
+                counts.by_table += usize::from(found.way == Way::Table);
+                (frame, registers) = (found.frame, callers);
+            }
+            // What is known of the caller of code without CFI is what the frame pointer led to.
+            (Ok(found), Caller::NoRow) => {
+                assert_eq!(found.way, Way::FramePointer);
+                counts.without_cfi += 1;
+                frame = found.frame;
+                registers.fill(None);
+                registers[usize::from(arch.stack_pointer().0)] = Some(frame.sp);
+                registers[usize::from(arch.frame_pointer().0)] = Some(frame.fp);
+            }
+            // The row of an outermost frame goes to the frame pointer, which is 0 there.
+            (Err(_), Caller::Outermost) => {
+                counts.complete += 1;
+                return;
+            }
+            (Ok(found), Caller::Outermost) => panic!("{arch:?}: beyond the outermost frame: {found:?}"),
+            (Err(_), _) => return,
+        }
+    }
+    panic!("{arch:?}: a walk without an end");
+}
+
+impl Target {
+    /// Builds the program and stops it at each point; an error says what is missing.
+    fn stacks(&self, scratch: &Path) -> Result<(Vec<u8>, Vec<Core>), String> {
+        let directory = scratch.join(format!("{:?}", self.arch));
+        let _ = std::fs::remove_dir_all(&directory);
+        std::fs::create_dir_all(&directory).map_err(|error| error.to_string())?;
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/profile/kernel");
+        let run = |program: &str, arguments: &[&str]| {
+            let output = Command::new(program).args(arguments).current_dir(&directory).output();
+            let output = output.map_err(|error| {
+                format!("{program}: {error} (Debian's packages gcc-*-linux-gnu, qemu-user)")
+            })?;
+            match output.status.success() {
+                true => Ok(()),
+                false => Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr))),
+            }
+        };
+        let source = |name: &str| sources.join(name).to_string_lossy().into_owned();
+        let bare = [
+            "-O1",
+            "-fno-asynchronous-unwind-tables",
+            "-fno-unwind-tables",
+            self.bare,
+            "-fcf-protection=none",
+        ];
+        let bare = &bare[..if self.arch == Arch::Amd64 { 5 } else { 4 }];
+        run(self.compiler, &[bare, &["-c", &source("bare.c"), "-o", "bare.o"]].concat())?;
+        let program = ["-O2", "-g0", "-static", &source("frames.c"), "bare.o", "-o", "program"];
+        run(self.compiler, &program)?;
+        let mut cores = Vec::new();
+        for point in 1..=POINTS {
+            // The emulator names the file after the time and its number.
+            let stopped = Command::new("sh")
+                .current_dir(&directory)
+                .env("POINT", point.to_string())
+                .env("EMULATOR", self.emulator)
+                .args(["-c", "rm -f ./*.core; ulimit -c unlimited; \"$EMULATOR\" ./program \"$POINT\""])
+                .output();
+            stopped.map_err(|error| error.to_string())?;
+            let core = core_in(&directory).ok_or_else(|| format!("{} writes no core file", self.emulator))?;
+            cores.push(Core::read(&core, self.arch));
+        }
+        let program = std::fs::read(directory.join("program")).map_err(|error| error.to_string())?;
+        Ok((program, cores))
+    }
+}
+
+fn core_in(directory: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(directory).ok()?;
+    let mut paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    paths.find(|path| path.extension().is_some_and(|extension| extension == "core"))
+}
