@@ -33,5 +33,7 @@ fn warnings_of_layout_gnu() {
     fs::write(directory.join("f.s"), TEXT).unwrap();
     let common = ["asm", "f.s", "--arch", "x86_64", "--format", "elf", "--section", "table"];
     let run = |more: &[&str]| transcript_in(&directory, &[&common[..], more].concat());
-    insta::assert_snapshot!([run(&["--layout", "gnu"]), run(&["--layout", "gnu", "--json"]), run(&[])].join("\n"));
+    insta::assert_snapshot!(
+        [run(&["--layout", "gnu"]), run(&["--layout", "gnu", "--json"]), run(&[])].join("\n")
+    );
 }

@@ -11,7 +11,9 @@ use cfipack_format::{Address, Arch, Key, Register, RegisterName, SectionOffset};
 use cfipack_tests::random::{Random, cases};
 use cfipack_tests::reference::Tools;
 use gimli::{CfaRule, UnwindSection as _};
-use object::{Object as _, ObjectSection as _, ObjectSymbol as _, RelocationFlags, RelocationTarget};
+use object::{
+    Object as _, ObjectSection as _, ObjectSymbol as _, RelocationFlags, RelocationTarget, SymbolIndex,
+};
 
 const FUNCTIONS_PER_FILE: u64 = 100;
 const PERSONALITIES: [&str; 2] = ["___gxx_personality_v0", "_other_personality"];
@@ -286,12 +288,15 @@ fn compare_eh_frame(arch: Arch, functions: &[Function], object: &[u8]) -> Result
     }
     let theirs: Vec<_> = eh_frame
         .relocations()
-        .map(|(offset, relocation)| {
+        .flat_map(|(offset, relocation)| {
             let RelocationFlags::MachO { r_type, r_pcrel, r_length } = relocation.flags() else {
                 panic!("{relocation:?}")
             };
             let RelocationTarget::Symbol(symbol) = relocation.target() else { panic!("{relocation:?}") };
-            (offset, r_type.0, r_pcrel, 1 << r_length, symbol.0 as u32)
+            let of = |kind: u8, symbol: SymbolIndex| (offset, kind, r_pcrel, 1 << r_length, symbol.0 as u32);
+            // Of a pair, the first is ARM64_RELOC_SUBTRACTOR.
+            let subtractor = relocation.subtractor().map(|symbol| of(1, symbol));
+            subtractor.into_iter().chain([of(r_type.0, symbol)])
         })
         .collect();
     let ours: Vec<_> = ours

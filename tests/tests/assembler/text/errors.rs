@@ -121,7 +121,7 @@ fn rows_of_several_instructions_of_one_size() {
 fn warnings_are_those_of_gas() {
     let Some(tools) = Tools::find("warnings of operands") else { return };
     let text =
-        "f:\t.cfi_startproc\n\tnop\n\t.cfi_escape 0x100, 255, -128, 0x10, 256\n\tnop\n\t.cfi_endproc\n";
+        "f:\t.cfi_startproc\n\tnop\n\t.cfi_escape 0x100, 255, -128, 0x10, 0x1ff\n\tnop\n\t.cfi_endproc\n";
     let unit = listed(&tools, text, &[M]).unwrap();
     let ours: Vec<_> = unit.warnings.iter().map(|warning| warning.problem.to_string()).collect();
     let theirs = tools.run(&["as", "f.s", "-o", "f.o"]).stderr;
