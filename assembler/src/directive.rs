@@ -77,6 +77,9 @@ pub struct Placed {
 pub enum EscapeOperand {
     /// `N`: a byte.
     Byte(u8),
+    /// `N`, a number that is none: its last byte is written. gas warns of it, and looks at the whole number where it
+    /// makes `.sframe`.
+    Truncated(i64),
     /// `data2(N)`
     Data2(u16),
     /// `data4(N)`

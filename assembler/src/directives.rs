@@ -325,6 +325,7 @@ impl Directives {
             let escaped = &mut self.escaped;
             match operand {
                 EscapeOperand::Byte(byte) => escaped.push(byte),
+                EscapeOperand::Truncated(value) => escaped.push(value as u8),
                 EscapeOperand::Data2(value) => escaped.extend_from_slice(&endian.put_u16(value)),
                 EscapeOperand::Data4(value) => escaped.extend_from_slice(&endian.put_u32(value)),
                 EscapeOperand::Data8(value) => escaped.extend_from_slice(&endian.put_u64(value)),
@@ -462,9 +463,14 @@ fn is_plain(operands: &[EscapeOperand]) -> bool {
         Some(EscapeOperand::Byte(0x10)) => 4,
         _ => 0,
     };
-    operands.iter().enumerate().skip(1).all(|(index, operand)| match operand {
-        EscapeOperand::Byte(_) => true,
-        EscapeOperand::Sleb128(_) => index == offset,
-        _ => false,
-    })
+    let is_truncated = matches!(operands.first(), Some(EscapeOperand::Truncated(_)));
+    !is_truncated
+        && operands.iter().enumerate().skip(1).all(|(index, operand)| match operand {
+            EscapeOperand::Byte(_) => true,
+            EscapeOperand::Sleb128(_) | EscapeOperand::Truncated(_) => index == offset,
+            EscapeOperand::Data2(_)
+            | EscapeOperand::Data4(_)
+            | EscapeOperand::Data8(_)
+            | EscapeOperand::Uleb128(_) => false,
+        })
 }

@@ -32,7 +32,10 @@ pub(crate) fn alignment(dialect: Dialect, arch: Arch) -> (u64, i64) {
     match (dialect, arch.family()) {
         // LLVM counts AArch64's code in bytes and its data in half pointers.
         (Dialect::Llvm, Family::Aarch64) => (1, -4),
-        (Dialect::Llvm, Family::X86 | Family::S390x) | (Dialect::Gas, _) => arch.cfi_alignment(),
+        (Dialect::LlvmMachO, Family::Aarch64) => (1, -8),
+        (Dialect::Llvm | Dialect::LlvmMachO, Family::X86 | Family::S390x) | (Dialect::Gas, _) => {
+            arch.cfi_alignment()
+        }
     }
 }
 
@@ -93,7 +96,7 @@ fn put_all(
     writer: &mut InstructionWriter,
     marks: &mut Vec<Mark>,
 ) -> Result<usize, Error> {
-    let mut leading = (dialect == Dialect::Llvm).then_some(writer.as_bytes().len());
+    let mut leading = dialect.is_llvm().then_some(writer.as_bytes().len());
     let at_entry = if directives.is_simple { 0 } else { directives.arch.cfa_offset_at_entry() };
     let (mut location, mut tracked) = (0, at_entry);
     for (number, placed) in directives.list.iter().enumerate() {
@@ -114,7 +117,7 @@ fn put_all(
         }
         tracked = cfa_offset(dialect, placed, tracked);
         let placed = match dialect {
-            Dialect::Llvm => restored(directives, placed).unwrap_or(placed),
+            Dialect::Llvm | Dialect::LlvmMachO => restored(directives, placed).unwrap_or(placed),
             Dialect::Gas => placed,
         };
         put(directives, dialect, placed, tracked, writer, marks)?;
@@ -209,7 +212,7 @@ fn put(
     let put = |writer: &mut InstructionWriter, instruction| writer.put(instruction);
     match placed.directive {
         Directive::DefCfa(..) | Directive::DefCfaOffset(_) | Directive::AdjustCfaOffset(_)
-            if dialect == Dialect::Llvm && cfa_offset < 0 =>
+            if dialect.is_llvm() && cfa_offset < 0 =>
         {
             negative_cfa_offset(&placed.directive, cfa_offset, writer);
             Ok(())

@@ -55,7 +55,9 @@ use cfipack_encoder as encoder;
 #[cfg(feature = "object")]
 pub use self::object::{Linker, ObjectError, ObjectOptions, TablesObject, Unnamed, UnnamedReason};
 pub use assembly::{Assembly, AssemblyError};
-pub use call_frames::{CallFrames, PlaceError, Relocation, Target};
+pub use call_frames::{
+    CallFrames, MachOFrames, MachORelocation, MachOTarget, PlaceError, Relocation, Target,
+};
 pub use compact_unwind::{CompactOptions, CompactUnwind, Encodings};
 pub use dialect::Dialect;
 pub use directive::{Directive, EscapeOperand, Placed};

@@ -166,6 +166,7 @@ impl<'a, 'f> Instructions<'a, 'f> {
     #[cold]
     fn malformed(&self, opcode: u8) -> Reason {
         match opcode {
+            0x2c if self.function.arch().is_aarch64() => Reason::SignedWithPc,
             0x00..=0x0f | 0x10..=0x16 | 0x1d | 0x2d..=0x2f | 0x40.. => Reason::InstructionMalformed(opcode),
             _ => Reason::InstructionUnknown(opcode),
         }

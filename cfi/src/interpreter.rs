@@ -53,6 +53,7 @@ struct Initial<'a, R> {
     arch: Arch,
     rules: (Row, R),
     cfa_expression: &'a [u8],
+    sign_state_is_kept: bool,
     outside_dwarf: bool,
 }
 
@@ -78,10 +79,13 @@ impl<'a, R: Registers> Interpreter<'a, R> {
         if !self.initial.as_ref().is_some_and(|initial| initial.holds_for(function)) {
             self.run_cie(function)?;
         }
-        let Some(Initial { rules: initial, cfa_expression, outside_dwarf, .. }) = &self.initial else {
+        let Some(Initial { rules: initial, cfa_expression, sign_state_is_kept, outside_dwarf, .. }) =
+            &self.initial
+        else {
             return Err(unsupported(function, 0, Reason::CfaMissing));
         };
-        let mut state = State { row: initial.0, cfa_expression, registers: initial.1 };
+        let sign_state_is_kept = *sign_state_is_kept;
+        let mut state = State { row: initial.0, cfa_expression, registers: initial.1, sign_state_is_kept };
         self.remembered.clear();
         let arch = function.arch();
         let ignored = state.registers.ignored(arch);
@@ -187,10 +191,16 @@ impl<'a, R: Registers> Interpreter<'a, R> {
                 })
                 .map_err(|reason| unsupported(function, 0, reason))?;
         }
-        let (rules, cfa_expression) = ((state.row, state.registers), state.cfa_expression);
         self.outside_dwarf = instructions.met_outside_dwarf();
-        let outside_dwarf = self.outside_dwarf;
-        self.initial = Some(Initial { cie: function.cie, arch, rules, cfa_expression, outside_dwarf });
+        let State { row, cfa_expression, registers, sign_state_is_kept } = state;
+        self.initial = Some(Initial {
+            cie: function.cie,
+            arch,
+            rules: (row, registers),
+            cfa_expression,
+            sign_state_is_kept,
+            outside_dwarf: self.outside_dwarf,
+        });
         Ok(state)
     }
 }

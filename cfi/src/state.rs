@@ -34,6 +34,9 @@ pub struct State<'a, R> {
     pub cfa_expression: &'a [u8],
     /// Rules of further registers.
     pub registers: R,
+    /// True if a rule said that the state of the return address's signature keeps its value, which no
+    /// `DW_CFA_AARCH64_negate_ra_state` may follow (DWARF for the Arm 64-bit Architecture, 4.6).
+    pub sign_state_is_kept: bool,
 }
 
 /// The depth to which `DW_CFA_remember_state` may nest: far beyond what compilers write, and a bound on what
@@ -46,7 +49,12 @@ pub const RA_SIGN_STATE: Register = Register(34);
 impl<'a, R: Registers> State<'a, R> {
     /// The state before any instruction.
     pub fn at_entry(arch: Arch) -> Self {
-        Self { row: Row::at_entry(arch), cfa_expression: &[], registers: R::at_entry(arch) }
+        Self {
+            row: Row::at_entry(arch),
+            cfa_expression: &[],
+            registers: R::at_entry(arch),
+            sign_state_is_kept: false,
+        }
     }
 
     /// Carries out an instruction other than an advance. Returns whether the row or a register
@@ -116,6 +124,7 @@ impl<'a, R: Registers> State<'a, R> {
             Instruction::RestoreState => {
                 *self = remembered.pop().ok_or(Reason::RestoreWithoutRemember)?;
             }
+            Instruction::NegateRaState if self.sign_state_is_kept => return Err(Reason::SignStateRule),
             Instruction::NegateRaState if arch.is_aarch64() => self.row.signed = !self.row.signed,
             Instruction::NegateRaState => return Err(Reason::InstructionUnknown(0x2d)),
         }
@@ -140,7 +149,12 @@ impl<'a, R: Registers> State<'a, R> {
         } else if register == arch.return_address() {
             self.row.return_address = rule;
         } else if register == RA_SIGN_STATE && arch.is_aarch64() {
-            return Err(Reason::SignStateRule);
+            // The one rule that says what is so without it.
+            if rule != Rule::SameValue || self.row.signed {
+                return Err(Reason::SignStateRule);
+            }
+            self.sign_state_is_kept = true;
+            return Ok(false);
         } else {
             return Ok(self.registers.set(register, rule));
         }

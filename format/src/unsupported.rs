@@ -136,6 +136,9 @@ reasons! {
     ReturnColumn(register: Register) = "return-column", "the return address is in column {register}";
     /// AArch64: a rule for the pseudo register of the signature's state.
     SignStateRule = "sign-state-rule", "there is a rule for the state of the return address's signature";
+    /// AArch64: the return address is signed with the PC of the signing instruction (PAuth-LR,
+    /// `DW_CFA_AARCH64_negate_ra_state_with_pc`), for which no table has a place.
+    SignedWithPc = "signed-with-pc", "the return address is signed with a PC (PAuth-LR), which no table has";
     /// An architecture that is not the table's, or one that the table's format has no ABI for.
     Architecture = "architecture", "the table is not for the function's architecture";
     /// A version of the format that is not the table's.

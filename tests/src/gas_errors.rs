@@ -4,7 +4,7 @@
 //! `docs/gnu-exceptions.md` names exactly these goldens (`tests/tests/sframe/gnu.rs`).
 
 /// The golden, the number of PCs, and what the verifier reports for the first.
-pub const WRONG: [(&str, u64, &str); 23] = [
+pub const WRONG: [(&str, u64, &str); 28] = [
     // One remembered state, where DWARF has a stack of them.
     ("x_remember_nested", 1, "CFA = rsp+16, return address at CFA-8; table: CFA = rsp+24"),
     ("x_remember_nested2", 1, "CFA = rsp+16, return address at CFA-8; table: CFA = rsp+24"),
@@ -12,6 +12,8 @@ pub const WRONG: [(&str, u64, &str); 23] = [
     ("x_reg_off_order", 1, "CFA = rbp+16, return address at CFA-8; table: CFA = rbp+8"),
     // restore goes back to the function's first row, and not to the CIE.
     ("x_restore_first_row", 1, "table: CFA = rsp+8, return address at CFA-8, rbp at CFA-24"),
+    // The same in the cold part of a function of gcc 16.2 -O2.
+    ("x_real_gcc_cold", 13, "table: CFA = rsp+64, return address at CFA-8, rbp at CFA-48"),
     // An undefined return address stays undefined on x86-64.
     ("x_undef_ra_back", 1, "CFA = rsp+8, return address at CFA-8; table: outermost frame"),
     ("x_undef_ra_same", 2, "CFA = rsp+8, return address in ra; table: outermost frame"),
@@ -21,6 +23,10 @@ pub const WRONG: [(&str, u64, &str); 23] = [
     ("x_flex_same_ra", 2, "return address in ra; table: CFA = rsp+8, return address = r11"),
     ("x_escape_expr_ra", 1, "return address at rsp+16; table: CFA = rsp+8, return address at CFA-8"),
     ("x_val_offset_ra", 1, "return address = CFA-16; table: CFA = rsp+8, return address at CFA-8"),
+    ("x_same_ra", 4, "return address in ra; table: CFA = rsp+16, return address at CFA-8"),
+    // So is where the caller's stack pointer is, and that there is no CFA.
+    ("x_offset_sp", 4, "the caller's stack pointer is at CFA-16; table: CFA = rsp+16"),
+    ("x_simple_offset_late", 4, "no CFA; table: CFA = rsp+0, return address at CFA-8, rbp at CFA-16"),
     // restore does not bring a register's number back; expressions on other than rbp have number -1.
     ("x_flex_reenter_first", 1, "rbp = rax; table: CFA = rsp+8, return address at CFA-8, rbp undefined"),
     ("x_escape_expr_fp_rsp", 1, "rbp at rsp+16; table: CFA = rsp+8, return address at CFA-8, rbp undefined"),
@@ -37,8 +43,9 @@ pub const WRONG: [(&str, u64, &str); 23] = [
     // Nor has it locations inside an instruction, nor `.debug_frame` the key.
     ("a_unaligned", 4, "CFA = sp+48, return address in x30; table: CFA = sp+0"),
     ("a_key_b_debug_frame", 4, "(signed), key A; table: CFA = sp+0, return address in x30 (signed), key B"),
-    // restore of the signature's state is ignored.
+    // restore and same_value of the signature's state are ignored.
     ("a_negate_restore_34", 8, "return address in x30; table: CFA = sp+0, return address in x30 (signed)"),
+    ("a_negate_same_34", 8, "return address in x30; table: CFA = sp+0, return address in x30 (signed)"),
     // No CFI to compare it with: `.cfi_sections .sframe`.
     ("x_sections_sframe", 2, "CFI: no function; table: CFA = rsp+8"),
 ];

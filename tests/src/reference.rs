@@ -48,6 +48,11 @@ impl Tools {
         tools
     }
 
+    /// The tree.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// The place of a file of the working directory, seen from outside the tree.
     pub fn path(&self, name: &str) -> PathBuf {
         self.root.join(&self.directory[1..]).join(name)

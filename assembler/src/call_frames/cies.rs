@@ -5,7 +5,6 @@ use alloc::vec::Vec;
 
 use cfipack_format::{Key, Register};
 
-use crate::Dialect;
 use crate::assembly::{Assembly, Function};
 use crate::cfi::SectionKind;
 
@@ -45,7 +44,7 @@ pub(crate) struct Properties {
 impl Properties {
     pub(crate) fn new(assembly: &Assembly, kind: SectionKind, function: &Function) -> Self {
         let frame = &function.frame;
-        let is_llvm = assembly.dialect == Dialect::Llvm;
+        let is_llvm = assembly.dialect.is_llvm();
         // `.debug_frame` has no pointers, and LLVM's no letters.
         let has_pointers = kind == SectionKind::EhFrame;
         let has_letters = has_pointers || !is_llvm;

@@ -41,7 +41,7 @@ impl<'a> Records<'a> {
     /// Writes the records of all functions.
     pub(crate) fn write_all(mut self) -> Result<CallFrames, AssemblyError> {
         let assembly = self.assembly;
-        if assembly.dialect == Dialect::Llvm {
+        if assembly.dialect.is_llvm() {
             let mut functions: Vec<_> = assembly.functions.iter().collect();
             let is_debug_frame = !self.is_eh_frame();
             functions.sort_by_cached_key(|function| {
@@ -73,6 +73,10 @@ impl<'a> Records<'a> {
         }
         self.align_the_end(last);
         Ok(())
+    }
+
+    fn is_mach_o(&self) -> bool {
+        self.is_eh_frame() && self.assembly.dialect == Dialect::LlvmMachO
     }
 
     fn is_eh_frame(&self) -> bool {
@@ -110,7 +114,7 @@ impl<'a> Records<'a> {
             .with_augmentation(&letters[..length])
             .with_alignment(code, data);
         cie.return_address = function.frame.return_column.unwrap_or(assembly.arch.return_address());
-        if !self.is_eh_frame() && assembly.dialect == Dialect::Llvm {
+        if !self.is_eh_frame() && assembly.dialect.is_llvm() {
             cie.version = 4;
         }
         if self.is_eh_frame() {
@@ -123,6 +127,7 @@ impl<'a> Records<'a> {
                 (PointerEncoding(encoding.0), place_of_zero(&relocation))
             });
         }
+        cie.fde_encoding = fde_encoding(assembly.dialect);
         self.writer.cie(&cie)
     }
 
@@ -147,7 +152,8 @@ impl<'a> Records<'a> {
         let pointer = SectionOffset(offset.0 + 4);
         let start = SectionOffset(offset.0 + 8);
         let (encoding, size) = if self.is_eh_frame() {
-            (PointerEncoding::PC_RELATIVE_SIGNED_4, 4)
+            let encoding = fde_encoding(assembly.dialect);
+            (encoding, if self.is_mach_o() { assembly.arch.pointer_size().into() } else { 4 })
         } else {
             let addend = cie.offset.0 as i64;
             let relocation = self.relocation(pointer, PointerEncoding(0x03), Target::Section);
@@ -165,6 +171,9 @@ impl<'a> Records<'a> {
         let own = function.instructions.bytes.start + in_cie..function.instructions.bytes.end;
         let instructions = &assembly.bytes[own.clone()];
         self.writer.fde(&cie, place_of_zero(&start), function.size, lsda, instructions)?;
+        if self.is_mach_o() {
+            self.align(offset);
+        }
         if !assembly.marks.is_empty() {
             let fixed = start.offset.0 + 2 * size + usize::from(self.is_eh_frame());
             let lsda_size =
@@ -196,11 +205,27 @@ impl<'a> Records<'a> {
     /// Fills the last record of `.eh_frame` up to a multiple of a pointer's size: a linker puts another object's section
     /// after it, and a gap would end the table.
     fn align_the_end(&mut self, last: SectionOffset) {
+        if self.is_eh_frame() {
+            self.align(last);
+        }
+    }
+
+    /// Fills the last record up to a multiple of a pointer's size.
+    fn align(&mut self, last: SectionOffset) {
         let size = usize::from(self.assembly.arch.pointer_size());
         let padding = self.writer.offset().0.wrapping_neg() % size;
-        if self.is_eh_frame() && padding != 0 {
+        if padding != 0 {
             self.writer.extend_record(last, padding);
         }
+    }
+}
+
+/// The encoding of an FDE's start in `.eh_frame`.
+fn fde_encoding(dialect: Dialect) -> PointerEncoding {
+    match dialect {
+        Dialect::Gas | Dialect::Llvm => PointerEncoding::PC_RELATIVE_SIGNED_4,
+        // PC-relative, of the size of an address.
+        Dialect::LlvmMachO => PointerEncoding(0x10),
     }
 }
 

@@ -72,6 +72,11 @@ pub enum PlaceError {
         /// The value, as 64 bits.
         value: u64,
     },
+    /// The object format has no relocation for a field.
+    NoRelocation {
+        /// The offset of the field.
+        offset: SectionOffset,
+    },
 }
 
 impl CallFrames {
@@ -167,7 +172,6 @@ impl Relocation {
         let SectionOffset(at) = self.offset;
         let here = if self.is_pc_relative { section.0.wrapping_add(at.to_u64()) } else { 0 };
         let value = target.0.wrapping_add_signed(self.addend).wrapping_sub(here);
-        let endian = arch.endian();
         let is_signed = self.is_signed || self.is_pc_relative;
         let bits = u32::from(self.size) * 8;
         // A distance of an address's size wraps as addresses do, if both ends are addresses of the architecture.
@@ -184,12 +188,18 @@ impl Relocation {
         if !fits {
             return Err(PlaceError::OutOfRange { offset: self.offset, size: self.size, value });
         }
+        self.put(arch, out, value);
+        Ok(())
+    }
+
+    /// Puts a value into the field.
+    pub(super) fn put(&self, arch: Arch, out: &mut [u8], value: u64) {
+        let (SectionOffset(at), endian) = (self.offset, arch.endian());
         match self.size {
             2 => out[at..at + 2].copy_from_slice(&endian.put_u16(value as u16)),
             4 => out[at..at + 4].copy_from_slice(&endian.put_u32(value as u32)),
             _ => out[at..at + 8].copy_from_slice(&endian.put_u64(value)),
         }
-        Ok(())
     }
 }
 
@@ -201,6 +211,9 @@ impl fmt::Display for PlaceError {
             }
             Self::OutOfRange { offset, size, value } => {
                 write!(f, "the field of {size} bytes at {offset} cannot hold {value:#x}")
+            }
+            Self::NoRelocation { offset } => {
+                write!(f, "the object has no relocation for the field at {offset}")
             }
         }
     }

@@ -189,7 +189,10 @@ fn escape(operands: &mut Operands<'_, '_>) -> Result<Box<[EscapeOperand]>, Fault
             Some(b"data8") => |value| EscapeOperand::Data8(value as u64),
             Some(b"uleb128") => |value| EscapeOperand::Uleb128(value as u64),
             Some(b"sleb128") => EscapeOperand::Sleb128,
-            _ => |value| EscapeOperand::Byte(value as u8),
+            _ => |value| match value {
+                -0x80..=0xff => EscapeOperand::Byte(value as u8),
+                _ => EscapeOperand::Truncated(value),
+            },
         };
         if function
             .is_some_and(|name| matches!(name, b"data2" | b"data4" | b"data8" | b"uleb128" | b"sleb128"))
@@ -204,6 +207,18 @@ fn escape(operands: &mut Operands<'_, '_>) -> Result<Box<[EscapeOperand]>, Fault
 }
 
 impl Operation {
+    /// Operands of which an assembler takes the last byte.
+    pub(super) fn truncated(&self) -> impl Iterator<Item = i64> {
+        let operands: &[EscapeOperand] = match self {
+            Self::Escape(operands) => operands,
+            _ => &[],
+        };
+        operands.iter().filter_map(|operand| match *operand {
+            EscapeOperand::Truncated(value) => Some(value),
+            _ => None,
+        })
+    }
+
     /// Gives the directive.
     pub(super) fn put(&self, directives: &mut Directives) {
         use Operation as O;

@@ -108,6 +108,7 @@ pub(super) struct Collector<'t> {
     pub(super) constants: Constants<'t>,
     pub(super) cfi_sections: CfiSections,
     pub(super) faults: Vec<Fault>,
+    pub(super) warnings: Vec<Fault>,
     pub(super) has_odd_sizes: bool,
     operations: Vec<Operation>,
 }
@@ -129,6 +130,7 @@ impl<'t> Collector<'t> {
             constants: BTreeMap::new(),
             cfi_sections: CfiSections::default(),
             faults: Vec::new(),
+            warnings: Vec::new(),
             has_odd_sizes: false,
             operations: Vec::new(),
         }
@@ -350,6 +352,8 @@ impl<'t> Collector<'t> {
     }
 
     fn operations(&mut self, span: Span) {
+        let truncated = self.operations.iter().flat_map(Operation::truncated);
+        self.warnings.extend(truncated.map(|value| (span, Problem::Truncated(value))));
         let Some(function) = self.place().open else {
             return self.fault(span, Problem::NotInFunction);
         };

@@ -64,6 +64,8 @@ pub enum Problem {
     MissingOperand,
     /// Something follows the last operand.
     Trailing,
+    /// An operand of `.cfi_escape` is no byte: its last byte is taken. A warning.
+    Truncated(i64),
     /// An operand is no register.
     Register,
     /// An operand is no number that is known here.
@@ -150,6 +152,11 @@ impl<'t> Diagnostics<'t> {
         Self::new(text, Vec::from([(Span { start: 0, length: 0 }, problem)]))
     }
 
+    /// The diagnostics alone.
+    pub(super) fn into_list(self) -> Vec<Diagnostic> {
+        self.list
+    }
+
     /// The errors.
     pub fn list(&self) -> &[Diagnostic] {
         &self.list
@@ -234,6 +241,9 @@ impl fmt::Display for Problem {
             Self::UnsupportedDirective(name) => return write!(f, "{name} is not supported"),
             Self::MissingOperand => "missing operand",
             Self::Trailing => "junk after the last operand",
+            Self::Truncated(value) => {
+                return write!(f, "value {value:#x} truncated to {:#x}", *value as u8);
+            }
             Self::Register => "bad register expression",
             Self::Number => "bad expression: a number, or symbols with known numbers, is expected",
             Self::Symbol => "a symbol is expected",

@@ -59,6 +59,7 @@ impl<'t> Collector<'t> {
             symbols: self.symbols,
             cfi_sections: self.cfi_sections,
             has_odd_sizes: self.has_odd_sizes,
+            warnings: Diagnostics::new(text, self.warnings).into_list(),
             sections: self.sections.list,
         })
     }

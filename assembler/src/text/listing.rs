@@ -2,14 +2,14 @@
 
 use alloc::vec::Vec;
 
-use cfipack_format::Arch;
+use cfipack_format::{Arch, Family};
 
 use super::collect::{Collector, Kind, Statement};
 use super::conditions::{Conditions, Role};
 use super::diagnostic::{Diagnostics, Span};
 use super::rows::{Row, Rows};
 use super::sections::PlaceId;
-use super::statement::{Splitter, Syntax, find};
+use super::statement::{Splitter, Syntax, after_labels, find};
 use super::{Format, Problem, Unit};
 
 /// Source bytes of a row that may be cut: what gas shows at its default width, and at most.
@@ -88,13 +88,16 @@ struct RowState {
     /// True if a statement made bytes in another section than the one in which the row starts.
     is_elsewhere: bool,
     is_expanded: bool,
+    /// Bytes of each instruction of the row, if they are known, and how many instructions have theirs.
+    each: Option<u64>,
+    instructions: u64,
 }
 
 impl<'t> Listing<'t> {
     fn row(&mut self, row: &Row<'t>, rows: &Rows<'t>) {
         let (line, is_in_place) = self.line_of(row);
         let mut at = 0;
-        let mut state = RowState::default();
+        let mut state = RowState { each: self.size_of_each(row, line), ..RowState::default() };
         let home = self.collector.sections.current();
         while let Some(piece) = self.splitter.next(line, &mut at) {
             let text = &line[piece.start..piece.end];
@@ -127,6 +130,24 @@ impl<'t> Listing<'t> {
         {
             self.emit(row, bytes);
         }
+    }
+
+    /// Bytes of each instruction of a row with several, where the architecture has instructions of one size: nothing
+    /// but instructions makes bytes there, and the row has theirs.
+    fn size_of_each(&self, row: &Row<'t>, line: &'t [u8]) -> Option<u64> {
+        let size = instruction_size(self.collector.arch)?;
+        let (_, count) = row.bytes?;
+        let (mut splitter, mut at, mut instructions) = (self.splitter.clone(), 0, 0);
+        while let Some(piece) = splitter.next(line, &mut at) {
+            let text = &line[piece.start..piece.end];
+            match text[after_labels(text)..] {
+                [] => {}
+                [b'.', ref directive @ ..] if directive.starts_with(b"cfi_") => {}
+                [byte, ..] if byte.is_ascii_alphabetic() => instructions += 1,
+                _ => return None,
+            }
+        }
+        (instructions > 1 && instructions * size == count).then_some(size)
     }
 
     /// The row's source, and whether that is what the listing shows.
@@ -221,7 +242,12 @@ impl<'t> Listing<'t> {
 
     /// A statement that makes the bytes of its row, if there are any.
     fn code(&mut self, statement: Statement<'t>, row: &Row<'t>, home: PlaceId, state: &mut RowState) {
-        let Some(bytes) = row.bytes else { return };
+        let Some(mut bytes) = row.bytes else { return };
+        if let Some(size) = state.each {
+            bytes = (bytes.0 + state.instructions * size, size);
+            state.instructions += 1;
+            state.has_emitted = false;
+        }
         if self.collector.sections.current() != home {
             // The bytes are of another section than the one in which the row starts.
             if self.collector.place().open.is_some() {
@@ -258,6 +284,14 @@ impl<'t> Listing<'t> {
         let is_cut = row.rows == MOST_ROWS || row.rows >= self.most_rows;
         let place = self.collector.place();
         (place.is_cut, place.rows) = (is_cut, row.rows);
+    }
+}
+
+/// Bytes of an instruction, where all have as many.
+fn instruction_size(arch: Arch) -> Option<u64> {
+    match arch.family() {
+        Family::Aarch64 => Some(4),
+        Family::X86 | Family::S390x => None,
     }
 }
 

@@ -37,6 +37,8 @@ enum LineOf<'t> {
     Continuation(u64),
     Header,
     Symbols,
+    /// A warning of the assembler about the row before, which may go on after it.
+    Message,
     Nothing,
     /// A problem: it is none of these.
     Problem(Problem),
@@ -70,7 +72,7 @@ impl<'t> Rows<'t> {
                     self.at = self.text.len();
                     return None;
                 }
-                LineOf::Continuation(_) | LineOf::Nothing => {}
+                LineOf::Continuation(_) | LineOf::Message | LineOf::Nothing => {}
                 LineOf::Problem(problem) => {
                     return Some(Err((Span { start: at as u32, length: line.len() as u32 }, problem)));
                 }
@@ -111,6 +113,7 @@ impl<'t> Rows<'t> {
                     *count += bytes;
                 }
                 LineOf::Header => self.skip_titles(),
+                LineOf::Message => {}
                 LineOf::Row(next) => {
                     self.ahead = Some(next);
                     return row;
@@ -214,6 +217,7 @@ fn other(line: &[u8]) -> LineOf<'_> {
             LineOf::Symbols
         }
         _ if line.starts_with(b"GAS LISTING ") => LineOf::Header,
+        _ if line.starts_with(b"****  Warning: ") => LineOf::Message,
         _ if is_interleaved(line) => LineOf::Nothing,
         _ => LineOf::Problem(Problem::NotARow),
     }

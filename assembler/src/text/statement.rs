@@ -36,7 +36,7 @@ impl Syntax {
 }
 
 /// Splits lines into statements; knows whether a line starts in a comment.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Splitter {
     syntax: Syntax,
     in_comment: bool,

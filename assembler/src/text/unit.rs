@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use cfipack_format::widen::ToU64;
 use cfipack_format::{Arch, Key};
 
-use super::Format;
+use super::{Diagnostic, Format};
 use crate::assembly::{Assembly, AssemblyError};
 use crate::{Dialect, Directives};
 
@@ -30,6 +30,8 @@ pub struct Unit {
     pub cfi_sections: CfiSections,
     /// True if some statement made an odd number of bytes: x86 code does.
     pub has_odd_sizes: bool,
+    /// What an assembler warns of, in the order of the text.
+    pub warnings: Vec<Diagnostic>,
 }
 
 /// A section of a text.

@@ -85,6 +85,27 @@ fn the_sign_state_is_restored() {
     assert_eq!(signed(&signed_at_entry, &[0x41, 0x2d, 0x41, 0xc0 | 34]), [true, false, true]);
 }
 
+/// The ABI of AArch64: a state that keeps its value is that of the entry, and no negation may follow such a rule. A
+/// signature with a PC is no state of a row at all.
+#[test]
+fn the_sign_state_is_kept() {
+    let unsigned = [0x0c, 31, 0];
+    let kept = rows(Arch::Aarch64, &unsigned, &[0x41, 0x0e, 16, 0x08, 34, 0x41, 0x0e, 0]).unwrap();
+    assert_eq!(kept.iter().map(|(row, _)| row.signed).collect::<Vec<_>>(), [false; 3]);
+    let reason = |cie: &[u8], fde: &[u8]| rows(Arch::Aarch64, cie, fde).unwrap_err().reason;
+    let kept_in_cie = [0x0c, 31, 0, 0x08, 34];
+    for (cie, fde) in [
+        (&unsigned[..], &[0x2d, 0x41, 0x08, 34][..]),
+        (&unsigned, &[0x08, 34, 0x41, 0x2d]),
+        (&kept_in_cie, &[0x41, 0x2d]),
+        (&unsigned, &[0x41, 0x07, 34]),
+    ] {
+        assert_eq!(reason(cie, fde), Reason::SignStateRule, "{cie:02x?} {fde:02x?}");
+    }
+    assert_eq!(reason(&unsigned, &[0x41, 0x2c]), Reason::SignedWithPc);
+    assert_eq!(refused(&[0x41, 0x2c]), Some((Reason::InstructionUnknown(0x2c), 4)));
+}
+
 /// DWARF 5, 6.4.2.3: an instruction changes the rule of its register alone. On x86-64, register 34 is one like any other.
 #[test]
 fn other_registers_have_no_part_in_the_sign_state() {

@@ -27,6 +27,8 @@ struct Placed<'o> {
     address: u64,
     /// The number of the output section's header.
     header: Option<usize>,
+    /// The address of the output section.
+    base: u64,
 }
 
 impl<'o> Link<'o> {
@@ -57,9 +59,10 @@ impl<'o> Link<'o> {
                 (section.size != input.size, is_outside, !has_symbols)
             };
             let Some((object, section, _)) = free.min_by_key(misfit) else { continue };
+            let base = header.map_or(0, |header| header.address.0);
             let header = header.map(|header| header.number);
             numbers.insert((object, section), placed.len());
-            placed.push(Placed { object: &objects[object], section, address: input.address, header });
+            placed.push(Placed { object: &objects[object], section, address: input.address, header, base });
             kept.extend(header.map(|header| (header, object)));
         }
         // The order of headers, which in relocatable output is not that of the map.
@@ -88,7 +91,8 @@ impl<'o> Link<'o> {
 
     /// The number of the output section's header that a function is in, and the offset there in relocatable output.
     pub fn place(&self, key: Key) -> Option<(usize, u64)> {
-        Some((self.placed.get((key.0 >> 32) as usize)?.header?, self.address(key)?.0))
+        let placed = self.placed.get((key.0 >> 32) as usize)?;
+        Some((placed.header?, self.address(key)?.0.wrapping_sub(placed.base)))
     }
 
     /// A function as `FILE(SECTION)+OFFSET`.

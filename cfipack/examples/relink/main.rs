@@ -14,8 +14,13 @@
 //! read. What `ld` is known to do wrong (docs/for-linkers.md) is named and not a difference.
 //!
 //! What the map leaves open: several sections of one object with one name and size, of which garbage collection removed
-//! some, are told apart by their global symbols; without any, the first ones are taken as kept. Not covered:
-//! `--discard-sframe`, `--emit-relocs`, LTO, several `.sframe` in an object.
+//! some, are told apart by their global symbols; without any, the first ones are taken as kept. Not covered: several
+//! `.sframe` in an object.
+//!
+//! The objects that link-time optimisation makes are temporary files: `gcc -save-temps` keeps them, as
+//! `out.ltrans0.ltrans.o` and so on, which are given like other objects. Tables that a script discards or that
+//! `--discard-sframe` empties are named, and none is expected; so are relocations of `--emit-relocs` that lead to other
+//! functions than their fields.
 
 pub(crate) mod files;
 pub(crate) mod link;

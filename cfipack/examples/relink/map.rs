@@ -47,7 +47,7 @@ pub struct Output {
 #[derive(Clone, Debug)]
 pub struct Input {
     pub name: String,
-    /// In the output; in relocatable output from the start of the output section.
+    /// In the output; in relocatable output from 0 on in each output section, unless a script gives it an address.
     pub address: u64,
     pub size: u64,
     /// The path that the linker was given, with members as `ARCHIVE(MEMBER)`.
@@ -156,6 +156,12 @@ impl Map {
             inputs.push(Input { name, address, size, file, output, symbols: Vec::new() });
         }
         true
+    }
+
+    /// Returns whether there are tables, and all of them have become empty.
+    pub fn has_empty_tables(&self) -> bool {
+        let mut tables = self.placed.iter().filter(|input| input.name == ".sframe").peekable();
+        tables.peek().is_some() && tables.all(|input| input.size == 0)
     }
 
     /// The files that sections come from, each once, in the order in which they were linked.

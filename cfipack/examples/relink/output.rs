@@ -13,7 +13,7 @@ pub struct Linked<'a> {
     pub arch: Arch,
     pub is_relocatable: bool,
     pub sections: Vec<Header<'a>>,
-    /// Of `.sframe` in relocatable output, in the order of their fields.
+    /// Of `.sframe`, in the order of their fields: in relocatable output, and of `--emit-relocs`.
     pub relocations: Vec<Relocation>,
 }
 
@@ -31,7 +31,8 @@ pub struct Header<'a> {
     pub data: &'a [u8],
 }
 
-/// A relocation: the field, the type, the number of the target's section and the offset there.
+/// A relocation: the field, the type, the number of the target's section and the offset there; in linked output the field
+/// and the target are addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Relocation {
     pub field: u64,
@@ -55,7 +56,7 @@ impl<'a> Linked<'a> {
         let (mut sections, mut relocations) = (Vec::new(), Vec::new());
         for section in elf.sections() {
             let name = section.name()?.to_owned();
-            if name == ".sframe" && is_relocatable {
+            if name == ".sframe" {
                 for (field, relocation) in section.relocations() {
                     let RelocationTarget::Symbol(symbol) = relocation.target() else { continue };
                     let symbol = elf.symbol_by_index(symbol)?;

@@ -4,8 +4,8 @@ use std::error::Error;
 
 use cfipack::decoder::sframe as decoder;
 use cfipack::encoder::sframe::Layout;
-use cfipack::format::Address;
 use cfipack::format::pool::Threads;
+use cfipack::format::{Address, Arch};
 use cfipack::linker::sframe::{self as linker, Field, Merger, Options, Prefer, Section};
 use cfipack::linker::stubs::{Code, Recognised, Stubs, recognise};
 
@@ -38,7 +38,7 @@ pub fn compare(map: &Map, objects: &[Object], linked: &Linked<'_>) -> Result<Rep
     let mut report = Report::default();
     let link = Link::new(map, objects, linked);
     let plts = plts(map, linked, &mut report.notes)?;
-    let section = merge(&link, objects, linked, &plts, &mut report.notes)?;
+    let section = merge(map, &link, objects, linked, &plts, &mut report.notes)?;
     (report.functions, report.bytes) = (section.num_fdes(), section.len());
     let (theirs, address) =
         linked.section(".sframe").map_or((&[][..], Address(0)), |header| (header.data, header.address));
@@ -47,6 +47,11 @@ pub fn compare(map: &Map, objects: &[Object], linked: &Linked<'_>) -> Result<Rep
         // Without functions `ld` writes nothing, or a header's place in zeros.
         let is_nothing = theirs.iter().all(|&byte| byte == 0);
         report.difference = (!is_nothing).then(|| "ld has a table, and no function of it is known".into());
+        return Ok(report);
+    }
+    if theirs.is_empty() && map.has_empty_tables() {
+        (report.functions, report.bytes) = (0, 0);
+        report.notes.push("ld has emptied the tables of all objects (--discard-sframe)".into());
         return Ok(report);
     }
     let mut ours = vec![0; section.len()];
@@ -59,6 +64,7 @@ pub fn compare(map: &Map, objects: &[Object], linked: &Linked<'_>) -> Result<Rep
         })?;
         excuse_plt_got(&mut ours, theirs, &plts, &mut report.notes);
         note_hidden(&link, &ours, address, &mut report.notes)?;
+        note_relocations(linked, &ours, address, &mut report.notes)?;
     }
     report.difference = bytes_differ(&link, &ours, theirs, address)
         .or_else(|| linked.is_relocatable.then(|| relocations_differ(&link, &section, linked)).flatten());
@@ -74,7 +80,10 @@ fn plts(map: &Map, linked: &Linked<'_>, notes: &mut Vec<String>) -> Result<Vec<P
         .zip(has_table)
         .map(|((name, section), _)| {
             let unknown = || format!("{name} has stubs of unknown code");
-            let mut found = recognise(linked.arch, section.data).ok_or_else(unknown)?;
+            let (mut found, empty) = filled(linked.arch, section.data).ok_or_else(unknown)?;
+            if empty != 0 {
+                notes.push(format!("{empty} entries of {name} are zeros, with rows as if they were stubs"));
+            }
             // `ld` has one row for all entries, a TLS descriptor's among them.
             let trailer = found.shape.trailer().size();
             if trailer != 0 {
@@ -87,8 +96,25 @@ fn plts(map: &Map, linked: &Linked<'_>, notes: &mut Vec<String>) -> Result<Vec<P
         .collect()
 }
 
+/// The stubs of a section, and how many of its entries are zeros: those of symbols that nothing defines and that need
+/// not be (`--unresolved-symbols`).
+fn filled(arch: Arch, bytes: &[u8]) -> Option<(Recognised, u32)> {
+    if let Some(found) = recognise(arch, bytes) {
+        return Some((found, 0));
+    }
+    // Of the sizes that entries have, the one with which all is known code.
+    [8, 16, 32].into_iter().find_map(|size| {
+        let entries = || bytes.chunks(size).filter(|entry| entry.iter().any(|&byte| byte != 0));
+        let mut found = recognise(arch, &entries().collect::<Vec<_>>().concat())?;
+        let empty = (bytes.len().div_ceil(size) - entries().count()) as u32;
+        found.entries += empty;
+        (found.shape.entry().size() as usize == size).then_some((found, empty))
+    })
+}
+
 /// The table of the objects, and of PLTs after them.
 fn merge(
+    map: &Map,
     link: &Link<'_>,
     objects: &[Object],
     linked: &Linked<'_>,
@@ -99,12 +125,19 @@ fn merge(
     let mut table = options.table;
     table.layout = Layout::Gnu;
     let mut merger = Merger::new(linked.arch, options.with_table(table))?;
+    let is_discarded = |object: &Object| {
+        map.discarded.iter().any(|input| input.name == ".sframe" && input.file == object.file)
+    };
+    for object in objects.iter().filter(|object| is_discarded(object)) {
+        notes.push(format!("{}: the linker script discards .sframe", object.file));
+    }
     for object in objects {
         notes.extend(object.ignored.map(|why| format!("{}: ld ignores .sframe, which {why}", object.file)));
     }
     let inputs = link.order.iter().map(|&number| {
         let object = linker::Object::new();
-        objects[number].sframe.as_ref().map_or(object, |bytes| object.with_sframe(bytes))
+        let table = objects[number].sframe.as_ref().filter(|_| !is_discarded(&objects[number]));
+        table.map_or(object, |bytes| object.with_sframe(bytes))
     });
     let inputs: Vec<_> = inputs.collect();
     let live = |input: usize| {
@@ -154,6 +187,31 @@ fn note_hidden(
             let name = link.name_at(pair[0].start()).unwrap_or_default();
             notes.push(format!("ld's table hides {name} behind a function without code at the same address"));
         }
+    }
+    Ok(())
+}
+
+/// `ld --emit-relocs` numbers the relocations of fields before it sorts the fields.
+fn note_relocations(
+    linked: &Linked<'_>,
+    bytes: &[u8],
+    address: Address,
+    notes: &mut Vec<String>,
+) -> Result<(), Box<dyn Error>> {
+    let section = decoder::Section::parse(bytes, address)?;
+    let starts = section.functions().map(|function| Ok(function?.start().0));
+    let starts = starts.collect::<Result<Vec<_>, Box<dyn Error>>>()?;
+    let is_wrong = |relocation: &&Relocation| {
+        let field = relocation.field.wrapping_sub(address.0);
+        // The header has 28 bytes, and each function 16 in the index.
+        let start = field.checked_sub(28).and_then(|offset| starts.get(offset as usize / 16));
+        start != Some(&relocation.offset)
+    };
+    let (count, wrong) = (linked.relocations.len(), linked.relocations.iter().filter(is_wrong).count());
+    if wrong != 0 {
+        notes.push(format!(
+            "{wrong} of {count} relocations (--emit-relocs) lead to another function than their fields"
+        ));
     }
     Ok(())
 }

@@ -8,8 +8,9 @@ use anyhow::{Context as _, bail};
 use cfipack_assembler::text::{self, Format, Label, Reader, Unit};
 use cfipack_assembler::{Dialect, Target};
 use cfipack_container::has_known_magic;
-use cfipack_format::Arch;
+use cfipack_encoder::sframe::GasDifference;
 use cfipack_format::widen::{ToU64, ToUsize};
+use cfipack_format::{Arch, Key};
 use serde::Serialize;
 
 use crate::conversion::TableOptions;
@@ -167,6 +168,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         let symbol = symbol.as_ref().and_then(SymbolName::text).unwrap_or("(no name)");
         status::warn(&format_args!("{}:{}: {symbol}: {what}: {}", name(), function.line, omitted.text));
     }
+    warn_of_text(arguments, &unit, &made, &name());
     let written = output.map_or(Ok(()), |output| output::binary(output, &made.bytes));
     let written = written.and_then(|()| match arguments.json {
         true => print_json(&made.json(&unit, &name())),
@@ -177,6 +179,23 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         Status::differs_if(made.is_incomplete || arguments.strict && !made.omitted.is_empty()),
         written,
     )
+}
+
+/// Warns as an assembler does, and of functions for which gas's own table is another one.
+fn warn_of_text(arguments: &Arguments, unit: &Unit, made: &Made, name: &str) {
+    for warning in &unit.warnings {
+        status::warn(&format_args!("{name}:{}:{}: {}", warning.line, warning.column, warning.problem));
+    }
+    for &(key, GasDifference { offset, directive, .. }) in &made.gas_differences {
+        let function = &unit.functions[key.0.to_usize()];
+        let symbol = function.name.as_deref().map(|name| arguments.names.symbol(name, 0));
+        let symbol = symbol.as_ref().and_then(SymbolName::text).unwrap_or("(no name)");
+        status::warn(&format_args!(
+            "{name}:{}: {symbol}: gas writes other rows from +{offset:#x} on: its {directive} is wrong there \
+             (docs/known-errors.md)",
+            function.line
+        ));
+    }
 }
 
 fn open(path: &Path) -> anyhow::Result<Bytes> {
@@ -229,6 +248,8 @@ struct Made {
     bytes: Vec<u8>,
     relocations: Vec<Relocation>,
     omitted: Vec<Omitted>,
+    /// Functions for which gas's table is not that of layout `gnu`, if that is asked for.
+    gas_differences: Vec<(Key, GasDifference)>,
     /// True if functions are omitted that the format has.
     is_incomplete: bool,
 }
@@ -273,6 +294,10 @@ impl Made {
         let all = Number(functions, "function");
         writeln!(text, "{name}: {all}: {converted} {done} ({share}), {omitted} {rest}")?;
         writeln!(text, "  {}: {}", self.section, Number(self.bytes.len() as u64, "byte"))?;
+        if !self.gas_differences.is_empty() {
+            let differing = Number(self.gas_differences.len() as u64, "function");
+            writeln!(text, "  not what gas writes, by its errors: {differing}")?;
+        }
         std::io::stderr().write_all(&text)?;
         Ok(())
     }
@@ -281,6 +306,10 @@ impl Made {
         let mut reasons = BTreeMap::new();
         for function in &self.omitted {
             *reasons.entry(function.reason).or_default() += 1;
+        }
+        let mut gas_differences = BTreeMap::new();
+        for (_, difference) in &self.gas_differences {
+            *gas_differences.entry(difference.directive).or_default() += 1;
         }
         let refused = self.num_omitted();
         // A function without a compact encoding is in the section, in DWARF mode.
@@ -295,6 +324,7 @@ impl Made {
             dwarf: if is_compact { refused } else { 0 },
             omitted: if is_compact { 0 } else { refused },
             reasons,
+            gas_differences,
             section: self.section,
             bytes: self.bytes.len(),
             relocations: self.relocations.iter().map(|relocation| relocation.json(unit)).collect(),
@@ -360,6 +390,8 @@ pub struct SummaryJson<'r> {
     dwarf: u64,
     omitted: u64,
     reasons: BTreeMap<&'static str, u64>,
+    /// Layout `gnu`: the functions for which gas itself writes other rows, by the directive that it gets wrong.
+    gas_differences: BTreeMap<&'static str, u64>,
     section: &'static str,
     bytes: usize,
     relocations: Vec<RelocationJson<'r>>,
@@ -379,5 +411,5 @@ struct RelocationJson<'r> {
 
 /// The assembler whose records are written for the text's format.
 fn dialect(unit: &Unit) -> Dialect {
-    if unit.format == Format::MachO { Dialect::Llvm } else { Dialect::Gas }
+    if unit.format == Format::MachO { Dialect::LlvmMachO } else { Dialect::Gas }
 }

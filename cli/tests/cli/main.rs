@@ -1,6 +1,7 @@
 //! Tests of the program as a process: arguments in, streams, files and exit statuses out.
 
 mod archives;
+mod asm_warnings;
 mod book;
 mod broken_rules;
 mod code_coverage;

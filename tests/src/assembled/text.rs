@@ -185,7 +185,10 @@ impl<'a> Operands<'a> {
             operands.push(match (inner(operand, "uleb128"), inner(operand, "sleb128")) {
                 (Some(value), _) => EscapeOperand::Uleb128(value as u64),
                 (_, Some(value)) => EscapeOperand::Sleb128(value),
-                _ => EscapeOperand::Byte(number(operand) as u8),
+                _ => match number(operand) {
+                    byte @ -0x80..=0xff => EscapeOperand::Byte(byte as u8),
+                    value => EscapeOperand::Truncated(value),
+                },
             });
         }
         operands

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use cfipack_assembler::{Assembly, CompactOptions, Dialect, Directives, Encodings, Target};
+use cfipack_assembler::{Assembly, CompactOptions, Dialect, Directives, Encodings, MachOTarget, Target};
 use cfipack_cfi::{Functions, PointerEncoding, Section, SectionKind};
 use cfipack_encoder::compact_unwind;
 use cfipack_format::compact_unwind::Encoding;
@@ -11,7 +11,9 @@ use cfipack_format::{Address, Arch, Key, Register, RegisterName, SectionOffset};
 use cfipack_tests::random::{Random, cases};
 use cfipack_tests::reference::Tools;
 use gimli::{CfaRule, UnwindSection as _};
-use object::{Object as _, ObjectSection as _, ObjectSymbol as _, RelocationFlags, RelocationTarget};
+use object::{
+    Object as _, ObjectSection as _, ObjectSymbol as _, RelocationFlags, RelocationTarget, SymbolIndex,
+};
 
 const FUNCTIONS_PER_FILE: u64 = 100;
 const PERSONALITIES: [&str; 2] = ["___gxx_personality_v0", "_other_personality"];
@@ -212,6 +214,97 @@ fn checked_encodings_are_those_of_llvm_mc_s_fdes() {
         }
     }
     assert!(encoded > 10 * count, "{encoded}");
+}
+
+/// `__eh_frame`, of which llvm-mc writes a record for each function if it is told to.
+#[test]
+fn eh_frames_are_those_of_llvm_mc() {
+    let what = "__eh_frame of directives against llvm-mc";
+    let Some(tools) = Tools::find(what) else { return };
+    let (seed, count) = cases(what, 3);
+    let mut random = Random::new(seed);
+    for (arch, triple) in [
+        (Arch::Amd64, "x86_64-apple-macos11"),
+        (Arch::I386, "i386-apple-macos11"),
+        (Arch::Aarch64, "arm64-apple-macos11"),
+        (Arch::Arm64_32, "arm64_32-apple-watchos"),
+    ] {
+        for number in 0..count {
+            let functions: Vec<_> =
+                (0..FUNCTIONS_PER_FILE).map(|number| Function::random(&mut random, arch, number)).collect();
+            let texts: Vec<_> = functions.iter().map(|function| function.text.as_str()).collect();
+            let text = format!(
+                "\t.text\n{}\t.section __TEXT,__lsda\n\t.byte 0\nLlsda:\n\t.byte 0\n",
+                texts.concat()
+            );
+            tools.write("f.s", &text);
+            let triple = format!("-triple={triple}");
+            let always = "--emit-dwarf-unwind=always";
+            tools.run_well(&["llvm-mc-23", "-filetype=obj", always, &triple, "f.s", "-o", "f.o"]);
+            if let Err(why) = compare_eh_frame(arch, &functions, &tools.read("f.o")) {
+                panic!("{arch}, file {number}: {why}\n{text}");
+            }
+        }
+    }
+}
+
+fn compare_eh_frame(arch: Arch, functions: &[Function], object: &[u8]) -> Result<(), String> {
+    let file = object::File::parse(object).unwrap();
+    let symbol = |name: &str| file.symbols().find(|symbol| symbol.name() == Ok(name)).expect(name);
+    let eh_frame = file.section_by_name("__eh_frame").unwrap();
+    // The symbol that llvm-mc puts at the start of each section for arm64.
+    let start_of = |section: &object::Section<'_, '_>| {
+        let is_start = |symbol: &object::Symbol<'_, '_>| {
+            symbol.section_index() == Some(section.index()) && symbol.address() == section.address()
+        };
+        file.symbols().find(is_start).map_or(0, |symbol| symbol.index().0 as u32)
+    };
+    let lsda = file.section_by_name("__lsda").unwrap();
+    let mut assembly = Assembly::new(arch).with_dialect(Dialect::LlvmMachO);
+    for (number, function) in functions.iter().enumerate() {
+        assembly.push(Key(number as u64), &function.directives).map_err(|error| error.to_string())?;
+    }
+    let target_of = |target| match target {
+        Target::Function(Key(number)) => {
+            let symbol = symbol(&format!("_f{number}"));
+            let address = Address(symbol.address());
+            MachOTarget::Defined { address, symbol: symbol.index().0 as u32, symbol_address: address }
+        }
+        Target::Personality(Key(routine)) => {
+            MachOTarget::Undefined { symbol: symbol(PERSONALITIES[routine as usize]).index().0 as u32 }
+        }
+        _ => {
+            let (symbol, symbol_address) = (start_of(&lsda), Address(lsda.address()));
+            MachOTarget::Defined { address: Address(lsda.address() + 1), symbol, symbol_address }
+        }
+    };
+    let frames = assembly.eh_frame().map_err(|error| error.to_string())?;
+    let ours = frames.to_mach_o(Address(eh_frame.address()), start_of(&eh_frame), target_of);
+    let ours = ours.map_err(|error| error.to_string())?;
+    let theirs = eh_frame.data().unwrap();
+    if ours.bytes != theirs {
+        let at = ours.bytes.iter().zip(theirs).position(|(ours, theirs)| ours != theirs);
+        return Err(format!("{} bytes, theirs {}; they differ at {at:x?}", ours.bytes.len(), theirs.len()));
+    }
+    let theirs: Vec<_> = eh_frame
+        .relocations()
+        .flat_map(|(offset, relocation)| {
+            let RelocationFlags::MachO { r_type, r_pcrel, r_length } = relocation.flags() else {
+                panic!("{relocation:?}")
+            };
+            let RelocationTarget::Symbol(symbol) = relocation.target() else { panic!("{relocation:?}") };
+            let of = |kind: u8, symbol: SymbolIndex| (offset, kind, r_pcrel, 1 << r_length, symbol.0 as u32);
+            // Of a pair, the first is ARM64_RELOC_SUBTRACTOR.
+            let subtractor = relocation.subtractor().map(|symbol| of(1, symbol));
+            subtractor.into_iter().chain([of(r_type.0, symbol)])
+        })
+        .collect();
+    let ours: Vec<_> = ours
+        .relocations
+        .iter()
+        .map(|it| (it.offset.0 as u64, it.kind, it.is_pc_relative, it.size, it.symbol))
+        .collect();
+    if ours == theirs { Ok(()) } else { Err(format!("relocations {ours:x?}, theirs {theirs:x?}")) }
 }
 
 /// Returns how many functions have an encoding.

@@ -181,3 +181,35 @@ fn a_program_with_the_machines_libraries_is_linked_as_relink_expects() {
     println!("{sum:?}");
     assert_eq!(sum.identical, sum.with_functions);
 }
+
+/// The objects that gcc's link-time optimisation makes, which `-save-temps` keeps.
+#[test]
+fn optimised_links_are_what_relink_expects() {
+    let Some(tools) = Kept::find("relink of link-time optimisation") else { return };
+    tools.write("a.c", "int g(int, char **);\nint main(int c, char **v) { volatile char b[64]; b[0] = c; return g(c + b[0], v); }\n");
+    tools.write(
+        "b.c",
+        "int puts(const char *);\n__attribute__((noinline)) int h(int n) { char b[100]; puts(b); return n; }\n\
+         int g(int n, char **v) { puts(v[0]); return h(n) + h(n + 1); }\n",
+    );
+    let common = ["gcc", "-O2", "-w", "-flto", "-Wa,--gsframe"];
+    tools.run_well(&[&common[..], &["-c", "a.c", "b.c"]].concat());
+    let mut sum = Count::default();
+    let partitions: [&[&str]; 2] = [&["-flto-partition=one"], &["-flto-partition=max"]];
+    for partition in partitions {
+        tools.run_well(
+            &[&common[..], partition, &["-save-temps", "-Wl,-Map=map", "a.o", "b.o", "-o", "out"]].concat(),
+        );
+        let directory = tools.path("");
+        let names = std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path());
+        let mut files: Vec<_> = names.filter(|path| path.to_string_lossy().ends_with(".ltrans.o")).collect();
+        // The C library's own, which have no tables.
+        let map = String::from_utf8(tools.read("map")).unwrap();
+        let loaded = map.lines().filter_map(|line| line.strip_prefix("LOAD /"));
+        files.extend(loaded.filter(|path| path.ends_with(".o")).map(|path| tools.root().join(path)));
+        sum.add(&compare(map.as_bytes(), &tools.read("out"), &files));
+    }
+    println!("{sum:?}");
+    assert_eq!((sum.identical, sum.with_functions), (2, 2));
+    assert!(sum.functions >= 6, "{sum:?}");
+}

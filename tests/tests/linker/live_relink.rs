@@ -216,3 +216,56 @@ fn random_programs_are_linked_as_relink_expects() {
     println!("{sum:?}");
     assert!(sum.with_functions > 0 && sum.identical >= sum.malformed);
 }
+
+/// Links in which `ld` does something of its own with tables, relocations or PLTs: relink says what, and expects the rest.
+#[test]
+fn unusual_links_are_what_relink_expects() {
+    let what = "relink of unusual links";
+    let Some(tools) = Kept::find(what) else { return };
+    let (seed, count) = cases(what, 1);
+    let mut random = Random::new(seed);
+    // An address for relocatable output, and a script without the table.
+    tools.write(
+        "address.ld",
+        "SECTIONS { . = 0x10000; .text : { *(.text .text.*) } .sframe : { *(.sframe) } }",
+    );
+    tools.write(
+        "discard.ld",
+        "SECTIONS { . = 0x10000; .text : { *(.text .text.*) } /DISCARD/ : { *(.sframe) } }",
+    );
+    let ways: [(&[&str], Option<&str>); 6] = [
+        (&["-r", "-T", "address.ld"], None),
+        (
+            &["--gc-sections", "-u", "root0", "-e", "g0", "-T", "discard.ld"],
+            Some("the linker script discards"),
+        ),
+        (&["-e", "g0", "--discard-sframe"], Some("--discard-sframe")),
+        (&["-r", "--discard-sframe"], Some("--discard-sframe")),
+        (&["-e", "g0", "--emit-relocs"], Some("--emit-relocs")),
+        (&["-pie", "-e", "g0", "--unresolved-symbols=ignore-all"], Some("are zeros")),
+    ];
+    let mut notes = [0; 6];
+    let mut sum = Count::default();
+    for _ in 0..4 * count {
+        for target in TARGETS {
+            let program = Program::random(&mut random, target);
+            assemble(&tools, &program);
+            for (number, (options, note)) in ways.iter().enumerate() {
+                let mut command: Vec<String> = options.iter().map(|&option| option.into()).collect();
+                let objects = program.objects.iter().filter(|object| object.archive.is_none());
+                command.extend(objects.map(|object| format!("{}.o", object.path)));
+                if !command.contains(&"-r".into()) {
+                    command.push("--defsym=__gxx_personality_v0=0".into());
+                    command.push("--unresolved-symbols=ignore-all".into());
+                }
+                println!("{}", command.join(" "));
+                let report = link(&tools, &program, &command);
+                sum.add(&report);
+                let said = note.is_some_and(|note| report.notes.iter().any(|said| said.contains(note)));
+                notes[number] += usize::from(said || note.is_none());
+            }
+        }
+    }
+    println!("{sum:?} {notes:?}");
+    assert!(notes.iter().all(|&count| count > 0), "{notes:?}");
+}

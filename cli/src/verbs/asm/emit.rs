@@ -4,7 +4,7 @@ use anyhow::{Context as _, bail};
 use cfipack_assembler::text::{Format, Unit};
 use cfipack_assembler::{Assembly, CompactOptions, Encodings, Linker, ObjectOptions, Target, UnnamedReason};
 use cfipack_encoder::compact_unwind;
-use cfipack_encoder::sframe::Options;
+use cfipack_encoder::sframe::{GasDifference, Layout, Options};
 use cfipack_format::sframe::Abi;
 use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Key, Unsupported};
@@ -49,8 +49,17 @@ fn sframe(unit: &Unit, assembly: &Assembly, options: Options) -> anyhow::Result<
         bytes,
         relocations: relocations.collect(),
         omitted: made.omitted.iter().map(omitted).collect(),
+        gas_differences: gas_differences(assembly, options),
         is_incomplete: false,
     })
+}
+
+/// The functions of which gas writes another table than layout `gnu` has.
+fn gas_differences(assembly: &Assembly, options: Options) -> Vec<(Key, GasDifference)> {
+    match options.layout {
+        Layout::Gnu => assembly.gas_differences(),
+        _ => Vec::new(),
+    }
 }
 
 fn eh_frame(unit: &Unit, assembly: &Assembly) -> anyhow::Result<Made> {
@@ -68,6 +77,7 @@ fn eh_frame(unit: &Unit, assembly: &Assembly) -> anyhow::Result<Made> {
         bytes: frames.as_bytes().to_vec(),
         relocations: relocations.collect(),
         omitted: Vec::new(),
+        gas_differences: Vec::new(),
         is_incomplete: false,
     })
 }
@@ -125,6 +135,7 @@ fn compact_unwind(unit: &Unit, assembly: &Assembly, encodings: EncodingsName) ->
         bytes: made.section.as_bytes().to_vec(),
         relocations: relocations.collect(),
         omitted: made.in_dwarf_mode.iter().map(omitted).collect(),
+        gas_differences: Vec::new(),
         is_incomplete: false,
     })
 }
@@ -146,5 +157,7 @@ fn object(unit: &Unit, sframe: Options, arguments: &Arguments) -> anyhow::Result
     });
     let omitted: Vec<_> = unnamed.chain(made.omitted.iter().map(omitted)).collect();
     let is_incomplete = !made.unnamed.is_empty();
-    Ok(Made { section: "object", bytes: made.bytes, relocations: Vec::new(), omitted, is_incomplete })
+    let gas_differences = gas_differences(&unit.assembly(dialect(unit))?, sframe);
+    let (section, relocations) = ("object", Vec::new());
+    Ok(Made { section, bytes: made.bytes, relocations, omitted, gas_differences, is_incomplete })
 }

@@ -1,8 +1,10 @@
 //! Listings that are not exact are errors.
 
+use cfipack_assembler::Dialect;
 use cfipack_assembler::text::{Problem, Reader, Unit};
 use cfipack_format::Arch;
 use cfipack_tests::reference::Tools;
+use object::{Object as _, ObjectSection as _};
 
 fn listed(tools: &Tools, text: &str, options: &[&str]) -> Result<Unit, Vec<Problem>> {
     tools.write("f.s", text);
@@ -86,4 +88,45 @@ fn the_source_fills_what_a_listing_cuts() {
     let other = text.replace("nn", "mm");
     let problems = reader.with_source(other.as_bytes()).read(&listing).unwrap_err();
     assert!(problems.list().iter().any(|error| error.problem == Problem::OtherSource), "{problems}");
+}
+
+/// AArch64's instructions have one size: several of a row have offsets of their own, and so has the CFI between them.
+#[test]
+fn rows_of_several_instructions_of_one_size() {
+    let Some(tools) = Tools::find("rows of several AArch64 instructions") else { return };
+    let text = "\t.text\nf:\t.cfi_startproc\n\tnop\n\
+        \tstp x29, x30, [sp, #-16]!; .cfi_def_cfa_offset 16; .cfi_offset 29, -16; .cfi_offset 30, -8; nop; \
+        .cfi_remember_state; ldp x29, x30, [sp], #16; .cfi_def_cfa_offset 0\n\
+        \tret; .cfi_restore_state; nop\n\t.cfi_endproc\n";
+    tools.write("f.s", text);
+    tools.run_well(&["aarch64-linux-gnu-as", M, "--listing-rhs-width=200", "f.s", "-o", "f.o"]);
+    let listing = tools.read("f.lst");
+    let unit = Reader::new(Arch::Aarch64).read(&listing).unwrap();
+    let ours = unit.assembly(Dialect::Gas).unwrap().eh_frame().unwrap();
+    let bytes = tools.read("f.o");
+    let object = object::File::parse(&*bytes).unwrap();
+    assert_eq!(ours.as_bytes(), object.section_by_name(".eh_frame").unwrap().data().unwrap());
+    // Of another architecture's rows nothing tells.
+    let of_x86 = Reader::new(Arch::Amd64).read(&listing).unwrap_err();
+    assert!(of_x86.list().iter().any(|error| error.problem == Problem::BetweenInstructions), "{of_x86}");
+    // A statement that is no instruction has the bytes of the row, too.
+    let mixed = text.replace("nop; .cfi_remember_state", ".word 0; .cfi_remember_state");
+    tools.write("f.s", mixed);
+    tools.run_well(&["aarch64-linux-gnu-as", M, "--listing-rhs-width=200", "f.s", "-o", "f.o"]);
+    assert!(Reader::new(Arch::Aarch64).read(&tools.read("f.lst")).is_err());
+}
+
+/// gas warns of what it cuts of an operand.
+#[test]
+fn warnings_are_those_of_gas() {
+    let Some(tools) = Tools::find("warnings of operands") else { return };
+    let text =
+        "f:\t.cfi_startproc\n\tnop\n\t.cfi_escape 0x100, 255, -128, 0x10, 0x1ff\n\tnop\n\t.cfi_endproc\n";
+    let unit = listed(&tools, text, &[M]).unwrap();
+    let ours: Vec<_> = unit.warnings.iter().map(|warning| warning.problem.to_string()).collect();
+    let theirs = tools.run(&["as", "f.s", "-o", "f.o"]).stderr;
+    let theirs = String::from_utf8_lossy(&theirs);
+    let theirs: Vec<_> = theirs.lines().filter_map(|line| Some(line.split_once("Warning: ")?.1)).collect();
+    assert_eq!(ours, theirs);
+    assert_eq!(ours.len(), 2);
 }
