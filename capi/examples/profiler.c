@@ -307,8 +307,7 @@ void profiler_walk(const void *context, struct profiler_sample *sample) {
     struct cfipack_registers registers = {0};
     struct cfipack_register others[16];
     struct cfipack_memory memory;
-    struct cfipack_walk_options options = {0};
-    uint64_t pc;
+    struct cfipack_thread walked = {0};
 #if defined(__x86_64__)
     /* DWARF numbers of the registers that a flex row may name, in the innermost frame alone. */
     static const int names[16] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP,
@@ -321,12 +320,12 @@ void profiler_walk(const void *context, struct profiler_sample *sample) {
     }
     registers.others = others;
     registers.num_others = 16;
-    pc = (uint64_t)machine->gregs[REG_RIP];
+    walked.pc = (uint64_t)machine->gregs[REG_RIP];
     registers.sp = (uint64_t)machine->gregs[REG_RSP];
     registers.fp = (uint64_t)machine->gregs[REG_RBP];
 #else
     (void)others;
-    pc = machine->pc;
+    walked.pc = machine->pc;
     registers.sp = machine->sp;
     registers.fp = machine->regs[29];
     registers.lr = machine->regs[30];
@@ -334,15 +333,18 @@ void profiler_walk(const void *context, struct profiler_sample *sample) {
 #endif
     registers.has_fp = 1;
     memory = stack_from(thread, registers.sp);
-    options.size = sizeof options;
+    walked.size = sizeof walked;
+    walked.registers = &registers;
+    walked.memory = &memory;
+    walked.num_memory = 1;
     if (thread != NULL) {
-        options.cache = &thread->cache;
-        options.stack_start = thread->low;
-        options.stack_end = thread->high;
+        walked.cache = &thread->cache;
+        walked.stack_start = thread->low;
+        walked.stack_end = thread->high;
     }
     sample->depth = 0;
     sample->end = CFIPACK_END_NO_ROW;
-    if (modules != NULL && cfipack_walk(&modules->space, pc, &registers, &memory, 1, &options, sample->frames,
-                                        PROFILER_MAX_DEPTH, &sample->depth, &sample->end) != CFIPACK_STATUS_OK)
+    if (modules != NULL && cfipack_walk(&modules->space, &walked, sample->frames, PROFILER_MAX_DEPTH, &sample->depth,
+                                        &sample->end) != CFIPACK_STATUS_OK)
         sample->depth = 0;
 }

@@ -6,9 +6,10 @@
  * lengths that cannot be are answered with CFIPACK_STATUS_INVALID_ARGUMENT. Lengths are in bytes, addresses and fields in
  * the byte order of the machine; bytes of tables are in that of the architecture they are for.
  *
- * Reading (cfipack_sframe_..., cfipack_unwind_info_..., cfipack_compact_unwind_row, cfipack_step, cfipack_strip_signature) is
- * async-signal-safe: it neither allocates nor locks, and uses neither floating point nor variables of threads. Parsed tables
- * live in memory of the caller and may be used by any number of threads.
+ * Reading (cfipack_sframe_..., cfipack_unwind_info_..., cfipack_compact_unwind_row, cfipack_step, cfipack_strip_signature,
+ * cfipack_modules_init, cfipack_cache_init, cfipack_walk) is async-signal-safe: it neither allocates nor locks, and uses
+ * neither floating point nor variables of threads. Parsed tables live in memory of the caller and may be used by any number
+ * of threads.
  *
  * Writing (cfipack_merger, cfipack_section, cfipack_unwind_builder, cfipack_unwind_section, cfipack_region,
  * cfipack_sframe_table), conversion (cfipack_conversion) and verification (cfipack_report) use handles, which are freed by the
@@ -579,23 +580,31 @@ typedef struct cfipack_cache {
     uint64_t opaque[8];
 } cfipack_cache;
 
-/* The options of a walk. All zero but for the size are the defaults. */
-typedef struct cfipack_walk_options {
-    /* `sizeof(cfipack_walk_options)` */
+/* A thread whose stack is walked. Fields that are 0, but for the size, have their defaults. */
+typedef struct cfipack_thread {
+    /* `sizeof(cfipack_thread)` */
     uint32_t size;
     /* AArch64: how many bits an address has without a signature, at most 55; 0 is 48. */
     uint32_t address_bits;
-    /* A cache, or null. */
-    struct cfipack_cache *cache;
+    /* The instruction of the innermost frame, which has not run. */
+    uint64_t pc;
+    /* The registers of the innermost frame. */
+    const struct cfipack_registers *registers;
+    /* What can be read of the stack, as `cfipack_step` takes it. */
+    const struct cfipack_memory *memory;
+    /* The length of `memory`. */
+    size_t num_memory;
     /* The first address of the stack: frames outside are not followed, even if their memory is given. */
     uint64_t stack_start;
     /* The address after the stack; 0 if its bounds are not known. */
     uint64_t stack_end;
+    /* A cache, or null. */
+    struct cfipack_cache *cache;
     /* 1 if code that no table covers is not to be left by its frame pointer. */
     uint8_t no_frame_pointers;
     /* 0. */
     uint8_t reserved[7];
-} cfipack_walk_options;
+} cfipack_thread;
 
 /* A frame of a stack. */
 typedef struct cfipack_frame {
@@ -1231,24 +1240,17 @@ enum cfipack_status cfipack_cache_init(struct cfipack_cache *out,
                                        uint8_t *memory,
                                        size_t size);
 
-/* Walks up a stack, from the frame whose instruction at `pc` has not run. `frames` gets as many frames as fit, innermost
- * first, `count` how many they are, and `end`, which may be null, the reason why there are no more: `CFIPACK_END_...`
- * Options may be null.
+/* Walks up the stack of a thread. `frames` gets as many frames as fit, innermost first, `count` how many they are, and `end`,
+ * which may be null, the reason why there are no more: `CFIPACK_END_...`
  *
  * Each caller is found by the row of its callee's PC, and where no table covers the code by the frame pointer, if it leads
- * to a frame within the stack and to code of a module.
+ * to a frame within the stack and to code of a module. Async-signal-safe.
  *
- * What is needed of the stack is read from the pieces of `memory`, as `cfipack_step` does. Async-signal-safe.
- *
- * `modules` and the cache were made; `registers`, `memory` and the bytes that it names are readable; `frames` is writable for
- * `capacity` frames, `count` is writable, `end` too if it is not null. */
+ * `modules` and the cache were made; `thread`, and what it leads to, are readable; `frames` is writable for `capacity` frames,
+ * `count` is writable, `end` too if it is not null. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_walk(const struct cfipack_modules *modules,
-                                 uint64_t pc,
-                                 const struct cfipack_registers *registers,
-                                 const struct cfipack_memory *memory,
-                                 size_t num_memory,
-                                 const struct cfipack_walk_options *options,
+                                 const struct cfipack_thread *thread,
                                  struct cfipack_frame *frames,
                                  size_t capacity,
                                  size_t *count,

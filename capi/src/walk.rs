@@ -1,13 +1,13 @@
 //! Walks up a stack: every frame in one call.
 
-use core::mem::{align_of, size_of};
+use core::mem::{MaybeUninit, align_of, size_of};
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use cfipack_decoder::sframe::{Error, Frame, Registers};
 use cfipack_decoder::walk::{AddressSpace, Cache, CacheEntry, End, FoundBy, Generation, StackFrame, Walk};
 use cfipack_format::{Address, Arch};
 
-use crate::arguments::{arch, array, array_mut, flag, write, write_optional};
+use crate::arguments::{arch, array, array_mut, flag, reference, write, write_optional};
 use crate::cfipack_status::{self, InvalidArgument};
 use crate::in_place::{Memory, clear, get, put};
 use crate::sframe::cfipack_sframe;
@@ -113,34 +113,46 @@ pub struct cfipack_frame {
     pub reserved: [u8; 6],
 }
 
-/// The options of a walk. All zero but for the size are the defaults.
+/// A thread whose stack is walked. Fields that are 0, but for the size, have their defaults.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct cfipack_walk_options {
-    /// `sizeof(cfipack_walk_options)`
+pub struct cfipack_thread {
+    /// `sizeof(cfipack_thread)`
     pub size: u32,
     /// AArch64: how many bits an address has without a signature, at most 55; 0 is 48.
     pub address_bits: u32,
-    /// A cache, or null.
-    pub cache: *mut cfipack_cache,
+    /// The instruction of the innermost frame, which has not run.
+    pub pc: u64,
+    /// The registers of the innermost frame.
+    pub registers: *const cfipack_registers,
+    /// What can be read of the stack, as `cfipack_step` takes it.
+    pub memory: *const cfipack_memory,
+    /// The length of `memory`.
+    pub num_memory: usize,
     /// The first address of the stack: frames outside are not followed, even if their memory is given.
     pub stack_start: u64,
     /// The address after the stack; 0 if its bounds are not known.
     pub stack_end: u64,
+    /// A cache, or null.
+    pub cache: *mut cfipack_cache,
     /// 1 if code that no table covers is not to be left by its frame pointer.
     pub no_frame_pointers: u8,
     /// 0.
     pub reserved: [u8; 7],
 }
 
-// SAFETY: integers and a pointer without padding.
-unsafe impl SizedOptions for cfipack_walk_options {
+// SAFETY: integers and pointers without padding.
+unsafe impl SizedOptions for cfipack_thread {
     const DEFAULT: Self = Self {
         size: 0,
         address_bits: 0,
-        cache: core::ptr::null_mut(),
+        pc: 0,
+        registers: core::ptr::null(),
+        memory: core::ptr::null(),
+        num_memory: 0,
         stack_start: 0,
         stack_end: 0,
+        cache: core::ptr::null_mut(),
         no_frame_pointers: 0,
         reserved: [0; 7],
     };
@@ -332,27 +344,20 @@ impl Drop for Used<'_> {
     }
 }
 
-/// Walks up a stack, from the frame whose instruction at `pc` has not run. `frames` gets as many frames as fit, innermost
-/// first, `count` how many they are, and `end`, which may be null, the reason why there are no more: `CFIPACK_END_...`
-/// Options may be null.
+/// Walks up the stack of a thread. `frames` gets as many frames as fit, innermost first, `count` how many they are, and `end`,
+/// which may be null, the reason why there are no more: `CFIPACK_END_...`
 ///
 /// Each caller is found by the row of its callee's PC, and where no table covers the code by the frame pointer, if it leads
-/// to a frame within the stack and to code of a module.
-///
-/// What is needed of the stack is read from the pieces of `memory`, as `cfipack_step` does. Async-signal-safe.
+/// to a frame within the stack and to code of a module. Async-signal-safe.
 ///
 /// # Safety
-/// `modules` and the cache were made; `registers`, `memory` and the bytes that it names are readable; `frames` is writable for
-/// `capacity` frames, `count` is writable, `end` too if it is not null.
+/// `modules` and the cache were made; `thread`, and what it leads to, are readable; `frames` is writable for `capacity` frames,
+/// `count` is writable, `end` too if it is not null.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_walk(
     modules: *const cfipack_modules,
-    pc: u64,
-    registers: *const cfipack_registers,
-    memory: *const cfipack_memory,
-    num_memory: usize,
-    options: *const cfipack_walk_options,
+    thread: *const cfipack_thread,
     frames: *mut cfipack_frame,
     capacity: usize,
     count: *mut usize,
@@ -362,35 +367,35 @@ pub unsafe extern "C" fn cfipack_walk(
         // SAFETY: promised by the caller.
         let space = unsafe { get(modules) }?;
         // SAFETY: promised by the caller.
-        let options = unsafe { sized_options::read(options) }.map_err(|_| InvalidArgument)?;
+        let thread = unsafe { sized_options::read(thread) }.map_err(|_| InvalidArgument)?;
         // SAFETY: promised by the caller.
-        let given = unsafe { crate::arguments::reference(registers) }?;
+        let given = unsafe { reference(thread.registers) }?;
         // SAFETY: promised by the caller.
-        let memory = unsafe { array(memory, num_memory) }?;
+        let memory = unsafe { array(thread.memory, thread.num_memory) }?;
         // SAFETY: promised by the caller.
-        let out = unsafe { array_mut(frames.cast::<core::mem::MaybeUninit<cfipack_frame>>(), capacity) }?;
+        let out = unsafe { array_mut(frames.cast::<MaybeUninit<cfipack_frame>>(), capacity) }?;
         let mut others = Others::new();
         // SAFETY: promised by the caller.
         let registers = Registers { others: unsafe { others.read(given) }?, ..given.named()? };
         let arch = space.arch;
         // SAFETY: promised by the caller.
         let read = |address: Address| memory.iter().find_map(|piece| unsafe { word(piece, address, arch) });
-        let mut used = match options.cache.is_null() {
+        let mut used = match thread.cache.is_null() {
             true => None,
             // SAFETY: promised by the caller.
-            false => Used::take(unsafe { get(options.cache.cast_const()) }?),
+            false => Used::take(unsafe { get(thread.cache.cast_const()) }?),
         };
         let mut cache = used.as_mut().map(Used::cache);
-        let mut walk = Walk::new(space, Address(pc), registers, read)
-            .with_frame_pointers(!flag(options.no_frame_pointers)?);
+        let mut walk = Walk::new(space, Address(thread.pc), registers, read)
+            .with_frame_pointers(!flag(thread.no_frame_pointers)?);
         if let Some(cache) = &mut cache {
             walk = walk.with_cache(cache);
         }
-        if options.stack_end != 0 {
-            walk = walk.with_stack(Address(options.stack_start)..Address(options.stack_end));
+        if thread.stack_end != 0 {
+            walk = walk.with_stack(Address(thread.stack_start)..Address(thread.stack_end));
         }
-        if options.address_bits != 0 {
-            walk = walk.with_address_bits(options.address_bits);
+        if thread.address_bits != 0 {
+            walk = walk.with_address_bits(thread.address_bits);
         }
         let mut found = 0;
         for (out, frame) in out.iter_mut().zip(walk.by_ref()) {
