@@ -18,7 +18,7 @@ pub(crate) unsafe trait SizedOptions: Copy {
     const DEFAULT: Self;
 }
 
-/// Why a structure of options is refused.
+/// The reason why a structure of options is refused.
 pub(crate) enum Refused {
     Misaligned,
     Size(usize),

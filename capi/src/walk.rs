@@ -190,7 +190,7 @@ impl Space {
     }
 }
 
-/// Whether one of ascending ranges has an address.
+/// Returns whether one of ascending ranges has an address.
 ///
 /// # Safety
 /// The ranges are readable.

@@ -7,11 +7,11 @@ use cfipack::format::{Address, Register};
 use crate::recording::{FP, SP, Sample};
 use crate::walk::{DEPTH, End, Frame, Space};
 
-/// How a sample's stack is walked by tables.
+/// A way to walk a sample's stack by tables.
 pub struct ByTable<'w, 'm> {
     /// Rows of earlier walks, through any space.
     pub cache: Option<&'w mut Cache<'m>>,
-    /// Whether code without a table is left by its frame pointer.
+    /// True if code without a table is left by its frame pointer.
     pub has_frame_pointers: bool,
 }
 

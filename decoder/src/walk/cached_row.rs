@@ -31,7 +31,7 @@ const START: u32 = 1 << 6;
 /// No table covers the code.
 const NO_ROW: u32 = 1 << 7;
 
-/// What is done at a PC.
+/// The action of a walk at a PC.
 pub(super) enum Action {
     Step,
     Outermost,
@@ -92,7 +92,7 @@ impl CachedRow {
         self.kind & SIGNAL_FRAME != 0
     }
 
-    /// Whether the CFA counts from the stack pointer.
+    /// Returns whether the CFA counts from the stack pointer.
     #[inline(always)]
     pub(super) fn needs_sp(&self) -> bool {
         self.kind & FROM_FP == 0

@@ -165,7 +165,7 @@ impl<'a, 'm, L: Deref<Target = [Module<'a, 'm>]>> AddressSpace for Modules<L> {
     }
 }
 
-/// Whether one of ascending ranges has an address.
+/// Returns whether one of ascending ranges has an address.
 fn is_in(ranges: &[Range<Address>], pc: Address) -> bool {
     let after = ranges.partition_point(|range| range.start <= pc);
     after.checked_sub(1).and_then(|at| ranges.get(at)).is_some_and(|range| range.contains(&pc))

@@ -1,4 +1,4 @@
-//! What a walk asks about code.
+//! The questions of a walk about code.
 
 use cfipack_format::{Address, Arch};
 

@@ -51,7 +51,7 @@ pub struct Walk<'w, 'm, S: ?Sized, M> {
     space: &'w S,
     memory: M,
     cache: Option<&'w mut Cache<'m>>,
-    /// Where the stack lies.
+    /// The bounds of the stack.
     stack: Range<u64>,
     arch: Arch,
     has_frame_pointers: bool,
@@ -156,7 +156,7 @@ impl<'w, 'm, S: AddressSpace + ?Sized, M: FnMut(Address) -> Option<u64>> Walk<'w
         }
     }
 
-    /// What is to be done at an address: a row that can be kept, or one that cannot.
+    /// Finds the row of an address: one that can be kept, or one that cannot.
     #[inline]
     fn look_up(&self, address: Address) -> Result<Result<CachedRow, Frame>, End> {
         if self.space.is_start(&self.frame) {

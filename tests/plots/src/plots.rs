@@ -177,8 +177,8 @@ pub const PAIRS: [Pair; 14] = [
         ["ratios", RUSTC, "convert, gnu, fresh output", "gimli"],
     ),
     pair(
-        "unwind programs, a frame, all in a cache, vs framehop's cache",
-        ["profile", MEDIAN, CACHED, "framehop, all"],
+        "unwind programs, a frame vs framehop, all in its cache",
+        ["profile", MEDIAN, "a frame by table", "framehop, all"],
     ),
     pair(
         "look up with the index vs binary search over u32",
@@ -240,19 +240,12 @@ pub fn kilobytes(bytes: f64) -> String {
     if bytes < 999_500.0 { format!("{:.0} kB", bytes / 1e3) } else { format!("{:.2} MB", bytes / 1e6) }
 }
 
-/// The figure of walks whose rows are all in a cache.
-pub const CACHED: &str = "a frame by table, all in its cache";
-
 fn frames(profile: &Measured) -> Result<String, String> {
     const FIGURE: &str = "a frame by table";
     let ways = [("framehop, all PCs cached", LIGHT_BLUE), ("framehop, uncached", ORANGE), ("gimli", GREY)];
     let group = |subject: &&str| -> Result<Group, String> {
         let ours = profile.find(subject, FIGURE, "")?.value;
-        let cached = profile.find(subject, CACHED, "")?.value;
-        let mut bars = vec![
-            Bar { value: ours, text: duration(ours), colour: BLUE },
-            Bar { value: cached, text: duration(cached), colour: GREEN },
-        ];
+        let mut bars = vec![Bar { value: ours, text: duration(ours), colour: BLUE }];
         for (way, colour) in ways {
             let figure = profile.find(subject, FIGURE, way)?;
             let time = figure.value * figure.times_less();
@@ -270,7 +263,6 @@ fn frames(profile: &Measured) -> Result<String, String> {
         axis: "time of a frame in ns",
         legend: &[
             ("table with index", BLUE),
-            ("table, all PCs cached", GREEN),
             (ways[0].0, ways[0].1),
             (ways[1].0, ways[1].1),
             (ways[2].0, ways[2].1),

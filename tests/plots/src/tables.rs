@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::figures::{All, CFI, Figure, Measured, missing, of};
 use crate::landing;
 use crate::lines::grouped;
-use crate::plots::{CACHED, PAIRS, duration, kilobytes, times};
+use crate::plots::{PAIRS, duration, kilobytes, times};
 
 /// A part of a page: its name, the benches whose figures it has, and how it is written.
 type Part = (&'static str, &'static [&'static str], fn(&All) -> Result<String, String>);
@@ -240,21 +240,11 @@ fn unwind_info(all: &All) -> Result<String, String> {
 }
 
 fn frames(profile: &Measured) -> Result<String, String> {
-    let mut table = Table::new(&[
-        "program",
-        "by table",
-        "all in a cache",
-        "none in it",
-        "framehop without cache",
-        "framehop, all in its cache",
-        "gimli",
-    ]);
+    let mut table =
+        Table::new(&["program", "by table", "framehop without cache", "framehop, all in its cache", "gimli"]);
     for subject in profile.subjects() {
         let of = |way| profile.find(subject, "a frame by table", way);
         let mut cells = vec![format!("`{subject}`"), duration(of("gimli")?.value)];
-        for way in [CACHED, "a frame by table, none in its cache"] {
-            cells.push(duration(profile.find(subject, way, "")?.value));
-        }
         for way in ["framehop, uncached", "framehop, all", "gimli"] {
             let figure = of(way)?;
             cells.push(format!(
