@@ -242,11 +242,11 @@ impl<S: AddressSpace + ?Sized, M: FnMut(Address) -> Option<u64>> Iterator for Wa
         if self.end.is_some() {
             return None;
         }
-        if self.is_started {
-            if let Err(end) = self.advance() {
-                self.end = Some(end);
-                return None;
-            }
+        if self.is_started
+            && let Err(end) = self.advance()
+        {
+            self.end = Some(end);
+            return None;
         }
         self.is_started = true;
         Some(self.frame)
