@@ -66,7 +66,13 @@ impl<'i, 'f> Space<'i, 'f> {
     /// `image` finds the image of a path.
     pub fn new(space: &crate::recording::Space, image: impl Fn(&str) -> Option<&'i Image<'f>>) -> Self {
         let (mut mappings, mut modules) = (Vec::new(), Vec::new());
+        let mut end = 0;
         for mapping in &space.mappings {
+            // A damaged recording may have anything.
+            if mapping.start < end || mapping.end < mapping.start {
+                continue;
+            }
+            end = mapping.end;
             let placed = image(&mapping.path).and_then(|image| {
                 let bias = mapping.start.checked_sub(image.address_of(mapping.offset)?)?;
                 bias.checked_add(image.end()?)?;
@@ -83,7 +89,7 @@ impl<'i, 'f> Space<'i, 'f> {
             });
             mappings.extend(placed);
         }
-        let modules = Modules::new(Arch::Amd64, modules).expect("mappings ascend, and lie apart");
+        let modules = Modules::new(Arch::Amd64, modules).expect("they ascend, and lie apart");
         Self { mappings, modules }
     }
 
@@ -128,7 +134,7 @@ pub fn walk<'i, 'f, R>(
     frames.clear();
     while frames.len() < DEPTH {
         frames.push(frame);
-        if space.modules.is_start(&frame.of_walk()) || frame.pc == 0 {
+        if space.modules.is_start(&frame.of_walk()) {
             return End::Outermost;
         }
         let Some((image, address)) = space.find(frame.lookup_address()) else { return End::NoFile };
@@ -136,6 +142,9 @@ pub fn walk<'i, 'f, R>(
             Ok(caller) => caller,
             Err(end) => return end,
         };
+        if caller.frame.pc == 0 {
+            return End::Outermost;
+        }
         // Stacks grow downwards: a table that leads back would never end.
         if caller.frame.sp <= frame.sp {
             return End::Broken;
