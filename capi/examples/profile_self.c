@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/time.h>
 
-enum { NUM_THREADS = 4, NUM_SAMPLES = 1 << 14 };
+enum { NUM_THREADS = 4, NUM_SAMPLES = 1 << 14, NUM_ENDS = CFIPACK_END_TABLE + 1 };
 
 static struct profiler_sample samples[NUM_SAMPLES];
 static size_t num_samples;
@@ -61,7 +61,7 @@ static void *work(void *data) {
 }
 
 int main(int argc, char **argv) {
-    size_t wanted = argc > 1 ? strtoul(argv[1], NULL, 0) : 2000, i, frames = 0, ends[PROFILER_TOO_DEEP + 1] = {0};
+    size_t wanted = argc > 1 ? strtoul(argv[1], NULL, 0) : 2000, i, k, frames = 0, guessed = 0, ends[NUM_ENDS] = {0};
     struct sigaction action;
     struct itimerval every = {{0, 1000}, {0, 1000}}, never = {{0, 0}, {0, 0}};
     pthread_t threads[NUM_THREADS];
@@ -88,11 +88,14 @@ int main(int argc, char **argv) {
         pthread_join(threads[i], NULL);
     for (i = 0; i < wanted; i++) {
         frames += samples[i].depth;
+        for (k = 0; k < samples[i].depth; k++)
+            guessed += samples[i].frames[k].found_by == CFIPACK_FOUND_BY_FRAME_POINTER;
         ends[samples[i].end]++;
     }
     printf("%zu samples, %.1f frames each\n", wanted, (double)frames / (double)wanted);
-    for (i = 0; i <= PROFILER_TOO_DEEP; i++)
+    printf("%zu found by frame pointers\n", guessed);
+    for (i = 0; i < NUM_ENDS; i++)
         if (ends[i] != 0)
-            printf("%s: %zu\n", profiler_end_name((enum profiler_end)i), ends[i]);
+            printf("%s: %zu\n", cfipack_end_text((uint32_t)i), ends[i]);
     return 0;
 }

@@ -3,20 +3,19 @@
  * profiler_find_tables looks for the .sframe of each loaded file, which PT_GNU_SFRAME leads to, and parses it; a file
  * without one gets a table that is made of its .eh_frame. A SIGPROF handler then calls profiler_walk, which goes from
  * frame to frame of the interrupted thread without allocating, locking or reading anything but the tables and the
- * thread's stack.
+ * thread's stack: by table, and by frame pointer where no table covers the code.
  *
  * Linux on x86-64 and AArch64. Link with -lcfipack -lpthread.
  */
 #define _GNU_SOURCE
 #include "profiler.h"
 
-#include "cfipack.h"
-
 #include <elf.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <ucontext.h>
 
 #ifndef PT_GNU_SFRAME
@@ -25,39 +24,47 @@
 
 #if defined(__x86_64__)
 #define ARCHITECTURE CFIPACK_ARCH_AMD64
-/* RED_ZONE: bytes below the stack pointer that signals leave alone. An epilogue's rows still name the places of registers
- * that it has popped. */
-enum { STACK_POINTER = 7, FRAME_POINTER = 6, RED_ZONE = 128 };
+/* Bytes below the stack pointer that signals leave alone. An epilogue's rows still name the places of registers that it has
+ * popped. */
+enum { RED_ZONE = 128 };
 #elif defined(__aarch64__)
 #define ARCHITECTURE CFIPACK_ARCH_AARCH64
-enum { STACK_POINTER = 31, FRAME_POINTER = 29, RED_ZONE = 0 };
+enum { RED_ZONE = 0 };
 #else
 #error "this example knows x86-64 and AArch64"
 #endif
 
-/* A loaded file: the addresses of its code, and its table. */
-struct module {
-    uint64_t start, end;
+/* A loaded file's table, and what has to stay as long as it is used. */
+struct table {
     struct cfipack_sframe table;
-    uint8_t *made; /* a table that this program made */
+    struct cfipack_sframe_index index;
+    uint8_t *made;   /* the bytes of a table that this program made */
+    uint32_t *words; /* the index's memory */
 };
 
 /* Tables that a handler may be reading are never freed: a new list replaces the old one. */
 struct modules {
     size_t count, capacity;
-    struct module *all;
+    int num_tables;
+    struct cfipack_module *all;
+    struct cfipack_modules space;
+    struct cfipack_range start; /* where the program starts, if no table knows it */
 };
 
 static struct modules *current;
 
-/* The stacks of threads: a handler looks for the one that its stack pointer is in. */
-enum { MAX_THREADS = 256 };
-struct stack {
+/* A thread: where its stack lies, and rows that its walks have needed before. */
+struct thread {
     uint64_t low, high;
+    struct cfipack_cache cache;
+    uint8_t places[1024 * 32];
 };
-static struct stack stacks[MAX_THREADS];
-static size_t num_stacks;
-static pthread_mutex_t stacks_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Of the calling thread, which is also that of its signal handlers: no list of threads, and no limit to them. Its place is
+ * known when the thread starts, so that a handler may read it. */
+static __thread struct thread *this_thread __attribute__((tls_model("initial-exec")));
+static pthread_key_t at_exit;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* Where .eh_frame lies, by the pointer in .eh_frame_hdr; null if that has another form than every linker writes. */
 static const uint8_t *eh_frame_of(const uint8_t *header) {
@@ -83,13 +90,14 @@ static size_t eh_frame_len(const uint8_t *start, const uint8_t *limit) {
 }
 
 /* Makes a table of a file's .eh_frame. */
-static int make_table(struct module *module, const uint8_t *eh_frame, size_t len) {
+static int make_table(struct table *module, const uint8_t *eh_frame, size_t len) {
     struct cfipack_cfi_section section = {0};
     struct cfipack_cfi_sections cfi = {0};
     struct cfipack_conversion *conversion = NULL;
     size_t size = 0;
     int made = 0;
 
+    module->made = NULL;
     section.bytes = eh_frame;
     section.len = len;
     section.address = (uintptr_t)eh_frame;
@@ -104,19 +112,67 @@ static int make_table(struct module *module, const uint8_t *eh_frame, size_t len
     if (cfipack_conversion_len(conversion, &size) == CFIPACK_STATUS_OK && (module->made = malloc(size)) != NULL) {
         made = cfipack_conversion_write(conversion, module->made, size) == CFIPACK_STATUS_OK &&
                cfipack_sframe_parse(&module->table, module->made, size, section.address, NULL) == CFIPACK_STATUS_OK;
-        if (!made)
+        if (!made) {
             free(module->made);
+            module->made = NULL;
+        }
     }
     cfipack_conversion_free(conversion);
     return made;
 }
 
-static int add_module(struct dl_phdr_info *info, size_t size, void *data) {
-    struct modules *modules = data;
-    struct module module = {0};
+/* Builds an index over a table, which makes lookups twice as fast. */
+static void make_index(struct table *table, struct cfipack_module *module) {
+    size_t words;
+    module->table = &table->table;
+    if (cfipack_sframe_index_words(&table->table, &words) != CFIPACK_STATUS_OK ||
+        (table->words = malloc(words * sizeof *table->words)) == NULL)
+        return;
+    if (cfipack_sframe_index_build(&table->index, &table->table, table->words, words) == CFIPACK_STATUS_OK)
+        module->index = &table->index;
+}
+
+/* The table of a file, found or made; null if it has neither a table nor call frame information. */
+static struct table *table_of(const struct dl_phdr_info *info) {
     const uint8_t *sframe = NULL, *header = NULL, *eh_frame;
     size_t sframe_len = 0;
     int i, found = 0;
+    struct table *table = calloc(1, sizeof *table);
+
+    for (i = 0; table != NULL && i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        const uint8_t *start = (const uint8_t *)(uintptr_t)(info->dlpi_addr + segment->p_vaddr);
+        if (segment->p_type == PT_GNU_SFRAME) {
+            sframe = start;
+            sframe_len = segment->p_memsz;
+        } else if (segment->p_type == PT_GNU_EH_FRAME) {
+            header = start;
+        }
+    }
+    if (sframe != NULL)
+        found = cfipack_sframe_parse(&table->table, sframe, sframe_len, (uintptr_t)sframe, NULL) == CFIPACK_STATUS_OK;
+    if (!found && header != NULL && (eh_frame = eh_frame_of(header)) != NULL) {
+        for (i = 0; i < info->dlpi_phnum && !found; i++) {
+            const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+            uint64_t start = info->dlpi_addr + segment->p_vaddr;
+            const uint8_t *end = (const uint8_t *)(uintptr_t)(start + segment->p_filesz);
+            if (segment->p_type == PT_LOAD && (uintptr_t)eh_frame >= start && eh_frame < end)
+                found = make_table(table, eh_frame, eh_frame_len(eh_frame, end));
+        }
+    }
+    if (!found) {
+        free(table);
+        table = NULL;
+    }
+    return table;
+}
+
+/* Adds the code of a file. That of one without a table is known to be code, which its frame pointers may lead through. */
+static int add_module(struct dl_phdr_info *info, size_t size, void *data) {
+    struct modules *modules = data;
+    struct cfipack_module module = {0};
+    struct table *table;
+    int i;
     (void)size;
 
     module.start = UINT64_MAX;
@@ -128,41 +184,47 @@ static int add_module(struct dl_phdr_info *info, size_t size, void *data) {
                 module.start = start;
             if (start + segment->p_memsz > module.end)
                 module.end = start + segment->p_memsz;
-        } else if (segment->p_type == PT_GNU_SFRAME) {
-            sframe = (const uint8_t *)(uintptr_t)start;
-            sframe_len = segment->p_memsz;
-        } else if (segment->p_type == PT_GNU_EH_FRAME) {
-            header = (const uint8_t *)(uintptr_t)start;
         }
     }
-    if (sframe != NULL)
-        found = cfipack_sframe_parse(&module.table, sframe, sframe_len, (uintptr_t)sframe, NULL) == CFIPACK_STATUS_OK;
-    if (!found && header != NULL && (eh_frame = eh_frame_of(header)) != NULL) {
-        for (i = 0; i < info->dlpi_phnum && !found; i++) {
-            const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-            uint64_t start = info->dlpi_addr + segment->p_vaddr;
-            const uint8_t *end = (const uint8_t *)(uintptr_t)(start + segment->p_filesz);
-            if (segment->p_type == PT_LOAD && (uintptr_t)eh_frame >= start && eh_frame < end)
-                found = make_table(&module, eh_frame, eh_frame_len(eh_frame, end));
-        }
-    }
-    if (!found || module.start >= module.end)
+    if (module.start >= module.end)
         return 0;
     if (modules->count == modules->capacity) {
         size_t capacity = modules->capacity == 0 ? 32 : 2 * modules->capacity;
-        struct module *all = realloc(modules->all, capacity * sizeof *all);
+        struct cfipack_module *all = realloc(modules->all, capacity * sizeof *all);
         if (all == NULL)
             return -1;
         modules->all = all;
         modules->capacity = capacity;
+    }
+    if ((table = table_of(info)) != NULL) {
+        make_index(table, &module);
+        modules->num_tables++;
     }
     modules->all[modules->count++] = module;
     return 0;
 }
 
 static int by_start(const void *a, const void *b) {
-    uint64_t one = ((const struct module *)a)->start, two = ((const struct module *)b)->start;
+    uint64_t one = ((const struct cfipack_module *)a)->start, two = ((const struct cfipack_module *)b)->start;
     return (one > two) - (one < two);
+}
+
+/* The stack of the first thread starts at the program's entry. Where that is described, its row ends the stack. */
+static void add_start(struct modules *modules) {
+    enum { LONGEST_ENTRY = 64 };
+    struct cfipack_row row;
+    uint64_t entry = getauxval(AT_ENTRY);
+    size_t i;
+    for (i = 0; i < modules->count; i++) {
+        struct cfipack_module *module = &modules->all[i];
+        if (entry < module->start || entry >= module->end ||
+            (module->table != NULL && cfipack_sframe_lookup(module->table, entry, &row) == CFIPACK_STATUS_OK))
+            continue;
+        modules->start.start = entry;
+        modules->start.end = entry + LONGEST_ENTRY;
+        module->starts = &modules->start;
+        module->num_starts = 1;
+    }
 }
 
 int profiler_find_tables(void) {
@@ -171,80 +233,81 @@ int profiler_find_tables(void) {
         return -1;
     if (modules->count != 0)
         qsort(modules->all, modules->count, sizeof *modules->all, by_start);
+    add_start(modules);
+    if (cfipack_modules_init(&modules->space, ARCHITECTURE, modules->all, modules->count) != CFIPACK_STATUS_OK)
+        return -1;
     __atomic_store_n(&current, modules, __ATOMIC_RELEASE);
-    return (int)modules->count;
+    return modules->num_tables;
+}
+
+/* A handler that interrupts this sees the thread, or no thread: the store of the pointer comes before the end of its memory. */
+static void leave(void *thread) {
+    __atomic_store_n(&this_thread, NULL, __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    free(thread);
+}
+
+static void make_key(void) {
+    if (pthread_key_create(&at_exit, leave) != 0)
+        abort();
 }
 
 int profiler_enter_thread(void) {
     pthread_attr_t attributes;
     void *low;
     size_t size;
-    int result = -1;
+    struct thread *thread;
+    if (this_thread != NULL)
+        return 0;
+    pthread_once(&once, make_key);
     if (pthread_getattr_np(pthread_self(), &attributes) != 0)
         return -1;
-    if (pthread_attr_getstack(&attributes, &low, &size) == 0) {
-        pthread_mutex_lock(&stacks_lock);
-        if (num_stacks < MAX_THREADS) {
-            stacks[num_stacks].low = (uintptr_t)low;
-            stacks[num_stacks].high = (uintptr_t)low + size;
-            __atomic_store_n(&num_stacks, num_stacks + 1, __ATOMIC_RELEASE);
-            result = 0;
-        }
-        pthread_mutex_unlock(&stacks_lock);
+    if (pthread_attr_getstack(&attributes, &low, &size) != 0 ||
+        (thread = malloc(sizeof *thread)) == NULL) {
+        pthread_attr_destroy(&attributes);
+        return -1;
     }
     pthread_attr_destroy(&attributes);
-    return result;
+    thread->low = (uintptr_t)low;
+    thread->high = (uintptr_t)low + size;
+    if (cfipack_cache_init(&thread->cache, thread->places, sizeof thread->places) != CFIPACK_STATUS_OK ||
+        pthread_setspecific(at_exit, thread) != 0) {
+        free(thread);
+        return -1;
+    }
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    __atomic_store_n(&this_thread, thread, __ATOMIC_RELAXED);
+    return 0;
 }
 
-/* The stack that an address is in, from there, and from the red zone below, to its end. */
-static struct cfipack_memory stack_from(uint64_t sp) {
+void profiler_leave_thread(void) {
+    struct thread *thread = this_thread;
+    if (thread == NULL)
+        return;
+    pthread_setspecific(at_exit, NULL);
+    leave(thread);
+}
+
+/* The thread's stack from the stack pointer, and from the red zone below, to its end. */
+static struct cfipack_memory stack_from(const struct thread *thread, uint64_t sp) {
     struct cfipack_memory memory = {NULL, 0, 0};
-    size_t i, count = __atomic_load_n(&num_stacks, __ATOMIC_ACQUIRE);
-    for (i = 0; i < count; i++) {
-        if (sp >= stacks[i].low && sp < stacks[i].high) {
-            uint64_t start = sp - stacks[i].low < RED_ZONE ? stacks[i].low : sp - RED_ZONE;
-            memory.bytes = (const uint8_t *)(uintptr_t)start;
-            memory.len = (size_t)(stacks[i].high - start);
-            memory.address = start;
-            break;
-        }
+    if (thread != NULL && sp >= thread->low && sp < thread->high) {
+        uint64_t start = sp - thread->low < RED_ZONE ? thread->low : sp - RED_ZONE;
+        memory.bytes = (const uint8_t *)(uintptr_t)start;
+        memory.len = (size_t)(thread->high - start);
+        memory.address = start;
     }
     return memory;
 }
 
-static const struct module *module_of(const struct modules *modules, uint64_t pc) {
-    size_t low = 0, high = modules->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (modules->all[middle].start <= pc)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low != 0 && pc < modules->all[low - 1].end ? &modules->all[low - 1] : NULL;
-}
-
-/* Whether a rule counts from another register than the stack pointer and the frame pointer. */
-static int is_other(const struct cfipack_rule *rule) {
-    return (rule->kind == CFIPACK_RULE_REGISTER || rule->kind == CFIPACK_RULE_MEMORY) && rule->reg != STACK_POINTER &&
-           rule->reg != FRAME_POINTER;
-}
-
-/* Functions that realign their stacks may have such a row: only the innermost frame, whose registers are all known, can be
- * unwound by it. */
-static int needs_other_register(const struct cfipack_row *row) {
-    return is_other(&row->cfa) || is_other(&row->return_address);
-}
-
 void profiler_walk(const void *context, struct profiler_sample *sample) {
-    const struct modules *modules = __atomic_load_n(&current, __ATOMIC_ACQUIRE);
+    struct modules *modules = __atomic_load_n(&current, __ATOMIC_ACQUIRE);
+    struct thread *thread = __atomic_load_n(&this_thread, __ATOMIC_RELAXED);
     const mcontext_t *machine = &((const ucontext_t *)context)->uc_mcontext;
     struct cfipack_registers registers = {0};
     struct cfipack_register others[16];
     struct cfipack_memory memory;
-    uint64_t pc;
-    /* Whether the PC is that of an instruction which has not run, and not the one after a call. */
-    int is_exact = 1;
+    struct cfipack_thread walked = {0};
 #if defined(__x86_64__)
     /* DWARF numbers of the registers that a flex row may name, in the innermost frame alone. */
     static const int names[16] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP,
@@ -257,66 +320,31 @@ void profiler_walk(const void *context, struct profiler_sample *sample) {
     }
     registers.others = others;
     registers.num_others = 16;
-    pc = (uint64_t)machine->gregs[REG_RIP];
+    walked.pc = (uint64_t)machine->gregs[REG_RIP];
     registers.sp = (uint64_t)machine->gregs[REG_RSP];
     registers.fp = (uint64_t)machine->gregs[REG_RBP];
 #else
     (void)others;
-    pc = machine->pc;
+    walked.pc = machine->pc;
     registers.sp = machine->sp;
     registers.fp = machine->regs[29];
     registers.lr = machine->regs[30];
     registers.has_lr = 1;
 #endif
     registers.has_fp = 1;
-    memory = stack_from(registers.sp);
+    memory = stack_from(thread, registers.sp);
+    walked.size = sizeof walked;
+    walked.registers = &registers;
+    walked.memory = &memory;
+    walked.num_memory = 1;
+    if (thread != NULL) {
+        walked.cache = &thread->cache;
+        walked.stack_start = thread->low;
+        walked.stack_end = thread->high;
+    }
     sample->depth = 0;
-    sample->end = PROFILER_NO_MODULE;
-    while (modules != NULL) {
-        const struct module *module;
-        struct cfipack_row row;
-        struct cfipack_caller caller;
-        enum cfipack_status status;
-
-        if (sample->depth == PROFILER_MAX_DEPTH) {
-            sample->end = PROFILER_TOO_DEEP;
-            return;
-        }
-        sample->pcs[sample->depth++] = pc;
-        if (!is_exact)
-            pc -= 1;
-        if ((module = module_of(modules, pc)) == NULL) {
-            sample->end = PROFILER_NO_MODULE;
-            return;
-        }
-        if (cfipack_sframe_lookup(&module->table, pc, &row) != CFIPACK_STATUS_OK) {
-            sample->end = PROFILER_NO_ROW;
-            return;
-        }
-        status = cfipack_step(ARCHITECTURE, &row, &registers, &memory, 1, &caller);
-        if (status != CFIPACK_STATUS_OK) {
-            sample->end = status == CFIPACK_STATUS_OUTERMOST ? PROFILER_OUTERMOST
-                          : needs_other_register(&row)       ? PROFILER_NO_REGISTER
-                                                             : PROFILER_NO_STEP;
-            return;
-        }
-        pc = caller.is_signed ? cfipack_strip_signature(caller.pc, 48) : caller.pc;
-        is_exact = row.is_signal_frame;
-        memset(&registers, 0, sizeof registers);
-        registers.sp = caller.sp;
-        registers.fp = caller.fp;
-        registers.has_fp = caller.has_fp;
-    }
-}
-
-const char *profiler_end_name(enum profiler_end end) {
-    switch (end) {
-    case PROFILER_OUTERMOST: return "outermost";
-    case PROFILER_NO_MODULE: return "no module";
-    case PROFILER_NO_ROW: return "no row";
-    case PROFILER_NO_STEP: return "no step";
-    case PROFILER_NO_REGISTER: return "no register";
-    case PROFILER_TOO_DEEP: return "too deep";
-    }
-    return "?";
+    sample->end = CFIPACK_END_NO_ROW;
+    if (modules != NULL && cfipack_walk(&modules->space, &walked, sample->frames, PROFILER_MAX_DEPTH, &sample->depth,
+                                        &sample->end) != CFIPACK_STATUS_OK)
+        sample->depth = 0;
 }

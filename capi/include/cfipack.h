@@ -6,9 +6,10 @@
  * lengths that cannot be are answered with CFIPACK_STATUS_INVALID_ARGUMENT. Lengths are in bytes, addresses and fields in
  * the byte order of the machine; bytes of tables are in that of the architecture they are for.
  *
- * Reading (cfipack_sframe_..., cfipack_unwind_info_..., cfipack_compact_unwind_row, cfipack_step, cfipack_strip_signature) is
- * async-signal-safe: it neither allocates nor locks, and uses neither floating point nor variables of threads. Parsed tables
- * live in memory of the caller and may be used by any number of threads.
+ * Reading (cfipack_sframe_..., cfipack_unwind_info_..., cfipack_compact_unwind_row, cfipack_step, cfipack_strip_signature,
+ * cfipack_modules_init, cfipack_cache_init, cfipack_walk) is async-signal-safe: it neither allocates nor locks, and uses
+ * neither floating point nor variables of threads. Parsed tables live in memory of the caller and may be used by any number
+ * of threads.
  *
  * Writing (cfipack_merger, cfipack_section, cfipack_unwind_builder, cfipack_unwind_section, cfipack_region,
  * cfipack_sframe_table), conversion (cfipack_conversion) and verification (cfipack_report) use handles, which are freed by the
@@ -87,6 +88,45 @@
 
 /* Bytes of a message, its final zero included. */
 #define CFIPACK_MESSAGE_SIZE 256
+
+/* The walk has not ended: there are more frames than fit. */
+#define CFIPACK_END_NONE 0
+
+/* The row of the last frame encodes an outermost frame: the stack is complete. */
+#define CFIPACK_END_OUTERMOST 1
+
+/* The stack starts with the last frame, by `starts` or `switches` of its module: it is complete. */
+#define CFIPACK_END_START 2
+
+/* The return address, or the frame pointer of code that no table covers, is 0: the stack is complete. */
+#define CFIPACK_END_NULL 3
+
+/* No table covers the code of the last frame, and its frame pointer does not lead to a frame of this stack. */
+#define CFIPACK_END_NO_ROW 4
+
+/* The row of the last frame needs a register that no table restores for a caller. */
+#define CFIPACK_END_REGISTER 5
+
+/* The row of the last frame needs memory that is not given. */
+#define CFIPACK_END_MEMORY 6
+
+/* The caller's frame would not lie above the last one, or not in the stack. */
+#define CFIPACK_END_NOT_RISING 7
+
+/* The row of the last frame has a rule that no table has. */
+#define CFIPACK_END_RULE 8
+
+/* The table of the last frame's code is damaged. */
+#define CFIPACK_END_TABLE 9
+
+/* The frame is the innermost one. */
+#define CFIPACK_FOUND_BY_REGISTERS 0
+
+/* The frame was found by the row of the one before: it is as true as the table. */
+#define CFIPACK_FOUND_BY_TABLE 1
+
+/* The frame was found by the frame pointer of the one before, which no table covers: it is a guess. */
+#define CFIPACK_FOUND_BY_FRAME_POINTER 2
 
 /* A section is `.eh_frame`. */
 #define CFIPACK_EH_FRAME 0
@@ -495,6 +535,91 @@ typedef struct cfipack_unwind_info_entry {
     /* Number of the page, from 0. */
     size_t page;
 } cfipack_unwind_info_entry;
+
+/* The modules of a process at one time, in memory of the caller. Any number of threads may read it. */
+typedef struct cfipack_modules {
+    /* Of the library alone. */
+    uint64_t opaque[8];
+} cfipack_modules;
+
+/* A range of addresses. */
+typedef struct cfipack_range {
+    /* The first address. */
+    uint64_t start;
+    /* The address after the last one. */
+    uint64_t end;
+} cfipack_range;
+
+/* A mapping of code: a loaded file, or a region of generated code. */
+typedef struct cfipack_module {
+    /* The first address of the code in the process. */
+    uint64_t start;
+    /* The address after its last one. */
+    uint64_t end;
+    /* What is subtracted from an address in the process for one of the tables and ranges below. */
+    uint64_t bias;
+    /* A table that was parsed, or null. */
+    const struct cfipack_sframe *table;
+    /* An index that was built over a table, and is used instead of it; or null. */
+    const struct cfipack_sframe_index *index;
+    /* The functions in which stacks start, such as `_start`, ascending. They are outermost whatever the table has. */
+    const struct cfipack_range *starts;
+    /* The length of `starts`. */
+    size_t num_starts;
+    /* The functions that call others on another stack, such as Go's `runtime.mcall`, ascending: stacks start in them too,
+     * but not where they are innermost. */
+    const struct cfipack_range *switches;
+    /* The length of `switches`. */
+    size_t num_switches;
+} cfipack_module;
+
+/* A cache of rows by PC, in memory of the caller. One walk uses it at a time: others, in any thread or signal handler, find
+ * it in use, and do without. */
+typedef struct cfipack_cache {
+    /* Of the library alone. */
+    uint64_t opaque[8];
+} cfipack_cache;
+
+/* A thread whose stack is walked. Fields that are 0, but for the size, have their defaults. */
+typedef struct cfipack_thread {
+    /* `sizeof(cfipack_thread)` */
+    uint32_t size;
+    /* AArch64: how many bits an address has without a signature, at most 55; 0 is 48. */
+    uint32_t address_bits;
+    /* The instruction of the innermost frame, which has not run. */
+    uint64_t pc;
+    /* The registers of the innermost frame. */
+    const struct cfipack_registers *registers;
+    /* What can be read of the stack, as `cfipack_step` takes it. */
+    const struct cfipack_memory *memory;
+    /* The length of `memory`. */
+    size_t num_memory;
+    /* The first address of the stack: frames outside are not followed, even if their memory is given. */
+    uint64_t stack_start;
+    /* The address after the stack; 0 if its bounds are not known. */
+    uint64_t stack_end;
+    /* A cache, or null. */
+    struct cfipack_cache *cache;
+    /* 1 if code that no table covers is not to be left by its frame pointer. */
+    uint8_t no_frame_pointers;
+    /* 0. */
+    uint8_t reserved[7];
+} cfipack_thread;
+
+/* A frame of a stack. */
+typedef struct cfipack_frame {
+    /* Of the innermost frame the next instruction, of others the return address, without a signature. */
+    uint64_t pc;
+    /* The stack pointer. */
+    uint64_t sp;
+    /* 1 if `pc` is that of an instruction which has not run, 0 if it is the one after a call: its function is that of the
+     * byte before it. */
+    uint8_t is_exact;
+    /* `CFIPACK_FOUND_BY_...` */
+    uint8_t found_by;
+    /* 0. */
+    uint8_t reserved[6];
+} cfipack_frame;
 
 /* A section of call frame information, with the addresses of the linked file. */
 typedef struct cfipack_cfi_section {
@@ -1103,6 +1228,45 @@ enum cfipack_status cfipack_unwind_info_dump(const struct cfipack_unwind_info *t
                                              char *text,
                                              size_t capacity,
                                              size_t *len);
+
+/* Makes an address space of modules, which ascend and do not overlap; they, and what they lead to, have to stay as they are
+ * as long as the space is used. After a change, such as a `dlclose`, another space has to be made, also in the same memory:
+ * each has a number of its own, by which a cache knows what belongs to it. Async-signal-safe.
+ *
+ * `modules`, and what they lead to, are readable; `out` is writable. */
+CFIPACK_MUST_CHECK
+enum cfipack_status cfipack_modules_init(struct cfipack_modules *out,
+                                         uint32_t architecture,
+                                         const struct cfipack_module *modules,
+                                         size_t count);
+
+/* Makes an empty cache in `size` bytes of `memory`, which have to stay as long as it is used. Each PC needs 32 bytes; 32 kB
+ * suffice for most programs. Async-signal-safe.
+ *
+ * `memory` is writable for `size` bytes and belongs to the cache alone, `out` is writable. */
+CFIPACK_MUST_CHECK
+enum cfipack_status cfipack_cache_init(struct cfipack_cache *out,
+                                       uint8_t *memory,
+                                       size_t size);
+
+/* Walks up the stack of a thread. `frames` gets as many frames as fit, innermost first, `count` how many they are, and `end`,
+ * which may be null, the reason why there are no more: `CFIPACK_END_...`
+ *
+ * Each caller is found by the row of its callee's PC, and where no table covers the code by the frame pointer, if it leads
+ * to a frame within the stack and to code of a module. Async-signal-safe.
+ *
+ * `modules` and the cache were made; `thread`, and what it leads to, are readable; `frames` is writable for `capacity` frames,
+ * `count` is writable, `end` too if it is not null. */
+CFIPACK_MUST_CHECK
+enum cfipack_status cfipack_walk(const struct cfipack_modules *modules,
+                                 const struct cfipack_thread *thread,
+                                 struct cfipack_frame *frames,
+                                 size_t capacity,
+                                 size_t *count,
+                                 uint32_t *end);
+
+/* Returns the meaning of `CFIPACK_END_...`, in English. Static; never null. */
+const char *cfipack_end_text(uint32_t end);
 
 /* Makes a `.sframe` table for `address` of the call frame information of a linked file, whose functions have addresses, on
  * the threads of `pool`, which may be null. A function that the table cannot represent is omitted:

@@ -6,7 +6,7 @@
 //!
 //! # Rules
 //! - Every function is named `cfipack_...`, returns a [`cfipack_status`] and writes results through pointers.
-//! - Reading ([`sframe`], [`unwind_info`], [`step`]) is async-signal-safe: it neither allocates nor locks nor uses floating
+//! - Reading ([`sframe`], [`unwind_info`], [`step`], [`walk`]) is async-signal-safe: it neither allocates nor locks nor uses floating
 //!   point or variables of threads. Tables are parsed into memory of the caller.
 //! - Writing has handles, which are allocated and freed here. A handle is used by one thread at a time.
 //! - Options are structures that start with their size. A structure that is larger than the library's is refused
@@ -20,9 +20,11 @@ mod in_place;
 mod row;
 pub mod sframe;
 mod sframe_index;
+mod sized_options;
 mod status;
 pub mod step;
 pub mod unwind_info;
+pub mod walk;
 
 #[cfg(feature = "write")]
 mod cfi_section;
@@ -51,8 +53,6 @@ mod section;
 #[cfg(feature = "write")]
 mod sframe_table;
 #[cfg(feature = "write")]
-mod sized_options;
-#[cfg(feature = "write")]
 mod stubs;
 #[cfg(feature = "write")]
 mod unwind_builder;
@@ -70,6 +70,7 @@ pub use step::*;
 pub use unwind_info::*;
 #[cfg(feature = "verify")]
 pub use verify::*;
+pub use walk::*;
 #[cfg(feature = "write")]
 pub use {
     cfi_section::*, convert::*, directives::*, jitdump::*, libunwind_table::*, merger::*, object::*,

@@ -143,6 +143,28 @@ impl cfipack_row {
         }
     }
 
+    /// The row that the caller gives, if it is of the common kind: the CFA from a register, the return address at a place
+    /// of the frame. The frame pointer's rule comes beside it, [`Rule::Cfa`] or [`Rule::SameValue`].
+    #[inline(always)]
+    pub(crate) fn common(&self) -> Result<Option<(Row, Rule)>, cfipack_status> {
+        let is_common =
+            self.cfa.kind == CFIPACK_RULE_REGISTER && self.return_address.kind == CFIPACK_RULE_CFA;
+        let frame_pointer = match self.frame_pointer.kind {
+            CFIPACK_RULE_CFA if is_common => Rule::Cfa(self.frame_pointer.offset),
+            CFIPACK_RULE_SAME_VALUE if is_common => Rule::SameValue,
+            _ => return Ok(None),
+        };
+        let cfa = Cfa::Register { register: self.cfa.register()?, offset: self.cfa.offset };
+        let row = Row {
+            start: FunctionOffset(self.start),
+            cfa,
+            return_address: Rule::Cfa(self.return_address.offset),
+            frame_pointer,
+            signed: crate::arguments::flag(self.is_signed)?,
+        };
+        Ok(Some((row, frame_pointer)))
+    }
+
     /// The row that the caller gives.
     pub(crate) fn get(&self) -> Result<Row, cfipack_status> {
         Ok(Row {

@@ -3,7 +3,7 @@
 use core::mem::MaybeUninit;
 
 use cfipack_decoder::sframe::{Registers, StepError, step};
-use cfipack_format::{Address, Arch, Register};
+use cfipack_format::{Address, Arch, Register, Row, Rule};
 
 use crate::arguments::{arch, array, flag, reference, write};
 use crate::cfipack_row;
@@ -113,32 +113,40 @@ unsafe fn step_from(
     memory: *const cfipack_memory,
     num_memory: usize,
 ) -> Result<cfipack_caller, cfipack_status> {
-    let arch = arch(architecture)?;
     // SAFETY: promised by the caller.
-    let row = unsafe { reference(row) }?.get()?;
-    // SAFETY: promised by the caller.
-    let registers = unsafe { reference(registers) }?;
+    let (row, registers) = unsafe { (reference(row)?, reference(registers)?) };
     // SAFETY: promised by the caller.
     let memory = unsafe { array(memory, num_memory) }?;
+    let mut others = Others::new();
     // SAFETY: promised by the caller.
-    let given = unsafe { array(registers.others, registers.num_others) }?;
-    // Not initialised where, as a rule, there are none.
-    let mut others = [const { MaybeUninit::uninit() }; MAX_OTHERS];
-    let others = others.get_mut(..given.len()).ok_or(InvalidArgument)?;
-    for (other, given) in others.iter_mut().zip(given) {
-        other.write((Register(u16::try_from(given.reg).map_err(|_| InvalidArgument)?), given.value));
+    let registers = Registers { others: unsafe { others.read(registers) }?, ..registers.named()? };
+    // What an architecture has is then known where most steps are compiled.
+    match arch(architecture)? {
+        Arch::Amd64 => step_by(Arch::Amd64, row, &registers, memory),
+        arch => step_by(arch, row, &registers, memory),
     }
-    // SAFETY: all of them have been written.
-    let others = unsafe { core::slice::from_raw_parts(others.as_ptr().cast(), others.len()) };
-    let registers = Registers {
-        sp: registers.sp,
-        fp: flag(registers.has_fp)?.then_some(registers.fp),
-        lr: flag(registers.has_lr)?.then_some(registers.lr),
-        others,
-    };
-    // SAFETY: promised by the caller.
+}
+
+#[inline(always)]
+fn step_by(
+    arch: Arch,
+    row: &cfipack_row,
+    registers: &Registers<'_>,
+    memory: &[cfipack_memory],
+) -> Result<cfipack_caller, cfipack_status> {
+    // SAFETY: promised by the caller of `cfipack_step`.
     let read = |address: Address| memory.iter().find_map(|piece| unsafe { word(piece, address, arch) });
-    let caller = step(arch, &row, &registers, read).map_err(|error| match error {
+    let caller = match row.common()? {
+        // The kinds of rules are known here, as they are in Rust after a lookup.
+        Some((row, frame_pointer)) => match frame_pointer {
+            Rule::Cfa(offset) => {
+                step(arch, &Row { frame_pointer: Rule::Cfa(offset), ..row }, registers, read)
+            }
+            _ => step(arch, &Row { frame_pointer: Rule::SameValue, ..row }, registers, read),
+        },
+        None => step(arch, &row.get()?, registers, read),
+    };
+    let caller = caller.map_err(|error| match error {
         StepError::Outermost => Outermost,
         StepError::Register { .. } | StepError::Memory { .. } => Unknown,
         _ => Malformed,
@@ -154,8 +162,47 @@ unsafe fn step_from(
     })
 }
 
+impl cfipack_registers {
+    /// The registers that have names, without the others.
+    #[inline]
+    pub(crate) fn named(&self) -> Result<Registers<'static>, cfipack_status> {
+        let fp = flag(self.has_fp)?.then_some(self.fp);
+        Ok(Registers { sp: self.sp, fp, lr: flag(self.has_lr)?.then_some(self.lr), others: &[] })
+    }
+}
+
+/// Room for the other registers, not initialised where, as a rule, there are none.
+pub(crate) struct Others([MaybeUninit<(Register, u64)>; MAX_OTHERS]);
+
+impl Others {
+    #[inline(always)]
+    pub(crate) fn new() -> Self {
+        Self([const { MaybeUninit::uninit() }; MAX_OTHERS])
+    }
+
+    /// The others of the registers that the caller gives.
+    ///
+    /// # Safety
+    /// They are readable.
+    #[inline(always)]
+    pub(crate) unsafe fn read(
+        &mut self,
+        registers: &cfipack_registers,
+    ) -> Result<&[(Register, u64)], cfipack_status> {
+        // SAFETY: promised by the caller.
+        let given = unsafe { array(registers.others, registers.num_others) }?;
+        let others = self.0.get_mut(..given.len()).ok_or(InvalidArgument)?;
+        for (other, given) in others.iter_mut().zip(given) {
+            other.write((Register(u16::try_from(given.reg).map_err(|_| InvalidArgument)?), given.value));
+        }
+        // SAFETY: all of them have been written.
+        Ok(unsafe { core::slice::from_raw_parts(others.as_ptr().cast(), others.len()) })
+    }
+}
+
 /// The pointer at an address, if the piece of memory has all of it.
-unsafe fn word(piece: &cfipack_memory, address: Address, arch: Arch) -> Option<u64> {
+#[inline(always)]
+pub(crate) unsafe fn word(piece: &cfipack_memory, address: Address, arch: Arch) -> Option<u64> {
     let size = usize::from(arch.pointer_size());
     let offset = usize::try_from(address.0.checked_sub(piece.address)?).ok()?;
     if piece.bytes.is_null() || offset.checked_add(size)? > piece.len {

@@ -206,6 +206,41 @@ fn a_program_profiles_itself() {
     }
 }
 
+/// Threads that come and go are no fewer samples for those that come after them.
+#[test]
+fn threads_that_end_leave_room_for_others() {
+    let (directory, library) = (directory("threads"), static_library());
+    for compiler in C.into_iter().filter(|compiler| has(compiler, "a profiler of 300 threads")) {
+        let program = directory.join(compiler);
+        let sources = ["tests/c/threads.c", "examples/profiler.c"];
+        compile(compiler, &["-std=c99"], &sources, &program, &with_static(&library));
+        let output = run(&mut Command::new(&program));
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("threads 300 failed 0"), "{text}");
+    }
+}
+
+/// The return addresses that compilers know are those that walks find, through code without tables too.
+#[test]
+fn code_without_tables_is_left_by_frame_pointers() {
+    let (directory, library) = (directory("no-tables"), static_library());
+    for compiler in C.into_iter().filter(|compiler| has(compiler, "code without tables")) {
+        for level in ["-O1", "-O2"] {
+            let bare = directory.join(format!("bare-{compiler}.o"));
+            let mut command = Command::new(compiler);
+            command.args([level, "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]);
+            command.args(["-fno-omit-frame-pointer", "-c", "-o"]).arg(&bare).arg(source("tests/c/bare.c"));
+            run(&mut command);
+            let program = directory.join(compiler);
+            let sources = ["tests/c/no_tables.c", "examples/profiler.c"];
+            let linked = [bare.as_os_str(), library.as_os_str()];
+            compile(compiler, &["-std=c99"], &sources, &program, &linked);
+            let output = run(&mut Command::new(&program));
+            assert!(String::from_utf8_lossy(&output.stdout).contains("wrong 0"));
+        }
+    }
+}
+
 /// Every walk in the handler equals that of HP's libunwind, and an allocator that is called in it aborts.
 #[test]
 fn walks_in_a_signal_handler_equal_libunwinds() {

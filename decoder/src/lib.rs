@@ -38,3 +38,4 @@
 pub mod compact_unwind;
 pub mod sframe;
 pub mod unwind_info;
+pub mod walk;

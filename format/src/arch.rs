@@ -37,6 +37,19 @@ pub enum Family {
     S390x,
 }
 
+/// The words that a frame pointer leads to ([`Arch::frame_record`]), in bytes from where it points to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FrameRecord {
+    /// The caller's frame pointer.
+    pub frame_pointer: u64,
+    /// The return address.
+    pub return_address: u64,
+    /// The end of both.
+    pub size: u64,
+    /// True if both are the topmost words of the frame, so that their end is the CFA; otherwise they may lie anywhere in it.
+    pub ends_frame: bool,
+}
+
 impl Arch {
     /// Every architecture.
     pub const ALL: [Self; 6] =
@@ -173,6 +186,20 @@ impl Arch {
             Self::I386 => 4,
             Self::Aarch64 | Self::Aarch64Be | Self::Arm64_32 | Self::S390x => 0,
         }
+    }
+
+    /// The pair of words that a frame pointer points to, as functions store them that have one. None where an ABI does not
+    /// have it: the frame pointer of s390x is an ordinary register.
+    ///
+    /// x86-64 psABI, figure 3.3 ("Stack Frame with Base Pointer"); AAPCS64, section 6.4.6 ("The Frame Pointer").
+    pub const fn frame_record(self) -> Option<FrameRecord> {
+        let pointer = self.pointer_size() as u64;
+        let ends_frame = match self.family() {
+            Family::X86 => true,
+            Family::Aarch64 => false,
+            Family::S390x => return None,
+        };
+        Some(FrameRecord { frame_pointer: 0, return_address: pointer, size: 2 * pointer, ends_frame })
     }
 
     /// The CFA's offset from the [stack pointer](Self::stack_pointer) at a function's entry, in bytes.

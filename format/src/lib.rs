@@ -27,14 +27,16 @@ mod saved;
 #[cfg(feature = "serde")]
 mod serialize;
 pub mod sframe;
+mod stack_starts;
 mod unsupported;
 pub mod unwind_info;
 pub mod widen;
 
 pub use address::{Address, FunctionOffset, ImageOffset, Key, LsdaKey, PersonalityKey, SectionOffset};
-pub use arch::{Arch, Family, Register};
+pub use arch::{Arch, Family, FrameRecord, Register};
 pub use endian::Endian;
 pub use register_name::RegisterName;
 pub use row::{Cfa, Row, Rule};
 pub use saved::Saved;
+pub use stack_starts::{starts_stacks, switches_stacks};
 pub use unsupported::{Reason, Unsupported, UnsupportedFormat};

@@ -1,6 +1,6 @@
 //! What a profiler pays for a frame: the stacks of real programs, recorded by perf when the bench starts, walked by
-//! `.sframe` table, by framehop with and without its cache, and by gimli. By turns in one process, a few stacks at a
-//! time; the fastest round of each counts.
+//! `.sframe` table, with all rows in a cache, and with a cache that has none; by framehop with and without its cache, and
+//! by gimli. By turns in one process, a few stacks at a time; the fastest round of each counts.
 //!
 //!     cargo bench -p cfipack-tests --bench profile
 
@@ -27,6 +27,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::Instant;
 
+use cfipack_decoder::walk::{Cache, CacheEntry};
 use cfipack_tests::figures;
 use cfipack_tests::recorded::workloads;
 use file::File;
@@ -35,6 +36,7 @@ use framehop::{FrameAddress, Unwinder as _};
 use gimli::UnwindContext;
 use hop::Unwinder;
 use recording::{FP, Recording, SP, Sample};
+use table::ByTable;
 use walk::{Frame, Space};
 
 const ROUNDS: usize = 15;
@@ -47,8 +49,8 @@ fn main() {
     std::fs::create_dir_all(&scratch).expect("the target's directory can be written to");
     println!("nanoseconds a frame, and how many times as long as by table");
     println!(
-        "{:8} {:>8} {:>8} {:>7}{:>20}{:>20}{:>20}",
-        "", "samples", "frames", "table", "framehop uncached", "framehop cached", "gimli"
+        "{:8} {:>8} {:>8} {:>7}{:>15}{:>15}{:>20}{:>20}{:>20}",
+        "", "samples", "frames", "table", "cached", "missed", "framehop uncached", "framehop cached", "gimli"
     );
     for workload in workloads(Path::new(env!("CARGO_BIN_EXE_sweep")), &scratch) {
         match workload.record(&scratch) {
@@ -91,39 +93,52 @@ fn measure(name: &str, recording: &Recording) {
     // What framehop does not cache leaves the place to what evicts it, which the next eviction finds there.
     let stats = [walks.uncached, walks.evicted].map(|cache| cache.stats());
     assert!(stats.iter().all(|stats| stats.hits() * 50 < stats.total()), "a cache that is off: {stats:?}");
-    let [table, with_eviction, evictions, cached, gimli] = sums.map(|sum| sum / frames as f64);
+    let [table, hits, misses, with_eviction, evictions, cached, gimli] = sums.map(|sum| sum / frames as f64);
     let uncached = with_eviction - evictions / FAR.len() as f64;
     for (peer, time) in
         [("framehop, uncached", uncached), ("framehop, all PCs cached", cached), ("gimli", gimli)]
     {
         figures::nanoseconds(name, "a frame by table", table, peer, time);
     }
+    figures::nanoseconds(name, CACHED, hits, "framehop, all PCs cached", cached);
+    figures::nanoseconds(name, "a frame by table, none in its cache", misses, "a frame by table", table);
     let figure = |time: f64| format!("{time:.1} ({:.2})", time / table);
     println!(
-        "{name:8} {:>8} {frames:>8} {table:>7.1}{:>20}{:>20}{:>20}",
+        "{name:8} {:>8} {frames:>8} {table:>7.1}{:>15}{:>15}{:>20}{:>20}{:>20}",
         samples.len(),
+        figure(hits),
+        figure(misses),
         figure(uncached),
         figure(cached),
         figure(gimli)
     );
 }
 
+const CACHED: &str = "a frame by table, all in its cache";
+
+/// Places of the cache.
+const PLACES: usize = 4096;
+
 /// How stacks are walked, and what must be subtracted from a walk that evicts.
 #[derive(Clone, Copy)]
 enum Way {
     Table,
+    TableCached,
+    TableMissed,
     Uncached,
     Evictions,
     Cached,
     Gimli,
 }
 
-const WAYS: [Way; 5] = [Way::Table, Way::Uncached, Way::Evictions, Way::Cached, Way::Gimli];
+const WAYS: [Way; 7] =
+    [Way::Table, Way::TableCached, Way::TableMissed, Way::Uncached, Way::Evictions, Way::Cached, Way::Gimli];
 
 /// The memory of all ways.
 struct Walks {
     frames: Vec<Frame>,
     pcs: Vec<u64>,
+    rows: Vec<CacheEntry>,
     cache: CacheX86_64,
     uncached: CacheX86_64,
     evicted: CacheX86_64,
@@ -133,17 +148,24 @@ struct Walks {
 impl Default for Walks {
     fn default() -> Self {
         let [cache, uncached, evicted] = [(); 3].map(|()| CacheX86_64::new());
-        let (frames, pcs) = (Vec::new(), Vec::new());
-        Self { frames, pcs, cache, uncached, evicted, context: UnwindContext::new() }
+        let (frames, pcs, rows) = (Vec::new(), Vec::new(), vec![CacheEntry::EMPTY; PLACES]);
+        Self { frames, pcs, rows, cache, uncached, evicted, context: UnwindContext::new() }
     }
 }
 
 impl Way {
     fn walk(self, stacks: &[Stack<'_, '_, '_>], lookups: &[Vec<u64>], walks: &mut Walks) {
-        let Walks { frames, pcs, cache, uncached, evicted, context } = walks;
+        let Walks { frames, pcs, rows, cache, uncached, evicted, context } = walks;
+        let mut one = [CacheEntry::EMPTY];
+        // A cache of one place has the PC of a function that calls itself, and no other.
+        let mut rows = Cache::new(if matches!(self, Self::TableMissed) { &mut one } else { rows });
         for (Stack { sample, space, unwinder }, lookups) in stacks.iter().zip(lookups) {
             match self {
                 Self::Table => drop(black_box(table::walk_by_table(sample, space, frames))),
+                Self::TableCached | Self::TableMissed => {
+                    let by_table = ByTable { cache: Some(&mut rows), has_frame_pointers: false };
+                    drop(black_box(by_table.walk(sample, space, frames)));
+                }
                 Self::Gimli => drop(black_box(cfi::walk_by_cfi(sample, space, context, frames))),
                 Self::Cached => hop::walk_by_framehop(sample, unwinder, cache, pcs),
                 Self::Uncached => Stack { sample, space, unwinder }.walk_uncached(uncached, pcs),

@@ -41,6 +41,90 @@ static const uint8_t eh_frame[] = {20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0
                                    20, 0, 0, 0, 28, 0, 0, 0, 0xe0, 0xef, 0xff, 0xff, 16, 0, 0, 0, 0, 0x41, 0x0e, 16, 0, 0, 0, 0,
                                    0, 0, 0, 0};
 
+/* A walk from the table's own function, whose caller has no table and a frame pointer of 0. */
+static void walking(void) {
+    struct cfipack_sframe table;
+    struct cfipack_module module = {0}, pair[2];
+    struct cfipack_modules space, garbage;
+    struct cfipack_cache cache;
+    struct cfipack_registers registers = {0};
+    struct cfipack_memory memory = {0};
+    struct cfipack_thread thread = {0};
+    struct cfipack_frame frames[4];
+    uint8_t places[100];
+    uint64_t stack[2] = {0x1001, 0};
+    size_t count = 0;
+    uint32_t end = 0;
+
+    DONE(cfipack_sframe_parse(&table, table_bytes, sizeof table_bytes, 0x1000, NULL));
+    module.start = 0x1000;
+    module.end = 0x1010;
+    module.table = &table;
+    memset(&garbage, 0x55, sizeof garbage);
+    REFUSED(cfipack_modules_init(NULL, CFIPACK_ARCH_AMD64, &module, 1));
+    REFUSED(cfipack_modules_init(&space, 0, &module, 1));
+    REFUSED(cfipack_modules_init(&space, CFIPACK_ARCH_AARCH64, &module, 1));
+    REFUSED(cfipack_modules_init(&space, CFIPACK_ARCH_AMD64, NULL, 1));
+    REFUSED(cfipack_modules_init(&space, CFIPACK_ARCH_AMD64, &module, HUGE_LENGTH));
+    pair[0] = pair[1] = module;
+    REFUSED(cfipack_modules_init(&space, CFIPACK_ARCH_AMD64, pair, 2));
+    pair[0].num_starts = 1;
+    REFUSED(cfipack_modules_init(&space, CFIPACK_ARCH_AMD64, pair, 1));
+    pair[1].table = (const struct cfipack_sframe *)(const void *)&garbage;
+    REFUSED(cfipack_modules_init(&space, CFIPACK_ARCH_AMD64, &pair[1], 1));
+    DONE(cfipack_modules_init(&space, CFIPACK_ARCH_AMD64, &module, 1));
+    REFUSED(cfipack_cache_init(NULL, places, sizeof places));
+    REFUSED(cfipack_cache_init(&cache, NULL, sizeof places));
+    REFUSED(cfipack_cache_init(&cache, places, HUGE_LENGTH));
+    DONE(cfipack_cache_init(&cache, places, 0));
+    DONE(cfipack_cache_init(&cache, places + 1, sizeof places - 1));
+
+    registers.sp = 0x8000;
+    registers.has_fp = 1;
+    memory.bytes = (const uint8_t *)stack;
+    memory.len = sizeof stack;
+    memory.address = 0x8000;
+    thread.size = sizeof thread;
+    thread.pc = 0x1000;
+    thread.memory = &memory;
+    thread.num_memory = 1;
+    REFUSED(cfipack_walk(&space, &thread, frames, 4, &count, &end));
+    thread.registers = &registers;
+    REFUSED(cfipack_walk(NULL, &thread, frames, 4, &count, &end));
+    REFUSED(cfipack_walk(&garbage, &thread, frames, 4, &count, &end));
+    REFUSED(cfipack_walk(&space, NULL, frames, 4, &count, &end));
+    REFUSED(cfipack_walk(&space, &thread, NULL, 4, &count, &end));
+    REFUSED(cfipack_walk(&space, &thread, frames, HUGE_LENGTH, &count, &end));
+    REFUSED(cfipack_walk(&space, &thread, frames, 4, NULL, &end));
+    thread.num_memory = HUGE_LENGTH;
+    REFUSED(cfipack_walk(&space, &thread, frames, 4, &count, &end));
+    thread.num_memory = 1;
+    thread.size = 1;
+    REFUSED(cfipack_walk(&space, &thread, frames, 4, &count, &end));
+    thread.size = sizeof thread;
+    thread.no_frame_pointers = 2;
+    REFUSED(cfipack_walk(&space, &thread, frames, 4, &count, &end));
+    thread.no_frame_pointers = 0;
+    thread.cache = (struct cfipack_cache *)(void *)&garbage;
+    REFUSED(cfipack_walk(&space, &thread, frames, 4, &count, &end));
+    thread.cache = &cache;
+    DONE(cfipack_walk(&space, &thread, frames, 0, &count, NULL));
+    DONE(cfipack_walk(&space, &thread, frames, 1, &count, &end));
+    failures += count != 1 || end != CFIPACK_END_NONE;
+    /* The return address is 0x1001, of the function itself, whose return address is 0. */
+    DONE(cfipack_walk(&space, &thread, frames, 4, &count, &end));
+    failures += count != 2 || end != CFIPACK_END_NULL || frames[1].pc != 0x1001 || frames[1].sp != 0x8008;
+    failures += frames[0].is_exact != 1 || frames[1].is_exact != 0 || frames[1].found_by != CFIPACK_FOUND_BY_TABLE;
+    /* Again, by the cache; and not by it in a space that has no table there. */
+    DONE(cfipack_walk(&space, &thread, frames, 4, &count, &end));
+    failures += count != 2 || end != CFIPACK_END_NULL;
+    module.table = NULL;
+    DONE(cfipack_modules_init(&space, CFIPACK_ARCH_AMD64, &module, 1));
+    DONE(cfipack_walk(&space, &thread, frames, 4, &count, &end));
+    failures += count != 1 || end != CFIPACK_END_NO_ROW;
+    failures += cfipack_end_text(0) == NULL || cfipack_end_text(0xffffffff) == NULL;
+}
+
 static void reading(void) {
     struct cfipack_sframe table, garbage;
     struct cfipack_sframe_info info;
@@ -394,6 +478,7 @@ static void other_handles(void) {
 
 int main(void) {
     reading();
+    walking();
     linking();
     other_handles();
     printf("calls %u failures %u\n", calls, failures);

@@ -18,7 +18,12 @@ static step_up step;
 static get_register get;
 static void (*forbid)(int);
 
-static struct profiler_sample expected[NUM_SAMPLES];
+struct expected_stack {
+    size_t depth;
+    unsigned long pcs[PROFILER_MAX_DEPTH];
+};
+
+static struct expected_stack expected[NUM_SAMPLES];
 
 static void on_checked_sample(int number, siginfo_t *info, void *context) {
     size_t place = __atomic_fetch_add(&num_samples, 1, __ATOMIC_RELAXED);
@@ -79,14 +84,15 @@ int main(int argc, char **argv) {
     for (i = 0; i < NUM_THREADS; i++)
         pthread_join(threads[i], NULL);
     for (i = 0; i < wanted; i++) {
-        const struct profiler_sample *one = &samples[i], *two = &expected[i];
+        const struct profiler_sample *one = &samples[i];
+        const struct expected_stack *two = &expected[i];
         size_t k, depth = one->depth < two->depth ? one->depth : two->depth;
-        for (k = 0; k < depth && one->pcs[k] == two->pcs[k]; k++)
+        for (k = 0; k < depth && one->frames[k].pc == two->pcs[k]; k++)
             ;
         frames += one->depth;
-        if (k == one->depth && k == two->depth && one->end == PROFILER_OUTERMOST)
+        if (k == one->depth && k == two->depth && one->end == CFIPACK_END_OUTERMOST)
             continue;
-        if (k == one->depth && one->end == PROFILER_NO_REGISTER) {
+        if (k == one->depth && one->end == CFIPACK_END_REGISTER) {
             /* No table restores that register; libunwind has it from the call frame information. */
             cut++;
             continue;
@@ -94,9 +100,9 @@ int main(int argc, char **argv) {
         differ++;
         if (differ <= 5) {
             printf("sample %zu: %zu and %zu frames, %s; the first %zu are equal\n", i, one->depth, two->depth,
-                   profiler_end_name(one->end), k);
+                   cfipack_end_text(one->end), k);
             for (k = 0; k < one->depth || k < two->depth; k++)
-                printf("  %#llx %#llx\n", k < one->depth ? (unsigned long long)one->pcs[k] : 0ULL,
+                printf("  %#llx %#llx\n", k < one->depth ? (unsigned long long)one->frames[k].pc : 0ULL,
                        k < two->depth ? (unsigned long long)two->pcs[k] : 0ULL);
         }
     }

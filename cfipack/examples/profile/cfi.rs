@@ -77,7 +77,7 @@ impl<'f> Cfi<'f> {
             callers[SP] = Some(cfa);
         }
         let sp = callers[SP].ok_or(End::Broken)?;
-        let frame = Frame { pc, sp, is_exact: fde.is_signal_trampoline() };
+        let frame = Frame { pc, sp, is_exact: fde.is_signal_trampoline(), is_guess: false };
         Ok(Step { frame, registers: callers })
     }
 }

@@ -2,14 +2,15 @@
 
 use std::error::Error;
 use std::fs;
+use std::ops::Range;
 
 use cfipack::cfi::Functions;
 use cfipack::container::{self, Symbols};
 use cfipack::decoder::sframe::{Index, Section};
 use cfipack::encoder::sframe::{Builder, Options};
-use cfipack::format::Address;
+use cfipack::format::{Address, starts_stacks, switches_stacks};
 use object::elf;
-use object::read::elf::{ElfFile64, ProgramHeader as _};
+use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
 use object::{Endianness, elf::ProgramHeader64};
 
 use crate::cfi::Cfi;
@@ -29,6 +30,10 @@ pub struct Image<'f> {
     /// Whether the file has a table of its own.
     pub is_embedded: bool,
     pub table: Index<'f, 'f>,
+    /// The functions in which stacks start.
+    pub starts: Vec<Range<Address>>,
+    /// The functions that call others on another stack.
+    pub switches: Vec<Range<Address>>,
     pub cfi: Option<Cfi<'f>>,
     symbols: Symbols<'f>,
     loaded: Vec<Segment<'f>>,
@@ -75,8 +80,33 @@ impl File {
             })
         });
         let symbols = container::File::parse(&self.bytes)?.symbols()?;
-        Ok(Image { path: &self.path, is_embedded: self.packed.is_none(), table, cfi, symbols, loaded })
+        let mut starts = functions_named(&symbols, starts_stacks);
+        // A loader without symbols has its entry, and no rows for it.
+        if headers.entry.0 != 0 && table.find(headers.entry)?.is_none() {
+            starts.push(headers.entry..Address(headers.entry.0.saturating_add(LONGEST_ENTRY)));
+        }
+        let mut switches = functions_named(&symbols, switches_stacks);
+        starts.iter_mut().chain(&mut switches).for_each(|function| cut(function, &symbols, &table));
+        starts.sort_by_key(|start| start.start);
+        let (path, is_embedded) = (&*self.path, self.packed.is_none());
+        Ok(Image { path, is_embedded, table, starts, switches, cfi, symbols, loaded })
     }
+}
+
+/// Bytes of code that is known by its entry alone, at most.
+const LONGEST_ENTRY: u64 = 256;
+
+/// The code of functions with certain names.
+fn functions_named(symbols: &Symbols<'_>, is_wanted: fn(&str) -> bool) -> Vec<Range<Address>> {
+    let named = symbols.iter().filter(|(_, name)| is_wanted(name));
+    named.filter_map(|(address, _)| symbols.extent(address)).collect()
+}
+
+/// Ends a function where the next one of the table starts, or the next symbol: symbols may have no sizes.
+fn cut(function: &mut Range<Address>, symbols: &Symbols<'_>, table: &Index<'_, '_>) {
+    let starts = table.section().functions().filter_map(Result::ok).map(|function| function.start());
+    let next = starts.filter(|next| *next > function.start).chain(symbols.next_after(function.start)).min();
+    function.end = next.map_or(function.end, |next| next.min(function.end));
 }
 
 impl Image<'_> {
@@ -121,6 +151,7 @@ impl Segment<'_> {
 /// A file's program headers, all that the loader and a profiler need.
 struct Headers<'f> {
     headers: &'f [ProgramHeader64<Endianness>],
+    entry: Address,
     bytes: &'f [u8],
     endian: Endianness,
 }
@@ -128,7 +159,8 @@ struct Headers<'f> {
 impl<'f> Headers<'f> {
     fn parse(bytes: &'f [u8]) -> Result<Self, object::Error> {
         let file = ElfFile64::<Endianness>::parse(bytes)?;
-        Ok(Self { headers: file.elf_program_headers(), bytes, endian: file.endian() })
+        let entry = Address(file.elf_header().e_entry(file.endian()));
+        Ok(Self { headers: file.elf_program_headers(), entry, bytes, endian: file.endian() })
     }
 
     fn segments(&self, kind: elf::ProgramType) -> impl Iterator<Item = Segment<'f>> {

@@ -15,7 +15,8 @@ pub struct Folded {
 }
 
 impl Folded {
-    /// Adds the stack of a sample. One that does not reach the outermost frame starts with the reason in brackets.
+    /// Adds the stack of a sample. One that does not reach the outermost frame starts with the reason in brackets, and
+    /// one that a frame pointer led to ends with `_[fp]`.
     pub fn add(&mut self, sample: &Sample, space: &Space<'_, '_>, frames: &[Frame], end: &End) {
         let mut line = escaped(&sample.command);
         if *end != End::Outermost {
@@ -24,6 +25,9 @@ impl Folded {
         for frame in frames.iter().rev() {
             line.push(';');
             line += self.name_at(space, frame.lookup_address());
+            if frame.is_guess {
+                line += "_[fp]";
+            }
         }
         if sample.in_kernel {
             line += ";[kernel]";

@@ -26,11 +26,13 @@ use std::error::Error;
 use std::io::{self, BufWriter, Write as _};
 use std::process::ExitCode;
 
+use cfipack::decoder::walk::{Cache, CacheEntry};
 use compare::{Comparison, Walks};
 use file::{File, Image};
 use folded::Folded;
 use gimli::UnwindContext;
 use recording::Recording;
+use table::ByTable;
 use walk::{End, Space};
 
 /// What is done with the stacks.
@@ -88,15 +90,23 @@ fn read_images(files: &mut [File]) -> BTreeMap<&str, Image<'_>> {
 fn fold(task: Task, recording: &Recording, spaces: &[Space<'_, '_>]) -> Result<ExitCode, Box<dyn Error>> {
     let (mut folded, mut frames, mut context) = (Folded::default(), Vec::new(), UnwindContext::new());
     let (mut ends, mut by_cfi): (BTreeMap<End, usize>, usize) = (BTreeMap::new(), 0);
+    let (mut found, mut guessed) = (0, 0);
+    let mut memory = vec![CacheEntry::EMPTY; 4096];
+    let mut cache = Cache::new(&mut memory);
+    // Code that tables omit is left by its CFI, or else by its frame pointer, which it may not have.
+    let has_frame_pointers = task != Task::FoldWithCfi;
     for sample in &recording.samples {
         let space = &spaces[sample.space];
-        let mut end = table::walk_by_table(sample, space, &mut frames);
+        let by_table = ByTable { cache: Some(&mut cache), has_frame_pointers };
+        let mut end = by_table.walk(sample, space, &mut frames);
         // From the start: a table has not restored the registers that the CFI may need.
         if task == Task::FoldWithCfi && matches!(end, End::NoRow | End::Register(_)) {
             end = cfi::walk_by_cfi(sample, space, &mut context, &mut frames);
             by_cfi += 1;
         }
         folded.add(sample, space, &frames, &end);
+        found += frames.len();
+        guessed += frames.iter().filter(|frame| frame.is_guess).count();
         *ends.entry(end).or_default() += 1;
     }
     let mut out = BufWriter::new(io::stdout().lock());
@@ -104,6 +114,7 @@ fn fold(task: Task, recording: &Recording, spaces: &[Space<'_, '_>]) -> Result<E
     out.flush()?;
     eprintln!("{} samples, {} without a user's stack", recording.samples.len(), recording.without_stack);
     eprintln!("  {by_cfi} walked by CFI");
+    eprintln!("  {found} frames, {guessed} of them found by frame pointers");
     ends.iter().for_each(|(end, count)| eprintln!("  {count} end: {end}"));
     Ok(ExitCode::SUCCESS)
 }

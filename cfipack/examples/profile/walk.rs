@@ -1,16 +1,21 @@
-//! The walk up a stack, whatever finds the callers.
+//! What is mapped where, and the walk up a stack with any way to find callers: by CFI it goes as by table.
 
 use std::fmt;
+
+use cfipack::decoder::walk::{self, AddressSpace as _, FoundBy, Module, Modules, StackFrame};
+use cfipack::format::{Address, Arch};
 
 use crate::file::Image;
 use crate::recording::{SP, Sample};
 
 /// Longer stacks are cut.
-const DEPTH: usize = 1000;
+pub const DEPTH: usize = 1000;
 
 /// A process's mappings with their images.
 pub struct Space<'i, 'f> {
     mappings: Vec<Placed<'i, 'f>>,
+    /// What a walk by table asks: all that was mapped, with the tables of the images.
+    pub modules: Modules<Vec<Module<'f, 'i>>>,
 }
 
 /// A mapping of an image.
@@ -30,6 +35,8 @@ pub struct Frame {
     pub sp: u64,
     /// Whether `pc` is that of an instruction which has not run yet, rather than the one after a call.
     pub is_exact: bool,
+    /// Whether a frame pointer led to it: a guess.
+    pub is_guess: bool,
 }
 
 /// A frame's caller: what `pc`, `sp` and `is_exact` are there, and the registers that the next step needs.
@@ -41,7 +48,7 @@ pub struct Step<R> {
 /// Why a walk ends.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum End {
-    /// The frame is outermost.
+    /// The frame is outermost: by a row, as the function in which stacks start, or by an address of 0.
     Outermost,
     /// What the next step needs lies beyond the bytes of the stack that were recorded.
     Stack,
@@ -58,13 +65,32 @@ pub enum End {
 impl<'i, 'f> Space<'i, 'f> {
     /// `image` finds the image of a path.
     pub fn new(space: &crate::recording::Space, image: impl Fn(&str) -> Option<&'i Image<'f>>) -> Self {
-        let placed = space.mappings.iter().filter_map(|mapping| {
-            let image = image(&mapping.path)?;
-            let bias = mapping.start.checked_sub(image.address_of(mapping.offset)?)?;
-            bias.checked_add(image.end()?)?;
-            Some(Placed { start: mapping.start, end: mapping.end, bias, image })
-        });
-        Self { mappings: placed.collect() }
+        let (mut mappings, mut modules) = (Vec::new(), Vec::new());
+        let mut end = 0;
+        for mapping in &space.mappings {
+            // A damaged recording may have anything.
+            if mapping.start < end || mapping.end < mapping.start {
+                continue;
+            }
+            end = mapping.end;
+            let placed = image(&mapping.path).and_then(|image| {
+                let bias = mapping.start.checked_sub(image.address_of(mapping.offset)?)?;
+                bias.checked_add(image.end()?)?;
+                Some(Placed { start: mapping.start, end: mapping.end, bias, image })
+            });
+            let code = Address(mapping.start)..Address(mapping.end);
+            // Generated code has no table, and may have frame pointers.
+            modules.push(match &placed {
+                None => Module::new(code, 0),
+                Some(Placed { bias, image, .. }) => Module::new(code, *bias)
+                    .with_index(image.table)
+                    .with_starts(&image.starts)
+                    .with_switches(&image.switches),
+            });
+            mappings.extend(placed);
+        }
+        let modules = Modules::new(Arch::Amd64, modules).expect("they ascend, and lie apart");
+        Self { mappings, modules }
     }
 
     /// The image that has the code at an address, and the address in the file.
@@ -84,7 +110,7 @@ impl<'i, 'f> Space<'i, 'f> {
 impl Frame {
     /// The innermost frame of a sample.
     pub fn innermost(sample: &Sample) -> Self {
-        Self { pc: sample.pc, sp: sample.registers[SP], is_exact: true }
+        Self { pc: sample.pc, sp: sample.registers[SP], is_exact: true, is_guess: false }
     }
 
     /// The address to look up: a return address may belong to the next function, the byte before it is the call's.
@@ -108,11 +134,17 @@ pub fn walk<'i, 'f, R>(
     frames.clear();
     while frames.len() < DEPTH {
         frames.push(frame);
+        if space.modules.is_start(&frame.of_walk()) {
+            return End::Outermost;
+        }
         let Some((image, address)) = space.find(frame.lookup_address()) else { return End::NoFile };
         let caller = match step(image, address, &frame, &registers) {
             Ok(caller) => caller,
             Err(end) => return end,
         };
+        if caller.frame.pc == 0 {
+            return End::Outermost;
+        }
         // Stacks grow downwards: a table that leads back would never end.
         if caller.frame.sp <= frame.sp {
             return End::Broken;
@@ -120,6 +152,33 @@ pub fn walk<'i, 'f, R>(
         (frame, registers) = (caller.frame, caller.registers);
     }
     End::Broken
+}
+
+impl Frame {
+    fn of_walk(self) -> StackFrame {
+        let found_by = if self.is_guess { FoundBy::FramePointer } else { FoundBy::Table };
+        StackFrame { pc: Address(self.pc), sp: self.sp, is_exact: self.is_exact, found_by }
+    }
+}
+
+impl From<StackFrame> for Frame {
+    #[inline]
+    fn from(frame: StackFrame) -> Self {
+        let is_guess = frame.found_by == FoundBy::FramePointer;
+        Self { pc: frame.pc.0, sp: frame.sp, is_exact: frame.is_exact, is_guess }
+    }
+}
+
+impl From<walk::End> for End {
+    fn from(end: walk::End) -> Self {
+        match end {
+            end if end.is_complete() => Self::Outermost,
+            walk::End::NoRow => Self::NoRow,
+            walk::End::Memory { .. } => Self::Stack,
+            walk::End::Register { register, .. } => Self::Register(register.0),
+            _ => Self::Broken,
+        }
+    }
 }
 
 impl fmt::Display for End {

@@ -137,6 +137,12 @@ impl<'a, 'm> Index<'a, 'm> {
         Ok(Self { section: *section, buckets, functions, order, first: plan.first, shift: plan.shift })
     }
 
+    /// The section that it is an index over.
+    #[inline]
+    pub fn section(&self) -> &Section<'a> {
+        &self.section
+    }
+
     /// Finds the row for a PC, as [`Section::lookup`].
     ///
     /// # Errors

@@ -149,6 +149,7 @@ impl core::error::Error for StepError {}
 /// assert_eq!((caller.pc, caller.sp, caller.fp), (Address(0x1234), 0x8000, Some(0x8010)));
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
+#[inline]
 pub fn step(
     arch: Arch,
     row: &Row,

@@ -13,3 +13,4 @@ mod relocated;
 mod rows;
 mod step;
 mod table;
+mod walk;

@@ -1,0 +1,462 @@
+//! Walks up a stack: every frame in one call.
+
+use core::mem::{MaybeUninit, align_of, size_of};
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use cfipack_decoder::sframe::{Error, Frame, Registers};
+use cfipack_decoder::walk::{AddressSpace, Cache, CacheEntry, End, FoundBy, Generation, StackFrame, Walk};
+use cfipack_format::{Address, Arch};
+
+use crate::arguments::{arch, array, array_mut, flag, reference, write, write_optional};
+use crate::cfipack_status::{self, InvalidArgument};
+use crate::in_place::{Memory, clear, get, put};
+use crate::sframe::cfipack_sframe;
+use crate::sframe_index::cfipack_sframe_index;
+use crate::sized_options::{self, SizedOptions};
+use crate::status::call;
+use crate::step::{Others, cfipack_memory, cfipack_registers, word};
+
+/// The walk has not ended: there are more frames than fit.
+pub const CFIPACK_END_NONE: u32 = 0;
+/// The row of the last frame encodes an outermost frame: the stack is complete.
+pub const CFIPACK_END_OUTERMOST: u32 = 1;
+/// The stack starts with the last frame, by `starts` or `switches` of its module: it is complete.
+pub const CFIPACK_END_START: u32 = 2;
+/// The return address, or the frame pointer of code that no table covers, is 0: the stack is complete.
+pub const CFIPACK_END_NULL: u32 = 3;
+/// No table covers the code of the last frame, and its frame pointer does not lead to a frame of this stack.
+pub const CFIPACK_END_NO_ROW: u32 = 4;
+/// The row of the last frame needs a register that no table restores for a caller.
+pub const CFIPACK_END_REGISTER: u32 = 5;
+/// The row of the last frame needs memory that is not given.
+pub const CFIPACK_END_MEMORY: u32 = 6;
+/// The caller's frame would not lie above the last one, or not in the stack.
+pub const CFIPACK_END_NOT_RISING: u32 = 7;
+/// The row of the last frame has a rule that no table has.
+pub const CFIPACK_END_RULE: u32 = 8;
+/// The table of the last frame's code is damaged.
+pub const CFIPACK_END_TABLE: u32 = 9;
+
+/// The frame is the innermost one.
+pub const CFIPACK_FOUND_BY_REGISTERS: u8 = 0;
+/// The frame was found by the row of the one before: it is as true as the table.
+pub const CFIPACK_FOUND_BY_TABLE: u8 = 1;
+/// The frame was found by the frame pointer of the one before, which no table covers: it is a guess.
+pub const CFIPACK_FOUND_BY_FRAME_POINTER: u8 = 2;
+
+/// A range of addresses.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct cfipack_range {
+    /// The first address.
+    pub start: u64,
+    /// The address after the last one.
+    pub end: u64,
+}
+
+/// A mapping of code: a loaded file, or a region of generated code.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct cfipack_module {
+    /// The first address of the code in the process.
+    pub start: u64,
+    /// The address after its last one.
+    pub end: u64,
+    /// What is subtracted from an address in the process for one of the tables and ranges below.
+    pub bias: u64,
+    /// A table that was parsed, or null.
+    pub table: *const cfipack_sframe,
+    /// An index that was built over a table, and is used instead of it; or null.
+    pub index: *const cfipack_sframe_index,
+    /// The functions in which stacks start, such as `_start`, ascending. They are outermost whatever the table has.
+    pub starts: *const cfipack_range,
+    /// The length of `starts`.
+    pub num_starts: usize,
+    /// The functions that call others on another stack, such as Go's `runtime.mcall`, ascending: stacks start in them too,
+    /// but not where they are innermost.
+    pub switches: *const cfipack_range,
+    /// The length of `switches`.
+    pub num_switches: usize,
+}
+
+/// The modules of a process at one time, in memory of the caller. Any number of threads may read it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct cfipack_modules {
+    /// Of the library alone.
+    pub opaque: [u64; 8],
+}
+
+/// A cache of rows by PC, in memory of the caller. One walk uses it at a time: others, in any thread or signal handler, find
+/// it in use, and do without.
+#[repr(C)]
+#[derive(Debug)]
+pub struct cfipack_cache {
+    /// Of the library alone.
+    pub opaque: [u64; 8],
+}
+
+/// A frame of a stack.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct cfipack_frame {
+    /// Of the innermost frame the next instruction, of others the return address, without a signature.
+    pub pc: u64,
+    /// The stack pointer.
+    pub sp: u64,
+    /// 1 if `pc` is that of an instruction which has not run, 0 if it is the one after a call: its function is that of the
+    /// byte before it.
+    pub is_exact: u8,
+    /// `CFIPACK_FOUND_BY_...`
+    pub found_by: u8,
+    /// 0.
+    pub reserved: [u8; 6],
+}
+
+/// A thread whose stack is walked. Fields that are 0, but for the size, have their defaults.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct cfipack_thread {
+    /// `sizeof(cfipack_thread)`
+    pub size: u32,
+    /// AArch64: how many bits an address has without a signature, at most 55; 0 is 48.
+    pub address_bits: u32,
+    /// The instruction of the innermost frame, which has not run.
+    pub pc: u64,
+    /// The registers of the innermost frame.
+    pub registers: *const cfipack_registers,
+    /// What can be read of the stack, as `cfipack_step` takes it.
+    pub memory: *const cfipack_memory,
+    /// The length of `memory`.
+    pub num_memory: usize,
+    /// The first address of the stack: frames outside are not followed, even if their memory is given.
+    pub stack_start: u64,
+    /// The address after the stack; 0 if its bounds are not known.
+    pub stack_end: u64,
+    /// A cache, or null.
+    pub cache: *mut cfipack_cache,
+    /// 1 if code that no table covers is not to be left by its frame pointer.
+    pub no_frame_pointers: u8,
+    /// 0.
+    pub reserved: [u8; 7],
+}
+
+// SAFETY: integers and pointers without padding.
+unsafe impl SizedOptions for cfipack_thread {
+    const DEFAULT: Self = Self {
+        size: 0,
+        address_bits: 0,
+        pc: 0,
+        registers: core::ptr::null(),
+        memory: core::ptr::null(),
+        num_memory: 0,
+        stack_start: 0,
+        stack_end: 0,
+        cache: core::ptr::null_mut(),
+        no_frame_pointers: 0,
+        reserved: [0; 7],
+    };
+}
+
+/// The value of [`cfipack_modules`].
+pub(crate) struct Space {
+    arch: Arch,
+    generation: Generation,
+    modules: &'static [cfipack_module],
+}
+
+impl Memory for cfipack_modules {
+    const TAG: u64 = u64::from_le_bytes(*b"cfiMODUL");
+    type Value = Space;
+}
+
+/// The value of [`cfipack_cache`].
+pub(crate) struct Places {
+    is_used: AtomicU32,
+    start: *mut CacheEntry,
+    len: usize,
+}
+
+impl Memory for cfipack_cache {
+    const TAG: u64 = u64::from_le_bytes(*b"cfiCACHE");
+    type Value = Places;
+}
+
+impl Space {
+    fn find(&self, pc: u64) -> Option<&cfipack_module> {
+        let after = self.modules.partition_point(|module| module.start <= pc);
+        let module = self.modules.get(after.checked_sub(1)?)?;
+        (pc < module.end).then_some(module)
+    }
+}
+
+/// Returns whether one of ascending ranges has an address.
+///
+/// # Safety
+/// The ranges are readable.
+unsafe fn is_in(ranges: *const cfipack_range, len: usize, pc: u64) -> bool {
+    // SAFETY: promised by the caller.
+    let ranges = unsafe { array(ranges, len) }.unwrap_or_default();
+    let after = ranges.partition_point(|range| range.start <= pc);
+    after.checked_sub(1).and_then(|at| ranges.get(at)).is_some_and(|range| pc < range.end)
+}
+
+impl AddressSpace for Space {
+    #[inline]
+    fn arch(&self) -> Arch {
+        self.arch
+    }
+
+    #[inline]
+    fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    #[inline]
+    fn lookup(&self, pc: Address) -> Result<Option<Frame>, Error> {
+        let Some(module) = self.find(pc.0) else { return Ok(None) };
+        let pc = Address(pc.0.wrapping_sub(module.bias));
+        // SAFETY: the promise of `cfipack_modules_init`, which has refused memory without a table.
+        if let Ok(index) = unsafe { get(module.index) } {
+            return index.lookup_frame(pc);
+        }
+        // SAFETY: as above.
+        match unsafe { get(module.table) } {
+            Ok(table) => table.lookup_frame(pc),
+            Err(_) => Ok(None),
+        }
+    }
+
+    #[inline]
+    fn is_start(&self, frame: &StackFrame) -> bool {
+        let pc = frame.lookup_address().0;
+        let Some(module) = self.find(pc) else { return false };
+        let pc = pc.wrapping_sub(module.bias);
+        // SAFETY: the promise of `cfipack_modules_init`.
+        unsafe {
+            is_in(module.starts, module.num_starts, pc)
+                || !frame.is_exact && is_in(module.switches, module.num_switches, pc)
+        }
+    }
+
+    #[inline]
+    fn is_code(&self, pc: Address) -> bool {
+        self.find(pc.0).is_some()
+    }
+}
+
+/// Makes an address space of modules, which ascend and do not overlap; they, and what they lead to, have to stay as they are
+/// as long as the space is used. After a change, such as a `dlclose`, another space has to be made, also in the same memory:
+/// each has a number of its own, by which a cache knows what belongs to it. Async-signal-safe.
+///
+/// # Safety
+/// `modules`, and what they lead to, are readable; `out` is writable.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_modules_init(
+    out: *mut cfipack_modules,
+    architecture: u32,
+    modules: *const cfipack_module,
+    count: usize,
+) -> cfipack_status {
+    call(|| {
+        // SAFETY: promised by the caller.
+        unsafe { clear(out) }?;
+        let arch = arch(architecture)?;
+        // SAFETY: promised by the caller.
+        let modules: &'static [cfipack_module] = unsafe { array(modules, count) }?;
+        let mut end = 0;
+        for module in modules {
+            if module.start < end || module.end < module.start {
+                return Err(InvalidArgument);
+            }
+            end = module.end;
+            // SAFETY: promised by the caller.
+            let of = unsafe {
+                array(module.starts, module.num_starts)?;
+                array(module.switches, module.num_switches)?;
+                match (module.index.is_null(), module.table.is_null()) {
+                    (false, _) => get(module.index)?.section().arch(),
+                    (true, false) => get(module.table)?.arch(),
+                    (true, true) => arch,
+                }
+            };
+            if of != arch {
+                return Err(InvalidArgument);
+            }
+        }
+        // SAFETY: promised by the caller.
+        unsafe { put(out, Space { arch, generation: Generation::new(), modules }) }
+    })
+}
+
+/// Makes an empty cache in `size` bytes of `memory`, which have to stay as long as it is used. Each PC needs 32 bytes; 32 kB
+/// suffice for most programs. Async-signal-safe.
+///
+/// # Safety
+/// `memory` is writable for `size` bytes and belongs to the cache alone, `out` is writable.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_cache_init(
+    out: *mut cfipack_cache,
+    memory: *mut u8,
+    size: usize,
+) -> cfipack_status {
+    call(|| {
+        // SAFETY: promised by the caller.
+        unsafe { clear(out) }?;
+        let before = memory.align_offset(align_of::<CacheEntry>());
+        let len = size.saturating_sub(before) / size_of::<CacheEntry>();
+        // SAFETY: promised by the caller.
+        unsafe { array_mut(memory, size) }?;
+        let start = memory.wrapping_add(if len == 0 { 0 } else { before }).cast::<CacheEntry>();
+        for at in 0..len {
+            // SAFETY: aligned, and within the memory.
+            unsafe { start.wrapping_add(at).write(CacheEntry::EMPTY) };
+        }
+        // SAFETY: promised by the caller.
+        unsafe { put(out, Places { is_used: AtomicU32::new(0), start, len }) }
+    })
+}
+
+/// The right to use a cache, which is given back at the end of a walk.
+struct Used<'c>(&'c Places);
+
+impl<'c> Used<'c> {
+    fn take(places: &'c Places) -> Option<Self> {
+        let free = places.is_used.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
+        free.is_ok().then_some(Self(places))
+    }
+
+    fn cache(&mut self) -> Cache<'_> {
+        let Places { start, len, .. } = *self.0;
+        // SAFETY: written by `cfipack_cache_init`, and in use here alone.
+        Cache::new(match len {
+            0 => &mut [],
+            len => unsafe { core::slice::from_raw_parts_mut(start, len) },
+        })
+    }
+}
+
+impl Drop for Used<'_> {
+    fn drop(&mut self) {
+        self.0.is_used.store(0, Ordering::Release);
+    }
+}
+
+/// Walks up the stack of a thread. `frames` gets as many frames as fit, innermost first, `count` how many they are, and `end`,
+/// which may be null, the reason why there are no more: `CFIPACK_END_...`
+///
+/// Each caller is found by the row of its callee's PC, and where no table covers the code by the frame pointer, if it leads
+/// to a frame within the stack and to code of a module. Async-signal-safe.
+///
+/// # Safety
+/// `modules` and the cache were made; `thread`, and what it leads to, are readable; `frames` is writable for `capacity` frames,
+/// `count` is writable, `end` too if it is not null.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_walk(
+    modules: *const cfipack_modules,
+    thread: *const cfipack_thread,
+    frames: *mut cfipack_frame,
+    capacity: usize,
+    count: *mut usize,
+    end: *mut u32,
+) -> cfipack_status {
+    call(|| {
+        // SAFETY: promised by the caller.
+        let space = unsafe { get(modules) }?;
+        // SAFETY: promised by the caller.
+        let thread = unsafe { sized_options::read(thread) }.map_err(|_| InvalidArgument)?;
+        // SAFETY: promised by the caller.
+        let given = unsafe { reference(thread.registers) }?;
+        // SAFETY: promised by the caller.
+        let memory = unsafe { array(thread.memory, thread.num_memory) }?;
+        // SAFETY: promised by the caller.
+        let out = unsafe { array_mut(frames.cast::<MaybeUninit<cfipack_frame>>(), capacity) }?;
+        let mut others = Others::new();
+        // SAFETY: promised by the caller.
+        let registers = Registers { others: unsafe { others.read(given) }?, ..given.named()? };
+        let arch = space.arch;
+        // SAFETY: promised by the caller.
+        let read = |address: Address| memory.iter().find_map(|piece| unsafe { word(piece, address, arch) });
+        let mut used = match thread.cache.is_null() {
+            true => None,
+            // SAFETY: promised by the caller.
+            false => Used::take(unsafe { get(thread.cache.cast_const()) }?),
+        };
+        let mut cache = used.as_mut().map(Used::cache);
+        let mut walk = Walk::new(space, Address(thread.pc), registers, read)
+            .with_frame_pointers(!flag(thread.no_frame_pointers)?);
+        if let Some(cache) = &mut cache {
+            walk = walk.with_cache(cache);
+        }
+        if thread.stack_end != 0 {
+            walk = walk.with_stack(Address(thread.stack_start)..Address(thread.stack_end));
+        }
+        if thread.address_bits != 0 {
+            walk = walk.with_address_bits(thread.address_bits);
+        }
+        let mut found = 0;
+        for (out, frame) in out.iter_mut().zip(walk.by_ref()) {
+            out.write(frame.into());
+            found += 1;
+        }
+        // Where all are full there may be none more.
+        if found == capacity {
+            walk.next();
+        }
+        let reason = walk.end().map_or(CFIPACK_END_NONE, number_of_end);
+        // SAFETY: promised by the caller.
+        unsafe {
+            write_optional(end, reason)?;
+            write(count, found)
+        }
+    })
+}
+
+fn number_of_end(end: End) -> u32 {
+    match end {
+        End::Outermost => CFIPACK_END_OUTERMOST,
+        End::Start => CFIPACK_END_START,
+        End::Null => CFIPACK_END_NULL,
+        End::NoRow => CFIPACK_END_NO_ROW,
+        End::Register { .. } => CFIPACK_END_REGISTER,
+        End::Memory { .. } => CFIPACK_END_MEMORY,
+        End::NotRising => CFIPACK_END_NOT_RISING,
+        End::Rule => CFIPACK_END_RULE,
+        _ => CFIPACK_END_TABLE,
+    }
+}
+
+impl From<StackFrame> for cfipack_frame {
+    #[inline]
+    fn from(frame: StackFrame) -> Self {
+        let found_by = match frame.found_by {
+            FoundBy::Registers => CFIPACK_FOUND_BY_REGISTERS,
+            FoundBy::Table => CFIPACK_FOUND_BY_TABLE,
+            FoundBy::FramePointer => CFIPACK_FOUND_BY_FRAME_POINTER,
+        };
+        let is_exact = frame.is_exact.into();
+        Self { pc: frame.pc.0, sp: frame.sp, is_exact, found_by, reserved: [0; 6] }
+    }
+}
+
+/// Returns the meaning of `CFIPACK_END_...`, in English. Static; never null.
+#[unsafe(no_mangle)]
+pub extern "C" fn cfipack_end_text(end: u32) -> *const core::ffi::c_char {
+    let text = match end {
+        CFIPACK_END_NONE => c"more frames",
+        CFIPACK_END_OUTERMOST => c"outermost",
+        CFIPACK_END_START => c"start of the stack",
+        CFIPACK_END_NULL => c"address 0",
+        CFIPACK_END_NO_ROW => c"no row",
+        CFIPACK_END_REGISTER => c"no register",
+        CFIPACK_END_MEMORY => c"no memory",
+        CFIPACK_END_NOT_RISING => c"not rising",
+        CFIPACK_END_RULE => c"no such rule",
+        CFIPACK_END_TABLE => c"damaged table",
+        _ => c"unknown end",
+    };
+    text.as_ptr()
+}

@@ -1,0 +1,81 @@
+/* A chain of calls through code with tables and code without, which has frame pointers. Each function stores its return
+ * address, as the compiler knows it; a walk from a signal at the end of the chain finds these addresses, and by which way. */
+#define _GNU_SOURCE
+#include "profiler.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LINKS = 7 };
+
+void *addresses[LINKS];
+int links;
+
+void bare_outer(void (*next)(int), int depth);
+void bare_inner(void (*next)(int), int depth);
+
+static struct profiler_sample with, unbounded;
+
+/* Walks from one context, first with what is known of the thread, then without. */
+static void on_signal(int number, siginfo_t *info, void *context) {
+    (void)number;
+    (void)info;
+    profiler_walk(context, &with);
+    profiler_leave_thread();
+    profiler_walk(context, &unbounded);
+}
+
+static __attribute__((noinline)) void described(int depth) {
+    addresses[links++] = __builtin_return_address(0);
+    if (depth == 0) {
+        raise(SIGUSR1);
+    } else {
+        (depth % 2 != 0 ? bare_outer : bare_inner)(described, depth - 1);
+    }
+    __asm__ volatile("" ::: "memory");
+}
+
+/* Where the return addresses stand in the sample, innermost first; the depth of the sample if they do not. */
+static size_t place_of_chain(const struct profiler_sample *sample) {
+    size_t at;
+    int i;
+    for (at = 0; at + LINKS <= sample->depth; at++) {
+        for (i = 0; i < LINKS && sample->frames[at + i].pc == (uintptr_t)addresses[LINKS - 1 - i]; i++)
+            ;
+        if (i == LINKS)
+            return at;
+    }
+    return sample->depth;
+}
+
+int main(void) {
+    struct sigaction action;
+    size_t at, i;
+    int wrong = 0;
+
+    if (profiler_find_tables() < 2 || profiler_enter_thread() != 0)
+        return 2;
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = on_signal;
+    action.sa_flags = SA_SIGINFO;
+    sigaction(SIGUSR1, &action, NULL);
+    described(3);
+    at = place_of_chain(&with);
+    printf("links %d, found at %zu of %zu frames, end: %s\n", links, at, with.depth, cfipack_end_text(with.end));
+    for (i = 0; i < with.depth; i++)
+        printf("  %#llx by %d\n", (unsigned long long)with.frames[i].pc, with.frames[i].found_by);
+    if (at == with.depth || with.end != CFIPACK_END_OUTERMOST)
+        return 1;
+    /* described, bare, described, bare, described, bare, described: the return address of each code without a table is
+     * found by a frame pointer, all others by a table. */
+    for (i = 0; i < LINKS; i++)
+        wrong += with.frames[at + i].found_by !=
+                 (i % 2 == 1 ? CFIPACK_FOUND_BY_FRAME_POINTER : CFIPACK_FOUND_BY_TABLE);
+    for (i = 0; i < with.depth; i++)
+        wrong += (i < at || i >= at + LINKS) && with.frames[i].found_by == CFIPACK_FOUND_BY_FRAME_POINTER;
+    /* Without the bounds of the stack, and without its memory, there is one frame. */
+    wrong += unbounded.depth != 1 || unbounded.end != CFIPACK_END_MEMORY;
+    printf("wrong %d\n", wrong);
+    return wrong != 0;
+}

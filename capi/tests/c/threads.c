@@ -1,0 +1,80 @@
+/* Three hundred threads that end, some of which leave the profiler and some that do not; then one that is sampled as the
+ * first would have been: every walk reaches the start of its stack. */
+#define _GNU_SOURCE
+#include "profiler.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/time.h>
+
+enum { THREADS = 300, SAMPLES = 20, NUM_ENDS = CFIPACK_END_TABLE + 1 };
+
+static int entered, failed;
+static unsigned samples, complete, ends[NUM_ENDS];
+static volatile unsigned long sum;
+
+static void on_sample(int number, siginfo_t *info, void *context) {
+    static struct profiler_sample sample;
+    (void)number;
+    (void)info;
+    profiler_walk(context, &sample);
+    samples++;
+    ends[sample.end]++;
+    complete += sample.end == CFIPACK_END_OUTERMOST && sample.depth >= 2;
+}
+
+static void *brief(void *leaves) {
+    if (profiler_enter_thread() != 0)
+        failed++;
+    entered++;
+    if (leaves != NULL)
+        profiler_leave_thread();
+    return NULL;
+}
+
+static void *busy(void *unused) {
+    sigset_t signals;
+    (void)unused;
+    if (profiler_enter_thread() != 0)
+        failed++;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGPROF);
+    pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
+    while (__atomic_load_n(&samples, __ATOMIC_RELAXED) < SAMPLES)
+        sum += sum * 3 + 1;
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    return NULL;
+}
+
+int main(void) {
+    struct sigaction action;
+    struct itimerval every = {{0, 1000}, {0, 1000}}, never = {{0, 0}, {0, 0}};
+    pthread_t thread;
+    sigset_t signals;
+    size_t i;
+
+    if (profiler_find_tables() < 2)
+        return 2;
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = on_sample;
+    action.sa_flags = SA_SIGINFO | SA_RESTART;
+    sigaction(SIGPROF, &action, NULL);
+    /* The busy thread alone is sampled. */
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGPROF);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    for (i = 0; i < THREADS; i++)
+        if (pthread_create(&thread, NULL, brief, i % 2 == 0 ? &thread : NULL) != 0 || pthread_join(thread, NULL) != 0)
+            return 2;
+    setitimer(ITIMER_PROF, &every, NULL);
+    if (pthread_create(&thread, NULL, busy, NULL) != 0 || pthread_join(thread, NULL) != 0)
+        return 2;
+    setitimer(ITIMER_PROF, &never, NULL);
+    printf("threads %d failed %d samples %u complete %u\n", entered, failed, samples, complete);
+    for (i = 0; i < NUM_ENDS; i++)
+        if (ends[i] != 0)
+            printf("%s: %u\n", cfipack_end_text((uint32_t)i), ends[i]);
+    return entered != THREADS || failed != 0 || complete != samples;
+}

@@ -1,0 +1,259 @@
+//! The walk from frame to frame.
+
+use core::ops::Range;
+
+use cfipack_format::{Address, Arch};
+
+use super::cached_row::{Action, CachedRow};
+use super::{AddressSpace, Cache, End, FoundBy, StackFrame};
+use crate::sframe::{Caller, Frame, Registers, step};
+
+/// A walk up a stack, innermost frame first.
+///
+/// Each caller is found by the row of its callee's PC. Where no table covers the code it is found by the frame pointer,
+/// if that lies in the stack, above the stack pointer and aligned, and leads to a return address in code. The stack
+/// pointer of the frames has to rise, so that every walk ends.
+///
+/// Memory is read by a closure, which returns the pointer at an address in the byte order of the machine, and `None` for
+/// what is not memory of the stack.
+///
+/// ```
+/// use cfipack_decoder::sframe::{Registers, Section};
+/// use cfipack_decoder::walk::{End, FoundBy, Module, Modules, Walk};
+/// use cfipack_format::{Address, Arch};
+///
+/// // A function with a frame pointer at 0x1000: push rbp; mov rbp, rsp; nop; pop rbp; ret.
+/// let table = [
+///     0xe2, 0xde, 3, 5, 3, 0, 0xf8, 0, 1, 0, 0, 0, 4, 0, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, // header
+///     0xe4, 0xef, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 7, 0, 0, 0, 0, 0, 0, 0, // index
+///     4, 0, 0, 0, 0, 0, 3, 8, 1, 5, 16, 0xf0, 4, 4, 16, 0xf0, 6, 5, 8, 0xf0, // rows
+/// ];
+/// let section = Section::parse(&table, Address(0x2000))?;
+/// // It calls itself from 0x1004, the first time from code at 0x1800 that has frame pointers and no table.
+/// let modules = [Module::new(Address(0x1000)..Address(0x2000), 0).with_table(section)];
+/// let modules = Modules::new(Arch::Amd64, &modules[..])?;
+/// let stack = [0x7010_u64, 0x1004, 0x7020, 0x1800, 0, 0x1804];
+/// let memory = |address: Address| stack.get(usize::try_from(address.0.checked_sub(0x7000)?).ok()? / 8).copied();
+/// let registers = Registers { sp: 0x7000, fp: Some(0x7000), lr: None, others: &[] };
+/// let mut walk = Walk::new(&modules, Address(0x1004), registers, memory);
+/// let found: Vec<_> = walk.by_ref().map(|frame| (frame.pc.0, frame.found_by)).collect();
+/// assert_eq!(found, [
+///     (0x1004, FoundBy::Registers),
+///     (0x1004, FoundBy::Table),
+///     (0x1800, FoundBy::Table),
+///     (0x1804, FoundBy::FramePointer),
+/// ]);
+/// assert_eq!(walk.end(), Some(End::Null));
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Walk<'w, 'm, S: ?Sized, M> {
+    space: &'w S,
+    memory: M,
+    cache: Option<&'w mut Cache<'m>>,
+    /// The bounds of the stack.
+    stack: Range<u64>,
+    arch: Arch,
+    has_frame_pointers: bool,
+    address_bits: u32,
+    /// The frame that was returned last.
+    frame: StackFrame,
+    registers: Registers<'w>,
+    /// False if `registers.sp` is only a lower bound.
+    is_sp_exact: bool,
+    is_started: bool,
+    end: Option<End>,
+}
+
+impl<'w, 'm, S: AddressSpace + ?Sized, M: FnMut(Address) -> Option<u64>> Walk<'w, 'm, S, M> {
+    /// A walk from the PC and the registers of the innermost frame, whose instruction at `pc` has not run.
+    #[inline]
+    pub fn new(space: &'w S, pc: Address, registers: Registers<'w>, memory: M) -> Self {
+        let found_by = FoundBy::Registers;
+        let frame = StackFrame { pc, sp: registers.sp, is_exact: true, found_by };
+        Self {
+            space,
+            memory,
+            cache: None,
+            stack: 0..u64::MAX,
+            arch: space.arch(),
+            has_frame_pointers: true,
+            address_bits: 48,
+            frame,
+            registers,
+            is_sp_exact: true,
+            is_started: false,
+            end: None,
+        }
+    }
+
+    /// Sets the cache.
+    #[inline]
+    #[must_use]
+    pub fn with_cache(mut self, cache: &'w mut Cache<'m>) -> Self {
+        self.cache = Some(cache);
+        self
+    }
+
+    /// Sets where the stack lies: frames and frame pointers outside of it are not followed, even if their memory can be
+    /// read.
+    #[inline]
+    #[must_use]
+    pub fn with_stack(mut self, stack: Range<Address>) -> Self {
+        self.stack = stack.start.0..stack.end.0;
+        self
+    }
+
+    /// Sets whether code that no table covers is left by its frame pointer; the default is true.
+    #[inline]
+    #[must_use]
+    pub fn with_frame_pointers(mut self, has_frame_pointers: bool) -> Self {
+        self.has_frame_pointers = has_frame_pointers;
+        self
+    }
+
+    /// Sets how many bits an address has without the signature that AArch64 puts into a return address; the default is
+    /// 48, and 55 the most.
+    #[inline]
+    #[must_use]
+    pub fn with_address_bits(mut self, address_bits: u32) -> Self {
+        self.address_bits = address_bits;
+        self
+    }
+
+    /// The reason why the walk has ended; none until [`next`](Iterator::next) has returned `None`.
+    pub fn end(&self) -> Option<End> {
+        self.end
+    }
+
+    /// Goes on to the caller of the last frame.
+    #[inline(always)]
+    fn advance(&mut self) -> Result<(), End> {
+        let address = self.frame.lookup_address();
+        let generation = self.space.generation();
+        let row = match self.cache.as_ref().and_then(|cache| cache.get(address, generation)) {
+            Some(row) => row,
+            None => match self.look_up(address)? {
+                Ok(row) => {
+                    if let Some(cache) = &mut self.cache {
+                        cache.put(address, generation, row);
+                    }
+                    row
+                }
+                Err(frame) => return self.step_by(&frame),
+            },
+        };
+        match row.action() {
+            Action::Step if !self.is_sp_exact && row.needs_sp() => self.step_by_frame_pointer(),
+            Action::Step => {
+                let Registers { sp, fp, lr, .. } = self.registers;
+                let caller = row.step(self.arch, (sp, fp, lr), &mut self.memory)?;
+                self.enter(caller, row.is_signal_frame(), FoundBy::Table)
+            }
+            Action::Outermost => Err(End::Outermost),
+            Action::Start => Err(End::Start),
+            Action::NoRow => self.step_by_frame_pointer(),
+        }
+    }
+
+    /// Finds the row of an address: one that can be kept, or one that cannot.
+    #[inline]
+    fn look_up(&self, address: Address) -> Result<Result<CachedRow, Frame>, End> {
+        if self.space.is_start(&self.frame) {
+            return Ok(Ok(CachedRow::START));
+        }
+        match self.space.lookup(address).map_err(End::Table)? {
+            None => Ok(Ok(CachedRow::NO_ROW)),
+            Some(frame) => Ok(CachedRow::new(&frame, self.arch).ok_or(frame)),
+        }
+    }
+
+    /// Steps by a row of any kind.
+    #[cold]
+    #[inline(never)]
+    fn step_by(&mut self, frame: &Frame) -> Result<(), End> {
+        if !self.is_sp_exact {
+            return Err(End::Register { arch: self.arch, register: self.arch.stack_pointer() });
+        }
+        let caller = step(self.arch, &frame.row, &self.registers, &mut self.memory)?;
+        self.enter(caller, frame.is_signal_frame, FoundBy::Table)
+    }
+
+    /// Steps by the frame pointer, in code that no table covers.
+    #[inline(never)]
+    fn step_by_frame_pointer(&mut self) -> Result<(), End> {
+        let (Some(record), Some(fp)) = (self.arch.frame_record(), self.registers.fp) else {
+            return Err(End::NoRow);
+        };
+        let is_innermost = self.frame.found_by == FoundBy::Registers;
+        if !self.has_frame_pointers {
+            return Err(End::NoRow);
+        }
+        // In the innermost frame it may be any function's own value.
+        if fp == 0 && !is_innermost {
+            return Err(End::Null);
+        }
+        let is_aligned = fp.is_multiple_of(self.arch.pointer_size().into());
+        let end = fp.checked_add(record.size);
+        let is_in_stack = fp >= self.registers.sp && end.is_some_and(|end| end <= self.stack.end);
+        let mut read = |offset| (self.memory)(Address(fp.wrapping_add(offset)));
+        let (true, true, Some(pc), Some(callers_fp), Some(sp)) =
+            (is_aligned, is_in_stack, read(record.return_address), read(record.frame_pointer), end)
+        else {
+            return Err(End::NoRow);
+        };
+        let has_signatures = self.arch.is_aarch64();
+        let caller =
+            Caller { pc: Address(pc), signed: has_signatures, cfa: Address(sp), sp, fp: Some(callers_fp) };
+        let pc = caller.without_signature(self.address_bits);
+        if pc.0 != 0 && !self.space.is_code(Address(pc.0 - 1)) {
+            return Err(End::NoRow);
+        }
+        self.enter(caller, false, FoundBy::FramePointer)?;
+        self.is_sp_exact = record.ends_frame;
+        Ok(())
+    }
+
+    /// Makes the caller the last frame.
+    #[inline(always)]
+    fn enter(&mut self, caller: Caller, is_exact: bool, found_by: FoundBy) -> Result<(), End> {
+        let pc = caller.without_signature(self.address_bits);
+        if pc.0 == 0 {
+            return Err(End::Null);
+        }
+        // A leaf function of a machine with a link register may have no frame of its own. The next one has.
+        let is_rising =
+            caller.sp > self.registers.sp || caller.sp == self.registers.sp && self.registers.lr.is_some();
+        if !is_rising || caller.sp > self.stack.end {
+            return Err(End::NotRising);
+        }
+        self.frame = StackFrame { pc, sp: caller.sp, is_exact, found_by };
+        self.registers = caller.registers();
+        self.is_sp_exact = true;
+        Ok(())
+    }
+}
+
+impl<S: AddressSpace + ?Sized, M: FnMut(Address) -> Option<u64>> Iterator for Walk<'_, '_, S, M> {
+    type Item = StackFrame;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<StackFrame> {
+        if self.end.is_some() {
+            return None;
+        }
+        if self.is_started
+            && let Err(end) = self.advance()
+        {
+            self.end = Some(end);
+            return None;
+        }
+        self.is_started = true;
+        Some(self.frame)
+    }
+}
+
+impl<S: AddressSpace + ?Sized, M: FnMut(Address) -> Option<u64>> core::iter::FusedIterator
+    for Walk<'_, '_, S, M>
+{
+}
