@@ -28,6 +28,9 @@ const PLTS: [&str; 3] = [".plt", ".iplt", ".plt.got"];
 const RETURN_ADDRESS: u64 = 0x5550_1234;
 const FRAME_POINTER: u64 = 0x5551_0000;
 
+/// gdb's number of AArch64's `cpsr`.
+const AARCH64_STATUS: usize = 33;
+
 /// No stub and no program here takes as many steps.
 const MOST_STEPS: usize = 1000;
 
@@ -47,7 +50,11 @@ struct Target {
 const AARCH64: Target = Target {
     arch: Arch::Aarch64,
     triple: "-triple=aarch64-linux-gnu",
-    linkers: [&["aarch64-linux-gnu-ld.bfd"], &["ld.lld-23", "-m", "aarch64linux"], &["mold", "-m", "aarch64linux"]],
+    linkers: [
+        &["aarch64-linux-gnu-ld.bfd"],
+        &["ld.lld-23", "-m", "aarch64linux"],
+        &["mold", "-m", "aarch64linux"],
+    ],
     qemu: "qemu-aarch64",
     registers: [32, 31, 29, 30],
     calls: "
@@ -60,7 +67,8 @@ ret
 .type indirect, %gnu_indirect_function
 indirect: adr x0, _start; ret
 ",
-    library: ".globl first, second, third\n.type first, %function\n.type second, %function\n.type third, %function
+    library:
+        ".globl first, second, third\n.type first, %function\n.type second, %function\n.type third, %function
 first: ret\nsecond: ret\nthird: ret\n",
 };
 
@@ -80,7 +88,8 @@ br %r14
 .type indirect, @gnu_indirect_function
 indirect: larl %r2, _start; br %r14
 ",
-    library: ".globl first, second, third\n.type first, @function\n.type second, @function\n.type third, @function
+    library:
+        ".globl first, second, third\n.type first, @function\n.type second, @function\n.type third, @function
 first: br %r14\nsecond: br %r14\nthird: br %r14\n",
 };
 
@@ -170,8 +179,12 @@ fn thunks_of_aarch64() {
         (lld, 0x2000_0000, &["-pie"]),
         (lld, 0xf00_0000, &["-pie"]),
     ] {
-        let script =
-            format!("SECTIONS {{ .text 0x10000 : {{ *(.text) }} .mid 0x7000000 : {{ *(.mid) }} .far {far:#x} : {{ *(.far) }} }}");
+        // A segment each: the file has no room for what lies between them.
+        let script = format!(
+            "PHDRS {{ d PT_LOAD; a PT_LOAD; b PT_LOAD; c PT_LOAD; }}
+SECTIONS {{ .dynamic 0x1000 : {{ *(.dynamic) }} :d .text 0x10000 : {{ *(.text) }} :a
+.mid 0x7000000 : {{ *(.mid) }} :b .far {far:#x} : {{ *(.far) }} :c }}"
+        );
         tools.write("far.lds", script);
         for object in ["plain.o", "pads.o"] {
             let inputs = ["--no-dynamic-linker", "-T", "far.lds", object, "-o", "linked"];
@@ -229,11 +242,9 @@ fn veneers_of_aarch64() {
     assemble(&tools, target, "errata", ERRATA);
     tools.write("errata.lds", "SECTIONS { .text 0x10000 : { *(.text) } .data 0x4000000 : { *(.data) } }");
     let [bfd, lld, _] = target.linkers;
-    for (linker, option) in [
-        (bfd, "--fix-cortex-a53-843419"),
-        (bfd, "--fix-cortex-a53-835769"),
-        (lld, "--fix-cortex-a53-843419"),
-    ] {
+    for (linker, option) in
+        [(bfd, "--fix-cortex-a53-843419"), (bfd, "--fix-cortex-a53-835769"), (lld, "--fix-cortex-a53-843419")]
+    {
         let what = format!("{} {option}", linker[0]);
         let inputs = [option, "-T", "errata.lds", "errata.o", "-o", "linked"];
         tools.run_well(&[linker, &inputs].concat());
@@ -255,14 +266,16 @@ fn veneers_of_aarch64() {
         });
         let veneers: Vec<_> = veneers.collect();
         assert_eq!(veneers.len(), 1, "{what}");
-        let rows: Vec<_> = veneers.iter().map(|veneer| Row { start: FunctionOffset(0), ..veneer.2 }).collect();
+        let rows: Vec<_> =
+            veneers.iter().map(|veneer| Row { start: FunctionOffset(0), ..veneer.2 }).collect();
         let veneers = veneers.iter().zip(&rows).map(|((address, code, _), row)| {
             let shape = Shape::new().with_header(Code::new(8, std::slice::from_ref(row)));
             StubCode { address: *address, bytes: code.to_vec(), shape, entries: 0 }
         });
         let stubs: Vec<_> = veneers.collect();
-        let Some(mut run) = Run::start(&what, target, &tools, &stubs, &[function]) else { return };
-        run.call(file.entry(), true);
+        let functions = [function];
+        let Some(mut run) = Run::start(&what, target, &tools, &stubs, &functions) else { return };
+        run.call(functions[0].start, true);
         let expected: Vec<_> = [0, 4].map(|offset| stubs[0].address + offset).into();
         assert_eq!(run.stepped.iter().copied().collect::<Vec<_>>(), expected, "{what}");
     }
@@ -277,10 +290,12 @@ fn assemble(tools: &Tools, target: &Target, name: &str, source: &str) {
 /// Names and places of the functions that have a size, which thunks' symbols have not.
 fn functions<'f>(file: &'f object::File<'_>) -> impl Iterator<Item = (String, Range<u64>)> + 'f {
     let is_ours = |name: &str| matches!(name, "_start" | "far" | "near" | "mid");
-    file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() != 0).filter_map(move |symbol| {
-        let name = symbol.name().ok().filter(|name| is_ours(name))?;
-        Some((name.to_string(), symbol.address()..symbol.address() + symbol.size()))
-    })
+    file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() != 0).filter_map(
+        move |symbol| {
+            let name = symbol.name().ok().filter(|name| is_ours(name))?;
+            Some((name.to_string(), symbol.address()..symbol.address() + symbol.size()))
+        },
+    )
 }
 
 /// The code of a file before, between and after its functions.
@@ -289,13 +304,16 @@ fn beside_functions(what: &str, arch: Arch, file: &object::File<'_>) -> Vec<Stub
     for section in file.sections().filter(|section| section.kind() == SectionKind::Text) {
         let bytes = section.data().expect("the section's bytes");
         let end = section.address() + section.size();
-        let mut inside: Vec<_> =
-            functions(file).map(|function| function.1).filter(|range| (section.address()..end).contains(&range.start)).collect();
+        let mut inside: Vec<_> = functions(file)
+            .map(|function| function.1)
+            .filter(|range| (section.address()..end).contains(&range.start))
+            .collect();
         inside.sort_by_key(|range| range.start);
         inside.push(end..end);
         let mut at = section.address();
         for function in inside {
-            let part = &bytes[(at - section.address()) as usize..(function.start - section.address()) as usize];
+            let part =
+                &bytes[(at - section.address()) as usize..(function.start - section.address()) as usize];
             // Between functions there may be nothing, or padding.
             if part.chunks(4).any(|word| word != [0; 4] && word != [0x1f, 0x20, 0x03, 0xd5]) {
                 all.push(StubCode::new(what, arch, at, part.to_vec()));
@@ -375,11 +393,18 @@ impl<'r> Run<'r> {
         let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
         fs::create_dir_all(&directory).expect("the target's directory");
         // Relative names are short: a socket's has 107 bytes at most.
-        let socket = std::env::temp_dir().join(format!("cfipack-qemu-{}-{:?}", std::process::id(), std::thread::current().id()));
+        let socket = std::env::temp_dir().join(format!(
+            "cfipack-qemu-{}-{:?}",
+            std::process::id(),
+            std::thread::current().id()
+        ));
         let mut qemu = match Qemu::start(target.qemu, &program, &socket) {
             Ok(qemu) => qemu,
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                skipped(&format!("stubs of {} stepped through", target.arch), &format!("there is no {} (Debian's qemu-user)", target.qemu));
+                skipped(
+                    &format!("stubs of {} stepped through", target.arch),
+                    &format!("there is no {} (Debian's qemu-user)", target.qemu),
+                );
                 return None;
             }
             Err(error) => panic!("{what}: {error}"),
@@ -397,8 +422,14 @@ impl<'r> Run<'r> {
     fn call(&mut self, place: u64, is_part: bool) {
         let target = self.target;
         let [pc, sp, fp, lr] = target.registers;
-        for (register, value) in [(pc, place.wrapping_add(self.bias)), (fp, FRAME_POINTER), (lr, RETURN_ADDRESS)] {
-            self.qemu.set_register(register, bytes(target, value));
+        for (register, value) in
+            [(pc, place.wrapping_add(self.bias)), (fp, FRAME_POINTER), (lr, RETURN_ADDRESS)]
+        {
+            self.qemu.set_register(register, &bytes(target, value));
+        }
+        if target.arch == Arch::Aarch64 {
+            // The state that a branch leaves, in which only a landing pad may follow.
+            self.qemu.set_register(AARCH64_STATUS, &[0; 4]);
         }
         let table = self.table.clone();
         let table = Section::parse(&table, Address(0)).expect("our own table");
@@ -428,7 +459,9 @@ impl<'r> Run<'r> {
             } else if !is_part {
                 expected = None;
             }
-            self.qemu.step();
+            if let Err(signal) = self.qemu.step() {
+                panic!("{}: {at:#x}: {signal}", self.what);
+            }
         }
         panic!("{}: {place:#x}: it does not end", self.what);
     }

@@ -281,7 +281,6 @@ fn instructions(section: &StubSection) -> impl Iterator<Item = (u64, Vec<Instruc
                 if !instruction.is_stack_instruction() {
                     continue;
                 }
-                has_called = false;
                 if instruction.mnemonic() == Mnemonic::Push {
                     pushed = 0;
                 }
@@ -297,7 +296,7 @@ fn instructions(section: &StubSection) -> impl Iterator<Item = (u64, Vec<Instruc
             has_jumped = flow == FlowControl::IndirectBranch;
             has_called = flow == FlowControl::Call;
             pushed -= i64::from(instruction.stack_pointer_increment());
-            if is_direct {
+            if is_direct || flow == FlowControl::Return {
                 break;
             }
         }
@@ -307,15 +306,16 @@ fn instructions(section: &StubSection) -> impl Iterator<Item = (u64, Vec<Instruc
 
 /// The rows of all code, whether or not it ever runs, against the effect of its instructions on the stack pointer.
 fn check_statically(what: &str, sections: &[StubSection], table: &Section<'_>) {
+    // What jumps to a header has pushed this; where entries jump through their slots, they push nothing.
+    let from_entry = |header: u64| {
+        let all = sections.iter().flat_map(instructions).flat_map(|(_, list)| list);
+        all.filter(|last| last.target == Some(header)).map(|last| last.pushed).next().unwrap_or(0)
+    };
     for section in sections {
         let has_header = section.shape.header().size() != 0;
-        let from_entry = instructions(section)
-            .flat_map(|(_, list)| list)
-            .find_map(|last| (last.target == Some(section.address)).then_some(last.pushed));
         for (start, list) in instructions(section) {
-            // What jumps to the header has pushed this; where entries jump through their slots, they push nothing.
             let is_header = has_header && start == section.address;
-            let on_entry = if is_header { from_entry.unwrap_or(0) } else { 0 };
+            let on_entry = if is_header { from_entry(start) } else { 0 };
             for Instruction { address, pushed, .. } in list {
                 let row = table.lookup(Address(address)).expect("our own table").expect("a row");
                 let cfa = Cfa::Register { register: Register(7), offset: 8 + on_entry + pushed };

@@ -91,9 +91,8 @@ fn stubs_of_mold_for_s390x() {
 fn retpolines_of_lld() {
     let tail = [0x4c, 0x89, 0x1c, 0x24, 0xc3];
     let mut header = [0xcc; 48];
-    header[..18].copy_from_slice(&[
-        0xff, 0x35, 0, 0, 0, 0, 0x4c, 0x8b, 0x1d, 0, 0, 0, 0, 0xe8, 0x0e, 0, 0, 0,
-    ]);
+    header[..18]
+        .copy_from_slice(&[0xff, 0x35, 0, 0, 0, 0, 0x4c, 0x8b, 0x1d, 0, 0, 0, 0, 0xe8, 0x0e, 0, 0, 0]);
     header[32..37].copy_from_slice(&tail);
     let mut entry = [0xcc; 32];
     entry[..27].copy_from_slice(&[
