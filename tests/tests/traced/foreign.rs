@@ -20,6 +20,7 @@ use cfipack_tests::not_tested::skipped;
 use cfipack_tests::reference::Tools;
 use object::{Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
 
+use crate::pieces::pieces;
 use crate::qemu::Qemu;
 
 const PLTS: [&str; 3] = [".plt", ".iplt", ".plt.got"];
@@ -346,15 +347,8 @@ impl StubCode<'_> {
         (self.address..self.address + self.bytes.len() as u64).contains(&pc)
     }
 
-    /// Where the header, each entry and the trailer start.
     fn pieces(&self) -> Vec<u64> {
-        let [header, entry, trailer] = [self.shape.header(), self.shape.entry(), self.shape.trailer()]
-            .map(|code| u64::from(code.size()));
-        let first = self.address + header + u64::from(self.shape.gap());
-        let entries = (0..u64::from(self.entries)).map(|number| first + number * entry);
-        let header = (header != 0).then_some(self.address);
-        let trailer = (trailer != 0).then(|| first + u64::from(self.entries) * entry);
-        header.into_iter().chain(entries).chain(trailer).collect()
+        pieces(self.address, &self.shape, self.entries)
     }
 }
 

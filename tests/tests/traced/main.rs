@@ -7,6 +7,7 @@
 
 mod child;
 mod foreign;
+mod pieces;
 mod qemu;
 mod stubs;
 

@@ -20,6 +20,7 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Mnemonic};
 use object::{Object, ObjectSection, ObjectSegment};
 
 use crate::child::Child;
+use crate::pieces::pieces;
 
 const SECTIONS: [&str; 5] = [".plt", ".plt.got", ".plt.sec", ".plt.bnd", ".iplt"];
 
@@ -245,14 +246,8 @@ impl StubSection {
         start..start + u64::from(self.shape.gap())
     }
 
-    /// Where each piece of code starts: the header, each entry, the trailer.
     fn pieces(&self) -> Vec<u64> {
-        let [header, entry, trailer] = [self.shape.header(), self.shape.entry(), self.shape.trailer()]
-            .map(|code| u64::from(code.size()));
-        let first = self.address + header + u64::from(self.shape.gap());
-        let entries = (0..u64::from(self.entries)).map(|number| first + number * entry);
-        let header = (header != 0).then_some(self.address);
-        header.into_iter().chain(entries).chain((trailer != 0).then(|| self.end() - trailer)).collect()
+        pieces(self.address, &self.shape, self.entries)
     }
 }
 
