@@ -291,7 +291,8 @@
 /* AArch64, the same header after `bti c`, and entries of 24 bytes, with or without `autia1716`. */
 #define CFIPACK_STUBS_AARCH64_BTI_PLT 9
 
-/* AArch64 stubs that only jump, in 16 bytes: a PLT without header, thunks of any size. */
+/* AArch64 stubs that only jump, in 16 bytes: a PLT without header, `.plt.got`, thunks that calls and tail calls pass, of
+ * any size. */
 #define CFIPACK_STUBS_AARCH64_JUMP 10
 
 /* AArch64, what follows the entries of a `.plt` for lazy TLS descriptors, in 32 bytes: `stp x2, x3, [sp, #-16]!` first. */
@@ -300,8 +301,24 @@
 /* TLS descriptors' stub after `bti c`. */
 #define CFIPACK_STUBS_AARCH64_BTI_TLS_DESC 12
 
-/* s390x, a header and entries of 32 bytes, none of which changes the stack pointer. */
+/* s390x, what bfd and lld write: a header and entries of 32 bytes, none of which changes the stack pointer. */
 #define CFIPACK_STUBS_S390X_PLT 13
+
+/* x86-64, what lld writes with `-z retpolineplt`: a header of 48 bytes, whose last 16, the tail that all share, have no
+ * row, and entries of 32. */
+#define CFIPACK_STUBS_AMD64_RETPOLINE_PLT 14
+
+/* x86-64, what lld writes with `-z retpolineplt -z now`: a header of 32 bytes and entries of 16. */
+#define CFIPACK_STUBS_AMD64_RETPOLINE_NOW_PLT 15
+
+/* s390x, what mold writes as `.plt`: a header of 48 bytes and entries of 16, none of which changes the stack pointer. */
+#define CFIPACK_STUBS_S390X_MOLD_PLT 16
+
+/* s390x stubs that only jump, in 16 bytes: mold's `.plt.got`. */
+#define CFIPACK_STUBS_S390X_JUMP 17
+
+/* Added to one of `CFIPACK_STUBS_...`: its entries without the header, as in lld's `.iplt`. */
+#define CFIPACK_STUBS_NO_HEADER 256
 
 /* A field of `__LD,__compact_unwind`. */
 #define CFIPACK_PART_COMPACT_UNWIND 0
@@ -1690,8 +1707,8 @@ CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_merger_push_stubs(struct cfipack_merger *merger,
                                               const struct cfipack_stubs *stubs);
 
-/* Adds the rows of stubs that linkers write, by their code: `kind` is `CFIPACK_STUBS_...`, and `key` that of the first byte,
- * of the header where there is one. `entry_size` is the bytes of an entry, where the same code has other padding;
+/* Adds the rows of stubs that linkers write, by their code: `kind` is `CFIPACK_STUBS_...`, with `CFIPACK_STUBS_NO_HEADER`
+ * added where there are only entries, and `key` that of the first byte, of the header where there is one. `entry_size` is the bytes of an entry, where the same code has other padding;
  * 0 for those of the kind.
  *
  * `merger` is null or a merger. */

@@ -6,6 +6,9 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod child;
+mod foreign;
+mod pieces;
+mod qemu;
 mod stubs;
 
 use std::collections::BTreeMap;
