@@ -153,7 +153,7 @@ fn ask(judge: &Path, file: &File<'_>, table: &[u8], pcs: &[ImageOffset]) -> Vec<
     let sections = file.call_frame_sections().unwrap();
     let eh_frame = sections.iter().find(|cfi| cfi.section.name == "__eh_frame").map(|cfi| &cfi.section);
     let mut input = Vec::new();
-    let mut put = |number: u64| number.to_le_bytes();
+    let put = |number: u64| number.to_le_bytes();
     input.extend(put(if file.arch() == Arch::Amd64 { 1 } else { 2 }));
     for (address, bytes) in
         [(address, table), eh_frame.map_or((0, &[][..]), |cfi| (cfi.address.0 - base, &cfi.bytes[..]))]

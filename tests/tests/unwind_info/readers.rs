@@ -7,7 +7,7 @@ use cfipack_container::File;
 use cfipack_decoder::compact_unwind::row;
 use cfipack_decoder::unwind_info::{Entry, Section};
 use cfipack_encoder::unwind_info as encoder;
-use cfipack_encoder::unwind_info::{Layout, Options};
+use cfipack_encoder::unwind_info::Options;
 use cfipack_format::compact_unwind::{Encoding, Pairs, encode_order};
 use cfipack_format::{Arch, ImageOffset, Register};
 use cfipack_tests::corpora;
