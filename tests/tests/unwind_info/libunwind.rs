@@ -62,16 +62,14 @@ fn libunwind_finds_the_same() {
     assert!(images > 0, "no table found");
 }
 
-/// The first, a middle and the last PC of each entry.
+/// The first two, a middle and the last PC of each entry.
 fn questions(section: &Section<'_>) -> Vec<ImageOffset> {
     let entries = section.entries().map(Result::unwrap).filter(|entry| entry.start < entry.end);
     let pcs = entries.flat_map(|entry| {
-        let (start, end) = (entry.start.0, entry.end.0);
-        [start, start + (end - start) / 2, end - 1]
+        let (start, last) = (entry.start.0, entry.end.0 - 1);
+        [start, last.min(start + 1), start + (last - start) / 2, last]
     });
-    let mut pcs: Vec<_> = pcs.map(ImageOffset).collect();
-    pcs.dedup();
-    pcs
+    pcs.map(ImageOffset).collect()
 }
 
 /// The functions of `__eh_frame`, by address.
@@ -128,9 +126,10 @@ fn expected(
         let is_known = entry.encoding.mode_number() != 0;
         return (is_known.then_some(of_table), false);
     }
+    // It takes an FDE for that of the PCs after the first one, up to the end: those before which a call may return.
     let pc = u64::from(pc.0);
-    let after = functions.0.partition_point(|function| function.start <= pc);
-    let function = after.checked_sub(1).map(|at| &functions.0[at]).filter(|function| pc < function.end);
+    let after = functions.0.partition_point(|function| function.start < pc);
+    let function = after.checked_sub(1).map(|at| &functions.0[at]).filter(|function| pc <= function.end);
     // Without an FDE, libunwind has what the table has.
     let Some(function) = function else { return (Some(of_table), false) };
     let answer = Answer {
