@@ -118,13 +118,14 @@ fn truncated_objects() {
     fs::remove_dir_all(directory).unwrap();
 }
 
-/// A fat file as `mach-o/fat.h` describes it, slices aligned to 16 bytes.
-fn fat(slices: &[(u32, Vec<u8>)]) -> Vec<u8> {
+/// A fat file as `mach-o/fat.h` describes it, of slices with CPU type and subtype, aligned to 16 bytes.
+fn fat(slices: &[([u32; 2], Vec<u8>)]) -> Vec<u8> {
     let word = |number: usize| u32::try_from(number).unwrap().to_be_bytes();
     let mut bytes = [&[0xca, 0xfe, 0xba, 0xbe], &word(slices.len())[..]].concat();
     let mut at = (8 + 20 * slices.len()).next_multiple_of(16);
     for (cpu, slice) in slices {
-        bytes.extend([cpu.to_be_bytes(), word(3), word(at), word(slice.len()), word(4)].concat());
+        let [cpu, subtype] = cpu.map(u32::to_be_bytes);
+        bytes.extend([cpu, subtype, word(at), word(slice.len()), word(4)].concat());
         at = (at + slice.len()).next_multiple_of(16);
     }
     for (_, slice) in slices {
@@ -147,14 +148,15 @@ fn slices_of_other_architectures_stay() {
     let ppc = header(0xfeed_face, 18).map(u32::to_be_bytes).concat();
     let archive =
         [b"!<arch>\nmember.o/       0           0     0     644     28        `\n", &armv7[..]].concat();
-    let slices = [(0x0100_000c, ours.clone()), (12, armv7), (18, ppc), (7, i386), (11, archive)];
+    let cpus = [[0x0100_000c, 0], [12, 9], [18, 0], [7, 3], [12, 11]];
+    let slices: Vec<_> = cpus.into_iter().zip([ours.clone(), armv7, ppc, i386, archive]).collect();
     fs::write(&object, fat(&slices)).unwrap();
     let output = directory.join("changed.o");
     let result = run(&[object.to_str().unwrap(), "-o", output.to_str().unwrap()]);
     let text = String::from_utf8(result.stderr).unwrap();
     assert!(result.status.success(), "{text}");
     assert!(text.contains("1 row changed, 0 new, in 1 object, 4 others\n"), "{text}");
-    assert!(text.contains("  slices that stay as they are: armv7, ppc, i386, "), "{text}");
+    assert!(text.contains("  slices that stay as they are: armv7, ppc, i386, armv7s\n"), "{text}");
     let changed = fs::read(&output).unwrap();
     let slice = |number: usize| {
         let field = |at: usize| u32::from_be_bytes(changed[at..at + 4].try_into().unwrap()) as usize;
