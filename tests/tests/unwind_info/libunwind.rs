@@ -13,6 +13,7 @@ use cfipack_decoder::unwind_info::Section;
 use cfipack_format::compact_unwind::{Encoding, Flags, Mode};
 use cfipack_format::{Address, Arch, ImageOffset};
 use cfipack_tests::not_tested::skipped;
+use cfipack_tests::reference::Tools;
 
 use super::real_libraries::each_table;
 
@@ -60,6 +61,45 @@ fn libunwind_finds_the_same() {
         "{what}: {images} images, {pcs} PCs, {in_dwarf_mode} in DWARF mode, {scanned} of them by a scan"
     );
     assert!(images > 0, "no table found");
+}
+
+/// With `--icf=all`, ld64.lld 23 writes LSDA records of functions in DWARF mode that lead to no LSDA: libunwind follows
+/// none of them, and takes the LSDA from the FDE.
+#[test]
+fn libunwind_follows_no_record_of_dwarf_mode() {
+    let what = "LSDA records of functions in DWARF mode by LLVM's libunwind, in an image of ld64.lld 23";
+    let Some(judge) = env::var_os("CFIPACK_LIBUNWIND") else {
+        return skipped(what, "CFIPACK_LIBUNWIND is not set");
+    };
+    let Some(tools) = Tools::find(what) else { return };
+    tools.write("input.s", include_str!("../../../corpora/known-errors/ld64-lld-icf-lsda/input.s"));
+    tools.run_well(&[
+        "llvm-mc-23",
+        "-triple=x86_64-apple-macos11",
+        "-filetype=obj",
+        "input.s",
+        "-o",
+        "input.o",
+    ]);
+    let link = ["ld64.lld-23", "-arch", "x86_64", "-platform_version", "macos", "11.0", "11.0", "-dylib"];
+    let folded = ["--icf=all", "-undefined", "dynamic_lookup", "input.o", "-o", "output"];
+    tools.run_well(&[&link[..], &folded].concat());
+    let image = tools.read("output");
+    let file = File::parse(&image).unwrap();
+    let bytes = file.as_macho().unwrap().unwind_info_section().unwrap().unwrap().bytes;
+    let section = Section::parse(&bytes).unwrap();
+    let functions = functions(&file);
+    let records: Vec<_> = section.all_lsdas().unwrap().collect();
+    let asked: Vec<_> = records.iter().map(|record| ImageOffset(record.function.0 + 1)).collect();
+    let found = ask(Path::new(&judge), &file, &bytes, &asked);
+    let mut misleading = 0;
+    for ((record, &pc), found) in records.iter().zip(&asked).zip(found) {
+        assert_eq!(found, expected(&file, &section, &functions, pc).0, "{pc}");
+        let found = found.expect("an FDE");
+        assert_ne!((found.fde, found.lsda), (0, 0), "{pc}");
+        misleading += usize::from(found.lsda != u64::from(record.lsda.0));
+    }
+    assert_eq!((records.len(), misleading), (2, 1));
 }
 
 /// The first two, a middle and the last PC of each entry.
