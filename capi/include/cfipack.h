@@ -236,6 +236,9 @@
 /* `__unwind_info`: what Apple's classic linker writes. */
 #define CFIPACK_LAYOUT_LD64 4
 
+/* `__unwind_info`: what ld64 up to version 253.3 writes. */
+#define CFIPACK_LAYOUT_LD64_253 5
+
 /* Rows come from the object's table; from call frame information where that has none. The default. */
 #define CFIPACK_PREFER_TABLE 0
 
@@ -928,7 +931,7 @@ typedef struct cfipack_stubs {
 typedef struct cfipack_unwind_info_options {
     /* `sizeof(cfipack_unwind_info_options)` */
     uint32_t size;
-    /* `CFIPACK_LAYOUT_SMALL`, `_LLD`, `_LD_PRIME` or `_LD64` */
+    /* `CFIPACK_LAYOUT_SMALL`, `_LLD`, `_LD_PRIME`, `_LD64` or `_LD64_253` */
     uint32_t layout;
 } cfipack_unwind_info_options;
 

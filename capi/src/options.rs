@@ -19,6 +19,8 @@ pub const CFIPACK_LAYOUT_LLD: u32 = 2;
 pub const CFIPACK_LAYOUT_LD_PRIME: u32 = 3;
 /// `__unwind_info`: what Apple's classic linker writes.
 pub const CFIPACK_LAYOUT_LD64: u32 = 4;
+/// `__unwind_info`: what ld64 up to version 253.3 writes.
+pub const CFIPACK_LAYOUT_LD64_253: u32 = 5;
 
 /// Rows come from the object's table; from call frame information where that has none. The default.
 pub const CFIPACK_PREFER_TABLE: u32 = 0;
@@ -88,7 +90,7 @@ impl cfipack_sframe_options {
 pub struct cfipack_unwind_info_options {
     /// `sizeof(cfipack_unwind_info_options)`
     pub size: u32,
-    /// `CFIPACK_LAYOUT_SMALL`, `_LLD`, `_LD_PRIME` or `_LD64`
+    /// `CFIPACK_LAYOUT_SMALL`, `_LLD`, `_LD_PRIME`, `_LD64` or `_LD64_253`
     pub layout: u32,
 }
 
@@ -104,6 +106,7 @@ impl cfipack_unwind_info_options {
             CFIPACK_LAYOUT_LLD => unwind_info::Layout::Lld,
             CFIPACK_LAYOUT_LD_PRIME => unwind_info::Layout::LdPrime,
             CFIPACK_LAYOUT_LD64 => unwind_info::Layout::Ld64,
+            CFIPACK_LAYOUT_LD64_253 => unwind_info::Layout::Ld64V253,
             _ => return Err(Unsupported),
         };
         Ok(unwind_info::Options::default().with_layout(layout))

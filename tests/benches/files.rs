@@ -10,6 +10,7 @@ use std::{env, fs};
 
 use cfipack_cfi as cfi;
 use cfipack_container::File;
+use cfipack_decoder::unwind_info::Section;
 use cfipack_encoder::sframe::{Builder, Layout as SframeLayout, Options};
 use cfipack_encoder::unwind_info::Layout;
 use cfipack_format::{Address, Arch, Key};
@@ -165,6 +166,10 @@ fn tables(path: &Path) -> Vec<Image> {
     let image = |slice: &&[u8]| {
         let file = File::parse(slice).ok()?;
         let section = file.as_macho()?.unwind_info_section().ok()??;
+        // Entries after the sentinel are no reader's.
+        if Section::parse(&section.bytes).ok()?.entries().any(|entry| entry.is_err()) {
+            return None;
+        }
         let call_frames = file.call_frame_sections().ok()?;
         let eh_frame = call_frames.iter().find(|cfi| cfi.section.name == "__eh_frame");
         let eh_frame_len = eh_frame.map_or(0, |cfi| cfi.section.bytes.len() as u32);
@@ -182,8 +187,10 @@ impl Image {
             "identical: ld-prime"
         } else if entries.lay_out(self.arch, Layout::Lld) == self.table {
             "identical: lld"
-        } else if entries.lay_out_ld64(self.arch, self.eh_frame_len) == self.table {
+        } else if entries.lay_out_ld64(self.arch, Layout::Ld64, self.eh_frame_len) == self.table {
             "identical: ld64"
+        } else if entries.lay_out_ld64(self.arch, Layout::Ld64V253, self.eh_frame_len) == self.table {
+            "identical: ld64-253"
         } else {
             "different"
         }
@@ -201,7 +208,7 @@ impl Image {
         let sizes = [
             ("lld", entries.lay_out(*arch, Layout::Lld).len()),
             ("ld-prime", entries.lay_out(*arch, Layout::LdPrime).len()),
-            ("ld64", entries.lay_out_ld64(*arch, *eh_frame_len).len()),
+            ("ld64", entries.lay_out_ld64(*arch, Layout::Ld64, *eh_frame_len).len()),
             ("small", entries.lay_out(*arch, Layout::Small).len()),
         ];
         println!("{subject}: {} entries, {} bytes, in layouts {sizes:?}", entries.entries.len(), table.len());

@@ -8,6 +8,18 @@ use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::unwind_info::PageKind;
 use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
 
+/// All layouts.
+pub const LAYOUTS: [Layout; 5] =
+    [Layout::Small, Layout::Lld, Layout::LdPrime, Layout::Ld64, Layout::Ld64V253];
+
+/// The layouts of ld64, whose sentinel is a byte after the end of the code.
+pub const LAYOUTS_OF_LD64: [Layout; 2] = [Layout::Ld64, Layout::Ld64V253];
+
+/// Bytes from the end of the code to a layout's sentinel.
+pub fn bytes_after_code(layout: Layout) -> u32 {
+    LAYOUTS_OF_LD64.contains(&layout).into()
+}
+
 /// The contents of a table. Personalities are identified by their numbers in it.
 #[derive(Clone, Debug)]
 pub struct Table {
@@ -59,15 +71,15 @@ impl Table {
         self.lay_out_with(arch, Options::new().with_layout(layout).with_keep_dwarf_lsda(true))
     }
 
-    /// The entries as ld64 lays them out beside an `__eh_frame` of so many bytes.
-    pub fn lay_out_ld64(&self, arch: Arch, eh_frame_len: u32) -> Vec<u8> {
+    /// The entries in a layout of ld64, beside an `__eh_frame` of so many bytes.
+    pub fn lay_out_ld64(&self, arch: Arch, layout: Layout, eh_frame_len: u32) -> Vec<u8> {
         // Its sentinel lies one byte after the end of the code.
         let mut table = self.clone();
         table.end.0 -= 1;
         if let Some(last) = table.entries.last_mut() {
             last.length -= 1;
         }
-        table.lay_out_with(arch, Options::new().with_layout(Layout::Ld64).with_eh_frame_len(eh_frame_len))
+        table.lay_out_with(arch, Options::new().with_layout(layout).with_eh_frame_len(eh_frame_len))
     }
 
     fn lay_out_with(&self, arch: Arch, options: Options) -> Vec<u8> {

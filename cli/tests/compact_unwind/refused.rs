@@ -117,3 +117,58 @@ fn truncated_objects() {
     }
     fs::remove_dir_all(directory).unwrap();
 }
+
+/// A fat file as `mach-o/fat.h` describes it, of slices with CPU type and subtype, aligned to 16 bytes.
+fn fat(slices: &[([u32; 2], Vec<u8>)]) -> Vec<u8> {
+    let word = |number: usize| u32::try_from(number).unwrap().to_be_bytes();
+    let mut bytes = [&[0xca, 0xfe, 0xba, 0xbe], &word(slices.len())[..]].concat();
+    let mut at = (8 + 20 * slices.len()).next_multiple_of(16);
+    for (cpu, slice) in slices {
+        let [cpu, subtype] = cpu.map(u32::to_be_bytes);
+        bytes.extend([cpu, subtype, word(at), word(slice.len()), word(4)].concat());
+        at = (at + slice.len()).next_multiple_of(16);
+    }
+    for (_, slice) in slices {
+        bytes.resize(bytes.len().next_multiple_of(16), 0);
+        bytes.extend(slice);
+    }
+    bytes
+}
+
+/// Archives of old SDKs have slices for 32-bit ARM and PowerPC, and i386: they stay, by name.
+#[test]
+fn slices_of_other_architectures_stay() {
+    let (directory, object) = with_object("compact-unwind-slices", "a37_pers_custom");
+    let ours = fs::read(&object).unwrap();
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/compact-unwind/mc");
+    let i386 = fs::read(corpus.join("i02_ebp.o")).unwrap();
+    // Headers of relocatable objects without load commands, as `mach-o/loader.h` has them: CPU types 12 and 18.
+    let header = |magic: u32, cpu: u32| [magic, cpu, 9, 1, 0, 0, 0];
+    let armv7 = header(0xfeed_face, 12).map(u32::to_le_bytes).concat();
+    let ppc = header(0xfeed_face, 18).map(u32::to_be_bytes).concat();
+    let archive =
+        [b"!<arch>\nmember.o/       0           0     0     644     28        `\n", &armv7[..]].concat();
+    let cpus = [[0x0100_000c, 0], [12, 9], [18, 0], [7, 3], [12, 11]];
+    let slices: Vec<_> = cpus.into_iter().zip([ours.clone(), armv7, ppc, i386, archive]).collect();
+    fs::write(&object, fat(&slices)).unwrap();
+    let output = directory.join("changed.o");
+    let result = run(&[object.to_str().unwrap(), "-o", output.to_str().unwrap()]);
+    let text = String::from_utf8(result.stderr).unwrap();
+    assert!(result.status.success(), "{text}");
+    assert!(text.contains("1 row changed, 0 new, in 1 object, 4 others\n"), "{text}");
+    assert!(text.contains("  slices that stay as they are: armv7, ppc, i386, armv7s\n"), "{text}");
+    let changed = fs::read(&output).unwrap();
+    let slice = |number: usize| {
+        let field = |at: usize| u32::from_be_bytes(changed[at..at + 4].try_into().unwrap()) as usize;
+        &changed[field(16 + 20 * number)..][..field(20 + 20 * number)]
+    };
+    assert!(slice(0).len() > ours.len());
+    for number in 1..slices.len() {
+        assert!(slice(number) == slices[number].1, "slice {number}");
+    }
+    // Nothing in it is ours.
+    fs::write(&object, fat(&slices[1..3])).unwrap();
+    let error = failed(&["--dry-run", object.to_str().unwrap()], &directory);
+    assert_eq!(error, "error: DIR/object.o: there is no Mach-O object for x86-64 or arm64 in it\n");
+    fs::remove_dir_all(directory).unwrap();
+}

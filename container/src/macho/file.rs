@@ -88,6 +88,13 @@ impl<'a> MachO<'a> {
         })
     }
 
+    /// Returns whether a section that is not empty ends at an address, of code or not: functions may lie in sections
+    /// that are not marked as code.
+    pub fn is_end_of_section(&self, address: Address) -> bool {
+        let mut sections = self.headers.sections.iter().filter(|section| section.size != 0);
+        sections.any(|section| section.address.saturating_add(section.size) == address.0)
+    }
+
     /// The starts of functions, as the linker noted them for debuggers (`LC_FUNCTION_STARTS`), rising. Nothing in
     /// relocatable objects.
     pub fn function_starts(&self) -> Result<Vec<Address>, Error> {

@@ -89,6 +89,15 @@ pub enum Error {
         /// The function.
         function: ImageOffset,
     },
+    /// An entry of the last page starts after the sentinel, where no reader looks for entries.
+    AfterSentinel {
+        /// The offset of the entry.
+        offset: SectionOffset,
+        /// The function.
+        function: ImageOffset,
+        /// The sentinel's function.
+        sentinel: ImageOffset,
+    },
     /// A compressed entry names an encoding that neither palette has.
     EncodingIndex {
         /// The offset of the entry.
@@ -161,6 +170,13 @@ impl fmt::Display for Error {
             }
             Self::EntryUnsorted { offset, function } => {
                 write!(f, "offset {offset}: entry of function {function} out of order")
+            }
+            Self::AfterSentinel { offset, function, sentinel } => {
+                write!(
+                    f,
+                    "offset {offset}: entry of function {function} after the sentinel {sentinel}, where no reader \
+                     looks for it"
+                )
             }
             Self::EncodingIndex { offset, index, count } => {
                 write!(f, "offset {offset}: encoding number {index} of {count}")

@@ -86,7 +86,8 @@ impl<'a> Section<'a> {
                 (entry.function, end, entry.encoding)
             }
         };
-        let entry = Entry { start, end, encoding, page: number as u32 };
+        // Entries of the last page may lie after the sentinel.
+        let entry = Entry { start, end: end.min(next), encoding, page: number as u32 };
         (start <= pc && pc < end).then_some(entry)
     }
 

@@ -21,6 +21,8 @@ pub struct Page<'a> {
     base: ImageOffset,
     /// First function of the next page, or the sentinel's.
     end: ImageOffset,
+    /// True if the sentinel is next.
+    is_last: bool,
     /// Offset of the entries in the section.
     entries_off: usize,
     entries: Items<'a>,
@@ -73,7 +75,8 @@ impl<'a> Page<'a> {
             None => return Err(Error::PageKind { offset: SectionOffset(offset), kind }),
         };
         let (base, end) = (this.function, next.function);
-        Ok(Self { common: section.common, number, offset, base, end, entries_off, entries })
+        let is_last = number.to_usize() + 2 == section.index.len();
+        Ok(Self { common: section.common, number, offset, base, end, is_last, entries_off, entries })
     }
 
     /// Number of the page, from 0.
@@ -151,9 +154,11 @@ impl<'a> Page<'a> {
 
     /// The entry with this number; `None` after the last.
     ///
+    /// It ends where the page does, if the next one starts after that.
+    ///
     /// # Errors
-    /// Those of [`Page::stored_entry`] here and of the next entry's function, or they are out of
-    /// order.
+    /// Those of [`Page::stored_entry`] here and of the next entry's function; or they are out of
+    /// order, or start after the page's end.
     pub fn entry(&self, i: usize) -> Option<Result<Entry, Error>> {
         let stored = match self.stored_entry(i)? {
             Ok(stored) => stored,
@@ -161,10 +166,15 @@ impl<'a> Page<'a> {
         };
         let (start, offset) = (stored.function, self.entry_offset(i));
         Some(match self.function(i + 1) {
-            Ok(end) if start < self.base || end < start => {
+            Ok(_) if self.is_last && start > self.end && start >= self.base => {
+                Err(Error::AfterSentinel { offset, function: start, sentinel: self.end })
+            }
+            Ok(end) if start < self.base || end.min(self.end) < start => {
                 Err(Error::EntryUnsorted { offset, function: start })
             }
-            Ok(end) => Ok(Entry { start, end, encoding: stored.encoding, page: self.number }),
+            Ok(end) => {
+                Ok(Entry { start, end: end.min(self.end), encoding: stored.encoding, page: self.number })
+            }
             Err(error) => Err(error),
         })
     }

@@ -2,9 +2,10 @@
 //!
 //! The last page is made as large as the part of a 4096-byte page that `__eh_frame` leaves. Every
 //! page takes entries from the highest address down, and the encodings in its own palette are in
-//! this order. Room is asked for too late: an entry that no longer fits has brought its encoding
+//! this order. Since 264.3 room is asked for too late: an entry that no longer fits has brought its encoding
 //! into the palette already, and the one after it too, where they stay with nothing that refers to
-//! them; and a page may end 4 bytes after the size it should have.
+//! them; and a page may end 4 bytes after the size it should have. Versions up to 253.3 ask before, for a word more
+//! than they need.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -27,14 +28,23 @@ const LEAST_PAGE_SIZE: usize = 128;
 /// The encodings that a page already names, by number: the page's stamp, or `COMMON`.
 const COMMON: u32 = u32::MAX;
 
+/// The test that ends a page for want of room.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Room {
+    /// Before an entry is counted: the one that was too many is taken back at the next one.
+    AskedLate,
+    /// With the entry counted, for a word more than it needs.
+    LessAWord,
+}
+
 /// Fills pages for an image whose `__eh_frame` has so many bytes.
-pub(super) fn backward(table: &DedupedEntries, common: &[u32], eh_frame_len: u32) -> Vec<Page> {
+pub(super) fn backward(table: &DedupedEntries, common: &[u32], eh_frame_len: u32, room: Room) -> Vec<Page> {
     let mut named = vec![0; table.encodings.len()];
     for &number in common {
         named[number.to_usize()] = COMMON;
     }
     let max_distance = table.max_offset(MAX_DISTANCE);
-    let mut filler = Filler { table, common: common.len(), named, stamp: 0, max_distance };
+    let mut filler = Filler { table, common: common.len(), named, stamp: 0, max_distance, room };
     let mut page_size = PAGE_SIZE - eh_frame_len.to_usize() % PAGE_SIZE;
     if page_size < LEAST_PAGE_SIZE {
         page_size = PAGE_SIZE;
@@ -73,6 +83,7 @@ struct Filler<'a> {
     named: Vec<u32>,
     stamp: u32,
     max_distance: u32,
+    room: Room,
 }
 
 impl Filler<'_> {
@@ -96,10 +107,14 @@ impl Filler<'_> {
                 }
             }
             is_full |= last - key.function > self.max_distance;
-            // Of the entries before: the last of them is taken back where it was one too many.
-            if locals + count > words {
-                is_full = true;
-                count -= 1;
+            match self.room {
+                // Of the entries before: the last of them is taken back where it was one too many.
+                Room::AskedLate if locals + count > words => {
+                    is_full = true;
+                    count -= 1;
+                }
+                Room::AskedLate => {}
+                Room::LessAWord => is_full |= locals + count + 1 >= words,
             }
             count += usize::from(!is_full);
         }

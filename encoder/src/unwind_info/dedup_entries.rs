@@ -115,7 +115,7 @@ pub(super) fn dedup(
         }
     });
     if let Some(last) = pending {
-        folder.is_written |= matches!(layout, Layout::LdPrime | Layout::Ld64);
+        folder.is_written |= layout.is_apples();
         folder.push(last);
         let ends_at_start = layout == Layout::Lld && last.encoding == Encoding::NONE;
         let length = if ends_at_start { 0 } else { last.length };
@@ -190,7 +190,7 @@ impl Deduplicator {
         let encoding = self.numbered(entry);
         let encoding = match (is_dwarf(encoding, self.arch), self.layout) {
             (false, _) => self.encoding_ids.number(encoding),
-            (true, Layout::Ld64) => self.encoding_ids.own_number(encoding),
+            (true, Layout::Ld64 | Layout::Ld64V253) => self.encoding_ids.own_number(encoding),
             (true, Layout::Small | Layout::Lld | Layout::LdPrime) => self.encoding_ids.dwarf_number(encoding),
         };
         self.keys.push(Key { function: entry.function, encoding });
@@ -205,7 +205,7 @@ impl Deduplicator {
     fn may_merge(&self, encoding: Encoding) -> bool {
         match encoding.mode(self.arch) {
             Some(Mode::FramelessIndirect) => false,
-            _ => matches!(self.layout, Layout::Small | Layout::Lld) || !is_dwarf(encoding, self.arch),
+            _ => !self.layout.is_apples() || !is_dwarf(encoding, self.arch),
         }
     }
 

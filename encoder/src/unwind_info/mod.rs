@@ -22,7 +22,7 @@
 //!
 //! # Layouts
 //!
-//! All four write the header, the common palette, the personalities, the index, the LSDA index
+//! All write the header, the common palette, the personalities, the index, the LSDA index
 //! and the pages, in this order, the page of the lowest address first.
 //!
 //! | | [`Small`](Layout::Small) | [`Lld`](Layout::Lld) | [`LdPrime`](Layout::LdPrime) | [`Ld64`](Layout::Ld64) |
@@ -38,8 +38,15 @@
 //! | LSDA of DWARF entries | none | a record, no flag | as for others | a record, no flag |
 //! | no entry has information | no section | no section | a section | a section |
 //!
+//! [`Ld64V253`](Layout::Ld64V253) is `Ld64` up to version 253.3, which asks for one word more than a page needs: a full
+//! page has 1020 words and 4 bytes of padding, and at most one encoding in it that no entry refers to.
+//!
+//! The byte after the code that belongs to ld64's last entry is no function's: libunwind looks for the last byte of a
+//! call, and lldb and framehop for PCs of the code. Layout `Small` ends where the code does, also if the entries
+//! come from a table of ld64.
+//!
 //! Sources: the behaviour of ld64.lld 22 and 23.1, of Apple's linkers ld-1053 to ld-1267 and of ld64
-//! 609 to 820 and older, compared with this writer byte for byte in the tests.
+//! 253 to 820 and older, compared with this writer byte for byte in the tests.
 //!
 //! In DWARF mode readers take personality and LSDA from the FDE: LLVM's libunwind looks for an LSDA record
 //! only where the flag is, and replaces what it found with what the FDE names; lldb does not use entries in
@@ -53,9 +60,9 @@
 //! mode is not taken for DWARF mode. Where ld64.lld and Apple's linkers refuse a fourth personality,
 //! [`Section::warnings`] names the functions that were moved to their FDEs instead.
 //!
-//! Layout `Ld64` is that of ld64 264.3 and later. Its predecessors, up to 253.3, ask for one word more than
-//! a page needs: a full page has 1020 words, and 4 bytes of padding. Up to 241 they also merge functions whose
-//! stack size is in their code, and place the pages before the last one anywhere.
+//! Where an encoding has no number left or a function lies too far from the last one, ld64 up to 253.3 counts the entry
+//! all the same, and writes a wrong encoding or address; layout `Ld64V253` leaves it to the page before. Up to 241 it
+//! also merges functions whose stack size is in their code, and places the pages before the last one anywhere.
 
 mod backward;
 mod bound;

@@ -13,6 +13,26 @@ pub enum Layout {
     LdPrime,
     /// The table of Apple's linker before Xcode 15: ld64 of versions 264.3 to 956.
     Ld64,
+    /// The table of ld64 up to version 253.3, of Xcode 7.2: a word of each page stays unused.
+    Ld64V253,
+}
+
+impl Layout {
+    /// Returns whether it is a layout of Apple's linkers.
+    pub(super) const fn is_apples(self) -> bool {
+        match self {
+            Self::LdPrime | Self::Ld64 | Self::Ld64V253 => true,
+            Self::Small | Self::Lld => false,
+        }
+    }
+
+    /// Returns whether it is a layout of an ld64, which fills pages from the end of the table.
+    pub(super) const fn is_ld64(self) -> bool {
+        match self {
+            Self::Ld64 | Self::Ld64V253 => true,
+            Self::Small | Self::Lld | Self::LdPrime => false,
+        }
+    }
 }
 
 /// Options of writing the table.
@@ -28,9 +48,9 @@ pub struct Options {
     /// Keep the LSDA records of DWARF-mode functions in [`Layout::Small`] too. No reader that is
     /// known follows them: the entry has no LSDA flag there.
     pub keep_dwarf_lsda: bool,
-    /// Bytes of the image's `__eh_frame`, 0 if it has none. [`Layout::Ld64`] makes the last page
-    /// as small as the part of a 4096-byte page that `__eh_frame` leaves; no other layout depends
-    /// on it.
+    /// Bytes of the image's `__eh_frame`, 0 if it has none. [`Layout::Ld64`] and
+    /// [`Layout::Ld64V253`] make the last page as small as the part of a 4096-byte page that
+    /// `__eh_frame` leaves; no other layout depends on it.
     pub eh_frame_len: u32,
 }
 
@@ -73,7 +93,7 @@ impl Options {
 
     /// Returns whether DWARF-mode entries name their personality, which their FDEs do too.
     pub(super) const fn names_dwarf_personality(&self) -> bool {
-        matches!(self.layout, Layout::LdPrime | Layout::Ld64)
+        self.layout.is_apples()
     }
 
     /// Returns whether DWARF-mode entries have the LSDA flag, without which no reader looks for the record.

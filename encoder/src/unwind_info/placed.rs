@@ -42,7 +42,7 @@ impl Placed {
         let index_slots = match layout {
             // Room for an index of regular pages only, and one more.
             Layout::LdPrime => table.keys.len().div_ceil(REGULAR_ENTRIES) + 2,
-            Layout::Small | Layout::Lld | Layout::Ld64 => pages.len() + 1,
+            Layout::Small | Layout::Lld | Layout::Ld64 | Layout::Ld64V253 => pages.len() + 1,
         };
         let mut placed = Self { table, common, pages, arch, layout, index_slots, len: 0 };
         if placed.pages.is_empty() {
@@ -60,7 +60,7 @@ impl Placed {
     }
 
     /// Bytes of the table, 0 where there is no section: where no entry has unwind information, or
-    /// in [`Layout::LdPrime`] and [`Layout::Ld64`] where there is no entry.
+    /// in the layouts of Apple's linkers where there is no entry.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -145,7 +145,7 @@ impl Placed {
             Layout::Small => start + page.size(),
             Layout::Lld => start + PAGE_SIZE,
             Layout::LdPrime => (start + page.size()).next_multiple_of(8),
-            Layout::Ld64 => start + page.size() + usize::from(page.padding),
+            Layout::Ld64 | Layout::Ld64V253 => start + page.size() + usize::from(page.padding),
         }
     }
 
@@ -182,7 +182,7 @@ impl Placed {
             let keys = &self.table.keys[page.first.to_usize()..][..usize::from(page.count)];
             let used = match page.kind {
                 PageKind::Regular => write_regular(bytes, keys, encodings),
-                PageKind::Compressed if self.layout == Layout::Ld64 => {
+                PageKind::Compressed if self.layout.is_ld64() => {
                     write_backward(bytes, &self.table, self.arch, page, &mut indices)
                 }
                 PageKind::Compressed => write_compressed(bytes, keys, page.locals, encodings, &mut indices),

@@ -9,7 +9,7 @@ use cfipack_format::unwind_info::{
 };
 use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
 
-use super::backward::backward;
+use super::backward::{Room, backward};
 use super::bound::Bound;
 use super::common_palette::MAX_COMMON;
 use super::dedup_entries::{DedupedEntries, OfOneAddress, dedup};
@@ -68,7 +68,7 @@ impl Section {
     ///
     /// In [`Layout::Small`] an entry costs 4 bytes and, if its encoding is not among the up to 127 most used ones, 4
     /// more, or 8 in regular pages. A page that is not the last has at least 511 entries in [`Layout::Lld`] and
-    /// [`Layout::LdPrime`], and an entry costs at most 8 bytes. In [`Layout::Ld64`] the last page and the first two may
+    /// [`Layout::LdPrime`], and an entry costs at most 8 bytes. In [`Layout::Ld64`] and [`Layout::Ld64V253`] the last page and the first two may
     /// have fewer; a page costs two stray encodings and 4 bytes of padding more, and there is up to a page of nothing
     /// before the last one.
     pub fn max_len(&self) -> usize {
@@ -97,7 +97,7 @@ impl Section {
     ///   them.
     /// - [`Layout::LdPrime`]: the same; but where the promise leaves open whether a page reaches 16 MiB, each page counts
     ///   as a full one.
-    /// - [`Layout::Ld64`]: the same, and 8 bytes an entry in such a case.
+    /// - [`Layout::Ld64`] and [`Layout::Ld64V253`]: the same, and 8 bytes an entry in such a case.
     ///
     /// # Errors
     /// The table would be larger than 4 GiB.
@@ -148,7 +148,7 @@ impl Section {
     /// offset of a function, `lsda_at` that of an LSDA, by its key. `end` is
     /// the end of the code that the table speaks for, the end of `__text`; [`Layout::Lld`] does
     /// without, and the others take the end of the last entry if it is not given or lies lower
-    /// ([`Layout::Ld64`] writes one more than it). An LSDA at 0, where the Mach-O header is, is none.
+    /// ([`Layout::Ld64`] and [`Layout::Ld64V253`] write one more than it). An LSDA at 0, where the Mach-O header is, is none.
     ///
     /// # Errors
     /// The table would be larger than 4 GiB.
@@ -194,7 +194,7 @@ impl Section {
         {
             table.end = table.end.max(end.0);
         }
-        if layout == Layout::Ld64 {
+        if layout.is_ld64() {
             table.end = table.end.saturating_add(1);
         }
         let partition = match layout {
@@ -235,9 +235,10 @@ impl Section {
                 let pages = forward(table, &common, MAX_COMPRESSED_OFFSET);
                 (common, pages)
             }
-            Layout::Ld64 => {
+            Layout::Ld64 | Layout::Ld64V253 => {
                 let common = common_palette::apple(table, self.arch);
-                let pages = backward(table, &common, eh_frame_len);
+                let room = if layout == Layout::Ld64 { Room::AskedLate } else { Room::LessAWord };
+                let pages = backward(table, &common, eh_frame_len, room);
                 (common, pages)
             }
         };
@@ -248,7 +249,7 @@ impl Section {
 /// The most bytes of palette, index and pages that other linkers make of so many entries.
 fn max_pages_len(layout: Layout, entries: usize) -> usize {
     let pages = match layout {
-        Layout::Ld64 => (entries.div_ceil(REGULAR_ENTRIES) + 2).min(entries),
+        Layout::Ld64 | Layout::Ld64V253 => (entries.div_ceil(REGULAR_ENTRIES) + 2).min(entries),
         _ => entries.div_ceil(REGULAR_ENTRIES),
     };
     let fixed = ENCODING_SIZE * entries.min(MAX_COMMON) + IndexEntry::SIZE * (pages + 1);
@@ -261,7 +262,7 @@ fn max_pages_len(layout: Layout, entries: usize) -> usize {
             // Only the last page can have so few entries that a compressed one is larger than
             // a regular one: by 4 bytes, and 4 to its end. The first page's end may cost 4.
             Layout::LdPrime => regular + RegularPage::SIZE * pages + IndexEntry::SIZE + 12,
-            Layout::Ld64 => compressed + 12 * pages + PAGE_SIZE,
+            Layout::Ld64 | Layout::Ld64V253 => compressed + 12 * pages + PAGE_SIZE,
         }
 }
 

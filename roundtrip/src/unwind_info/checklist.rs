@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use cfipack_decoder::unwind_info::{Entry, Page, Section};
+use cfipack_decoder::unwind_info::{self, Entry, Page, Section};
 use cfipack_format::cfi;
 use cfipack_format::compact_unwind::{Encoding, Mode};
 use cfipack_format::unwind_info::{IndexEntry, LsdaEntry, PERSONALITY_SIZE};
@@ -133,6 +133,10 @@ impl Checklist<'_, '_> {
         for number in 0..page.len() {
             let entry = match page.entry(number) {
                 Some(Ok(entry)) => entry,
+                Some(Err(unwind_info::Error::AfterSentinel { offset, function, sentinel })) => {
+                    self.found.push(Violation::AfterSentinel { offset, function, sentinel });
+                    continue;
+                }
                 Some(Err(error)) => {
                     self.found.push(Violation::Malformed(error));
                     continue;
@@ -143,6 +147,7 @@ impl Checklist<'_, '_> {
             let agrees = number != 0 || function == index;
             self.require(agrees, Violation::FirstEntry { offset, function, index });
             self.order(&entry);
+            self.start(&entry, offset);
             self.entry(&entry, offset);
             self.before = Some((offset, entry));
         }
@@ -173,6 +178,25 @@ impl Checklist<'_, '_> {
         self.found.push(violation);
     }
 
+    /// An entry with unwind information starts where a function of the CFI does, or within one that has an entry
+    /// before it.
+    fn start(&mut self, entry: &Entry, offset: SectionOffset) {
+        let start = self.address(entry.start);
+        let Some(function) = self.function_at(start).filter(|function| function.start < start) else {
+            return;
+        };
+        let start = function.start;
+        let has_entry = self.before.is_some_and(|(_, before)| self.address(before.start) >= start);
+        let holds = has_entry || entry.encoding.mode_number() == 0;
+        self.require(holds, Violation::WithinFunction { offset, function: entry.start, start });
+    }
+
+    /// The function of the CFI that contains a PC.
+    fn function_at(&self, pc: Address) -> Option<&Function> {
+        let after = self.functions.partition_point(|function| function.start <= pc);
+        after.checked_sub(1).map(|i| &self.functions[i]).filter(|function| pc < function.end)
+    }
+
     fn entry(&mut self, entry: &Entry, offset: SectionOffset) {
         let (arch, encoding) = (self.image.arch, entry.encoding);
         let function = entry.start;
@@ -193,9 +217,7 @@ impl Checklist<'_, '_> {
             self.found.push(Violation::DwarfRecord { offset, function, record });
             return;
         }
-        let pc = self.address(function);
-        let after = self.functions.partition_point(|function| function.start <= pc);
-        let fde = after.checked_sub(1).map(|i| &self.functions[i]).filter(|function| pc < function.end);
+        let fde = self.function_at(self.address(function));
         let is_reached = fde.is_some_and(|fde| record.to_usize() <= fde.fde.0);
         self.require(is_reached, Violation::DwarfFde { offset, function, record });
     }

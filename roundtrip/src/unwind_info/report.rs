@@ -9,8 +9,8 @@ use crate::limited::Piece;
 
 /// Functions are FDEs of the CFI, PCs are bytes of code.
 ///
-/// `functions` is the sum of `equal`, `dwarf`, `different`, `missing` and `unjudged`; `pcs` that of
-/// `pcs_equal`, `pcs_prologue`, `pcs_epilogue`, `pcs_dwarf`, `pcs_different`, `pcs_missing` and
+/// `functions` is the sum of `equal`, `dwarf`, `scanned`, `different`, `missing` and `unjudged`; `pcs` that of
+/// `pcs_equal`, `pcs_prologue`, `pcs_epilogue`, `pcs_dwarf`, `pcs_scanned`, `pcs_different`, `pcs_missing` and
 /// `pcs_unjudged`.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -23,6 +23,9 @@ pub struct Report {
     pub equal: u64,
     /// Functions that the table leaves to their FDEs, where readers find them.
     pub dwarf: u64,
+    /// Functions with a PC for which the table names an FDE after theirs, and no different or missing PC. LLVM's
+    /// libunwind then scans all of `__eh_frame` and finds theirs; framehop does not.
+    pub scanned: u64,
     /// Functions with a PC in their body for which the table encodes something else.
     pub different: u64,
     /// Functions with a PC for which the table has nothing though the CFI has a row, and no different PC.
@@ -44,6 +47,8 @@ pub struct Report {
     pub pcs_epilogue: u64,
     /// PCs that are left to FDEs.
     pub pcs_dwarf: u64,
+    /// PCs for which the table names an FDE after the function's.
+    pub pcs_scanned: u64,
     /// PCs for which they differ.
     pub pcs_different: u64,
     /// PCs for which the CFI has a row and the table has nothing.

@@ -18,7 +18,8 @@ use crate::options::Options;
 /// Compares a table with the CFI of its functions, at every PC: exact in the body, and at every call.
 ///
 /// Compact entries are compared with the rows that gimli evaluates, register by register. Entries in DWARF
-/// mode are right if the function's FDE is reached from the offset that they give.
+/// mode are right if the function's FDE is reached from the offset that they give; if they give that of an FDE
+/// after it, only readers that scan find it.
 pub fn verify(cfi: &[cfi::Section<'_>], table: &Table<'_>, options: &Options) -> Report {
     let functions = Functions::find(cfi);
     let report = Report {
@@ -28,7 +29,9 @@ pub fn verify(cfi: &[cfi::Section<'_>], table: &Table<'_>, options: &Options) ->
         ..Report::default()
     };
     let missing = Limited::new(options.limit);
-    let mut verifier = Verifier { table, options, report, missing, inexact: Inexact::default() };
+    let mut fdes: Vec<_> = functions.as_slice().iter().map(|function| function.fde.0).collect();
+    fdes.sort_unstable();
+    let mut verifier = Verifier { table, options, report, missing, inexact: Inexact::default(), fdes };
     let mut evaluator = Evaluator::new(&functions);
     let mut done = Address(0);
     for function in functions.as_slice() {
@@ -59,6 +62,8 @@ struct Verifier<'v> {
     missing: Limited<Missing>,
     /// PCs of the function for which its entries are not exact.
     inexact: Inexact,
+    /// Offsets of the FDEs, in ascending order.
+    fdes: Vec<usize>,
 }
 
 /// PCs of one function.
@@ -66,6 +71,7 @@ struct Verifier<'v> {
 struct Tally {
     equal: u64,
     dwarf: u64,
+    scanned: u64,
     different: u64,
     missing: u64,
 }
@@ -87,6 +93,7 @@ impl Verifier<'_> {
         report.pcs += function.end.0 - function.start.0;
         report.pcs_equal += tally.equal;
         report.pcs_dwarf += tally.dwarf;
+        report.pcs_scanned += tally.scanned;
         report.pcs_different += tally.different;
         report.pcs_missing += tally.missing;
         report.pcs_unjudged += function.end.0 - judged;
@@ -99,6 +106,7 @@ impl Verifier<'_> {
                 let reason = if found.is_some() { "no-unwind-information" } else { "not-in-the-table" };
                 *report.reasons.entry(reason.to_owned()).or_default() += 1;
             }
+            Ok(()) if tally.scanned != 0 => report.scanned += 1,
             Ok(()) if tally.equal == 0 && tally.dwarf != 0 => report.dwarf += 1,
             Ok(()) => report.equal += 1,
         }
@@ -178,6 +186,10 @@ impl Verifier<'_> {
                 tally.dwarf += pcs;
                 return;
             }
+            (_, Meaning::Dwarf) if self.is_fde(entry.encoding.dwarf_offset()) => {
+                tally.scanned += pcs;
+                return;
+            }
             (Answer::Row(row), Meaning::Row(body, saved)) => {
                 if is_body(arch, row, registers, &(body, saved)) {
                     tally.equal += pcs;
@@ -237,6 +249,12 @@ impl Verifier<'_> {
         } else {
             self.report.more_differences += 1;
         }
+    }
+
+    /// Returns whether an FDE begins at an offset: a reader that looks for another one there goes on to the end
+    /// of `__eh_frame`, and then from its start.
+    fn is_fde(&self, offset: u32) -> bool {
+        self.fdes.binary_search(&offset.to_usize()).is_ok()
     }
 
     /// PCs for which there is no CFI.

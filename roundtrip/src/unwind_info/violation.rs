@@ -37,6 +37,15 @@ pub enum Violation {
         /// The index's.
         index: ImageOffset,
     },
+    /// An entry starts after the sentinel: readers look for entries before it, and find none of this function.
+    AfterSentinel {
+        /// The offset of the entry.
+        offset: SectionOffset,
+        /// The function.
+        function: ImageOffset,
+        /// The sentinel's function.
+        sentinel: ImageOffset,
+    },
     /// A page without entries.
     NoEntries {
         /// The offset of the page.
@@ -60,6 +69,17 @@ pub enum Violation {
         function: ImageOffset,
         /// True if the last entry there has no unwind information.
         is_last: bool,
+    },
+    /// An entry starts within a function of the CFI, whose start has the entry of another function: unwinding can be
+    /// right for every PC, and the start of the function is not. A warning: the CFI may describe code of several
+    /// symbols as one function.
+    WithinFunction {
+        /// The offset of the entry.
+        offset: SectionOffset,
+        /// Start of the entry.
+        function: ImageOffset,
+        /// Start of the CFI's function.
+        start: Address,
     },
     /// An LSDA record does not lie above the one before it.
     LsdaOrder {
@@ -207,6 +227,7 @@ impl Violation {
             self,
             Self::Shared { .. }
                 | Self::NullShared { is_last: false, .. }
+                | Self::WithinFunction { .. }
                 | Self::LsdaOrphan { is_dwarf: true, .. }
                 | Self::FramelessPairs { .. }
                 | Self::Uncovered { .. }
@@ -220,9 +241,11 @@ impl Violation {
             Self::SentinelPage { .. } => "sentinel-page",
             Self::IndexOrder { .. } => "index-order",
             Self::FirstEntry { .. } => "first-entry",
+            Self::AfterSentinel { .. } => "after-sentinel",
             Self::NoEntries { .. } => "no-entries",
             Self::Shared { .. } => "shared-address",
             Self::NullShared { .. } => "null-shares-address",
+            Self::WithinFunction { .. } => "within-function",
             Self::LsdaOrder { .. } => "lsda-order",
             Self::LsdaPage { .. } => "lsda-page",
             Self::LsdaOrphan { .. } => "lsda-orphan",

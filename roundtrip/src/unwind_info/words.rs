@@ -73,6 +73,13 @@ impl fmt::Display for Violation {
                 write!(f, "offset {offset}: the page's first entry is of function {function}, ")?;
                 write!(f, "and the index has {index}")
             }
+            Self::AfterSentinel { offset, function, sentinel } => {
+                write!(
+                    f,
+                    "offset {offset}: the entry of function {function} is after the sentinel {sentinel}, "
+                )?;
+                f.write_str("where no reader looks for it")
+            }
             Self::NoEntries { offset } => write!(f, "offset {offset}: a page without entries"),
             Self::Shared { offset, function } => {
                 write!(f, "offset {offset}: the next entry is of function {function} too")
@@ -83,6 +90,13 @@ impl fmt::Display for Violation {
                     true => "unwind information here, and none in its last entry, which readers find",
                     false => "no unwind information here; the next entry has it",
                 })
+            }
+            Self::WithinFunction { offset, function, start } => {
+                write!(
+                    f,
+                    "offset {offset}: the entry of function {function} starts within a function at {start}, "
+                )?;
+                f.write_str("which has no entry of its own")
             }
             Self::LsdaOrder { offset, function } => {
                 write!(f, "offset {offset}: LSDA of function {function} does not ascend")

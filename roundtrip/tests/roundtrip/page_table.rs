@@ -137,9 +137,10 @@ impl Made {
 }
 
 fn check_sums(report: &Report) {
-    let functions = report.equal + report.dwarf + report.different + report.missing + report.unjudged;
-    assert_eq!(report.functions, functions, "{report:#?}");
-    let pcs = report.pcs_equal + report.pcs_prologue + report.pcs_epilogue + report.pcs_dwarf;
+    let Report { equal, dwarf, scanned, different, missing, unjudged, .. } = *report;
+    assert_eq!(report.functions, equal + dwarf + scanned + different + missing + unjudged, "{report:#?}");
+    let exact = report.pcs_equal + report.pcs_dwarf + report.pcs_scanned;
+    let pcs = exact + report.pcs_prologue + report.pcs_epilogue;
     assert_eq!(
         report.pcs,
         pcs + report.pcs_different + report.pcs_missing + report.pcs_unjudged,
@@ -296,7 +297,12 @@ fn dwarf() {
     made.change(encoding_at, |encoding| encoding + 28);
     assert_eq!(made.names(), ["dwarf-fde"]);
     let report = made.report();
-    assert_eq!(different(&report), [(0x1060, 0x1061), (0x1061, 0x1070)]);
+    // LLVM's libunwind scans for the function's own, and finds it.
+    assert_eq!((report.scanned, report.pcs_scanned, report.different), (1, 0x10, 0));
+    assert!(report.is_true() && !report.is_complete());
+    // What is no FDE is no place to start from.
+    made.change(encoding_at, |encoding| encoding + 4);
+    assert_eq!(different(&made.report()), [(0x1060, 0x1061), (0x1061, 0x1070)]);
     // A record before it is as good: readers go on from there.
     made.change(encoding_at, |encoding| encoding & 0xff00_0000);
     assert_eq!(made.violations(), []);
@@ -419,6 +425,50 @@ fn counts() {
     let made = make(Layout::Lld);
     let counted = stats(Arch::Amd64, &Section::parse(&made.table).unwrap());
     assert_eq!(counted.bytes.other + 12 + counted.bytes.entries + counted.bytes.page_encodings, 4096);
+}
+
+/// A function whose start has the entry of the one before, and the rest its own: unwinding may be right, since the one
+/// before is in DWARF mode, but the function's start is not.
+#[test]
+fn a_start_within_a_function() {
+    let mut made = make(Layout::Small);
+    made.set_encoding(0, Encoding::dwarf(Arch::Amd64, 0).0);
+    assert_eq!(made.violations(), []);
+    let at = made.encoding_at(1) - 4;
+    made.change(at, |function| function + 1);
+    assert_eq!(made.names(), ["within-function"]);
+    assert!(made.violations()[0].is_warning() && made.report().is_complete());
+    let words =
+        "the entry of function 0x1021 starts within a function at 0x1020, which has no entry of its own";
+    assert!(made.violations()[0].to_string().ends_with(words), "{}", made.violations()[0]);
+    // Another entry at the function's start: code of several ranges.
+    let mut made = make(Layout::Small);
+    let at = made.encoding_at(4) - 4;
+    made.change(at, |function| function + 0x14);
+    made.set_encoding(4, Encoding::frame(0, [0; 5]).0);
+    assert!(!made.names().contains(&"within-function"), "{:?}", made.names());
+}
+
+/// One bit changed anywhere: what is accepted without a word has all functions where they are.
+#[test]
+fn no_single_bit_moves_a_start_unseen() {
+    for layout in [Layout::Small, Layout::LdPrime, Layout::Ld64] {
+        let good = make(layout);
+        let starts =
+            |made: &Made| -> Vec<_> { made.table().entries().iter().map(|entry| entry.start).collect() };
+        let (mut made, mut accepted) = (make(layout), 0);
+        for bit in 0..8 * made.table.len() {
+            made.table[bit / 8] ^= 1 << (bit % 8);
+            let is_read = Section::parse(&made.table).is_ok();
+            if is_read && made.report().is_complete() && made.violations().is_empty() {
+                accepted += 1;
+                assert_eq!(starts(&made), starts(&good), "{layout:?}: bit {bit}");
+            }
+            made.table[bit / 8] ^= 1 << (bit % 8);
+        }
+        // Offsets of FDEs from which the search comes by the right one, the sentinel, unused bytes.
+        assert!(accepted > 0 && accepted < made.table.len(), "{layout:?}: {accepted}");
+    }
 }
 
 /// Every byte changed in three ways, and every truncation: no panic, and sums that add up.

@@ -23,7 +23,11 @@ fn of_layout(layout: Layout, arch: Arch, entries: &[Entry]) -> Vec<u8> {
 }
 
 fn ld64(eh_frame_len: u32, entries: &[Entry]) -> Vec<u8> {
-    let options = Options::new().with_layout(Layout::Ld64).with_eh_frame_len(eh_frame_len);
+    of_ld64(Layout::Ld64, eh_frame_len, entries)
+}
+
+fn of_ld64(layout: Layout, eh_frame_len: u32, entries: &[Entry]) -> Vec<u8> {
+    let options = Options::new().with_layout(layout).with_eh_frame_len(eh_frame_len);
     lay_out(Arch::Amd64, options, entries, None, ImageOffset)
 }
 
@@ -56,7 +60,7 @@ fn ld_prime_writes_a_table_of_nothing() {
     for layout in [Layout::Small, Layout::Lld] {
         assert!(of_layout(layout, Arch::Amd64, &nothing).is_empty(), "{layout:?}");
     }
-    for layout in [Layout::LdPrime, Layout::Ld64] {
+    for layout in [Layout::LdPrime, Layout::Ld64, Layout::Ld64V253] {
         assert!(of_layout(layout, Arch::Amd64, &[]).is_empty(), "{layout:?}: no code");
     }
 }
@@ -68,7 +72,7 @@ fn common_encodings_of_apples_linkers() {
     let folded = 0x0103_0000;
     let encodings =
         [high, often, low, often, once, dwarf, often, dwarf, low, dwarf, high, dwarf, folded, folded];
-    for layout in [Layout::LdPrime, Layout::Ld64] {
+    for layout in [Layout::LdPrime, Layout::Ld64, Layout::Ld64V253] {
         let table = Table::read(&of_layout(layout, Arch::Amd64, &row(encodings)));
         assert_eq!(table.common, [often, low, high].map(Encoding), "{layout:?}");
         // 128 encodings, each used twice: the largest has no room.
@@ -179,6 +183,35 @@ fn ld64_pads_what_is_nearly_full() {
         assert_eq!(bytes.len(), 28 + 8 + 24 + size, "{count}");
         assert_eq!(Table::read(&bytes).pages, [(PageKind::Compressed, count, 0)]);
     }
+}
+
+/// Up to 253.3 a page has a word less: as many words as it has room for, less one, and 4 bytes of padding.
+#[test]
+fn old_ld64_leaves_a_word_of_each_page() {
+    let old = |entries: &[Entry]| of_ld64(Layout::Ld64V253, LEAVES_128, entries);
+    let compressed = |count, locals| (PageKind::Compressed, count, locals);
+    // 29 words: 28 entries fill the page, and the 29th begins another, after which there is nothing up to the last
+    // page, which is shorter than 4096 bytes.
+    for (count, pages, size) in
+        [(27, vec![27], 12 + 4 * 27), (28, vec![28], 128), (29, vec![1, 28], 16 + 3968 + 128)]
+    {
+        let bytes = old(&row(by_turns(count)));
+        let expected: Vec<_> = pages.iter().map(|&count| compressed(count, 0)).collect();
+        assert_eq!(Table::read(&bytes).pages, expected, "{count}");
+        let index = 12 * (pages.len() + 1);
+        assert_eq!(bytes.len(), 28 + 8 + index + size, "{count}");
+    }
+    // An entry that would take the last words has brought its encoding into the palette: no entry refers to it.
+    let own = |number: u32| 0x0205_0000 | number;
+    let entries = row(by_turns(3).chain((0..2).map(own)).chain(by_turns(27)));
+    let bytes = old(&entries);
+    assert_eq!(Table::read(&bytes).pages, [compressed(5, 2), compressed(27, 1)]);
+    let words = words(&bytes);
+    assert_eq!(words[words.len() - 2..], [own(1), 0], "palette of the last page, and padding");
+    // In a full page, no regular one: 1020 words.
+    let bytes = of_ld64(Layout::Ld64V253, 0, &row(by_turns(1021)));
+    assert_eq!(Table::read(&bytes).pages, [compressed(1, 0), compressed(1020, 0)]);
+    assert_eq!(Table::read(&ld64(0, &row(by_turns(1021)))).pages, [compressed(1021, 0)]);
 }
 
 /// ld64 counts from the last entry down, up to 0xffff00. It makes a regular page of what is short, but

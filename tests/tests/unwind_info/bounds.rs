@@ -7,8 +7,7 @@ use cfipack_format::compact_unwind::{Encoding, Flags};
 use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
 use cfipack_tests::random::{Random, cases};
 use cfipack_tests::random_entries;
-
-const LAYOUTS: [Layout; 4] = [Layout::Small, Layout::Lld, Layout::LdPrime, Layout::Ld64];
+use cfipack_tests::unwind_table::LAYOUTS;
 
 /// Entries whose keys are their numbers, in the order of their first addresses.
 struct Functions {

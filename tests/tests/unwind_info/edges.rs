@@ -8,10 +8,8 @@ use cfipack_format::UnsupportedFormat;
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::unwind_info::PageKind;
 use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
-use cfipack_tests::unwind_table::{Table, lay_out};
+use cfipack_tests::unwind_table::{LAYOUTS, Table, lay_out};
 use macho_unwind_info::UnwindInfo;
-
-const LAYOUTS: [Layout; 4] = [Layout::Small, Layout::Lld, Layout::LdPrime, Layout::Ld64];
 
 fn table(layout: Layout, entries: &[Entry]) -> Vec<u8> {
     let options = Options::new().with_layout(layout).with_keep_dwarf_lsda(true);
@@ -70,7 +68,7 @@ fn neighbours_of_dwarf_mode_with_an_lsda() {
         let section = Section::parse(&bytes).unwrap();
         let starts: Vec<_> = section.entries().map(|entry| entry.unwrap().start.0).collect();
         // Apple's linkers merge none.
-        let count = if [Layout::LdPrime, Layout::Ld64].contains(&layout) { 4 } else { 3 };
+        let count = if matches!(layout, Layout::Small | Layout::Lld) { 3 } else { 4 };
         assert_eq!(starts, [0x1000, 0x1020, 0x1040, 0x1060][..count], "{layout:?}");
         let lsdas = section.all_lsdas().unwrap().map(|lsda| (lsda.function.0, lsda.lsda.0));
         assert_eq!(lsdas.collect::<Vec<_>>(), [(0x1020, 0x8000)], "{layout:?}");
@@ -231,7 +229,7 @@ fn a_builder_is_for_an_architecture_of_the_format() {
 #[test]
 fn keys_of_functions_and_of_lsdas() {
     let number = |at: u64| 0xdead_0000_0000_0000 | at;
-    for layout in [Layout::Small, Layout::Lld, Layout::LdPrime, Layout::Ld64] {
+    for layout in LAYOUTS {
         let options = Options::new().with_layout(layout);
         let [mut offsets, mut keys] = [(); 2].map(|()| Builder::new(Arch::Amd64, options).unwrap());
         for at in 1..700_u32 {

@@ -9,10 +9,8 @@ use cfipack_format::unwind_info::PageKind;
 use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
 use cfipack_tests::random::{Random, cases};
 use cfipack_tests::reference::Tools;
-use cfipack_tests::unwind_table::{Table, lay_out};
+use cfipack_tests::unwind_table::{LAYOUTS, Table, bytes_after_code, lay_out};
 use cfipack_tests::{mach_object, random_entries};
-
-const LAYOUTS: [Layout; 4] = [Layout::Small, Layout::Lld, Layout::LdPrime, Layout::Ld64];
 
 fn options(layout: Layout) -> Options {
     Options::new().with_layout(layout).with_keep_dwarf_lsda(true).with_eh_frame_len(0x1234)
@@ -20,8 +18,8 @@ fn options(layout: Layout) -> Options {
 
 /// Whether a table has a section: Apple's linkers write one for code without unwind information too.
 fn is_written(layout: Layout, entries: &[Entry]) -> bool {
-    let is_apples = matches!(layout, Layout::LdPrime | Layout::Ld64);
-    is_apples || entries.iter().any(|entry| entry.encoding.mode_number() != 0)
+    !matches!(layout, Layout::Small | Layout::Lld)
+        || entries.iter().any(|entry| entry.encoding.mode_number() != 0)
 }
 
 fn slot(personality: u32) -> ImageOffset {
@@ -82,7 +80,7 @@ fn every_pc_finds_its_entry() {
             let table = Table::read(&bytes);
             let ends_in_code = entries.last().unwrap().encoding != Encoding::NONE;
             if layout != Layout::Lld || ends_in_code {
-                let behind = u32::from(layout == Layout::Ld64);
+                let behind = bytes_after_code(layout);
                 assert_eq!(table.end.0, end + behind, "table {number}, {layout:?}");
             }
             let lsdas = table.entries.iter().filter(|entry| entry.lsda.is_some()).count();
@@ -95,23 +93,24 @@ fn every_pc_finds_its_entry() {
 fn small_is_never_larger() {
     let (seed, count) = cases("layout small against the others, random tables", 300);
     let mut random = Random::new(seed);
-    let mut sizes = [0; 4];
+    let mut sizes = [0; LAYOUTS.len()];
     for number in 0..count {
         let arch = random.pick(&[Arch::Amd64, Arch::Aarch64]);
         let most = random.pick(&[4, 700, 5000, 20_000]);
         let entries = random_entries::random(&mut random, arch, most);
         let all = LAYOUTS.map(|layout| lay_out(arch, options(layout), &entries, None, slot));
-        let all_sizes @ [small, lld, ld_prime, ld64] = all.each_ref().map(Vec::len);
-        let [own_pages, .., pages_of_ld64] = all.each_ref().map(|bytes| largest_page(bytes));
+        let all_sizes @ [small, lld, ld_prime, ld64, ld64_253] = all.each_ref().map(Vec::len);
+        let [own_pages, _, _, pages_of_ld64, _] = all.each_ref().map(|bytes| largest_page(bytes));
         // A page of ld64 can be larger than 4096 bytes.
-        let is_least = small <= lld && small <= ld_prime && (small <= ld64 || pages_of_ld64 > 4096);
+        let is_least =
+            small <= lld && small <= ld_prime && small <= ld64_253 && (small <= ld64 || pages_of_ld64 > 4096);
         assert!(is_least, "table {number}: {all_sizes:?}");
         assert!(own_pages <= 4096, "table {number}: a page of {own_pages} bytes");
         for (sum, size) in sizes.iter_mut().zip(all_sizes) {
             *sum += size;
         }
     }
-    println!("small, lld, ld-prime, ld64: {sizes:?}");
+    println!("small, lld, ld-prime, ld64, ld64-253: {sizes:?}");
 }
 
 /// Bytes of the largest page of a table; 0 without one.
@@ -274,7 +273,7 @@ fn nothing_shadows_a_function() {
     for entries in [[before, real, none], [before, none, real]] {
         for layout in LAYOUTS {
             let table = Table::read(&lay_out(Arch::Amd64, options(layout), &entries, None, slot));
-            let behind = u32::from(layout == Layout::Ld64);
+            let behind = bytes_after_code(layout);
             let real = Entry { length: real.length + behind, ..real };
             assert_eq!((table.entries, table.end.0), (vec![before, real], 0x1020 + behind), "{layout:?}");
         }

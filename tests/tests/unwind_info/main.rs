@@ -8,6 +8,7 @@ mod dump;
 mod edges;
 mod framehop;
 mod layouts;
+mod libunwind;
 mod linked_inputs;
 mod linked_objects;
 mod links;

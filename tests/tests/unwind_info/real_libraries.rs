@@ -7,16 +7,15 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use cfipack_container::File;
-use cfipack_decoder::unwind_info::Section;
+use cfipack_decoder::unwind_info::{Error, Section};
 use cfipack_encoder::unwind_info::{self as encoder, Entry, Layout, Places};
-use cfipack_format::compact_unwind::Mode;
-use cfipack_format::unwind_info::PageKind;
+use cfipack_format::compact_unwind::{Encoding, Mode};
 use cfipack_format::{Arch, ImageOffset, Key, LsdaKey, Register};
 use cfipack_roundtrip::Options;
 use cfipack_roundtrip::unwind_info::{self, Code, Image, Meaning, verify, violations};
 use cfipack_tests::convert::cfi_of;
 use cfipack_tests::not_tested::skipped;
-use cfipack_tests::unwind_table::Table;
+use cfipack_tests::unwind_table::{LAYOUTS_OF_LD64, Table};
 use object::read::macho::{FatArch, MachOFatFile32};
 
 fn files(directory: &Path, found: &mut Vec<PathBuf>) {
@@ -26,8 +25,9 @@ fn files(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Calls `check` with the name, file and table of every image below a directory.
-fn each_table(directory: &Path, mut check: impl FnMut(&str, &File<'_>, &[u8])) {
+/// Calls `check` with the name, file and table of every image below a directory. A table with entries after its
+/// sentinel (lmdb's) is printed, and skipped.
+pub(crate) fn each_table(directory: &Path, mut check: impl FnMut(&str, &File<'_>, &[u8])) {
     let mut paths = Vec::new();
     files(directory, &mut paths);
     paths.sort();
@@ -42,7 +42,12 @@ fn each_table(directory: &Path, mut check: impl FnMut(&str, &File<'_>, &[u8])) {
         for slice in slices.into_iter().filter(|slice| !slice.starts_with(b"!<arch>")) {
             let file = File::parse(slice).unwrap();
             let Some(section) = file.as_macho().unwrap().unwind_info_section().unwrap() else { continue };
-            check(name, &file, &section.bytes);
+            let table = Section::parse(&section.bytes).unwrap();
+            let is_lost = |entry: &_| matches!(entry, Err(Error::AfterSentinel { .. }));
+            match table.entries().filter(is_lost).count() {
+                0 => check(name, &file, &section.bytes),
+                lost => println!("{name}: {lost} entries after the sentinel"),
+            }
         }
     }
 }
@@ -70,7 +75,7 @@ fn layouts_are_what_apples_linker_and_lld_wrote() {
     });
     println!("identical: {linkers:?}; different: {other:?}");
     println!("{theirs} bytes in the files, {ours} in layout small, no table can have fewer than {least}");
-    for layout in [Layout::LdPrime, Layout::Lld, Layout::Ld64] {
+    for layout in [Layout::LdPrime, Layout::Lld, Layout::Ld64, Layout::Ld64V253] {
         assert!(linkers.contains_key(&Some(Linker::Layout(layout))), "no table of layout {layout:?} found");
     }
     assert!(other.is_empty(), "{} differ: {other:?}", other.len());
@@ -81,10 +86,10 @@ fn layouts_are_what_apples_linker_and_lld_wrote() {
 enum Linker {
     /// Byte for byte what the layout is.
     Layout(Layout),
-    /// An ld64 before 264.3, which reserves a word more than it needs.
-    OldLd64,
     /// Two entries have one address: no layout imitates that.
     WithShadow,
+    /// Neighbours without unwind information that no layout leaves apart (elm's).
+    Unmerged,
 }
 
 /// The linker that wrote a table, by its bytes; `None` if it is none that we know.
@@ -98,22 +103,18 @@ fn linker_of(file: &File<'_>, table: &Table, bytes: &[u8]) -> Option<Linker> {
     if let Some(layout) = found {
         return Some(Linker::Layout(layout));
     }
-    if table.lay_out_ld64(arch, eh_frame_len) == bytes {
-        return Some(Linker::Layout(Layout::Ld64));
+    let of_ld64 =
+        LAYOUTS_OF_LD64.into_iter().find(|&layout| table.lay_out_ld64(arch, layout, eh_frame_len) == bytes);
+    if let Some(layout) = of_ld64 {
+        return Some(Linker::Layout(layout));
     }
-    if table.entries.windows(2).any(|pair| pair[0].function == pair[1].function) {
-        return Some(Linker::WithShadow);
+    let is_shadowed = table.entries.windows(2).any(|pair| pair[0].function == pair[1].function);
+    let are_null = |pair: &[Entry]| pair.iter().all(|entry| entry.encoding == Encoding::NONE);
+    match table.entries.windows(2).any(are_null) {
+        _ if is_shadowed => Some(Linker::WithShadow),
+        true => Some(Linker::Unmerged),
+        false => None,
     }
-    let full = |page_size: u32| (page_size as usize - 12) / 4 - 1;
-    let last = match 4096 - eh_frame_len % 4096 {
-        0..128 => 4096,
-        size => size,
-    };
-    let is_full = |&(kind, count, locals): &_, page_size| {
-        kind == PageKind::Compressed && count + locals == full(page_size)
-    };
-    let (end, rest) = table.pages.split_last()?;
-    (is_full(end, last) || rest.iter().any(|page| is_full(page, 4096))).then_some(Linker::OldLd64)
 }
 
 /// Bytes that no table of these entries does without.
@@ -252,7 +253,7 @@ fn tables_of_other_linkers_are_true() {
             Image::new(arch, base, &code, &cfi).with_function_starts(&function_starts).with_slots(&is_slot);
         let is_of_ld64 = matches!(
             linker_of(file, &Table::read(bytes), bytes),
-            Some(Linker::OldLd64 | Linker::Layout(Layout::Ld64))
+            Some(Linker::Layout(Layout::Ld64 | Layout::Ld64V253))
         );
         for violation in violations(&section, &image) {
             assert!(violation.is_warning() || is_of_ld64, "{name} ({arch:?}): {violation}");

@@ -17,25 +17,42 @@ pub struct Edited<'a> {
     pub objects: u64,
     /// Members of archives, and slices, that are no Mach-O objects for x86-64 or arm64, and stay.
     pub others: u64,
+    /// Names of the slices that have no such object, and stay.
+    pub other_slices: Vec<String>,
 }
 
 impl<'a> Edited<'a> {
     /// Changes a file. `personalities` has the names of those that rows may have; all if it is empty.
     pub fn of(bytes: &'a [u8], personalities: &[String]) -> anyhow::Result<Self> {
-        let mut edited = Self { rewrite: Rewrite::new(), plan: Plan::default(), objects: 0, others: 0 };
-        let mut archive = |bytes| rewrite_members(bytes, |member| edited.member(member, personalities));
-        let fat = rewrite_slices(bytes, |slice| {
-            let in_slice = || slice.name.as_deref().unwrap_or_default().to_owned();
-            archive(slice.bytes).map(Some).with_context(in_slice)
-        })?;
+        let (rewrite, plan) = (Rewrite::new(), Plan::default());
+        let mut edited = Self { rewrite, plan, objects: 0, others: 0, other_slices: Vec::new() };
+        let fat = rewrite_slices(bytes, |slice| edited.slice(slice, personalities))?;
         edited.rewrite = match fat {
             Some(rewrite) => rewrite,
-            None => archive(bytes)?,
+            None => rewrite_members(bytes, |member| edited.member(member, personalities))?,
         };
         if edited.objects == 0 {
             bail!("there is no Mach-O object for x86-64 or arm64 in it");
         }
         Ok(edited)
+    }
+
+    /// The changed slice of a fat file: an object, or an archive of them. Old SDKs have slices for architectures of
+    /// which this is no reader, which stay as they are.
+    fn slice(&mut self, slice: &Member<'a>, personalities: &[String]) -> anyhow::Result<Option<Rewrite<'a>>> {
+        let name = slice.name.as_deref().unwrap_or_default();
+        let before = self.objects;
+        let rewrite = if let Err(Error::Unsupported { .. }) = File::parse(slice.bytes) {
+            self.others += 1;
+            None
+        } else {
+            let rewrite = rewrite_members(slice.bytes, |member| self.member(member, personalities));
+            Some(rewrite.with_context(|| name.to_owned())?)
+        };
+        if self.objects == before {
+            self.other_slices.push(name.to_owned());
+        }
+        Ok(rewrite)
     }
 
     /// The changed member of an archive, or a file that is none.

@@ -43,7 +43,10 @@ impl Price {
     fn add(&mut self, old: &[u8], new: &[u8]) -> anyhow::Result<()> {
         check_compact_unwind_edit(old, new)?;
         let (old, new) = (judge(&File::parse(old)?)?, judge(&File::parse(new)?)?);
-        let wrong = |report: &Report| (report.pcs_different, report.handlers_different, report.pcs_missing);
+        let wrong = |report: &Report| {
+            let Report { pcs_different, pcs_scanned, handlers_different, pcs_missing, .. } = *report;
+            (pcs_different, pcs_scanned, handlers_different, pcs_missing)
+        };
         if wrong(&old) != wrong(&new) || old.unjudged != new.unjudged {
             let first = new.differences.first().map_or(String::new(), |first| format!(": {first}"));
             bail!("the new rows do not represent the CFI{first}");

@@ -46,6 +46,11 @@ impl Summary<'_, '_> {
         write!(text, "  __compact_unwind: {} changed, ", Number(plan.gained() - plan.added(), "row"))?;
         write!(text, "{} new, in {}", plan.added(), Number(self.edited.objects, "object"))?;
         writeln!(text, "{}", Counts(&others))?;
+        if !self.edited.other_slices.is_empty() {
+            let names: Vec<_> =
+                self.edited.other_slices.iter().map(|name| Escaped(name).to_string()).collect();
+            writeln!(text, "  slices that stay as they are: {}", names.join(", "))?;
+        }
         if !plan.personalities.is_empty() {
             let names: Vec<_> = plan.personalities.iter().map(|name| Escaped(name).to_string()).collect();
             writeln!(text, "  personalities: {}", names.join(", "))?;
@@ -65,6 +70,7 @@ impl Summary<'_, '_> {
             file: &self.name,
             objects: self.edited.objects,
             other_members: self.edited.others,
+            other_slices: &self.edited.other_slices,
             functions: plan.functions,
             gained: plan.gained(),
             compact: plan.compact,
@@ -96,6 +102,8 @@ pub struct SummaryJson<'s> {
     objects: u64,
     /// Members of an archive, and slices, that stay because they are no Mach-O objects for x86-64 or arm64.
     other_members: u64,
+    /// The slices of a fat file that have no such object, and stay.
+    other_slices: &'s [String],
     /// FDEs: `functions` is the sum of `gained`, `compact` and `dwarf`.
     functions: u64,
     gained: u64,

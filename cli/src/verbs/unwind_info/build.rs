@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use cfipack_container::{File, Placement};
 use cfipack_encoder::unwind_info::Warning;
+use cfipack_format::Address;
 use cfipack_format::widen::ToU64;
 use cfipack_roundtrip::most_frequent_first;
 use cfipack_roundtrip::unwind_info::{Report, Stats};
 use serde::Serialize;
 
 use super::encodings::Coverage;
+use super::entries::Entries;
 use super::source::Source;
 use super::table::{BuiltTable, TableOptions};
 use super::verify;
@@ -36,7 +38,8 @@ be encoded are in DWARF mode, and the summary on standard error counts the reaso
 
 Exit status 1: a function has no unwind information because its personality would be the
 fourth; or --from-cfi omits functions without an FDE, because linkers remove the FDEs of
-functions with compact rows; or the table fails --verify.
+functions with compact rows; or the file's table has functions after its sentinel, where no
+reader finds them, and they are omitted; or the table fails --verify.
 
 Examples:
   cfi2sframe unwind-info libfoo.dylib                     the size of the smallest table
@@ -139,7 +142,8 @@ impl Summary<'_, '_> {
     fn status(&self) -> Status {
         let is_lost = |warning: &Warning| matches!(warning, Warning::FourthPersonality { fde: None, .. });
         let is_true = self.report.as_ref().is_none_or(|report| report.is_true() && report.unjudged == 0);
-        let is_omitted = self.built.entries.without_fde != 0;
+        let Entries { without_fde, after_sentinel, .. } = &self.built.entries;
+        let is_omitted = *without_fde != 0 || !after_sentinel.is_empty();
         Status::differs_if(is_omitted || !is_true || self.built.warnings.iter().any(is_lost))
     }
 
@@ -207,6 +211,18 @@ impl Summary<'_, '_> {
                 self.built.entries.without_fde
             ));
         }
+        let omitted = &self.built.entries.after_sentinel;
+        if !omitted.is_empty() {
+            let places = Places::new(self.file).with_names(self.names);
+            let first: Vec<_> = omitted.iter().take(WARNINGS).map(|start| places.name(*start)).collect();
+            let more = [("more", omitted.len().saturating_sub(WARNINGS).to_u64())];
+            status::warn(&format_args!(
+                "{name}: {} after the sentinel of the file's table, where no reader looks for them, are omitted: {}{}",
+                Number(omitted.len().to_u64(), "function"),
+                first.join(", "),
+                Counts(&more)
+            ));
+        }
         for (count, first) in self.warnings() {
             status::warn(&format_args!("{name}: {}, the first: {first}", Number(count, "function")));
         }
@@ -221,6 +237,15 @@ impl Summary<'_, '_> {
             source: self.built.entries.source,
             layout: self.options.layout_name(),
             coverage: self.built.entries.encodings.coverage(),
+            after_sentinel: self
+                .built
+                .entries
+                .after_sentinel
+                .iter()
+                .take(WARNINGS)
+                .map(Address::to_string)
+                .collect(),
+            more_after_sentinel: self.built.entries.after_sentinel.len().saturating_sub(WARNINGS),
             without_fde: self.built.entries.without_fde,
             unwind_info: self.built.stats(self.file)?,
             own_bytes: self.own,
@@ -246,6 +271,10 @@ pub struct SummaryJson<'r> {
     /// The functions of the CFI from which entries are made: all if `source` is `cfi`, else those without a row.
     #[serde(flatten)]
     coverage: Coverage,
+    /// Functions that are omitted because the file's table has them after its sentinel, where no reader finds
+    /// them: the first ones.
+    after_sentinel: Vec<String>,
+    more_after_sentinel: usize,
     /// Compact entries that are omitted, for code without an FDE.
     without_fde: u64,
     unwind_info: Stats,

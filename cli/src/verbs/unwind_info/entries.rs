@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use anyhow::Context as _;
 use cfipack_container::{CallFrameSection, File, Kind};
-use cfipack_decoder::unwind_info::Section;
+use cfipack_decoder::unwind_info::{Error, Section};
 use cfipack_encoder::unwind_info::Entry;
 use cfipack_format::compact_unwind::{Encoding, Entry as Row, Mode};
 use cfipack_format::widen::{ToU64, ToUsize};
@@ -32,6 +32,8 @@ pub struct Entries {
     pub encodings: Encodings,
     /// The address from which image offsets count.
     pub base: Address,
+    /// With entries from a table: functions whose entries are after its sentinel, where no reader finds them.
+    pub after_sentinel: Vec<Address>,
     /// With entries from the CFI: compact entries of the file's own tables for code without an FDE.
     pub without_fde: u64,
 }
@@ -72,8 +74,12 @@ impl Entries {
         lsdas.sort_by_key(|lsda| lsda.function);
         let slots: Vec<_> = table.personalities().collect();
         let mut personalities = Personalities::default();
-        let mut list = Vec::new();
+        let (mut list, mut after_sentinel) = (Vec::new(), Vec::new());
         for entry in table.entries() {
+            if let Err(Error::AfterSentinel { function, .. }) = entry {
+                after_sentinel.push(base.offset(function.0.into()));
+                continue;
+            }
             let entry = entry.with_context(name)?;
             table.lsda(&entry).with_context(name)?;
             let lsda = lsdas.binary_search_by_key(&entry.start, |lsda| lsda.function);
@@ -93,8 +99,8 @@ impl Entries {
         }
         let mut end = table.index().last().map(|sentinel| sentinel.function);
         if let (Some(sentinel), Some(last)) = (&mut end, list.last_mut()) {
-            // The sentinel of ld64 is one byte after the end of the code.
-            let is_after_code = source.is_end_of_code(base.offset(i64::from(sentinel.0) - 1));
+            // The sentinel of ld64 is one byte after the last function, which need not lie in a section of code.
+            let is_after_code = source.is_end_of_section(base.offset(i64::from(sentinel.0) - 1));
             if is_after_code && last.length > 0 {
                 (sentinel.0, last.length) = (sentinel.0 - 1, last.length - 1);
             }
@@ -105,7 +111,8 @@ impl Entries {
             }
         }
         let encodings = Encodings::default();
-        Ok(Self { source: "unwind_info", list, personalities, end, encodings, base, without_fde: 0 })
+        let source = "unwind_info";
+        Ok(Self { source, list, personalities, end, encodings, base, after_sentinel, without_fde: 0 })
     }
 
     fn of_object(file: &File<'_>, source: &Source<'_, '_>) -> anyhow::Result<Self> {
@@ -147,8 +154,7 @@ impl Entries {
             });
         }
         let source = "compact_unwind";
-        Self { source, list, personalities, end: None, encodings, base: Address(0), without_fde: 0 }
-            .with_code(file, image)
+        Self::new(source, list, personalities, encodings, Address(0)).with_code(file, image)
     }
 
     fn of_cfi(file: &File<'_>) -> anyhow::Result<Self> {
@@ -159,8 +165,19 @@ impl Entries {
         let mode = EncodingMode::Compact;
         let mut encodings = Encodings::of(file, &sections, image, &mut personalities, |_| true, mode)?;
         let list = std::mem::take(&mut encodings.entries);
-        Self { source: "cfi", list, personalities, end: None, encodings, base, without_fde: 0 }
-            .with_code(file, image)
+        Self::new("cfi", list, personalities, encodings, base).with_code(file, image)
+    }
+
+    /// Entries that are not a table's.
+    fn new(
+        source: &'static str,
+        list: Vec<Entry>,
+        personalities: Personalities,
+        encodings: Encodings,
+        base: Address,
+    ) -> Self {
+        let (end, after_sentinel, without_fde) = (None, Vec::new(), 0);
+        Self { source, list, personalities, end, encodings, base, after_sentinel, without_fde }
     }
 
     /// Adds an entry for every symbol of code without one, and the end of the code.

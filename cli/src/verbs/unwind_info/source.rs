@@ -82,9 +82,10 @@ impl<'o, 'a> Source<'o, 'a> {
         Code::new(self.code.iter().map(|section| (section.address, &section.bytes[..])))
     }
 
-    /// Returns whether a section of code ends at this address.
-    pub fn is_end_of_code(&self, address: Address) -> bool {
-        self.code.iter().any(|section| section.address.offset(section.bytes.len() as i64) == address)
+    /// Returns whether a section of the image ends at this address.
+    pub fn is_end_of_section(&self, address: Address) -> bool {
+        let macho = self.file.and_then(File::as_macho);
+        macho.is_some_and(|macho| macho.is_end_of_section(address))
     }
 
     /// `__unwind_info`, parsed.

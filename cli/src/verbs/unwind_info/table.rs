@@ -36,6 +36,9 @@ enum LayoutName {
     Lld,
     LdPrime,
     Ld64,
+    // ld64 up to version 253.3.
+    #[value(name = "ld64-253")]
+    Ld64V253,
 }
 
 impl TableOptions {
@@ -49,6 +52,7 @@ impl TableOptions {
             LayoutName::Lld => Layout::Lld,
             LayoutName::LdPrime => Layout::LdPrime,
             LayoutName::Ld64 => Layout::Ld64,
+            LayoutName::Ld64V253 => Layout::Ld64V253,
         };
         let Self { omit_dwarf_lsda, keep_dwarf_lsda, .. } = *self;
         Options::new()
@@ -65,6 +69,7 @@ impl TableOptions {
             LayoutName::Lld => "lld",
             LayoutName::LdPrime => "ld-prime",
             LayoutName::Ld64 => "ld64",
+            LayoutName::Ld64V253 => "ld64-253",
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use anyhow::bail;
-use cfipack_container::File;
+use cfipack_container::{File, Kind};
 use cfipack_format::widen::ToU64;
 use cfipack_roundtrip::Options;
 use cfipack_roundtrip::unwind_info::{
@@ -24,6 +24,9 @@ use crate::verbs::verify::Arguments;
 
 /// The number of violations of each rule that are described; all are counted.
 const DESCRIBED: usize = 100;
+
+/// The name of what the table leads past: its FDE is before the one that is named.
+const SCANNED: &str = "whose FDE is found by a scan only";
 
 /// Checks that an object has a table that can be read.
 pub fn check_for(table: &Object<'_>, arguments: &Arguments) -> anyhow::Result<()> {
@@ -48,7 +51,10 @@ pub fn check(
         let has_cfi = !file.call_frame_sections()?.is_empty();
         return Ok(if has_cfi { Outcome::MissingTable(TABLES) } else { Outcome::Absent(TABLES) });
     }
+    let is_object = file.kind() == Kind::Relocatable;
     let table = source.entries(file.arch(), image_base(file), own.code())?;
+    // The slots of a table for an object are not where a linker will put them.
+    let table = if is_object { table.without_slots() } else { table };
     let report = of_file(file, &table)?;
     let broken = match source.parse()? {
         Some(section) => of_table(file, &own.code(), &section)?,
@@ -89,7 +95,10 @@ fn of_table(
     let function_starts = function_starts(file)?;
     // Sections of pointers that the loader fills in, as lld, ld-prime, and ld64 with and without i386 name them.
     let names = ["__got", "__auth_got", "__nl_symbol_ptr", "__pointers"];
-    let is_slot = |address| file.locate(address).is_some_and(|place| names.contains(&&*place.name));
+    // An object has no slots yet.
+    let is_object = file.kind() == Kind::Relocatable;
+    let is_slot =
+        |address| is_object || file.locate(address).is_some_and(|place| names.contains(&&*place.name));
     let (arch, base) = (file.arch(), image_base(file));
     let image =
         Image::new(arch, base, code, &cfi).with_function_starts(&function_starts).with_slots(&is_slot);
@@ -100,8 +109,12 @@ fn of_table(
 pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> anyhow::Result<()> {
     let Report { equal, different, missing, .. } = report;
     write!(out, "  functions: {equal} equal, {different} different, {missing} missing")?;
-    let rest =
-        [("in DWARF mode", report.dwarf), ("unjudged", report.unjudged), (DUPLICATES, report.duplicates)];
+    let rest = [
+        ("in DWARF mode", report.dwarf),
+        (SCANNED, report.scanned),
+        ("unjudged", report.unjudged),
+        (DUPLICATES, report.duplicates),
+    ];
     writeln!(out, "{}", Counts(&rest))?;
     let Report { pcs, pcs_equal, pcs_different, pcs_missing, .. } = report;
     write!(out, "  pcs: {pcs}: {pcs_equal} equal, {pcs_different} different, {pcs_missing} missing")?;
@@ -109,6 +122,7 @@ pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> 
         ("not exact in prologues", report.pcs_prologue),
         ("not exact in epilogues", report.pcs_epilogue),
         ("in DWARF mode", report.pcs_dwarf),
+        (SCANNED, report.pcs_scanned),
         ("unjudged", report.pcs_unjudged),
     ];
     writeln!(out, "{}", Counts(&rest))?;
