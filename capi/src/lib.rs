@@ -6,7 +6,7 @@
 //!
 //! # Rules
 //! - Every function is named `cfipack_...`, returns a [`cfipack_status`] and writes results through pointers.
-//! - Reading ([`sframe`], [`unwind_info`], [`step`]) is async-signal-safe: it neither allocates nor locks nor uses floating
+//! - Reading ([`sframe`], [`unwind_info`], [`step`], and lookups in a registry) is async-signal-safe: it neither allocates nor locks nor uses floating
 //!   point or variables of threads. Tables are parsed into memory of the caller.
 //! - Writing has handles, which are allocated and freed here. A handle is used by one thread at a time.
 //! - Options are structures that start with their size. A structure that is larger than the library's is refused
@@ -49,7 +49,7 @@ mod region;
 #[cfg(feature = "write")]
 mod section;
 #[cfg(feature = "write")]
-mod sframe_table;
+mod registry;
 #[cfg(feature = "write")]
 mod sized_options;
 #[cfg(feature = "write")]
@@ -73,7 +73,7 @@ pub use verify::*;
 #[cfg(feature = "write")]
 pub use {
     cfi_section::*, convert::*, directives::*, jitdump::*, libunwind_table::*, merger::*, object::*,
-    options::*, pool::*, region::*, section::*, sframe_table::*, stubs::*, unwind_builder::*,
+    options::*, pool::*, region::*, registry::*, section::*, stubs::*, unwind_builder::*,
     unwind_section::*,
 };
 

@@ -1,13 +1,10 @@
 //! Bytes computed by hand, gimli's reading, and what is refused.
 
-use alloc::vec;
 use alloc::vec::Vec;
-use core::sync::atomic::AtomicU32;
 
 use gimli::{BaseAddresses, CfaRule, EhFrame as GimliEhFrame, NativeEndian, Register as R, UnwindContext};
 use gimli::{RegisterRule, UnwindSection};
 
-use super::sframe_table::{Capacity, SframeTable};
 use super::*;
 use crate::Misuse;
 
@@ -220,17 +217,6 @@ fn sizes_that_no_form_holds() {
     assert!(matches!(jitdump::Function::new(&region, 0, options), Err(Error::TooLarge { .. })));
     let all = options.with_padding(u32::MAX);
     assert!(matches!(jitdump::Function::new(&super::tests::region(), 0, all), Err(Error::TooLarge { .. })));
-
-    let most = Capacity { functions: u32::MAX, row_bytes: u32::MAX };
-    assert!(matches!(most.words(), Err(Error::TooLarge { .. })));
-    let memory: Vec<AtomicU32> = vec![];
-    let small = Capacity { functions: 1, row_bytes: 8 };
-    let table = SframeTable::new(&memory, Address(0), Arch::Amd64, small).map(|table| table.size());
-    assert!(matches!(table, Err(Error::TooLarge { most: 0, .. })));
-    let odd = SframeTable::new(&memory, Address(2), Arch::Amd64, small).map(|table| table.size());
-    assert_eq!(odd, Err(Error::Misaligned { address: Address(2), alignment: 4 }));
-    let arch = SframeTable::new(&memory, Address(0), Arch::I386, small).map(|table| table.size());
-    assert!(matches!(arch, Err(Error::Arch { arch: Arch::I386, .. })));
 }
 
 /// Architectures of 32 bits have the forms that are known for them.

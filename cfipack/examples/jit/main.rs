@@ -1,5 +1,5 @@
 //! A JIT of three functions, which registers them with everything that unwinds: the process's unwinder (libgcc's, or
-//! LLVM's libunwind), HP's libunwind, gdb, perf, and a reader of `.sframe`.
+//! LLVM's libunwind), HP's libunwind, gdb, perf, and a registry that threads and signal handlers read.
 //!
 //! ```sh
 //! cargo run --example jit

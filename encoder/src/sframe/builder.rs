@@ -12,7 +12,7 @@ use crate::sframe::finish::Finish;
 use crate::sframe::options::Options;
 use crate::sframe::rows::fres::Fres;
 use crate::sframe::rows::gnu::Gnu;
-use crate::sframe::rows::stack_pointer::StackPointer;
+use crate::cfi::StackPointer;
 use crate::sframe::table::block::Blocks;
 use crate::sframe::table::entries::{Entries, Omitted};
 use crate::sframe::table::merge::merge;

@@ -9,7 +9,7 @@ use crate::sframe::options::Layout;
 use crate::sframe::rows::gas_marks::{GasMarks, Marked};
 use crate::sframe::rows::gnu::GnuRows;
 use crate::sframe::rows::small::{SmallRows, flags};
-use crate::sframe::rows::stack_pointer::StackPointer;
+use crate::cfi::StackPointer;
 use crate::sframe::rows::stubs::StubRows;
 use crate::{Reason, Unsupported};
 

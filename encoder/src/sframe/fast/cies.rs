@@ -7,7 +7,7 @@ use cfipack_format::sframe::Version;
 use crate::cfi::{Cie, Function, Interpreter};
 use crate::sframe::fast::common_cie::CommonCie;
 use crate::sframe::rows::small::flags;
-use crate::sframe::rows::stack_pointer::StackPointer;
+use crate::cfi::StackPointer;
 
 /// Real sections have a handful of CIEs; functions of further ones are interpreted every time.
 const MAX_CIES: usize = 16;

@@ -7,7 +7,7 @@ use crate::cfi::{Cie, Registers, State};
 use crate::sframe::fast::pattern::Pattern;
 use crate::sframe::fast::rules::Rules;
 use crate::sframe::fast::track::Reading;
-use crate::sframe::rows::stack_pointer::StackPointer;
+use crate::cfi::StackPointer;
 
 /// The state in which the common functions of a CIE begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -19,7 +19,7 @@ use crate::sframe::rows::fres::{Fres, MAX_ROWS};
 use crate::sframe::rows::gas_instruction::{GasAction, gas_action};
 use crate::sframe::rows::gas_marks::GasMarks;
 use crate::sframe::rows::gas_state::{GasState, GasStates};
-use crate::sframe::rows::stack_pointer::StackPointer;
+use crate::cfi::StackPointer;
 use crate::{Reason, Unsupported};
 
 /// The state that every function needs.

@@ -9,7 +9,7 @@ use crate::cfi::{Change, RowSink, State, StubCfa};
 use crate::sframe::options::Layout;
 use crate::sframe::rows::fre::Fre;
 use crate::sframe::rows::small::SmallRows;
-use crate::sframe::rows::stack_pointer::StackPointer;
+use crate::cfi::StackPointer;
 
 /// Takes the rows of a PLT.
 #[derive(Debug)]
