@@ -367,6 +367,7 @@ static void other_handles(void) {
     REFUSED(cfipack_registry_lookup(NULL, 0x1000, &row));
     REFUSED(cfipack_registry_lookup(reader, 0, &row));
     REFUSED(cfipack_registry_lookup(reader, 0x10008, NULL));
+    DONE(cfipack_registry_lookup(reader, 0x10008, &row));
     REFUSED(cfipack_registry_remove(registry, 1));
     REFUSED(cfipack_registry_get_memory_size(registry, NULL));
     if (undone != 0)

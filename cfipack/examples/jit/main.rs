@@ -8,6 +8,9 @@
 //! perf inject --jit -i perf.data -o perf.jit.data; perf script -i perf.jit.data
 //! ```
 //!
+//! gdb finds `__jit_debug_register_code` by its symbol, which the release profile strips, and then prints "No stack": a
+//! release build for gdb is made with `cargo build --release --config 'profile.release.strip="debuginfo"'`.
+//!
 //! The library makes bytes and structures. What is unsafe is here: memory, and the calls of the readers' interfaces. A
 //! JIT copies `memory.rs` and the files of the readers that it wants. Linux on x86-64.
 
