@@ -47,9 +47,9 @@ mod pool;
 #[cfg(feature = "write")]
 mod region;
 #[cfg(feature = "write")]
-mod section;
-#[cfg(feature = "write")]
 mod registry;
+#[cfg(feature = "write")]
+mod section;
 #[cfg(feature = "write")]
 mod sized_options;
 #[cfg(feature = "write")]
@@ -73,8 +73,7 @@ pub use verify::*;
 #[cfg(feature = "write")]
 pub use {
     cfi_section::*, convert::*, directives::*, jitdump::*, libunwind_table::*, merger::*, object::*,
-    options::*, pool::*, region::*, registry::*, section::*, stubs::*, unwind_builder::*,
-    unwind_section::*,
+    options::*, pool::*, region::*, registry::*, section::*, stubs::*, unwind_builder::*, unwind_section::*,
 };
 
 /// The version of the library, such as `0.1.0`. Static.

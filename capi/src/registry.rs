@@ -106,7 +106,10 @@ pub unsafe extern "C" fn cfipack_registry_add(
 /// `registry` is null or a registry.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cfipack_registry_remove(registry: *mut cfipack_registry, base: u64) -> cfipack_status {
+pub unsafe extern "C" fn cfipack_registry_remove(
+    registry: *mut cfipack_registry,
+    base: u64,
+) -> cfipack_status {
     // SAFETY: promised by the caller.
     unsafe { handle::with(registry, |registry| registry.remove(Address(base)).map(drop).map_err(failure)) }
 }

@@ -105,10 +105,9 @@ fn main() {
         frame == find(&map, pc) && frame == section.lookup_frame(Address(pc)).unwrap()
     }));
     let counts = [REPLACED, REBUILT, REPLACED, LOOKUPS, LOOKUPS, LOOKUPS];
-    let [replaced, rebuilt, in_map, found, found_in_map, found_in_table] =
-        std::array::from_fn(|number| {
-            median(times[number].clone()).as_secs_f64() * 1e9 / counts[number] as f64
-        });
+    let [replaced, rebuilt, in_map, found, found_in_map, found_in_table] = std::array::from_fn(|number| {
+        median(times[number].clone()).as_secs_f64() * 1e9 / counts[number] as f64
+    });
     let subject = format!("{SLOTS} functions");
     let report = |figure: &str, ours: f64, yardstick: &str, theirs: f64| {
         figures::nanoseconds(&subject, figure, ours, yardstick, theirs);

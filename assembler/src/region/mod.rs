@@ -189,7 +189,8 @@ impl Region {
         let at = self.check(name, offset, size)?;
         let start = self.bytes.len();
         let (properties, lsda) = Properties::of(directives);
-        let leading = encode_checked(directives, Address(self.base.0 + offset), &properties, &mut self.bytes)?;
+        let leading =
+            encode_checked(directives, Address(self.base.0 + offset), &properties, &mut self.bytes)?;
         let bytes = start..self.bytes.len();
         self.insert(at, name, offset, size, (properties, bytes, leading), lsda);
         Ok(())
@@ -351,8 +352,7 @@ impl Region {
 
     fn parts(&self, placed: &Placed) -> Parts<'_> {
         let Common { properties, entry } = &self.commons[placed.common];
-        let [entry, instructions] =
-            [entry, &placed.instructions].map(|range| &self.bytes[range.clone()]);
+        let [entry, instructions] = [entry, &placed.instructions].map(|range| &self.bytes[range.clone()]);
         let (arch, start, size, lsda) = (self.arch, self.start_of(placed), placed.size, placed.lsda);
         Parts { arch, start, size, properties, entry, instructions, lsda }
     }

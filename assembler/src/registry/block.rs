@@ -169,8 +169,7 @@ impl Rules {
         let narrow = (i32::try_from(cfa_offset), i16::try_from(ra_offset), i16::try_from(fp_offset));
         match narrow {
             (Ok(cfa), Ok(ra), Ok(fp)) => {
-                let offsets =
-                    u64::from(cfa as u32) << 32 | u64::from(ra as u16) << 16 | u64::from(fp as u16);
+                let offsets = u64::from(cfa as u32) << 32 | u64::from(ra as u16) << 16 | u64::from(fp as u16);
                 Self { first, rest: [offsets, 0, 0] }
             }
             _ => {
@@ -194,9 +193,7 @@ impl Rules {
         let [offsets, ..] = self.rest;
         let [cfa, ra, fp] = match self.is_wide() {
             true => self.rest.map(|offset| offset as i64),
-            false => {
-                [(offsets >> 32) as i32 as i64, (offsets >> 16) as i16 as i64, offsets as i16 as i64]
-            }
+            false => [(offsets >> 32) as i32 as i64, (offsets >> 16) as i16 as i64, offsets as i16 as i64],
         };
         let register = |shift: u32| Register((self.first >> shift) as u16);
         let cfa = match self.first & 0xf {

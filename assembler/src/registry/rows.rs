@@ -41,7 +41,8 @@ impl<'a> RowSink<'a, StackPointer> for Rows<'_> {
         let row = &state.row;
         if row.return_address == Rule::Undefined {
             // An outermost frame: nothing else matters.
-            let outermost = Row { cfa: Cfa::Undefined, frame_pointer: Rule::SameValue, signed: false, ..*row };
+            let outermost =
+                Row { cfa: Cfa::Undefined, frame_pointer: Rule::SameValue, signed: false, ..*row };
             self.block.push_row(&outermost);
             return Ok(());
         }
@@ -55,10 +56,8 @@ impl<'a> RowSink<'a, StackPointer> for Rows<'_> {
         if !state.registers.is_cfa(self.arch, row) {
             return Err(Reason::StackPointerRule);
         }
-        let rules = [
-            (row.return_address, Reason::ReturnAddressRule),
-            (row.frame_pointer, Reason::FramePointerRule),
-        ];
+        let rules =
+            [(row.return_address, Reason::ReturnAddressRule), (row.frame_pointer, Reason::FramePointerRule)];
         for (rule, reason) in rules {
             match rule {
                 Rule::ValCfa(_) | Rule::Expression => return Err(reason),

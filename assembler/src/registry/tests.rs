@@ -179,7 +179,9 @@ fn rules_of_every_kind() {
     assert_eq!(reasons, [(128, Reason::CfaExpression), (512, Reason::FunctionSize)]);
     let reader = registry.reader();
     let frame = |offset: u64| reader.lookup(Address(BASE + offset));
-    let row = |offset: u64| frame(16 + offset).map(|Frame { row, .. }| (row.cfa, row.return_address, row.frame_pointer));
+    let row = |offset: u64| {
+        frame(16 + offset).map(|Frame { row, .. }| (row.cfa, row.return_address, row.frame_pointer))
+    };
     let (slot, saved) = (Rule::Cfa(-8), Rule::Cfa(-(1 << 40)));
     let memory = Cfa::Memory { register: rbp, offset: -16 };
     let by = |register, offset| Cfa::Register { register, offset };

@@ -85,7 +85,10 @@ fn sframe_of_a_region() {
         let sections = [eh_frame.section(Address(0x1000))];
         let report = verify(&sections, &Table::new(&[section]), &roundtrip::Options::default());
         assert!(report.is_complete() && report.equal == 3, "{:?}", report.differences);
-        assert_eq!((registration.text, registration.text_size), (program.region.base(), program.region.code_len()));
+        assert_eq!(
+            (registration.text, registration.text_size),
+            (program.region.base(), program.region.code_len())
+        );
         let names = walked(&program, &|pc| section.lookup_frame(pc).unwrap());
         assert_eq!(names == ["inner", "middle", "outer", "caller"], expected, "{names:?}");
     }
