@@ -47,8 +47,8 @@ pub struct Directives {
     count: usize,
     offset: u64,
     new_fragment: bool,
-    /// True if the present offset was refused: directives at it are counted and not recorded.
-    refused: bool,
+    /// The present offset if it was refused: directives at it are counted and not recorded.
+    refused: Option<u64>,
     /// The CFA's offset, for what is relative to it.
     cfa_offset: i64,
     /// The CFA's offset in each remembered state.
@@ -100,7 +100,7 @@ impl Directives {
             count: 0,
             offset: 0,
             new_fragment: false,
-            refused: false,
+            refused: None,
             cfa_offset: arch.cfa_offset_at_entry(),
             remembered: Vec::new(),
         }
@@ -211,7 +211,7 @@ impl Directives {
         } else {
             None
         };
-        self.refused = misuse.is_some();
+        self.refused = misuse.map(|_| offset);
         match misuse {
             Some(misuse) => self.errors.push(Error { directive: self.count, offset, misuse }),
             None => self.offset = offset,
@@ -231,8 +231,11 @@ impl Directives {
 
     /// `.cfi_adjust_cfa_offset`: the CFA's offset grows by so many bytes.
     pub fn adjust_cfa_offset(&mut self, by: i64) -> &mut Self {
-        let offset = self.cfa_offset.wrapping_add(by);
-        self.put_cfa(Directive::AdjustCfaOffset(by), offset, self.cfa_offset(offset))
+        let directive = Directive::AdjustCfaOffset(by);
+        match self.cfa_offset.checked_add(by) {
+            Some(offset) => self.put_cfa(directive, offset, self.cfa_offset(offset)),
+            None => self.put(directive, Some(self.overflow(by))),
+        }
     }
 
     /// `.cfi_def_cfa_register`: the CFA is counted from this register, with the same offset as before.
@@ -248,8 +251,10 @@ impl Directives {
 
     /// `.cfi_rel_offset`: the same with an offset from the CFA's register.
     pub fn rel_offset(&mut self, register: Register, offset: i64) -> &mut Self {
-        let from_cfa = offset.wrapping_sub(self.cfa_offset);
-        let misuse = self.register(register).or_else(|| self.factored(from_cfa));
+        let misuse = self.register(register).or_else(|| match offset.checked_sub(self.cfa_offset) {
+            Some(from_cfa) => self.factored(from_cfa),
+            None => Some(self.overflow(offset)),
+        });
         self.put(Directive::RelOffset(register, offset), misuse)
     }
 
@@ -411,7 +416,7 @@ impl Directives {
     }
 
     fn put(&mut self, directive: Directive, misuse: Option<Misuse>) -> &mut Self {
-        if misuse.is_none() && !self.refused {
+        if misuse.is_none() && self.refused.is_none() {
             let Self { count: number, offset, cfa_offset, new_fragment, .. } = *self;
             self.list.push(Placed { number, offset, cfa_offset, new_fragment, directive });
             self.new_fragment = false;
@@ -421,7 +426,8 @@ impl Directives {
 
     fn counted(&mut self, misuse: Option<Misuse>) -> &mut Self {
         if let Some(misuse) = misuse {
-            self.errors.push(Error { directive: self.count, offset: self.offset, misuse });
+            let offset = self.refused.unwrap_or(self.offset);
+            self.errors.push(Error { directive: self.count, offset, misuse });
         }
         self.count += 1;
         self
@@ -434,6 +440,10 @@ impl Directives {
 
     fn aarch64_only(&self) -> Option<Misuse> {
         (!self.arch.is_aarch64()).then_some(Misuse::Architecture { arch: self.arch })
+    }
+
+    fn overflow(&self, value: i64) -> Misuse {
+        Misuse::Overflow { cfa_offset: self.cfa_offset, value }
     }
 
     /// CFI counts negative offsets of the CFA in units.

@@ -68,6 +68,13 @@ pub enum Misuse {
         /// The column.
         register: Register,
     },
+    /// An offset that is relative to the CFA's does not fit 64 bits.
+    Overflow {
+        /// The CFA's offset, in bytes.
+        cfa_offset: i64,
+        /// The value of the directive, in bytes.
+        value: i64,
+    },
     /// More bytes of `.cfi_escape` or of directives than 32 bits count.
     Length,
 }
@@ -95,6 +102,9 @@ impl fmt::Display for Misuse {
                 write!(f, "pointers of encoding {:#04x} cannot be written", encoding.0)
             }
             Self::ReturnColumn { register } => write!(f, "column {register} does not fit a byte"),
+            Self::Overflow { cfa_offset, value } => {
+                write!(f, "{value} and the CFA's offset {cfa_offset} do not fit 64 bits")
+            }
             Self::Length => f.write_str("the directives are too long"),
         }
     }

@@ -30,6 +30,8 @@
 #![no_std]
 
 extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
 
 mod assembly;
 mod call_frames;
@@ -46,6 +48,8 @@ mod instructions;
 mod object;
 mod parts;
 pub mod region;
+#[cfg(feature = "std")]
+pub mod registry;
 mod sframe;
 pub mod text;
 

@@ -6,13 +6,13 @@
  * lengths that cannot be are answered with CFIPACK_STATUS_INVALID_ARGUMENT. Lengths are in bytes, addresses and fields in
  * the byte order of the machine; bytes of tables are in that of the architecture they are for.
  *
- * Reading (cfipack_sframe_..., cfipack_unwind_info_..., cfipack_compact_unwind_row, cfipack_step, cfipack_strip_signature,
- * cfipack_modules_init, cfipack_cache_init, cfipack_walk) is async-signal-safe: it neither allocates nor locks, and uses
- * neither floating point nor variables of threads. Parsed tables live in memory of the caller and may be used by any number
- * of threads.
+ * Reading (cfipack_sframe_..., cfipack_unwind_info_..., cfipack_compact_unwind_row, cfipack_registry_lookup, cfipack_step,
+ * cfipack_strip_signature, cfipack_modules_init, cfipack_cache_init, cfipack_walk) is async-signal-safe: it neither allocates
+ * nor locks, and uses neither floating point nor variables of threads. Parsed tables live in memory of the caller and may be
+ * used by any number of threads.
  *
  * Writing (cfipack_merger, cfipack_section, cfipack_unwind_builder, cfipack_unwind_section, cfipack_region,
- * cfipack_sframe_table), conversion (cfipack_conversion) and verification (cfipack_report) use handles, which are freed by the
+ * cfipack_registry), conversion (cfipack_conversion) and verification (cfipack_report) use handles, which are freed by the
  * function named ..._free, and are used by one thread at a time. After CFIPACK_STATUS_INTERNAL a handle can only be freed. A
  * call may have threads work for it (cfipack_pool): what it writes never depends on them.
  *
@@ -370,14 +370,17 @@ typedef struct cfipack_merger cfipack_merger;
  * into the caller's memory; the caller registers it. */
 typedef struct cfipack_region cfipack_region;
 
+/* The rows of all generated code that is registered. One thread at a time adds and removes; readers never wait for it. */
+typedef struct cfipack_registry cfipack_registry;
+
+/* A reader of a registry. Any number of threads, and signal handlers, may use it at a time. */
+typedef struct cfipack_registry_reader cfipack_registry_reader;
+
 /* A report in detail. */
 typedef struct cfipack_report cfipack_report;
 
 /* A `.sframe` section that needs only addresses. Its size is exact, and it can be written again after each relayout. */
 typedef struct cfipack_section cfipack_section;
-
-/* A `.sframe` table that grows in memory of the caller. One thread writes; any number may read the memory. */
-typedef struct cfipack_sframe_table cfipack_sframe_table;
 
 /* Collects the unwind information of objects, and becomes a section. */
 typedef struct cfipack_unwind_builder cfipack_unwind_builder;
@@ -893,13 +896,13 @@ typedef struct cfipack_relocation {
     uint32_t reserved;
 } cfipack_relocation;
 
-/* Finds the capacity of a table. The format counts both in 32 bits. */
-typedef struct cfipack_sframe_capacity {
-    /* Functions, removed ones included. */
-    size_t functions;
-    /* Bytes of rows, about 3 for each. */
-    size_t row_bytes;
-} cfipack_sframe_capacity;
+/* What is called when a region is removed, or the registry freed: it undoes the region's registrations elsewhere. */
+typedef struct cfipack_undo {
+    /* The function. It is called once, by the thread that removes the region, when no reader finds it any more. */
+    void (*undo)(void *context);
+    /* Its argument. */
+    void *context;
+} cfipack_undo;
 
 /* A piece of a linker's stubs: its size, and its rows, whose starts count from its own; the first is 0. */
 typedef struct cfipack_stub_code {
@@ -1646,62 +1649,71 @@ const char *cfipack_section_message(const struct cfipack_section *section);
  * `section` is null or a section. */
 void cfipack_section_free(struct cfipack_section *section);
 
-/* Returns the number of words of 32 bits that a table needs.
+/* Makes a registry without regions. `message`, which may be null, gets what is wrong. `cfipack_registry_free` frees it.
  *
  * Pointers are null, or lead to what their types say. */
 CFIPACK_MUST_CHECK
-enum cfipack_status cfipack_sframe_table_words(const struct cfipack_sframe_capacity *capacity,
-                                               size_t *words);
+enum cfipack_status cfipack_registry_new(struct cfipack_registry **out,
+                                         uint32_t architecture,
+                                         struct cfipack_message *message);
 
-/* Makes an empty table in `memory`, of `words` words, which lies at `address` in the process that reads it. It may be
- * registered at once. The memory has to stay until `cfipack_sframe_table_free`, and is only written to by this library.
- * `message`, which may be null, gets what is wrong.
+/* Adds a region: readers find it from the return on. Register it elsewhere before, and publish the addresses of the code
+ * after. `undo`, which may be null, is kept with it. `omitted`, which may be null, gets how many of its functions have no rows:
+ * walks end in them. `CFIPACK_STATUS_REFUSED` if a registered region has some of its code. Where it is not added, `undo` is not
+ * called.
  *
- * Pointers are null, or lead to what their types say; `memory` is writable for `words` words. */
+ * Pointers are null, or lead to what their types say; `undo` names a function that may be called with its context until the
+ * region is removed. */
 CFIPACK_MUST_CHECK
-enum cfipack_status cfipack_sframe_table_new(struct cfipack_sframe_table **out,
-                                             uint32_t architecture,
-                                             const struct cfipack_sframe_capacity *capacity,
-                                             uint32_t *memory,
-                                             size_t words,
-                                             uint64_t address,
-                                             struct cfipack_message *message);
+enum cfipack_status cfipack_registry_add(struct cfipack_registry *registry,
+                                         const struct cfipack_region *region,
+                                         const struct cfipack_undo *undo,
+                                         size_t *omitted);
 
-/* Adds the functions of a region, which lie after all that the table has. `omitted`, which may be null, gets how many of
- * them the table cannot represent. The table is unchanged if there is no room.
+/* Removes the region that starts at `base`: no reader finds it from the return on. Then what was kept with it is undone. No
+ * thread may be in the code; free it after. `CFIPACK_STATUS_NOT_FOUND` if no region starts there.
+ *
+ * `registry` is null or a registry. */
+CFIPACK_MUST_CHECK
+enum cfipack_status cfipack_registry_remove(struct cfipack_registry *registry,
+                                            uint64_t base);
+
+/* Bytes of the memory that readers read.
+ *
+ * `registry` is null or a registry, `size` null or writable. */
+enum cfipack_status cfipack_registry_get_memory_size(const struct cfipack_registry *registry, size_t *size);
+
+/* The message of the registry's last call; empty if that had no error. It stays until the next call.
+ *
+ * `registry` is null or a registry. */
+const char *cfipack_registry_message(const struct cfipack_registry *registry);
+
+/* Removes all regions, undoes what was kept with them, and frees the registry; null is nothing. Readers find nothing from then
+ * on.
+ *
+ * `registry` is null or a registry. */
+void cfipack_registry_free(struct cfipack_registry *registry);
+
+/* Makes a reader, which stays valid when the registry is freed. `cfipack_registry_reader_free` frees it.
  *
  * Pointers are null, or lead to what their types say. */
 CFIPACK_MUST_CHECK
-enum cfipack_status cfipack_sframe_table_add(struct cfipack_sframe_table *table,
-                                             const struct cfipack_region *region,
-                                             size_t *omitted);
+enum cfipack_status cfipack_registry_reader_new(struct cfipack_registry_reader **out,
+                                                const struct cfipack_registry *registry);
 
-/* Removes the functions that start in `length` bytes of code at `start`. No thread may be in them.
+/* The row that answers for a PC in registered code; `CFIPACK_STATUS_NOT_FOUND` if there is none. Its start counts from that of
+ * its function. Async-signal-safe, also in a handler that interrupts a call of the registry; it never waits.
  *
- * `table` is null or a table. */
+ * `reader` is null or a reader, `out` is writable. */
 CFIPACK_MUST_CHECK
-enum cfipack_status cfipack_sframe_table_remove(struct cfipack_sframe_table *table,
-                                                uint64_t start,
-                                                uint64_t length);
+enum cfipack_status cfipack_registry_lookup(const struct cfipack_registry_reader *reader,
+                                            uint64_t pc,
+                                            struct cfipack_row *out);
 
-/* Gets what to register for code that lies, or will lie, in `length` bytes at `text`.
+/* Frees a reader; null is nothing. Not for signal handlers.
  *
- * Pointers are null, or lead to what their types say. */
-CFIPACK_MUST_CHECK
-enum cfipack_status cfipack_sframe_table_get_registration(const struct cfipack_sframe_table *table,
-                                                          uint64_t text,
-                                                          uint64_t length,
-                                                          struct cfipack_registration *out);
-
-/* The message of the table's last call; empty if that had no error. It stays until the next call.
- *
- * `table` is null or a table. */
-const char *cfipack_sframe_table_message(const struct cfipack_sframe_table *table);
-
-/* Frees the handle; null is nothing. The memory is the caller's, and the table in it stays as it is.
- *
- * `table` is null or a table. */
-void cfipack_sframe_table_free(struct cfipack_sframe_table *table);
+ * `reader` is null or a reader that nobody uses any more. */
+void cfipack_registry_reader_free(struct cfipack_registry_reader *reader);
 
 /* Adds the rows of stubs, such as a PLT, that `cfipack_merger_push_known_stubs` does not have.
  *

@@ -517,6 +517,58 @@ private:
     detail::owner<cfipack_region, cfipack_region_free> handle_;
 };
 
+/// A reader of a registry, for other threads and for signal handlers.
+class registry_reader {
+public:
+    explicit registry_reader(const cfipack_registry *registry) {
+        cfipack_registry_reader *handle = nullptr;
+        detail::check(cfipack_registry_reader_new(&handle, registry));
+        handle_.reset(handle);
+    }
+
+    const cfipack_registry_reader *get() const noexcept { return handle_.get(); }
+
+    /// Async-signal-safe, and never waits.
+    std::optional<cfipack_row> lookup(std::uint64_t pc) const {
+        cfipack_row row;
+        if (!detail::is_found(cfipack_registry_lookup(get(), pc, &row)))
+            return std::nullopt;
+        return row;
+    }
+
+private:
+    detail::owner<cfipack_registry_reader, cfipack_registry_reader_free> handle_;
+};
+
+/// The rows of all generated code that is registered.
+class registry {
+public:
+    explicit registry(std::uint32_t architecture) {
+        cfipack_message message{};
+        cfipack_registry *handle = nullptr;
+        detail::check(cfipack_registry_new(&handle, architecture, &message), message.text);
+        handle_.reset(handle);
+    }
+
+    cfipack_registry *get() const noexcept { return handle_.get(); }
+
+    registry_reader reader() const { return registry_reader(get()); }
+
+    /// The number of functions without rows. `undo` is called when the region is removed.
+    std::size_t add(const region &added, cfipack_undo undo = {}) {
+        std::size_t omitted = 0;
+        check(cfipack_registry_add(get(), added.get(), &undo, &omitted));
+        return omitted;
+    }
+
+    void remove(std::uint64_t base) { check(cfipack_registry_remove(get(), base)); }
+
+private:
+    void check(cfipack_status status) const { detail::check(status, cfipack_registry_message(get())); }
+
+    detail::owner<cfipack_registry, cfipack_registry_free> handle_;
+};
+
 /// A `.sframe` table that is made of the call frame information of a linked file.
 class conversion {
 public:

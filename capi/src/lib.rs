@@ -6,7 +6,8 @@
 //!
 //! # Rules
 //! - Every function is named `cfipack_...`, returns a [`cfipack_status`] and writes results through pointers.
-//! - Reading ([`sframe`], [`unwind_info`], [`step`], [`walk`]) is async-signal-safe: it neither allocates nor locks nor uses floating
+//! - Reading ([`sframe`], [`unwind_info`], [`step`], [`walk`], and lookups in a registry) is async-signal-safe: it neither
+//!   allocates nor locks nor uses floating
 //!   point or variables of threads. Tables are parsed into memory of the caller.
 //! - Writing has handles, which are allocated and freed here. A handle is used by one thread at a time.
 //! - Options are structures that start with their size. A structure that is larger than the library's is refused
@@ -49,9 +50,9 @@ mod pool;
 #[cfg(feature = "write")]
 mod region;
 #[cfg(feature = "write")]
-mod section;
+mod registry;
 #[cfg(feature = "write")]
-mod sframe_table;
+mod section;
 #[cfg(feature = "write")]
 mod stubs;
 #[cfg(feature = "write")]
@@ -74,8 +75,7 @@ pub use walk::*;
 #[cfg(feature = "write")]
 pub use {
     cfi_section::*, convert::*, directives::*, jitdump::*, libunwind_table::*, merger::*, object::*,
-    options::*, pool::*, region::*, section::*, sframe_table::*, stubs::*, unwind_builder::*,
-    unwind_section::*,
+    options::*, pool::*, region::*, registry::*, section::*, stubs::*, unwind_builder::*, unwind_section::*,
 };
 
 /// The version of the library, such as `0.1.0`. Static.

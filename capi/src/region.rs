@@ -59,7 +59,7 @@ pub struct cfipack_registration {
 pub(crate) fn failure(error: Error) -> Failure {
     let status = match error {
         Error::Arch { .. } => Unsupported,
-        Error::Range { .. } | Error::Misaligned { .. } | Error::CodeLength { .. } => InvalidArgument,
+        Error::Range { .. } | Error::CodeLength { .. } => InvalidArgument,
         Error::NotFound { .. } | Error::NoFunction { .. } => cfipack_status::NotFound,
         Error::Distance { .. } | Error::TooLarge { .. } => Write,
         _ => Refused,

@@ -46,6 +46,7 @@ mod partition;
 mod plain;
 mod pointer;
 mod record;
+mod stack_pointer;
 mod state;
 mod stretch;
 pub mod write;
@@ -65,5 +66,6 @@ pub use partition::{likely_record_at_or_after, record_at_or_after};
 #[doc(hidden)]
 pub use plain::{Code, PlainFde};
 pub use pointer::PointerEncoding;
+pub use stack_pointer::StackPointer;
 pub use state::{RA_SIGN_STATE, Registers, State};
 pub use stretch::{Step, Stretch};

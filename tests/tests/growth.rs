@@ -14,7 +14,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use cfipack_tests::hostile::{
-    CFI, FILES, LINKED, MACH_OBJECTS, OVERLAPPING_NAMES, PAGE_TABLES, Shape, TABLES,
+    CFI, FILES, LINKED, MACH_OBJECTS, OVERLAPPING_NAMES, PAGE_TABLES, REGIONS, Shape, TABLES,
 };
 use cfipack_tests::not_tested::skipped;
 
@@ -43,6 +43,7 @@ fn shapes() -> impl Iterator<Item = (String, &'static Shape)> {
         ("file", FILES),
         ("linked file", LINKED),
         ("overlapping names", OVERLAPPING_NAMES),
+        ("functions of a region", REGIONS),
     ];
     kinds
         .into_iter()

@@ -7,7 +7,8 @@ use cfipack_cfi::{PointerEncoding, Section, SectionKind};
 use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Arch, SectionOffset};
 
-use super::{Common, Error, Properties, Region};
+use super::parts::Parts;
+use super::{Error, Properties, Region};
 
 /// The form in which FDEs hold the addresses of their functions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -58,63 +59,70 @@ impl Region {
         // What a record has beside its instructions, padding included, and the zero at the end.
         let bytes = Vec::with_capacity(self.bytes.len() + 48 * records + 4);
         let mut writer = Writer::after(SectionKind::EhFrame, self.arch, self.base, bytes);
-        if let [common] = &self.commons[..] {
-            let cie = self.cie(&mut writer, common, pointers)?;
-            for number in 0..self.functions.len() {
-                fdes.push(self.fde(&mut writer, &cie, number)?);
+        if let [_] = self.commons[..] {
+            let mut written = None;
+            for placed in self.placed() {
+                let parts = self.parts(placed);
+                let cie = written.map_or_else(|| parts.cie(&mut writer, pointers), Ok)?;
+                written = Some(cie);
+                fdes.push(parts.fde(&mut writer, &cie)?);
             }
         } else {
-            order.extend(0..self.functions.len());
+            order.extend(self.order.numbers());
             order.sort_by_cached_key(|&number| self.functions[number].common.to_u64());
             let mut written = None;
             for &number in &order {
-                let index = self.functions[number].common;
+                let placed = &self.functions[number];
+                let parts = self.parts(placed);
                 let cie = match written {
-                    Some((last, cie)) if last == index => cie,
-                    _ => self.cie(&mut writer, &self.commons[index], pointers)?,
+                    Some((last, cie)) if last == placed.common => cie,
+                    _ => parts.cie(&mut writer, pointers)?,
                 };
-                written = Some((index, cie));
-                fdes.push(self.fde(&mut writer, &cie, number)?);
+                written = Some((placed.common, cie));
+                fdes.push(parts.fde(&mut writer, &cie)?);
             }
             fdes.sort_by_cached_key(|fde| fde.start.0);
         }
         writer.terminator();
         Ok(EhFrame { arch: self.arch, pointers, bytes: writer.into_bytes(), fdes })
     }
+}
 
-    fn cie(&self, writer: &mut Writer, common: &Common, pointers: Pointers) -> Result<WrittenCie, Error> {
-        let Properties { return_address, personality, .. } = common.properties;
+impl Parts<'_> {
+    /// Writes the CIE.
+    pub(super) fn cie(&self, writer: &mut Writer, pointers: Pointers) -> Result<WrittenCie, Error> {
+        let Properties { return_address, personality, .. } = *self.properties;
         // In the order in which gas writes the letters.
         let letters = [
             (b'z', true),
             (b'P', personality.is_some()),
-            (b'L', common.properties.lsda.is_some()),
+            (b'L', self.properties.lsda.is_some()),
             (b'R', true),
-            (b'S', common.properties.is_signal_frame),
-            (b'B', common.properties.has_key_b),
-            (b'G', common.properties.is_tagged),
+            (b'S', self.properties.is_signal_frame),
+            (b'B', self.properties.has_key_b),
+            (b'G', self.properties.is_tagged),
         ];
         let (mut augmentation, mut count) = ([0; 7], 0);
         for (letter, _) in letters.into_iter().filter(|(_, is_there)| *is_there) {
             augmentation[count] = letter;
             count += 1;
         }
-        let mut cie = Cie::new(self.arch, &self.bytes[common.entry.clone()])
+        let mut cie = Cie::new(self.arch, self.entry)
             .with_augmentation(&augmentation[..count])
-            .with_alignment(common.properties.code_alignment, common.properties.data_alignment)
+            .with_alignment(self.properties.code_alignment, self.properties.data_alignment)
             .with_fde_encoding(pointers.encoding());
         cie.version = if return_address.0 <= 0xff { 1 } else { 3 };
         cie.return_address = return_address;
         cie.personality = personality;
-        cie.lsda_encoding = common.properties.lsda.unwrap_or(PointerEncoding::OMITTED);
+        cie.lsda_encoding = self.properties.lsda.unwrap_or(PointerEncoding::OMITTED);
         Ok(writer.cie(&cie)?)
     }
 
-    fn fde(&self, writer: &mut Writer, cie: &WrittenCie, number: usize) -> Result<Fde, Error> {
-        let function = &self.functions[number];
-        let (offset, start, size) = (writer.offset(), self.start_of(function), function.size);
-        let instructions = &self.bytes[function.instructions.clone()];
-        let field = writer.fde(cie, start, size, function.lsda, instructions)?;
+    /// Writes the FDE, after its CIE.
+    pub(super) fn fde(&self, writer: &mut Writer, cie: &WrittenCie) -> Result<Fde, Error> {
+        let Self { start, size, lsda, instructions, .. } = *self;
+        let offset = writer.offset();
+        let field = writer.fde(cie, start, size, lsda, instructions)?;
         Ok(Fde { offset, start, size, field })
     }
 }

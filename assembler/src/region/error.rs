@@ -55,7 +55,7 @@ pub enum Error {
         /// The address that it refers to.
         to: Address,
     },
-    /// A size or number does not fit its field of 32 bits, or memory that was lent.
+    /// A size or number does not fit its field.
     TooLarge {
         /// The thing that it is the size of.
         what: &'static str,
@@ -63,13 +63,6 @@ pub enum Error {
         value: u64,
         /// The most there may be.
         most: u64,
-    },
-    /// A structure would lie at an address that no reader takes.
-    Misaligned {
-        /// The address.
-        address: Address,
-        /// Of what it has to be a multiple.
-        alignment: u64,
     },
     /// The code of a function has another size than the function.
     CodeLength {
@@ -83,14 +76,14 @@ pub enum Error {
         /// The number.
         index: usize,
     },
-    /// A function starts before the end of one that the table already has.
-    NotAscending {
-        /// The start.
-        start: Address,
-        /// The end of the last function.
-        end: Address,
+    /// A region has code of one that is registered.
+    Registered {
+        /// The start of the region.
+        base: Address,
+        /// The start of the one that is registered.
+        other: Address,
     },
-    /// No function of the table starts there.
+    /// No registered region starts there.
     NotFound {
         /// The address.
         start: Address,
@@ -126,17 +119,14 @@ impl fmt::Display for Error {
             Self::Arch { arch, form } => write!(f, "{form} is not defined for {arch}"),
             Self::Distance { from, to } => write!(f, "{to} is too far from {from} for 32 bits"),
             Self::TooLarge { what, value, most } => write!(f, "{what}: {value}, at most {most} fit"),
-            Self::Misaligned { address, alignment } => {
-                write!(f, "{address} is no multiple of {alignment}")
-            }
             Self::CodeLength { given, needed } => {
                 write!(f, "{given} bytes of code are given for a function of {needed}")
             }
             Self::NoFunction { index } => write!(f, "the region has no function {index}"),
-            Self::NotAscending { start, end } => {
-                write!(f, "the function at {start} starts before {end}, where the last one ends")
+            Self::Registered { base, other } => {
+                write!(f, "the region at {base} overlaps that at {other}, which is registered")
             }
-            Self::NotFound { start } => write!(f, "no function of the table starts at {start}"),
+            Self::NotFound { start } => write!(f, "no registered region starts at {start}"),
             Self::Directive(error) => error.fmt(f),
             Self::Cfi(error) => error.fmt(f),
             Self::Record(error) => error.fmt(f),

@@ -90,7 +90,7 @@ impl Region {
         u32::try_from(strings).map_err(|_| too_large)?;
         out.bytes.resize(out.bytes.len() + SYM, 0);
         let mut name_at = 1;
-        for function in &self.functions {
+        for function in self.placed() {
             out.u32(name_at);
             // STB_GLOBAL and STT_FUNC, of section 1.
             out.bytes.extend_from_slice(&[0x12, 0]);
@@ -100,7 +100,7 @@ impl Region {
             name_at += function.name.len() as u32 + 1;
         }
         out.bytes.push(0);
-        for function in &self.functions {
+        for function in self.placed() {
             out.bytes.extend_from_slice(&self.names.as_bytes()[function.name.clone()]);
             out.bytes.push(0);
         }

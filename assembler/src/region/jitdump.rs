@@ -21,9 +21,11 @@ use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Address, Arch, Endian, Unsupported};
 
 use super::eh_frame::distance;
-use super::{Error, Placed, Pointers, Region};
+use super::parts::Parts;
+use super::{Error, Pointers, Properties, Region, encode_checked};
 use crate::Directives;
-use crate::cfi::{Functions, Instruction, Instructions};
+use crate::cfi::write::Writer;
+use crate::cfi::{Instruction, Instructions, SectionKind};
 
 const MAGIC: u32 = 0x4a69_5444;
 const HEADER: u32 = 40;
@@ -116,9 +118,17 @@ pub fn close(arch: Arch, time: u64) -> [u8; 16] {
 /// # Errors
 /// Those of [`Region::push`] and of [`Function::new`].
 pub fn room(directives: &Directives, options: Options) -> Result<u64, Error> {
-    let mut region = Region::new(directives.arch(), Address(0), directives.code_len())?;
-    region.push("", 0, directives)?;
-    Ok(Function::new(&region, 0, options)?.room())
+    directives.check().map_err(Error::Directive)?;
+    let size = directives.code_len();
+    if size == 0 {
+        return Err(Error::Outside { offset: 0, size, length: size });
+    }
+    let (mut bytes, (properties, lsda)) = (Vec::new(), Properties::of(directives));
+    let leading = encode_checked(directives, Address(0), &properties, &mut bytes)?;
+    let (entry, instructions) = bytes.split_at(leading);
+    let (arch, start, properties) = (directives.arch(), Address(0), &properties);
+    let parts = Parts { arch, start, size, properties, entry, instructions, lsda };
+    Ok(Function::of("", &parts, options)?.room())
 }
 
 impl<'a> Function<'a> {
@@ -128,24 +138,29 @@ impl<'a> Function<'a> {
     /// [`Error::NoFunction`]; [`Error::TooLarge`]: a function of 2 GiB or more; [`Error::Instructions`]: its instructions
     /// cannot be read.
     pub fn new(region: &'a Region, index: usize, options: Options) -> Result<Self, Error> {
-        let function = region.functions.get(index).ok_or(Error::NoFunction { index })?;
-        let declared = function.size.checked_add(options.padding.into());
+        let number = region.order.get(index).ok_or(Error::NoFunction { index })?;
+        let function = &region.functions[number];
+        Self::of(&region.names[function.name.clone()], &region.parts(function), options)
+    }
+
+    fn of(name: &'a str, parts: &Parts<'_>, options: Options) -> Result<Self, Error> {
+        let declared = parts.size.checked_add(options.padding.into());
         let declared = declared.filter(|&size| size < 1 << 31).ok_or(Error::TooLarge {
             what: "bytes of a function for perf",
-            value: function.size,
+            value: parts.size,
             most: (1 << 31) - 1 - u64::from(options.padding.min(1 << 30)),
         })?;
-        let mut copy = Copy { region, function, end: function.instructions.end };
-        if options.body_only {
-            copy.end = copy.body_end()?;
-        }
+        let end = if options.body_only { body_end(parts)? } else { parts.instructions.len() };
+        // Where perf's file has it: its start is 0.
+        let copy =
+            Parts { start: Address(0), size: declared, instructions: &parts.instructions[..end], ..*parts };
         Ok(Self {
-            endian: region.arch.endian(),
-            name: &region.names[function.name.clone()],
-            start: region.start_of(function),
-            size: function.size,
+            endian: parts.arch.endian(),
+            name,
+            start: parts.start,
+            size: parts.size,
             declared,
-            unwinding: copy.unwinding(declared)?,
+            unwinding: unwinding(&copy)?,
         })
     }
 
@@ -204,71 +219,51 @@ impl<'a> Function<'a> {
     }
 }
 
-/// A function in a region of its own, with its instructions up to an end.
-struct Copy<'a> {
-    region: &'a Region,
-    function: &'a Placed,
-    /// Among the region's bytes.
-    end: usize,
+/// `.eh_frame` and `.eh_frame_hdr` of a function, as they lie after its code in perf's file.
+fn unwinding(parts: &Parts<'_>) -> Result<Vec<u8>, Error> {
+    let at = parts.size.next_multiple_of(8);
+    // What the two records have beside their instructions, padding and the header included.
+    let bytes = Vec::with_capacity(parts.entry.len() + parts.instructions.len() + 96 + 8 + EH_FRAME_HDR);
+    let mut writer = Writer::after(SectionKind::EhFrame, parts.arch, Address(at), bytes);
+    let cie = parts.cie(&mut writer, Pointers::PcRelative)?;
+    let fde = parts.fde(&mut writer, &cie)?;
+    writer.terminator();
+    let mut bytes = writer.into_bytes();
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+    let header = Address(at + bytes.len().to_u64());
+    let fde = Address(at + fde.offset.0.to_u64());
+    let mut out = Out { bytes, endian: parts.arch.endian() };
+    // Version 1; pointers PC-relative, udata4, and relative to the header.
+    out.bytes.extend_from_slice(&[1, 0x1b, 0x03, 0x3b]);
+    out.u32(distance(header.offset(4), Address(at))? as u32);
+    out.u32(1);
+    out.u32(distance(header, Address(0))? as u32);
+    out.u32(distance(header, fde)? as u32);
+    Ok(out.bytes)
 }
 
-impl Copy<'_> {
-    fn region(&self, size: u64) -> Result<Region, Error> {
-        let Self { region, function, end } = *self;
-        let common = &region.commons[function.common];
-        let instructions = function.instructions.start..end;
-        let bytes = [&region.bytes[common.entry.clone()], &region.bytes[instructions]];
-        let mut copy = Region::new(region.arch, Address(0), size)?;
-        copy.push_bytes("", 0, size, common.properties, bytes, function.lsda)?;
-        Ok(copy)
-    }
-
-    /// `.eh_frame` and `.eh_frame_hdr` of a function of `size` bytes, as they lie after its code in perf's file.
-    fn unwinding(&self, size: u64) -> Result<Vec<u8>, Error> {
-        let mut eh_frame = self.region(size)?.eh_frame(Pointers::PcRelative)?;
-        let at = size.next_multiple_of(8);
-        eh_frame.place(Address(at))?;
-        let mut bytes = eh_frame.bytes().to_vec();
-        bytes.resize(bytes.len().next_multiple_of(8), 0);
-        let header = Address(at + bytes.len().to_u64());
-        let fde = Address(at + eh_frame.fdes()[0].offset.0.to_u64());
-        let mut out = Out { bytes, endian: self.region.arch.endian() };
-        // Version 1; pointers PC-relative, udata4, and relative to the header.
-        out.bytes.extend_from_slice(&[1, 0x1b, 0x03, 0x3b]);
-        out.u32(distance(header.offset(4), Address(at))? as u32);
-        out.u32(1);
-        out.u32(distance(header, Address(0))? as u32);
-        out.u32(distance(header, fde)? as u32);
-        Ok(out.bytes)
-    }
-
-    /// Finds the end of the instructions up to the end of the row that most bytes of code have: the first of several.
-    fn body_end(&self) -> Result<usize, Error> {
-        let Placed { size, ref instructions, .. } = *self.function;
-        let eh_frame = self.region(size)?.eh_frame(Pointers::Absolute)?;
-        let section = eh_frame.section(Address(0));
-        let Some(function) = Functions::new(&section).next() else { return Ok(self.end) };
-        let function = function.map_err(Error::Record)?;
-        let mut rest = Instructions::new(&function, function.instructions);
-        let (mut location, mut at, mut longest, mut end) = (0_u64, 0, 0, 0);
-        while let Some(instruction) = rest.next() {
-            match instruction {
-                Ok(Instruction::Advance(delta)) => {
-                    if delta > longest {
-                        (longest, end) = (delta, at);
-                    }
-                    location = location.saturating_add(delta);
+/// Finds the end of the instructions up to the end of the row that most bytes of code have: the first of several.
+fn body_end(parts: &Parts<'_>) -> Result<usize, Error> {
+    let function = parts.function();
+    let mut rest = Instructions::new(&function, function.instructions);
+    let (mut location, mut at, mut longest, mut end) = (0_u64, 0, 0, 0);
+    while let Some(instruction) = rest.next() {
+        match instruction {
+            Ok(Instruction::Advance(delta)) => {
+                if delta > longest {
+                    (longest, end) = (delta, at);
                 }
-                Ok(_) => {}
-                Err(reason) => {
-                    return Err(Error::Instructions(Unsupported::function(function.key, reason)));
-                }
+                location = location.saturating_add(delta);
             }
-            at = function.instructions.len() - rest.rest().len();
+            Ok(_) => {}
+            Err(reason) => {
+                return Err(Error::Instructions(Unsupported::function(function.key, reason)));
+            }
         }
-        let is_last = size.saturating_sub(location) > longest;
-        Ok(if is_last { self.end } else { self.end.min(instructions.start + end) })
+        at = function.instructions.len() - rest.rest().len();
     }
+    let is_last = parts.size.saturating_sub(location) > longest;
+    Ok(if is_last { function.instructions.len() } else { end })
 }
 
 /// Records in the making.

@@ -11,7 +11,8 @@
 //! | HP's libunwind | a search table and `unw_dyn_info_t`: `_U_dyn_register` | [`LibunwindTable`] |
 //! | gdb | an ELF file in memory: `__jit_debug_register_code` | [`Region::gdb_elf`] |
 //! | perf | records of a jitdump file | [`jitdump`] |
-//! | readers of `.sframe` | a table, and where it and the code lie | [`Region::sframe`], [`sframe_table`] |
+//! | readers of `.sframe` | a table, and where it and the code lie | [`Region::sframe`] |
+//! | unwinders and profilers in the process | the rows of all regions, while they come and go | `registry` |
 //! | Apple's libunwind | `__eh_frame` and `__unwind_info` of a dynamic section | [`Region::unwind_info`] |
 //!
 //! ```
@@ -43,15 +44,16 @@
 //!
 //! To remove a region: let no thread be in its code, which the JIT's own safepoints have to prove; deregister
 //! everywhere; free the code and the tables last. HP's libunwind walks its list without a lock: cancel when no thread
-//! walks at all, then flush its cache. [`sframe_table`] has one table that grows in place.
+//! walks at all, then flush its cache. A `registry` owns all regions, and ends their registrations.
 
 mod eh_frame;
 mod error;
 mod gdb_elf;
 pub mod jitdump;
 mod libunwind_table;
+mod order;
+mod parts;
 mod sframe;
-pub mod sframe_table;
 #[cfg(test)]
 mod tests;
 mod unwind_info;
@@ -62,9 +64,12 @@ use core::ops::Range;
 
 use cfipack_format::{Address, Arch, Key, Reason, Register, Unsupported};
 
-use crate::cfi::{self, Instruction, Instructions, PointerEncoding};
-use crate::instructions::{alignment, encode};
+use crate::cfi::{self, PointerEncoding};
+use crate::instructions::{Encoded, alignment, encode};
 use crate::{Dialect, Directives};
+
+use self::order::{Order, Place};
+use self::parts::{Parts, readable};
 
 pub use eh_frame::{EhFrame, Fde, Pointers};
 pub use error::Error;
@@ -84,6 +89,26 @@ struct Properties {
     /// The address is absolute; what is left of the encoding is whether it is that of a cell.
     personality: Option<(PointerEncoding, Address)>,
     lsda: Option<PointerEncoding>,
+}
+
+impl Properties {
+    /// Those of a function's directives, and where its LSDA is. The keys of pointers are their addresses.
+    fn of(directives: &Directives) -> (Self, Option<Address>) {
+        let (arch, frame) = (directives.arch(), directives.frame());
+        let (code_alignment, data_alignment) = alignment(Dialect::Gas, arch);
+        let address = |(encoding, Key(address))| (only_indirect(encoding), Address(address));
+        let properties = Self {
+            code_alignment,
+            data_alignment,
+            return_address: frame.return_column.unwrap_or(arch.return_address()),
+            is_signal_frame: frame.is_signal_frame,
+            has_key_b: frame.is_b_key_frame,
+            is_tagged: frame.is_mte_tagged_frame,
+            personality: frame.personality.map(address),
+            lsda: frame.lsda.map(|lsda| address(lsda).0),
+        };
+        (properties, frame.lsda.map(|lsda| address(lsda).1))
+    }
 }
 
 /// The properties that functions share: a CIE.
@@ -128,8 +153,10 @@ pub struct Region {
     base: Address,
     length: u64,
     commons: Vec<Common>,
-    /// In the order of their addresses.
+    /// In the order in which they were added.
     functions: Vec<Placed>,
+    /// The order of their addresses.
+    order: Order,
     /// Call frame instructions.
     bytes: Vec<u8>,
     names: String,
@@ -141,20 +168,18 @@ impl Region {
     /// # Errors
     /// [`Error::Range`]: the code would reach beyond the architecture's addresses.
     pub fn new(arch: Arch, base: Address, length: u64) -> Result<Self, Error> {
-        let last = if arch.pointer_size() == 4 { u32::MAX.into() } else { u64::MAX };
-        if base.0 > last || length > last - base.0 {
-            return Err(Error::Range { base, length });
-        }
+        check_range(arch, base, length)?;
         let (commons, functions, bytes, names) = (Vec::new(), Vec::new(), Vec::new(), String::new());
-        Ok(Self { arch, base, length, commons, functions, bytes, names })
+        Ok(Self { arch, base, length, commons, functions, order: Order::default(), bytes, names })
     }
 
     /// Adds the function at `offset` of the region's code. gdb and perf print its name. The keys of its personality
-    /// routine and LSDA are their addresses. Functions are best added in the order of their addresses.
+    /// routine and LSDA are their addresses.
     ///
     /// # Errors
     /// The region is unchanged if the function has no code or does not lie in it, overlaps another one, its name has
-    /// a zero byte, or a directive has an error.
+    /// a zero byte, or a directive has an error. The bytes of a `.cfi_escape` must be instructions, without
+    /// `DW_CFA_set_loc`.
     pub fn push(&mut self, name: &str, offset: u64, directives: &Directives) -> Result<(), Error> {
         directives.check().map_err(Error::Directive)?;
         if directives.arch() != self.arch {
@@ -162,22 +187,27 @@ impl Region {
         }
         let size = directives.code_len();
         let at = self.check(name, offset, size)?;
-        let encoded = encode(directives, Dialect::Gas, &mut self.bytes, &mut Vec::new())?;
-        let (code_alignment, data_alignment) = alignment(Dialect::Gas, self.arch);
-        let frame = directives.frame();
-        let address = |(encoding, Key(address))| (only_indirect(encoding), Address(address));
-        let properties = Properties {
-            code_alignment,
-            data_alignment,
-            return_address: frame.return_column.unwrap_or(self.arch.return_address()),
-            is_signal_frame: frame.is_signal_frame,
-            has_key_b: frame.is_b_key_frame,
-            is_tagged: frame.is_mte_tagged_frame,
-            personality: frame.personality.map(address),
-            lsda: frame.lsda.map(|lsda| address(lsda).0),
-        };
-        let lsda = frame.lsda.map(|lsda| address(lsda).1);
-        self.insert(at, name, offset, size, (properties, encoded.bytes, encoded.leading), lsda);
+        let start = self.bytes.len();
+        let (properties, lsda) = Properties::of(directives);
+        let leading =
+            encode_checked(directives, Address(self.base.0 + offset), &properties, &mut self.bytes)?;
+        let bytes = start..self.bytes.len();
+        self.insert(at, name, offset, size, (properties, bytes, leading), lsda);
+        Ok(())
+    }
+
+    /// Removes all functions, for a region of `length` bytes of code at `base`: the memory is used again.
+    ///
+    /// # Errors
+    /// Those of [`Self::new`], with which the region stays as it is.
+    pub fn clear(&mut self, base: Address, length: u64) -> Result<(), Error> {
+        check_range(self.arch, base, length)?;
+        (self.base, self.length) = (base, length);
+        self.commons.clear();
+        self.functions.clear();
+        self.order.clear();
+        self.bytes.clear();
+        self.names.clear();
         Ok(())
     }
 
@@ -190,15 +220,7 @@ impl Region {
     pub fn push_cfi(&mut self, name: &str, function: &cfi::Function<'_>) -> Result<(), Error> {
         let cie = &function.cie;
         for bytes in [cie.instructions, function.instructions] {
-            for instruction in Instructions::new(function, bytes) {
-                match instruction {
-                    Ok(Instruction::SetLocation(_)) => return Err(cfi::write::Error::SetLocation.into()),
-                    Ok(_) => {}
-                    Err(reason) => {
-                        return Err(Error::Instructions(Unsupported::function(function.key, reason)));
-                    }
-                }
-            }
+            readable(function, bytes)?;
         }
         if function.arch() != self.arch {
             return Err(Error::Arch { arch: function.arch(), form: "a region of another architecture" });
@@ -250,14 +272,14 @@ impl Region {
     }
 
     /// The place of a new function among the others.
-    fn check(&self, name: &str, offset: u64, size: u64) -> Result<usize, Error> {
+    fn check(&self, name: &str, offset: u64, size: u64) -> Result<Place, Error> {
         if size == 0 || size > self.length || offset > self.length - size {
             return Err(Error::Outside { offset, size, length: self.length });
         }
-        let at = self.functions.partition_point(|other| other.offset < offset);
-        let before = at.checked_sub(1).map(|before| &self.functions[before]);
+        let (at, before, after) = self.order.find(|other| self.functions[other].offset < offset);
+        let before = before.map(|before| &self.functions[before]);
         let before = before.filter(|before| before.offset + before.size > offset);
-        let after = self.functions.get(at).filter(|after| after.offset - offset < size);
+        let after = after.map(|after| &self.functions[after]).filter(|after| after.offset - offset < size);
         if let Some(other) = before.or(after) {
             return Err(Error::Overlap { offset, other: other.offset });
         }
@@ -270,7 +292,7 @@ impl Region {
     /// Inserts a function whose instructions are the region's last bytes, those that its CIE can have first.
     fn insert(
         &mut self,
-        at: usize,
+        at: Place,
         name: &str,
         offset: u64,
         size: u64,
@@ -291,7 +313,8 @@ impl Region {
         let start = self.names.len();
         self.names.push_str(name);
         let name = start..self.names.len();
-        self.functions.insert(at, Placed { offset, size, common, instructions, name, lsda });
+        self.functions.push(Placed { offset, size, common, instructions, name, lsda });
+        self.order.insert(at);
     }
 
     /// The architecture.
@@ -321,9 +344,22 @@ impl Region {
 
     /// The functions in the order of their addresses: name, start, bytes of code.
     pub fn functions(&self) -> impl ExactSizeIterator<Item = (&str, Address, u64)> + DoubleEndedIterator {
-        self.functions
-            .iter()
-            .map(|function| (&self.names[function.name.clone()], self.start_of(function), function.size))
+        (0..self.functions.len()).map(|place| {
+            let function = &self.functions[self.order.get(place).unwrap_or(place)];
+            (&self.names[function.name.clone()], self.start_of(function), function.size)
+        })
+    }
+
+    fn parts(&self, placed: &Placed) -> Parts<'_> {
+        let Common { properties, entry } = &self.commons[placed.common];
+        let [entry, instructions] = [entry, &placed.instructions].map(|range| &self.bytes[range.clone()]);
+        let (arch, start, size, lsda) = (self.arch, self.start_of(placed), placed.size, placed.lsda);
+        Parts { arch, start, size, properties, entry, instructions, lsda }
+    }
+
+    /// The functions in the order of their addresses.
+    fn placed(&self) -> impl Iterator<Item = &Placed> {
+        self.order.numbers().map(|number| &self.functions[number])
     }
 
     fn start_of(&self, function: &Placed) -> Address {
@@ -337,6 +373,33 @@ impl Region {
             _ => Err(Error::Arch { arch: self.arch, form }),
         }
     }
+}
+
+/// Checks that code of a region has addresses.
+fn check_range(arch: Arch, base: Address, length: u64) -> Result<(), Error> {
+    let last = if arch.pointer_size() == 4 { u32::MAX.into() } else { u64::MAX };
+    if base.0 > last || length > last - base.0 {
+        return Err(Error::Range { base, length });
+    }
+    Ok(())
+}
+
+/// Appends the instructions of a function that starts at an address. Returns how many bytes of them a CIE can have. After
+/// an error `bytes` is as before: no reader gets beyond escaped bytes that are no instruction.
+fn encode_checked(
+    directives: &Directives,
+    start: Address,
+    properties: &Properties,
+    bytes: &mut Vec<u8>,
+) -> Result<usize, Error> {
+    let Encoded { bytes: range, leading, .. } = encode(directives, Dialect::Gas, bytes, &mut Vec::new())?;
+    if !directives.escaped().is_empty() {
+        let (arch, size) = (directives.arch(), directives.code_len());
+        let instructions = &bytes[range.clone()];
+        let parts = Parts { arch, start, size, properties, entry: &[], instructions, lsda: None };
+        readable(&parts.function(), instructions).inspect_err(|_| bytes.truncate(range.start))?;
+    }
+    Ok(leading)
 }
 
 /// An absolute pointer to what another one leads to: the routine or table, or a cell with its address.

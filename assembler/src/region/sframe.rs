@@ -2,12 +2,12 @@
 
 use alloc::vec::Vec;
 
-use cfipack_cfi::{Cie, Function};
+use cfipack_cfi::Function;
 use cfipack_encoder::sframe::{Builder, Options, Section};
 use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Key, Unsupported};
 
-use super::{Common, Error, Placed, Properties, Region};
+use super::{Error, Region};
 use crate::sframe::FEW;
 
 /// The four numbers by which a table is registered: with the kernel, or with an unwinder.
@@ -49,25 +49,17 @@ impl Region {
         let options = options.with_few(self.functions.len() <= FEW);
         let mut builder = Builder::new(self.arch, options).map_err(no_abi)?;
         let mut omitted = Vec::new();
-        for placed in &self.functions {
-            omitted.extend(builder.push(&self.function(placed)).err());
+        for function in self.cfi_functions() {
+            omitted.extend(builder.push(&function).err());
         }
         let section = builder.finish();
         omitted.extend_from_slice(section.omitted());
         Ok(Sframe { section, omitted, text: self.base, text_size: self.length })
     }
 
-    /// A function for the encoder, with its start as its key.
-    fn function(&self, placed: &Placed) -> Function<'_> {
-        let Common { properties, ref entry } = self.commons[placed.common];
-        let Properties { code_alignment, data_alignment, return_address, .. } = properties;
-        let entry = &self.bytes[entry.clone()];
-        let mut cie = Cie::from_parts(code_alignment, data_alignment, return_address, entry);
-        cie.signal_frame = properties.is_signal_frame;
-        cie.pauth_key_b = properties.has_key_b;
-        cie.tagged = properties.is_tagged;
-        let instructions = &self.bytes[placed.instructions.clone()];
-        Function::from_parts(self.arch, Key(self.start_of(placed).0), placed.size, cie, instructions)
+    /// The functions as the encoders take them, with their starts as keys.
+    pub(crate) fn cfi_functions(&self) -> impl Iterator<Item = Function<'_>> {
+        self.placed().map(|placed| self.parts(placed).function())
     }
 }
 

@@ -1,13 +1,10 @@
 //! Bytes computed by hand, gimli's reading, and what is refused.
 
-use alloc::vec;
 use alloc::vec::Vec;
-use core::sync::atomic::AtomicU32;
 
 use gimli::{BaseAddresses, CfaRule, EhFrame as GimliEhFrame, NativeEndian, Register as R, UnwindContext};
 use gimli::{RegisterRule, UnwindSection};
 
-use super::sframe_table::{Capacity, SframeTable};
 use super::*;
 use crate::Misuse;
 
@@ -220,17 +217,66 @@ fn sizes_that_no_form_holds() {
     assert!(matches!(jitdump::Function::new(&region, 0, options), Err(Error::TooLarge { .. })));
     let all = options.with_padding(u32::MAX);
     assert!(matches!(jitdump::Function::new(&super::tests::region(), 0, all), Err(Error::TooLarge { .. })));
+}
 
-    let most = Capacity { functions: u32::MAX, row_bytes: u32::MAX };
-    assert!(matches!(most.words(), Err(Error::TooLarge { .. })));
-    let memory: Vec<AtomicU32> = vec![];
-    let small = Capacity { functions: 1, row_bytes: 8 };
-    let table = SframeTable::new(&memory, Address(0), Arch::Amd64, small).map(|table| table.size());
-    assert!(matches!(table, Err(Error::TooLarge { most: 0, .. })));
-    let odd = SframeTable::new(&memory, Address(2), Arch::Amd64, small).map(|table| table.size());
-    assert_eq!(odd, Err(Error::Misaligned { address: Address(2), alignment: 4 }));
-    let arch = SframeTable::new(&memory, Address(0), Arch::I386, small).map(|table| table.size());
-    assert!(matches!(arch, Err(Error::Arch { arch: Arch::I386, .. })));
+/// Escaped bytes have to be instructions, whole when the function ends, and none that holds an address.
+#[test]
+fn escapes_that_no_reader_passes() {
+    let mut region = region();
+    let before = region.eh_frame(Pointers::Absolute).unwrap().bytes().to_vec();
+    // DW_CFA_def_cfa without its offset; DW_CFA_set_loc; an opcode of nobody's.
+    for bytes in [&[0x0c, 7][..], &[0x01, 0, 0, 0, 0, 0, 0, 0, 0], &[0x3e]] {
+        let mut directives = Directives::new(Arch::Amd64, 16);
+        directives.at(4).escape(bytes);
+        let error = region.push("", 64, &directives);
+        assert!(matches!(error, Err(Error::Instructions(_) | Error::Cfi(_))), "{bytes:x?}: {error:?}");
+        assert!(jitdump::room(&directives, jitdump::Options::new()).is_err());
+    }
+    assert_eq!(region.eh_frame(Pointers::Absolute).unwrap().bytes(), before);
+    // In two parts it is one.
+    let mut whole = Directives::new(Arch::Amd64, 16);
+    whole.at(4).escape(&[0x0c, 7]).escape(&[32]);
+    region.push("", 64, &whole).unwrap();
+}
+
+/// The order in which functions are added makes no difference, and none is left of those before `clear`.
+#[test]
+fn any_order_and_again() {
+    let places: Vec<u64> = (0..128).map(|number| 16 * (number * 37 % 128)).collect();
+    let fill = |region: &mut Region, places: &[u64]| {
+        for &place in places {
+            let mut directives = directives();
+            if place % 96 == 0 {
+                directives.signal_frame();
+            }
+            let name = alloc::format!("at{place}");
+            region.push(&name, place, &directives).unwrap();
+        }
+    };
+    let mut ordered = Region::new(Arch::Amd64, BASE, 4096).unwrap();
+    let mut sorted = places.clone();
+    sorted.sort_unstable();
+    fill(&mut ordered, &sorted);
+    let mut other = Region::new(Arch::Amd64, Address(0x1000), 64).unwrap();
+    other.push("gone", 0, &directives()).unwrap();
+    assert!(other.clear(Address(u64::MAX), 2).is_err());
+    assert_eq!(other.len(), 1);
+    other.clear(BASE, 4096).unwrap();
+    fill(&mut other, &places);
+    assert!(other.functions().eq(ordered.functions()));
+    assert_eq!(other.gdb_elf(), ordered.gdb_elf());
+    let names = |region: &Region| -> Vec<u64> {
+        let event = jitdump::Event { pid: 7, tid: 8, time: 9, code_index: 3 };
+        let record = |number| {
+            let function = jitdump::Function::new(region, number, jitdump::Options::new()).unwrap();
+            let record = function.records(&[0xcc; SIZE as usize], event).unwrap();
+            record.iter().fold(0, |sum: u64, &byte| sum.wrapping_mul(31).wrapping_add(byte.into()))
+        };
+        (0..region.len()).map(record).collect()
+    };
+    assert_eq!(names(&other), names(&ordered));
+    let overlap = other.push("", 16 * 64 + 8, &directives());
+    assert_eq!(overlap, Err(Error::Overlap { offset: 16 * 64 + 8, other: 16 * 64 }));
 }
 
 /// Architectures of 32 bits have the forms that are known for them.

@@ -27,6 +27,18 @@ fn only(arch: Arch, say: impl FnOnce(&mut Directives)) -> (usize, u64, Misuse) {
     (errors[0].directive, errors[0].offset, errors[0].misuse)
 }
 
+/// What is relative to the CFA's offset, 8 at first, is within 64 bits or refused.
+#[test]
+fn relative_offsets_do_not_wrap() {
+    let value = i64::MAX - 7;
+    let adjusted = only(Arch::Amd64, |directives| _ = directives.at(1).adjust_cfa_offset(value));
+    assert_eq!(adjusted, (0, 1, Misuse::Overflow { cfa_offset: 8, value }));
+    assert!(errors(Arch::Amd64, |directives| _ = directives.at(1).adjust_cfa_offset(value - 1)).is_empty());
+    let value = i64::MIN;
+    let relative = only(Arch::Amd64, |directives| _ = directives.at(1).rel_offset(RBP, value));
+    assert_eq!(relative, (0, 1, Misuse::Overflow { cfa_offset: 8, value }));
+}
+
 #[test]
 fn offsets_ascend_and_end_with_the_code() {
     let amd64 = Arch::Amd64;
@@ -34,6 +46,12 @@ fn offsets_ascend_and_end_with_the_code() {
         directives.at(4).def_cfa_offset(16).offset(RBP, -16).at(3).def_cfa_offset(8);
     });
     assert_eq!(backwards, (2, 3, Misuse::OffsetBackwards { previous: 4 }));
+    // What stands at a refused offset has that offset too.
+    let at_refused = errors(amd64, |directives| {
+        directives.at(8).def_cfa_offset(16).at(3).adjust_cfa_offset(i64::MAX).def_cfa_offset(8);
+    });
+    let at_refused: Vec<_> = at_refused.iter().map(|error| (error.directive, error.offset)).collect();
+    assert_eq!(at_refused, [(1, 3), (1, 3)]);
     let beyond = only(amd64, |directives| _ = directives.at(17).def_cfa_offset(16));
     assert_eq!(beyond, (0, 17, Misuse::OffsetBeyondCode { code_len: 16 }));
     // The end is a place too, as in gas.

@@ -308,9 +308,9 @@ FIELD(cfipack_libunwind, pointers, 8);
 FIELD(cfipack_libunwind, eh_frame_address, 16);
 FIELD(cfipack_libunwind, table_address, 24);
 
-SIZE(cfipack_sframe_capacity, 16);
-FIELD(cfipack_sframe_capacity, functions, 0);
-FIELD(cfipack_sframe_capacity, row_bytes, 8);
+SIZE(cfipack_undo, 16);
+FIELD(cfipack_undo, undo, 0);
+FIELD(cfipack_undo, context, 8);
 
 SIZE(cfipack_dynamic_sections, 40);
 FIELD(cfipack_dynamic_sections, dso_base, 0);

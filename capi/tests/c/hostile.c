@@ -341,6 +341,10 @@ static void linking(void) {
     cfipack_merger_free(NULL);
 }
 
+static void count(void *context) {
+    ++*(int *)context;
+}
+
 static void other_handles(void) {
     struct cfipack_unwind_builder *builder = NULL;
     struct cfipack_unwind_section *unwind = NULL;
@@ -348,7 +352,11 @@ static void other_handles(void) {
     struct cfipack_unwind_places places;
     struct cfipack_region *region = NULL;
     struct cfipack_directive directives[2];
-    struct cfipack_sframe_table *table = NULL;
+    struct cfipack_registry *registry = NULL;
+    struct cfipack_registry_reader *reader = NULL;
+    struct cfipack_undo undo;
+    struct cfipack_row row;
+    int undone = 0;
     struct cfipack_conversion *conversion = NULL;
     struct cfipack_report *report = NULL;
     struct cfipack_report_counts counts;
@@ -356,13 +364,13 @@ static void other_handles(void) {
     struct cfipack_cfi_sections cfi;
     struct cfipack_message message;
     struct cfipack_registration registration;
-    struct cfipack_sframe_capacity few = {4, 128}, huge = {0xffffffff, 0xffffffff};
     struct cfipack_libunwind libunwind = {0, 0, 0, 0, 0};
     struct cfipack_buffer buffer = {NULL, 0, 0}, no_bytes = {NULL, 0, 0};
-    uint32_t *memory;
     uint8_t bytes[4096];
-    size_t len = 0, words = 0;
+    size_t len = 0;
 
+    undo.undo = count;
+    undo.context = &undone;
     REFUSED(cfipack_unwind_builder_new(&builder, CFIPACK_ARCH_S390X, NULL, &message));
     DONE(cfipack_unwind_builder_new(&builder, CFIPACK_ARCH_AMD64, NULL, NULL));
     memset(&object, 0, sizeof object);
@@ -433,19 +441,29 @@ static void other_handles(void) {
     REFUSED(cfipack_jitdump_header(CFIPACK_ARCH_AMD64, 0, 0, NULL));
     DONE(cfipack_jitdump_close(CFIPACK_ARCH_AMD64, 0, bytes));
 
-    REFUSED(cfipack_sframe_table_words(&huge, &words));
-    DONE(cfipack_sframe_table_words(&few, &words));
-    memory = calloc(words, sizeof *memory);
-    REFUSED(cfipack_sframe_table_new(&table, CFIPACK_ARCH_AMD64, &few, memory, words - 1, 0x30000, &message));
-    REFUSED(cfipack_sframe_table_new(&table, CFIPACK_ARCH_AMD64, &few, NULL, words, 0x30000, &message));
-    DONE(cfipack_sframe_table_new(&table, CFIPACK_ARCH_AMD64, &few, memory, words, 0x30000, NULL));
-    REFUSED(cfipack_sframe_table_add(table, NULL, NULL));
-    DONE(cfipack_sframe_table_add(table, region, NULL));
-    REFUSED(cfipack_sframe_table_add(table, region, NULL));
-    REFUSED(cfipack_sframe_table_remove(table, 0, 1));
-    cfipack_sframe_table_free(table);
+    REFUSED(cfipack_registry_new(&registry, 99, &message));
+    REFUSED(cfipack_registry_new(NULL, CFIPACK_ARCH_AMD64, &message));
+    DONE(cfipack_registry_new(&registry, CFIPACK_ARCH_AMD64, NULL));
+    REFUSED(cfipack_registry_reader_new(&reader, NULL));
+    REFUSED(cfipack_registry_reader_new(NULL, registry));
+    DONE(cfipack_registry_reader_new(&reader, registry));
+    REFUSED(cfipack_registry_add(registry, NULL, &undo, NULL));
+    DONE(cfipack_registry_add(registry, region, &undo, &len));
+    REFUSED(cfipack_registry_add(registry, region, &undo, NULL));
+    REFUSED(cfipack_registry_lookup(NULL, 0x1000, &row));
+    REFUSED(cfipack_registry_lookup(reader, 0, &row));
+    REFUSED(cfipack_registry_lookup(reader, 0x10008, NULL));
+    DONE(cfipack_registry_lookup(reader, 0x10008, &row));
+    REFUSED(cfipack_registry_remove(registry, 1));
+    REFUSED(cfipack_registry_get_memory_size(registry, NULL));
+    if (undone != 0)
+        ++failures;
+    cfipack_registry_free(registry);
+    if (undone != 1)
+        ++failures;
+    REFUSED(cfipack_registry_lookup(reader, 0x10008, &row));
+    cfipack_registry_reader_free(reader);
     cfipack_region_free(region);
-    free(memory);
 
     memset(&section, 0, sizeof section);
     section.bytes = eh_frame;

@@ -5,8 +5,8 @@ use std::ffi::{CStr, c_void};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use cfipack::assembler::region::sframe_table::{Capacity, SframeTable};
-use cfipack::assembler::region::{DynInfoLayout, LibunwindForm, Pointers, Region, Registration, jitdump};
+use cfipack::assembler::region::{DynInfoLayout, LibunwindForm, Pointers, Region, jitdump};
+use cfipack::assembler::registry::{Reader, Registry};
 use cfipack::format::{Address, Arch};
 
 use super::code::{self, Function, Generated};
@@ -20,8 +20,27 @@ struct Arrival<'a> {
     sp: u64,
     fp: u64,
     region: &'a Region,
-    table: Registration,
+    reader: Reader,
     libunwind: *mut c_void,
+}
+
+/// The registrations of a region with others than the registry, which end when this is dropped: the last first.
+struct Registrations {
+    _gdb: gdb::Registered,
+    _libunwind: Option<libunwind::Registered>,
+    _unwinder: libgcc::Registered,
+}
+
+impl Registrations {
+    fn new(region: &Region, library: *mut c_void) -> Result<Self, Box<dyn Error>> {
+        let eh_frame = region.eh_frame(Pointers::Absolute)?;
+        let layout = DynInfoLayout::WithLoadOffset;
+        Ok(Self {
+            _unwinder: libgcc::register(libc::RTLD_DEFAULT, &eh_frame).ok_or("no unwinder")?,
+            _libunwind: libunwind::register(library, region, LibunwindForm::IpOffset, layout)?,
+            _gdb: gdb::register(region)?,
+        })
+    }
 }
 
 /// Compiles, registers, runs and removes three functions.
@@ -40,20 +59,12 @@ pub fn run(directory: Option<&Path>) -> Result<(), Box<dyn Error>> {
     memory.write(0, &code);
     memory.make_executable()?;
 
-    // Tables that grow with the code lie in memory of their own.
-    let capacity = Capacity { functions: 256, row_bytes: 1 << 14 };
-    let words: Vec<AtomicU32> = (0..capacity.words()?).map(|_| AtomicU32::new(0)).collect();
-    let mut table = SframeTable::new(&words, Address(words.as_ptr() as u64), Arch::Amd64, capacity)?;
-
-    // Registered, before any other thread gets an address of the code. What is dropped first was registered last.
-    let eh_frame = region.eh_frame(Pointers::Absolute)?;
-    let _unwinder = libgcc::register(libc::RTLD_DEFAULT, &eh_frame).ok_or("no unwinder")?;
+    // The owner of all generated code. Declared after the code, it is dropped before.
+    let mut registry = Registry::new(Arch::Amd64);
+    // Registered everywhere, before any other thread gets an address of the code.
     let library = open(c"libunwind.so.8");
-    let layout = DynInfoLayout::WithLoadOffset;
-    let _libunwind = libunwind::register(library, &region, LibunwindForm::IpOffset, layout)?;
-    let _gdb = gdb::register(&region)?;
-    for omitted in table.add(&region)? {
-        eprintln!(".sframe omits {omitted}");
+    for omitted in registry.add(&region, Registrations::new(&region, library)?)? {
+        eprintln!("no rows: {omitted}");
     }
     if let Some(directory) = directory {
         perf::Dump::create(directory)?.write(&region, &code)?;
@@ -63,14 +74,17 @@ pub fn run(directory: Option<&Path>) -> Result<(), Box<dyn Error>> {
     let outer = functions.last().ok_or("no functions")?.address;
     // SAFETY: there is a function of this type.
     let outer = unsafe { std::mem::transmute::<*const c_void, Generated>(outer as *const c_void) };
-    let table = table.registration(region.base(), region.code_len());
-    let mut arrival = Arrival { sp: 0, fp: 0, region: &region, table, libunwind: library };
+    let reader = registry.reader();
+    let mut arrival = Arrival { sp: 0, fp: 0, region: &region, reader, libunwind: library };
     // SAFETY: the code is what it was made for.
     unsafe { outer(innermost, (&raw mut arrival).cast()) };
     if directory.is_some() {
         // Something to sample.
         (0..20_000).for_each(|_| unsafe { outer(busy, std::ptr::null_mut()) });
     }
+
+    // Removed: no reader finds it, and its registrations end.
+    drop(registry.remove(region.base())?);
     Ok(())
 }
 
@@ -101,8 +115,9 @@ extern "C-unwind" fn arrived(arrival: *mut c_void) {
     // SAFETY: `innermost` was entered with the return address at the stack pointer.
     let pc = unsafe { *(arrival.sp as *const u64) };
     let frame = sframe::Frame { pc, sp: arrival.sp + 8, fp: arrival.fp };
-    // SAFETY: the table is registered, and the frame is on this stack.
-    println!(".sframe: {}", names(unsafe { sframe::backtrace(&arrival.table, frame) }));
+    let lookup = |pc| arrival.reader.lookup(pc);
+    // SAFETY: the frame is on this stack, and the region's code is registered.
+    println!("the registry: {}", names(unsafe { sframe::backtrace(Arch::Amd64, lookup, frame) }));
 }
 
 /// Takes time.

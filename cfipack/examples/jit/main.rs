@@ -1,5 +1,5 @@
 //! A JIT of three functions, which registers them with everything that unwinds: the process's unwinder (libgcc's, or
-//! LLVM's libunwind), HP's libunwind, gdb, perf, and a reader of `.sframe`.
+//! LLVM's libunwind), HP's libunwind, gdb, perf, and a registry that threads and signal handlers read.
 //!
 //! ```sh
 //! cargo run --example jit
@@ -7,6 +7,9 @@
 //! perf record -k mono -e cpu-clock --call-graph dwarf -o perf.data target/debug/examples/jit --perf DIRECTORY
 //! perf inject --jit -i perf.data -o perf.jit.data; perf script -i perf.jit.data
 //! ```
+//!
+//! gdb finds `__jit_debug_register_code` by its symbol, which the release profile strips, and then prints "No stack": a
+//! release build for gdb is made with `cargo build --release --config 'profile.release.strip="debuginfo"'`.
 //!
 //! The library makes bytes and structures. What is unsafe is here: memory, and the calls of the readers' interfaces. A
 //! JIT copies `memory.rs` and the files of the readers that it wants. Linux on x86-64.

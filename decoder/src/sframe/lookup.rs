@@ -21,6 +21,14 @@ pub struct Frame {
     pub is_signal_frame: bool,
 }
 
+impl Frame {
+    /// A row, and whether its function is a signal frame.
+    #[inline]
+    pub const fn new(row: Row, is_signal_frame: bool) -> Self {
+        Self { row, is_signal_frame }
+    }
+}
+
 impl<'a> Section<'a> {
     /// The function that has the PC: by searching the index if it is sorted, else by trying each.
     /// Functions of size 0 have no PC.

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use cfipack_format::sframe::{Abi, Header};
 use cfipack_format::{Arch, Key};
 
+use crate::cfi::StackPointer;
 use crate::cfi::{Function, Interpreter};
 use crate::sframe::fast::cies::Cies;
 use crate::sframe::fast::direct::Common;
@@ -12,7 +13,6 @@ use crate::sframe::finish::Finish;
 use crate::sframe::options::Options;
 use crate::sframe::rows::fres::Fres;
 use crate::sframe::rows::gnu::Gnu;
-use crate::sframe::rows::stack_pointer::StackPointer;
 use crate::sframe::table::block::Blocks;
 use crate::sframe::table::entries::{Entries, Omitted};
 use crate::sframe::table::merge::merge;

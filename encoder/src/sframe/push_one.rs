@@ -3,13 +3,13 @@
 use cfipack_format::Arch;
 use cfipack_format::sframe::FdeType;
 
+use crate::cfi::StackPointer;
 use crate::cfi::{Change, Function, RowSink, State};
 use crate::sframe::builder::Builder;
 use crate::sframe::options::Layout;
 use crate::sframe::rows::gas_marks::{GasMarks, Marked};
 use crate::sframe::rows::gnu::GnuRows;
 use crate::sframe::rows::small::{SmallRows, flags};
-use crate::sframe::rows::stack_pointer::StackPointer;
 use crate::sframe::rows::stubs::StubRows;
 use crate::{Reason, Unsupported};
 

@@ -21,7 +21,8 @@ use std::error::Error;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use cfipack::assembler::region::{Pointers, Region, Registration};
+use cfipack::assembler::region::{Pointers, Region};
+use cfipack::assembler::registry::{Reader, Registry};
 use cfipack::cfi;
 use cfipack::decoder::sframe::Section;
 use cfipack::encoder::sframe::Options;
@@ -42,7 +43,7 @@ struct Check<'a> {
     fp: u64,
     compiled: &'a Compiled,
     unwinder: Unwinder,
-    table: Option<Registration>,
+    reader: Option<Reader>,
     calls: usize,
     failures: usize,
     action: Action,
@@ -77,7 +78,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         fp: 0,
         compiled: &compiled,
         unwinder,
-        table: None,
+        reader: None,
         calls: 0,
         failures: 0,
         action: Action::Walk,
@@ -91,7 +92,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let table = region.sframe(Options::default())?;
     let mut bytes = vec![0; table.len()];
     let at = Address(bytes.as_ptr() as u64);
-    check.table = Some(table.write(&mut bytes, at)?);
+    table.write(&mut bytes, at)?;
+    let mut registry = Registry::new(Arch::Amd64);
+    assert_eq!(registry.add(&region, ())?, []);
+    check.reader = Some(registry.reader());
     (check.calls, check.failures) = (0, 0);
     call(&compiled, &mut check);
     println!("{} functions, {} calls: {} walks failed", FUNCTIONS, check.calls, check.failures);
@@ -163,12 +167,13 @@ extern "C-unwind" fn checked(check: *mut c_void, number: u64) {
         found.eq(expected.clone()) && numbers.len() >= first + expected.len() + above
     };
     let mut is_right = is_whole(&check.unwinder.walk(), 3);
-    if let Some(table) = &check.table {
+    if let Some(reader) = &check.reader {
         // SAFETY: `entered` was entered with its return address at the stack pointer.
         let pc = unsafe { *(check.sp as *const u64) };
         let frame = sframe::Frame { pc, sp: check.sp + 8, fp: check.fp };
-        // SAFETY: the table is there, and the frame is on this stack.
-        is_right &= is_whole(&unsafe { sframe::backtrace(table, frame) }, 1);
+        let lookup = |pc| reader.lookup(pc);
+        // SAFETY: the functions are registered, and the frame is on this stack.
+        is_right &= is_whole(&unsafe { sframe::backtrace(Arch::Amd64, lookup, frame) }, 1);
     }
     check.failures += usize::from(!is_right);
 }

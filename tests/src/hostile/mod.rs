@@ -7,6 +7,7 @@ mod linked;
 mod mach_objects;
 mod names;
 mod page_tables;
+mod regions;
 mod tables;
 mod work;
 
@@ -16,6 +17,7 @@ pub use linked::LINKED;
 pub use mach_objects::MACH_OBJECTS;
 pub use names::OVERLAPPING_NAMES;
 pub use page_tables::PAGE_TABLES;
+pub use regions::REGIONS;
 pub use tables::TABLES;
 
 /// An input.
@@ -29,6 +31,8 @@ pub enum Input {
     PageTable(Vec<u8>),
     /// `__compact_unwind` and `__eh_frame` of Mach-O objects for x86-64.
     MachObjects(Vec<[Vec<u8>; 2]>),
+    /// Places of functions of 16 bytes in generated code, in the order in which they are added.
+    Places(Vec<u64>),
     /// An ELF or Mach-O file, an archive or a fat file.
     File(Vec<u8>),
 }
@@ -42,6 +46,8 @@ impl Input {
         match self {
             Self::Cfi(bytes) | Self::PageTable(bytes) | Self::File(bytes) => bytes.len(),
             Self::Tables([a, b]) => a.len() + b.len(),
+            // A function has a name and a directive.
+            Self::Places(places) => 16 * places.len(),
             Self::MachObjects(objects) => objects.iter().flatten().map(Vec::len).sum(),
         }
     }

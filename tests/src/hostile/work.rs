@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use cfipack_assembler::Directives;
+use cfipack_assembler::region::{Pointers, Region};
+use cfipack_assembler::registry::Registry;
 use cfipack_cfi::{self as cfi, SectionKind};
 use cfipack_container::{File, Placement};
 use cfipack_container::{members, thin_members};
@@ -42,8 +45,32 @@ impl Input {
             }
             Self::PageTable(bytes) => page_table(bytes),
             Self::MachObjects(objects) => mach_objects(objects),
+            Self::Places(places) => regions(places),
             Self::File(bytes) => files(bytes),
         }
+    }
+}
+
+/// All functions in one region, and each in one of its own in a registry.
+fn regions(places: &[u64]) {
+    let base = Address(0x7000_0000_0000);
+    let mut directives = Directives::new(ARCH, 16);
+    directives.at(4).def_cfa_offset(32);
+    let length = places.iter().max().map_or(0, |last| last + 16);
+    let mut all = Region::new(ARCH, base, length).expect("addresses");
+    for &place in places {
+        all.push("", place, &directives).expect("a free place");
+    }
+    let eh_frame = all.eh_frame(Pointers::Absolute).expect("a section");
+    assert_eq!(eh_frame.fdes().len(), places.len());
+    let (mut registry, mut one) = (Registry::new(ARCH), all);
+    for &place in places {
+        one.clear(Address(base.0 + place), 16).expect("addresses");
+        one.push("", 0, &directives).expect("a free place");
+        registry.add(&one, ()).expect("a free place");
+    }
+    for &place in places {
+        registry.remove(Address(base.0 + place)).expect("it was added");
     }
 }
 

@@ -1,14 +1,14 @@
 //! Code comes and goes while other threads unwind.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use cfipack::assembler::Directives;
-use cfipack::assembler::region::sframe_table::{Capacity, SframeTable};
 use cfipack::assembler::region::{Pointers, Region};
+use cfipack::assembler::registry::{Reader, Registry};
 use cfipack::format::{Address, Arch, Cfa};
-use cfipack_decoder::sframe::Section;
 
 use super::child::{command, lines};
 use super::libgcc;
@@ -72,62 +72,57 @@ fn libgcc_while_code_comes_and_goes() {
     assert_eq!(lines(&output), ["no short walk"]);
 }
 
-/// A reader of the table that grows sees only whole functions, and each as long as it is there.
+/// Signals interrupt the thread that adds and removes, and one that does nothing: a handler finds what is there.
 #[test]
-fn sframe_while_it_grows() {
-    const FUNCTIONS: u32 = 4000;
-    let capacity = Capacity { functions: FUNCTIONS, row_bytes: 20 * FUNCTIONS };
-    let memory: Vec<_> = (0..capacity.words().unwrap()).map(|_| AtomicU32::new(0)).collect();
-    let (address, text) = (Address(memory.as_ptr() as u64), 0x7000_0000_0000);
-    let mut table = SframeTable::new(&memory, address, Arch::Amd64, capacity).unwrap();
-    let (added, removed) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let frame_of = |number: u64| 16 + 8 * (number % 1000);
-    thread::scope(|scope| {
-        let (memory, added, removed) = (&memory, &added, &removed);
-        for _ in 0..2 {
-            scope.spawn(move || {
-                let mut bytes = vec![0; 4 * memory.len()];
-                let mut round = 0;
-                loop {
-                    round += 1;
-                    let there = added.load(Ordering::Acquire) as u64;
-                    // The number of functions first, then what it counts.
-                    let count = memory[2].load(Ordering::Acquire);
-                    for (bytes, word) in bytes.chunks_exact_mut(4).zip(memory) {
-                        bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
-                    }
-                    bytes[8..12].copy_from_slice(&count.to_ne_bytes());
-                    fence(Ordering::Acquire);
-                    let gone = removed.load(Ordering::Acquire) as u64;
-                    assert!(u64::from(count) >= there);
-                    let section = Section::parse(&bytes, address).unwrap();
-                    // Some of those that are there all the time.
-                    for number in (gone..there).step_by(1 + round % 17) {
-                        let row = section.lookup(Address(text + 32 * number + 20)).unwrap();
-                        let cfa = Cfa::Register {
-                            register: Arch::Amd64.stack_pointer(),
-                            offset: frame_of(number) as i64,
-                        };
-                        assert_eq!(row.map(|row| row.cfa), Some(cfa), "function {number} of {count}");
-                    }
-                    if there == u64::from(FUNCTIONS) {
-                        break;
-                    }
-                }
-            });
+fn a_registry_in_signal_handlers() {
+    let output = command("registry signals").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(lines(&output), ["found each time"]);
+}
+
+/// The case of that test, in a process of its own.
+pub fn signals() {
+    static READER: OnceLock<Reader> = OnceLock::new();
+    static LOOKUPS: AtomicUsize = AtomicUsize::new(0);
+    static MISSED: AtomicUsize = AtomicUsize::new(0);
+    const TEXT: u64 = 0x7000_0000_0000;
+    extern "C" fn handle(_: libc::c_int) {
+        let Some(reader) = READER.get() else { return };
+        for number in 0..8 {
+            let found = reader.lookup(Address(TEXT + 64 * number + 20)).map(|frame| frame.row.cfa);
+            let offset = 16 + 8 * number as i64;
+            let is_right = found == Some(Cfa::Register { register: Arch::Amd64.stack_pointer(), offset });
+            MISSED.fetch_add(usize::from(!is_right), Ordering::Relaxed);
         }
-        for number in 0..u64::from(FUNCTIONS) {
-            let mut region = Region::new(Arch::Amd64, Address(text + 32 * number), 32).unwrap();
-            let mut directives = Directives::new(Arch::Amd64, 30);
-            directives.at(4).def_cfa_offset(frame_of(number) as i64);
-            region.push("", 0, &directives).unwrap();
-            assert_eq!(table.add(&region).unwrap(), []);
-            added.store(number as usize + 1, Ordering::Release);
-            if let Some(old) = number.checked_sub(200) {
-                // First it is no longer promised, then it is removed.
-                removed.store(old as usize + 1, Ordering::Release);
-                table.remove(Address(text + 32 * old), 32).unwrap();
-            }
+        LOOKUPS.fetch_add(1, Ordering::Relaxed);
+    }
+    let region = |number: u64, offset: i64| {
+        let mut region = Region::new(Arch::Amd64, Address(TEXT + 64 * number), 64).unwrap();
+        let mut directives = Directives::new(Arch::Amd64, 30);
+        directives.at(4).def_cfa_offset(offset);
+        region.push("", 0, &directives).unwrap();
+        region
+    };
+    let mut registry = Registry::new(Arch::Amd64);
+    (0..8).for_each(|number| _ = registry.add(&region(number, 16 + 8 * number as i64), ()).unwrap());
+    READER.set(registry.reader()).expect("once");
+    let interval = libc::timeval { tv_sec: 0, tv_usec: 100 };
+    let timer = libc::itimerval { it_interval: interval, it_value: interval };
+    // SAFETY: the handler is async-signal-safe, and stays.
+    unsafe {
+        libc::signal(libc::SIGPROF, handle as *const () as libc::sighandler_t);
+        libc::setitimer(libc::ITIMER_PROF, &timer, std::ptr::null_mut());
+    }
+    // All others come and go, in an order that fits no tree, until the memory has been replaced many times.
+    let mut round = 0;
+    while round < 20_000 || LOOKUPS.load(Ordering::Relaxed) < 200 {
+        let number = 8 + round * 7919 % 300;
+        let base = Address(TEXT + 64 * number);
+        if registry.remove(base).is_err() {
+            registry.add(&region(number, 8), ()).unwrap();
         }
-    });
+        round += 1;
+    }
+    let missed = MISSED.load(Ordering::Relaxed);
+    println!("jit: {}", if missed == 0 { "found each time".to_owned() } else { format!("{missed} missed") });
 }

@@ -1,11 +1,9 @@
 //! `.sframe`, `__unwind_info` and `__eh_frame` of generated code, with its stack to be walked.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
-use cfipack::assembler::region::sframe_table::{Capacity, SframeTable};
-use cfipack::assembler::region::{Error, Pointers, Region};
+use cfipack::assembler::region::Pointers;
+use cfipack::assembler::registry::Registry;
 use cfipack::format::{Address, Arch};
-use cfipack_decoder::sframe::Section;
+use cfipack_decoder::sframe::{Frame, Section};
 use cfipack_encoder::sframe::Options;
 use cfipack_roundtrip::{self as roundtrip, Table, verify};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
@@ -25,28 +23,21 @@ fn names(program: &Program, pcs: &[u64]) -> Vec<&'static str> {
     pcs.iter().map(|&pc| program.name(pc.wrapping_sub(1))).collect()
 }
 
-/// The memory of a table that grows.
-fn words(capacity: Capacity) -> Vec<AtomicU32> {
-    (0..capacity.words().unwrap()).map(|_| AtomicU32::new(0)).collect()
-}
-
-/// What a reader finds there.
-pub fn bytes(words: &[AtomicU32]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()).collect()
-}
+/// A lookup, in a registry or in a table.
+type Lookup<'a> = &'a dyn Fn(Address) -> Option<Frame>;
 
 extern "C-unwind" fn walk_by_table(argument: *mut std::ffi::c_void) {
     // SAFETY: `walked` below.
     let walk = unsafe { &mut *argument.cast::<Walk<'_>>() };
     let frame = sframe::Frame { pc: walk.entry.stack[0], sp: walk.entry.sp + 8, fp: walk.entry.fp };
     // SAFETY: the frame is this stack's.
-    walk.pcs = unsafe { sframe::backtrace(walk.registration, frame) };
+    walk.pcs = unsafe { sframe::backtrace(Arch::Amd64, walk.lookup, frame) };
 }
 
 #[repr(C)]
 struct Walk<'a> {
     entry: Entry,
-    registration: &'a cfipack::assembler::region::Registration,
+    lookup: Lookup<'a>,
     pcs: Vec<u64>,
 }
 
@@ -73,8 +64,8 @@ extern "C-unwind" fn note_and_walk(argument: *mut std::ffi::c_void) {
     walk_by_table(argument);
 }
 
-fn walked(program: &Program, registration: &cfipack::assembler::region::Registration) -> Vec<&'static str> {
-    let mut walk = Walk { entry: Entry::default(), registration, pcs: Vec::new() };
+fn walked(program: &Program, lookup: Lookup<'_>) -> Vec<&'static str> {
+    let mut walk = Walk { entry: Entry::default(), lookup, pcs: Vec::new() };
     program.call(entry_and_walk, (&raw mut walk).cast());
     names(program, &walk.pcs)
 }
@@ -94,80 +85,46 @@ fn sframe_of_a_region() {
         let sections = [eh_frame.section(Address(0x1000))];
         let report = verify(&sections, &Table::new(&[section]), &roundtrip::Options::default());
         assert!(report.is_complete() && report.equal == 3, "{:?}", report.differences);
-        let names = walked(&program, &registration);
+        assert_eq!(
+            (registration.text, registration.text_size),
+            (program.region.base(), program.region.code_len())
+        );
+        let names = walked(&program, &|pc| section.lookup_frame(pc).unwrap());
         assert_eq!(names == ["inner", "middle", "outer", "caller"], expected, "{names:?}");
     }
 }
 
-/// Functions come and go; whatever else the table has stays where it is.
+/// Regions come and go, each with the walks through it; rows are those of the `.sframe` table.
 #[test]
-fn sframe_that_grows() {
-    let capacity = Capacity { functions: 8, row_bytes: 200 };
-    let memory = words(capacity);
-    let address = Address(memory.as_ptr() as u64);
-    let mut table = SframeTable::new(&memory, address, Arch::Amd64, capacity).unwrap();
-    let empty = bytes(&memory);
-    assert_eq!(Section::parse(&empty, address).unwrap().num_functions(), 0);
-
-    let mut programs = [Program::new(Cfi::Right, FRAME), Program::new(Cfi::Right, 2 * FRAME)];
-    programs.sort_by_key(|program| program.memory.address());
-    let [low, high] = &programs;
-    assert_eq!(table.add(&low.region).unwrap(), []);
-    let before = bytes(&memory);
-    let low_registration = table.registration(low.region.base(), low.region.code_len());
-    let high_registration = table.registration(high.region.base(), high.region.code_len());
-    assert_eq!(walked(high, &high_registration), ["inner"]);
-    assert_eq!(table.add(&high.region).unwrap(), []);
-    let after = bytes(&memory);
-    // Beside the two counts, only what was zero has changed.
-    for (at, (before, after)) in before.iter().zip(&after).enumerate() {
-        assert!(before == after || *before == 0 || (8..16).contains(&at), "byte {at}");
-    }
-    let section = Section::parse(&after, address).unwrap();
-    assert_eq!((section.num_functions(), section.validate()), (6, Ok(())));
+fn a_registry_of_regions() {
+    let mut registry = Registry::new(Arch::Amd64);
+    let reader = registry.reader();
+    let lookup: Lookup<'_> = &|pc| reader.lookup(pc);
+    let programs = [Program::new(Cfi::Right, FRAME), Program::new(Cfi::Right, 2 * FRAME)];
+    let whole = ["inner", "middle", "outer", "caller"];
+    let [first, second] = &programs;
+    assert_eq!(walked(first, lookup), ["inner"]);
+    assert_eq!(registry.add(&first.region, ()).unwrap(), []);
+    assert_eq!((walked(first, lookup), walked(second, lookup)), (whole.to_vec(), vec!["inner"]));
+    assert_eq!(registry.add(&second.region, ()).unwrap(), []);
+    assert_eq!((walked(first, lookup), walked(second, lookup)), (whole.to_vec(), whole.to_vec()));
     for program in &programs {
-        let eh_frame = program.region.eh_frame(Pointers::Absolute).unwrap();
-        for function in cfipack_cfi::Functions::new(&eh_frame.section(Address(0))) {
-            let start = function.unwrap().start.unwrap();
-            assert!(section.lookup(start).unwrap().is_some());
+        let table = program.region.sframe(Options::default()).unwrap();
+        let mut bytes = vec![0; table.len()];
+        table.write(&mut bytes, Address(0x1000)).unwrap();
+        let section = Section::parse(&bytes, Address(0x1000)).unwrap();
+        for pc in 0..program.region.code_len() {
+            let pc = program.region.base().offset(pc as i64);
+            assert_eq!(reader.lookup(pc), section.lookup_frame(pc).unwrap(), "{pc}");
         }
     }
-    let whole = ["inner", "middle", "outer", "caller"];
-    assert_eq!(walked(low, &low_registration), whole);
-    assert_eq!(walked(high, &high_registration), whole);
-
-    let middle = Address(low.functions[1].address);
-    let size = low.functions[1].code.len() as u64;
-    table.remove(middle, size).unwrap();
-    assert_eq!(table.remove(middle, size), Err(Error::NotFound { start: middle }));
-    assert_eq!(walked(low, &low_registration), ["inner", "middle"]);
-    assert_eq!(walked(high, &high_registration), whole);
-    let removed = bytes(&memory);
-    let section = Section::parse(&removed, address).unwrap();
-    assert_eq!(section.validate(), Ok(()));
-    assert_eq!(section.lookup(middle), Ok(None));
-
-    // Each is taken out alone, and with it its rows.
-    for function in
-        low.functions.iter().chain(&high.functions).filter(|function| function.address != middle.0)
-    {
-        table.remove(Address(function.address), 1).unwrap();
-        let removed = bytes(&memory);
-        assert_eq!(Section::parse(&removed, address).unwrap().validate(), Ok(()));
-    }
-    let removed = bytes(&memory);
-    assert_eq!(Section::parse(&removed, address).unwrap().header().num_fres, 0);
-
-    // What does not fit changes nothing.
-    let again = table.add(&low.region);
-    assert!(matches!(again, Err(Error::NotAscending { .. })), "{again:?}");
-    let mut region = Region::new(Arch::Amd64, Address(1 << 47), 4096).unwrap();
-    for number in 0..3 {
-        region.push("", 16 * number, &cfipack::assembler::Directives::new(Arch::Amd64, 16)).unwrap();
-    }
-    let full = table.add(&region);
-    assert!(matches!(full, Err(Error::TooLarge { value: 9, most: 8, .. })), "{full:?}");
-    assert_eq!(bytes(&memory), removed);
+    registry.remove(first.region.base()).unwrap();
+    assert_eq!((walked(first, lookup), walked(second, lookup)), (vec!["inner"], whole.to_vec()));
+    // The same addresses again.
+    assert_eq!(registry.add(&first.region, ()).unwrap(), []);
+    assert_eq!(walked(first, lookup), whole);
+    drop(registry);
+    assert_eq!(walked(second, lookup), ["inner"]);
 }
 
 /// Apple's tables, read by framehop: with compact encodings, and through DWARF mode.

@@ -4,10 +4,10 @@ use alloc::vec::Vec;
 
 use cfipack_format::sframe::Version;
 
+use crate::cfi::StackPointer;
 use crate::cfi::{Cie, Function, Interpreter};
 use crate::sframe::fast::common_cie::CommonCie;
 use crate::sframe::rows::small::flags;
-use crate::sframe::rows::stack_pointer::StackPointer;
 
 /// Real sections have a handful of CIEs; functions of further ones are interpreted every time.
 const MAX_CIES: usize = 16;

@@ -3,11 +3,11 @@
 use cfipack_format::sframe::FdeInfo;
 use cfipack_format::{Arch, Cfa, Endian, Register, Row, Rule};
 
+use crate::cfi::StackPointer;
 use crate::cfi::{Cie, Registers, State};
 use crate::sframe::fast::pattern::Pattern;
 use crate::sframe::fast::rules::Rules;
 use crate::sframe::fast::track::Reading;
-use crate::sframe::rows::stack_pointer::StackPointer;
 
 /// The state in which the common functions of a CIE begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 use cfipack_format::sframe::FdeType;
 use cfipack_format::{Arch, Cfa, Row, Rule};
 
+use crate::cfi::StackPointer;
 use crate::cfi::{Cie, Function, Instruction, Instructions, Interpreter, Registers, Short, State};
 use crate::sframe::options::{Layout, Options};
 use crate::sframe::rows::fre::Fre;
@@ -19,7 +20,6 @@ use crate::sframe::rows::fres::{Fres, MAX_ROWS};
 use crate::sframe::rows::gas_instruction::{GasAction, gas_action};
 use crate::sframe::rows::gas_marks::GasMarks;
 use crate::sframe::rows::gas_state::{GasState, GasStates};
-use crate::sframe::rows::stack_pointer::StackPointer;
 use crate::{Reason, Unsupported};
 
 /// The state that every function needs.

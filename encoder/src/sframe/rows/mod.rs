@@ -16,5 +16,4 @@ pub(crate) mod gas_state;
 pub(crate) mod gnu;
 mod narrow;
 pub(crate) mod small;
-pub(crate) mod stack_pointer;
 pub(crate) mod stubs;

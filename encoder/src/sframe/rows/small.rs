@@ -4,11 +4,11 @@ use cfipack_format::sframe::{FdeInfo, FdeType, FreType, Version};
 use cfipack_format::{Arch, Cfa, Rule};
 
 use crate::Reason;
+use crate::cfi::StackPointer;
 use crate::cfi::{Change, Cie, Function, RowSink, State, Stretch};
 use crate::sframe::options::Options;
 use crate::sframe::rows::fre::{Fre, ShortFre};
 use crate::sframe::rows::fres::{Fres, MAX_ROWS};
-use crate::sframe::rows::stack_pointer::StackPointer;
 use crate::sframe::table::entries::Entries;
 
 /// Takes the rows of one function.

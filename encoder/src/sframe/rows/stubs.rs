@@ -5,11 +5,11 @@ use cfipack_format::sframe::{FdeInfo, FdeType, FreType};
 use cfipack_format::{Cfa, FunctionOffset, Row};
 
 use crate::Reason;
+use crate::cfi::StackPointer;
 use crate::cfi::{Change, RowSink, State, StubCfa};
 use crate::sframe::options::Layout;
 use crate::sframe::rows::fre::Fre;
 use crate::sframe::rows::small::SmallRows;
-use crate::sframe::rows::stack_pointer::StackPointer;
 
 /// Takes the rows of a PLT.
 #[derive(Debug)]

@@ -1,12 +1,13 @@
-//! The rule that every row of `.sframe` assumes: the caller's stack pointer is the CFA.
+//! The rule that every row assumes: the caller's stack pointer is the CFA.
 
 use cfipack_format::{Arch, Cfa, Register, Row, Rule};
 
-use crate::cfi::{RA_SIGN_STATE, Registers};
+use crate::{RA_SIGN_STATE, Registers};
 
-/// The rule for the stack pointer.
+/// The rule for the stack pointer, the one register whose rule matters to rows of the CFA, the return address and the
+/// frame pointer: a row assumes that the caller's stack pointer is the CFA.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct StackPointer {
+pub struct StackPointer {
     register: Register,
     /// [`Rule::SameValue`] where CFI has no rule: by every ABI the stack pointer is then found
     /// from the CFA, and unwinders take `DW_CFA_same_value` the same way.
@@ -14,6 +15,7 @@ pub(crate) struct StackPointer {
 }
 
 impl Registers for StackPointer {
+    #[inline]
     fn at_entry(arch: Arch) -> Self {
         Self { register: arch.stack_pointer(), rule: Rule::SameValue }
     }
@@ -47,13 +49,13 @@ impl Registers for StackPointer {
 impl StackPointer {
     /// Returns whether CFI has no rule.
     #[inline(always)]
-    pub(crate) fn is_unset(&self) -> bool {
+    pub fn is_unset(&self) -> bool {
         matches!(self.rule, Rule::SameValue)
     }
 
     /// Returns whether the rule's value is the CFA, `row`'s (plus [`Arch::stack_pointer_from_cfa`]).
     #[inline(always)]
-    pub(crate) fn is_cfa(&self, arch: Arch, row: &Row) -> bool {
+    pub fn is_cfa(&self, arch: Arch, row: &Row) -> bool {
         self.is_unset() || self.equals_cfa(arch, row)
     }
 

@@ -1,0 +1,87 @@
+//! Memory that is replaced while others read it.
+//!
+//! A reader holds the memory by a read lock that it only tries to take, and the writer locks none but memory that is
+//! no longer current: a reader waits for nothing, and one that was too late finds the memory that is current. A signal
+//! handler that interrupts the writer, at whatever instruction, finds a current memory that nobody has locked.
+
+use alloc::boxed::Box;
+use core::mem::take;
+
+use super::sync::{AtomicU64, AtomicUsize, Ordering, RwLock, TryLockError, spin_loop};
+
+/// Memory that readers hold for no longer than a lookup.
+pub(super) type Words = Box<[AtomicU64]>;
+
+/// The current memory, and older ones which a reader may still be in.
+const SLOTS: usize = 3;
+
+/// The memories, one of them current. There is one writer.
+#[derive(Debug)]
+pub(super) struct Arenas {
+    slots: [RwLock<Words>; SLOTS],
+    current: AtomicUsize,
+}
+
+impl Arenas {
+    pub(super) fn new(words: Words) -> Self {
+        let slots = [words, Words::default(), Words::default()].map(RwLock::new);
+        Self { slots, current: AtomicUsize::new(0) }
+    }
+
+    /// Reads the current memory. Neither waits nor allocates.
+    #[inline]
+    pub(super) fn read<T>(&self, read: impl FnOnce(&[AtomicU64]) -> T) -> T {
+        loop {
+            let current = self.current.load(Ordering::Acquire);
+            let words = match self.slots[current].try_read() {
+                Ok(words) => Some(words),
+                Err(TryLockError::Poisoned(words)) => Some(words.into_inner()),
+                // The writer has replaced it in the meantime.
+                Err(TryLockError::WouldBlock) => None,
+            };
+            // Without the second look the memory could be one that was emptied, or is about to be current.
+            if let Some(words) = words
+                && self.current.load(Ordering::Relaxed) == current
+            {
+                return read(&words);
+            }
+            spin_loop();
+        }
+    }
+
+    /// Makes other memory current. Waits only if readers have stayed in each older one.
+    pub(super) fn replace(&self, words: Words) {
+        let current = self.current.load(Ordering::Relaxed);
+        let mut words = Some(words);
+        loop {
+            for number in (0..SLOTS).filter(|&number| number != current) {
+                if self.store(number, &mut words).is_some() {
+                    self.current.store(number, Ordering::Release);
+                    return;
+                }
+            }
+            spin_loop();
+        }
+    }
+
+    /// Frees older memories. Returns whether all are: not so while a reader is in one.
+    pub(super) fn reclaim(&self) -> bool {
+        let current = self.current.load(Ordering::Relaxed);
+        let older = (0..SLOTS).filter(|&number| number != current);
+        older.fold(true, |all, number| self.store(number, &mut Some(Words::default())).is_some() && all)
+    }
+
+    /// Stores memory in a slot that is not current, unless a reader is in it.
+    fn store(&self, number: usize, words: &mut Option<Words>) -> Option<()> {
+        let mut slot = match self.slots[number].try_write() {
+            Ok(slot) => slot,
+            Err(TryLockError::Poisoned(slot)) => slot.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        let old = core::mem::replace(&mut *slot, take(words)?);
+        drop(slot);
+        // Freed where no lock is held.
+        drop(old);
+        Some(())
+    }
+}

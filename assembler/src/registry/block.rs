@@ -1,0 +1,223 @@
+//! A region's rows as words, which are written once and then only read.
+//!
+//! ```text
+//! block:    bytes of code | number of functions | functions ... | rows ... | rules ...
+//! function: offset in the region | bytes of code | place of its rows << 32 | signal frame << 31 | number of rows
+//! row:      start << 32 | place of its rules
+//! rules:    kinds and registers | offsets: in one word if they fit, otherwise in three
+//! ```
+//!
+//! Functions ascend, and so do the rows of one. Places count from the block's start.
+
+use alloc::vec::Vec;
+
+use cfipack_decoder::sframe::Frame;
+use cfipack_format::widen::{ToU64, ToUsize};
+use cfipack_format::{Cfa, FunctionOffset, Register, Row, Rule};
+
+use super::sync::{AtomicU64, Ordering};
+
+const HEADER: usize = 2;
+const FUNCTION: usize = 3;
+/// In a function's last word.
+const SIGNAL_FRAME: u64 = 1 << 31;
+/// Rules with which those of a new row are compared.
+const RECENT: usize = 8;
+
+/// A block in the making, whose memory is used again.
+#[derive(Default, Debug)]
+pub(super) struct Block {
+    words: Vec<u64>,
+    functions: Vec<u64>,
+    /// With rules by their numbers of words from the first rule.
+    rows: Vec<u64>,
+    rules: Vec<u64>,
+    recent: [Option<(Rules, u32)>; RECENT],
+    /// The slot of the list for the next rule.
+    oldest: usize,
+}
+
+impl Block {
+    pub(super) fn clear(&mut self) {
+        self.functions.clear();
+        self.rows.clear();
+        self.rules.clear();
+        self.recent = [None; RECENT];
+    }
+
+    /// The number of rows so far.
+    pub(super) fn num_rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Adds a row to the function that is [ended](Self::end_function) next.
+    pub(super) fn push_row(&mut self, row: &Row) {
+        let rules = Rules::new(row);
+        let known = self.recent.iter().flatten().find(|(other, _)| *other == rules);
+        let at = match known {
+            Some(&(_, at)) => at,
+            None => {
+                let at = self.rules.len() as u32;
+                self.rules.extend(rules.words());
+                self.recent[self.oldest] = Some((rules, at));
+                self.oldest = (self.oldest + 1) % RECENT;
+                at
+            }
+        };
+        self.rows.push(u64::from(row.start.0) << 32 | u64::from(at));
+    }
+
+    /// Takes the rows from a number on back.
+    pub(super) fn drop_rows(&mut self, from: usize) {
+        self.rows.truncate(from);
+    }
+
+    /// Ends the function whose rows are those from a number on.
+    pub(super) fn end_function(&mut self, offset: u64, size: u64, is_signal_frame: bool, from: usize) {
+        let signal_frame = if is_signal_frame { SIGNAL_FRAME } else { 0 };
+        let count = (self.rows.len() - from).to_u64();
+        self.functions.extend([offset, size, from.to_u64() << 32 | signal_frame | count]);
+    }
+
+    /// Ends the block of a region of so many bytes of code. None if places do not fit their bits.
+    pub(super) fn end(&mut self, length: u64) -> Option<()> {
+        let rows_at = HEADER + self.functions.len();
+        let rules_at = rows_at + self.rows.len();
+        // Numbers of rows have 31 bits.
+        i32::try_from(rules_at + self.rules.len()).ok()?;
+        self.words.clear();
+        self.words.extend([length, (self.functions.len() / FUNCTION).to_u64()]);
+        for function in self.functions.chunks_exact(FUNCTION) {
+            self.words.extend([function[0], function[1], function[2] + (rows_at.to_u64() << 32)]);
+        }
+        self.words.extend(self.rows.iter().map(|row| row + rules_at.to_u64()));
+        self.words.extend_from_slice(&self.rules);
+        Some(())
+    }
+
+    /// The words, once it is ended.
+    pub(super) fn words(&self) -> &[u64] {
+        &self.words
+    }
+}
+
+/// Finds the frame for a PC, in bytes from the region's start. `words` begin with the block.
+pub(super) fn lookup(words: &[AtomicU64], pc: u64) -> Option<Frame> {
+    let word = |at: usize| Some(words.get(at)?.load(Ordering::Relaxed));
+    if pc >= word(0)? {
+        return None;
+    }
+    let count = word(1)?.to_usize();
+    let functions = words.get(HEADER..)?.get(..FUNCTION.checked_mul(count)?)?;
+    let (functions, _) = functions.as_chunks::<FUNCTION>();
+    let after = functions.partition_point(|[offset, ..]| offset.load(Ordering::Relaxed) <= pc);
+    let [offset, size, rows] = functions.get(after.checked_sub(1)?)?;
+    let offset = pc - offset.load(Ordering::Relaxed);
+    if offset >= size.load(Ordering::Relaxed) {
+        return None;
+    }
+    let place = rows.load(Ordering::Relaxed);
+    let count = (place as u32 & !(SIGNAL_FRAME as u32)).to_usize();
+    let rows = words.get((place >> 32).to_usize()..)?.get(..count)?;
+    let after = rows.partition_point(|row| row.load(Ordering::Relaxed) >> 32 <= offset);
+    let row = rows.get(after.checked_sub(1)?)?.load(Ordering::Relaxed);
+    let at = (row as u32).to_usize();
+    let rules = Rules { first: word(at)?, rest: [word(at + 1)?, 0, 0] };
+    let rules = match rules.is_wide() {
+        true => Rules { rest: [rules.rest[0], word(at + 2)?, word(at + 3)?], ..rules },
+        false => rules,
+    };
+    let row = rules.row(FunctionOffset((row >> 32) as u32))?;
+    Some(Frame::new(row, place & SIGNAL_FRAME != 0))
+}
+
+/// The rules of a row: those of the CFA, the return address and the frame pointer.
+///
+/// The first word has 4 bits each for their kinds, the signature and the width, and from bit 16 on 16 bits each for their
+/// registers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Rules {
+    first: u64,
+    rest: [u64; 3],
+}
+
+const SIGNED: u64 = 1 << 12;
+const WIDE: u64 = 1 << 13;
+
+impl Rules {
+    fn new(row: &Row) -> Self {
+        let (cfa, cfa_register, cfa_offset) = match row.cfa {
+            Cfa::Undefined => (0, 0, 0),
+            Cfa::Register { register, offset } => (1, register.0, offset),
+            Cfa::Memory { register, offset } => (2, register.0, offset),
+            Cfa::Expression => (3, 0, 0),
+        };
+        let parts = |rule| match rule {
+            Rule::Undefined => (0, 0, 0),
+            Rule::SameValue => (1, 0, 0),
+            Rule::Cfa(offset) => (2, 0, offset),
+            Rule::ValCfa(offset) => (3, 0, offset),
+            Rule::Register { register, offset } => (4, register.0, offset),
+            Rule::Memory { register, offset } => (5, register.0, offset),
+            Rule::Expression => (6, 0, 0),
+        };
+        let (ra, ra_register, ra_offset) = parts(row.return_address);
+        let (fp, fp_register, fp_offset) = parts(row.frame_pointer);
+        let registers = [cfa_register, ra_register, fp_register].map(u64::from);
+        let first = cfa | ra << 4 | fp << 8 | registers[0] << 16 | registers[1] << 32 | registers[2] << 48;
+        let first = first | if row.signed { SIGNED } else { 0 };
+        let narrow = (i32::try_from(cfa_offset), i16::try_from(ra_offset), i16::try_from(fp_offset));
+        match narrow {
+            (Ok(cfa), Ok(ra), Ok(fp)) => {
+                let offsets = u64::from(cfa as u32) << 32 | u64::from(ra as u16) << 16 | u64::from(fp as u16);
+                Self { first, rest: [offsets, 0, 0] }
+            }
+            _ => {
+                let rest = [cfa_offset, ra_offset, fp_offset].map(|offset| offset as u64);
+                Self { first: first | WIDE, rest }
+            }
+        }
+    }
+
+    fn is_wide(&self) -> bool {
+        self.first & WIDE != 0
+    }
+
+    /// The words that are stored.
+    fn words(&self) -> impl Iterator<Item = u64> {
+        let count = if self.is_wide() { 3 } else { 1 };
+        core::iter::once(self.first).chain(self.rest).take(1 + count)
+    }
+
+    fn row(self, start: FunctionOffset) -> Option<Row> {
+        let [offsets, ..] = self.rest;
+        let [cfa, ra, fp] = match self.is_wide() {
+            true => self.rest.map(|offset| offset as i64),
+            false => [(offsets >> 32) as i32 as i64, (offsets >> 16) as i16 as i64, offsets as i16 as i64],
+        };
+        let register = |shift: u32| Register((self.first >> shift) as u16);
+        let cfa = match self.first & 0xf {
+            0 => Cfa::Undefined,
+            1 => Cfa::Register { register: register(16), offset: cfa },
+            2 => Cfa::Memory { register: register(16), offset: cfa },
+            _ => return None,
+        };
+        let rule = |kind: u64, register, offset| {
+            Some(match kind & 0xf {
+                0 => Rule::Undefined,
+                1 => Rule::SameValue,
+                2 => Rule::Cfa(offset),
+                4 => Rule::Register { register, offset },
+                5 => Rule::Memory { register, offset },
+                _ => return None,
+            })
+        };
+        Some(Row {
+            start,
+            cfa,
+            return_address: rule(self.first >> 4, register(32), ra)?,
+            frame_pointer: rule(self.first >> 8, register(48), fp)?,
+            signed: self.first & SIGNED != 0,
+        })
+    }
+}

@@ -1,0 +1,263 @@
+//! A search tree in memory that is only ever added to: a change writes the nodes from the root to what it changes
+//! anew, and then stores where the root is. Whoever reads an older root reads an older tree, which is whole.
+//!
+//! ```text
+//! word 0: the root's place | nodes and values ...
+//! node:   number of keys, and whether a leaf | keys ... | places of children, or values ...
+//! ```
+//!
+//! A node's keys ascend. A child has no key below its own key, but for the first child of a node.
+
+use alloc::vec::Vec;
+
+use super::sync::{AtomicU64, Ordering};
+
+/// The word that has the root's place; 0 there means no key.
+const ROOT: usize = 0;
+/// Where what is added begins.
+pub(super) const START: usize = 1;
+/// Keys of a node at most.
+const WIDTH: usize = 16;
+/// Keys of a node of a tree that is made at once: several can come before it has to be divided.
+const PACKED: usize = 12;
+/// Of a node's first word: it is a leaf.
+const LEAF: u64 = 1 << 32;
+
+/// Finds the last key that is not after `key`, and its value.
+#[inline]
+pub(super) fn find(words: &[AtomicU64], key: u64) -> Option<(u64, u64)> {
+    let mut node = words.get(ROOT)?.load(Ordering::Acquire);
+    loop {
+        let node_words = words.get(usize::try_from(node).ok()?..)?;
+        let (head, rest) = node_words.split_first()?;
+        let head = head.load(Ordering::Relaxed);
+        let count = head as u32 as usize;
+        let (keys, values) = rest.get(..2 * count)?.split_at(count);
+        let after = keys.partition_point(|other| other.load(Ordering::Relaxed) <= key);
+        if head & LEAF != 0 {
+            let at = after.checked_sub(1)?;
+            return Some((keys.get(at)?.load(Ordering::Relaxed), values.get(at)?.load(Ordering::Relaxed)));
+        }
+        node = values.get(after.saturating_sub(1))?.load(Ordering::Relaxed);
+    }
+}
+
+/// The writer of a memory: words are added at its end.
+#[derive(Debug)]
+pub(super) struct Writer<'w> {
+    words: &'w [AtomicU64],
+    /// The first word that is free.
+    next: usize,
+}
+
+impl<'w> Writer<'w> {
+    /// Goes on where another writer of the same memory has stopped.
+    pub(super) fn new(words: &'w [AtomicU64], next: usize) -> Self {
+        Self { words, next }
+    }
+
+    pub(super) fn next(&self) -> usize {
+        self.next
+    }
+
+    /// Adds words. Returns their place.
+    pub(super) fn put(&mut self, words: &[u64]) -> u64 {
+        let place = self.next;
+        for (slot, &word) in self.words[place..place + words.len()].iter().zip(words) {
+            slot.store(word, Ordering::Relaxed);
+        }
+        self.next += words.len();
+        place as u64
+    }
+
+    /// Adds words of another memory. Returns their place.
+    pub(super) fn copy(&mut self, words: &[AtomicU64]) -> usize {
+        let place = self.next;
+        for (slot, word) in self.words[place..place + words.len()].iter().zip(words) {
+            slot.store(word.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        self.next += words.len();
+        place
+    }
+
+    fn root(&self) -> u64 {
+        self.words[ROOT].load(Ordering::Relaxed)
+    }
+
+    /// Readers that come from now on see everything that was added.
+    fn publish(&self, root: u64) {
+        self.words[ROOT].store(root, Ordering::Release);
+    }
+}
+
+/// The size and height of a tree, of which the writer alone needs to know.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Tree {
+    /// Levels of nodes.
+    height: usize,
+}
+
+impl Tree {
+    /// Words that a change takes at most: on each level a node in two parts, with one key more, and a root.
+    pub(super) fn room(self) -> usize {
+        (self.height + 2) * (2 * (WIDTH + 1) + 2)
+    }
+
+    /// Words of a tree of so many keys that is made at once, at most.
+    pub(super) fn packed(keys: usize) -> usize {
+        keys.saturating_mul(3).saturating_add(2 * PACKED)
+    }
+
+    /// Makes the tree of keys that ascend, and their values.
+    pub(super) fn of(keys: impl Iterator<Item = (u64, u64)>, writer: &mut Writer<'_>) -> Self {
+        let mut level: Vec<_> = keys.collect();
+        let mut tree = Self::default();
+        while tree.height == 0 || level.len() > 1 {
+            let write = |pairs: &[(u64, u64)]| {
+                let mut node = Node::new(tree.height == 0);
+                pairs.iter().for_each(|&(key, value)| node.insert(node.count, key, value));
+                (node.keys[0], node.write(writer))
+            };
+            level = level.chunks(PACKED).map(write).collect();
+            if level.is_empty() {
+                break;
+            }
+            tree.height += 1;
+        }
+        writer.publish(level.first().map_or(0, |&(_, root)| root));
+        tree
+    }
+
+    /// Inserts a key that the tree does not have. There is [`Self::room`].
+    pub(super) fn insert(&mut self, writer: &mut Writer<'_>, key: u64, value: u64) {
+        let root = writer.root();
+        let (left, right) = if root == 0 {
+            let mut leaf = Node::new(true);
+            leaf.insert(0, key, value);
+            self.height = 1;
+            (leaf.write(writer), None)
+        } else {
+            inserted(writer, root, key, value)
+        };
+        let root = right.map_or(left, |(middle, right)| {
+            let mut root = Node::new(false);
+            root.insert(0, 0, left);
+            root.insert(1, middle, right);
+            self.height += 1;
+            root.write(writer)
+        });
+        writer.publish(root);
+    }
+
+    /// Removes a key that the tree has. There is [`Self::room`].
+    pub(super) fn remove(&mut self, writer: &mut Writer<'_>, key: u64) {
+        let mut root = removed(writer, writer.root(), key).unwrap_or(0);
+        while self.height > 1 {
+            let node = Node::read(writer, root);
+            if node.is_leaf || node.count > 1 {
+                break;
+            }
+            root = node.values[0];
+            self.height -= 1;
+        }
+        if root == 0 {
+            self.height = 0;
+        }
+        writer.publish(root);
+    }
+}
+
+/// Writes a node anew with a key more, in two parts if it would be too wide: the second one's key and place.
+fn inserted(writer: &mut Writer<'_>, at: u64, key: u64, value: u64) -> (u64, Option<(u64, u64)>) {
+    let mut node = Node::read(writer, at);
+    let after = node.after(key);
+    if node.is_leaf {
+        node.insert(after, key, value);
+    } else {
+        let child = after.saturating_sub(1);
+        let (left, right) = inserted(writer, node.values[child], key, value);
+        node.values[child] = left;
+        if let Some((middle, right)) = right {
+            node.insert(child + 1, middle, right);
+        }
+    }
+    if node.count <= WIDTH {
+        return (node.write(writer), None);
+    }
+    let right = node.split();
+    (node.write(writer), Some((right.keys[0], right.write(writer))))
+}
+
+/// Writes a node anew without a key; nothing if that leaves none.
+fn removed(writer: &mut Writer<'_>, at: u64, key: u64) -> Option<u64> {
+    let mut node = Node::read(writer, at);
+    let child = node.after(key).saturating_sub(1);
+    let new = if node.is_leaf { None } else { removed(writer, node.values[child], key) };
+    match new {
+        Some(new) => node.values[child] = new,
+        None => node.remove(child),
+    }
+    (node.count > 0).then(|| node.write(writer))
+}
+
+/// A node in the writer's hand.
+struct Node {
+    is_leaf: bool,
+    count: usize,
+    keys: [u64; WIDTH + 1],
+    values: [u64; WIDTH + 1],
+}
+
+impl Node {
+    fn new(is_leaf: bool) -> Self {
+        Self { is_leaf, count: 0, keys: [0; WIDTH + 1], values: [0; WIDTH + 1] }
+    }
+
+    fn read(writer: &Writer<'_>, at: u64) -> Self {
+        let words = &writer.words[at as usize..];
+        let word = |at: usize| words[at].load(Ordering::Relaxed);
+        let mut node = Self::new(word(0) & LEAF != 0);
+        node.count = word(0) as u32 as usize;
+        for number in 0..node.count {
+            (node.keys[number], node.values[number]) = (word(1 + number), word(1 + node.count + number));
+        }
+        node
+    }
+
+    fn write(&self, writer: &mut Writer<'_>) -> u64 {
+        let head = self.count as u64 | if self.is_leaf { LEAF } else { 0 };
+        let place = writer.put(&[head]);
+        writer.put(&self.keys[..self.count]);
+        writer.put(&self.values[..self.count]);
+        place
+    }
+
+    /// The number of keys that are not after `key`.
+    fn after(&self, key: u64) -> usize {
+        self.keys[..self.count].partition_point(|&other| other <= key)
+    }
+
+    fn insert(&mut self, at: usize, key: u64, value: u64) {
+        self.keys.copy_within(at..self.count, at + 1);
+        self.values.copy_within(at..self.count, at + 1);
+        (self.keys[at], self.values[at]) = (key, value);
+        self.count += 1;
+    }
+
+    fn remove(&mut self, at: usize) {
+        self.keys.copy_within(at + 1..self.count, at);
+        self.values.copy_within(at + 1..self.count, at);
+        self.count -= 1;
+    }
+
+    /// Divides it in two halves.
+    fn split(&mut self) -> Self {
+        let mut right = Self::new(self.is_leaf);
+        let left = self.count / 2;
+        right.count = self.count - left;
+        right.keys[..right.count].copy_from_slice(&self.keys[left..self.count]);
+        right.values[..right.count].copy_from_slice(&self.values[left..self.count]);
+        self.count = left;
+        right
+    }
+}

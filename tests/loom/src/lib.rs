@@ -1,0 +1,150 @@
+//! `assembler/src/registry/arenas.rs` and `tree.rs`, by loom.
+//!
+//!     cargo test --manifest-path tests/loom/Cargo.toml
+
+#![cfg(test)]
+
+extern crate alloc;
+
+#[path = "../../../assembler/src/registry/arenas.rs"]
+mod arenas;
+mod sync;
+#[path = "../../../assembler/src/registry/tree.rs"]
+#[expect(dead_code, reason = "what only the registry calls")]
+mod tree;
+
+use loom::sync::Arc;
+use loom::thread;
+
+use arenas::{Arenas, Words};
+use sync::AtomicU64;
+use tree::{Tree, Writer};
+
+fn words(count: usize) -> Words {
+    (0..count).map(|_| AtomicU64::new(0)).collect()
+}
+
+/// A registry of numbers: each key's value leads to a word that has the key once more.
+struct Keys {
+    arenas: Arc<Arenas>,
+    tree: Tree,
+    used: usize,
+    keys: Vec<u64>,
+}
+
+const ROOM: usize = 24;
+
+impl Keys {
+    fn new() -> Self {
+        let arenas = Arc::new(Arenas::new(words(ROOM)));
+        Self { arenas, tree: Tree::default(), used: tree::START, keys: Vec::new() }
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut Tree, &mut Writer<'_>)) {
+        let Self { arenas, tree, used, .. } = self;
+        arenas.read(|words| {
+            let mut writer = Writer::new(words, *used);
+            change(tree, &mut writer);
+            *used = writer.next();
+        });
+    }
+
+    fn add(&mut self, key: u64) {
+        self.change(|tree, writer| {
+            let value = writer.put(&[key]);
+            tree.insert(writer, key, value);
+        });
+        self.keys.push(key);
+    }
+
+    fn remove(&mut self, key: u64) {
+        self.keys.retain(|&other| other != key);
+        self.change(|tree, writer| tree.remove(writer, key));
+    }
+
+    /// All that is there, in new memory.
+    fn copy(&mut self) {
+        let words = words(ROOM);
+        let mut writer = Writer::new(&words, tree::START);
+        let places: Vec<_> = self.keys.iter().map(|&key| (key, writer.put(&[key]))).collect();
+        self.tree = Tree::of(places.into_iter(), &mut writer);
+        self.used = writer.next();
+        self.arenas.replace(words);
+        self.arenas.reclaim();
+    }
+}
+
+/// The key that a reader finds.
+fn find(arenas: &Arenas, key: u64) -> Option<u64> {
+    arenas.read(|words| {
+        let (found, at) = tree::find(words, key)?;
+        let word = words[at as usize].load(sync::Ordering::Relaxed);
+        assert_eq!(found, word, "what the tree leads to was written before");
+        Some(found)
+    })
+}
+
+fn model(check: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(check);
+}
+
+/// Keys come and go while a reader looks for one that stays.
+#[test]
+fn what_stays_is_found() {
+    model(|| {
+        let mut keys = Keys::new();
+        keys.add(10);
+        let arenas = Arc::clone(&keys.arenas);
+        let reader = thread::spawn(move || {
+            for key in [15, 25] {
+                let found = find(&arenas, key);
+                assert!(found == Some(10) || key == 25 && found == Some(20), "{key}: {found:?}");
+            }
+        });
+        keys.add(20);
+        keys.remove(20);
+        reader.join().unwrap();
+    });
+}
+
+/// The memory is replaced, twice, while a reader is in any of them.
+#[test]
+fn memory_is_replaced() {
+    model(|| {
+        let mut keys = Keys::new();
+        keys.add(10);
+        let arenas = Arc::clone(&keys.arenas);
+        let reader = thread::spawn(move || {
+            assert_eq!(find(&arenas, 15), Some(10));
+        });
+        keys.copy();
+        keys.copy();
+        reader.join().unwrap();
+    });
+}
+
+/// Whoever knows that a key has gone, or has come, finds it so.
+#[test]
+fn changes_are_seen_by_those_who_know_of_them() {
+    model(|| {
+        let mut keys = Keys::new();
+        keys.add(10);
+        keys.add(20);
+        let step = Arc::new(AtomicU64::new(0));
+        let (arenas, seen) = (Arc::clone(&keys.arenas), Arc::clone(&step));
+        let reader = thread::spawn(move || {
+            let step = seen.load(sync::Ordering::Acquire);
+            let found = find(&arenas, 29);
+            match step {
+                0 => assert!(matches!(found, Some(10 | 20))),
+                _ => assert_eq!(found, Some(10), "20 had gone"),
+            }
+        });
+        keys.remove(20);
+        step.store(1, sync::Ordering::Release);
+        keys.copy();
+        reader.join().unwrap();
+    });
+}
