@@ -138,6 +138,26 @@ pub(crate) enum Op {
     Authenticate,
 }
 
+impl Op {
+    /// The bits of the registers that get a value.
+    pub(crate) fn written(&self) -> u64 {
+        match *self {
+            Self::Set { to, .. }
+            | Self::Constant { to, .. }
+            | Self::Keep { to, .. }
+            | Self::Sum { to, .. }
+            | Self::Align { to, .. }
+            | Self::Load { to, .. }
+            | Self::Entry { to, .. } => 1 << to,
+            Self::Store { .. }
+            | Self::Compare { .. }
+            | Self::Limit { .. }
+            | Self::Sign
+            | Self::Authenticate => 0,
+        }
+    }
+}
+
 /// The place of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Table {

@@ -159,7 +159,7 @@ impl X86Decoder {
         if increment > 0 && !is_loaded && instruction.mnemonic() != Mnemonic::Leave {
             ops.push(Op::Set { to: stack, from: stack, add: increment });
         }
-        let known = ops[first..].iter().fold(0, |bits, op| bits | written(op));
+        let known = ops[first..].iter().fold(0, |bits, op| bits | op.written());
         let info = self.info.info_options(instruction, InstructionInfoOptions::NO_MEMORY_USAGE);
         let mut writes = 0;
         for used in info.used_registers() {
@@ -316,20 +316,6 @@ impl X86Decoder {
             }
             _ => {}
         }
-    }
-}
-
-/// The registers that an effect gives a value.
-fn written(op: &Op) -> u64 {
-    match *op {
-        Op::Set { to, .. }
-        | Op::Constant { to, .. }
-        | Op::Keep { to, .. }
-        | Op::Sum { to, .. }
-        | Op::Align { to, .. }
-        | Op::Load { to, .. }
-        | Op::Entry { to, .. } => 1 << to,
-        Op::Store { .. } | Op::Compare { .. } | Op::Limit { .. } | Op::Sign | Op::Authenticate => 0,
     }
 }
 
