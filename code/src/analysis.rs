@@ -17,6 +17,8 @@ const MAX_VISITS: u8 = 40;
 const MAX_RESTARTS: usize = 16;
 /// Entries of jump tables that may be read for each byte of a function, and for the function itself.
 const TABLE_ENTRIES: (usize, usize) = (4, 1 << 10);
+/// Bytes of arguments of a call that an unwinder removes before it goes on at a landing pad, at most.
+const MAX_ARGUMENTS: i32 = 1 << 10;
 /// The most blocks of a function: more than a million bytes of code have.
 const MAX_BLOCKS: usize = 1 << 18;
 
@@ -38,6 +40,9 @@ pub struct CallSite {
     pub end: u32,
     /// The landing pad.
     pub landing_pad: Address,
+    /// The stack pointer there, in bytes from the CFA, if it is known from elsewhere: the unwinder removes arguments that a
+    /// call has pushed. What does not fit a call is ignored.
+    pub stack: Option<i32>,
 }
 
 /// The reason why something about a function is not known.
@@ -137,6 +142,8 @@ pub struct Ways<'w> {
     pub entries: &'w [Entry],
     /// Calls with landing pads, ascending and apart.
     pub call_sites: &'w [CallSite],
+    /// Offsets of calls that do not return, ascending, beside those that the analysis finds.
+    pub noreturn: &'w [u32],
 }
 
 /// A way from one instruction to another.
@@ -166,6 +173,8 @@ impl<'c> Analysis<'c> {
             analysis.doubts.insert((Doubt::NoDisassembler, 0));
             return analysis;
         }
+        let calls = ways.noreturn.iter().filter_map(|offset| instructions.index_of(*offset));
+        analysis.noreturn.extend(calls);
         for round in 0..=MAX_RESTARTS {
             analysis.begin();
             let mut run = Run {
@@ -259,6 +268,49 @@ impl<'c> Analysis<'c> {
         self.noreturn.contains(&index)
     }
 
+    /// Returns whether execution from an instruction on reaches a return, or a jump to another function, with the stack
+    /// pointer as a call left it: what is known there can then be right.
+    pub(crate) fn returns_from(&self, first: usize) -> bool {
+        let arch = self.code.arch;
+        let entry = Value::Cfa(-(arch.cfa_offset_at_entry() as i32));
+        let mut ends = vec![false; self.instructions.as_slice().len()];
+        self.for_each(|index, instruction, state| {
+            let leaves = match instruction.flow {
+                Flow::Return | Flow::JumpRegister(_) | Flow::JumpMemory => true,
+                Flow::Jump(target) => target.is_none_or(|target| !self.is_inside(target)),
+                Flow::Next | Flow::Call(_) | Flow::Branch(..) | Flow::JumpTable(_) | Flow::Stop => false,
+            };
+            ends[index] = leaves && state.is_some_and(|state| state.get(arch, arch.stack_pointer()) == entry);
+        });
+        let mut seen = vec![false; ends.len()];
+        let mut waiting = vec![first];
+        while let Some(index) = waiting.pop() {
+            if std::mem::replace(&mut seen[index], true) {
+                continue;
+            }
+            if ends[index] {
+                return true;
+            }
+            waiting.extend(self.next(index).into_iter().flatten());
+        }
+        false
+    }
+
+    /// The instructions that execution goes on to: the next one, or what a call returns to; the target of a direct branch.
+    pub(crate) fn next(&self, index: usize) -> [Option<usize>; 2] {
+        let next = (index + 1 < self.block_at.len()).then_some(index + 1);
+        let target = |target: Option<Address>| target.and_then(|target| self.index_of(target));
+        match self.instructions.as_slice()[index].flow {
+            Flow::Next => [next, None],
+            Flow::Call(_) => [self.after_padding(index).filter(|_| !self.is_noreturn(index)), None],
+            Flow::Branch(to, _) => [next, target(to)],
+            Flow::Jump(to) => [None, target(to)],
+            Flow::JumpRegister(_) | Flow::JumpMemory | Flow::JumpTable(_) | Flow::Return | Flow::Stop => {
+                [None, None]
+            }
+        }
+    }
+
     /// Calls `each` with the index of every instruction and what is known before it; none where no way leads.
     pub fn for_each(&self, mut each: impl FnMut(usize, &Instruction, Option<&State>)) {
         let mut state: Option<State> = None;
@@ -271,15 +323,8 @@ impl<'c> Analysis<'c> {
             if let Some(known) = &mut state {
                 known.apply(self.code.arch, instruction, self.instructions.ops(instruction), &mut context);
                 known.branched(instruction.flow, false);
-                match instruction.flow {
-                    Flow::Next | Flow::Branch(..) => {}
-                    Flow::Call(_)
-                    | Flow::Jump(_)
-                    | Flow::JumpRegister(_)
-                    | Flow::JumpMemory
-                    | Flow::JumpTable(..)
-                    | Flow::Return
-                    | Flow::Stop => state = None,
+                if !instruction.flow.falls_through() {
+                    state = None;
                 }
             }
         }
@@ -301,6 +346,11 @@ impl<'c> Analysis<'c> {
         after
     }
 
+    /// Returns whether a block starts with an instruction.
+    pub(crate) fn is_start(&self, index: usize) -> bool {
+        self.block_at.get(index).is_some_and(|number| *number != NONE)
+    }
+
     /// The index of the instruction at an address.
     pub fn index_of(&self, address: Address) -> Option<usize> {
         self.instructions.index_of(u32::try_from(address.0.checked_sub(self.code.start.0)?).ok()?)
@@ -317,16 +367,35 @@ impl<'c> Analysis<'c> {
     }
 
     fn find_unreached(&mut self) {
-        let mut found = None;
-        let mut unknown = None;
-        self.for_each(|_, instruction, state| match state {
-            Some(_) if instruction.is_unknown => unknown = unknown.or(Some(instruction.offset)),
-            Some(_) => {}
-            None if instruction.is_padding => {}
-            None => found = found.or(Some(instruction.offset)),
-        });
+        let (mut is_reached, mut found, mut unknown) = (false, None, None);
+        for (index, instruction) in self.instructions.as_slice().iter().enumerate() {
+            if self.block_at[index] != NONE {
+                is_reached = self.blocks[self.block_at[index] as usize].state.is_some();
+            }
+            if is_reached && instruction.is_unknown {
+                unknown = unknown.or(Some(instruction.offset));
+            } else if !is_reached && !instruction.is_padding {
+                found = found.or(Some(instruction.offset));
+            }
+            is_reached &= instruction.flow.falls_through();
+        }
         self.doubts.extend(found.map(|offset| (Doubt::NotReached, offset)));
         self.doubts.extend(unknown.map(|offset| (Doubt::UnknownInstruction, offset)));
+    }
+
+    /// The state before an instruction; none where no way leads. Costs following its block up to there.
+    pub fn state_before(&self, index: usize) -> Option<State> {
+        let first = self.block_at.get(..=index)?.iter().rposition(|number| *number != NONE)?;
+        let mut state = self.blocks[self.block_at[first] as usize].state.as_deref()?.clone();
+        let mut context = self.context.clone();
+        for instruction in &self.instructions.as_slice()[first..index] {
+            if !instruction.flow.falls_through() {
+                return None;
+            }
+            state.apply(self.code.arch, instruction, self.instructions.ops(instruction), &mut context);
+            state.branched(instruction.flow, false);
+        }
+        Some(state)
     }
 }
 
@@ -500,7 +569,14 @@ impl Run<'_> {
         let sites = self.ways.call_sites;
         let site = sites.partition_point(|site| site.end <= offset);
         if let Some(site) = sites.get(site).filter(|site| site.start <= offset) {
-            self.jump(analysis, index, Some(site.landing_pad), &state)?;
+            let arch = analysis.code.arch;
+            let mut landed = state.clone();
+            if let (Some(stack), Value::Cfa(own)) = (site.stack, state.get(arch, arch.stack_pointer()))
+                && (1..=MAX_ARGUMENTS).contains(&stack.saturating_sub(own))
+            {
+                landed.set(arch, arch.stack_pointer(), Value::Cfa(stack));
+            }
+            self.jump(analysis, index, Some(site.landing_pad), &landed)?;
         }
         // One at the end does not return.
         if let Some(to) = analysis.after_padding(index)

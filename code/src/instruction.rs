@@ -94,6 +94,22 @@ pub enum Flow {
     Stop,
 }
 
+impl Flow {
+    /// Returns whether execution can go on to the next instruction, not counting the return of a call.
+    pub(crate) const fn falls_through(self) -> bool {
+        match self {
+            Self::Next | Self::Branch(..) => true,
+            Self::Call(_)
+            | Self::Jump(_)
+            | Self::JumpRegister(_)
+            | Self::JumpMemory
+            | Self::JumpTable(_)
+            | Self::Return
+            | Self::Stop => false,
+        }
+    }
+}
+
 /// The part of a branch's condition that values are followed through.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Condition {

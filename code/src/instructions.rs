@@ -93,6 +93,17 @@ impl Instructions {
         &self.ops[first as usize..first as usize + usize::from(count)]
     }
 
+    /// Returns whether an instruction can change one of these registers, by their bits, or memory, or sign an address.
+    pub(crate) fn affects(&self, instruction: &Instruction, registers: u64) -> bool {
+        let is_other = |op: &Op| match op {
+            Op::Store { .. } | Op::Sign | Op::Authenticate => true,
+            op => op.written() & registers != 0,
+        };
+        instruction.writes & registers != 0
+            || matches!(instruction.flow, Flow::Call(_))
+            || self.ops(instruction).iter().any(is_other)
+    }
+
     /// Returns whether an instruction gives a register a new value.
     pub fn changes(&self, instruction: &Instruction, arch: Arch, register: Register) -> bool {
         let Some(index) = index_of(arch, register) else { return false };

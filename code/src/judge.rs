@@ -106,8 +106,10 @@ pub struct Finding {
     pub kind: Kind,
     /// One sentence: what the row has and what the code does.
     pub words: String,
-    /// True if it ends a disagreement: the row is right again.
-    pub is_end: bool,
+    /// True if a row was wrong before it already: the disagreement changes or ends.
+    pub continues: bool,
+    /// The index of the call after which a row starts that is wrong: it may not return.
+    pub(crate) after_call: Option<usize>,
 }
 
 /// The state of a row's CFA at an instruction.
@@ -137,6 +139,25 @@ pub struct Judgement {
     pub right: u64,
 }
 
+impl Judgement {
+    /// Offsets of calls after which a row starts that is wrong, and nothing shows that they return: code of another way to
+    /// come there, which is not known.
+    pub fn unconfirmed_calls(&self, analysis: &Analysis<'_>) -> impl Iterator<Item = u32> {
+        let mut calls: Vec<_> = self.findings.iter().filter_map(|finding| finding.after_call).collect();
+        calls.sort_unstable();
+        calls.dedup();
+        // Each costs a search through the function.
+        calls.truncate(MAX_CALLS);
+        let returns =
+            |call: &usize| analysis.after_padding(*call).is_some_and(|next| analysis.returns_from(next));
+        let offset = |call: usize| analysis.instructions().as_slice()[call].offset;
+        calls.into_iter().filter(move |call| !returns(call)).map(offset)
+    }
+}
+
+/// The most calls of a function that are looked at at once.
+const MAX_CALLS: usize = 16;
+
 /// Judges the rows of a function.
 pub struct Judge<'j, 'c> {
     arch: Arch,
@@ -146,8 +167,18 @@ pub struct Judge<'j, 'c> {
     /// For each instruction the registers with wrong rules, by their indexes; bit 63 stands for the return address, bit 62 for
     /// its signature.
     wrong: Vec<u64>,
-    /// Registers that the function keeps for its caller.
-    kept: u64,
+    /// Returns with the stack pointer elsewhere.
+    returns: Vec<Finding>,
+}
+
+/// The comparison of a row with the state at an instruction.
+#[derive(Clone, Copy)]
+struct Compared {
+    cfa: CfaState,
+    /// Registers with wrong rules.
+    wrong: u64,
+    /// Registers without a rule that have another value than the caller's.
+    lost: u64,
 }
 
 const RETURN_ADDRESS: u64 = 1 << 63;
@@ -163,46 +194,75 @@ impl<'j, 'c> Judge<'j, 'c> {
     /// Compares rows with what is known at every instruction.
     pub fn new(analysis: &'j Analysis<'c>, rows: &'j Rows) -> Self {
         let arch = analysis.code().arch;
-        let mut judge = Self { arch, analysis, rows, cfa: Vec::new(), wrong: Vec::new(), kept: 0 };
-        judge.find_kept();
+        let count = analysis.instructions().as_slice().len();
+        let (cfa, wrong) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let mut judge = Self { arch, analysis, rows, cfa, wrong, returns: Vec::new() };
         let mut row_index = 0;
-        analysis.for_each(|_, instruction, state| {
+        // Registers without a rule that have other values than the caller's, and those that every return has restored.
+        let (mut lost, mut kept, mut returns) = (Vec::new(), u64::MAX, false);
+        let mut last: Option<(usize, Compared)> = None;
+        analysis.for_each(|index, instruction, state| {
             while rows.starts_by(row_index + 1, instruction.offset) {
                 row_index += 1;
             }
             let row = rows.get(row_index).filter(|_| rows.starts_by(row_index, instruction.offset));
-            let (cfa, wrong) = match (state, row) {
-                (Some(state), Some(row)) => judge.compare(state, row),
-                _ => (CfaState::Unknown, 0),
+            let compared = match (state, row, last) {
+                // Most instructions change nothing that rows are about.
+                (Some(_), Some(row), Some((known, compared)))
+                    if known == row_index && !judge.matters(index - 1, row) =>
+                {
+                    compared
+                }
+                (Some(state), Some(row), _) => judge.compare(state, row),
+                _ => Compared { cfa: CfaState::Unknown, wrong: 0, lost: 0 },
             };
-            judge.cfa.push(cfa);
-            judge.wrong.push(wrong);
+            let goes_on = state.is_some() && row.is_some() && !analysis.is_start(index + 1);
+            last = goes_on.then_some((row_index, compared));
+            judge.cfa.push(compared.cfa);
+            judge.wrong.push(compared.wrong);
+            if compared.lost != 0 {
+                lost.push((index, compared.lost));
+            }
+            if let (Flow::Return, Some(state)) = (instruction.flow, state) {
+                returns = true;
+                kept &= !judge.changed(state);
+                judge.returns.extend(judge.at_return(index, state));
+            }
         });
+        // A function that does not restore a register, or never returns, follows another convention.
+        for (index, lost) in lost {
+            judge.wrong[index] |= if returns { lost & kept } else { 0 };
+        }
         judge
     }
 
-    /// Finds the registers that have the caller's values at every return; those that have others follow another convention.
-    fn find_kept(&mut self) {
-        let (mut kept, mut returns) = (u64::MAX, false);
-        let arch = self.arch;
-        self.analysis.for_each(|_, instruction, state| {
-            if let (Flow::Return, Some(state)) = (instruction.flow, state) {
-                returns = true;
-                for index in callee_saved(arch) {
-                    if state.at(*index) != Value::caller(*index) {
-                        kept &= !(1 << index);
-                    }
-                }
-            }
-        });
-        self.kept = if returns { kept } else { 0 };
+    /// Returns whether an instruction can change what a row is about.
+    fn matters(&self, index: usize, row: FullRow<'_>) -> bool {
+        let all = self.analysis.instructions();
+        let base = match row.row.cfa {
+            Cfa::Register { register, .. } | Cfa::Memory { register, .. } => index_of(self.arch, register),
+            Cfa::Undefined | Cfa::Expression => None,
+        };
+        let others = [self.arch.stack_pointer(), self.arch.return_address()];
+        let named = others.into_iter().filter_map(|register| index_of(self.arch, register)).chain(base);
+        let all_saved = callee_saved(self.arch).iter().copied().chain(named);
+        let is_plain = row.saved.iter().all(|(_, rule)| matches!(rule, Rule::Cfa(_)));
+        let mask = all_saved.fold(0_u64, |mask, index| mask | 1 << index);
+        !is_plain || all.affects(&all.as_slice()[index], mask)
     }
 
-    /// Compares a row with a state: the CFA, and the registers with wrong rules.
-    fn compare(&self, state: &State, row: FullRow<'_>) -> (CfaState, u64) {
+    /// The callee-saved registers that have other values than the caller's.
+    fn changed(&self, state: &State) -> u64 {
+        callee_saved(self.arch).iter().fold(0, |changed, index| {
+            changed | if state.at(*index) == Value::caller(*index) { 0 } else { 1 << index }
+        })
+    }
+
+    /// Compares a row with a state.
+    fn compare(&self, state: &State, row: FullRow<'_>) -> Compared {
         // No unwinder needs the CFA of an outermost frame.
         if row.row.return_address == Rule::Undefined {
-            return (CfaState::Right, 0);
+            return Compared { cfa: CfaState::Right, wrong: 0, lost: 0 };
         }
         let cfa = match row.row.cfa {
             Cfa::Register { register, offset } => match state.get(self.arch, register) {
@@ -221,13 +281,14 @@ impl<'j, 'c> Judge<'j, 'c> {
             Cfa::Undefined | Cfa::Expression => CfaState::Unknown,
         };
         // Rules count from the row's CFA.
-        let wrong = if cfa == CfaState::Right { self.wrong_rules(state, row) } else { 0 };
-        (cfa, wrong)
+        let (wrong, lost) = if cfa == CfaState::Right { self.wrong_rules(state, row) } else { (0, 0) };
+        Compared { cfa, wrong, lost }
     }
 
-    fn wrong_rules(&self, state: &State, row: FullRow<'_>) -> u64 {
+    /// The registers with wrong rules, and those without one that have another value.
+    fn wrong_rules(&self, state: &State, row: FullRow<'_>) -> (u64, u64) {
         let arch = self.arch;
-        let mut wrong = 0;
+        let (mut wrong, mut lost) = (0, 0);
         let link = arch.return_address();
         match self.value_by(state, link, row.row.return_address) {
             Some(Value::Caller(register)) if register == link => {
@@ -240,13 +301,13 @@ impl<'j, 'c> Judge<'j, 'c> {
         for index in callee_saved(arch) {
             let register = register_of(*index);
             let rule = row.rule(arch, register);
-            let expected = Value::Caller(register);
-            let is_wrong = match self.value_by(state, register, rule) {
-                Some(value) if value == expected => false,
-                Some(_) => rule != Rule::SameValue || self.kept & (1 << index) != 0,
-                None => false,
-            };
-            wrong |= if is_wrong { 1 << index } else { 0 };
+            match self.value_by(state, register, rule) {
+                Some(value) if value != Value::Caller(register) => match rule {
+                    Rule::SameValue => lost |= 1 << index,
+                    _ => wrong |= 1 << index,
+                },
+                _ => {}
+            }
         }
         for (register, rule) in row.saved {
             let Some(index) = index_of(arch, *register) else { continue };
@@ -259,7 +320,7 @@ impl<'j, 'c> Judge<'j, 'c> {
                 wrong |= 1 << index;
             }
         }
-        wrong
+        (wrong, lost)
     }
 
     /// The value that a rule gives for a register; none if it cannot be evaluated.
@@ -284,31 +345,36 @@ impl<'j, 'c> Judge<'j, 'c> {
     /// Every disagreement and where it ends.
     pub fn judge(&self) -> Judgement {
         let mut judgement = Judgement::default();
-        let mut pending: Vec<Finding> = Vec::new();
+        let mut pending: Vec<Finding> = self.returns.clone();
         let all = self.analysis.instructions().as_slice();
-        self.analysis.for_each(|index, instruction, state| {
-            let is_entry = index == 0 && state.is_some_and(|state| *state == State::at_entry(self.arch));
-            match (self.cfa[index], state) {
-                (CfaState::Right, _) => judgement.right += 1,
-                (CfaState::Unknown, _) if instruction.is_padding && state.is_none() => {}
-                (CfaState::Unknown, _) => {
-                    judgement.undecided += 1;
-                    judgement.first_undecided.get_or_insert(instruction.offset);
+        let mut is_clean = true;
+        for (cfa, wrong) in self.cfa.iter().zip(&self.wrong) {
+            is_clean &= *cfa == CfaState::Right && *wrong == 0;
+        }
+        if is_clean {
+            judgement.right = all.len() as u64;
+        } else {
+            self.analysis.for_each(|index, instruction, state| {
+                match (self.cfa[index], state) {
+                    (CfaState::Right, _) => judgement.right += 1,
+                    (CfaState::Unknown, None) if instruction.is_padding => {}
+                    (CfaState::Unknown, _) => {
+                        judgement.undecided += 1;
+                        judgement.first_undecided.get_or_insert(instruction.offset);
+                    }
+                    (CfaState::Off(_) | CfaState::Wrong, Some(state))
+                        if index == 0 && *state == State::at_entry(self.arch) =>
+                    {
+                        pending.extend(self.at_start(index, state));
+                    }
+                    (CfaState::Off(_) | CfaState::Wrong, _) => {}
                 }
-                (CfaState::Off(_) | CfaState::Wrong, _) if is_entry => {
-                    pending.extend(self.at_start(index, state));
+                if let Some(state) = state {
+                    self.edges(index, instruction, state, &mut pending);
+                    self.registers(index, state, &mut pending);
                 }
-                (CfaState::Off(_) | CfaState::Wrong, _) => {}
-            }
-            let Some(state) = state else { return };
-            if all.get(index + 1).is_some() {
-                self.edges(index, instruction, state, &mut pending);
-            }
-            if instruction.flow == Flow::Return {
-                pending.extend(self.at_return(index, state));
-            }
-            self.registers(index, state, &mut pending);
-        });
+            });
+        }
         pending.extend(self.boundaries());
         pending.sort_by_key(|finding| (finding.index, finding.kind));
         pending.dedup_by(|one, other| {
@@ -340,13 +406,13 @@ impl<'j, 'c> Judge<'j, 'c> {
                 })
             }
         };
-        Finding { index, wrong, kind, words, is_end }
+        Finding { index, wrong, kind, words, continues: is_end, after_call: None }
     }
 
-    fn at_start(&self, index: usize, state: Option<&State>) -> Option<Finding> {
+    fn at_start(&self, index: usize, state: &State) -> Option<Finding> {
         let row = self.row_at(index)?;
         let stack = self.arch.stack_pointer();
-        let has = match state?.get(self.arch, stack) {
+        let has = match state.get(self.arch, stack) {
             Value::Cfa(place) => self.cfa_words(stack, -i64::from(place)),
             _ => return None,
         };
@@ -357,19 +423,7 @@ impl<'j, 'c> Judge<'j, 'c> {
 
     /// The disagreements between an instruction and those that execution goes on to.
     fn edges(&self, index: usize, instruction: &Instruction, state: &State, found: &mut Vec<Finding>) {
-        let next = (index + 1 < self.cfa.len()).then_some(index + 1);
-        let target = |target| self.analysis.index_of(target);
-        let (next, taken) = match instruction.flow {
-            Flow::Next => (next, None),
-            Flow::Call(_) => {
-                (self.analysis.after_padding(index).filter(|_| !self.analysis.is_noreturn(index)), None)
-            }
-            Flow::Branch(to, _) => (next, to.and_then(target)),
-            Flow::Jump(to) => (None, to.and_then(target)),
-            Flow::JumpRegister(_) | Flow::JumpMemory | Flow::JumpTable(_) | Flow::Return | Flow::Stop => {
-                return;
-            }
-        };
+        let [next, taken] = self.analysis.next(index);
         for (to, is_taken) in [(next, false), (taken, true)] {
             let Some(to) = to else { continue };
             // Most instructions change nothing that matters.
@@ -407,9 +461,8 @@ impl<'j, 'c> Judge<'j, 'c> {
             Value::Caller(own) if own == register => {
                 format!("{} has the caller's value now", RegisterName(self.arch, register))
             }
-            Value::Unknown if is_same && changes(register) && matches!(instruction.flow, Flow::Call(_)) => {
-                format!("the called function may change {}", RegisterName(self.arch, register))
-            }
+            // Assembler functions call others that keep more than the ABI asks for: undecided.
+            _ if matches!(instruction.flow, Flow::Call(_)) => return None,
             _ if is_same && changes(register) => {
                 format!("{} has another value now", RegisterName(self.arch, register))
             }
@@ -427,7 +480,11 @@ impl<'j, 'c> Judge<'j, 'c> {
         } else {
             (to, Kind::Mismatch, format!("the instruction before differs from the row: {has}"))
         };
-        Some(self.finding(index, to, kind, words))
+        let is_call = matches!(instruction.flow, Flow::Call(_));
+        Some(Finding {
+            after_call: (is_call && !is_same).then_some(from),
+            ..self.finding(index, to, kind, words)
+        })
     }
 
     fn cfa_words(&self, register: Register, offset: i64) -> String {
@@ -444,7 +501,7 @@ impl<'j, 'c> Judge<'j, 'c> {
                 let entry = self.cfa_words(stack, -expected);
                 let words = format!("returns where the CFA is {here}, not {entry}");
                 let wrong = self.extent(index, |_| false);
-                Some(Finding { index, wrong, kind: Kind::Return, words, is_end: false })
+                Some(Finding { index, wrong, kind: Kind::Return, words, continues: false, after_call: None })
             }
             _ => None,
         }
@@ -455,13 +512,22 @@ impl<'j, 'c> Judge<'j, 'c> {
         let before = index.checked_sub(1).map_or(0, |before| self.wrong[before]);
         let mut new = self.wrong[index] & !before;
         let Some(row) = self.row_at(index).filter(|_| new != 0) else { return };
+        let after_call = self.call_before(index);
         while new != 0 {
             let bit = new.trailing_zeros();
             new &= new - 1;
             let (kind, words) = self.wrong_register(bit, state, row);
             let wrong = self.extent(index, |other| self.wrong[other] & (1 << bit) != 0);
-            found.push(Finding { index, wrong, kind, words, is_end: false });
+            found.push(Finding { index, wrong, kind, words, continues: false, after_call });
         }
+    }
+
+    /// The call before an instruction, if a row starts between them.
+    fn call_before(&self, index: usize) -> Option<usize> {
+        let all = self.analysis.instructions().as_slice();
+        let before = all[..index].iter().rposition(|one| !one.is_padding)?;
+        let row = |index: usize| self.rows.index_at(all[index].offset);
+        (matches!(all[before].flow, Flow::Call(_)) && row(before) != row(index)).then_some(before)
     }
 
     fn wrong_register(&self, bit: u32, state: &State, row: FullRow<'_>) -> (Kind, String) {
@@ -520,7 +586,14 @@ impl<'j, 'c> Judge<'j, 'c> {
             }
             let words = format!("a row starts inside this instruction, at +{start}");
             let wrong = (one.offset, one.end());
-            Some(Finding { index: around, wrong, kind: Kind::Boundary, words, is_end: false })
+            Some(Finding {
+                index: around,
+                wrong,
+                kind: Kind::Boundary,
+                words,
+                continues: false,
+                after_call: None,
+            })
         })
     }
 }

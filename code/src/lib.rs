@@ -17,7 +17,7 @@
 //! let code = Code { arch: Arch::Amd64, start: Address(0x1000), bytes: &bytes, relocated: &[] };
 //! let instructions = Instructions::new(&code);
 //! let entry = State::at_entry(code.arch);
-//! let ways = Ways { start: Some(&entry), entries: &[], call_sites: &[] };
+//! let ways = Ways { start: Some(&entry), entries: &[], call_sites: &[], noreturn: &[] };
 //! let analysis = Analysis::new(code, &instructions, &NoMemory, ways);
 //!
 //! let states = analysis.states();

@@ -98,7 +98,7 @@ impl Listing {
         let texts = code.texts(arch, &instructions, places);
         let (rows, failed) = rows::of_cfi(function);
         let entry = State::at_entry(arch);
-        let ways = Ways { start: Some(&entry), entries: &[], call_sites: &[] };
+        let ways = Ways { start: Some(&entry), entries: &[], call_sites: &[], noreturn: &[] };
         let analysis = Analysis::new(code.get(arch), &instructions, &NoMemory, ways);
         let around = address.0.checked_sub(start.0).and_then(|offset| u32::try_from(offset).ok());
         let here = around.and_then(|offset| instructions.index_around(offset));

@@ -5,3 +5,5 @@ mod frame;
 pub mod listing;
 mod marks;
 mod rows;
+
+pub use disassembly::with_target;

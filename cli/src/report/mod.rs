@@ -10,6 +10,7 @@ pub mod excluded;
 pub mod explanation;
 pub mod fault;
 pub mod limits;
+pub mod lint;
 pub mod name_room;
 pub mod place;
 pub mod reasons;

@@ -13,6 +13,7 @@ use cfipack_roundtrip::{
 };
 
 use crate::absent::{self, SFRAME_TABLE};
+use crate::against_code;
 use crate::io::each::Outcome;
 use crate::io::input::{self, Contents, Object};
 use crate::io::output;
@@ -22,7 +23,7 @@ use crate::report::excluded::{self, Excluded};
 use crate::report::fault::TableNames;
 use crate::report::place::Places;
 use crate::report::status::{self, Status};
-use crate::report::verdict::{self, VerifyJson};
+use crate::report::verdict::{self, AgainstCode, VerifyJson};
 use crate::verbs::verify::{Arguments, Profile};
 
 /// Checks tables for the code of another object.
@@ -78,6 +79,11 @@ pub fn verify(
         None => Vec::new(),
     };
     let places = Places::new(file).with_names(arguments.names);
+    let code = match arguments.lint {
+        true => Some(against_code::lint(file, &sections, arguments.threads.into(), &|_| true, &|_, _| {})?),
+        false => None,
+    };
+    let code = code.as_ref().map(AgainstCode::new);
     let written = match arguments.json {
         true => print_json(&VerifyJson::new(
             &object.name.plain(),
@@ -86,14 +92,17 @@ pub fn verify(
             &excluded,
             &names,
             &places,
+            code,
         )),
         false => {
             let violations = arguments.profile.map(|_| &violations[..]);
-            print_all(object, &report, violations, &excluded, &names, &places)
+            print_all(object, &report, violations, &excluded, &names, &places, code)
         }
     };
     let keeps_rules = violations.iter().all(KernelViolations::is_empty);
-    let status = Status::differs_if(!report.is_faultless() || !keeps_rules);
+    let status = Status::differs_if(
+        !report.is_faultless() || !keeps_rules || code.is_some_and(|code| code.wrong != 0),
+    );
     status::judged(status, written).map(Outcome::Done)
 }
 
@@ -122,6 +131,7 @@ fn print_all(
     excluded: &Excluded,
     names: &TableNames,
     places: &Places<'_, '_>,
+    code: Option<AgainstCode>,
 ) -> anyhow::Result<()> {
     let mut out = output::standard();
     writeln!(out, "{}: {}", object.name, Number(report.functions, "function"))?;
@@ -129,6 +139,7 @@ fn print_all(
     if let Some(line) = excluded::line(excluded) {
         writeln!(out, "{line}")?;
     }
+    writeln!(out, "  {}", verdict::against_code(code))?;
     for table in violations.unwrap_or_default() {
         for violation in &table.first {
             let words = violation.words(|address| places.location(address));
