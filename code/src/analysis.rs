@@ -117,6 +117,8 @@ pub struct Analysis<'c> {
     doubts: BTreeSet<(Doubt, u32)>,
     /// The indexes of calls that do not return.
     noreturn: BTreeSet<usize>,
+    /// The first instructions of landing pads.
+    pads: BTreeSet<usize>,
 }
 
 const NONE: u32 = u32::MAX;
@@ -168,6 +170,7 @@ impl<'c> Analysis<'c> {
             exits: Vec::new(),
             doubts: BTreeSet::new(),
             noreturn: BTreeSet::new(),
+            pads: BTreeSet::new(),
         };
         if code.arch.family() == Family::S390x {
             analysis.doubts.insert((Doubt::NoDisassembler, 0));
@@ -175,6 +178,9 @@ impl<'c> Analysis<'c> {
         }
         let calls = ways.noreturn.iter().filter_map(|offset| instructions.index_of(*offset));
         analysis.noreturn.extend(calls);
+        let pads: Vec<_> =
+            ways.call_sites.iter().filter_map(|site| analysis.index_of(site.landing_pad)).collect();
+        analysis.pads.extend(pads);
         for round in 0..=MAX_RESTARTS {
             analysis.begin();
             let mut run = Run {
@@ -344,6 +350,11 @@ impl<'c> Analysis<'c> {
         after.apply(self.code.arch, instruction, self.instructions.ops(instruction), &mut context);
         after.branched(instruction.flow, taken);
         after
+    }
+
+    /// Returns whether an instruction is the first of a landing pad.
+    pub(crate) fn is_landing_pad(&self, index: usize) -> bool {
+        self.pads.contains(&index)
     }
 
     /// Returns whether a block starts with an instruction.

@@ -513,9 +513,14 @@ impl<'j, 'c> Judge<'j, 'c> {
         let mut new = self.wrong[index] & !before;
         let Some(row) = self.row_at(index).filter(|_| new != 0) else { return };
         let after_call = self.call_before(index);
+        let is_pad = self.analysis.is_landing_pad(index);
         while new != 0 {
             let bit = new.trailing_zeros();
             new &= new - 1;
+            // Calls that do not throw stand between those that do, and may be at other places of the prologue.
+            if is_pad && self.cfa[index] == CfaState::Right {
+                continue;
+            }
             let (kind, words) = self.wrong_register(bit, state, row);
             let wrong = self.extent(index, |other| self.wrong[other] & (1 << bit) != 0);
             found.push(Finding { index, wrong, kind, words, continues: false, after_call });
