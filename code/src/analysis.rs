@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use cfipack_format::{Address, Family, Register};
 
 use crate::context::Context;
-use crate::instruction::{Flow, Instruction};
+use crate::instruction::{Flow, Instruction, Op};
 use crate::instructions::{Code, Instructions};
 use crate::state::{Joined, State};
 use crate::table::{JumpTable, Memory};
@@ -191,6 +191,7 @@ impl<'c> Analysis<'c> {
                 is_last: round == MAX_RESTARTS,
                 via: None,
                 starts: None,
+                constants: None,
             };
             if run.follow(&mut analysis, memory).is_ok() {
                 break;
@@ -423,6 +424,8 @@ struct Run<'w> {
     via: Option<usize>,
     /// The first instructions of all blocks, once others than direct branches have led to one.
     starts: Option<BTreeSet<usize>>,
+    /// Addresses that instructions of the function name, ascending.
+    constants: Option<Vec<u64>>,
 }
 
 type Bytes<'m> = &'m dyn Memory;
@@ -634,7 +637,9 @@ impl Run<'_> {
         let arch = analysis.code.arch;
         let mut found = 0;
         if let Some(table) = table {
-            for target in table.targets(memory, arch.endian()) {
+            let end = if table.is_limited() { None } else { self.end_of_table(analysis, table.address()) };
+            let targets = table.targets(memory, arch.endian());
+            for target in targets.take(end.map_or(usize::MAX, |end| table.count_up_to(end))) {
                 let is_inside = analysis.is_inside(target) && analysis.index_of(target).is_some();
                 if self.entries_left == 0 || (!is_inside && (!table.is_limited() || found == 0)) {
                     break;
@@ -653,6 +658,20 @@ impl Run<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The next address after a table that an instruction of the function names: another table, mostly.
+    fn end_of_table(&mut self, analysis: &Analysis<'_>, table: u64) -> Option<u64> {
+        let constants = self.constants.get_or_insert_with(|| {
+            let constant = |op: &Op| match op {
+                Op::Constant { value, .. } => Some(*value),
+                _ => None,
+            };
+            let mut all: Vec<_> = analysis.instructions.ops.iter().filter_map(constant).collect();
+            all.sort_unstable();
+            all
+        });
+        constants.get(constants.partition_point(|address| *address <= table)).copied()
     }
 
     /// Brings a state to an instruction.
