@@ -4,7 +4,8 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::program::{printed, run, scratch};
+use crate::objects::printed;
+use crate::program::{run, scratch};
 
 /// The symbols of the findings of `explain.o`, whose source says what is wrong with each, and their kinds.
 const WRONG: [(&str, &str); 6] = [
