@@ -179,6 +179,17 @@ impl Blocks {
         &self.bytes[start..start + len]
     }
 
+    /// Returns whether the blocks at two offsets of the sub-section, `fres`, are the same.
+    #[cold]
+    pub(crate) fn are_same(&self, fres: &[u8], one: u32, two: u32) -> bool {
+        let [one, two] = [one, two].map(|at| {
+            let next = self.starts.partition_point(|&start| start <= at);
+            let end = self.starts.get(next).map_or(fres.len(), |end| end.to_usize());
+            (fres.get(at.to_usize()..end), self.attribute(next.saturating_sub(1) as u32))
+        });
+        one == two
+    }
+
     /// The hash of a block of `len` bytes, after which [`CHUNK`] more can be read.
     #[inline(always)]
     pub(crate) fn hash(&self, bytes: &[u8], len: usize) -> u32 {
