@@ -7,6 +7,7 @@
 //! man pages and shell completions. The libraries that the command uses are those of `cfipack`.
 
 mod absent;
+mod against_code;
 mod conversion;
 mod coverage;
 mod edit;
@@ -24,7 +25,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use report::status::{self, Status};
 use verbs::{
-    asm, compact_unwind, convert, diff, dump, explain, gaps, lookup, merge, stats, strip, unwind_info, verify,
+    asm, compact_unwind, convert, diff, dump, explain, gaps, lint, lookup, merge, stats, strip, unwind_info,
+    verify,
 };
 
 /// Converts DWARF call frame information (CFI) to a .sframe unwind table,
@@ -82,6 +84,7 @@ enum Verb {
     Merge(merge::Arguments),
     Strip(strip::Arguments),
     Gaps(gaps::Arguments),
+    Lint(lint::Arguments),
     UnwindInfo(unwind_info::build::Arguments),
     Asm(asm::Arguments),
     CompactUnwind(compact_unwind::Arguments),
@@ -109,6 +112,7 @@ fn run(arguments: &CommandLine) -> anyhow::Result<Status> {
         Some(Verb::Strip(arguments)) => strip::run(arguments),
         Some(Verb::Merge(arguments)) => merge::run(arguments),
         Some(Verb::Gaps(arguments)) => gaps::run(arguments),
+        Some(Verb::Lint(arguments)) => lint::run(arguments),
         Some(Verb::UnwindInfo(arguments)) => unwind_info::build::run(arguments),
         Some(Verb::Asm(arguments)) => asm::run(arguments),
         Some(Verb::CompactUnwind(arguments)) => compact_unwind::run(arguments),

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use cfipack_format::{Address, Family, Register};
 
 use crate::context::Context;
-use crate::instruction::{Flow, Instruction};
+use crate::instruction::{Flow, Instruction, Op};
 use crate::instructions::{Code, Instructions};
 use crate::state::{Joined, State};
 use crate::table::{JumpTable, Memory};
@@ -17,6 +17,8 @@ const MAX_VISITS: u8 = 40;
 const MAX_RESTARTS: usize = 16;
 /// Entries of jump tables that may be read for each byte of a function, and for the function itself.
 const TABLE_ENTRIES: (usize, usize) = (4, 1 << 10);
+/// Bytes of arguments of a call that an unwinder removes before it goes on at a landing pad, at most.
+const MAX_ARGUMENTS: i32 = 1 << 10;
 /// The most blocks of a function: more than a million bytes of code have.
 const MAX_BLOCKS: usize = 1 << 18;
 
@@ -38,6 +40,9 @@ pub struct CallSite {
     pub end: u32,
     /// The landing pad.
     pub landing_pad: Address,
+    /// The stack pointer there, in bytes from the CFA, if it is known from elsewhere: the unwinder removes arguments that a
+    /// call has pushed. What does not fit a call is ignored.
+    pub stack: Option<i32>,
 }
 
 /// The reason why something about a function is not known.
@@ -112,6 +117,8 @@ pub struct Analysis<'c> {
     doubts: BTreeSet<(Doubt, u32)>,
     /// The indexes of calls that do not return.
     noreturn: BTreeSet<usize>,
+    /// The first instructions of landing pads.
+    pads: BTreeSet<usize>,
 }
 
 const NONE: u32 = u32::MAX;
@@ -137,6 +144,8 @@ pub struct Ways<'w> {
     pub entries: &'w [Entry],
     /// Calls with landing pads, ascending and apart.
     pub call_sites: &'w [CallSite],
+    /// Offsets of calls that do not return, ascending, beside those that the analysis finds.
+    pub noreturn: &'w [u32],
 }
 
 /// A way from one instruction to another.
@@ -161,11 +170,17 @@ impl<'c> Analysis<'c> {
             exits: Vec::new(),
             doubts: BTreeSet::new(),
             noreturn: BTreeSet::new(),
+            pads: BTreeSet::new(),
         };
         if code.arch.family() == Family::S390x {
             analysis.doubts.insert((Doubt::NoDisassembler, 0));
             return analysis;
         }
+        let calls = ways.noreturn.iter().filter_map(|offset| instructions.index_of(*offset));
+        analysis.noreturn.extend(calls);
+        let pads: Vec<_> =
+            ways.call_sites.iter().filter_map(|site| analysis.index_of(site.landing_pad)).collect();
+        analysis.pads.extend(pads);
         for round in 0..=MAX_RESTARTS {
             analysis.begin();
             let mut run = Run {
@@ -176,6 +191,7 @@ impl<'c> Analysis<'c> {
                 is_last: round == MAX_RESTARTS,
                 via: None,
                 starts: None,
+                constants: None,
             };
             if run.follow(&mut analysis, memory).is_ok() {
                 break;
@@ -259,6 +275,49 @@ impl<'c> Analysis<'c> {
         self.noreturn.contains(&index)
     }
 
+    /// Returns whether execution from an instruction on reaches a return, or a jump to another function, with the stack
+    /// pointer as a call left it: what is known there can then be right.
+    pub(crate) fn returns_from(&self, first: usize) -> bool {
+        let arch = self.code.arch;
+        let entry = Value::Cfa(-(arch.cfa_offset_at_entry() as i32));
+        let mut ends = vec![false; self.instructions.as_slice().len()];
+        self.for_each(|index, instruction, state| {
+            let leaves = match instruction.flow {
+                Flow::Return | Flow::JumpRegister(_) | Flow::JumpMemory => true,
+                Flow::Jump(target) => target.is_none_or(|target| !self.is_inside(target)),
+                Flow::Next | Flow::Call(_) | Flow::Branch(..) | Flow::JumpTable(_) | Flow::Stop => false,
+            };
+            ends[index] = leaves && state.is_some_and(|state| state.get(arch, arch.stack_pointer()) == entry);
+        });
+        let mut seen = vec![false; ends.len()];
+        let mut waiting = vec![first];
+        while let Some(index) = waiting.pop() {
+            if std::mem::replace(&mut seen[index], true) {
+                continue;
+            }
+            if ends[index] {
+                return true;
+            }
+            waiting.extend(self.next(index).into_iter().flatten());
+        }
+        false
+    }
+
+    /// The instructions that execution goes on to: the next one, or what a call returns to; the target of a direct branch.
+    pub(crate) fn next(&self, index: usize) -> [Option<usize>; 2] {
+        let next = (index + 1 < self.block_at.len()).then_some(index + 1);
+        let target = |target: Option<Address>| target.and_then(|target| self.index_of(target));
+        match self.instructions.as_slice()[index].flow {
+            Flow::Next => [next, None],
+            Flow::Call(_) => [self.after_padding(index).filter(|_| !self.is_noreturn(index)), None],
+            Flow::Branch(to, _) => [next, target(to)],
+            Flow::Jump(to) => [None, target(to)],
+            Flow::JumpRegister(_) | Flow::JumpMemory | Flow::JumpTable(_) | Flow::Return | Flow::Stop => {
+                [None, None]
+            }
+        }
+    }
+
     /// Calls `each` with the index of every instruction and what is known before it; none where no way leads.
     pub fn for_each(&self, mut each: impl FnMut(usize, &Instruction, Option<&State>)) {
         let mut state: Option<State> = None;
@@ -271,15 +330,8 @@ impl<'c> Analysis<'c> {
             if let Some(known) = &mut state {
                 known.apply(self.code.arch, instruction, self.instructions.ops(instruction), &mut context);
                 known.branched(instruction.flow, false);
-                match instruction.flow {
-                    Flow::Next | Flow::Branch(..) => {}
-                    Flow::Call(_)
-                    | Flow::Jump(_)
-                    | Flow::JumpRegister(_)
-                    | Flow::JumpMemory
-                    | Flow::JumpTable(..)
-                    | Flow::Return
-                    | Flow::Stop => state = None,
+                if !instruction.flow.falls_through() {
+                    state = None;
                 }
             }
         }
@@ -301,6 +353,16 @@ impl<'c> Analysis<'c> {
         after
     }
 
+    /// Returns whether an instruction is the first of a landing pad.
+    pub(crate) fn is_landing_pad(&self, index: usize) -> bool {
+        self.pads.contains(&index)
+    }
+
+    /// Returns whether a block starts with an instruction.
+    pub(crate) fn is_start(&self, index: usize) -> bool {
+        self.block_at.get(index).is_some_and(|number| *number != NONE)
+    }
+
     /// The index of the instruction at an address.
     pub fn index_of(&self, address: Address) -> Option<usize> {
         self.instructions.index_of(u32::try_from(address.0.checked_sub(self.code.start.0)?).ok()?)
@@ -317,16 +379,35 @@ impl<'c> Analysis<'c> {
     }
 
     fn find_unreached(&mut self) {
-        let mut found = None;
-        let mut unknown = None;
-        self.for_each(|_, instruction, state| match state {
-            Some(_) if instruction.is_unknown => unknown = unknown.or(Some(instruction.offset)),
-            Some(_) => {}
-            None if instruction.is_padding => {}
-            None => found = found.or(Some(instruction.offset)),
-        });
+        let (mut is_reached, mut found, mut unknown) = (false, None, None);
+        for (index, instruction) in self.instructions.as_slice().iter().enumerate() {
+            if self.block_at[index] != NONE {
+                is_reached = self.blocks[self.block_at[index] as usize].state.is_some();
+            }
+            if is_reached && instruction.is_unknown {
+                unknown = unknown.or(Some(instruction.offset));
+            } else if !is_reached && !instruction.is_padding {
+                found = found.or(Some(instruction.offset));
+            }
+            is_reached &= instruction.flow.falls_through();
+        }
         self.doubts.extend(found.map(|offset| (Doubt::NotReached, offset)));
         self.doubts.extend(unknown.map(|offset| (Doubt::UnknownInstruction, offset)));
+    }
+
+    /// The state before an instruction; none where no way leads. Costs following its block up to there.
+    pub fn state_before(&self, index: usize) -> Option<State> {
+        let first = self.block_at.get(..=index)?.iter().rposition(|number| *number != NONE)?;
+        let mut state = self.blocks[self.block_at[first] as usize].state.as_deref()?.clone();
+        let mut context = self.context.clone();
+        for instruction in &self.instructions.as_slice()[first..index] {
+            if !instruction.flow.falls_through() {
+                return None;
+            }
+            state.apply(self.code.arch, instruction, self.instructions.ops(instruction), &mut context);
+            state.branched(instruction.flow, false);
+        }
+        Some(state)
     }
 }
 
@@ -343,6 +424,8 @@ struct Run<'w> {
     via: Option<usize>,
     /// The first instructions of all blocks, once others than direct branches have led to one.
     starts: Option<BTreeSet<usize>>,
+    /// Addresses that instructions of the function name, ascending.
+    constants: Option<Vec<u64>>,
 }
 
 type Bytes<'m> = &'m dyn Memory;
@@ -500,7 +583,14 @@ impl Run<'_> {
         let sites = self.ways.call_sites;
         let site = sites.partition_point(|site| site.end <= offset);
         if let Some(site) = sites.get(site).filter(|site| site.start <= offset) {
-            self.jump(analysis, index, Some(site.landing_pad), &state)?;
+            let arch = analysis.code.arch;
+            let mut landed = state.clone();
+            if let (Some(stack), Value::Cfa(own)) = (site.stack, state.get(arch, arch.stack_pointer()))
+                && (1..=MAX_ARGUMENTS).contains(&stack.saturating_sub(own))
+            {
+                landed.set(arch, arch.stack_pointer(), Value::Cfa(stack));
+            }
+            self.jump(analysis, index, Some(site.landing_pad), &landed)?;
         }
         // One at the end does not return.
         if let Some(to) = analysis.after_padding(index)
@@ -547,7 +637,9 @@ impl Run<'_> {
         let arch = analysis.code.arch;
         let mut found = 0;
         if let Some(table) = table {
-            for target in table.targets(memory, arch.endian()) {
+            let end = if table.is_limited() { None } else { self.end_of_table(analysis, table.address()) };
+            let targets = table.targets(memory, arch.endian());
+            for target in targets.take(end.map_or(usize::MAX, |end| table.count_up_to(end))) {
                 let is_inside = analysis.is_inside(target) && analysis.index_of(target).is_some();
                 if self.entries_left == 0 || (!is_inside && (!table.is_limited() || found == 0)) {
                     break;
@@ -566,6 +658,20 @@ impl Run<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The next address after a table that an instruction of the function names: another table, mostly.
+    fn end_of_table(&mut self, analysis: &Analysis<'_>, table: u64) -> Option<u64> {
+        let constants = self.constants.get_or_insert_with(|| {
+            let constant = |op: &Op| match op {
+                Op::Constant { value, .. } => Some(*value),
+                _ => None,
+            };
+            let mut all: Vec<_> = analysis.instructions.ops.iter().filter_map(constant).collect();
+            all.sort_unstable();
+            all
+        });
+        constants.get(constants.partition_point(|address| *address <= table)).copied()
     }
 
     /// Brings a state to an instruction.

@@ -94,6 +94,22 @@ pub enum Flow {
     Stop,
 }
 
+impl Flow {
+    /// Returns whether execution can go on to the next instruction, not counting the return of a call.
+    pub(crate) const fn falls_through(self) -> bool {
+        match self {
+            Self::Next | Self::Branch(..) => true,
+            Self::Call(_)
+            | Self::Jump(_)
+            | Self::JumpRegister(_)
+            | Self::JumpMemory
+            | Self::JumpTable(_)
+            | Self::Return
+            | Self::Stop => false,
+        }
+    }
+}
+
 /// The part of a branch's condition that values are followed through.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Condition {
@@ -136,6 +152,26 @@ pub(crate) enum Op {
     Sign,
     /// The signature of the return address in the link register is removed.
     Authenticate,
+}
+
+impl Op {
+    /// The bits of the registers that get a value.
+    pub(crate) fn written(&self) -> u64 {
+        match *self {
+            Self::Set { to, .. }
+            | Self::Constant { to, .. }
+            | Self::Keep { to, .. }
+            | Self::Sum { to, .. }
+            | Self::Align { to, .. }
+            | Self::Load { to, .. }
+            | Self::Entry { to, .. } => 1 << to,
+            Self::Store { .. }
+            | Self::Compare { .. }
+            | Self::Limit { .. }
+            | Self::Sign
+            | Self::Authenticate => 0,
+        }
+    }
 }
 
 /// The place of a table.

@@ -1,9 +1,9 @@
 //! A function's instructions, decoded once.
 
-use cfipack_format::{Address, Arch, Family};
+use cfipack_format::{Address, Arch, Family, Register};
 
 use crate::aarch64;
-use crate::instruction::{Decoded, Flow, Instruction, Op};
+use crate::instruction::{Decoded, Flow, Instruction, Op, index_of};
 use crate::x86::X86Decoder;
 
 /// The code of a function.
@@ -91,6 +91,24 @@ impl Instructions {
     pub(crate) fn ops(&self, instruction: &Instruction) -> &[Op] {
         let (first, count) = instruction.ops;
         &self.ops[first as usize..first as usize + usize::from(count)]
+    }
+
+    /// Returns whether an instruction can change one of these registers, by their bits, or memory, or sign an address.
+    pub(crate) fn affects(&self, instruction: &Instruction, registers: u64) -> bool {
+        let is_other = |op: &Op| match op {
+            Op::Store { .. } | Op::Sign | Op::Authenticate => true,
+            op => op.written() & registers != 0,
+        };
+        instruction.writes & registers != 0
+            || matches!(instruction.flow, Flow::Call(_))
+            || self.ops(instruction).iter().any(is_other)
+    }
+
+    /// Returns whether an instruction gives a register a new value.
+    pub fn changes(&self, instruction: &Instruction, arch: Arch, register: Register) -> bool {
+        let Some(index) = index_of(arch, register) else { return false };
+        let known = self.ops(instruction).iter().fold(0, |bits, op| bits | op.written());
+        (instruction.writes | known) & (1 << index) != 0
     }
 
     /// The index of the instruction that starts at an offset.

@@ -17,7 +17,7 @@
 //! let code = Code { arch: Arch::Amd64, start: Address(0x1000), bytes: &bytes, relocated: &[] };
 //! let instructions = Instructions::new(&code);
 //! let entry = State::at_entry(code.arch);
-//! let ways = Ways { start: Some(&entry), entries: &[], call_sites: &[] };
+//! let ways = Ways { start: Some(&entry), entries: &[], call_sites: &[], noreturn: &[] };
 //! let analysis = Analysis::new(code, &instructions, &NoMemory, ways);
 //!
 //! let states = analysis.states();
@@ -37,14 +37,22 @@ mod analysis;
 mod context;
 mod instruction;
 mod instructions;
+mod judge;
+mod rows;
 mod state;
 mod table;
+mod text;
 mod value;
+mod words;
 mod x86;
 
 pub use analysis::{Analysis, CallSite, Doubt, Entry, Exit, Ways};
 pub use instruction::{Condition, Flow, Instruction};
 pub use instructions::{Code, Instructions};
+pub use judge::{Finding, Judge, Judgement, Kind};
+pub use rows::{FullRow, Rows};
 pub use state::State;
 pub use table::{Memory, NoMemory};
+pub use text::{Disassembler, Text};
 pub use value::Value;
+pub use words::{CfaWords, name};

@@ -146,10 +146,15 @@ impl State {
         }
         if let Flow::Call(_) = instruction.flow {
             self.limit = None;
-            // What lies below the stack pointer is the called function's.
-            if let Value::Cfa(offset) = self.at(arch.stack_pointer().0 as Index) {
-                self.slots.retain(|slot| slot.0.site.is_some() || slot.0.offset >= offset);
-            }
+            // What lies below the stack pointer is the called function's, and pointers into the frame that are stored in it
+            // may be those of objects, which it changes.
+            let stack = self.at(arch.stack_pointer().0 as Index);
+            let entry = -(arch.cfa_offset_at_entry() as i32);
+            self.slots.retain(|(place, value)| {
+                let is_below = matches!(stack, Value::Cfa(top) if place.site.is_none() && place.offset < top);
+                let is_object = matches!(*value, Value::Cfa(offset) if offset != 0 && offset != entry);
+                !is_below && !is_object
+            });
         }
     }
 

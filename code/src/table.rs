@@ -125,6 +125,16 @@ impl JumpTable {
         })
     }
 
+    /// The address of the first entry.
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// The number of entries up to an address.
+    pub(crate) fn count_up_to(&self, end: u64) -> usize {
+        usize::try_from(end.saturating_sub(self.address) / u64::from(self.size.max(1))).unwrap_or(usize::MAX)
+    }
+
     /// Returns whether comparisons tell the number of entries.
     pub(crate) fn is_limited(&self) -> bool {
         self.limit.is_some()

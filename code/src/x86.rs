@@ -159,7 +159,8 @@ impl X86Decoder {
         if increment > 0 && !is_loaded && instruction.mnemonic() != Mnemonic::Leave {
             ops.push(Op::Set { to: stack, from: stack, add: increment });
         }
-        let known = ops[first..].iter().fold(0, |bits, op| bits | written(op));
+        let known = ops[first..].iter().fold(0, |bits, op| bits | op.written());
+        let is_wide = self.is_wide();
         let info = self.info.info_options(instruction, InstructionInfoOptions::NO_MEMORY_USAGE);
         let mut writes = 0;
         for used in info.used_registers() {
@@ -171,7 +172,11 @@ impl X86Decoder {
                 writes |= 1u64 << used.register().full_register().number();
             }
         }
-        let stores = matches!(info.op0_access(), OpAccess::Write | OpAccess::ReadWrite) && ops.len() == first;
+        // `lock or [rsp], 0` is a barrier, and a probe of the stack.
+        let is_barrier = matches!(instruction.mnemonic(), Mnemonic::Or | Mnemonic::Add | Mnemonic::Xor)
+            && immediate(instruction, is_wide) == Some(0);
+        let is_write = matches!(info.op0_access(), OpAccess::Write | OpAccess::ReadWrite);
+        let stores = is_write && ops.len() == first && !is_barrier;
         if stores
             && instruction.op0_kind() == OpKind::Memory
             && let Some((base, offset)) = self.memory(instruction)
@@ -316,20 +321,6 @@ impl X86Decoder {
             }
             _ => {}
         }
-    }
-}
-
-/// The registers that an effect gives a value.
-fn written(op: &Op) -> u64 {
-    match *op {
-        Op::Set { to, .. }
-        | Op::Constant { to, .. }
-        | Op::Keep { to, .. }
-        | Op::Sum { to, .. }
-        | Op::Align { to, .. }
-        | Op::Load { to, .. }
-        | Op::Entry { to, .. } => 1 << to,
-        Op::Store { .. } | Op::Compare { .. } | Op::Limit { .. } | Op::Sign | Op::Authenticate => 0,
     }
 }
 

@@ -19,7 +19,7 @@ fn followed(arch: Arch, bytes: &[u8], memory: &dyn Memory) -> (Vec<String>, Vec<
     let code = Code { arch, start: Address(START), bytes, relocated: &[] };
     let instructions = Instructions::new(&code);
     let entry = State::at_entry(arch);
-    let ways = Ways { start: Some(&entry), entries: &[], call_sites: &[] };
+    let ways = Ways { start: Some(&entry), entries: &[], call_sites: &[], noreturn: &[] };
     let analysis = Analysis::new(code, &instructions, memory, ways);
     let words = |state: &Option<State>| match state.as_ref().map(|state| analysis.cfa(state)) {
         Some(Some((register, offset))) => format!("{register}{offset:+}"),
@@ -109,7 +109,7 @@ fn aarch64_saves_and_signs() {
     let code = Code { arch: Arch::Aarch64, start: Address(START), bytes: &bytes, relocated: &[] };
     let instructions = Instructions::new(&code);
     let entry = State::at_entry(code.arch);
-    let ways = Ways { start: Some(&entry), entries: &[], call_sites: &[] };
+    let ways = Ways { start: Some(&entry), entries: &[], call_sites: &[], noreturn: &[] };
     let analysis = Analysis::new(code, &instructions, &cfipack_code::NoMemory, ways);
     let states: Vec<_> = analysis.states().into_iter().map(Option::unwrap).collect();
     let slots: Vec<_> = states[5].slots().collect();

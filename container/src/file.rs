@@ -125,6 +125,15 @@ impl<'a> File<'a> {
         }
     }
 
+    /// The data that a linked or relocatable ELF file loads beside its code, relocated in an object as far as its relocations
+    /// are of kinds that call frame information has; others leave a section as it is. None of a Mach-O file.
+    pub fn data_sections(&self) -> Result<Vec<Section<'a>>, Error> {
+        match &self.format {
+            Format::Elf(elf) => elf.data_sections(),
+            Format::MachO(_) => Ok(Vec::new()),
+        }
+    }
+
     /// The symbols of functions, sorted. Reads the whole symbol table.
     pub fn symbols(&self) -> Result<Symbols<'a>, Error> {
         match &self.format {

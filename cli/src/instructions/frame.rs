@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use cfipack_code::{CfaWords, FullRow, State, Value, name as name_of};
 use cfipack_format::{Arch, Cfa, Register, Rule};
 use serde::Serialize;
-
-use super::effect::{State, Value};
-use super::rows::{self, CfaWords, CfiRow};
 
 /// The places of a frame's parts.
 #[derive(Debug, Serialize)]
@@ -37,19 +35,17 @@ pub struct Slot {
 
 impl Frame {
     /// The frame that a row describes, where `state` is known.
-    pub fn new(arch: Arch, pc: String, row: &CfiRow, state: &State) -> Self {
+    pub fn new(arch: Arch, pc: String, row: FullRow<'_>, state: Option<&State>) -> Self {
         let mut slots = Vec::new();
         let mut elsewhere = BTreeMap::new();
         if row.row.return_address == Rule::SameValue && arch.pushed_by_call() == 0 {
-            elsewhere.insert(
-                "return address".to_string(),
-                format!("= {}", rows::name(arch, arch.return_address())),
-            );
+            elsewhere
+                .insert("return address".to_string(), format!("= {}", name_of(arch, arch.return_address())));
         }
         for (register, rule) in row.rules(arch) {
             let name = match register == arch.return_address() {
                 true => "return address".to_string(),
-                false => rows::name(arch, register),
+                false => name_of(arch, register),
             };
             match rule {
                 Rule::Cfa(offset) => slots.push(Slot { offset, register: name }),
@@ -60,20 +56,23 @@ impl Frame {
             }
         }
         let stack = arch.stack_pointer();
-        if !matches!(state.get(stack), Value::Cfa(_)) {
-            elsewhere.insert(rows::name(arch, stack), "is not known from the code and the CFI".to_string());
+        // The register that the row counts from, and what the code gives for others.
+        let base = match row.row.cfa {
+            Cfa::Register { register, offset } => Some((register, -offset)),
+            _ => None,
+        };
+        let place = |register: Register| match state.map(|state| state.get(arch, register)) {
+            _ if base.is_some_and(|base| base.0 == register) => base.map(|base| base.1),
+            Some(Value::Cfa(place)) => Some(i64::from(place)),
+            _ => None,
+        };
+        if place(stack).is_none() {
+            elsewhere.insert(name_of(arch, stack), "is not known from the code and the CFI".to_string());
         }
         slots.sort_by_key(|slot| std::cmp::Reverse(slot.offset));
         let registers = [arch.stack_pointer(), arch.frame_pointer()].into_iter();
-        let base = match row.row.cfa {
-            Cfa::Register { register, .. } => Some(register),
-            _ => None,
-        };
-        let place = |register: Register| match state.get(register) {
-            Value::Cfa(place) => Some((rows::name(arch, register), i64::from(place))),
-            _ => None,
-        };
-        let pointers = registers.chain(base).filter_map(place).collect();
+        let all = registers.chain(base.map(|base| base.0));
+        let pointers = all.filter_map(|register| Some((name_of(arch, register), place(register)?))).collect();
         Self { pc, cfa: CfaWords(arch, row.row.cfa).to_string(), slots, pointers, elsewhere }
     }
 

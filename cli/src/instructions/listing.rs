@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use cfipack_cfi::Function;
+use cfipack_code::{
+    Analysis, CfaWords, FullRow, Instruction, Instructions, Judge, NoMemory, State, Ways, name,
+};
 use cfipack_container::File;
 use cfipack_decoder::sframe::Section;
 use cfipack_format::widen::{ToU64, ToUsize};
@@ -12,10 +15,10 @@ use cfipack_roundtrip::same_row;
 use cfipack_roundtrip::words::{RuleWords, Words};
 use serde::Serialize;
 
-use super::check::{Checker, Kind, Mark};
-use super::disassembly::{Code, Instruction, MAX_CODE};
+use super::disassembly::{Code, MAX_CODE};
 use super::frame::Frame;
-use super::rows::{self, CfaWords, CfiRow, RulesWords, TableRows};
+use super::marks::{self, Kind, Mark};
+use super::rows::{self, RulesWords, TableRows};
 use crate::report::count::Number;
 use crate::report::escaped::Escaped;
 use crate::report::place::Places;
@@ -91,30 +94,37 @@ impl Listing {
         let start = function.key.address();
         let Some(code) = Code::of(file, start, function.size)? else { return Ok(None) };
         let arch = file.arch();
-        let instructions = code.instructions(arch, places);
+        let instructions = Instructions::new(&code.get(arch));
+        let texts = code.texts(arch, &instructions, places);
         let (rows, failed) = rows::of_cfi(function);
-        let checker = Checker::new(arch, start, &instructions, &rows);
-        let here = checker.index_around(address);
-        let mut marks = checker.marks();
+        let entry = State::at_entry(arch);
+        let ways = Ways { start: Some(&entry), entries: &[], call_sites: &[], noreturn: &[] };
+        let analysis = Analysis::new(code.get(arch), &instructions, &NoMemory, ways);
+        let around = address.0.checked_sub(start.0).and_then(|offset| u32::try_from(offset).ok());
+        let here = around.and_then(|offset| instructions.index_around(offset));
+        let mut marks = marks::by_instruction(Judge::new(&analysis, &rows).judge().findings);
         let mut table_rows = TableRows::new(tables);
-        let mut lines = Vec::with_capacity(instructions.len());
+        let mut lines = Vec::with_capacity(texts.len());
         let mut last = None;
-        for (index, instruction) in instructions.iter().enumerate() {
+        let row_at = |offset| rows.get(rows.index_at(offset)?);
+        let mut before = None;
+        for (index, (instruction, text)) in instructions.as_slice().iter().zip(texts).enumerate() {
             let is_known = failed.as_ref().is_none_or(|failed| u64::from(instruction.offset) < failed.offset);
-            let row = checker.row(index).filter(|_| is_known);
+            let row = row_at(instruction.offset).filter(|_| is_known);
             let pc = start.offset(instruction.offset.into());
             let table = (!tables.is_empty()).then(|| table_rows.at(pc));
-            let mut line = Line::new(&code, instruction, row, places.offset(pc).to_string());
+            let mut line = Line::new(&code, instruction, text, row, places.offset(pc).to_string());
             line.here = here == Some(index);
             line.marks = marks.remove(&index).unwrap_or_default();
             line.compare(arch, row, table, &mut last);
-            line.cells = row
-                .map(|row| Cells::new(arch, row, index.checked_sub(1).and_then(|index| checker.row(index))));
+            line.cells = row.map(|row| Cells::new(arch, row, before));
+            before = row_at(instruction.offset);
             lines.push(line);
         }
         let frame = here.and_then(|index| {
-            let row = checker.row(index)?;
-            Some(Frame::new(arch, lines[index].pc.clone(), row, &checker.state(index)))
+            let row = row_at(instructions.as_slice()[index].offset)?;
+            let mut states = analysis.states();
+            Some(Frame::new(arch, lines[index].pc.clone(), row, states.swap_remove(index).as_ref()))
         });
         let mut notes = Vec::new();
         if let Some(failed) = failed {
@@ -172,10 +182,16 @@ impl Listing {
 }
 
 impl Line {
-    fn new(code: &Code<'_>, instruction: &Instruction, row: Option<&CfiRow>, pc: String) -> Self {
+    fn new(
+        code: &Code<'_>,
+        instruction: &Instruction,
+        text: String,
+        row: Option<FullRow<'_>>,
+        pc: String,
+    ) -> Self {
         let start = instruction.offset.to_usize();
         let bytes = &code.bytes()[start..start + usize::from(instruction.len)];
-        let text = (!instruction.text.is_empty()).then(|| instruction.text.clone());
+        let text = Some(text).filter(|text| !text.is_empty());
         Self {
             pc,
             bytes: bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
@@ -194,7 +210,7 @@ impl Line {
     fn compare(
         &mut self,
         arch: Arch,
-        row: Option<&CfiRow>,
+        row: Option<FullRow<'_>>,
         table: Option<Option<Row>>,
         last: &mut Option<String>,
     ) {
@@ -203,7 +219,7 @@ impl Line {
             saved: row
                 .saved
                 .iter()
-                .map(|(register, rule)| (rows::name(arch, *register), RuleWords(arch, *rule).to_string()))
+                .map(|(register, rule)| (name(arch, *register), RuleWords(arch, *rule).to_string()))
                 .collect(),
         });
         let Some(table) = table else { return };
@@ -230,9 +246,9 @@ impl Line {
 }
 
 impl Cells {
-    fn new(arch: Arch, row: &CfiRow, before: Option<&CfiRow>) -> Self {
+    fn new(arch: Arch, row: FullRow<'_>, before: Option<FullRow<'_>>) -> Self {
         let words =
-            |row: &CfiRow| (CfaWords(arch, row.row.cfa).to_string(), RulesWords(arch, row).to_string());
+            |row: FullRow<'_>| (CfaWords(arch, row.row.cfa).to_string(), RulesWords(arch, row).to_string());
         let ((cfa, rules), before) = (words(row), before.map(words));
         let is_new = |old: Option<&String>, new| old.is_some_and(|old| old != new);
         let cfa_changed = is_new(before.as_ref().map(|before| &before.0), &cfa);

@@ -1,12 +1,12 @@
 //! The rows of one function: those of its CFI, with every register that is saved, and those of the file's table.
 
 use std::fmt;
-use std::rc::Rc;
 
 use cfipack_cfi::{Change, Function, Interpreter, Registers, RowSink, State};
+use cfipack_code::{FullRow, Rows, name};
 use cfipack_decoder::sframe::Section;
-use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Reason, Register, Row, Rule, Unsupported};
-use cfipack_roundtrip::words::{Name, RuleWords};
+use cfipack_format::{Address, Arch, FunctionOffset, Reason, Register, Row, Rule, Unsupported};
+use cfipack_roundtrip::words::RuleWords;
 
 /// Rows after this many of a function are not shown.
 const MAX_ROWS: usize = 1 << 16;
@@ -14,55 +14,22 @@ const MAX_ROWS: usize = 1 << 16;
 /// The registers that have names and that CFI saves: those of every architecture have lower numbers.
 const REGISTERS: usize = 96;
 
-/// A row of CFI.
-#[derive(Clone, Debug)]
-pub struct CfiRow {
-    pub row: Row,
-    /// The rules of registers beside the return address and the frame pointer, ascending.
-    pub saved: Rc<[(Register, Rule)]>,
-}
-
-impl CfiRow {
-    /// The rule of a register.
-    pub fn rule(&self, arch: Arch, register: Register) -> Rule {
-        if register == arch.frame_pointer() {
-            return self.row.frame_pointer;
-        }
-        if register == arch.return_address() {
-            return self.row.return_address;
-        }
-        let found = self.saved.iter().find(|(saved, _)| *saved == register);
-        found.map_or(Rule::SameValue, |(_, rule)| *rule)
-    }
-
-    /// The return address, the frame pointer and the others, without those that have the same value.
-    pub fn rules(&self, arch: Arch) -> impl Iterator<Item = (Register, Rule)> {
-        let named = [
-            (arch.return_address(), self.row.return_address),
-            (arch.frame_pointer(), self.row.frame_pointer),
-        ];
-        named.into_iter().chain(self.saved.iter().copied()).filter(|(_, rule)| *rule != Rule::SameValue)
-    }
-}
-
 /// The rows of a function's CFI, and why they end early.
-pub fn of_cfi(function: &Function<'_>) -> (Vec<CfiRow>, Option<Unsupported>) {
-    let mut rows = Rows(Vec::new());
+pub fn of_cfi(function: &Function<'_>) -> (Rows, Option<Unsupported>) {
+    let mut rows = Sink(Rows::new());
     let result = Interpreter::<All>::new().run(function, &mut rows);
     (rows.0, result.err())
 }
 
-struct Rows(Vec<CfiRow>);
+struct Sink(Rows);
 
-impl<'a> RowSink<'a, All> for Rows {
+impl<'a> RowSink<'a, All> for Sink {
     fn row(&mut self, state: &State<'a, All>, _: Change) -> Result<(), Reason> {
         if self.0.len() < MAX_ROWS {
             let rules = state.registers.0.iter().enumerate();
             let saved = rules.filter(|(_, rule)| **rule != Rule::SameValue);
-            let saved: Rc<[_]> = saved.map(|(number, rule)| (Register(number as u16), *rule)).collect();
-            // Most rows change the CFA alone.
-            let same = self.0.last().filter(|last| last.saved == saved).map(|last| Rc::clone(&last.saved));
-            self.0.push(CfiRow { row: state.row, saved: same.unwrap_or(saved) });
+            let saved: Vec<_> = saved.map(|(number, rule)| (Register(number as u16), *rule)).collect();
+            self.0.push(state.row, &saved);
         }
         Ok(())
     }
@@ -89,11 +56,6 @@ impl Registers for All {
         let rule = initial.0.get(usize::from(register.0));
         rule.is_some_and(|rule| self.set(register, *rule))
     }
-}
-
-/// The index of the row in force at an offset.
-pub fn index_at(rows: &[CfiRow], offset: u32) -> Option<usize> {
-    rows.partition_point(|row| row.row.start.0 <= offset).checked_sub(1)
 }
 
 /// Finds rows in a file's tables; consecutive PCs of a function cost little.
@@ -126,30 +88,8 @@ impl<'t, 's> TableRows<'t, 's> {
     }
 }
 
-/// A CFA in few characters: `rsp+16`.
-pub struct CfaWords(pub Arch, pub Cfa);
-
-impl fmt::Display for CfaWords {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.1 {
-            Cfa::Undefined => f.write_str("undefined"),
-            Cfa::Register { register, offset } => write!(f, "{}{offset:+}", Name(self.0, register)),
-            Cfa::Memory { register, offset } => write!(f, "*({}{offset:+})", Name(self.0, register)),
-            Cfa::Expression => f.write_str("expression"),
-        }
-    }
-}
-
-/// A register's name; the return address of x86 has none.
-pub fn name(arch: Arch, register: Register) -> String {
-    match arch.pushed_by_call() {
-        1.. if register == arch.return_address() => "ra".to_string(),
-        _ => Name(arch, register).to_string(),
-    }
-}
-
 /// The rules of a row in few characters: `ra-8 rbp-16`, with `+` or `-` for a place at the CFA plus that.
-pub struct RulesWords<'r>(pub Arch, pub &'r CfiRow);
+pub struct RulesWords<'r>(pub Arch, pub FullRow<'r>);
 
 impl fmt::Display for RulesWords<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

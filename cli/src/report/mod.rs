@@ -11,6 +11,7 @@ pub mod explanation;
 pub mod fault;
 pub mod kernel;
 pub mod limits;
+pub mod lint;
 pub mod name_room;
 pub mod place;
 pub mod reasons;

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::report::comparison::DiffJson;
 use crate::report::edits::FileJson;
 use crate::report::explanation::ExplainJson;
+use crate::report::lint::LintJson;
 use crate::report::verdict::VerifyJson;
 use crate::verbs::{
     asm, compact_unwind, convert, embed, gaps, merge, sframe, stats_link, strip, unwind_info,
@@ -47,6 +48,7 @@ fn schemas() -> Vec<(&'static str, Value)> {
             >,
         >("explain"),
         of::<gaps::GapsJson>("gaps"),
+        of::<LintJson<'_>>("lint"),
         of::<Either<sframe::lookup::AnswerJson, unwind_info::lookup::AnswerJson>>("lookup"),
         of::<merge::MergeJson<'_>>("merge"),
         of::<Either<sframe::stats::StatsJson, unwind_info::stats::StatsJson>>("stats"),

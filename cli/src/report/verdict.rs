@@ -6,6 +6,7 @@ use cfipack_format::widen::ToU64;
 use cfipack_roundtrip::{ListedDifference, Report, Unverified};
 use serde::Serialize;
 
+use crate::against_code::Lint;
 use crate::report::count::Counts;
 use crate::report::difference;
 use crate::report::excluded::Excluded;
@@ -82,6 +83,8 @@ pub struct VerifyJson<'r> {
     more_violations: u64,
     fallback: Option<Fallback>,
     excluded: &'r Excluded,
+    /// The comparison of the CFI with the code; null if it was not asked for.
+    cfi_against_code: Option<AgainstCode>,
 }
 
 impl<'r> VerifyJson<'r> {
@@ -93,12 +96,55 @@ impl<'r> VerifyJson<'r> {
         excluded: &'r Excluded,
         names: &TableNames,
         places: &Places<'_, '_>,
+        cfi_against_code: Option<AgainstCode>,
     ) -> Self {
         let violations = kernel.map(|kernel| kernel.violations(places)).unwrap_or_default();
         let more_violations = kernel.map_or(0, KernelReport::more);
         let fallback = kernel.and_then(|kernel| kernel.fallback);
         let report = ReportJson::new(report, names, places);
-        Self { schema: "cfipack/verify/1", file, report, violations, more_violations, fallback, excluded }
+        Self {
+            schema: "cfipack/verify/1",
+            file,
+            report,
+            violations,
+            more_violations,
+            fallback,
+            excluded,
+            cfi_against_code,
+        }
+    }
+}
+
+/// The number of functions whose CFI was compared with their code.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct AgainstCode {
+    /// Functions of which every instruction was compared.
+    pub decided: u64,
+    /// Functions of which not every instruction was compared.
+    pub undecided: u64,
+    /// Functions with a disagreement.
+    pub wrong: u64,
+}
+
+impl AgainstCode {
+    /// The counts of a comparison.
+    pub fn new(lint: &Lint) -> Self {
+        Self {
+            decided: lint.decided,
+            undecided: lint.undecided.values().sum(),
+            wrong: lint.functions.len().to_u64(),
+        }
+    }
+}
+
+/// The line about the CFI itself, which a table cannot be truer than.
+pub fn against_code(code: Option<AgainstCode>) -> String {
+    match code {
+        None => "CFI against code: not checked (--lint)".to_string(),
+        Some(AgainstCode { decided, undecided, wrong }) => {
+            format!("CFI against code: {decided} functions decided, {undecided} not; {wrong} with wrong CFI")
+        }
     }
 }
 

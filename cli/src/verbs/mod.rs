@@ -9,6 +9,7 @@ pub mod dump;
 pub mod embed;
 pub mod explain;
 pub mod gaps;
+pub mod lint;
 pub mod lookup;
 pub mod many;
 pub mod merge;

@@ -50,6 +50,9 @@ pub struct Arguments {
     /// Largest gap between merged functions that a table may cover, in bytes
     #[arg(long, value_name = "BYTES", default_value = "0", value_parser = input::number_in(0..=u64::MAX))]
     pub padding: u64,
+    /// Also compare the CFI with the code, as the verb lint does: a finding is exit status 1
+    #[arg(long)]
+    pub lint: bool,
     /// Print one JSON object for each file, one per line
     #[arg(long)]
     pub json: bool,

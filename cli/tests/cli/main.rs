@@ -21,6 +21,7 @@ mod json;
 mod linker_cargo;
 #[cfg(unix)]
 mod linker_driver;
+mod lint;
 mod manual;
 mod merge;
 #[cfg(unix)]

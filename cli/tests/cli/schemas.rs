@@ -86,7 +86,7 @@ fn every_report_has_the_keys_of_its_schema() {
     );
     let omitting = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/sframe/x86_64");
     let mach_o = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/compact-unwind/mc");
-    let runs: [(&Path, &[&str]); 44] = [
+    let runs: [(&Path, &[&str]); 46] = [
         (&containers, &["linked.so"]),
         (&containers, &["linked.so", "--verify"]),
         (&containers, &["linkable.o", "--verify"]),
@@ -114,6 +114,8 @@ fn every_report_has_the_keys_of_its_schema() {
         (&containers, &["explain", "--unwind-info", "explain.o"]),
         (&containers, &["explain", "--unwind-info", "explain.o", ".text+4"]),
         (&omitting, &["explain", "x_def_cfa_r10.gas247.o", "--no-flex"]),
+        (&containers, &["lint", "explain.o", "explain_aarch64.o"]),
+        (&containers, &["verify", "linked.so", "--lint"]),
         (&containers, &["gaps", "linked.so", "--padding"]),
         (&containers, &["gaps", "linked.so", "--cfi"]),
         (&containers, &["merge", "linked.so"]),

@@ -192,6 +192,30 @@ impl<'a> Elf<'a> {
         Ok(found)
     }
 
+    pub(crate) fn data_sections(&self) -> Result<Vec<Section<'a>>, Error> {
+        let headers = &self.headers;
+        let mut found = Vec::new();
+        let mut room = Room::of(headers);
+        for (index, header) in headers.sections.enumerate() {
+            let flags = header.sh_flags(headers.endian);
+            let is_data = flags.contains(elf::SHF_ALLOC) && !flags.contains(elf::SHF_EXECINSTR);
+            if !is_data || !headers.has_bytes(header) {
+                continue;
+            }
+            found.push(match self.section(index, header, &mut room) {
+                Ok(section) => section,
+                // Relocations of other kinds than those of call frame information.
+                Err(_) => Section {
+                    index: Some(index.0),
+                    name: names::text(headers.name(header)),
+                    address: Address(self.addresses.of(index.0)),
+                    bytes: Cow::Borrowed(headers.section_bytes(index.0)?),
+                },
+            });
+        }
+        Ok(found)
+    }
+
     /// The section that an address lies in.
     pub(crate) fn locate(&self, address: Address) -> Option<Location<'a>> {
         self.addresses.locate(&self.headers, address)

@@ -10,6 +10,7 @@ use cfipack_format::pool::Threads;
 use cfipack_roundtrip::{MissingFunction, Options, Report, Table, verify_with_reasons_on};
 
 use crate::absent::{self, SFRAME_TABLE};
+use crate::against_code;
 use crate::io::each::Outcome;
 use crate::io::input::{self, Contents, Object};
 use crate::io::output;
@@ -20,7 +21,7 @@ use crate::report::fault::TableNames;
 use crate::report::kernel::KernelReport;
 use crate::report::place::Places;
 use crate::report::status::{self, Status};
-use crate::report::verdict::{self, VerifyJson};
+use crate::report::verdict::{self, AgainstCode, VerifyJson};
 use crate::verbs::verify::Arguments;
 
 /// Checks tables for the code of another object.
@@ -71,6 +72,11 @@ pub fn verify(
         arguments.profile.map(|profile| KernelReport::new(profile.draft(), file, &tables, options.limit));
     let kernel = kernel.transpose()?;
     let places = Places::new(file).with_names(arguments.names);
+    let code = match arguments.lint {
+        true => Some(against_code::lint(file, &sections, arguments.threads.into(), &|_| true, &|_, _| {})?),
+        false => None,
+    };
+    let code = code.as_ref().map(AgainstCode::new);
     let written = match arguments.json {
         true => print_json(&VerifyJson::new(
             &object.name.plain(),
@@ -79,11 +85,13 @@ pub fn verify(
             &excluded,
             &names,
             &places,
+            code,
         )),
-        false => print_all(object, &report, kernel.as_ref(), &excluded, &names, &places),
+        false => print_all(object, &report, kernel.as_ref(), &excluded, &names, &places, code),
     };
     let keeps_rules = kernel.is_none_or(|kernel| kernel.is_accepted());
-    let status = Status::differs_if(!report.is_faultless() || !keeps_rules);
+    let wrong_cfi = code.is_some_and(|code| code.wrong != 0);
+    let status = Status::differs_if(!report.is_faultless() || !keeps_rules || wrong_cfi);
     status::judged(status, written).map(Outcome::Done)
 }
 
@@ -101,6 +109,7 @@ fn print_all(
     excluded: &Excluded,
     names: &TableNames,
     places: &Places<'_, '_>,
+    code: Option<AgainstCode>,
 ) -> anyhow::Result<()> {
     let mut out = output::standard();
     writeln!(out, "{}: {}", object.name, Number(report.functions, "function"))?;
@@ -108,6 +117,7 @@ fn print_all(
     if let Some(line) = excluded::line(excluded) {
         writeln!(out, "{line}")?;
     }
+    writeln!(out, "  {}", verdict::against_code(code))?;
     if let Some(kernel) = kernel {
         kernel.print(&mut out, places)?;
     }

@@ -1,0 +1,69 @@
+//! A linked file's sections by address.
+
+use cfipack_code::Memory;
+use cfipack_container::{File, Kind, Section};
+use cfipack_format::Address;
+use cfipack_format::widen::{ToU64, ToUsize};
+
+/// The code and the data of a file.
+#[derive(Debug)]
+pub struct FileMemory<'a> {
+    /// Ascending by address.
+    sections: Vec<Loaded<'a>>,
+}
+
+#[derive(Debug)]
+struct Loaded<'a> {
+    section: Section<'a>,
+    is_code: bool,
+    /// Offsets of fields that relocations change, ascending: only in code of a relocatable object.
+    relocated: Vec<u64>,
+}
+
+impl<'a> FileMemory<'a> {
+    /// The sections of a file.
+    pub fn new(file: &File<'a>) -> Result<Self, cfipack_container::Error> {
+        let mut sections = Vec::new();
+        for section in file.code_sections()? {
+            let mut relocated = Vec::new();
+            if let (Kind::Relocatable, Some(index)) = (file.kind(), section.index) {
+                relocated = file.relocations(index)?.iter().map(|field| field.offset).collect();
+                relocated.sort_unstable();
+            }
+            sections.push(Loaded { section, is_code: true, relocated });
+        }
+        let data = file.data_sections()?;
+        sections.extend(data.into_iter().map(|section| Loaded {
+            section,
+            is_code: false,
+            relocated: Vec::new(),
+        }));
+        sections.sort_by_cached_key(|loaded| loaded.section.address.0);
+        Ok(Self { sections })
+    }
+
+    fn loaded(&self, address: Address) -> Option<(&Loaded<'a>, usize)> {
+        let index =
+            self.sections.partition_point(|loaded| loaded.section.address <= address).checked_sub(1)?;
+        let loaded = &self.sections[index];
+        let offset = (address.0 - loaded.section.address.0).to_usize();
+        (offset < loaded.section.bytes.len()).then_some((loaded, offset))
+    }
+
+    /// The code from an address on, and the offsets in it of the fields that relocations change.
+    pub fn code(&self, start: Address, len: u64) -> Option<(&[u8], Vec<u32>)> {
+        let (loaded, offset) = self.loaded(start).filter(|(loaded, _)| loaded.is_code)?;
+        let rest = &loaded.section.bytes[offset..];
+        let bytes = &rest[..usize::try_from(len).unwrap_or(usize::MAX).min(rest.len())];
+        let first = loaded.relocated.partition_point(|field| *field < offset.to_u64());
+        let inside = loaded.relocated[first..].iter().map(|field| field - offset.to_u64());
+        let inside = inside.take_while(|field| *field < bytes.len().to_u64());
+        Some((bytes, inside.map(|field| field as u32).collect()))
+    }
+}
+
+impl Memory for FileMemory<'_> {
+    fn at(&self, address: Address) -> &[u8] {
+        self.loaded(address).map_or(&[], |(loaded, offset)| &loaded.section.bytes[offset..])
+    }
+}

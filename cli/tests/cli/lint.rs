@@ -1,0 +1,88 @@
+//! `lint`: CFI against code.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::objects::printed;
+use crate::program::{run, scratch};
+
+/// The symbols of the findings of `explain.o`, whose source says what is wrong with each, and their kinds.
+const WRONG: [(&str, &str); 6] = [
+    ("no_row", "no-row"),
+    ("no_instruction", "no-instruction"),
+    ("mismatch", "mismatch"),
+    ("branch", "branch"),
+    ("prologue_only", "no-row"),
+    ("boundary", "boundary"),
+];
+
+fn report(arguments: &[&str]) -> Value {
+    let output = run(&[&["lint", "--json"], arguments].concat());
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn findings(report: &Value) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
+    let of = |finding: &Value| {
+        let symbol = text(&finding["symbol"]);
+        (symbol.split('+').next().unwrap_or_default().to_string(), text(&finding["kind"]))
+    };
+    report["findings"].as_array().unwrap().iter().map(of).collect()
+}
+
+#[test]
+fn wrong_functions_are_found_and_right_ones_are_not() {
+    let report = report(&["explain.o"]);
+    let found = findings(&report);
+    for (symbol, kind) in WRONG {
+        assert!(found.contains(&(symbol.to_string(), kind.to_string())), "{symbol}: {found:?}");
+    }
+    assert!(found.iter().all(|(symbol, _)| symbol != "agrees"), "{found:?}");
+    assert_eq!(run(&["lint", "explain.o"]).status.code(), Some(1));
+    // A library that ld linked.
+    assert!(printed(0, &["lint", "linked.so"]).contains("0 with wrong CFI"));
+}
+
+#[test]
+fn kinds_and_functions_are_selected() {
+    let only = findings(&report(&["explain.o", "--kind", "boundary"]));
+    assert_eq!(only, [("boundary".to_string(), "boundary".to_string())]);
+    let only = findings(&report(&["explain.o", "--function", "branch"]));
+    assert!(!only.is_empty() && only.iter().all(|(symbol, _)| symbol == "branch"), "{only:?}");
+    let refused = run(&["lint", "explain.o", "--kind", "wrong"]);
+    assert_eq!(refused.status.code(), Some(2));
+}
+
+#[test]
+fn a_baseline_has_what_is_known() {
+    let known = scratch("lint").join("known.json");
+    let all = run(&["lint", "--json", "explain.o"]).stdout;
+    fs::write(&known, &all).unwrap();
+    let known = known.to_str().unwrap();
+    let rest = report(&["explain.o", "--baseline", known]);
+    let count = serde_json::from_slice::<Value>(&all).unwrap()["findings"].as_array().unwrap().len();
+    assert_eq!((findings(&rest), &rest["known"]), (Vec::new(), &count.into()));
+    printed(0, &["lint", "explain.o", "--baseline", known]);
+    // Findings of another file are new.
+    printed(1, &["lint", "explain_aarch64.o", "--baseline", known]);
+}
+
+#[test]
+fn sarif_has_a_rule_for_each_result() {
+    let output = run(&["lint", "--sarif", "explain.o", "explain_aarch64.o"]);
+    let log: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(log["version"], "2.1.0");
+    let run = &log["runs"][0];
+    let rules: Vec<_> =
+        run["tool"]["driver"]["rules"].as_array().unwrap().iter().map(|rule| &rule["id"]).collect();
+    let results = run["results"].as_array().unwrap();
+    assert!(results.len() > WRONG.len() && results.iter().all(|result| rules.contains(&&result["ruleId"])));
+}
+
+#[test]
+fn verify_says_whether_the_cfi_was_checked() {
+    assert!(printed(0, &["verify", "linked.so"]).contains("CFI against code: not checked (--lint)"));
+    let checked = printed(0, &["verify", "--lint", "linked.so"]);
+    assert!(checked.contains("CFI against code: ") && checked.contains("0 with wrong CFI"), "{checked}");
+}

@@ -1,0 +1,604 @@
+//! Compares a function's rows with what its code does.
+
+use cfipack_format::{Arch, Cfa, Register, RegisterName, Rule};
+
+use crate::analysis::Analysis;
+use crate::instruction::{Flow, Instruction, callee_saved, index_of, register_of};
+use crate::rows::{FullRow, Rows};
+use crate::state::State;
+use crate::value::Value;
+use crate::words::{CfaWords, PlaceWords, ValueWords, name};
+
+/// A kind of disagreement.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    /// The row at the function's entry does not describe the frame that a call leaves.
+    Entry,
+    /// The instruction changes the register that the CFA is based on, and no row follows.
+    NoRow,
+    /// A row changes the CFA, and the instruction before does not.
+    NoInstruction,
+    /// A row and the instruction before it change the CFA differently.
+    Mismatch,
+    /// The row at a branch's target has another CFA.
+    Branch,
+    /// The stack pointer is not where the call left it when the function returns.
+    Return,
+    /// A row starts inside the instruction.
+    Boundary,
+    /// The return address is not where the row has it.
+    ReturnAddress,
+    /// The return address is signed and the row does not say so, or the other way round.
+    Signature,
+    /// A register of the caller is not where the row has it stored.
+    SavedRegister,
+    /// A register has another value than the caller's, and the row has it unchanged.
+    LostRegister,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 11] = [
+        Self::Entry,
+        Self::NoRow,
+        Self::NoInstruction,
+        Self::Mismatch,
+        Self::Branch,
+        Self::Return,
+        Self::Boundary,
+        Self::ReturnAddress,
+        Self::Signature,
+        Self::SavedRegister,
+        Self::LostRegister,
+    ];
+
+    /// The name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Entry => "entry",
+            Self::NoRow => "no-row",
+            Self::NoInstruction => "no-instruction",
+            Self::Mismatch => "mismatch",
+            Self::Branch => "branch",
+            Self::Return => "return",
+            Self::Boundary => "boundary",
+            Self::ReturnAddress => "return-address",
+            Self::Signature => "signature",
+            Self::SavedRegister => "saved-register",
+            Self::LostRegister => "lost-register",
+        }
+    }
+
+    /// A sentence about it.
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Self::Entry => "The row at the function's entry does not describe the frame that a call leaves.",
+            Self::NoRow => {
+                "An instruction changes the register that the CFA is based on, and no row follows."
+            }
+            Self::NoInstruction => "A row changes the CFA, and the instruction before it does not.",
+            Self::Mismatch => "A row and the instruction before it change the CFA differently.",
+            Self::Branch => "The row at a branch's target has another CFA than the code.",
+            Self::Return => "The stack pointer is not where the call left it when the function returns.",
+            Self::Boundary => "A row starts inside an instruction.",
+            Self::ReturnAddress => "The return address is not where the row has it.",
+            Self::Signature => {
+                "The return address is signed and the row has it unsigned, or the other way round."
+            }
+            Self::SavedRegister => "A register of the caller is not where the row has it stored.",
+            Self::LostRegister => {
+                "A register has another value than the caller's, and the row has it unchanged."
+            }
+        }
+    }
+}
+
+/// A disagreement.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Finding {
+    /// The index of the instruction that it is about.
+    pub index: usize,
+    /// Offsets from the function's start of the code for which the row is wrong: from its first instruction to the end of the
+    /// last one without a gap.
+    pub wrong: (u32, u32),
+    /// The kind.
+    pub kind: Kind,
+    /// One sentence: what the row has and what the code does.
+    pub words: String,
+    /// True if a row was wrong before it already: the disagreement changes or ends.
+    pub continues: bool,
+    /// The index of the call after which a row starts that is wrong: it may not return.
+    pub(crate) after_call: Option<usize>,
+}
+
+/// The state of a row's CFA at an instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum CfaState {
+    /// Not decided.
+    Unknown,
+    /// The row is right.
+    Right,
+    /// It is off by so many bytes.
+    Off(i64),
+    /// It is wrong, by an unknown distance.
+    Wrong,
+}
+
+/// The judgement about a function.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Judgement {
+    /// The disagreements, by instruction.
+    pub findings: Vec<Finding>,
+    /// Instructions, but for padding, about which nothing can be decided: no way leads there, or the CFA is not known.
+    pub undecided: u64,
+    /// The offset of the first of them.
+    pub first_undecided: Option<u32>,
+    /// Instructions whose row is right.
+    pub right: u64,
+}
+
+impl Judgement {
+    /// Offsets of calls after which a row starts that is wrong, and nothing shows that they return: code of another way to
+    /// come there, which is not known.
+    pub fn unconfirmed_calls(&self, analysis: &Analysis<'_>) -> impl Iterator<Item = u32> {
+        let mut calls: Vec<_> = self.findings.iter().filter_map(|finding| finding.after_call).collect();
+        calls.sort_unstable();
+        calls.dedup();
+        // Each costs a search through the function.
+        calls.truncate(MAX_CALLS);
+        let returns =
+            |call: &usize| analysis.after_padding(*call).is_some_and(|next| analysis.returns_from(next));
+        let offset = |call: usize| analysis.instructions().as_slice()[call].offset;
+        calls.into_iter().filter(move |call| !returns(call)).map(offset)
+    }
+}
+
+/// The most calls of a function that are looked at at once.
+const MAX_CALLS: usize = 16;
+
+/// Judges the rows of a function.
+pub struct Judge<'j, 'c> {
+    arch: Arch,
+    analysis: &'j Analysis<'c>,
+    rows: &'j Rows,
+    cfa: Vec<CfaState>,
+    /// For each instruction the registers with wrong rules, by their indexes; bit 63 stands for the return address, bit 62 for
+    /// its signature.
+    wrong: Vec<u64>,
+    /// Returns with the stack pointer elsewhere.
+    returns: Vec<Finding>,
+}
+
+/// The comparison of a row with the state at an instruction.
+#[derive(Clone, Copy)]
+struct Compared {
+    cfa: CfaState,
+    /// Registers with wrong rules.
+    wrong: u64,
+    /// Registers without a rule that have another value than the caller's.
+    lost: u64,
+}
+
+const RETURN_ADDRESS: u64 = 1 << 63;
+const SIGNATURE: u64 = 1 << 62;
+
+impl std::fmt::Debug for Judge<'_, '_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Judge").field("arch", &self.arch).finish_non_exhaustive()
+    }
+}
+
+impl<'j, 'c> Judge<'j, 'c> {
+    /// Compares rows with what is known at every instruction.
+    pub fn new(analysis: &'j Analysis<'c>, rows: &'j Rows) -> Self {
+        let arch = analysis.code().arch;
+        let count = analysis.instructions().as_slice().len();
+        let (cfa, wrong) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let mut judge = Self { arch, analysis, rows, cfa, wrong, returns: Vec::new() };
+        let mut row_index = 0;
+        // Registers without a rule that have other values than the caller's, and those that every return has restored.
+        let (mut lost, mut kept, mut returns) = (Vec::new(), u64::MAX, false);
+        let mut last: Option<(usize, Compared)> = None;
+        analysis.for_each(|index, instruction, state| {
+            while rows.starts_by(row_index + 1, instruction.offset) {
+                row_index += 1;
+            }
+            let row = rows.get(row_index).filter(|_| rows.starts_by(row_index, instruction.offset));
+            let compared = match (state, row, last) {
+                // Most instructions change nothing that rows are about.
+                (Some(_), Some(row), Some((known, compared)))
+                    if known == row_index && !judge.matters(index - 1, row) =>
+                {
+                    compared
+                }
+                (Some(state), Some(row), _) => judge.compare(state, row),
+                _ => Compared { cfa: CfaState::Unknown, wrong: 0, lost: 0 },
+            };
+            let goes_on = state.is_some() && row.is_some() && !analysis.is_start(index + 1);
+            last = goes_on.then_some((row_index, compared));
+            judge.cfa.push(compared.cfa);
+            judge.wrong.push(compared.wrong);
+            if compared.lost != 0 {
+                lost.push((index, compared.lost));
+            }
+            if let (Flow::Return, Some(state)) = (instruction.flow, state) {
+                returns = true;
+                kept &= !judge.changed(state);
+                judge.returns.extend(judge.at_return(index, state));
+            }
+        });
+        // A function that does not restore a register, or never returns, follows another convention.
+        for (index, lost) in lost {
+            judge.wrong[index] |= if returns { lost & kept } else { 0 };
+        }
+        judge
+    }
+
+    /// Returns whether an instruction can change what a row is about.
+    fn matters(&self, index: usize, row: FullRow<'_>) -> bool {
+        let all = self.analysis.instructions();
+        let base = match row.row.cfa {
+            Cfa::Register { register, .. } | Cfa::Memory { register, .. } => index_of(self.arch, register),
+            Cfa::Undefined | Cfa::Expression => None,
+        };
+        let others = [self.arch.stack_pointer(), self.arch.return_address()];
+        let named = others.into_iter().filter_map(|register| index_of(self.arch, register)).chain(base);
+        let all_saved = callee_saved(self.arch).iter().copied().chain(named);
+        let is_plain = row.saved.iter().all(|(_, rule)| matches!(rule, Rule::Cfa(_)));
+        let mask = all_saved.fold(0_u64, |mask, index| mask | 1 << index);
+        !is_plain || all.affects(&all.as_slice()[index], mask)
+    }
+
+    /// The callee-saved registers that have other values than the caller's.
+    fn changed(&self, state: &State) -> u64 {
+        callee_saved(self.arch).iter().fold(0, |changed, index| {
+            changed | if state.at(*index) == Value::caller(*index) { 0 } else { 1 << index }
+        })
+    }
+
+    /// Compares a row with a state.
+    fn compare(&self, state: &State, row: FullRow<'_>) -> Compared {
+        // No unwinder needs the CFA of an outermost frame.
+        if row.row.return_address == Rule::Undefined {
+            return Compared { cfa: CfaState::Right, wrong: 0, lost: 0 };
+        }
+        let cfa = match row.row.cfa {
+            Cfa::Register { register, offset } => match state.get(self.arch, register) {
+                Value::Cfa(place) => match i64::from(place).saturating_add(offset) {
+                    0 => CfaState::Right,
+                    off => CfaState::Off(off),
+                },
+                Value::Caller(_) | Value::Signed | Value::Number(_) | Value::Near(_) => CfaState::Wrong,
+                Value::Unknown | Value::Site(..) | Value::Entry(_) | Value::Target(_) => CfaState::Unknown,
+            },
+            Cfa::Memory { register, offset } => match state.pointed(self.arch, register, offset) {
+                Value::Cfa(0) => CfaState::Right,
+                Value::Cfa(off) => CfaState::Off(off.into()),
+                _ => CfaState::Unknown,
+            },
+            Cfa::Undefined | Cfa::Expression => CfaState::Unknown,
+        };
+        // Rules count from the row's CFA.
+        let (wrong, lost) = if cfa == CfaState::Right { self.wrong_rules(state, row) } else { (0, 0) };
+        Compared { cfa, wrong, lost }
+    }
+
+    /// The registers with wrong rules, and those without one that have another value.
+    fn wrong_rules(&self, state: &State, row: FullRow<'_>) -> (u64, u64) {
+        let arch = self.arch;
+        let (mut wrong, mut lost) = (0, 0);
+        let link = arch.return_address();
+        match self.value_by(state, link, row.row.return_address) {
+            Some(Value::Caller(register)) if register == link => {
+                wrong |= if row.row.signed { SIGNATURE } else { 0 };
+            }
+            Some(Value::Signed) => wrong |= if row.row.signed { 0 } else { SIGNATURE },
+            Some(_) => wrong |= RETURN_ADDRESS,
+            None => {}
+        }
+        for index in callee_saved(arch) {
+            let register = register_of(*index);
+            let rule = row.rule(arch, register);
+            match self.value_by(state, register, rule) {
+                Some(value) if value != Value::Caller(register) => match rule {
+                    Rule::SameValue => lost |= 1 << index,
+                    _ => wrong |= 1 << index,
+                },
+                _ => {}
+            }
+        }
+        for (register, rule) in row.saved {
+            let Some(index) = index_of(arch, *register) else { continue };
+            let is_other = !callee_saved(arch).contains(&index);
+            let is_place = matches!(rule, Rule::Cfa(_));
+            if is_other
+                && is_place
+                && self.value_by(state, *register, *rule) != Some(Value::Caller(*register))
+            {
+                wrong |= 1 << index;
+            }
+        }
+        (wrong, lost)
+    }
+
+    /// The value that a rule gives for a register; none if it cannot be evaluated.
+    fn value_by(&self, state: &State, register: Register, rule: Rule) -> Option<Value> {
+        let arch = self.arch;
+        match rule {
+            Rule::SameValue => Some(state.get(arch, register)),
+            Rule::Cfa(offset) => Some(state.slot(offset)),
+            Rule::Register { register, offset: 0 } => Some(state.get(arch, register)),
+            Rule::Memory { register, offset } => {
+                state.get(arch, register).place().map(|_| state.pointed(arch, register, offset))
+            }
+            Rule::Undefined | Rule::ValCfa(_) | Rule::Register { .. } | Rule::Expression => None,
+        }
+    }
+
+    fn row_at(&self, index: usize) -> Option<FullRow<'j>> {
+        let offset = self.analysis.instructions().as_slice().get(index)?.offset;
+        self.rows.get(self.rows.index_at(offset)?)
+    }
+
+    /// Every disagreement and where it ends.
+    pub fn judge(&self) -> Judgement {
+        let mut judgement = Judgement::default();
+        let mut pending: Vec<Finding> = self.returns.clone();
+        let all = self.analysis.instructions().as_slice();
+        let mut is_clean = true;
+        for (cfa, wrong) in self.cfa.iter().zip(&self.wrong) {
+            is_clean &= *cfa == CfaState::Right && *wrong == 0;
+        }
+        if is_clean {
+            judgement.right = all.len() as u64;
+        } else {
+            self.analysis.for_each(|index, instruction, state| {
+                match (self.cfa[index], state) {
+                    (CfaState::Right, _) => judgement.right += 1,
+                    (CfaState::Unknown, None) if instruction.is_padding => {}
+                    (CfaState::Unknown, _) => {
+                        judgement.undecided += 1;
+                        judgement.first_undecided.get_or_insert(instruction.offset);
+                    }
+                    (CfaState::Off(_) | CfaState::Wrong, Some(state))
+                        if index == 0 && *state == State::at_entry(self.arch) =>
+                    {
+                        pending.extend(self.at_start(index, state));
+                    }
+                    (CfaState::Off(_) | CfaState::Wrong, _) => {}
+                }
+                if let Some(state) = state {
+                    self.edges(index, instruction, state, &mut pending);
+                    self.registers(index, state, &mut pending);
+                }
+            });
+        }
+        pending.extend(self.boundaries());
+        pending.sort_by_key(|finding| (finding.index, finding.kind));
+        pending.dedup_by(|one, other| {
+            one.wrong == other.wrong && one.kind == other.kind && one.words == other.words
+        });
+        judgement.findings = pending;
+        judgement
+    }
+
+    /// The end of the instructions from `first` on, in memory, for which `is_wrong`.
+    fn extent(&self, first: usize, is_wrong: impl Fn(usize) -> bool) -> (u32, u32) {
+        let all = self.analysis.instructions().as_slice();
+        let mut last = first;
+        while last + 1 < all.len() && is_wrong(last + 1) {
+            last += 1;
+        }
+        (all[first].offset, all[last].end())
+    }
+
+    fn finding(&self, index: usize, to: usize, kind: Kind, words: String) -> Finding {
+        let is_end = self.cfa[to] == CfaState::Right;
+        let all = self.analysis.instructions().as_slice();
+        let wrong = match is_end {
+            true => (all[to].offset, all[to].offset),
+            false => {
+                let own = self.cfa[to];
+                self.extent(to, |other| {
+                    matches!(own, CfaState::Off(_) | CfaState::Wrong) && self.cfa[other] == own
+                })
+            }
+        };
+        Finding { index, wrong, kind, words, continues: is_end, after_call: None }
+    }
+
+    fn at_start(&self, index: usize, state: &State) -> Option<Finding> {
+        let row = self.row_at(index)?;
+        let stack = self.arch.stack_pointer();
+        let has = match state.get(self.arch, stack) {
+            Value::Cfa(place) => self.cfa_words(stack, -i64::from(place)),
+            _ => return None,
+        };
+        let words =
+            format!("a call leaves the CFA at {has}, but the row has {}", CfaWords(self.arch, row.row.cfa));
+        Some(self.finding(index, index, Kind::Entry, words))
+    }
+
+    /// The disagreements between an instruction and those that execution goes on to.
+    fn edges(&self, index: usize, instruction: &Instruction, state: &State, found: &mut Vec<Finding>) {
+        let [next, taken] = self.analysis.next(index);
+        for (to, is_taken) in [(next, false), (taken, true)] {
+            let Some(to) = to else { continue };
+            // Most instructions change nothing that matters.
+            if self.cfa[to] == self.cfa[index] && self.cfa[to] != CfaState::Unknown {
+                continue;
+            }
+            let after = self.analysis.after(state, instruction, is_taken);
+            found.extend(self.edge(index, to, &after));
+        }
+    }
+
+    /// The disagreement between two instructions that execute one after the other.
+    fn edge(&self, from: usize, to: usize, after: &State) -> Option<Finding> {
+        let off = match self.cfa[from] {
+            CfaState::Right => 0,
+            CfaState::Off(off) => off,
+            CfaState::Unknown | CfaState::Wrong => return None,
+        };
+        let (before, row) = (self.row_at(from)?.row.cfa, self.row_at(to)?.row);
+        if row.return_address == Rule::Undefined {
+            return None;
+        }
+        let Cfa::Register { register, offset } = row.cfa else { return None };
+        let is_same = before == row.cfa;
+        let instruction = &self.analysis.instructions().as_slice()[from];
+        let changes = |register| {
+            self.analysis.instructions().changes(instruction, self.arch, register) && !instruction.is_unknown
+        };
+        let has = match after.get(self.arch, register) {
+            // As if the row before had been right, so that a disagreement is told where it begins.
+            Value::Cfa(place) => match i64::from(place).saturating_sub(off).saturating_add(offset) {
+                0 => return None,
+                wrong => format!("the CFA is now {}", self.cfa_words(register, offset.saturating_sub(wrong))),
+            },
+            Value::Caller(own) if own == register => {
+                format!("{} has the caller's value now", RegisterName(self.arch, register))
+            }
+            // Assembler functions call others that keep more than the ABI asks for: undecided.
+            _ if matches!(instruction.flow, Flow::Call(_)) => return None,
+            _ if is_same && changes(register) => {
+                format!("{} has another value now", RegisterName(self.arch, register))
+            }
+            _ => return None,
+        };
+        let words = CfaWords(self.arch, row.cfa);
+        let (index, kind, words) = if to != from + 1 && !matches!(instruction.flow, Flow::Call(_)) {
+            let target = self.analysis.instructions().as_slice()[to].offset;
+            (from, Kind::Branch, format!("{has}, but the row at the target, +{target:#x}, has {words}"))
+        } else if is_same {
+            (from, Kind::NoRow, format!("no row follows: {has}, but the row still has {words}"))
+        } else if matches!(before, Cfa::Register { register, .. } if !changes(register)) {
+            let words = format!("the row changes, but the instruction before does not: {has}");
+            (to, Kind::NoInstruction, words)
+        } else {
+            (to, Kind::Mismatch, format!("the instruction before differs from the row: {has}"))
+        };
+        let is_call = matches!(instruction.flow, Flow::Call(_));
+        Some(Finding {
+            after_call: (is_call && !is_same).then_some(from),
+            ..self.finding(index, to, kind, words)
+        })
+    }
+
+    fn cfa_words(&self, register: Register, offset: i64) -> String {
+        CfaWords(self.arch, Cfa::Register { register, offset }).to_string()
+    }
+
+    /// The fault of a return: the stack pointer must be where it was at the function's entry.
+    fn at_return(&self, index: usize, state: &State) -> Option<Finding> {
+        let stack = self.arch.stack_pointer();
+        let expected = -self.arch.cfa_offset_at_entry();
+        match state.get(self.arch, stack) {
+            Value::Cfa(place) if i64::from(place) != expected => {
+                let here = self.cfa_words(stack, -i64::from(place));
+                let entry = self.cfa_words(stack, -expected);
+                let words = format!("returns where the CFA is {here}, not {entry}");
+                let wrong = self.extent(index, |_| false);
+                Some(Finding { index, wrong, kind: Kind::Return, words, continues: false, after_call: None })
+            }
+            _ => None,
+        }
+    }
+
+    /// Registers whose rules begin to be wrong at an instruction.
+    fn registers(&self, index: usize, state: &State, found: &mut Vec<Finding>) {
+        let before = index.checked_sub(1).map_or(0, |before| self.wrong[before]);
+        let mut new = self.wrong[index] & !before;
+        let Some(row) = self.row_at(index).filter(|_| new != 0) else { return };
+        let after_call = self.call_before(index);
+        let is_pad = self.analysis.is_landing_pad(index);
+        while new != 0 {
+            let bit = new.trailing_zeros();
+            new &= new - 1;
+            // Calls that do not throw stand between those that do, and may be at other places of the prologue.
+            if is_pad && self.cfa[index] == CfaState::Right {
+                continue;
+            }
+            let (kind, words) = self.wrong_register(bit, state, row);
+            let wrong = self.extent(index, |other| self.wrong[other] & (1 << bit) != 0);
+            found.push(Finding { index, wrong, kind, words, continues: false, after_call });
+        }
+    }
+
+    /// The call before an instruction, if a row starts between them.
+    fn call_before(&self, index: usize) -> Option<usize> {
+        let all = self.analysis.instructions().as_slice();
+        let before = all[..index].iter().rposition(|one| !one.is_padding)?;
+        let row = |index: usize| self.rows.index_at(all[index].offset);
+        (matches!(all[before].flow, Flow::Call(_)) && row(before) != row(index)).then_some(before)
+    }
+
+    fn wrong_register(&self, bit: u32, state: &State, row: FullRow<'_>) -> (Kind, String) {
+        let arch = self.arch;
+        let link = arch.return_address();
+        if 1 << bit == SIGNATURE {
+            let words = match row.row.signed {
+                true => "the row has a signed return address, but the code has not signed it",
+                false => "the return address is signed, but the row has it unsigned",
+            };
+            return (Kind::Signature, words.to_string());
+        }
+        let is_link = 1 << bit == RETURN_ADDRESS;
+        let register = if is_link { link } else { register_of(bit as u8) };
+        let rule = row.rule(arch, register);
+        let own = if is_link { "the return address".to_string() } else { name(arch, register) };
+        let is = self.whereabouts(state, register);
+        let value = self.value_by(state, register, rule).unwrap_or(Value::Unknown);
+        let there = match (rule, value) {
+            (Rule::Cfa(_) | Rule::Memory { .. }, Value::Unknown) => {
+                "nothing known is stored there".to_string()
+            }
+            (Rule::SameValue, Value::Unknown) => "which has another value".to_string(),
+            (_, value) => format!("where the code has {}", ValueWords(arch, value)),
+        };
+        let kind = match (is_link, rule) {
+            (true, _) => Kind::ReturnAddress,
+            (false, Rule::SameValue) => Kind::LostRegister,
+            (false, _) => Kind::SavedRegister,
+        };
+        (kind, format!("the row has {own} {}, {there}{is}", PlaceWords(arch, register, rule)))
+    }
+
+    /// Where the caller's value of a register is, as the end of a sentence.
+    fn whereabouts(&self, state: &State, register: Register) -> String {
+        let arch = self.arch;
+        let is_own = |value: Value| {
+            value == Value::Caller(register) || (value == Value::Signed && register == arch.return_address())
+        };
+        if is_own(state.get(arch, register)) {
+            return format!("; it is in {}", name(arch, register));
+        }
+        let slot = state.slots().find(|slot| is_own(slot.1));
+        slot.map_or_else(String::new, |(offset, _)| format!("; it is at CFA{offset:+}"))
+    }
+
+    /// Rows that start inside instructions.
+    fn boundaries(&self) -> impl Iterator<Item = Finding> {
+        let instructions = self.analysis.instructions();
+        self.rows.iter().filter_map(move |row| {
+            let start = row.row.start.0;
+            let around = instructions.index_around(start)?;
+            let one = instructions.as_slice()[around];
+            if one.offset == start || one.is_unknown {
+                return None;
+            }
+            let words = format!("a row starts inside this instruction, at +{start}");
+            let wrong = (one.offset, one.end());
+            Some(Finding {
+                index: around,
+                wrong,
+                kind: Kind::Boundary,
+                words,
+                continues: false,
+                after_call: None,
+            })
+        })
+    }
+}

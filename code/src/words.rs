@@ -1,0 +1,71 @@
+//! Rules and values in few characters.
+
+use std::fmt;
+
+use cfipack_format::{Arch, Cfa, Register, RegisterName, Rule};
+
+use crate::value::Value;
+
+/// A CFA: `rsp+16`.
+#[derive(Clone, Copy, Debug)]
+pub struct CfaWords(pub Arch, pub Cfa);
+
+impl fmt::Display for CfaWords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.1 {
+            Cfa::Undefined => f.write_str("undefined"),
+            Cfa::Register { register, offset } => write!(f, "{}{offset:+}", RegisterName(self.0, register)),
+            Cfa::Memory { register, offset } => write!(f, "*({}{offset:+})", RegisterName(self.0, register)),
+            Cfa::Expression => f.write_str("expression"),
+        }
+    }
+}
+
+/// A register's name; the return address of x86 has none, and is `ra`.
+pub fn name(arch: Arch, register: Register) -> String {
+    match arch.pushed_by_call() {
+        1.. if register == arch.return_address() => "ra".to_string(),
+        _ => RegisterName(arch, register).to_string(),
+    }
+}
+
+/// The place that a rule gives: `at CFA-16`, `in rbx`.
+pub(crate) struct PlaceWords(pub Arch, pub Register, pub Rule);
+
+impl fmt::Display for PlaceWords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(arch, own, rule) = *self;
+        match rule {
+            Rule::SameValue => write!(f, "in {}", name(arch, own)),
+            Rule::Undefined => f.write_str("undefined"),
+            Rule::Cfa(offset) => write!(f, "at CFA{offset:+}"),
+            Rule::ValCfa(offset) => write!(f, "= CFA{offset:+}"),
+            Rule::Register { register, offset: 0 } => write!(f, "in {}", name(arch, register)),
+            Rule::Register { register, offset } => write!(f, "= {}{offset:+}", name(arch, register)),
+            Rule::Memory { register, offset } => write!(f, "at {}{offset:+}", name(arch, register)),
+            Rule::Expression => f.write_str("by a DWARF expression"),
+        }
+    }
+}
+
+/// A value: `the caller's rbx`.
+pub(crate) struct ValueWords(pub Arch, pub Value);
+
+impl fmt::Display for ValueWords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.1 {
+            Value::Caller(register) if register == self.0.return_address() => {
+                f.write_str("the return address")
+            }
+            Value::Caller(register) => write!(f, "the caller's {}", name(self.0, register)),
+            Value::Signed => f.write_str("the signed return address"),
+            Value::Cfa(offset) => write!(f, "CFA{offset:+}"),
+            Value::Unknown
+            | Value::Site(..)
+            | Value::Number(_)
+            | Value::Near(_)
+            | Value::Entry(_)
+            | Value::Target(_) => f.write_str("another value"),
+        }
+    }
+}
