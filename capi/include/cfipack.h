@@ -178,7 +178,7 @@
 /* A record of `.eh_frame` cannot be read. */
 #define CFIPACK_NOTE_UNREAD 3
 
-/* An extent that is the whole function. */
+/* An extent that is not known: the function has the size that its table or FDE claims. */
 #define CFIPACK_WHOLE_FUNCTION UINT32_MAX
 
 /* The smallest table; the default. */
@@ -211,8 +211,8 @@
 /* `.eh_frame` holds distances of 32 bits: smaller, for a section within 2 GiB of the code. */
 #define CFIPACK_POINTERS_PC_RELATIVE 1
 
-/* A key is the index of the function's address: functions are best numbered from 0. Functions that share PCs are an
- * error of `cfipack_section_write`. */
+/* A key is the index of the function's address: functions are best numbered from 0. Of functions that share PCs
+ * `cfipack_section_write` omits some. */
 #define CFIPACK_KEYS_FUNCTIONS 0
 
 /* The upper 32 bits of a key are the index of the address of an input section, the lower the function's offset in it:
@@ -611,7 +611,8 @@ typedef struct cfipack_start {
     /* The function's key, unique in the link, and the same for its entry in a table and its FDE. `CFIPACK_KEYS_...`
      * describes how its address is found when the section is written. */
     uint64_t key;
-    /* Bytes of it that are part of the output; `CFIPACK_WHOLE_FUNCTION` for all. */
+    /* Bytes from its start to the end of its input section, or of the part of that which is in the output: rows end there.
+     * `CFIPACK_WHOLE_FUNCTION` if that is unknown, and a function that is too long by mistake then runs into others. */
     uint32_t extent;
     /* 0. */
     uint32_t reserved;
@@ -723,6 +724,14 @@ typedef struct cfipack_dynamic_sections {
     /* The bytes. */
     uint64_t compact_unwind_section_length;
 } cfipack_dynamic_sections;
+
+/* A function that a section omits since another one starts in it, or where it does. */
+typedef struct cfipack_conflict {
+    /* The key of the function that has no rows. */
+    uint64_t key;
+    /* The key of the other one. */
+    uint64_t other;
+} cfipack_conflict;
 
 /* A relocation of the section in a relocatable file: the value is the address of the function plus the addend, less that
  * of the field. */
@@ -1401,7 +1410,8 @@ enum cfipack_status cfipack_section_get_omitted(const struct cfipack_section *se
 
 /* Writes the section of a linked file, which lies at `address`, into `out` of exactly `cfipack_section_len` bytes, on
  * the threads of `pool`, which may be null. `addresses` has the address of each function, omitted ones too, or of each
- * input section, as `CFIPACK_KEYS_...` describes.
+ * input section, as `CFIPACK_KEYS_...` describes. Functions that turn out to share PCs are no error:
+ * `cfipack_section_get_conflicts` has those that are omitted.
  *
  * Pointers are null, or lead to what their types say; `out` is writable for `len` bytes. */
 CFIPACK_MUST_CHECK
@@ -1412,6 +1422,17 @@ enum cfipack_status cfipack_section_write(struct cfipack_section *section,
                                           const uint64_t *addresses,
                                           size_t num_addresses,
                                           const struct cfipack_pool *pool);
+
+/* Functions that the last `cfipack_section_write` omitted since they turned out to share PCs with others. `count` gets
+ * their number, which may be asked for with a `capacity` of 0; `CFIPACK_STATUS_BUFFER_SIZE` if there are more than
+ * `capacity`.
+ *
+ * Pointers are null, or lead to what their types say; `out` is writable for `capacity` conflicts. */
+CFIPACK_MUST_CHECK
+enum cfipack_status cfipack_section_get_conflicts(const struct cfipack_section *section,
+                                                  struct cfipack_conflict *out,
+                                                  size_t capacity,
+                                                  size_t *count);
 
 /* Writes the section of a relocatable file into `out` of exactly `cfipack_section_len` bytes. Its relocations go with it.
  *

@@ -260,6 +260,13 @@ public:
         check(cfipack_section_write(get(), out.data(), out.size(), address, addresses.data(), addresses.size(), &pool));
     }
 
+    /// What the last `write` omitted: functions that turned out to share PCs with others.
+    std::vector<cfipack_conflict> conflicts() const {
+        return detail::all<cfipack_conflict>([&](cfipack_conflict *out, std::size_t capacity, std::size_t *count) {
+            return cfipack_section_get_conflicts(get(), out, capacity, count);
+        });
+    }
+
     void write_relocatable(span<std::uint8_t> out) {
         check(cfipack_section_write_relocatable(get(), out.data(), out.size()));
     }

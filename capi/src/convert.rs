@@ -163,7 +163,7 @@ pub unsafe extern "C" fn cfipack_conversion_write(
                 return Err(BufferSize.into());
             }
             let written = converted.section.write(out, converted.address, Key::address);
-            written.map_err(|error| Failure::new(cfipack_status::Write, &error))
+            written.map(|_| ()).map_err(|error| Failure::new(cfipack_status::Write, &error))
         })
     }
 }

@@ -281,7 +281,7 @@ pub unsafe extern "C" fn cfipack_merger_finish(
             };
             let finish = Finish::on(&pool).with_placed_keys(placed_keys);
             let section = merging.merger.finish_with(finish);
-            Ok(Finished { section, keys })
+            Ok(Finished { section, keys, conflicts: Vec::new() })
         })
     }
 }

@@ -7,7 +7,7 @@ use cfipack_linker::sframe::{Live, Object};
 use crate::arguments::{array, reference};
 use crate::handle::Failure;
 
-/// An extent that is the whole function.
+/// An extent that is not known: the function has the size that its table or FDE claims.
 pub const CFIPACK_WHOLE_FUNCTION: u32 = u32::MAX;
 
 /// A function of an object that is part of the output: what the relocation of a start field leads to.
@@ -19,7 +19,8 @@ pub struct cfipack_start {
     /// The function's key, unique in the link, and the same for its entry in a table and its FDE. `CFIPACK_KEYS_...`
     /// describes how its address is found when the section is written.
     pub key: u64,
-    /// Bytes of it that are part of the output; `CFIPACK_WHOLE_FUNCTION` for all.
+    /// Bytes from its start to the end of its input section, or of the part of that which is in the output: rows end there.
+    /// `CFIPACK_WHOLE_FUNCTION` if that is unknown, and a function that is too long by mistake then runs into others.
     pub extent: u32,
     /// 0.
     pub reserved: u32,

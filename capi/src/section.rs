@@ -3,7 +3,7 @@
 use core::ffi::c_char;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use cfipack_encoder::sframe::{At, WriteError};
+use cfipack_encoder::sframe::{At, Conflict, WriteError};
 use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Key};
 use cfipack_linker::sframe::{Relocation, Section};
@@ -23,14 +23,16 @@ pub struct cfipack_section(());
 pub(crate) struct Finished {
     pub(crate) section: Section,
     pub(crate) keys: Keys,
+    /// Of the last call that wrote it.
+    pub(crate) conflicts: Vec<Conflict>,
 }
 
 impl Opaque for cfipack_section {
     type State = Finished;
 }
 
-/// A key is the index of the function's address: functions are best numbered from 0. Functions that share PCs are an
-/// error of `cfipack_section_write`.
+/// A key is the index of the function's address: functions are best numbered from 0. Of functions that share PCs
+/// `cfipack_section_write` omits some.
 pub const CFIPACK_KEYS_FUNCTIONS: u32 = 0;
 /// The upper 32 bits of a key are the index of the address of an input section, the lower the function's offset in it:
 /// there is one address for each section, and functions that share PCs are told apart, or omitted.
@@ -168,7 +170,8 @@ pub unsafe extern "C" fn cfipack_section_get_omitted(
 
 /// Writes the section of a linked file, which lies at `address`, into `out` of exactly `cfipack_section_len` bytes, on
 /// the threads of `pool`, which may be null. `addresses` has the address of each function, omitted ones too, or of each
-/// input section, as `CFIPACK_KEYS_...` describes.
+/// input section, as `CFIPACK_KEYS_...` describes. Functions that turn out to share PCs are no error:
+/// `cfipack_section_get_conflicts` has those that are omitted.
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say; `out` is writable for `len` bytes.
@@ -192,9 +195,48 @@ pub unsafe extern "C" fn cfipack_section_write(
             let written =
                 section.section.write(out, At::on(Address(address), &pool), |key| addresses.of(key));
             addresses.check()?;
-            written.map_err(write_failure)
+            section.conflicts = written.map_err(write_failure)?.conflicts;
+            Ok(())
         })
     }
+}
+
+/// A function that a section omits since another one starts in it, or where it does.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct cfipack_conflict {
+    /// The key of the function that has no rows.
+    pub key: u64,
+    /// The key of the other one.
+    pub other: u64,
+}
+
+/// Functions that the last `cfipack_section_write` omitted since they turned out to share PCs with others. `count` gets
+/// their number, which may be asked for with a `capacity` of 0; `CFIPACK_STATUS_BUFFER_SIZE` if there are more than
+/// `capacity`.
+///
+/// # Safety
+/// Pointers are null, or lead to what their types say; `out` is writable for `capacity` conflicts.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_section_get_conflicts(
+    section: *const cfipack_section,
+    out: *mut cfipack_conflict,
+    capacity: usize,
+    count: *mut usize,
+) -> cfipack_status {
+    call(|| {
+        // SAFETY: promised by the caller.
+        let conflicts = &unsafe { handle::get(section) }?.conflicts;
+        // SAFETY: promised by the caller.
+        let out = unsafe { array_mut(out.cast::<core::mem::MaybeUninit<cfipack_conflict>>(), capacity) }?;
+        // SAFETY: promised by the caller.
+        unsafe { write(count, conflicts.len()) }?;
+        for (Conflict { function, other, .. }, out) in conflicts.iter().zip(out) {
+            out.write(cfipack_conflict { key: function.0, other: other.0 });
+        }
+        if conflicts.len() > capacity { Err(BufferSize) } else { Ok(()) }
+    })
 }
 
 fn write_failure(error: WriteError) -> Failure {

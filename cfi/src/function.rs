@@ -80,7 +80,8 @@ impl<'a> Function<'a> {
             // Where the field lies depends on the section's address.
             return Err(Error::PointerEncoding { offset, encoding: cie.fde_encoding.0 });
         }
-        let Some(key) = keys.key(start_field, start) else { return Ok(None) };
+        let Some((key, limit)) = keys.key(start_field, start) else { return Ok(None) };
+        let size = size.min(limit);
         if section.is_placed && start.0.checked_add(size).is_none() {
             return Err(Error::Range { offset, start, size });
         }

@@ -10,21 +10,22 @@ use crate::record::{Record, Records};
 use crate::{Error, Excluded, Function, Section, SectionKind};
 
 /// The source of the functions' keys in a section: their [`Addresses`] in relocated input, or what a closure
-/// [resolves](Resolved) in unrelocated input.
+/// [resolves](Resolved) in unrelocated input, with the functions' [room](Limited) if it is known.
 pub trait Keys: sealed::Sealed {
     /// True if the keys are the functions' addresses.
     const ARE_ADDRESSES: bool;
 
-    /// The key of the function whose start field lies at an offset and stands for an address; none for a
-    /// function that is dead.
+    /// The key of the function whose start field lies at an offset and stands for an address, and how many bytes it
+    /// has at most; none for a function that is dead.
     #[doc(hidden)]
-    fn key(&mut self, start_field: SectionOffset, start: Address) -> Option<Key>;
+    fn key(&mut self, start_field: SectionOffset, start: Address) -> Option<(Key, u64)>;
 }
 
 mod sealed {
     pub trait Sealed {}
     impl Sealed for super::Addresses {}
     impl<F> Sealed for super::Resolved<F> {}
+    impl<F> Sealed for super::Limited<F> {}
 }
 
 /// The keys are the functions' addresses: the section is relocated.
@@ -35,8 +36,8 @@ impl Keys for Addresses {
     const ARE_ADDRESSES: bool = true;
 
     #[inline(always)]
-    fn key(&mut self, _: SectionOffset, start: Address) -> Option<Key> {
-        Some(Key(start.0))
+    fn key(&mut self, _: SectionOffset, start: Address) -> Option<(Key, u64)> {
+        Some((Key(start.0), u64::MAX))
     }
 }
 
@@ -54,7 +55,27 @@ impl<F: FnMut(SectionOffset) -> Option<Key>> Keys for Resolved<F> {
     const ARE_ADDRESSES: bool = false;
 
     #[inline(always)]
-    fn key(&mut self, start_field: SectionOffset, _: Address) -> Option<Key> {
+    fn key(&mut self, start_field: SectionOffset, _: Address) -> Option<(Key, u64)> {
+        Some(((self.0)(start_field)?, u64::MAX))
+    }
+}
+
+/// The keys, and the most bytes that each function can have, are what a closure gives for the offset of a function's
+/// start field.
+#[derive(Clone, Copy)]
+pub struct Limited<F>(F);
+
+impl<F> fmt::Debug for Limited<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Limited")
+    }
+}
+
+impl<F: FnMut(SectionOffset) -> Option<(Key, u64)>> Keys for Limited<F> {
+    const ARE_ADDRESSES: bool = false;
+
+    #[inline(always)]
+    fn key(&mut self, start_field: SectionOffset, _: Address) -> Option<(Key, u64)> {
         (self.0)(start_field)
     }
 }
@@ -102,6 +123,15 @@ impl<'a, F: FnMut(SectionOffset) -> Option<Key>> Functions<'a, Resolved<F>> {
     /// record's.
     pub fn keyed_between(section: &Section<'a>, from: SectionOffset, to: SectionOffset, key_of: F) -> Self {
         Self::with_keys(section, from, to, Resolved(key_of))
+    }
+}
+
+impl<'a, F: FnMut(SectionOffset) -> Option<(Key, u64)>> Functions<'a, Limited<F>> {
+    /// Walks as [`keyed_between`](Functions::keyed_between) where it is also known how many bytes a function can have:
+    /// those up to the end of its input section. `key_of` gives them with the key, and a function with more of them by
+    /// its FDE is one with as many as that.
+    pub fn limited_between(section: &Section<'a>, from: SectionOffset, to: SectionOffset, key_of: F) -> Self {
+        Self::with_keys(section, from, to, Limited(key_of))
     }
 }
 

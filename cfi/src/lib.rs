@@ -56,7 +56,7 @@ pub use cie::{Cie, Personality};
 pub use error::Error;
 pub use expression::StubCfa;
 pub use function::Function;
-pub use functions::{Addresses, Functions, Keys, Resolved};
+pub use functions::{Addresses, Functions, Keys, Limited, Resolved};
 #[doc(hidden)]
 pub use instruction::Short;
 pub use instruction::{Instruction, Instructions};

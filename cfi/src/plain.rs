@@ -155,8 +155,9 @@ impl Records<'_> {
         while *at < end {
             let (fde, of_cie) = self.plain_fde(*at, &known)?;
             *at = fde.end();
-            if let Some(key) = keys.key(fde.start_field(), fde.key.address()) {
-                return Some((PlainFde { key, ..fde }, of_cie));
+            if let Some((key, limit)) = keys.key(fde.start_field(), fde.key.address()) {
+                let size = u32::try_from(limit).map_or(fde.size, |limit| fde.size.min(limit));
+                return Some((PlainFde { key, size, ..fde }, of_cie));
             }
         }
         None

@@ -46,13 +46,14 @@ struct Object {
     relocations: HashMap<Field, Function>,
 }
 
-/// A key is any number that is unique per function: here the object's number and the function's offset.
+/// A key is any number that is unique per function: here the object's number and the function's offset. Such keys lie
+/// as the functions will, so that functions of one object that share code are told apart before the size is known.
 fn key(object: usize, function: &Function) -> Key {
     Key((object as u64) << 32 | function.offset)
 }
 
 /// The PLT has one, too.
-const PLT: Key = Key(u64::MAX);
+const PLT: Key = Key(u64::MAX << 32);
 const PLT_ENTRIES: u32 = 3;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -64,19 +65,24 @@ fn main() -> Result<(), Box<dyn Error>> {
         object(vec![live(0, 40), live(48, 12)], Some(Version::V2))?,
     ];
 
-    // Sizes first. The merger asks where the relocation of each start field leads to: None if that is discarded.
+    // Sizes first. The merger asks where the relocation of each start field leads to: None if that is discarded. The
+    // extent, up to the end of the section of code, ends a function there that is too long by mistake.
     let pool = Threads(2);
     let mut merger = Merger::new(ARCH, linker::Options::new())?;
     let inputs: Vec<_> = objects.iter().map(Object::input).collect();
-    let live = |number: usize, field: Field| {
-        let function = objects[number].relocations.get(&field)?;
-        function.is_live.then(|| Live::new(key(number, function)))
+    let live = |number: usize| {
+        let object = &objects[number];
+        move |field: Field| {
+            let function = object.relocations.get(&field)?;
+            let extent = (object.code_len() - function.offset) as u32;
+            function.is_live.then(|| Live::new(key(number, function)).with_extent(extent))
+        }
     };
     let sum = merger.push_objects(&pool, &inputs, live, |object, note| eprintln!("object {object}: {note}"));
     // No input describes the code that the linker writes itself.
     let plt = Stubs::keyed(PLT, StubKind::Amd64LazyPlt).with_entries(PLT_ENTRIES);
     merger.push_stubs(&plt)?;
-    let section = merger.finish_with(Finish::on(&pool));
+    let section = merger.finish_with(Finish::on(&pool).with_placed_keys(true));
     let linker::Contribution { copied, reencoded, from_cfi, dead, .. } = sum;
     println!(
         "{} functions, {} bytes: {copied} copied, {reencoded} of version 2, {from_cfi} from CFI, {dead} dead",
@@ -88,7 +94,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut bytes = vec![0; section.len()];
     for (code, at) in [(Address(0x40_1000), Address(0x40_4000)), (Address(0x1_0000_0000), Address(0x2000))] {
         let addresses = layout(&objects, plt.len(), code);
-        section.write(&mut bytes, At::on(at, &pool), |key| addresses[&key])?;
+        let written = section.write(&mut bytes, At::on(at, &pool), |key| addresses[&key])?;
+        for conflict in written.conflicts {
+            eprintln!("{} is omitted: it shares code with {}", conflict.function, conflict.other);
+        }
         check(&objects, &addresses, &bytes, at)?;
         println!("code at {code}, .sframe at {at}: verified");
     }
@@ -140,6 +149,11 @@ fn code_end(addresses: &HashMap<Key, Address>) -> u64 {
 }
 
 impl Object {
+    /// Bytes of its section of code.
+    fn code_len(&self) -> u64 {
+        self.functions.iter().map(|function| function.offset + function.size).max().unwrap_or(0)
+    }
+
     /// What the merger gets: sections as they stand in the file, not relocated.
     fn input(&self) -> linker::Object<'_> {
         let input = linker::Object::new().with_eh_frame(&self.eh_frame);

@@ -79,7 +79,10 @@ fn merging(tools: &Tools) {
                 merger.push_object(input, live, |note| panic!("{note}"));
             }
         } else {
-            let live = |number: usize, field| Some(Live::new(objects[number].target(field)?.key(number)));
+            let live = |number: usize| {
+                let mut walk = objects[number].walk();
+                move |field| Some(Live::new(walk.target(field)?.key(number)))
+            };
             merger.push_objects(&pool, &inputs, live, |_, note| panic!("{note}"));
         }
         let section = merger.finish_with(Finish::on(&pool));

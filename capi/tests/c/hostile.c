@@ -250,6 +250,8 @@ static void linking(void) {
     DONE(cfipack_section_get_relocations(section, &relocation, 1, &len));
     REFUSED(cfipack_section_get_omitted(NULL, NULL, 0, &len));
     DONE(cfipack_section_get_omitted(section, NULL, 0, &len));
+    REFUSED(cfipack_section_get_conflicts(NULL, NULL, 0, &len));
+    DONE(cfipack_section_get_conflicts(section, NULL, 0, &len));
     cfipack_section_free(section);
     cfipack_section_free(NULL);
     cfipack_merger_free(NULL);

@@ -107,9 +107,11 @@ fn merge(
         objects[number].sframe.as_ref().map_or(object, |bytes| object.with_sframe(bytes))
     });
     let inputs: Vec<_> = inputs.collect();
-    let live = |input: usize, field| match field {
-        Field::Sframe(at) => link.live(link.order[input], at.0),
-        _ => None,
+    let live = |input: usize| {
+        move |field| match field {
+            Field::Sframe(at) => link.live(link.order[input], at.0),
+            _ => None,
+        }
     };
     let sum = merger.push_objects(&Threads(2), &inputs, live, |input, note| {
         notes.push(format!("{}: {note}", objects[link.order[input]].file));

@@ -158,7 +158,7 @@ impl<'a> Builder<'a> {
     ///   that was refused. Those with the same rows are one function in layout `Small`.
     ///
     /// Where functions without addresses lie is known only when the section is written, and its size does not
-    /// depend on it: [`Section::write`] refuses those that share PCs, unless [their keys](Finish::with_placed_keys) tell them
+    /// depend on it: [`Section::write`] omits those that share PCs, unless [their keys](Finish::with_placed_keys) tell them
     /// apart before.
     pub fn finish(self) -> Section {
         self.finish_with(Finish::new())
@@ -174,7 +174,7 @@ impl<'a> Builder<'a> {
             return Section::new(abi, options, entries, Vec::new(), placed);
         }
         entries.have_addresses = Some(true);
-        let omitted = separate(&mut entries, abi.arch(), options, finish.pool);
+        let omitted = separate(&mut entries, abi.arch(), options, placed, finish.pool);
         if options.merges()
             && let Ok(mut merged) = merge(abi.arch(), options, &entries)
         {

@@ -27,7 +27,8 @@ impl<'p> Finish<'p> {
     /// keys then. Such a key is the number of an input section shifted left by 32 bits, plus the function's offset in
     /// the section.
     ///
-    /// [`Section::write`](super::Section::write) refuses entries that share PCs all the same.
+    /// In layout `Gnu` too each PC is left to one function then. [`Section::write`](super::Section::write) omits entries
+    /// that share PCs all the same.
     #[must_use]
     pub const fn with_placed_keys(self, placed_keys: bool) -> Self {
         Self { placed_keys, ..self }

@@ -105,6 +105,7 @@ pub use push_all::{OmittedFunction, Source};
 pub use push_stubs::StubPart;
 pub use rows::gas_marks::{GasMarks, Marked};
 pub use table::at::At;
+pub use table::conflict::{Conflict, Written};
 pub use table::encoded::{EncodedRows, SharedRows, TableFunction, TableRows};
 pub use table::section::{Section, StartField};
 pub use table::write_error::WriteError;

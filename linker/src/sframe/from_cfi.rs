@@ -1,7 +1,5 @@
 //! The functions of an object's `.eh_frame`.
 
-use core::cell::Cell;
-
 use super::{Contribution, Field, Live, Merger, Note, Object, Options, Prefer};
 use crate::cfi::{Functions, Section, SectionKind};
 use crate::encoder::sframe::OmittedFunction;
@@ -53,7 +51,6 @@ pub(crate) fn push_cfi<'a>(
             OmittedFunction::Malformed(error) => Note::Unread(error),
         });
     };
-    let mut has_extents = false;
     // Whether CFI is to give the rows of a function.
     let mut is_wanted = |key: Key| {
         if !has_table {
@@ -71,28 +68,12 @@ pub(crate) fn push_cfi<'a>(
         of_key.for_each(|rowless| rowless.has_cfi = true);
         true
     };
-    let whole = |field: SectionOffset| {
+    let wanted = |field: SectionOffset| {
         let Live { key, extent } = live(Field::EhFrame(field))?;
-        has_extents |= extent.is_some();
-        (extent.is_none() && is_wanted(key)).then_some(key)
+        is_wanted(key).then_some((key, extent.map_or(u64::MAX, u64::from)))
     };
-    let mut count = builder.push_all(Functions::keyed(&section, whole), &mut note);
-    if has_extents {
-        let last = Cell::new(None);
-        let cut = |field: SectionOffset| {
-            let Live { key, extent } = live(Field::EhFrame(field))?;
-            last.set(extent);
-            (extent.is_some() && is_wanted(key)).then_some(key)
-        };
-        // Records that cannot be read were reported before.
-        for mut function in Functions::keyed(&section, cut).flatten() {
-            function.size = function.size.min(last.get().map_or(u64::MAX, u64::from));
-            count += 1;
-            if let Err(unsupported) = builder.push(&function) {
-                note(OmittedFunction::Unsupported(unsupported));
-            }
-        }
-    }
+    let (from, to) = (SectionOffset(0), SectionOffset(bytes.len()));
+    let count = builder.push_all(Functions::limited_between(&section, from, to, wanted), &mut note);
     sum.omitted += omitted;
     sum.from_cfi += count.saturating_sub(omitted);
 }

@@ -76,17 +76,19 @@ pub struct Live {
     /// A number that the linker chooses, unique per function of the link, and the same for the function's entry in a
     /// table and its FDE.
     pub key: Key,
-    /// Bytes of the function that are part of the output, from its start; `None` for all of it. Rows end there.
+    /// Bytes from the function's start to the end of its input section, or of the part of that which is in the output:
+    /// rows end there, whatever size a table or FDE claims. `None` if it is unknown; then a function that is too long
+    /// by mistake is [omitted](crate::encoder::sframe::Written) when the section is written.
     pub extent: Option<u32>,
 }
 
 impl Live {
-    /// A function that is part of the output as a whole.
+    /// A function that is part of the output, wherever its input section ends.
     pub const fn new(key: Key) -> Self {
         Self { key, extent: None }
     }
 
-    /// Limits the section to the bytes that are part of the output.
+    /// Ends rows where the function's input section does, this many bytes after the function's start.
     #[must_use]
     pub const fn with_extent(mut self, bytes: u32) -> Self {
         self.extent = Some(bytes);

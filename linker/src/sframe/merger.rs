@@ -116,13 +116,17 @@ impl<'a> Merger<'a> {
         sum
     }
 
-    /// Adds the functions of many objects, on the threads of a pool. `live` and `report` get the object's number
-    /// too. The result is that of [`push_object`](Self::push_object) for one after the other.
-    pub fn push_objects(
+    /// Adds the functions of many objects, on the threads of a pool. `live` and `report` get the object's number; `live`
+    /// makes the closure that [`push_object`](Self::push_object) takes, in which a cursor along the object's sorted
+    /// relocations can be held. The result is that of `push_object` for one after the other.
+    ///
+    /// A large object is divided: then several closures are made for it, and each is asked for fields of a part of its
+    /// sections, in ascending order.
+    pub fn push_objects<L: FnMut(Field) -> Option<Live>>(
         &mut self,
         pool: &dyn Pool,
         objects: &[Object<'a>],
-        live: impl Fn(usize, Field) -> Option<Live> + Sync,
+        live: impl Fn(usize) -> L + Sync,
         mut report: impl FnMut(usize, Note),
     ) -> Contribution {
         let mut sum = Contribution::default();
@@ -130,7 +134,7 @@ impl<'a> Merger<'a> {
         self.reserve(objects);
         if groups.len() < 2 {
             for (number, object) in objects.iter().enumerate() {
-                sum += self.push_object(object, |field| live(number, field), |note| report(number, note));
+                sum += self.push_object(object, live(number), |note| report(number, note));
             }
             return sum;
         }
@@ -144,7 +148,7 @@ impl<'a> Merger<'a> {
                 let mut sum = Contribution::default();
                 for (object, number) in objects[group.clone()].iter().zip(group) {
                     let note = |note| notes.push((number, note));
-                    sum += merger.push_object(object, |field| live(number, field), note);
+                    sum += merger.push_object(object, live(number), note);
                 }
                 *into = Some(Shard { merger, notes, sum });
             })
@@ -160,7 +164,7 @@ impl<'a> Merger<'a> {
             }
             // The pool did not run the task, or there is no room for all of it.
             for (object, number) in objects[group.clone()].iter().zip(group) {
-                sum += self.push_object(object, |field| live(number, field), |note| report(number, note));
+                sum += self.push_object(object, live(number), |note| report(number, note));
             }
         }
         sum
@@ -181,15 +185,14 @@ impl<'a> Merger<'a> {
         self.builder.absorb(shard.builder, pool)
     }
 
-    /// Ends the section. Its size is exact; functions that turn out to share PCs are an error of
+    /// Ends the section. Its size is exact; functions that turn out to share PCs are omitted by
     /// [`Section::write`].
     pub fn finish(self) -> Section {
         self.finish_with(Finish::new())
     }
 
-    /// Ends the section on the threads of a pool, or [by keys](Finish::with_placed_keys): functions of an object
-    /// that share PCs are told apart then, or omitted ([`Section::omitted`]), instead of being an error of
-    /// [`Section::write`].
+    /// Ends the section on the threads of a pool, or [by keys](Finish::with_placed_keys): functions that share PCs are
+    /// told apart then, or omitted ([`Section::omitted`]), before the section has its size.
     pub fn finish_with(self, finish: Finish<'_>) -> Section {
         Section::new(self.builder.finish_with(finish), self.arch, self.options.table.version)
     }

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::encoder::sframe::{self as encoder, At, WriteError};
+use crate::encoder::sframe::{self as encoder, At, WriteError, Written};
 use crate::format::elf::{Relocated, RelocationType};
 use crate::format::sframe::Version;
 use crate::format::{Address, Arch, Key, SectionOffset, Unsupported};
@@ -111,22 +111,25 @@ impl Section {
     /// addresses of all functions, and of those that are omitted; with a [pool](At::on) several threads may ask it at
     /// the same time.
     ///
+    /// Functions that turn out to share PCs, as those of input sections that overlap in the output, are no error: one
+    /// that another function starts in, or where it does, gets no rows, and [`Written`] names both.
+    ///
     /// # Errors
-    /// `out` has another length, a function is too far away for version 2, functions share PCs, or there are more
-    /// functions, rows or bytes of them than the header can count. `out` may have been written to.
+    /// `out` has another length, a function is too far away for version 2, or there are more functions, rows or bytes
+    /// of them than the header can count. `out` may have been written to.
     pub fn write<'p>(
         &self,
         out: &mut [u8],
         at: impl Into<At<'p>>,
         address_of: impl Fn(Key) -> Address + Sync,
-    ) -> Result<(), WriteError> {
+    ) -> Result<Written, WriteError> {
         self.section.write(out, at, address_of)
     }
 
     /// The bytes of the section of a linked file, as by [`Self::write`], but without a copy of the rows.
     ///
     /// # Errors
-    /// Those of [`Self::write`] but for the length.
+    /// Those of [`Self::write`] but for the length; also functions that turn out to share PCs.
     pub fn into_bytes<'p>(
         self,
         at: impl Into<At<'p>>,

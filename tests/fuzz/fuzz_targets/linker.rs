@@ -23,18 +23,7 @@ fuzz_target!(|input: &[u8]| {
     let (table, cfi) = bytes.split_at(usize::from(u16::from_le_bytes([low, high])).min(bytes.len()));
     let both = Object::new().with_sframe(table).with_eh_frame(cfi);
     let objects = [both, Object::new().with_sframe(table), both, Object::new().with_eh_frame(cfi)];
-    // Fields of both sections have keys in common, and some are dead.
-    let live = |number: usize, field| {
-        let at = match field {
-            Field::Sframe(at) | Field::EhFrame(at) => at.0 as u64,
-        };
-        let key = Key(((number as u64) << 32) | (at / 16));
-        match at % 11 {
-            3 => None,
-            5 => Some(Live::new(key).with_extent(at as u32 % 40)),
-            _ => Some(Live::new(key)),
-        }
-    };
+    let live = |number: usize| move |field| live_at(number, field);
     let merge = |threads| {
         let mut merger = Merger::new(arch, options).unwrap();
         let sum = merger.push_objects(&Threads(threads), &objects, live, |_, _| ());
@@ -43,7 +32,7 @@ fuzz_target!(|input: &[u8]| {
     let mut shards = Merger::new(arch, options).unwrap();
     for (number, object) in objects.iter().enumerate() {
         let mut shard = shards.shard();
-        shard.push_object(object, |field| live(number, field), |_| ());
+        shard.push_object(object, live(number), |_| ());
         shards.absorb(shard, &Serial).unwrap();
     }
     let ((section, sum), shards) = (merge(1), shards.finish());
@@ -51,7 +40,7 @@ fuzz_target!(|input: &[u8]| {
     let write = |section: &cfipack_linker::sframe::Section| {
         let mut bytes = vec![0; section.len()];
         let address_of = |key: Key| Address(key.0 << 32);
-        section.write(&mut bytes, ADDRESS, address_of).map(|()| bytes)
+        section.write(&mut bytes, ADDRESS, address_of).map(|written| (written.conflicts, bytes))
     };
     let written = write(&section);
     assert_eq!(written, write(&shards), "shards make a difference");
@@ -63,3 +52,16 @@ fuzz_target!(|input: &[u8]| {
         table.validate().expect("what was written is valid");
     }
 });
+
+/// Fields of both sections have keys in common, and some are dead.
+fn live_at(number: usize, field: Field) -> Option<Live> {
+    let at = match field {
+        Field::Sframe(at) | Field::EhFrame(at) => at.0 as u64,
+    };
+    let key = Key(((number as u64) << 32) | (at / 16));
+    match at % 11 {
+        3 => None,
+        5 => Some(Live::new(key).with_extent(at as u32 % 40)),
+        _ => Some(Live::new(key)),
+    }
+}

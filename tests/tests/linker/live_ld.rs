@@ -92,7 +92,7 @@ fn merged(linked: &Linked<'_>, target: Target, threads: usize) -> (Section, u64)
     table.layout = Layout::Gnu;
     let mut merger = Merger::new(target.arch, options.with_table(table)).unwrap();
     let inputs: Vec<_> = linked.order.iter().map(|&number| linked.objects[number].table()).collect();
-    let live = |number: usize, field| linked.live(linked.order[number], field);
+    let live = |number: usize| move |field| linked.live(linked.order[number], field);
     let contribution = merger.push_objects(&Threads(threads), &inputs, live, |_, note| match note {
         // gas has bugs, and ld copies what it wrote.
         Note::Omitted(Unsupported { reason: Reason::RowMalformed, .. }) => {}

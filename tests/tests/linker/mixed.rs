@@ -199,7 +199,7 @@ fn check(linked: &Linked<'_>, arch: Arch, options: Options, output: &[u8]) {
         let mut merger = Merger::new(arch, options).unwrap();
         let inputs: Vec<_> = linked.objects.iter().map(ElfObject::input).collect();
         let mut notes = Vec::new();
-        let live = |number, field| linked.live(number, field);
+        let live = |number| move |field| linked.live(number, field);
         merger.push_objects(&Threads(threads), &inputs, live, |number, note| notes.push((number, note)));
         (merger.finish(), notes)
     };

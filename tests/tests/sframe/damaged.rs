@@ -83,7 +83,7 @@ fn use_cfi(section: cfi::Section<'_>) {
         let [bytes, again] = [builder, one_by_one].map(|builder| {
             let table = builder.finish();
             let mut bytes = vec![0; table.len()];
-            table.write(&mut bytes, address, Key::address).map(|()| bytes)
+            table.write(&mut bytes, address, Key::address).map(|_| bytes)
         });
         assert_eq!(bytes, again, "{options:?}: the way in makes a difference");
         let Ok(bytes) = bytes else { continue }; // version 2, and a function too far away

@@ -2,7 +2,7 @@
 
 use cfipack_cfi::SectionKind;
 use cfipack_cfi::write::{Cie, Writer, WrittenCie};
-use cfipack_encoder::sframe::{Builder, Layout, Options, WriteError};
+use cfipack_encoder::sframe::{Builder, Layout, Options, WriteError, Written};
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Key};
 use cfipack_format::{Reason, Unsupported};
@@ -95,10 +95,10 @@ fn merged_functions_that_are_moved() {
     let write = |address_of: fn(Key) -> Address| {
         let mut table = vec![0; built.len()];
         let written = built.write(&mut table, TABLE, address_of);
-        assert_eq!(built.clone().into_bytes(TABLE, address_of), written.map(|()| table));
+        assert_eq!(built.clone().into_bytes(TABLE, address_of), written.clone().map(|_| table));
         written
     };
-    assert_eq!(write(|start| Address(start.0 + 0x40_0000)), Ok(()));
+    assert_eq!(write(|start| Address(start.0 + 0x40_0000)), Ok(Written::default()));
     let apart = WriteError::MergedApart { function: Key(0x1020) };
     assert_eq!(write(|start| if start.0 == 0x1020 { Address(0x9000) } else { start.address() }), Err(apart));
 }
@@ -284,10 +284,11 @@ fn functions_too_far_from_a_table_of_version_2() {
         let whole = built.len();
         let write = |built: &cfipack_encoder::sframe::Section| {
             let mut bytes = vec![0; built.len()];
-            built.write(&mut bytes, table, Key::address).map(|()| bytes)
+            built.write(&mut bytes, table, Key::address).map(|_| bytes)
         };
         if version == Version::V2 {
-            let too_far = WriteError::StartTooFar { function: Address(0x1000), distance: -(1 << 31) - 16 };
+            let (function, key) = (Address(0x1000), Some(Key(0x1000)));
+            let too_far = WriteError::StartTooFar { function, key, distance: -(1 << 31) - 16 };
             assert_eq!(write(&built), Err(too_far), "{merge_functions}");
         }
         built.omit_distant(table, Key::address);

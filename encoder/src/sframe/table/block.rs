@@ -179,6 +179,16 @@ impl Blocks {
         &self.bytes[start..start + len]
     }
 
+    /// Returns whether the blocks at two offsets of the sub-section are the same.
+    #[cold]
+    pub(crate) fn are_same(&self, one: u32, two: u32) -> bool {
+        let [one, two] = [one, two].map(|at| {
+            let number = self.starts.partition_point(|&start| start <= at).saturating_sub(1) as u32;
+            (self.block(number), self.attribute(number))
+        });
+        one == two
+    }
+
     /// The hash of a block of `len` bytes, after which [`CHUNK`] more can be read.
     #[inline(always)]
     pub(crate) fn hash(&self, bytes: &[u8], len: usize) -> u32 {

@@ -9,6 +9,7 @@ pub(crate) mod apart;
 pub(crate) mod at;
 pub(crate) mod block;
 pub(crate) mod chunk;
+pub(crate) mod conflict;
 mod distant;
 pub(crate) mod encoded;
 pub(crate) mod entries;

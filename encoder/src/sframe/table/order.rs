@@ -17,6 +17,8 @@ use cfipack_format::pool::Pool;
 /// work: an FDE is written once, and then moved, if at all, to a place next to it.
 pub(crate) struct Order<'e> {
     entries: &'e [Entry],
+    /// The entries' starts, where they are others than the entries have.
+    starts: Option<&'e [u64]>,
     section: Address,
     is_sorted: bool,
     /// The least key and the greatest.
@@ -44,16 +46,21 @@ struct Part<'o, const N: usize> {
 
 impl<'e> Order<'e> {
     pub(crate) fn new(entries: &'e [Entry], section: Address) -> Self {
+        Self::with_starts(entries, None, section)
+    }
+
+    /// Entries with other starts, if there are some.
+    pub(crate) fn with_starts(entries: &'e [Entry], starts: Option<&'e [u64]>, section: Address) -> Self {
         let (mut least, mut greatest, mut last, mut is_sorted) = (u64::MAX, 0, 0, true);
-        for entry in entries {
-            let key = key(section, entry);
+        for (_, start) in with_starts(entries, starts) {
+            let key = key(section, start);
             is_sorted &= last <= key;
             (least, greatest, last) = (least.min(key), greatest.max(key), key);
         }
         let spread = greatest.saturating_sub(least);
         let bits = entries.len().to_u64().checked_ilog2().unwrap_or(0).min(MAX_BUCKET_BITS);
         let shift = (u64::BITS - spread.leading_zeros()).saturating_sub(bits);
-        Self { entries, section, is_sorted, least, greatest, shift }
+        Self { entries, starts, section, is_sorted, least, greatest, shift }
     }
 
     /// Returns whether the entries are in that order already.
@@ -77,13 +84,17 @@ impl<'e> Order<'e> {
         start: impl Fn(&[u8; N]) -> i64 + Sync,
         finish: impl Fn(usize, &mut [u8; N]) + Sync,
     ) {
-        let fde = |entry| fde(entry, distance(key(self.section, entry)));
+        let fde = |entry, start| fde(entry, distance(key(self.section, start)));
         if self.is_sorted {
             let part_len = out.len().div_ceil(pool.threads().max(1)).max(LEAST_OF_A_THREAD);
-            let parts = out.chunks_mut(part_len).zip(self.entries.chunks(part_len)).enumerate().collect();
-            for_each(pool, parts, |(part, (out, entries))| {
-                for ((slot, entry), rank) in out.iter_mut().zip(entries).zip(part * part_len..) {
-                    *slot = fde(entry);
+            for_each(pool, out.chunks_mut(part_len).enumerate().collect(), |(part, out)| {
+                let first = part * part_len;
+                let entries = &self.entries[first..][..out.len()];
+                let starts = self.starts.map(|starts| &starts[first..]);
+                for ((slot, (entry, start)), rank) in
+                    out.iter_mut().zip(with_starts(entries, starts)).zip(first..)
+                {
+                    *slot = fde(entry, start);
                     finish(rank, slot);
                 }
             });
@@ -94,11 +105,11 @@ impl<'e> Order<'e> {
             pool,
             self.parts(pool.threads(), &mut ranks, out),
             |Part { first_bucket, ranks, first_rank, out }| {
-                for entry in self.entries {
-                    let Some(rank) = ranks.get_mut(self.bucket(entry).wrapping_sub(first_bucket)) else {
+                for (entry, start) in with_starts(self.entries, self.starts) {
+                    let Some(rank) = ranks.get_mut(self.bucket(start).wrapping_sub(first_bucket)) else {
                         continue;
                     };
-                    out[(*rank).to_usize() - first_rank] = fde(entry);
+                    out[(*rank).to_usize() - first_rank] = fde(entry, start);
                     *rank += 1;
                 }
                 // Each bucket's start has become its end.
@@ -137,8 +148,8 @@ impl<'e> Order<'e> {
     }
 
     #[inline]
-    fn bucket(&self, entry: &Entry) -> usize {
-        self.bucket_of(key(self.section, entry))
+    fn bucket(&self, start: u64) -> usize {
+        self.bucket_of(key(self.section, start))
     }
 
     #[inline]
@@ -148,7 +159,8 @@ impl<'e> Order<'e> {
 
     fn bucket_starts(&self) -> Vec<u32> {
         let mut starts = vec![0u32; self.bucket_of(self.greatest) + 1];
-        self.entries.iter().for_each(|entry| starts[self.bucket(entry)] += 1);
+        let entries = with_starts(self.entries, self.starts);
+        entries.for_each(|(_, start)| starts[self.bucket(start)] += 1);
         let mut rank = 0;
         for start in &mut starts {
             rank += core::mem::replace(start, rank);
@@ -182,10 +194,23 @@ fn sort_many<const N: usize>(bucket: &mut [[u8; N]], start: &impl Fn(&[u8; N]) -
     bucket.sort_by_cached_key(|fde| start(fde) as u64 ^ 1 << 63);
 }
 
-/// The distance from the section, from 0 for the most negative.
+/// Entries with their starts, or with others.
+#[inline(always)]
+fn with_starts<'e>(
+    entries: &'e [Entry],
+    starts: Option<&'e [u64]>,
+) -> impl Iterator<Item = (&'e Entry, u64)> {
+    let mut starts = starts.map(<[u64]>::iter);
+    entries.iter().map(move |entry| {
+        let other = starts.as_mut().and_then(Iterator::next);
+        (entry, other.copied().unwrap_or(entry.start))
+    })
+}
+
+/// The distance of a start from the section, from 0 for the most negative.
 #[inline]
-fn key(section: Address, entry: &Entry) -> u64 {
-    entry.start.wrapping_sub(section.0) ^ 1 << 63
+fn key(section: Address, start: u64) -> u64 {
+    start.wrapping_sub(section.0) ^ 1 << 63
 }
 
 /// The distance that a key stands for.

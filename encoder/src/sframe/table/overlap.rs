@@ -23,12 +23,13 @@ use crate::sframe::table::rebuilt::Rebuilt;
 use crate::{Reason, Unsupported};
 use cfipack_format::pool::Pool;
 
-/// Separates functions that share a PC; in layout `Gnu`, whose entries are gas's, only where the row for
-/// the PC would be wrong. Returns the functions that it omits.
+/// Separates functions that share a PC, or only those whose row for the PC would be wrong: entries of layout `Gnu` are
+/// gas's where they have `addresses`. Returns the functions that it omits.
 pub(crate) fn separate(
     entries: &mut Entries,
     arch: Arch,
     options: Options,
+    addresses: bool,
     pool: &dyn Pool,
 ) -> Vec<Unsupported> {
     if !entries.continued.is_empty() {
@@ -47,7 +48,11 @@ pub(crate) fn separate(
         return Vec::new();
     }
     drop(sorted);
-    let plan = Plan::of(entries, arch, options.layout);
+    let all = match options.layout {
+        Layout::Small => true,
+        Layout::Gnu => !addresses,
+    };
+    let plan = Plan::of(entries, arch, all);
     if plan.fates.iter().all(|fate| *fate == Fate::Kept) {
         return Vec::new();
     }
@@ -148,7 +153,8 @@ fn owners(groups: &[Group<'_>]) -> Vec<Piece> {
 }
 
 impl Plan {
-    fn of(entries: &Entries, arch: Arch, layout: Layout) -> Self {
+    /// `all` functions that share PCs are separated, or only those around one that is not in the table.
+    fn of(entries: &Entries, arch: Arch, all: bool) -> Self {
         let spans = spans(entries);
         let groups: Vec<_> = spans
             .chunk_by(|a, b| a.start == b.start)
@@ -185,7 +191,7 @@ impl Plan {
             let is_whole = of_group[0].pcs == (group.start..group.end);
             if is_hole {
                 plan.omit(group, &entries.refused);
-            } else if layout == Layout::Small || is_around_a_hole(group) || has_parts(group) {
+            } else if all || is_around_a_hole(group) || has_parts(group) {
                 let (fate, others) =
                     (if is_whole { Fate::Kept } else { Fate::Cut(its_pieces) }, Fate::Dropped);
                 plan.set(&group.spans[..1], &fate);

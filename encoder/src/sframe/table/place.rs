@@ -1,6 +1,9 @@
 //! The start of an entry: in which function, and how far from that one's start.
 
+use alloc::vec;
 use alloc::vec::Vec;
+use core::iter::Peekable;
+use core::slice;
 
 use cfipack_format::{Address, Key};
 
@@ -72,33 +75,66 @@ impl Places {
 
     /// The places of entries, of which the first has this number.
     pub(crate) fn iter<'e>(&'e self, first: usize, entries: &'e [Entry]) -> impl Iterator<Item = Place> + 'e {
-        let skipped = self.continued.partition_point(|&(number, _)| number < first);
-        let mut continued = self.continued[skipped..].iter().peekable();
-        entries.iter().zip(first..).map(move |(entry, number)| {
-            let function = continued.next_if(|part| part.0 == number);
-            Place::new(function.map_or(entry.start, |part| part.1), entry.start)
-        })
+        let mut functions = self.functions(first);
+        entries.iter().zip(first..).map(move |(entry, number)| functions.place(number, entry))
     }
 
-    /// Entries with the addresses that their functions have.
+    /// Gives entries the addresses that their functions have.
     pub(crate) fn move_all(
         &self,
         pool: &dyn Pool,
         entries: &mut [Entry],
         address_of: &(impl Fn(Key) -> Address + Sync),
     ) {
-        let part_len = entries.len().div_ceil(pool.threads().max(1)).max(LEAST_OF_A_THREAD);
+        let part_len = part_len(pool, entries.len());
         for_each(pool, entries.chunks_mut(part_len).enumerate().collect(), |(part, entries)| {
-            let first = part * part_len;
-            let skipped = self.continued.partition_point(|&(number, _)| number < first);
-            let mut continued = self.continued[skipped..].iter().peekable();
-            for (entry, number) in entries.iter_mut().zip(first..) {
-                let function = continued.next_if(|part| part.0 == number);
-                let place = Place::new(function.map_or(entry.start, |part| part.1), entry.start);
-                entry.start = place.address(address_of).0;
+            let mut functions = self.functions(part * part_len);
+            for (entry, number) in entries.iter_mut().zip(part * part_len..) {
+                entry.start = functions.place(number, entry).address(address_of).0;
             }
         });
     }
+
+    /// The addresses that entries get by those of their functions.
+    pub(crate) fn addresses(
+        &self,
+        pool: &dyn Pool,
+        entries: &[Entry],
+        address_of: &(impl Fn(Key) -> Address + Sync),
+    ) -> Vec<u64> {
+        let mut addresses = vec![0; entries.len()];
+        let part_len = part_len(pool, entries.len());
+        let parts = addresses.chunks_mut(part_len).zip(entries.chunks(part_len)).enumerate().collect();
+        for_each(pool, parts, |(part, (addresses, entries))| {
+            let mut functions = self.functions(part * part_len);
+            for ((address, entry), number) in addresses.iter_mut().zip(entries).zip(part * part_len..) {
+                *address = functions.place(number, entry).address(address_of).0;
+            }
+        });
+        addresses
+    }
+
+    /// The functions of entries from one with this number on.
+    fn functions(&self, first: usize) -> FunctionsOfEntries<'_> {
+        let skipped = self.continued.partition_point(|&(number, _)| number < first);
+        FunctionsOfEntries(self.continued[skipped..].iter().peekable())
+    }
+}
+
+/// The functions that entries are of, asked for in order.
+struct FunctionsOfEntries<'p>(Peekable<slice::Iter<'p, (usize, u64)>>);
+
+impl FunctionsOfEntries<'_> {
+    #[inline(always)]
+    fn place(&mut self, number: usize, entry: &Entry) -> Place {
+        let function = self.0.next_if(|part| part.0 == number);
+        Place::new(function.map_or(entry.start, |part| part.1), entry.start)
+    }
+}
+
+/// The number of entries for each of a pool's threads.
+fn part_len(pool: &dyn Pool, entries: usize) -> usize {
+    entries.div_ceil(pool.threads().max(1)).max(LEAST_OF_A_THREAD)
 }
 
 /// The function that an entry at this start goes on with, of parts in order.

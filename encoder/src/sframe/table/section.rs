@@ -1,5 +1,6 @@
 //! The finished section: its exact size, and its bytes once addresses are known.
 
+use alloc::vec;
 use alloc::vec::Vec;
 
 use cfipack_format::sframe::{Abi, Fde, FdeInfo, Flags, Header, Version};
@@ -8,9 +9,9 @@ use cfipack_format::{Address, Key, SectionOffset};
 
 use crate::Unsupported;
 use crate::sframe::options::{Layout, Options};
-use crate::sframe::table::apart::Sorted;
 use crate::sframe::table::at::At;
 use crate::sframe::table::block::Blocks;
+use crate::sframe::table::conflict::{Clash, Conflict, Index, Shared, Written};
 use crate::sframe::table::entries::{Entries, Entry, Omitted};
 use crate::sframe::table::order::Order;
 use crate::sframe::table::place::{Place, Places, part_of};
@@ -117,80 +118,138 @@ impl Section {
     /// PLT by a multiple of its stubs' size, and functions that share PCs alike. With a [pool](At::on) several threads
     /// may ask `address_of` at the same time.
     ///
-    /// Where functions have no addresses, `address_of` is asked for those that were refused, too.
+    /// Where functions have no addresses, `address_of` is asked for those that were refused, too. Functions that turn
+    /// out to share PCs are no error: one that another function starts in, or where it does, is not in the section, and
+    /// [`Written`] names both. The FREs then begin a few bytes after the end of the index.
     ///
     /// # Errors
     /// `out` has another length, a function is too far away for version 2, merged functions do not keep their
-    /// distance, functions without addresses turn out to share PCs, or there are more functions, rows or bytes of
-    /// them than the header can count. `out` may have been written to.
+    /// distance, or there are more functions, rows or bytes of them than the header can count. `out` may have been
+    /// written to.
     pub fn write<'p>(
         &self,
         out: &mut [u8],
         at: impl Into<At<'p>>,
         address_of: impl Fn(Key) -> Address + Sync,
-    ) -> Result<(), WriteError> {
+    ) -> Result<Written, WriteError> {
         let At { address, pool } = at.into();
         if out.len() != self.len() {
             return Err(WriteError::OutputLength { given: out.len(), needed: self.len() });
         }
-        let mut entries = self.entries.clone();
-        self.give_addresses(pool, &mut entries, &address_of)?;
+        self.check_merged(&address_of)?;
+        let starts = self.places.addresses(pool, &self.entries, &address_of);
         out[self.fres_at()..].copy_from_slice(self.blocks.bytes());
-        self.write_index(pool, out, &entries, address)
+        let order = Order::with_starts(&self.entries, Some(&starts), address);
+        self.write_index(pool, out, &order, address).map_err(|error| self.with_key(error, &address_of))?;
+        let clashes = self.omit_clashes(out, address, &address_of)?;
+        Ok(self.name(&clashes, &starts, address, &address_of))
     }
 
     /// The bytes of the section of a linked file, as by [`Self::write`], but without a copy.
     ///
     /// # Errors
-    /// Those of [`Self::write`] but for the length.
+    /// Those of [`Self::write`] but for the length; also functions without addresses that turn out to share PCs.
     pub fn into_bytes<'p>(
         mut self,
         at: impl Into<At<'p>>,
         address_of: impl Fn(Key) -> Address + Sync,
     ) -> Result<Vec<u8>, WriteError> {
         let At { address, pool } = at.into();
-        let mut entries = core::mem::take(&mut self.entries);
-        self.give_addresses(pool, &mut entries, &address_of)?;
-        self.entries = entries;
+        self.check_merged(&address_of)?;
         let mut bytes = self.blocks.take_bytes(self.fres_at());
-        self.write_index(pool, &mut bytes, &self.entries, address)?;
-        Ok(bytes)
+        let mut entries = core::mem::take(&mut self.entries);
+        self.places.move_all(pool, &mut entries, &address_of);
+        self.entries = entries;
+        let order = Order::new(&self.entries, address);
+        self.write_index(pool, &mut bytes, &order, address)?;
+        // Of functions with the same rows one is left.
+        let clashes = self.omit_clashes(&mut bytes, address, &address_of)?;
+        match clashes.iter().find(|clash| clash.function != clash.other) {
+            None => Ok(bytes),
+            Some(Clash { function, other, .. }) => {
+                let [function, other] = [function, other].map(|it| it.address(address));
+                Err(WriteError::Overlap { function, other })
+            }
+        }
     }
 
-    /// Gives entries the addresses of their functions, and sees whether these can lie there.
-    fn give_addresses(
-        &self,
-        pool: &dyn Pool,
-        entries: &mut [Entry],
-        address_of: &(impl Fn(Key) -> Address + Sync),
-    ) -> Result<(), WriteError> {
-        self.places.move_all(pool, entries, address_of);
+    /// Checks that merged functions keep their distance.
+    fn check_merged(&self, address_of: &(impl Fn(Key) -> Address + Sync)) -> Result<(), WriteError> {
         for (first, other) in &self.merged {
             let [from, to] = [first, other].map(|place| place.address(address_of).0);
             if to.wrapping_sub(from) != other.start().wrapping_sub(first.start()) {
                 return Err(WriteError::MergedApart { function: other.function });
             }
         }
-        let Some(omitted) = &self.unplaced else { return Ok(()) };
-        let at_its_address =
-            |omitted: &Omitted| Omitted { start: address_of(Key(omitted.start)).0, size: omitted.size };
-        let omitted: Vec<_> = omitted.iter().map(at_its_address).collect();
-        let sorted = Sorted::new(entries, pool);
-        // Functions without code, which only layout `Gnu` has, share no PC.
-        let overlap = match entries.iter().any(|entry| entry.size == 0) {
-            true => {
-                let with_code: Vec<_> = entries.iter().filter(|entry| entry.size != 0).copied().collect();
-                Sorted::new(&with_code, pool).overlap(&omitted)
-            }
-            false => sorted.overlap(&omitted),
-        };
-        if let Some(function) = overlap {
-            return Err(WriteError::Overlap { function: Address(function) });
-        }
-        if let Some(sorted) = sorted.into_copy() {
-            entries.iter_mut().zip(sorted).for_each(|(entry, sorted)| *entry = sorted);
-        }
         Ok(())
+    }
+
+    /// Omits entries of a written section whose functions share PCs. Returns what it omitted.
+    fn omit_clashes(
+        &self,
+        out: &mut [u8],
+        address: Address,
+        address_of: &impl Fn(Key) -> Address,
+    ) -> Result<Vec<Clash>, WriteError> {
+        let Some(omitted) = &self.unplaced else { return Ok(Vec::new()) };
+        let mut omitted: Vec<_> =
+            omitted.iter().map(|omitted| shared(omitted, address, address_of)).collect();
+        let (head, fres) = out.split_at_mut(self.fres_at());
+        let (at, version, endian) = (Header::SIZE, self.options.version, self.abi.arch().endian());
+        let mut index = Index { fdes: &mut head[at..], at, version, endian };
+        let clashes = index.clashes(&mut omitted, |one, two| self.blocks.are_same(one, two));
+        if !clashes.is_empty() {
+            let num_fres = self.num_fres - index.remove(&clashes, fres);
+            self.write_header(out, linked_flags(version), self.entries.len() - clashes.len(), num_fres)?;
+        }
+        Ok(clashes)
+    }
+
+    /// The functions of clashes by their keys.
+    fn name(
+        &self,
+        clashes: &[Clash],
+        starts: &[u64],
+        address: Address,
+        address_of: &impl Fn(Key) -> Address,
+    ) -> Written {
+        let mut written = Written::default();
+        if clashes.is_empty() {
+            return written;
+        }
+        let mut functions: Vec<_> = clashes.iter().flat_map(|clash| [clash.function, clash.other]).collect();
+        functions.sort_unstable();
+        functions.dedup();
+        let mut keys = vec![Key(0); functions.len()];
+        let mut found = |function: Shared, key| {
+            if let Ok(at) = functions.binary_search(&function) {
+                keys[at] = key;
+            }
+        };
+        for ((entry, place), start) in self.entries.iter().zip(self.places.iter(0, &self.entries)).zip(starts)
+        {
+            let start = Address(*start).distance_from(address);
+            let rows = Some(self.blocks.offset(entry.block));
+            found(Shared { start, size: entry.size, rows }, place.function);
+        }
+        for omitted in self.unplaced.iter().flatten() {
+            found(shared(omitted, address, address_of), Key(omitted.start));
+        }
+        let key = |function| functions.binary_search(function).map_or(Key(0), |at| keys[at]);
+        // Of entries with the same rows one is left.
+        let clashes = clashes.iter().filter(|clash| clash.function != clash.other);
+        let conflicts = clashes
+            .map(|Clash { function, other, .. }| Conflict { function: key(function), other: key(other) });
+        written.conflicts.extend(conflicts);
+        written
+    }
+
+    /// An error with the key of its function.
+    #[cold]
+    fn with_key(&self, error: WriteError, address_of: &impl Fn(Key) -> Address) -> WriteError {
+        let WriteError::StartTooFar { function, distance, .. } = error else { return error };
+        let found = self.places.iter(0, &self.entries).find(|place| place.address(address_of) == function);
+        WriteError::StartTooFar { function, key: found.map(|place| place.function), distance }
     }
 
     /// The start of the FRE sub-section, after header and index.
@@ -203,29 +262,27 @@ impl Section {
         &self,
         pool: &dyn Pool,
         out: &mut [u8],
-        entries: &[Entry],
+        order: &Order<'_>,
         address: Address,
     ) -> Result<(), WriteError> {
         let endian = self.abi.arch().endian();
-        let order = Order::new(entries, address);
         for distance in order.range().into_iter().flat_map(|(least, greatest)| [least, greatest]) {
             if !self.options.version.reaches(distance) {
                 let function = Address(address.0.wrapping_add(distance as u64));
-                return Err(WriteError::StartTooFar { function, distance });
+                return Err(WriteError::StartTooFar { function, key: None, distance });
             }
         }
         match self.options.version {
-            // Version 1 is not written. Before its first erratum version 2 knew no starts relative to their field.
+            // Version 1 is not written.
             Version::V1 | Version::V2 => {
                 const V2: usize = Version::V2.fde_size();
-                let (fdes, _) = self.write_header(out, Flags::FDE_SORTED)?.as_chunks_mut::<V2>();
+                let (fdes, _) = self.write_linked_header(out)?.as_chunks_mut::<V2>();
                 let start = |&[a, b, c, d, ..]: &[u8; V2]| i64::from(endian.u32([a, b, c, d]) as i32);
                 order.write(pool, fdes, |entry, distance| self.fde(entry, distance), start, |_, _| ());
             }
             Version::V3 => {
                 const V3: usize = Version::V3.fde_size();
-                let flags = Flags::FDE_SORTED | Flags::START_PCREL;
-                let (fdes, _) = self.write_header(out, flags)?.as_chunks_mut::<V3>();
+                let (fdes, _) = self.write_linked_header(out)?.as_chunks_mut::<V3>();
                 let start =
                     |&[a, b, c, d, e, f, g, h, ..]: &[u8; V3]| endian.u64([a, b, c, d, e, f, g, h]) as i64;
                 let finish = |rank: usize, fde: &mut [u8; V3]| {
@@ -256,7 +313,7 @@ impl Section {
         let (out, padding) = out.split_at_mut(self.len());
         padding.fill(0);
         out[self.fres_at()..].copy_from_slice(self.blocks.bytes());
-        let index = self.write_header(out, Flags::START_PCREL)?;
+        let index = self.write_header(out, Flags::START_PCREL, self.entries.len(), self.num_fres)?;
         let size = self.options.version.fde_size();
         for (slot, entry) in index.chunks_exact_mut(size).zip(&self.entries) {
             slot.copy_from_slice(&self.fde::<{ Fde::MAX_SIZE }>(entry, 0)[..size]);
@@ -264,8 +321,19 @@ impl Section {
         Ok(())
     }
 
+    /// Writes the header of a linked section. Returns the index after it.
+    fn write_linked_header<'o>(&self, out: &'o mut [u8]) -> Result<&'o mut [u8], WriteError> {
+        self.write_header(out, linked_flags(self.options.version), self.entries.len(), self.num_fres)
+    }
+
     /// Writes the header of a section that ends where `out` does. Returns the index after it.
-    fn write_header<'o>(&self, out: &'o mut [u8], flags: Flags) -> Result<&'o mut [u8], WriteError> {
+    fn write_header<'o>(
+        &self,
+        out: &'o mut [u8],
+        flags: Flags,
+        num_fdes: usize,
+        num_fres: u64,
+    ) -> Result<&'o mut [u8], WriteError> {
         let count = |count: usize| u32::try_from(count).map_err(|_| WriteError::Count { count });
         let header = Header {
             version: self.options.version as u8,
@@ -274,8 +342,8 @@ impl Section {
             fixed_fp_offset: 0,
             fixed_ra_offset: self.abi.fixed_ra_offset(),
             auxhdr_len: 0,
-            num_fdes: count(self.entries.len())?,
-            num_fres: count(self.num_fres.to_usize())?,
+            num_fdes: count(num_fdes)?,
+            num_fres: count(num_fres.to_usize())?,
             fre_len: count(out.len() - self.fres_at())?,
             fde_off: 0,
             fre_off: count(self.fres_at() - Header::SIZE)?,
@@ -302,4 +370,18 @@ impl Section {
         first.copy_from_slice(&bytes[..N]);
         first
     }
+}
+
+/// The flags of a linked section. Before its first erratum version 2 knew no starts relative to their field.
+fn linked_flags(version: Version) -> Flags {
+    match version {
+        Version::V1 | Version::V2 => Flags::FDE_SORTED,
+        Version::V3 => Flags::FDE_SORTED | Flags::START_PCREL,
+    }
+}
+
+/// A function without an entry, at its address.
+fn shared(omitted: &Omitted, section: Address, address_of: &impl Fn(Key) -> Address) -> Shared {
+    let start = address_of(Key(omitted.start)).distance_from(section);
+    Shared { start, size: u32::try_from(omitted.size).unwrap_or(u32::MAX), rows: None }
 }

@@ -19,6 +19,8 @@ pub enum WriteError {
     StartTooFar {
         /// The function's address.
         function: Address,
+        /// The function, if it is known.
+        key: Option<Key>,
         /// The distance from the section or field, in bytes.
         distance: i64,
     },
@@ -27,10 +29,13 @@ pub enum WriteError {
         /// One of them.
         function: Key,
     },
-    /// Functions that had no addresses when the section was finished share PCs.
+    /// Functions that had no addresses when the section was finished share PCs: an error of
+    /// [`Section::into_bytes`](crate::sframe::Section::into_bytes) alone.
     Overlap {
-        /// The address at which one starts that another one has reached.
+        /// The start of one of them.
         function: Address,
+        /// The start of the other one.
+        other: Address,
     },
     /// More functions, rows or bytes of them than the header can count.
     Count {
@@ -45,14 +50,14 @@ impl fmt::Display for WriteError {
             Self::OutputLength { given, needed } => {
                 write!(f, "the output has {given} bytes, the section {needed}")
             }
-            Self::StartTooFar { function, distance } => {
+            Self::StartTooFar { function, distance, .. } => {
                 write!(f, "function {function} is {distance} bytes away, too far for version 2")
             }
             Self::MergedApart { function } => {
                 write!(f, "function {function} does not keep its distance from the one it is merged with")
             }
-            Self::Overlap { function } => {
-                write!(f, "the function at {function} starts or lies in another one")
+            Self::Overlap { function, other } => {
+                write!(f, "the functions at {function} and {other} share PCs")
             }
             Self::Count { count } => {
                 write!(f, "{count} functions, rows or bytes do not fit the header's 32 bits")

@@ -1,0 +1,127 @@
+//! A function's instructions, decoded once.
+
+use cfipack_format::{Address, Arch, Family};
+
+use crate::aarch64;
+use crate::instruction::{Decoded, Flow, Instruction, Op};
+use crate::x86::X86Decoder;
+
+/// The code of a function.
+#[derive(Clone, Copy)]
+pub struct Code<'c> {
+    /// The architecture.
+    pub arch: Arch,
+    /// The address of the first byte.
+    pub start: Address,
+    /// The bytes.
+    pub bytes: &'c [u8],
+    /// Offsets from the function's start of fields that relocations change, ascending; their values are unknown.
+    pub relocated: &'c [u32],
+}
+
+/// The instructions of a function, one after the other from its first byte.
+#[derive(Debug, Default)]
+pub struct Instructions {
+    list: Vec<Instruction>,
+    pub(crate) ops: Vec<Op>,
+}
+
+impl std::fmt::Debug for Code<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Code").field("arch", &self.arch).field("start", &self.start).finish_non_exhaustive()
+    }
+}
+
+impl Code<'_> {
+    /// Returns whether a relocation changes one of `len` bytes from an offset on.
+    pub(crate) fn is_relocated(&self, offset: usize, len: usize) -> bool {
+        let next = self.relocated.partition_point(|field| (*field as usize) < offset);
+        self.relocated.get(next).is_some_and(|field| (*field as usize) < offset + len)
+    }
+}
+
+impl Instructions {
+    /// Decodes a function.
+    pub fn new(code: &Code<'_>) -> Self {
+        let mut instructions = Self::default();
+        instructions.decode(code);
+        instructions
+    }
+
+    /// Decodes another function, in the memory that is there already.
+    pub fn decode(&mut self, code: &Code<'_>) {
+        self.list.clear();
+        self.ops.clear();
+        let mut x86 = X86Decoder::new(code.arch);
+        let mut offset = 0;
+        while offset < code.bytes.len() {
+            let rest = &code.bytes[offset..];
+            let pc = code.start.offset(offset as i64);
+            let first = self.ops.len();
+            let decoded = match (code.arch.family(), rest.first_chunk()) {
+                (Family::X86, _) => x86.decode(rest, pc, |len| code.is_relocated(offset, len), &mut self.ops),
+                (Family::Aarch64, Some(word)) => {
+                    aarch64::decode(*word, pc, code.is_relocated(offset, 4), &mut self.ops)
+                }
+                (Family::Aarch64, None) => unknown(rest.len()),
+                (Family::S390x, _) => unknown(s390x_len(rest[0]).min(rest.len())),
+            };
+            let count = self.ops.len() - first;
+            // The ops of a function are fewer than 2^32: callers limit its size.
+            self.list.push(Instruction {
+                offset: offset as u32,
+                len: decoded.len,
+                flow: decoded.flow,
+                is_padding: decoded.is_padding,
+                is_unknown: decoded.is_unknown,
+                sets_flags: decoded.sets_flags,
+                ops: (first as u32, count as u8),
+                writes: decoded.writes,
+            });
+            offset += usize::from(decoded.len.max(1));
+        }
+    }
+
+    /// The instructions in order.
+    pub fn as_slice(&self) -> &[Instruction] {
+        &self.list
+    }
+
+    /// The effects of an instruction.
+    pub(crate) fn ops(&self, instruction: &Instruction) -> &[Op] {
+        let (first, count) = instruction.ops;
+        &self.ops[first as usize..first as usize + usize::from(count)]
+    }
+
+    /// The index of the instruction that starts at an offset.
+    pub fn index_of(&self, offset: u32) -> Option<usize> {
+        self.list.binary_search_by_key(&offset, |one| one.offset).ok()
+    }
+
+    /// The index of the instruction that an offset is in.
+    pub fn index_around(&self, offset: u32) -> Option<usize> {
+        let index = self.list.partition_point(|one| one.offset <= offset).checked_sub(1)?;
+        (offset < self.list[index].end()).then_some(index)
+    }
+}
+
+/// The length of an instruction, by its two highest bits (z/Architecture Principles of Operation, "Instruction Formats").
+fn s390x_len(first: u8) -> usize {
+    match first >> 6 {
+        0 => 2,
+        1 | 2 => 4,
+        _ => 6,
+    }
+}
+
+/// An instruction of which only the length is known.
+fn unknown(len: usize) -> Decoded {
+    Decoded {
+        len: len as u8,
+        flow: Flow::Next,
+        is_padding: false,
+        is_unknown: true,
+        sets_flags: true,
+        writes: u64::MAX,
+    }
+}

@@ -1,0 +1,140 @@
+//! Tables of jumps.
+
+use std::collections::BTreeMap;
+
+use cfipack_format::{Address, Endian};
+
+use crate::value::Value;
+
+/// The most tables of a function.
+const MAX_TABLES: usize = 1 << 12;
+
+/// The tables that a function's instructions load from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct JumpTables {
+    list: Vec<JumpTable>,
+    /// By the instruction that loads.
+    sites: BTreeMap<u32, u32>,
+}
+
+/// A table of offsets or addresses of code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct JumpTable {
+    address: u64,
+    /// Bytes of an entry.
+    size: u8,
+    signed: bool,
+    /// The number of entries, if comparisons tell.
+    limit: Option<u32>,
+    /// None for entries that are addresses.
+    base: Option<TableBase>,
+}
+
+/// What is added to an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TableBase {
+    pub base: u64,
+    /// Entries count units of `1 << shift` bytes.
+    pub shift: u8,
+    pub signed: bool,
+}
+
+/// The memory of the file that a function's code is in.
+pub trait Memory {
+    /// The bytes from an address up to the end of what the file has there; empty for none.
+    fn at(&self, address: Address) -> &[u8];
+}
+
+/// No memory: tables are unknown.
+#[derive(Clone, Copy, Debug)]
+pub struct NoMemory;
+
+impl Memory for NoMemory {
+    fn at(&self, _: Address) -> &[u8] {
+        &[]
+    }
+}
+
+impl JumpTables {
+    /// The number of the table that an instruction loads an entry of.
+    pub(crate) fn entry(
+        &mut self,
+        site: u32,
+        address: u64,
+        size: u8,
+        signed: bool,
+        limit: Option<u32>,
+    ) -> Option<u32> {
+        let table = JumpTable { address, size, signed, limit, base: None };
+        match self.sites.get(&site) {
+            // Another address on another way, or fewer comparisons.
+            Some(&number) if self.list[number as usize].address == address => {
+                let known = &mut self.list[number as usize];
+                known.limit = known.limit.zip(limit).map(|(one, other)| one.max(other));
+                Some(number)
+            }
+            Some(_) => None,
+            None if self.list.len() < MAX_TABLES => {
+                let number = self.list.len() as u32;
+                self.list.push(table);
+                self.sites.insert(site, number);
+                Some(number)
+            }
+            None => None,
+        }
+    }
+
+    /// The target that an entry with something added gives.
+    pub(crate) fn target(&mut self, entry: u32, base: TableBase) -> Value {
+        let Some(table) = self.list.get_mut(entry as usize) else { return Value::Unknown };
+        if table.base.is_some_and(|known| known != base) {
+            return Value::Unknown;
+        }
+        table.base = Some(base);
+        Value::Target(entry)
+    }
+
+    /// The table of a number.
+    pub(crate) fn get(&self, number: u32) -> Option<JumpTable> {
+        self.list.get(number as usize).copied()
+    }
+}
+
+impl JumpTable {
+    /// A table of addresses.
+    pub(crate) fn of_addresses(address: u64, size: u8, limit: Option<u32>) -> Self {
+        Self { address, size, signed: false, limit, base: None }
+    }
+
+    /// The targets of the entries, in order: up to the limit, or the end of what the file has.
+    pub(crate) fn targets<'m>(
+        &self,
+        memory: &'m dyn Memory,
+        endian: Endian,
+    ) -> impl Iterator<Item = Address> + use<'m> {
+        let Self { address, size, signed, limit, base } = *self;
+        let size = usize::from(size.max(1));
+        let entries = memory.at(Address(address)).chunks_exact(size);
+        let limit = limit.map_or(usize::MAX, |limit| limit as usize);
+        entries.take(limit).map(move |bytes| {
+            let value = number(bytes, endian);
+            let unused = 64 - 8 * size.min(8) as u32;
+            let is_signed = signed || base.is_some_and(|base| base.signed);
+            let value = if is_signed { ((value << unused) as i64 >> unused) as u64 } else { value };
+            Address(base.map_or(value, |base| base.base.wrapping_add(value << base.shift)))
+        })
+    }
+
+    /// Returns whether comparisons tell the number of entries.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.limit.is_some()
+    }
+}
+
+fn number(bytes: &[u8], endian: Endian) -> u64 {
+    let add = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
+    match endian {
+        Endian::Little => bytes.iter().rev().fold(0, add),
+        Endian::Big => bytes.iter().fold(0, add),
+    }
+}

@@ -1,0 +1,83 @@
+//! Knowledge about values, followed from a function's entry without its CFI.
+
+use cfipack_format::Register;
+
+use crate::instruction::{Index, register_of};
+
+/// The knowledge about the value of a register or a slot of the stack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Value {
+    /// Nothing.
+    Unknown,
+    /// The value that a register had at the function's entry.
+    Caller(Register),
+    /// The return address, signed.
+    Signed,
+    /// The CFA plus this: a place in the frame.
+    Cfa(i32),
+    /// A value that one instruction made and that has no known distance from the CFA, plus this: what aligning a stack
+    /// pointer leaves. The number is that of the instruction among such.
+    Site(u16, i32),
+    /// A constant.
+    Number(i32),
+    /// An address: the function's start plus this.
+    Near(i32),
+    /// An entry of a table, by its number in the analysis.
+    Entry(u32),
+    /// The target that an entry of a table gives, by its number in the analysis.
+    Target(u32),
+}
+
+impl Value {
+    /// The value of a register at the entry.
+    pub(crate) fn caller(index: Index) -> Self {
+        Self::Caller(register_of(index))
+    }
+
+    /// The value plus `add`.
+    pub(crate) fn plus(self, add: i32) -> Self {
+        match self {
+            value if add == 0 => value,
+            Self::Cfa(offset) => offset.checked_add(add).map_or(Self::Unknown, Self::Cfa),
+            Self::Site(site, offset) => {
+                offset.checked_add(add).map_or(Self::Unknown, |offset| Self::Site(site, offset))
+            }
+            Self::Number(value) => value.checked_add(add).map_or(Self::Unknown, Self::Number),
+            Self::Near(offset) => offset.checked_add(add).map_or(Self::Unknown, Self::Near),
+            Self::Unknown | Self::Caller(_) | Self::Signed | Self::Entry(_) | Self::Target(_) => {
+                Self::Unknown
+            }
+        }
+    }
+
+    /// The place in memory that the value points at.
+    pub(crate) fn place(self) -> Option<Place> {
+        match self {
+            Self::Cfa(offset) => Some(Place { site: None, offset }),
+            Self::Site(site, offset) => Some(Place { site: Some(site), offset }),
+            Self::Unknown
+            | Self::Caller(_)
+            | Self::Signed
+            | Self::Number(_)
+            | Self::Near(_)
+            | Self::Entry(_)
+            | Self::Target(_) => None,
+        }
+    }
+
+    /// Returns whether a slot with the value is worth following.
+    pub(crate) fn is_followed(self) -> bool {
+        match self {
+            Self::Caller(_) | Self::Signed | Self::Cfa(_) | Self::Site(..) => true,
+            Self::Unknown | Self::Number(_) | Self::Near(_) | Self::Entry(_) | Self::Target(_) => false,
+        }
+    }
+}
+
+/// A place on the stack: bytes from the CFA, or from what an instruction made.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Place {
+    pub site: Option<u16>,
+    pub offset: i32,
+}

@@ -1,0 +1,362 @@
+//! x86 instructions as effects, by iced-x86.
+
+use cfipack_format::{Address, Arch, Register};
+use iced_x86::{
+    Code, ConditionCode, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory,
+    InstructionInfoOptions, Mnemonic, OpAccess, OpKind, Register as X86,
+};
+
+use crate::instruction::{Condition, Decoded, Flow, Index, Op, Table};
+
+/// The bits of the registers that a call may change, by the psABIs and the machine's numbers: all but rbx, rbp, rsp and
+/// r12 to r15; ebx, ebp, esp, esi and edi.
+const CALL_CHANGES: u64 = 0b0000_1111_1100_0111;
+const CALL_CHANGES_32: u64 = 0b0000_0111;
+
+/// Decodes instructions one after the other.
+pub(crate) struct X86Decoder {
+    arch: Arch,
+    info: InstructionInfoFactory,
+}
+
+/// An instruction at an address, as iced has it.
+pub(crate) fn decode(arch: Arch, code: &[u8], pc: Address) -> Instruction {
+    let bits = if arch.pointer_size() == 8 { 64 } else { 32 };
+    Decoder::with_ip(bits, code, pc.0, DecoderOptions::NONE).decode()
+}
+
+/// The target of a direct branch or call.
+pub(crate) fn near_target(instruction: &Instruction) -> Option<Address> {
+    let is_near =
+        matches!(instruction.op0_kind(), OpKind::NearBranch64 | OpKind::NearBranch32 | OpKind::NearBranch16);
+    is_near.then(|| Address(instruction.near_branch_target()))
+}
+
+/// The DWARF number of a register by the machine's number, as in Mach-O's `__eh_frame` on i386.
+pub(crate) fn dwarf(arch: Arch, number: usize) -> Register {
+    const AMD64: [u16; 8] = [0, 2, 1, 3, 7, 6, 4, 5];
+    const I386: [u16; 8] = [0, 1, 2, 3, 5, 4, 6, 7];
+    let numbers = if arch.pointer_size() == 8 { AMD64 } else { I386 };
+    Register(numbers.get(number).copied().unwrap_or(number as u16))
+}
+
+impl X86Decoder {
+    pub(crate) fn new(arch: Arch) -> Self {
+        Self { arch, info: InstructionInfoFactory::new() }
+    }
+
+    /// The instruction at the start of `code`, which lies at `pc`; its known effects are appended to `ops`.
+    /// `is_relocated` tells whether a relocation changes one of so many bytes.
+    pub(crate) fn decode(
+        &mut self,
+        code: &[u8],
+        pc: Address,
+        is_relocated: impl Fn(usize) -> bool,
+        ops: &mut Vec<Op>,
+    ) -> Decoded {
+        let instruction = decode(self.arch, code, pc);
+        if instruction.is_invalid() {
+            return Decoded {
+                len: 1,
+                flow: Flow::Stop,
+                is_padding: false,
+                is_unknown: true,
+                sets_flags: false,
+                writes: 0,
+            };
+        }
+        let relocated = is_relocated(instruction.len());
+        let target = near_target(&instruction).filter(|_| !relocated);
+        let is_padding = matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3)
+            || (instruction.code() == Code::Xchg_rm16_r16 && instruction.op0_register() == X86::AX);
+        let flow = self.flow(&instruction, target, relocated);
+        let writes = match flow {
+            Flow::Call(_) => self.renumbered(if self.is_wide() { CALL_CHANGES } else { CALL_CHANGES_32 }),
+            _ => self.effect(&instruction, relocated, ops),
+        };
+        Decoded {
+            len: instruction.len() as u8,
+            flow,
+            is_padding,
+            is_unknown: false,
+            sets_flags: instruction.rflags_modified() != 0,
+            writes,
+        }
+    }
+
+    fn flow(&self, instruction: &Instruction, target: Option<Address>, relocated: bool) -> Flow {
+        match instruction.flow_control() {
+            FlowControl::Next | FlowControl::XbeginXabortXend => Flow::Next,
+            // A call of the next instruction pushes its address, as position-independent i386 code reads it.
+            FlowControl::Call if target == Some(Address(instruction.next_ip())) => Flow::Next,
+            // System calls and their like return by themselves.
+            FlowControl::Call if near_target(instruction).is_none() => Flow::Next,
+            FlowControl::Call => Flow::Call(target),
+            FlowControl::IndirectCall => Flow::Call(None),
+            FlowControl::ConditionalBranch => Flow::Branch(target, condition(instruction)),
+            FlowControl::UnconditionalBranch => Flow::Jump(target),
+            FlowControl::IndirectBranch => self.indirect(instruction, relocated),
+            FlowControl::Return => Flow::Return,
+            FlowControl::Interrupt if instruction.mnemonic() == Mnemonic::Int => Flow::Next,
+            FlowControl::Interrupt | FlowControl::Exception => Flow::Stop,
+        }
+    }
+
+    fn indirect(&self, instruction: &Instruction, relocated: bool) -> Flow {
+        if let Some(register) = self.register(instruction.op0_register()) {
+            return Flow::JumpRegister(register);
+        }
+        let is_table = instruction.memory_base() == X86::None
+            && self.register(instruction.memory_index()).is_some()
+            && !relocated
+            && instruction.memory_index_scale() == u32::from(self.arch.pointer_size());
+        match is_table {
+            true => Flow::JumpTable(instruction.memory_displacement64()),
+            false => Flow::JumpMemory,
+        }
+    }
+
+    fn is_wide(&self) -> bool {
+        self.arch.pointer_size() == 8
+    }
+
+    /// Bits by the machine's numbers to bits by DWARF's.
+    fn renumbered(&self, machine: u64) -> u64 {
+        let numbers = (0..16).filter(|number| machine & (1 << number) != 0);
+        numbers.fold(0, |bits, number| bits | 1 << dwarf(self.arch, number).0)
+    }
+
+    /// The register that a name of full width stands for.
+    fn register(&self, register: X86) -> Option<Index> {
+        let is_full = if self.is_wide() { register.is_gpr64() } else { register.is_gpr32() };
+        is_full.then(|| dwarf(self.arch, register.number()).0 as Index)
+    }
+
+    /// The register that a name of any width stands for.
+    fn whole(&self, register: X86) -> Option<Index> {
+        register.is_gpr().then(|| dwarf(self.arch, register.full_register().number()).0 as Index)
+    }
+
+    /// A memory operand that is a register and an offset.
+    fn memory(&self, instruction: &Instruction) -> Option<(Index, i32)> {
+        let is_plain = instruction.memory_index() == X86::None && instruction.segment_prefix() == X86::None;
+        let base = self.register(instruction.memory_base()).filter(|_| is_plain)?;
+        Some((base, instruction.memory_displacement64() as i32))
+    }
+
+    /// Appends the known effects; returns the registers with unknown values.
+    fn effect(&mut self, instruction: &Instruction, relocated: bool, ops: &mut Vec<Op>) -> u64 {
+        let first = ops.len();
+        let increment = instruction.stack_pointer_increment();
+        let stack = self.arch.stack_pointer().0 as Index;
+        if increment < 0 {
+            ops.push(Op::Set { to: stack, from: stack, add: increment });
+        }
+        self.changes(instruction, relocated, ops);
+        // `pop rsp` leaves what it has loaded.
+        let is_loaded = instruction.mnemonic() == Mnemonic::Pop
+            && self.register(instruction.op0_register()) == Some(stack);
+        if increment > 0 && !is_loaded && instruction.mnemonic() != Mnemonic::Leave {
+            ops.push(Op::Set { to: stack, from: stack, add: increment });
+        }
+        let known = ops[first..].iter().fold(0, |bits, op| bits | written(op));
+        let info = self.info.info_options(instruction, InstructionInfoOptions::NO_MEMORY_USAGE);
+        let mut writes = 0;
+        for used in info.used_registers() {
+            let is_write = matches!(
+                used.access(),
+                OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
+            );
+            if is_write && used.register().is_gpr() {
+                writes |= 1u64 << used.register().full_register().number();
+            }
+        }
+        let stores = matches!(info.op0_access(), OpAccess::Write | OpAccess::ReadWrite) && ops.len() == first;
+        if stores
+            && instruction.op0_kind() == OpKind::Memory
+            && let Some((base, offset)) = self.memory(instruction)
+        {
+            let size = instruction.memory_size().size() as u16;
+            ops.push(Op::Store { from: None, base, offset, size });
+        }
+        self.renumbered(writes) & !known
+    }
+
+    /// The effects with a known result, but for that of the stack pointer by pushes and pops.
+    fn changes(&self, instruction: &Instruction, relocated: bool, ops: &mut Vec<Op>) {
+        let (stack, frame) = (self.arch.stack_pointer().0 as Index, self.arch.frame_pointer().0 as Index);
+        let pointer = i32::from(self.arch.pointer_size());
+        let mnemonic = instruction.mnemonic();
+        let first = self.register(instruction.op0_register());
+        match mnemonic {
+            Mnemonic::Leave => ops.extend([
+                Op::Set { to: stack, from: frame, add: pointer },
+                Op::Load { to: frame, base: stack, offset: -pointer },
+            ]),
+            Mnemonic::Push | Mnemonic::Call => {
+                let size = instruction.stack_pointer_increment().unsigned_abs() as u16;
+                ops.push(Op::Store { from: first, base: stack, offset: 0, size });
+            }
+            Mnemonic::Cmp => self.compare(instruction, ops),
+            Mnemonic::Mov if instruction.op0_kind() == OpKind::Memory => {
+                if let Some((base, offset)) = self.memory(instruction) {
+                    let from = (instruction.op1_kind() == OpKind::Register)
+                        .then(|| self.register(instruction.op1_register()))
+                        .flatten();
+                    let size = instruction.memory_size().size() as u16;
+                    ops.push(Op::Store { from, base, offset, size });
+                }
+            }
+            _ => {}
+        }
+        if let Some(to) = first {
+            self.of_register(instruction, relocated, to, ops);
+        } else if mnemonic == Mnemonic::Mov && !relocated {
+            // A constant in a half register clears the other half.
+            let half = instruction.op0_register();
+            if half.is_gpr32() && instruction.op1_kind() == OpKind::Immediate32 {
+                let to = dwarf(self.arch, half.number()).0 as Index;
+                ops.push(Op::Constant { to, value: u64::from(instruction.immediate32()) });
+            }
+        }
+    }
+
+    /// The effects on a whole register, the first operand.
+    fn of_register(&self, instruction: &Instruction, relocated: bool, to: Index, ops: &mut Vec<Op>) {
+        let stack = self.arch.stack_pointer().0 as Index;
+        let source = (instruction.op1_kind() == OpKind::Register)
+            .then(|| self.register(instruction.op1_register()))
+            .flatten();
+        let constant = || immediate(instruction, self.is_wide()).filter(|_| !relocated);
+        match instruction.mnemonic() {
+            Mnemonic::Pop if to != stack => ops.push(Op::Load { to, base: stack, offset: 0 }),
+            Mnemonic::Mov => match (source, self.memory(instruction)) {
+                (Some(from), _) => ops.push(Op::Set { to, from, add: 0 }),
+                (None, Some((base, offset))) if instruction.op1_kind() == OpKind::Memory => {
+                    ops.push(Op::Load { to, base, offset });
+                }
+                (None, _) if instruction.op1_kind() == OpKind::Memory => {
+                    self.entry(instruction, relocated, to, false, ops);
+                }
+                _ => ops.extend(constant().map(|value| Op::Constant { to, value: value as u64 })),
+            },
+            Mnemonic::Movsxd if instruction.op1_kind() == OpKind::Memory => {
+                self.entry(instruction, relocated, to, true, ops);
+            }
+            Mnemonic::Lea => self.address(instruction, relocated, to, ops),
+            Mnemonic::Add => match (source, constant().and_then(|value| i32::try_from(value).ok())) {
+                (Some(right), _) => {
+                    ops.push(Op::Sum { to, left: to, right, shift: 0, minus: false, signed: false });
+                }
+                (None, Some(add)) => ops.push(Op::Set { to, from: to, add }),
+                _ => {}
+            },
+            Mnemonic::Sub => match (source, constant().and_then(|value| i32::try_from(-value).ok())) {
+                (Some(right), _) => {
+                    ops.push(Op::Sum { to, left: to, right, shift: 0, minus: true, signed: false })
+                }
+                (None, Some(add)) => ops.push(Op::Set { to, from: to, add }),
+                _ => {}
+            },
+            Mnemonic::And if constant().is_some_and(|value| value < 0) => {
+                ops.push(Op::Align { to, from: to })
+            }
+            _ => {}
+        }
+    }
+
+    /// `lea`.
+    fn address(&self, instruction: &Instruction, relocated: bool, to: Index, ops: &mut Vec<Op>) {
+        if instruction.is_ip_rel_memory_operand() {
+            if !relocated {
+                ops.push(Op::Constant { to, value: instruction.ip_rel_memory_address() });
+            }
+        } else if let Some((from, add)) = self.memory(instruction) {
+            ops.push(Op::Set { to, from, add });
+        } else if let (Some(left), Some(right)) =
+            (self.register(instruction.memory_base()), self.register(instruction.memory_index()))
+            && instruction.memory_displacement64() == 0
+        {
+            let shift = instruction.memory_index_scale().trailing_zeros() as u8;
+            ops.push(Op::Sum { to, left, right, shift, minus: false, signed: false });
+        }
+    }
+
+    /// A load from a table: `[base + 4 * index]`, `[8 * index + address]`.
+    fn entry(&self, instruction: &Instruction, relocated: bool, to: Index, signed: bool, ops: &mut Vec<Op>) {
+        let size = instruction.memory_size().size() as u8;
+        if self.register(instruction.memory_index()).is_none()
+            || instruction.memory_index_scale() != u32::from(size)
+            || relocated
+        {
+            return;
+        }
+        let table = match self.register(instruction.memory_base()) {
+            Some(base) if instruction.memory_displacement64() == 0 => Table::Register(base),
+            None if instruction.memory_base() == X86::None => Table::At(instruction.memory_displacement64()),
+            _ => return,
+        };
+        ops.push(Op::Entry { to, table, size, signed });
+    }
+
+    fn compare(&self, instruction: &Instruction, ops: &mut Vec<Op>) {
+        let left = match instruction.op0_kind() {
+            OpKind::Register => self.whole(instruction.op0_register()),
+            // A value in memory, which is loaded later.
+            _ => Some(u8::MAX),
+        };
+        let right = (instruction.op1_kind() == OpKind::Register)
+            .then(|| self.register(instruction.op1_register()))
+            .flatten();
+        match (left, right, immediate(instruction, self.is_wide())) {
+            (Some(left), Some(right), _) if left != u8::MAX => ops.push(Op::Compare { left, right }),
+            (Some(register), None, Some(value)) => {
+                let value = u32::try_from(value).unwrap_or(u32::MAX);
+                ops.push(Op::Limit { register, value });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The registers that an effect gives a value.
+fn written(op: &Op) -> u64 {
+    match *op {
+        Op::Set { to, .. }
+        | Op::Constant { to, .. }
+        | Op::Keep { to, .. }
+        | Op::Sum { to, .. }
+        | Op::Align { to, .. }
+        | Op::Load { to, .. }
+        | Op::Entry { to, .. } => 1 << to,
+        Op::Store { .. } | Op::Compare { .. } | Op::Limit { .. } | Op::Sign | Op::Authenticate => 0,
+    }
+}
+
+/// The constant that is the second operand.
+fn immediate(instruction: &Instruction, is_wide: bool) -> Option<i64> {
+    let kind = instruction.op1_kind();
+    let is_immediate = matches!(
+        kind,
+        OpKind::Immediate8
+            | OpKind::Immediate16
+            | OpKind::Immediate32
+            | OpKind::Immediate64
+            | OpKind::Immediate8to16
+            | OpKind::Immediate8to32
+            | OpKind::Immediate8to64
+            | OpKind::Immediate32to64
+    );
+    let value = is_immediate.then(|| instruction.immediate(1))?;
+    Some(if is_wide { value as i64 } else { i64::from(value as i32) })
+}
+
+fn condition(instruction: &Instruction) -> Condition {
+    match instruction.condition_code() {
+        ConditionCode::e => Condition::Equal,
+        ConditionCode::ne => Condition::NotEqual,
+        ConditionCode::a | ConditionCode::be => Condition::Above,
+        ConditionCode::ae | ConditionCode::b => Condition::AtLeast,
+        _ => Condition::Other,
+    }
+}

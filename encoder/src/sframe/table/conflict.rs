@@ -1,0 +1,149 @@
+//! Functions without addresses that turn out to share PCs when the section is written.
+//!
+//! The size of the section is promised by then, so each entry stays as it is or goes: one that another function starts
+//! in, or with, goes. The entries that are left move together, and zeros take the rest of the index.
+
+use alloc::vec::Vec;
+
+use cfipack_format::sframe::{Attribute, Fde, Version};
+use cfipack_format::widen::ToUsize;
+use cfipack_format::{Address, Endian, Key};
+
+/// What became of a section that was written.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct Written {
+    /// Functions without addresses that turned out to share PCs with others, and have no rows in the section.
+    pub conflicts: Vec<Conflict>,
+}
+
+/// A function that a section omits since another one starts in it, or where it does.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[non_exhaustive]
+pub struct Conflict {
+    /// The function that has no rows.
+    pub function: Key,
+    /// The other one.
+    pub other: Key,
+}
+
+/// A function that shares PCs, by its place.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Shared {
+    /// The distance from the section.
+    pub(crate) start: i64,
+    pub(crate) size: u32,
+    /// The offset of its rows; none of a function that has no entry.
+    pub(crate) rows: Option<u32>,
+}
+
+/// An entry that goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clash {
+    rank: usize,
+    pub(crate) function: Shared,
+    /// The function that starts in it; itself, if there is an entry with the same rows.
+    pub(crate) other: Shared,
+}
+
+/// The index of a linked section.
+pub(crate) struct Index<'o> {
+    pub(crate) fdes: &'o mut [u8],
+    /// The offset of the index in the section.
+    pub(crate) at: usize,
+    pub(crate) version: Version,
+    pub(crate) endian: Endian,
+}
+
+impl Shared {
+    fn end(&self) -> i64 {
+        self.start.saturating_add(self.size.into())
+    }
+
+    /// The address, where the section has this one.
+    pub(crate) fn address(&self, section: Address) -> Address {
+        Address(section.0.wrapping_add(self.start as u64))
+    }
+}
+
+impl Index<'_> {
+    /// The entries, with their distances from the section.
+    fn entries(&self) -> impl Iterator<Item = Shared> + '_ {
+        let (version, size) = (self.version, self.version.fde_size());
+        let is_relative = version.has_attributes();
+        let fields = (self.at..).step_by(size);
+        self.fdes.chunks_exact(size).zip(fields).map_while(move |(bytes, field)| {
+            let Fde { start, size, fre_off, .. } = Fde::read(bytes, version, self.endian)?;
+            let start = if is_relative { start.wrapping_add(field as i64) } else { start };
+            Some(Shared { start, size, rows: Some(fre_off) })
+        })
+    }
+
+    /// The entries that go, in order, where `omitted` are the functions without entries. `same` compares the rows at two
+    /// offsets.
+    pub(crate) fn clashes(&self, omitted: &mut Vec<Shared>, same: impl Fn(u32, u32) -> bool) -> Vec<Clash> {
+        let are_twins = |one: &Shared, two: &Shared| {
+            (one.start, one.size) == (two.start, two.size)
+                && one.rows.zip(two.rows).is_some_and(|(one, two)| same(one, two))
+        };
+        // One without code has no PC to share, wherever it is.
+        omitted.retain(|omitted| omitted.size != 0);
+        omitted.sort_unstable();
+        let mut clashes: Vec<Clash> = Vec::new();
+        let mut before: Option<(usize, Shared)> = None;
+        for (rank, function) in self.entries().enumerate().filter(|(_, function)| function.size != 0) {
+            if let Some((rank_before, before)) = before
+                && function.start < before.end()
+            {
+                let is_twin = are_twins(&before, &function);
+                let other = if is_twin { before } else { function };
+                clashes.push(Clash { rank: rank_before, function: before, other });
+                if before.start == function.start && !is_twin {
+                    clashes.push(Clash { rank, function, other: before });
+                }
+            }
+            before = Some((rank, function));
+            if !omitted.is_empty() {
+                let first = omitted.partition_point(|omitted| omitted.start < function.start);
+                let other = omitted.get(first).filter(|omitted| omitted.start < function.end());
+                clashes.extend(other.map(|&other| Clash { rank, function, other }));
+            }
+        }
+        clashes.sort_by_cached_key(|clash| clash.rank as u64);
+        clashes.dedup_by_key(|clash| clash.rank);
+        clashes
+    }
+
+    /// Removes entries, given in order. Returns how many rows they have, of which version 3 has the counts in `fres`.
+    pub(crate) fn remove(&mut self, clashes: &[Clash], fres: &[u8]) -> u64 {
+        let size = self.version.fde_size();
+        let (mut clashes, mut removed, mut num_fres) = (clashes.iter().peekable(), 0, 0);
+        for rank in 0..self.fdes.len() / size {
+            let from = rank * size;
+            let Some(mut fde) = Fde::read(&self.fdes[from..from + size], self.version, self.endian) else {
+                continue;
+            };
+            if clashes.next_if(|clash| clash.rank == rank).is_some() {
+                removed += size;
+                num_fres += u64::from(self.num_fres(&fde, fres));
+            } else if removed != 0 {
+                if self.version.has_attributes() {
+                    fde.start = fde.start.wrapping_add(removed as i64);
+                }
+                let bytes = fde.write(self.version, self.endian);
+                self.fdes[from - removed..][..size].copy_from_slice(&bytes[..size]);
+            }
+        }
+        let left = self.fdes.len() - removed;
+        self.fdes[left..].fill(0);
+        num_fres
+    }
+
+    fn num_fres(&self, fde: &Fde, fres: &[u8]) -> u32 {
+        if !self.version.has_attributes() {
+            return fde.num_fres;
+        }
+        let attribute = fres.get(fde.fre_off.to_usize()..).and_then(<[u8]>::first_chunk);
+        attribute.map_or(0, |attribute| Attribute::read(attribute, self.endian).num_fres.into())
+    }
+}
