@@ -95,14 +95,26 @@ pub const CFIPACK_STUBS_AMD64_IBT_TLS_DESC: u32 = 7;
 pub const CFIPACK_STUBS_AARCH64_PLT: u32 = 8;
 /// AArch64, the same header after `bti c`, and entries of 24 bytes, with or without `autia1716`.
 pub const CFIPACK_STUBS_AARCH64_BTI_PLT: u32 = 9;
-/// AArch64 stubs that only jump, in 16 bytes: a PLT without header, thunks of any size.
+/// AArch64 stubs that only jump, in 16 bytes: a PLT without header, `.plt.got`, thunks that calls and tail calls pass, of
+/// any size.
 pub const CFIPACK_STUBS_AARCH64_JUMP: u32 = 10;
 /// AArch64, what follows the entries of a `.plt` for lazy TLS descriptors, in 32 bytes: `stp x2, x3, [sp, #-16]!` first.
 pub const CFIPACK_STUBS_AARCH64_TLS_DESC: u32 = 11;
 /// TLS descriptors' stub after `bti c`.
 pub const CFIPACK_STUBS_AARCH64_BTI_TLS_DESC: u32 = 12;
-/// s390x, a header and entries of 32 bytes, none of which changes the stack pointer.
+/// s390x, what bfd and lld write: a header and entries of 32 bytes, none of which changes the stack pointer.
 pub const CFIPACK_STUBS_S390X_PLT: u32 = 13;
+/// x86-64, what lld writes with `-z retpolineplt`: a header of 48 bytes, whose last 16, the tail that all share, have no
+/// row, and entries of 32.
+pub const CFIPACK_STUBS_AMD64_RETPOLINE_PLT: u32 = 14;
+/// x86-64, what lld writes with `-z retpolineplt -z now`: a header of 32 bytes and entries of 16.
+pub const CFIPACK_STUBS_AMD64_RETPOLINE_NOW_PLT: u32 = 15;
+/// s390x, what mold writes as `.plt`: a header of 48 bytes and entries of 16, none of which changes the stack pointer.
+pub const CFIPACK_STUBS_S390X_MOLD_PLT: u32 = 16;
+/// s390x stubs that only jump, in 16 bytes: mold's `.plt.got`.
+pub const CFIPACK_STUBS_S390X_JUMP: u32 = 17;
+/// Added to one of `CFIPACK_STUBS_...`: its entries without the header, as in lld's `.iplt`.
+pub const CFIPACK_STUBS_NO_HEADER: u32 = 0x100;
 
 /// Stubs by their number.
 fn stub_kind(number: u32) -> Result<StubKind, cfipack_status> {
@@ -120,12 +132,16 @@ fn stub_kind(number: u32) -> Result<StubKind, cfipack_status> {
         CFIPACK_STUBS_AARCH64_TLS_DESC => StubKind::Aarch64TlsDesc,
         CFIPACK_STUBS_AARCH64_BTI_TLS_DESC => StubKind::Aarch64BtiTlsDesc,
         CFIPACK_STUBS_S390X_PLT => StubKind::S390xPlt,
+        CFIPACK_STUBS_AMD64_RETPOLINE_PLT => StubKind::Amd64RetpolinePlt,
+        CFIPACK_STUBS_AMD64_RETPOLINE_NOW_PLT => StubKind::Amd64RetpolineNowPlt,
+        CFIPACK_STUBS_S390X_MOLD_PLT => StubKind::S390xMoldPlt,
+        CFIPACK_STUBS_S390X_JUMP => StubKind::S390xJump,
         _ => return Err(InvalidArgument),
     })
 }
 
-/// Adds the rows of stubs that linkers write, by their code: `kind` is `CFIPACK_STUBS_...`, and `key` that of the first byte,
-/// of the header where there is one. `entry_size` is the bytes of an entry, where the same code has other padding;
+/// Adds the rows of stubs that linkers write, by their code: `kind` is `CFIPACK_STUBS_...`, with `CFIPACK_STUBS_NO_HEADER`
+/// added where there are only entries, and `key` that of the first byte, of the header where there is one. `entry_size` is the bytes of an entry, where the same code has other padding;
 /// 0 for those of the kind.
 ///
 /// # Safety
@@ -142,7 +158,11 @@ pub unsafe extern "C" fn cfipack_merger_push_known_stubs(
     // SAFETY: promised by the caller.
     unsafe {
         handle::with(merger, |merging| {
-            let shape = stub_kind(kind)?.shape();
+            let shape = stub_kind(kind & !CFIPACK_STUBS_NO_HEADER)?.shape();
+            let shape = match kind & CFIPACK_STUBS_NO_HEADER {
+                0 => shape,
+                _ => shape.with_header(Code::NONE),
+            };
             let shape = match entry_size {
                 0 => shape,
                 size => shape.with_entry_size(size),

@@ -20,18 +20,25 @@ pub struct StubPart<'r> {
     count: Option<u32>,
     /// The rows of one piece.
     rows: &'r [Row],
+    /// Without rows.
+    is_gap: bool,
 }
 
 impl<'r> StubPart<'r> {
     /// Code of `size` bytes that does not repeat. The starts of its rows count from its own start; the first is 0,
     /// each lies after the one before it and in the code.
     pub const fn once(size: u32, rows: &'r [Row]) -> Self {
-        Self { size, count: None, rows }
+        Self { size, count: None, rows, is_gap: false }
     }
 
     /// Equal pieces of code, each of `size` bytes and with these rows.
     pub const fn repeated(size: u32, count: u32, rows: &'r [Row]) -> Self {
-        Self { size, count: Some(count), rows }
+        Self { size, count: Some(count), rows, is_gap: false }
+    }
+
+    /// Code of `size` bytes of which no row is true, and which gets none.
+    pub const fn gap(size: u32) -> Self {
+        Self { size, count: None, rows: &[], is_gap: true }
     }
 
     /// Bytes of all pieces together.
@@ -63,6 +70,7 @@ impl<'r> StubPart<'r> {
             after = start + 1;
         }
         match self.rows.len() {
+            0 if self.is_gap => Ok(()),
             0 => Err(Reason::CfaMissing),
             len if len > MAX_ROWS.to_usize() => Err(Reason::RowCount),
             _ => Ok(()),
@@ -121,6 +129,9 @@ impl Builder<'_> {
         all: u32,
         part: &StubPart<'_>,
     ) -> Result<(), Unsupported> {
+        if part.is_gap {
+            return Ok(());
+        }
         let is_gnu = self.options.layout == Layout::Gnu;
         let repeats = part.count.is_some() && (is_gnu || part.rows.len() > 1);
         // No mask is wider than a byte. Of a single row all pieces are one.

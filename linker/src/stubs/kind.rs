@@ -1,6 +1,6 @@
 //! The shapes of stubs, by name.
 
-use crate::format::{Cfa, FunctionOffset, Register, Row, Rule};
+use crate::format::{Arch, Cfa, FunctionOffset, Register, Row, Rule};
 
 /// A piece of code and its rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -35,6 +35,7 @@ impl<'r> Code<'r> {
 #[must_use]
 pub struct Shape<'r> {
     pub(super) header: Code<'r>,
+    pub(super) gap: u32,
     pub(super) entry: Code<'r>,
     pub(super) trailer: Code<'r>,
 }
@@ -42,12 +43,20 @@ pub struct Shape<'r> {
 impl<'r> Shape<'r> {
     /// Nothing yet.
     pub const fn new() -> Self {
-        Self { header: Code::NONE, entry: Code::NONE, trailer: Code::NONE }
+        Self { header: Code::NONE, gap: 0, entry: Code::NONE, trailer: Code::NONE }
     }
 
-    /// With this header; [`Code::NONE`] for none, as of a PLT of `ifunc` symbols alone (`.iplt`).
+    /// With this header, directly before the entries; [`Code::NONE`] for none, as of a PLT of `ifunc` symbols alone
+    /// (`.iplt`).
     pub const fn with_header(mut self, header: Code<'r>) -> Self {
         self.header = header;
+        self.gap = 0;
+        self
+    }
+
+    /// With so many bytes of code between the header and the entries of which no row is true, and which have none.
+    pub const fn with_gap(mut self, bytes: u32) -> Self {
+        self.gap = bytes;
         self
     }
 
@@ -72,6 +81,11 @@ impl<'r> Shape<'r> {
     /// The code before the entries.
     pub const fn header(&self) -> Code<'r> {
         self.header
+    }
+
+    /// Bytes without a row between the header and the entries.
+    pub const fn gap(&self) -> u32 {
+        self.gap
     }
 
     /// One entry.
@@ -100,6 +114,13 @@ pub enum StubKind {
     /// x86-64, what mold writes as `.plt`: a header of 32 bytes, `endbr64`, at 4 `push %r11`, at 6 `push got+8`, at 12
     /// `jmp *got+16`, and entries of 16 bytes that load their index into `r11` and jump.
     Amd64MoldPlt,
+    /// x86-64, what lld writes as `.plt` with `-z retpolineplt`: a header of 48 bytes, `push got+8`, at 6 a load and a
+    /// call of the tail, which starts at 32 and has no row; and entries of 32 bytes: a load and a call of the tail, at
+    /// 17 `push index`, at 22 `jmp header`. Without its header lld's `.iplt`.
+    Amd64RetpolinePlt,
+    /// x86-64, what lld writes as `.plt` with `-z retpolineplt -z now`: a header of 32 bytes that is all tail, `call`,
+    /// at 16 what it calls, and entries of 16 bytes that load their slot and jump. Without its header lld's `.iplt`.
+    Amd64RetpolineNowPlt,
     /// x86-64 stubs that only jump, be it after `endbr64` or with `bnd`, in 16 bytes: `.plt.sec`, `.plt.got`, wild's
     /// PLT, the PLT of a static program, thunks. Others have 8: see [`Shape::with_entry_size`].
     Amd64Jump,
@@ -113,24 +134,33 @@ pub enum StubKind {
     Aarch64Plt,
     /// AArch64, the same header after `bti c`, and entries of 24 bytes, with or without `autia1716`.
     Aarch64BtiPlt,
-    /// AArch64 stubs that only jump, in 16 bytes: a PLT without header, thunks of any size.
+    /// AArch64 stubs that only jump, in 16 bytes: a PLT without header, `.plt.got`, thunks that calls and tail calls
+    /// pass, of any size.
     Aarch64Jump,
     /// AArch64, 32 bytes after the entries of a `.plt`, `stp x2, x3, [sp, #-16]!` first. A call of a lazy TLS
     /// descriptor comes here.
     Aarch64TlsDesc,
     /// TLS descriptors' stub after `bti c`.
     Aarch64BtiTlsDesc,
-    /// s390x, a header and entries of 32 bytes, none of which changes the stack pointer.
+    /// s390x, what bfd and lld write: a header and entries of 32 bytes, none of which changes the stack pointer.
+    /// Without its header lld's `.iplt`.
     S390xPlt,
+    /// s390x, what mold writes as `.plt`: a header of 48 bytes and entries of 16, none of which changes the stack
+    /// pointer or `r14`.
+    S390xMoldPlt,
+    /// s390x stubs that only jump, in 16 bytes: mold's `.plt.got`.
+    S390xJump,
 }
 
 impl StubKind {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 17] = [
         Self::Amd64LazyPlt,
         Self::Amd64IbtPlt,
         Self::Amd64BndPlt,
         Self::Amd64MoldPlt,
+        Self::Amd64RetpolinePlt,
+        Self::Amd64RetpolineNowPlt,
         Self::Amd64Jump,
         Self::Amd64TlsDesc,
         Self::Amd64IbtTlsDesc,
@@ -140,7 +170,30 @@ impl StubKind {
         Self::Aarch64TlsDesc,
         Self::Aarch64BtiTlsDesc,
         Self::S390xPlt,
+        Self::S390xMoldPlt,
+        Self::S390xJump,
     ];
+
+    /// The architecture of the code.
+    pub const fn arch(self) -> Arch {
+        match self {
+            Self::Amd64LazyPlt
+            | Self::Amd64IbtPlt
+            | Self::Amd64BndPlt
+            | Self::Amd64MoldPlt
+            | Self::Amd64RetpolinePlt
+            | Self::Amd64RetpolineNowPlt
+            | Self::Amd64Jump
+            | Self::Amd64TlsDesc
+            | Self::Amd64IbtTlsDesc => Arch::Amd64,
+            Self::Aarch64Plt
+            | Self::Aarch64BtiPlt
+            | Self::Aarch64Jump
+            | Self::Aarch64TlsDesc
+            | Self::Aarch64BtiTlsDesc => Arch::Aarch64,
+            Self::S390xPlt | Self::S390xMoldPlt | Self::S390xJump => Arch::S390x,
+        }
+    }
 
     /// Sizes and rows.
     pub const fn shape(self) -> Shape<'static> {
@@ -149,6 +202,10 @@ impl StubKind {
             Self::Amd64IbtPlt => (AMD64_HEADER, Code::new(16, const { &amd64_pushes(9, 16) })),
             Self::Amd64BndPlt => (AMD64_HEADER, Code::new(16, const { &amd64_pushes(5, 16) })),
             Self::Amd64MoldPlt => (AMD64_MOLD_HEADER, AMD64_JUMP),
+            Self::Amd64RetpolinePlt => {
+                (AMD64_RETPOLINE_HEADER, Code::new(32, const { &amd64_pushes(22, 16) }))
+            }
+            Self::Amd64RetpolineNowPlt => (Code::new(32, const { &amd64_pushes(16, 16) }), AMD64_JUMP),
             Self::Amd64Jump => (Code::NONE, AMD64_JUMP),
             Self::Amd64TlsDesc => (Code::NONE, Code::new(16, const { &amd64_pushes(6, 16) })),
             Self::Amd64IbtTlsDesc => (Code::NONE, Code::new(16, const { &amd64_pushes(10, 16) })),
@@ -162,8 +219,17 @@ impl StubKind {
             Self::Aarch64TlsDesc => (Code::NONE, Code::new(32, const { &aarch64_tls_desc(4) })),
             Self::Aarch64BtiTlsDesc => (Code::NONE, Code::new(32, const { &aarch64_tls_desc(8) })),
             Self::S390xPlt => (Code::new(32, &[S390X_ENTRY]), Code::new(32, &[S390X_ENTRY])),
+            Self::S390xMoldPlt => (Code::new(48, &[S390X_ENTRY]), Code::new(16, &[S390X_ENTRY])),
+            Self::S390xJump => (Code::NONE, Code::new(16, &[S390X_ENTRY])),
         };
-        Shape::new().with_header(header).with_entry(entry)
+        // The retpoline's tail, where the link map may be on the stack, or not.
+        let gap = if matches!(self, Self::Amd64RetpolinePlt) { 16 } else { 0 };
+        Shape::new().with_header(header).with_gap(gap).with_entry(entry)
+    }
+
+    /// Returns whether it is stubs that only jump, whatever their form.
+    pub(super) const fn is_jump(self) -> bool {
+        matches!(self, Self::Amd64Jump | Self::Aarch64Jump | Self::S390xJump)
     }
 
     /// One entry of it.
@@ -182,6 +248,8 @@ impl From<StubKind> for Shape<'static> {
 const AMD64_HEADER: Code<'static> = Code::new(16, &[amd64(0, 16), amd64(6, 24)]);
 /// An entry has pushed nothing; `r11` is pushed up to 6, the link map up to 12.
 const AMD64_MOLD_HEADER: Code<'static> = Code::new(32, &[amd64(0, 8), amd64(6, 16), amd64(12, 24)]);
+/// As [`AMD64_HEADER`], up to its tail.
+const AMD64_RETPOLINE_HEADER: Code<'static> = Code::new(32, AMD64_HEADER.rows);
 const AMD64_JUMP: Code<'static> = Code::new(16, &[amd64(0, 8)]);
 
 /// Code that is called, and whose CFA is `pushed` bytes above the stack pointer from an offset on.

@@ -26,16 +26,21 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
-//! Not described, because no row is true of them: the tail that all stubs of a retpoline PLT share (its CFA depends on
-//! who jumps there), and the veneers of AArch64's errata, which are a piece of the function that they serve: give them
-//! that function's row at the place.
+//! Without a row, because none is true: the tail that all stubs of a lazy [retpoline PLT](StubKind::Amd64RetpolinePlt)
+//! share (its CFA depends on who calls it).
+//!
+//! Veneers of AArch64's errata 835769 and 843419 are a piece of the function that they serve, and have that function's
+//! row: of the instruction that was [moved](moved_by_veneer) there. So are thunks between parts of one function, as a
+//! branch to its distant cold part needs them; all others have [their caller's](StubKind::Aarch64Jump).
 
 mod kind;
 mod recognise;
+mod veneer;
 
 pub use crate::encoder::sframe::StubPart;
 pub use kind::{Code, Shape, StubKind};
 pub use recognise::{Recognised, recognise};
+pub use veneer::moved_by_veneer;
 
 use crate::encoder::sframe::Builder;
 use crate::format::Unsupported;
@@ -72,8 +77,8 @@ impl<'r> Stubs<'r> {
 
     /// Bytes of all of them together.
     pub const fn len(&self) -> u64 {
-        let [header, entries, trailer] = self.parts();
-        header.len() + entries.len() + trailer.len()
+        let [header, gap, entries, trailer] = self.parts();
+        header.len() + gap.len() + entries.len() + trailer.len()
     }
 
     /// Returns whether there are none: no header, no entries and no trailer.
@@ -91,11 +96,12 @@ impl<'r> Stubs<'r> {
         builder.push_stubs(self.key, self.is_placed, &self.parts())
     }
 
-    /// Header, entries, trailer; one that there is not is empty.
-    const fn parts(&self) -> [StubPart<'r>; 3] {
-        let Shape { header, entry, trailer } = self.shape;
+    /// Header, gap, entries, trailer; one that there is not is empty.
+    const fn parts(&self) -> [StubPart<'r>; 4] {
+        let Shape { header, gap, entry, trailer } = self.shape;
         [
             StubPart::once(header.size, header.rows),
+            StubPart::gap(gap),
             StubPart::repeated(entry.size, self.entries, entry.rows),
             StubPart::once(trailer.size, trailer.rows),
         ]

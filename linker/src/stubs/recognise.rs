@@ -18,7 +18,8 @@ pub struct Recognised {
 /// Recognises the code of a whole section of stubs, such as `.plt` or `.plt.sec`, of a linked file: to check which
 /// rows are true of stubs that another linker has written. A linker knows its own stubs better.
 ///
-/// None of other code, of stubs that are not all alike, and of an empty section.
+/// Stubs of several forms that only jump, as thunks of AArch64 are, are recognised as one header without entries.
+/// None of other code, of other stubs that are not all alike, and of an empty section.
 pub fn recognise(arch: Arch, bytes: &[u8]) -> Option<Recognised> {
     let patterns = match arch {
         Arch::Amd64 => AMD64,
@@ -27,25 +28,40 @@ pub fn recognise(arch: Arch, bytes: &[u8]) -> Option<Recognised> {
         Arch::Aarch64Be | Arch::I386 | Arch::Arm64_32 => return None,
     };
     let headers = patterns.iter().filter(|pattern| pattern.part == Part::Header && pattern.is_at(bytes));
-    // Without a header first: what is a header to some is a trailer to others, which may stand alone.
-    let sizes = headers.map(|pattern| (pattern.kind.shape().header(), pattern.kind)).map(Some);
-    sizes.chain([None]).find_map(|header| {
-        let (header, is_of) = header.map_or((Code::NONE, None), |(header, kind)| (header, Some(kind)));
-        let rest = bytes.get(header.size().to_usize()..)?;
-        after_header(patterns, header, is_of, rest)
-    })
+    // Without a header last: what is a header to some is a trailer to others, which may stand alone.
+    let kinds = headers.map(|pattern| Some(pattern.kind)).chain([None]);
+    let mut alike = kinds.map(|kind| {
+        let shape = kind.map_or(Shape::new(), |kind| kind.shape().with_entry(Code::NONE));
+        let rest = bytes.get(shape.header().size().to_usize() + shape.gap().to_usize()..)?;
+        after_header(patterns, shape, kind, rest)
+    });
+    alike.find_map(|found| found).or_else(|| jumps(patterns, bytes))
+}
+
+/// Stubs of different forms and padding, if all of them only jump.
+fn jumps(patterns: &'static [Pattern], bytes: &[u8]) -> Option<Recognised> {
+    let (mut rest, mut has_jump) = (bytes, false);
+    while !rest.is_empty() {
+        let mut pieces = patterns.iter().filter(|pattern| pattern.kind.is_jump());
+        let found = pieces.find(|pattern| pattern.is_at(rest))?;
+        has_jump |= found.part != Part::Padding;
+        rest = rest.get(found.sizes.first()?.to_usize()..)?;
+    }
+    let size = u32::try_from(bytes.len()).ok()?;
+    let kind = patterns.iter().map(|pattern| pattern.kind).find(|kind| kind.is_jump())?;
+    let shape = Shape::new().with_header(Code::new(size, kind.entry().rows()));
+    has_jump.then_some(Recognised { shape, entries: 0 })
 }
 
 /// Entries and a trailer, or nothing after a header.
 fn after_header(
     patterns: &'static [Pattern],
-    header: Code<'static>,
+    shape: Shape<'static>,
     header_of: Option<StubKind>,
     rest: &[u8],
 ) -> Option<Recognised> {
-    let shape = Shape::new().with_header(header);
     if rest.is_empty() {
-        return (header != Code::NONE).then_some(Recognised { shape, entries: 0 });
+        return header_of.map(|_| Recognised { shape, entries: 0 });
     }
     let entries = patterns.iter().filter(|pattern| pattern.part == Part::Entry);
     let fits = |pattern: &&Pattern| {
@@ -81,6 +97,10 @@ enum Part {
     Header,
     Entry,
     Trailer,
+    /// A stub that only jumps, of a form that stands only among others.
+    Jump,
+    /// What linkers fill up stubs with.
+    Padding,
 }
 
 /// The first bytes of a part's code.
@@ -88,7 +108,7 @@ enum Part {
 struct Pattern {
     part: Part,
     kind: StubKind,
-    /// Of entries: how many bytes they may have, the least first.
+    /// Of entries, jumps and padding: how many bytes they may have, the least first.
     sizes: &'static [u32],
     /// Two hexadecimal digits a byte, `..` for any.
     code: &'static [u8],
@@ -118,6 +138,14 @@ const fn trailer_of(kind: StubKind, code: &'static str) -> Pattern {
     Pattern { part: Part::Trailer, kind, sizes: &[], code: code.as_bytes() }
 }
 
+const fn jump(kind: StubKind, sizes: &'static [u32], code: &'static str) -> Pattern {
+    Pattern { part: Part::Jump, kind, sizes, code: code.as_bytes() }
+}
+
+const fn padding(kind: StubKind, sizes: &'static [u32], code: &'static str) -> Pattern {
+    Pattern { part: Part::Padding, kind, sizes, code: code.as_bytes() }
+}
+
 /// Longer patterns before those that they start with.
 const AMD64: &[Pattern] = &[
     // push got+8; [bnd] jmp *got+16
@@ -125,6 +153,10 @@ const AMD64: &[Pattern] = &[
     header(StubKind::Amd64LazyPlt, "ff35........f2ff25"),
     // endbr64; push %r11; push got+8; jmp *got+16
     header(StubKind::Amd64MoldPlt, "f30f1efa4153ff35........ff25"),
+    // push got+8; mov got+16, %r11; call tail
+    header(StubKind::Amd64RetpolinePlt, "ff35........4c8b1d........e80e000000"),
+    // call 16; pause
+    header(StubKind::Amd64RetpolineNowPlt, "e80b000000f390"),
     // jmp *slot; push index; jmp header
     entry(StubKind::Amd64LazyPlt, &[16], "ff25........68........e9"),
     // endbr64; push index; [bnd] jmp header
@@ -135,6 +167,10 @@ const AMD64: &[Pattern] = &[
     // [endbr64;] mov index, %r11d; jmp *slot
     entry(StubKind::Amd64MoldPlt, &[16], "41bb........ff25"),
     entry(StubKind::Amd64MoldPlt, &[16], "f30f1efa41bb........ff25"),
+    // mov slot, %r11; call tail; jmp tail; push index; jmp header
+    entry(StubKind::Amd64RetpolinePlt, &[32], "4c8b1d........e8........e9........68........e9"),
+    // mov slot, %r11; jmp tail
+    entry(StubKind::Amd64RetpolineNowPlt, &[16], "4c8b1d........e9........cccccccc"),
     // [endbr64;] [bnd] jmp *slot
     entry(StubKind::Amd64Jump, &[16], "f30f1efaff25"),
     entry(StubKind::Amd64Jump, &[16], "f30f1efaf2ff25"),
@@ -156,10 +192,28 @@ const AARCH64: &[Pattern] = &[
     entry(StubKind::Aarch64BtiPlt, &[24], ".0.....011....f9........9f2103d520021fd6"),
     entry(StubKind::Aarch64BtiPlt, &[24], "5f2403d5.0.....011....f9........20021fd6"),
     entry(StubKind::Aarch64BtiPlt, &[24], "5f2403d5.0.....011....f9........9f2103d520021fd6"),
-    // adrp x16, target; add x16, x16, target; br x16
+    // adrp x16, slot; ldr x17, [x16, slot]; br x17
+    entry(StubKind::Aarch64Jump, &[12, 16], ".0.....011....f920021fd6"),
+    // adrp x16, target; add x16, x16, target, or a nop; br x16
     entry(StubKind::Aarch64Jump, &[12, 16], ".0.....010....9100021fd6"),
+    entry(StubKind::Aarch64Jump, &[12, 16], ".0.....01f2003d500021fd6"),
     // ldr x16, address; br x16; address
     entry(StubKind::Aarch64Jump, &[16], "5000005800021fd6"),
+    // ldr x16, distance; adr x17, .; add x16, x16, x17; br x16; distance
+    entry(StubKind::Aarch64Jump, &[24], "90000058110000101002118b00021fd6"),
+    // movz x16, address, in four parts; br x16
+    entry(StubKind::Aarch64Jump, &[20], ".0....d2.0....f2.0....f2.0....f200021fd6"),
+    // b target
+    jump(StubKind::Aarch64Jump, &[4], "......14"),
+    jump(StubKind::Aarch64Jump, &[4], "......15"),
+    jump(StubKind::Aarch64Jump, &[4], "......16"),
+    jump(StubKind::Aarch64Jump, &[4], "......17"),
+    // bti c: before a target, or before a branch to one.
+    jump(StubKind::Aarch64Jump, &[4], "5f2403d5"),
+    // nop; udf #0; brk #1000
+    padding(StubKind::Aarch64Jump, &[4], "1f2003d5"),
+    padding(StubKind::Aarch64Jump, &[4], "00000000"),
+    padding(StubKind::Aarch64Jump, &[4], "007d20d4"),
     // stp x2, x3, [sp, #-16]!
     trailer_of(StubKind::Aarch64TlsDesc, "e20fbfa9"),
     trailer_of(StubKind::Aarch64BtiTlsDesc, "5f2403d5e20fbfa9"),
@@ -168,8 +222,14 @@ const AARCH64: &[Pattern] = &[
 const S390X: &[Pattern] = &[
     // stg %r1, 56(%r15); larl %r1, got
     header(StubKind::S390xPlt, "e310f0380024c010"),
+    // sgr %r0, %r1; aghi %r0, -62; srlg %r1, %r0, 1; agr %r0, %r1; stg %r0, 56(%r15); larl %r1, got
+    header(StubKind::S390xMoldPlt, "b9090001a70bffc2eb100001000cb9080001e300f0380024c010"),
     // larl %r1, slot; lg %r1, 0(%r1); br %r1; basr %r1, %r0; lgf %r1, 12(%r1); jg header
     entry(StubKind::S390xPlt, &[32], "c010........e3101000000407f10d10e310100c0014c0f4"),
+    // larl %r1, slot; lg %r1, 0(%r1); basr %r0, %r1
+    entry(StubKind::S390xMoldPlt, &[16], "c010........e310100000040d01"),
+    // larl %r1, slot; lg %r1, 0(%r1); br %r1
+    entry(StubKind::S390xJump, &[16], "c010........e3101000000407f1"),
 ];
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! The PLTs and thunks of AArch64 and s390x, which do not run here: as bfd 2.47 and lld 23 link them, each instruction
-//! as the reference objdump disassembles it, with its effect on the stack pointer and the return address. Those of
-//! x86-64 are stepped through: `tests/traced/stubs.rs`.
+//! The PLTs and thunks of AArch64 and s390x, as bfd 2.47 and lld 23 link them: each instruction as the reference objdump
+//! disassembles it, with its effect on the stack pointer and the return address. They are also stepped through, by
+//! qemu (`tests/traced/foreign.rs`), as those of x86-64 are by the processor (`tests/traced/stubs.rs`).
 
 use cfipack_decoder::sframe::Section;
 use cfipack_encoder::sframe::{Builder, Layout, Options};

@@ -6,6 +6,8 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod child;
+mod foreign;
+mod qemu;
 mod stubs;
 
 use std::collections::BTreeMap;

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -15,7 +16,7 @@ use cfipack_linker::stubs::{Shape, StubKind, Stubs, recognise};
 use cfipack_tests::linkers::{Linker, LinkerKind, linkers};
 use cfipack_tests::not_tested::skipped;
 use cfipack_tests::traced::Process;
-use iced_x86::{Decoder, DecoderOptions, FlowControl};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Mnemonic};
 use object::{Object, ObjectSection, ObjectSegment};
 
 use crate::child::Child;
@@ -23,11 +24,15 @@ use crate::child::Child;
 const SECTIONS: [&str; 5] = [".plt", ".plt.got", ".plt.sec", ".plt.bnd", ".iplt"];
 
 /// How programs are linked, and which linkers know of it.
-const FLAVOURS: [(&str, &[&str], &[LinkerKind]); 5] = [
+const FLAVOURS: [(&str, &[&str], &[LinkerKind]); 8] = [
     ("lazy", &["-Wl,-z,lazy"], &[]),
     ("ibt", &["-Wl,-z,lazy", "-Wl,-z,ibtplt"], &[LinkerKind::Bfd]),
     ("ibt", &["-Wl,-z,lazy", "-Wl,-z,force-ibt", "-fcf-protection"], &[LinkerKind::Lld]),
     ("static", &["-static"], &[]),
+    ("retpoline", &["-Wl,-z,lazy", "-Wl,-z,retpolineplt"], &[LinkerKind::Lld]),
+    ("retpoline now", &["-Wl,-z,now", "-Wl,-z,retpolineplt"], &[LinkerKind::Lld]),
+    // The PLT of a static program is a header alone.
+    ("retpoline static", &["-static", "-Wl,-z,retpolineplt"], &[LinkerKind::Lld]),
     // Only read: the C library resolves no descriptor lazily.
     (
         "tlsdesc",
@@ -97,7 +102,7 @@ fn trace(what: &str, linker: &Linker, flavour: &str, program: &Path) {
     let entries: usize = sections.iter().map(|section| section.entries as usize).sum();
     println!("{what}: {} places in stubs, {entries} entries", stepped.len());
     // A static program has stubs for functions that only others of the C library call.
-    if flavour == "static" {
+    if flavour.ends_with("static") {
         assert!(stepped.len() > 3, "{what}: {stepped:x?}");
         return;
     }
@@ -122,6 +127,7 @@ fn stub_section(what: &str, file: &object::File<'_>, name: &'static str) -> Opti
 fn expected(linker: LinkerKind, flavour: &str, section: &str) -> Vec<Shape<'static>> {
     let jump = Shape::from(StubKind::Amd64Jump);
     let lazy = StubKind::Amd64LazyPlt.shape();
+    let retpoline = StubKind::Amd64RetpolinePlt.shape();
     match (linker, flavour, section) {
         (LinkerKind::Bfd | LinkerKind::Gold | LinkerKind::Lld, "lazy", ".plt") => vec![lazy],
         (LinkerKind::Bfd, "lazy" | "tlsdesc", ".plt.got") => vec![jump.with_entry_size(8)],
@@ -132,6 +138,10 @@ fn expected(linker: LinkerKind, flavour: &str, section: &str) -> Vec<Shape<'stat
         (LinkerKind::Bfd, "static", ".plt") => vec![jump.with_entry_size(8), jump],
         (LinkerKind::Gold, "static", ".plt") => vec![lazy],
         (LinkerKind::Lld, "static", ".iplt") => vec![lazy.with_header(Default::default())],
+        (LinkerKind::Lld, "retpoline", ".plt") => vec![retpoline],
+        (LinkerKind::Lld, "retpoline now", ".plt") => vec![StubKind::Amd64RetpolineNowPlt.shape()],
+        (LinkerKind::Lld, "retpoline static", ".plt") => vec![retpoline.with_entry(Default::default())],
+        (LinkerKind::Lld, "retpoline static", ".iplt") => vec![retpoline.with_header(Default::default())],
         (LinkerKind::Mold, _, ".plt") => vec![StubKind::Amd64MoldPlt.shape()],
         (LinkerKind::Mold, _, ".plt.got") => vec![jump, jump.with_entry_size(8)],
         (LinkerKind::Wild, _, ".plt.got") => vec![jump],
@@ -191,7 +201,15 @@ fn step_through(
         };
         let (cfa, return_address) = *caller.get_or_insert_with(|| (sp + 8, word(sp).expect("a stack")));
         let row = table.lookup(Address(pc)).expect("our own table");
-        let row = row.unwrap_or_else(|| panic!("{what}: {pc:#x}: no row"));
+        let is_gap = sections.iter().any(|section| section.gap().contains(&pc));
+        assert_eq!(row.is_none(), is_gap, "{what}: {pc:#x}: {row:?}");
+        let Some(row) = row else {
+            child.write(stopped.pc, &[*byte(pc).expect("it was there")]);
+            if !child.step() {
+                return stepped;
+            }
+            continue;
+        };
         let registers = Registers { sp, fp: stopped.registers[6], lr: None, others: &[] };
         let found = step(Arch::Amd64, &row, &registers, |address| word(address.0));
         let found = found.expect("registers and memory");
@@ -221,11 +239,17 @@ impl StubSection {
         self.address + self.bytes.len() as u64
     }
 
+    /// Code without a row: the tail of a retpoline, which nothing is known of.
+    fn gap(&self) -> Range<u64> {
+        let start = self.address + u64::from(self.shape.header().size());
+        start..start + u64::from(self.shape.gap())
+    }
+
     /// Where each piece of code starts: the header, each entry, the trailer.
     fn pieces(&self) -> Vec<u64> {
         let [header, entry, trailer] = [self.shape.header(), self.shape.entry(), self.shape.trailer()]
             .map(|code| u64::from(code.size()));
-        let first = self.address + header;
+        let first = self.address + header + u64::from(self.shape.gap());
         let entries = (0..u64::from(self.entries)).map(|number| first + number * entry);
         let header = (header != 0).then_some(self.address);
         header.into_iter().chain(entries).chain((trailer != 0).then(|| self.end() - trailer)).collect()
@@ -245,10 +269,22 @@ fn instructions(section: &StubSection) -> impl Iterator<Item = (u64, Vec<Instruc
     let pieces = section.pieces();
     let ends: Vec<_> = pieces.iter().skip(1).copied().chain([section.end()]).collect();
     pieces.into_iter().zip(ends).map(|(start, end)| {
+        let is_before_gap = start < section.gap().start && !section.gap().is_empty();
+        let end = if is_before_gap { section.gap().start } else { end };
         let range = (start - section.address) as usize..(end - section.address) as usize;
         let decoder = Decoder::with_ip(64, &section.bytes[range], start, DecoderOptions::NONE);
-        let (mut pushed, mut list, mut has_jumped) = (0, Vec::new(), false);
+        let (mut pushed, mut list, mut has_jumped, mut has_called) = (0, Vec::new(), false, false);
         for instruction in decoder {
+            // A call of a retpoline never returns. What goes on is what it calls, or where its slot first leads to:
+            // a push, as if the entry was entered there.
+            if has_called {
+                if !instruction.is_stack_instruction() {
+                    continue;
+                }
+                if instruction.mnemonic() == Mnemonic::Push {
+                    pushed = 0;
+                }
+            }
             // A lazy entry jumps through its slot, which first leads to what follows the jump: a push.
             if has_jumped && !instruction.is_stack_instruction() {
                 break;
@@ -258,8 +294,9 @@ fn instructions(section: &StubSection) -> impl Iterator<Item = (u64, Vec<Instruc
             let target = is_direct.then(|| instruction.near_branch_target());
             list.push(Instruction { address: instruction.ip(), pushed, target });
             has_jumped = flow == FlowControl::IndirectBranch;
+            has_called = flow == FlowControl::Call;
             pushed -= i64::from(instruction.stack_pointer_increment());
-            if is_direct {
+            if is_direct || flow == FlowControl::Return {
                 break;
             }
         }
@@ -269,15 +306,16 @@ fn instructions(section: &StubSection) -> impl Iterator<Item = (u64, Vec<Instruc
 
 /// The rows of all code, whether or not it ever runs, against the effect of its instructions on the stack pointer.
 fn check_statically(what: &str, sections: &[StubSection], table: &Section<'_>) {
+    // What jumps to a header has pushed this; where entries jump through their slots, they push nothing.
+    let from_entry = |header: u64| {
+        let all = sections.iter().flat_map(instructions).flat_map(|(_, list)| list);
+        all.filter(|last| last.target == Some(header)).map(|last| last.pushed).next().unwrap_or(0)
+    };
     for section in sections {
         let has_header = section.shape.header().size() != 0;
-        let from_entry = instructions(section)
-            .flat_map(|(_, list)| list)
-            .find_map(|last| (last.target == Some(section.address)).then_some(last.pushed));
         for (start, list) in instructions(section) {
-            // What jumps to the header has pushed this; where entries jump through their slots, they push nothing.
             let is_header = has_header && start == section.address;
-            let on_entry = if is_header { from_entry.unwrap_or(0) } else { 0 };
+            let on_entry = if is_header { from_entry(start) } else { 0 };
             for Instruction { address, pushed, .. } in list {
                 let row = table.lookup(Address(address)).expect("our own table").expect("a row");
                 let cfa = Cfa::Register { register: Register(7), offset: 8 + on_entry + pushed };

@@ -65,6 +65,23 @@ fn pieces_too_large_for_a_mask_have_an_fde_each() {
     assert_eq!(section.len(), 28 + 3 * 16 + 5 + 6);
 }
 
+/// Code without a row lies between functions: what follows starts after it.
+#[test]
+fn a_gap_has_no_row() {
+    let (header, entry) = ([row(0, 16)], [row(0, 8)]);
+    for layout in [Layout::Small, Layout::Gnu] {
+        let mut builder = builder(layout);
+        let parts = [StubPart::once(32, &header), StubPart::gap(16), StubPart::repeated(32, 2, &entry)];
+        builder.push_stubs(Key(7), false, &parts).unwrap();
+        let section = builder.finish();
+        let offsets: Vec<_> = section.start_fields().map(|field| (field.function, field.offset)).collect();
+        assert_eq!(offsets, [(Key(7), 0), (Key(7), 48)]);
+        let bytes = section.into_bytes(Address(0), |_| Address(0x1000)).unwrap();
+        let sizes = [&bytes[28 + 8..28 + 12], &bytes[28 + 16 + 8..28 + 16 + 12]];
+        assert_eq!(sizes, [32_u32.to_le_bytes(), 64_u32.to_le_bytes()]);
+    }
+}
+
 #[test]
 fn what_cannot_be_represented_is_refused_as_a_whole() {
     let other = Row { return_address: Rule::Expression, ..row(0, 8) };

@@ -34,6 +34,84 @@ fn stubs_are_told_by_their_code() {
     assert_eq!(amd64(&[&WILD, &WILD]), Some((jump, 2)));
 }
 
+fn words(arch: Arch, words: &[u32]) -> Option<(Shape<'static>, u32)> {
+    let bytes: Vec<_> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    recognise(arch, &bytes).map(|found| (found.shape, found.entries))
+}
+
+/// Thunks that ld 2.47, lld 23 and mold 3 wrote, as objdump disassembles them. One row is true of any mixture.
+#[test]
+fn stubs_of_several_forms_that_only_jump_have_one_row() {
+    const AARCH64: Arch = Arch::Aarch64;
+    let jump = StubKind::Aarch64Jump.shape();
+    let whole = |size| Some((Shape::new().with_header(Code::new(size, jump.entry().rows())), 0));
+    // mold's .plt.got: adrp; ldr; br x17; brk. wild's ends in a nop.
+    let plt_got = |padding| [0x9000_0090, 0xf942_da11, 0xd61f_0220, padding];
+    assert_eq!(words(AARCH64, &[plt_got(0xd420_7d00); 2].concat()), Some((jump, 2)));
+    assert_eq!(words(AARCH64, &plt_got(0xd503_201f)), Some((jump, 1)));
+    // ld: b over; nop; bti c; b; adrp; add; br; udf; adrp; nop; br; udf.
+    let over = [0x1400_000e, 0xd503_201f, 0xd503_245f, 0x17ff_fff9];
+    let far = [0x900f_ff90, 0x9100_1210, 0xd61f_0200, 0, 0x900f_ff90, 0xd503_201f, 0xd61f_0200, 0];
+    assert_eq!(words(AARCH64, &[&over[..], &far].concat()), whole(48));
+    assert_eq!(words(AARCH64, &far[..4]), Some((jump, 1)));
+    // ld: ldr x16; adr x17; add; br; distance.
+    let distant = [0x5800_0090, 0x1000_0011, 0x8b11_0210, 0xd61f_0200, 0x1ffe_ffe8, 3];
+    assert_eq!(words(AARCH64, &distant), Some((jump.with_entry_size(24), 1)));
+    // lld: ldr x16; br; address. bti c; b. b. movz, movk, movk, movk; br.
+    let absolute = [0x5800_0050, 0xd61f_0200, 0x2000_0008, 0];
+    let execute_only = [0xd280_0110, 0xf2a4_0010, 0xf2c0_0010, 0xf2e0_0010, 0xd61f_0200];
+    let mixed = [&absolute[..], &[0xd503_245f, 0x1400_0003, 0x1640_4006], &execute_only].concat();
+    assert_eq!(words(AARCH64, &mixed), whole(48));
+    assert_eq!(words(AARCH64, &execute_only), Some((jump.with_entry_size(20), 1)));
+    // A veneer is no stub that only jumps, nor is a call, nor padding alone.
+    assert_eq!(words(AARCH64, &[0xf940_0c00, 0x17ff_fff6]), None);
+    assert_eq!(words(AARCH64, &[0x1400_0003, 0x9400_0003]), None);
+    assert_eq!(words(AARCH64, &[0xd503_201f, 0]), None);
+}
+
+/// mold 3's PLTs for s390x: a header of 48 bytes.
+#[test]
+fn stubs_of_mold_for_s390x() {
+    let header = [
+        0xb9, 0x09, 0x00, 0x01, 0xa7, 0x0b, 0xff, 0xc2, 0xeb, 0x10, 0x00, 0x01, 0x00, 0x0c, 0xb9, 0x08, 0x00,
+        0x01, 0xe3, 0x00, 0xf0, 0x38, 0x00, 0x24, 0xc0, 0x10, 0, 0, 0x11, 0x04, 0xd2, 0x07, 0xf0, 0x30, 0x10,
+        0x08, 0xe3, 0x10, 0x10, 0x10, 0x00, 0x04, 0x07, 0xf1, 0, 0, 0, 0,
+    ];
+    let slot = [0xc0, 0x10, 0, 0, 0x11, 0x04, 0xe3, 0x10, 0x10, 0, 0, 0x04];
+    let entry = [&slot[..], &[0x0d, 0x01, 0, 0]].concat();
+    let plt_got = [&slot[..], &[0x07, 0xf1, 0, 0]].concat();
+    let plt = [&header[..], &entry, &entry].concat();
+    let found = |bytes: &[u8]| recognise(Arch::S390x, bytes).map(|found| (found.shape, found.entries));
+    assert_eq!(found(&plt), Some((StubKind::S390xMoldPlt.shape(), 2)));
+    assert_eq!(found(&plt_got), Some((StubKind::S390xJump.shape(), 1)));
+}
+
+/// lld 22's retpolines, as its disassembly has them. The lazy one's tail has no row.
+#[test]
+fn retpolines_of_lld() {
+    let tail = [0x4c, 0x89, 0x1c, 0x24, 0xc3];
+    let mut header = [0xcc; 48];
+    header[..18]
+        .copy_from_slice(&[0xff, 0x35, 0, 0, 0, 0, 0x4c, 0x8b, 0x1d, 0, 0, 0, 0, 0xe8, 0x0e, 0, 0, 0]);
+    header[32..37].copy_from_slice(&tail);
+    let mut entry = [0xcc; 32];
+    entry[..27].copy_from_slice(&[
+        0x4c, 0x8b, 0x1d, 0, 0, 0, 0, 0xe8, 0, 0, 0, 0, 0xe9, 0, 0, 0, 0, 0x68, 0, 0, 0, 0, 0xe9, 0, 0, 0, 0,
+    ]);
+    let lazy = StubKind::Amd64RetpolinePlt.shape();
+    assert_eq!(amd64(&[&header, &entry, &entry]), Some((lazy, 2)));
+    assert_eq!(amd64(&[&entry]), Some((lazy.with_header(Code::NONE), 1)));
+    assert_eq!(amd64(&[&header]), Some((lazy.with_entry(Code::NONE), 0)));
+    let mut header = [0xcc; 32];
+    header[..7].copy_from_slice(&[0xe8, 0x0b, 0, 0, 0, 0xf3, 0x90]);
+    header[16..21].copy_from_slice(&tail);
+    let mut entry = [0xcc; 16];
+    entry[..12].copy_from_slice(&[0x4c, 0x8b, 0x1d, 0, 0, 0, 0, 0xe9, 0, 0, 0, 0]);
+    let now = StubKind::Amd64RetpolineNowPlt.shape();
+    assert_eq!(amd64(&[&header, &entry]), Some((now, 1)));
+    assert_eq!(amd64(&[&entry, &entry]), Some((now.with_header(Code::NONE), 2)));
+}
+
 #[test]
 fn what_is_not_all_stubs_is_not_recognised() {
     for parts in [
@@ -58,15 +136,7 @@ fn what_is_not_all_stubs_is_not_recognised() {
 #[test]
 fn every_kind_goes_into_a_table() {
     for kind in StubKind::ALL {
-        let arch = match kind {
-            StubKind::S390xPlt => Arch::S390x,
-            StubKind::Aarch64Plt
-            | StubKind::Aarch64BtiPlt
-            | StubKind::Aarch64Jump
-            | StubKind::Aarch64TlsDesc
-            | StubKind::Aarch64BtiTlsDesc => Arch::Aarch64,
-            _ => Arch::Amd64,
-        };
+        let arch = kind.arch();
         for (version, layout) in
             [(Version::V3, Layout::Small), (Version::V3, Layout::Gnu), (Version::V2, Layout::Small)]
         {
@@ -78,9 +148,13 @@ fn every_kind_goes_into_a_table() {
             let table = cfipack_decoder::sframe::Section::parse(&bytes, Address(0)).unwrap();
             table.validate().unwrap();
             let covered: u64 = table.functions().map(|function| u64::from(function.unwrap().size())).sum();
-            assert_eq!(covered, stubs.len(), "{kind:?}");
+            let (header, gap) = (kind.shape().header().size(), kind.shape().gap());
+            assert_eq!(covered + u64::from(gap), stubs.len(), "{kind:?}");
+            for pc in header..header + gap {
+                assert_eq!(table.lookup(Address(0x1008 + u64::from(pc))), Ok(None), "{kind:?}");
+            }
             // Whatever the alignment of the section, each entry has the rows of the first.
-            let (header, size) = (u64::from(kind.shape().header().size()), u64::from(kind.entry().size()));
+            let (header, size) = (u64::from(header + gap), u64::from(kind.entry().size()));
             for offset in 0..size {
                 let rows: Vec<_> = (0..5)
                     .map(|entry| table.lookup(Address(0x1008 + header + entry * size + offset)).unwrap())
