@@ -38,8 +38,11 @@ fn merged(
     merger.finish()
 }
 
-/// Writes a section, and reads start, size and CFA's offset at the end of each function.
-fn read(section: &Section, addresses: &[u64]) -> (Vec<(u64, u32, i64)>, Vec<(u64, u64)>) {
+/// Start, size and CFA's offset at the end of a function.
+type Read = (u64, u32, i64);
+
+/// Writes a section. Returns its functions, and the keys of conflicts.
+fn read(section: &Section, addresses: &[u64]) -> (Vec<Read>, Vec<(u64, u64)>) {
     let address_of = |key: Key| Address(addresses[key.0 as usize]);
     let mut bytes = vec![0xff; section.len()];
     let written = section.write(&mut bytes, TABLE, address_of).unwrap();

@@ -179,12 +179,13 @@ impl Blocks {
         &self.bytes[start..start + len]
     }
 
-    /// Returns whether the blocks at two offsets of the sub-section are the same.
+    /// Returns whether the blocks at two offsets of the sub-section, `fres`, are the same.
     #[cold]
-    pub(crate) fn are_same(&self, one: u32, two: u32) -> bool {
+    pub(crate) fn are_same(&self, fres: &[u8], one: u32, two: u32) -> bool {
         let [one, two] = [one, two].map(|at| {
-            let number = self.starts.partition_point(|&start| start <= at).saturating_sub(1) as u32;
-            (self.block(number), self.attribute(number))
+            let next = self.starts.partition_point(|&start| start <= at);
+            let end = self.starts.get(next).map_or(fres.len(), |end| end.to_usize());
+            (fres.get(at.to_usize()..end), self.attribute(next.saturating_sub(1) as u32))
         });
         one == two
     }

@@ -197,7 +197,7 @@ impl Section {
         let (head, fres) = out.split_at_mut(self.fres_at());
         let (at, version, endian) = (Header::SIZE, self.options.version, self.abi.arch().endian());
         let mut index = Index { fdes: &mut head[at..], at, version, endian };
-        let clashes = index.clashes(&mut omitted, |one, two| self.blocks.are_same(one, two));
+        let clashes = index.clashes(&mut omitted, |one, two| self.blocks.are_same(fres, one, two));
         if !clashes.is_empty() {
             let num_fres = self.num_fres - index.remove(&clashes, fres);
             self.write_header(out, linked_flags(version), self.entries.len() - clashes.len(), num_fres)?;
