@@ -589,7 +589,7 @@ impl<'j, 'c> Judge<'j, 'c> {
             if one.offset == start || one.is_unknown {
                 return None;
             }
-            let words = format!("a row starts inside this instruction, at +{start}");
+            let words = format!("a row starts inside this instruction, at +{}", row.row.start);
             let wrong = (one.offset, one.end());
             Some(Finding {
                 index: around,

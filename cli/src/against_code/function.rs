@@ -138,13 +138,12 @@ impl<'l, 'f> Linter<'l, 'f> {
             let offset = |pc: u64| FunctionOffset((pc - first) as u32);
             match *answer {
                 Answer::Row(row) => rows.push(Row { start: offset(range.start), ..row }, saved),
-                Answer::Plt { row, from } => {
+                Answer::Plt { from, .. } => {
                     evaluated.stubs = Some((offset(range.start).0, offset(range.end).0));
                     let mut pc = range.start;
                     while pc < range.end {
                         let Answer::Row(at) = answer.at(pc) else { break };
                         rows.push(Row { start: offset(pc), ..at }, saved);
-                        let _ = row;
                         pc = if pc % STUB < from { pc - pc % STUB + from } else { pc - pc % STUB + STUB };
                     }
                 }
