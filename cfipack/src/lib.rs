@@ -21,8 +21,9 @@
 //! section, verifies the section and writes it.
 //!
 //! A JIT makes a [region](assembler::region::Region) of the code that it has generated, and registers what comes from it
-//! with libgcc, LLVM's and HP's libunwind, gdb, perf and readers of `.sframe`: see the example [`jit`] and the page
-//! [For JITs].
+//! with libgcc, LLVM's and HP's libunwind, gdb, perf and readers of `.sframe`. A
+//! [registry](assembler::registry::Registry) owns all regions; threads and signal handlers find their rows in it while
+//! others come and go. See the example [`jit`] and the page [For JITs].
 //!
 //! # A profiler
 //! A [view](decoder::sframe::Section) borrows a table and finds the row of a PC;
@@ -47,7 +48,7 @@
 //! | `cfi` | [`cfi`]: DWARF CFI, read, interpreted, written | `alloc` |
 //! | `decoder` | [`decoder`]: tables, read | |
 //! | `encoder` | [`encoder`]: tables, written; enables `cfi` | `alloc` |
-//! | `std` | conversion of a section on several threads | `std` |
+//! | `std` | conversion of a section on several threads; with `assembler` the registry of generated code | `std` |
 //! | `iced-x86` | with `encoder`: finds calls in x86 code, for compact unwind encodings | iced-x86 |
 //! | `container` | [`container`]: ELF, Mach-O, fat and `ar` files; enables `cfi`, `std` | object |
 //! | `compression` | with `container`: compressed sections | object's decompressors |
