@@ -135,3 +135,27 @@ fn jit_unwinds_generated_code() {
         assert!(printed.contains(&format!("{reader}: inner < middle < outer\n")), "{printed}");
     }
 }
+
+/// This program twice: the second file shares all blocks of the first, and every lookup is the table's.
+#[test]
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "s390x")))]
+fn deltas_share_blocks_and_equal_the_table() {
+    let program = env::current_exe().unwrap();
+    let output = example("deltas").args([&program, &program]).output().unwrap();
+    let printed = succeeded(&output);
+    let numbers = |line: &str| -> Vec<u64> {
+        line.split_whitespace().map_while(|word| word.trim_end_matches(',').parse().ok()).collect()
+    };
+    let lines: Vec<_> = printed.lines().collect();
+    let [_, first, second, all, checked] = &lines[..] else { panic!("{printed}") };
+    let ([rows, bytes, _, _], [same_rows, pages, array, shared]) =
+        (&numbers(first)[..4], &numbers(second)[..4])
+    else {
+        panic!("{printed}")
+    };
+    assert!(*rows > 1000 && rows == same_rows && 8 * rows == *array, "{printed}");
+    // Of the second file only its pages are new: 8 bytes each.
+    assert!(*shared > 1 && pages % 8 == 0 && 10 * pages < *bytes, "{printed}");
+    assert_eq!(numbers(all)[0], 2 * rows, "{printed}");
+    assert_eq!(numbers(checked), [4 * rows], "{printed}");
+}
