@@ -1,5 +1,9 @@
 //! Threads that conversion and verification run on: the caller's, or those of the standard library.
 
+mod in_order;
+
+pub use in_order::in_order;
+
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 

@@ -69,6 +69,11 @@ impl ElfObject {
         this
     }
 
+    /// The bytes of `.sframe` and of `.eh_frame`, to be damaged.
+    pub fn bytes_mut(&mut self) -> [Option<&mut Vec<u8>>; 2] {
+        [&mut self.sframe, &mut self.eh_frame].map(|section| section.as_mut().map(|it| &mut it.bytes))
+    }
+
     /// The input of a merger.
     pub fn input(&self) -> Object<'_> {
         let object = self.sframe.iter().fold(Object::new(), |object, it| object.with_sframe(&it.bytes));

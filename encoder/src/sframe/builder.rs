@@ -104,8 +104,18 @@ impl<'a> Builder<'a> {
     /// Makes room for this many functions at once; best done first. `fre_bytes` are those of all their rows together,
     /// with attributes, where the [rows exist as bytes](Self::push_table) and it is known.
     pub fn reserve(&mut self, functions: usize, fre_bytes: Option<usize>) {
+        self.reserve_after(Header::SIZE + functions * self.options.version.fde_size(), functions, fre_bytes);
+    }
+
+    /// Makes room as [`reserve`](Self::reserve) does, for a section that is [written](Section::write) into other memory:
+    /// there is none for the index.
+    pub fn reserve_for_write(&mut self, functions: usize, fre_bytes: Option<usize>) {
+        self.reserve_after(0, functions, fre_bytes);
+    }
+
+    /// Makes room, with `index` bytes before the rows.
+    fn reserve_after(&mut self, index: usize, functions: usize, fre_bytes: Option<usize>) {
         let Entries { list, blocks, .. } = &mut self.entries;
-        let index = Header::SIZE + functions * self.options.version.fde_size();
         match fre_bytes {
             Some(fre_bytes) => {
                 list.reserve_exact(functions);

@@ -100,7 +100,7 @@ mod table;
 pub use builder::{Builder, UndefinedCfi};
 pub use finish::Finish;
 pub use options::{Layout, Options};
-pub use parallel::source::Parallel;
+pub use parallel::source::{Parallel, Parts};
 pub use push_all::{OmittedFunction, Source};
 pub use push_stubs::StubPart;
 pub use rows::gas_difference::GasDifference;

@@ -2,7 +2,8 @@
 
 use super::{Contribution, Field, Live, Merger, Note, Object, Options, Prefer};
 use crate::cfi::{Functions, Section, SectionKind};
-use crate::encoder::sframe::OmittedFunction;
+use crate::encoder::sframe::Parallel;
+use crate::format::pool::Pool;
 use crate::format::sframe::Version;
 use crate::format::{Address, Key, SectionOffset};
 
@@ -46,10 +47,7 @@ pub(crate) fn push_cfi<'a>(
     let has_table = object.sframe.is_some_and(|bytes| !bytes.is_empty());
     let mut note = |function| {
         omitted += 1;
-        report(match function {
-            OmittedFunction::Unsupported(unsupported) => Note::Omitted(unsupported),
-            OmittedFunction::Malformed(error) => Note::Unread(error),
-        });
+        report(Note::from(function));
     };
     // Whether CFI is to give the rows of a function.
     let mut is_wanted = |key: Key| {
@@ -68,12 +66,43 @@ pub(crate) fn push_cfi<'a>(
         of_key.for_each(|rowless| rowless.has_cfi = true);
         true
     };
-    let wanted = |field: SectionOffset| {
-        let Live { key, extent } = live(Field::EhFrame(field))?;
-        is_wanted(key).then_some((key, extent.map_or(u64::MAX, u64::from)))
-    };
+    let wanted =
+        |field: SectionOffset| live(Field::EhFrame(field)).filter(|live| is_wanted(live.key)).map(limited);
     let (from, to) = (SectionOffset(0), SectionOffset(bytes.len()));
     let count = builder.push_all(Functions::limited_between(&section, from, to, wanted), &mut note);
     sum.omitted += omitted;
     sum.from_cfi += count.saturating_sub(omitted);
+}
+
+/// Adds the functions of an object that has CFI and no table, on the threads of a pool: `live` makes a closure for each
+/// part of the section.
+pub(crate) fn push_cfi_on<'a, L: FnMut(Field) -> Option<Live>>(
+    merger: &mut Merger<'a>,
+    pool: &dyn Pool,
+    object: &Object<'a>,
+    live: impl Fn() -> L + Sync,
+    mut report: impl FnMut(Note),
+    sum: &mut Contribution,
+) {
+    if merger.options.prefer == Prefer::TableOnly {
+        return;
+    }
+    let Some(bytes) = object.eh_frame else { return };
+    let section = Section::new(SectionKind::EhFrame, bytes, Address(0), merger.arch);
+    let keys = || {
+        let mut live = live();
+        move |field| live(Field::EhFrame(field)).map(limited)
+    };
+    let mut omitted = 0;
+    let count = merger.builder.push_all(Parallel::limited(&section, pool, keys), |function| {
+        omitted += 1;
+        report(Note::from(function));
+    });
+    sum.omitted += omitted;
+    sum.from_cfi += count.saturating_sub(omitted);
+}
+
+/// A function's key, and how many bytes it has at most.
+fn limited(live: Live) -> (Key, u64) {
+    (live.key, live.extent.map_or(u64::MAX, u64::from))
 }

@@ -1,15 +1,16 @@
 //! Objects in, a section out.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use super::check::FreLens;
-use super::from_cfi::push_cfi;
+use super::from_cfi::{push_cfi, push_cfi_on};
 use super::from_table::{Scratch, push_tables};
 use super::{Contribution, Field, Live, Note, Object, Options, Prefer, Section};
 use crate::decoder::sframe as decoder;
 use crate::encoder::sframe::{Builder, Finish, Layout};
 use crate::format::{Address, Arch, Key, Reason, UnsupportedFormat};
-use cfipack_format::pool::{Pool, Task};
+use cfipack_format::pool::{Pool, Serial, in_order};
 use cfipack_format::widen::ToUsize;
 
 /// Takes objects, one after the other or many at a time, and becomes a [`Section`].
@@ -81,8 +82,8 @@ impl<'a> Merger<'a> {
         }
         match self.options.table.layout {
             // The bytes of FREs, in version 3 with attributes; those of other versions have about as many.
-            Layout::Gnu => self.builder.reserve(functions, Some(fre_bytes)),
-            _ => self.builder.reserve(functions, None),
+            Layout::Gnu => self.builder.reserve_for_write(functions, Some(fre_bytes)),
+            _ => self.builder.reserve_for_write(functions, None),
         }
     }
 
@@ -129,45 +130,29 @@ impl<'a> Merger<'a> {
         live: impl Fn(usize) -> L + Sync,
         mut report: impl FnMut(usize, Note),
     ) -> Contribution {
-        let mut sum = Contribution::default();
-        let groups = groups(objects, pool.threads());
         self.reserve(objects);
-        if groups.len() < 2 {
-            for (number, object) in objects.iter().enumerate() {
-                sum += self.push_object(object, live(number), |note| report(number, note));
-            }
-            return sum;
-        }
-        let empty = &*self;
-        let mut shards: Vec<Option<Shard<'a>>> = groups.iter().map(|_| None).collect();
-        let tasks = shards.iter_mut().zip(&groups).map(|(into, group)| -> Task<'_> {
-            let (group, live) = (group.clone(), &live);
-            alloc::boxed::Box::new(move || {
-                let (mut merger, mut notes) = (empty.shard(), Vec::new());
-                merger.reserve(&objects[group.clone()]);
-                let mut sum = Contribution::default();
-                for (object, number) in objects[group.clone()].iter().zip(group) {
-                    let note = |note| notes.push((number, note));
-                    sum += merger.push_object(object, live(number), note);
+        let mut state = Pushed { merger: self, notes: Vec::new(), sum: Contribution::default() };
+        for run in runs(objects, pool.threads()) {
+            match run {
+                Run::One(number) => state.push_large(pool, number, &objects[number], &live),
+                Run::Groups(groups) => {
+                    let empty = state.merger.shard();
+                    let make = |group: usize| {
+                        let mut merger = empty.shard();
+                        let mut pushed =
+                            Pushed { merger: &mut merger, notes: Vec::new(), sum: Contribution::default() };
+                        pushed.push_group(objects, &groups[group], &live);
+                        let Pushed { notes, sum, .. } = pushed;
+                        Shard { merger, notes, sum }
+                    };
+                    in_order(pool, groups.len(), &mut state, make, |state, group, shard| {
+                        state.add(objects, &groups[group], &live, shard);
+                    });
                 }
-                *into = Some(Shard { merger, notes, sum });
-            })
-        });
-        pool.run(tasks.collect());
-        for (shard, group) in shards.into_iter().zip(groups) {
-            if let Some(Shard { merger, notes, sum: part }) = shard
-                && self.absorb(merger, pool).is_ok()
-            {
-                notes.into_iter().for_each(|(number, note)| report(number, note));
-                sum += part;
-                continue;
             }
-            // The pool did not run the task, or there is no room for all of it.
-            for (object, number) in objects[group.clone()].iter().zip(group) {
-                sum += self.push_object(object, live(number), |note| report(number, note));
-            }
+            state.notes.drain(..).for_each(|(number, note)| report(number, note));
         }
-        sum
+        state.sum
     }
 
     /// Takes note of a function of `size` bytes that is in no object's sections and has no rows: no other's are to
@@ -208,28 +193,102 @@ impl<'a> Merger<'a> {
     }
 }
 
-/// The part of the work that a task took.
+/// A merger and what became of the objects that it was given.
+struct Pushed<'m, 'a> {
+    merger: &'m mut Merger<'a>,
+    notes: Vec<(usize, Note)>,
+    sum: Contribution,
+}
+
+/// The part of the work that a task did.
 struct Shard<'a> {
     merger: Merger<'a>,
     notes: Vec<(usize, Note)>,
     sum: Contribution,
 }
 
-/// Groups of objects in a row with about as many bytes each, a few for each thread.
-fn groups(objects: &[Object<'_>], threads: usize) -> Vec<core::ops::Range<usize>> {
-    const LEAST_BYTES: usize = 1 << 14;
-    let all: usize = objects.iter().map(Object::len).sum();
-    if threads < 2 || objects.is_empty() {
-        return core::iter::once(0..objects.len()).collect();
+impl<'a> Pushed<'_, 'a> {
+    /// Adds objects one after the other.
+    fn push_group<L: FnMut(Field) -> Option<Live>>(
+        &mut self,
+        objects: &[Object<'a>],
+        group: &Range<usize>,
+        live: &impl Fn(usize) -> L,
+    ) {
+        for number in group.clone() {
+            let note = |note| self.notes.push((number, note));
+            self.sum += self.merger.push_object(&objects[number], live(number), note);
+        }
     }
-    let enough = (all / (threads.min(256) * 4)).max(LEAST_BYTES);
-    let (mut groups, mut first, mut bytes) = (Vec::new(), 0, 0);
+
+    /// Adds a group's shard; its objects one by one if there is none, or no room for all of it.
+    fn add<L: FnMut(Field) -> Option<Live>>(
+        &mut self,
+        objects: &[Object<'a>],
+        group: &Range<usize>,
+        live: &impl Fn(usize) -> L,
+        shard: Option<Shard<'a>>,
+    ) {
+        // The pool's threads are all at work.
+        if let Some(Shard { merger, notes, sum }) = shard
+            && self.merger.absorb(merger, &Serial).is_ok()
+        {
+            self.notes.extend(notes);
+            self.sum += sum;
+        } else {
+            self.push_group(objects, group, live);
+        }
+    }
+
+    /// Adds a large object that has CFI alone, in parts.
+    fn push_large<L: FnMut(Field) -> Option<Live>>(
+        &mut self,
+        pool: &dyn Pool,
+        number: usize,
+        object: &Object<'a>,
+        live: &(impl Fn(usize) -> L + Sync),
+    ) {
+        let note = |note| self.notes.push((number, note));
+        push_cfi_on(self.merger, pool, object, || live(number), note, &mut self.sum);
+    }
+}
+
+/// Objects in a row that are added alike.
+enum Run {
+    /// A large object that is divided.
+    One(usize),
+    /// Groups of objects in a row with about as many bytes each, a few for each thread.
+    Groups(Vec<Range<usize>>),
+}
+
+/// Divides objects for this many threads.
+fn runs(objects: &[Object<'_>], threads: usize) -> Vec<Run> {
+    const LEAST_BYTES: usize = 1 << 14;
+    const LEAST_OF_A_LARGE_OBJECT: usize = 1 << 18;
+    let all: usize = objects.iter().map(Object::len).sum();
+    if threads < 2 {
+        return Vec::from([Run::Groups((0..objects.len()).map(|number| number..number + 1).collect())]);
+    }
+    let enough = (all / (threads.min(256) * 8)).max(LEAST_BYTES);
+    let large = (all / threads.min(256) / 2).max(LEAST_OF_A_LARGE_OBJECT);
+    let (mut runs, mut groups, mut first, mut bytes) = (Vec::new(), Vec::new(), 0, 0);
     for (number, object) in objects.iter().enumerate() {
+        let is_large = object.len() >= large && object.sframe.is_none_or(<[u8]>::is_empty);
         bytes += object.len();
-        if bytes >= enough || number + 1 == objects.len() {
-            groups.push(first..number + 1);
+        if (is_large || bytes >= enough) && first < number {
+            // Without it, if it is divided, or if the objects before it are enough by themselves.
+            groups.push(first..number);
+            (first, bytes) = (number, object.len());
+        }
+        if is_large {
+            runs.push(Run::Groups(core::mem::take(&mut groups)));
+            runs.push(Run::One(number));
             (first, bytes) = (number + 1, 0);
         }
     }
-    groups
+    if first < objects.len() {
+        groups.push(first..objects.len());
+    }
+    runs.push(Run::Groups(groups));
+    runs
 }

@@ -4,6 +4,7 @@ use core::fmt;
 
 use crate::cfi;
 use crate::decoder::sframe::Error;
+use crate::encoder::sframe::OmittedFunction;
 use crate::format::{Arch, SectionOffset, Unsupported};
 
 /// Something of an object that is not in the output.
@@ -34,6 +35,15 @@ pub enum SkipReason {
     /// The rows of different functions overlap: the rows at this offset of the FRE sub-section start inside those of
     /// another function.
     OverlappingRows(u32),
+}
+
+impl From<OmittedFunction> for Note {
+    fn from(function: OmittedFunction) -> Self {
+        match function {
+            OmittedFunction::Unsupported(unsupported) => Self::Omitted(unsupported),
+            OmittedFunction::Malformed(error) => Self::Unread(error),
+        }
+    }
 }
 
 impl fmt::Display for Note {

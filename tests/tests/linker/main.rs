@@ -2,6 +2,7 @@
 
 mod compiled;
 mod damaged;
+mod damaged_links;
 mod linked;
 mod live_compiled;
 mod live_ld;

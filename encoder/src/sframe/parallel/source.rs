@@ -37,6 +37,28 @@ impl<'s, 'a, F: Fn(SectionOffset) -> Option<Key> + Sync> Parallel<'s, 'a, F> {
     }
 }
 
+impl<'s, 'a, F> Parallel<'s, 'a, Parts<F>> {
+    /// Functions of a section that is not relocated: see [`Functions::limited_between`]. `keys` makes a closure for each
+    /// part of the section, which is asked for the fields of that part in ascending order.
+    pub const fn limited<G>(section: &'s Section<'a>, pool: &'s dyn Pool, keys: F) -> Self
+    where
+        F: Fn() -> G + Sync,
+        G: FnMut(SectionOffset) -> Option<(Key, u64)>,
+    {
+        Self { section, pool, keys: Parts(keys) }
+    }
+}
+
+/// A closure for each part of a section.
+#[derive(Clone, Copy)]
+pub struct Parts<F>(F);
+
+impl<F> fmt::Debug for Parts<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Parts")
+    }
+}
+
 impl<K> fmt::Debug for Parallel<'_, '_, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { section, pool, .. } = self;
@@ -61,6 +83,18 @@ impl<'a, F: Fn(SectionOffset) -> Option<Key> + Sync> Source<'a> for Parallel<'_,
     }
 }
 
+impl<'a, F, G> Source<'a> for Parallel<'_, 'a, Parts<F>>
+where
+    F: Fn() -> G + Sync,
+    G: FnMut(SectionOffset) -> Option<(Key, u64)>,
+{
+    fn push_into(self, builder: &mut Builder<'a>, omitted: impl FnMut(OmittedFunction)) -> u64 {
+        let Self { section, pool, keys: Parts(keys) } = self;
+        let part = |from, to| Functions::limited_between(section, from, to, keys());
+        builder.push_parts(section, pool, part, omitted)
+    }
+}
+
 impl<'a> Builder<'a> {
     /// `functions` returns those of the section between two offsets.
     fn push_parts<K: Keys>(
@@ -77,11 +111,7 @@ impl<'a> Builder<'a> {
         }
         self.expect(&whole);
         let chunks = Chunks::new(section, threads, functions);
-        #[cfg(feature = "std")]
-        let mut progress = chunks.convert_all(self, pool);
-        #[cfg(not(feature = "std"))]
-        let mut progress = chunks.convert_apart(self, pool);
-        chunks.merge_rest(self, pool, &mut progress);
+        let progress = chunks.convert_all(self, pool);
         progress.omitted.into_iter().for_each(omitted);
         progress.count
     }
@@ -98,7 +128,7 @@ mod tests {
     use crate::cfi::{Section, SectionKind};
     use crate::eh_frame;
     use crate::sframe::Options;
-    use crate::sframe::parallel::chunks::Chunks;
+    use crate::sframe::parallel::chunks::{Chunks, Progress};
     use crate::sframe::{Builder, Finish, OmittedFunction, Parallel};
     use cfipack_format::pool::{Pool, Serial, Task, Threads};
 
@@ -149,8 +179,11 @@ mod tests {
             let mut builder = Builder::new(Arch::Amd64, Options::default()).unwrap();
             let functions = |from, to| crate::cfi::Functions::between(&section, from, to);
             let chunks = Chunks::new(&section, threads, functions);
-            let mut progress = chunks.convert_apart(&mut builder, &Serial);
-            chunks.merge_rest(&mut builder, &Serial, &mut progress);
+            let (empty, mut progress) = (builder.shard(), Progress::default());
+            let shards: Vec<_> = (0..chunks.len()).map(|chunk| chunks.convert(&empty, chunk)).collect();
+            for (chunk, shard) in shards.into_iter().enumerate() {
+                chunks.merge(&mut builder, &mut progress, chunk, shard);
+            }
             let table = builder.finish().into_bytes(Address(0), Key::address).unwrap();
             (table, progress.omitted, progress.count)
         };

@@ -75,6 +75,15 @@ impl Blocks {
         }
     }
 
+    /// Gives back what was for blocks to come, which cannot be added any more.
+    pub(crate) fn end_growth(&mut self) {
+        self.index = None;
+        self.bytes.truncate(self.end + CHUNK);
+        self.bytes.shrink_to_fit();
+        self.starts.shrink_to_fit();
+        self.attributes.shrink_to_fit();
+    }
+
     /// The sub-section's bytes after `front` bytes that are to be written.
     pub(crate) fn take_bytes(&mut self, front: usize) -> Vec<u8> {
         let mut bytes = mem::take(&mut self.bytes);

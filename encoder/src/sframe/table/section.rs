@@ -66,7 +66,10 @@ impl Section {
         placed: bool,
     ) -> Self {
         let places = Places::of(&entries);
-        let Entries { list, blocks, num_fres, merged, parts, .. } = entries;
+        let Entries { mut list, mut blocks, num_fres, merged, parts, .. } = entries;
+        // Memory that only more functions would need.
+        list.shrink_to_fit();
+        blocks.end_growth();
         let place = |start| Place::new(part_of(&parts, start).unwrap_or(start), start);
         let merged = merged.into_iter().map(|(first, start)| (place(first), place(start))).collect();
         let unplaced = (!placed).then_some(entries.omitted);
