@@ -11,7 +11,6 @@
 #[expect(dead_code, reason = "no walk by gimli")]
 mod cfi;
 #[path = "../../cfipack/examples/profile/checked.rs"]
-#[expect(dead_code, reason = "no recording")]
 mod checked;
 #[path = "../../cfipack/examples/profile/file.rs"]
 #[expect(dead_code, reason = "no names")]
@@ -20,6 +19,7 @@ mod file;
 #[expect(dead_code, reason = "no recording")]
 mod recording;
 #[path = "../../cfipack/examples/profile/table.rs"]
+#[expect(dead_code, reason = "no walk of a recording")]
 mod table;
 #[path = "../../cfipack/examples/profile/walk.rs"]
 #[expect(dead_code, reason = "no walk by gimli")]

@@ -68,7 +68,8 @@ impl Arenas {
     pub(super) fn reclaim(&self) -> bool {
         let current = self.current.load(Ordering::Relaxed);
         let older = (0..SLOTS).filter(|&number| number != current);
-        older.fold(true, |all, number| self.store(number, &mut Some(Words::default())).is_some() && all)
+        let in_use = older.filter(|&number| self.store(number, &mut Some(Words::default())).is_none());
+        in_use.count() == 0
     }
 
     /// Stores memory in a slot that is not current, unless a reader is in it.

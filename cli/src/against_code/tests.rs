@@ -11,8 +11,10 @@ use super::memory::FileMemory;
 const PATHS: [&str; 3] =
     ["/lib/x86_64-linux-gnu/libc.so.6", "/lib64/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6"];
 
-/// Ways in which one row is made wrong. Each returns whether it could.
-const FAULTS: [(&str, fn(&mut Rows, usize) -> bool); 4] = [
+/// Makes a row wrong. Returns whether it could.
+type Fault = fn(&mut Rows, usize) -> bool;
+
+const FAULTS: [(&str, Fault); 4] = [
     ("the CFA is 8 too high", |rows, index| match rows.row_mut(index).map(|row| &mut row.cfa) {
         Some(Cfa::Register { offset, .. }) => {
             *offset += 8;

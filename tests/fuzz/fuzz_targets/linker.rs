@@ -47,7 +47,7 @@ fuzz_target!(|input: &[u8]| {
     let mut object = vec![0; section.len()];
     section.write_relocatable(&mut object).unwrap();
     assert_eq!(section.relocations().count(), section.num_fdes());
-    for bytes in [written.ok(), Some(object)].into_iter().flatten() {
+    for bytes in [written.ok().map(|(_, bytes)| bytes), Some(object)].into_iter().flatten() {
         let table = Section::parse(&bytes, ADDRESS).expect("what was written can be read");
         table.validate().expect("what was written is valid");
     }

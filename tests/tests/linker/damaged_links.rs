@@ -120,7 +120,8 @@ fn damage(object: &mut ElfObject, arch: Arch, random: &mut Random) {
         }
         1 => {
             let frames = EhFrame::new(cfi, LittleEndian);
-            let mut entries = frames.entries(&BaseAddresses::default());
+            let bases = BaseAddresses::default();
+            let mut entries = frames.entries(&bases);
             let mut fdes = Vec::new();
             while let Ok(Some(entry)) = entries.next() {
                 fdes.extend(match entry {

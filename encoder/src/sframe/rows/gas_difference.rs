@@ -7,8 +7,7 @@ use cfipack_format::{Reason, Row, Rule};
 use super::gas_instruction::{GasAction, gas_action};
 use super::gas_marks::Marked;
 use super::gas_row::GasRows;
-use super::stack_pointer::StackPointer;
-use crate::cfi::{Function, Instruction, Instructions, State};
+use crate::cfi::{Function, Instruction, Instructions, StackPointer, State};
 
 /// A PC from which the rows of gas 2.47 have another meaning than the directives: layout [`Gnu`](super::super::Layout::Gnu)
 /// encodes the directives there, or omits the function, and its bytes are not gas's.
