@@ -873,6 +873,14 @@ typedef struct cfipack_dynamic_sections {
     uint64_t compact_unwind_section_length;
 } cfipack_dynamic_sections;
 
+/* What is called when a region is removed, or the registry freed: it undoes the region's registrations elsewhere. */
+typedef struct cfipack_undo {
+    /* The function. It is called once, by the thread that removes the region, when no reader finds it any more. */
+    void (*undo)(void *context);
+    /* Its argument. */
+    void *context;
+} cfipack_undo;
+
 /* A function that a section omits since another one starts in it, or where it does. */
 typedef struct cfipack_conflict {
     /* The key of the function that has no rows. */
@@ -895,14 +903,6 @@ typedef struct cfipack_relocation {
     /* 0. */
     uint32_t reserved;
 } cfipack_relocation;
-
-/* What is called when a region is removed, or the registry freed: it undoes the region's registrations elsewhere. */
-typedef struct cfipack_undo {
-    /* The function. It is called once, by the thread that removes the region, when no reader finds it any more. */
-    void (*undo)(void *context);
-    /* Its argument. */
-    void *context;
-} cfipack_undo;
 
 /* A piece of a linker's stubs: its size, and its rows, whose starts count from its own; the first is 0. */
 typedef struct cfipack_stub_code {
@@ -1565,6 +1565,72 @@ const char *cfipack_region_message(const struct cfipack_region *region);
  * `region` is null or a region. */
 void cfipack_region_free(struct cfipack_region *region);
 
+/* Makes a registry without regions. `message`, which may be null, gets what is wrong. `cfipack_registry_free` frees it.
+ *
+ * Pointers are null, or lead to what their types say. */
+CFIPACK_MUST_CHECK
+enum cfipack_status cfipack_registry_new(struct cfipack_registry **out,
+                                         uint32_t architecture,
+                                         struct cfipack_message *message);
+
+/* Adds a region: readers find it from the return on. Register it elsewhere before, and publish the addresses of the code
+ * after. `undo`, which may be null, is kept with it. `omitted`, which may be null, gets how many of its functions have no rows:
+ * walks end in them. `CFIPACK_STATUS_REFUSED` if a registered region has some of its code. Where it is not added, `undo` is not
+ * called.
+ *
+ * Pointers are null, or lead to what their types say; `undo` names a function that may be called with its context until the
+ * region is removed. */
+CFIPACK_MUST_CHECK
+enum cfipack_status cfipack_registry_add(struct cfipack_registry *registry,
+                                         const struct cfipack_region *region,
+                                         const struct cfipack_undo *undo,
+                                         size_t *omitted);
+
+/* Removes the region that starts at `base`: no reader finds it from the return on. Then what was kept with it is undone. No
+ * thread may be in the code; free it after. `CFIPACK_STATUS_NOT_FOUND` if no region starts there.
+ *
+ * `registry` is null or a registry. */
+CFIPACK_MUST_CHECK
+enum cfipack_status cfipack_registry_remove(struct cfipack_registry *registry,
+                                            uint64_t base);
+
+/* Bytes of the memory that readers read.
+ *
+ * `registry` is null or a registry, `size` null or writable. */
+enum cfipack_status cfipack_registry_get_memory_size(const struct cfipack_registry *registry, size_t *size);
+
+/* The message of the registry's last call; empty if that had no error. It stays until the next call.
+ *
+ * `registry` is null or a registry. */
+const char *cfipack_registry_message(const struct cfipack_registry *registry);
+
+/* Removes all regions, undoes what was kept with them, and frees the registry; null is nothing. Readers find nothing from then
+ * on.
+ *
+ * `registry` is null or a registry. */
+void cfipack_registry_free(struct cfipack_registry *registry);
+
+/* Makes a reader, which stays valid when the registry is freed. `cfipack_registry_reader_free` frees it.
+ *
+ * Pointers are null, or lead to what their types say. */
+CFIPACK_MUST_CHECK
+enum cfipack_status cfipack_registry_reader_new(struct cfipack_registry_reader **out,
+                                                const struct cfipack_registry *registry);
+
+/* The row that answers for a PC in registered code; `CFIPACK_STATUS_NOT_FOUND` if there is none. Its start counts from that of
+ * its function. Async-signal-safe, also in a handler that interrupts a call of the registry; it never waits.
+ *
+ * `reader` is null or a reader, `out` is writable. */
+CFIPACK_MUST_CHECK
+enum cfipack_status cfipack_registry_lookup(const struct cfipack_registry_reader *reader,
+                                            uint64_t pc,
+                                            struct cfipack_row *out);
+
+/* Frees a reader; null is nothing. Not for signal handlers.
+ *
+ * `reader` is null or a reader that nobody uses any more. */
+void cfipack_registry_reader_free(struct cfipack_registry_reader *reader);
+
 /* Bytes of the section, exact.
  *
  * `section` is null or a section, `len` null or writable. */
@@ -1648,72 +1714,6 @@ const char *cfipack_section_message(const struct cfipack_section *section);
  *
  * `section` is null or a section. */
 void cfipack_section_free(struct cfipack_section *section);
-
-/* Makes a registry without regions. `message`, which may be null, gets what is wrong. `cfipack_registry_free` frees it.
- *
- * Pointers are null, or lead to what their types say. */
-CFIPACK_MUST_CHECK
-enum cfipack_status cfipack_registry_new(struct cfipack_registry **out,
-                                         uint32_t architecture,
-                                         struct cfipack_message *message);
-
-/* Adds a region: readers find it from the return on. Register it elsewhere before, and publish the addresses of the code
- * after. `undo`, which may be null, is kept with it. `omitted`, which may be null, gets how many of its functions have no rows:
- * walks end in them. `CFIPACK_STATUS_REFUSED` if a registered region has some of its code. Where it is not added, `undo` is not
- * called.
- *
- * Pointers are null, or lead to what their types say; `undo` names a function that may be called with its context until the
- * region is removed. */
-CFIPACK_MUST_CHECK
-enum cfipack_status cfipack_registry_add(struct cfipack_registry *registry,
-                                         const struct cfipack_region *region,
-                                         const struct cfipack_undo *undo,
-                                         size_t *omitted);
-
-/* Removes the region that starts at `base`: no reader finds it from the return on. Then what was kept with it is undone. No
- * thread may be in the code; free it after. `CFIPACK_STATUS_NOT_FOUND` if no region starts there.
- *
- * `registry` is null or a registry. */
-CFIPACK_MUST_CHECK
-enum cfipack_status cfipack_registry_remove(struct cfipack_registry *registry,
-                                            uint64_t base);
-
-/* Bytes of the memory that readers read.
- *
- * `registry` is null or a registry, `size` null or writable. */
-enum cfipack_status cfipack_registry_get_memory_size(const struct cfipack_registry *registry, size_t *size);
-
-/* The message of the registry's last call; empty if that had no error. It stays until the next call.
- *
- * `registry` is null or a registry. */
-const char *cfipack_registry_message(const struct cfipack_registry *registry);
-
-/* Removes all regions, undoes what was kept with them, and frees the registry; null is nothing. Readers find nothing from then
- * on.
- *
- * `registry` is null or a registry. */
-void cfipack_registry_free(struct cfipack_registry *registry);
-
-/* Makes a reader, which stays valid when the registry is freed. `cfipack_registry_reader_free` frees it.
- *
- * Pointers are null, or lead to what their types say. */
-CFIPACK_MUST_CHECK
-enum cfipack_status cfipack_registry_reader_new(struct cfipack_registry_reader **out,
-                                                const struct cfipack_registry *registry);
-
-/* The row that answers for a PC in registered code; `CFIPACK_STATUS_NOT_FOUND` if there is none. Its start counts from that of
- * its function. Async-signal-safe, also in a handler that interrupts a call of the registry; it never waits.
- *
- * `reader` is null or a reader, `out` is writable. */
-CFIPACK_MUST_CHECK
-enum cfipack_status cfipack_registry_lookup(const struct cfipack_registry_reader *reader,
-                                            uint64_t pc,
-                                            struct cfipack_row *out);
-
-/* Frees a reader; null is nothing. Not for signal handlers.
- *
- * `reader` is null or a reader that nobody uses any more. */
-void cfipack_registry_reader_free(struct cfipack_registry_reader *reader);
 
 /* Adds the rows of stubs, such as a PLT, that `cfipack_merger_push_known_stubs` does not have.
  *

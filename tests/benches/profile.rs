@@ -161,10 +161,10 @@ impl Way {
         let mut rows = Cache::new(if matches!(self, Self::TableMissed) { &mut one } else { rows });
         for (Stack { sample, space, unwinder }, lookups) in stacks.iter().zip(lookups) {
             match self {
-                Self::Table => drop(black_box(table::walk_by_table(sample, space, frames))),
+                Self::Table => _ = black_box(table::walk_by_table(sample, space, frames)),
                 Self::TableCached | Self::TableMissed => {
                     let by_table = ByTable { cache: Some(&mut rows), has_frame_pointers: false };
-                    drop(black_box(by_table.walk(sample, space, frames)));
+                    _ = black_box(by_table.walk(sample, space, frames));
                 }
                 Self::Gimli => drop(black_box(cfi::walk_by_cfi(sample, space, context, frames))),
                 Self::Cached => hop::walk_by_framehop(sample, unwinder, cache, pcs),
