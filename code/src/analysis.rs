@@ -165,7 +165,7 @@ impl<'c> Analysis<'c> {
             code,
             instructions,
             context: Context::new(code.start.0),
-            block_at: Vec::new(),
+            block_at: vec![NONE; instructions.as_slice().len()],
             blocks: Vec::new(),
             exits: Vec::new(),
             doubts: BTreeSet::new(),

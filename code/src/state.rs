@@ -256,7 +256,7 @@ impl State {
     ) -> Value {
         let shifted = |amount: i32| {
             let amount = i64::from(amount).checked_shl(shift.into())?;
-            i32::try_from(if minus { -amount } else { amount }).ok()
+            i32::try_from(if minus { amount.checked_neg()? } else { amount }).ok()
         };
         let target = |entry, base, context: &mut Context| {
             let base = context.address(base).map(|base| TableBase { base, shift, signed });

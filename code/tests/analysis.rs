@@ -1,7 +1,9 @@
 //! Small functions, assembled by hand and checked with a disassembler.
 
-use cfipack_code::{Analysis, Code, Doubt, Instructions, Memory, State, Value, Ways};
-use cfipack_format::{Address, Arch, Register};
+use cfipack_code::{
+    Analysis, CallSite, Code, Doubt, Entry, Instructions, Judge, Memory, Rows, State, Value, Ways,
+};
+use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Register, Row, Rule};
 
 const START: u64 = 0x1000;
 
@@ -129,4 +131,78 @@ fn hostile_code_ends() {
     let (cfas, doubts) = followed(Arch::Amd64, &bytes, &cfipack_code::NoMemory);
     assert_eq!(cfas.len(), 60_000);
     assert!(doubts.contains(&Doubt::Conflict), "{doubts:?}");
+}
+
+/// Any bytes, on every architecture, also one without a disassembler, beside rows that start anywhere: all that can be asked
+/// of an analysis has an answer.
+#[test]
+fn any_bytes_can_be_analysed_and_judged() {
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = || {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random
+    };
+    for arch in Arch::ALL {
+        for len in (0..64).chain([1000, 4000]) {
+            let bytes: Vec<u8> = (0..len).map(|_| next() as u8).collect();
+            // Near both ends of the address space too.
+            let start = Address([0, START, 0u64.wrapping_sub(len / 2)][next() as usize % 3]);
+            let code = Code { arch, start, bytes: &bytes, relocated: &[] };
+            let instructions = Instructions::new(&code);
+            let entry = State::at_entry(arch);
+            let entries: Vec<_> = (0..next() % 3)
+                .map(|_| Entry { offset: (next() % (len + 2)) as u32, state: State::unknown() })
+                .collect();
+            let site = CallSite {
+                start: 0,
+                end: len as u32,
+                landing_pad: start.offset((next() % (len + 2)) as i64),
+                stack: Some(i32::MIN),
+            };
+            let ways = Ways { start: Some(&entry), entries: &entries, call_sites: &[site], noreturn: &[0] };
+            let analysis = Analysis::new(code, &instructions, &Table(start.0, bytes.clone()), ways);
+            let starts = (0..next() % 8).map(|_| (next() % (len + 2)) as u32).collect();
+            let rows = rows(arch, starts, &mut next);
+            let judge = Judge::new(&analysis, &rows);
+            let judgement = judge.judge();
+            assert!(judgement.right + judgement.undecided <= instructions.as_slice().len() as u64);
+            judgement.unconfirmed_calls(&analysis).for_each(drop);
+            for index in 0..=instructions.as_slice().len() {
+                drop(analysis.state_before(index));
+                analysis.after_padding(index);
+            }
+            assert_eq!(analysis.states().len(), instructions.as_slice().len());
+        }
+    }
+}
+
+/// Rows with extreme offsets at these offsets.
+fn rows(arch: Arch, mut starts: Vec<u32>, next: &mut impl FnMut() -> u64) -> Rows {
+    starts.sort_unstable();
+    starts.dedup();
+    let mut rows = Rows::new();
+    for start in starts {
+        let offset = [0, 8, 16, i64::MAX, i64::MIN, i64::from(i32::MIN)][next() as usize % 6];
+        let register = Register((next() % 40) as u16);
+        let cfa = match next() % 4 {
+            0 => Cfa::Memory { register, offset },
+            1 => Cfa::Expression,
+            2 => Cfa::Register { register: arch.stack_pointer(), offset },
+            _ => Cfa::Register { register, offset },
+        };
+        let rule =
+            [Rule::Cfa(offset), Rule::Memory { register, offset }, Rule::SameValue, Rule::ValCfa(offset)];
+        let mut rule = || rule[next() as usize % 4];
+        let row = Row {
+            start: FunctionOffset(start),
+            cfa,
+            return_address: rule(),
+            frame_pointer: rule(),
+            ..Row::at_entry(arch)
+        };
+        rows.push(row, &[(register, rule())]);
+    }
+    rows
 }

@@ -192,7 +192,7 @@ impl<'l, 'f> Linter<'l, 'f> {
         let offset = u32::try_from(at.0.checked_sub(start.0)?).ok()?;
         match self.rows.get(self.rows.index_at(offset)?)?.row.cfa {
             Cfa::Register { register, offset } if register == self.arch.stack_pointer() => {
-                i32::try_from(-offset).ok()
+                i32::try_from(offset.checked_neg()?).ok()
             }
             _ => None,
         }
