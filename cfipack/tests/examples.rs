@@ -125,13 +125,13 @@ fn profile_reports_what_is_no_recording() {
     refused(&["--with-cfi", path.to_str().unwrap()], "Error");
 }
 
-/// The process's unwinder and the reader of `.sframe` find the functions in the order of their calls.
+/// The process's unwinder and the registry find the functions in the order of their calls.
 #[test]
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn jit_unwinds_generated_code() {
     let output = example("jit").output().unwrap();
     let printed = succeeded(&output);
-    for reader in ["the process's unwinder", ".sframe"] {
+    for reader in ["the process's unwinder", "the registry"] {
         assert!(printed.contains(&format!("{reader}: inner < middle < outer\n")), "{printed}");
     }
 }
