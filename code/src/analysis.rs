@@ -102,6 +102,8 @@ pub struct Exit {
     pub index: usize,
     /// The target; none for an unknown one, which is a function: the frame is as it was at the entry.
     pub target: Option<Address>,
+    /// True if the target is an entry of a jump table, whose end may be elsewhere than it seems.
+    pub is_from_table: bool,
 }
 
 /// The knowledge about every instruction of a function.
@@ -197,7 +199,7 @@ impl<'c> Analysis<'c> {
                 break;
             }
         }
-        analysis.exits.sort_by_key(|exit| (exit.index, exit.target));
+        analysis.exits.sort_by_key(|exit| (exit.index, exit.target, exit.is_from_table));
         analysis.exits.dedup();
         analysis.find_unreached();
         analysis
@@ -544,14 +546,14 @@ impl Run<'_> {
             Flow::Branch(target, _) => {
                 let mut taken = state.clone();
                 taken.branched(instruction.flow, true);
-                self.jump(analysis, index, target, &taken)?;
+                self.jump(analysis, index, (target, false), &taken)?;
                 state.branched(instruction.flow, false);
                 self.next(analysis, index, &state)
             }
-            Flow::Jump(target) => self.jump(analysis, index, target, &state),
+            Flow::Jump(target) => self.jump(analysis, index, (target, false), &state),
             Flow::JumpRegister(_) => {
                 if let Some(address) = analysis.context.address(before) {
-                    return self.jump(analysis, index, Some(Address(address)), &state);
+                    return self.jump(analysis, index, (Some(Address(address)), false), &state);
                 }
                 let number = match before {
                     Value::Target(number) | Value::Entry(number) => Some(number),
@@ -590,7 +592,7 @@ impl Run<'_> {
             {
                 landed.set(arch, arch.stack_pointer(), Value::Cfa(stack));
             }
-            self.jump(analysis, index, Some(site.landing_pad), &landed)?;
+            self.jump(analysis, index, (Some(site.landing_pad), false), &landed)?;
         }
         // One at the end does not return.
         if let Some(to) = analysis.after_padding(index)
@@ -606,7 +608,7 @@ impl Run<'_> {
         &mut self,
         analysis: &mut Analysis<'_>,
         from: usize,
-        target: Option<Address>,
+        (target, is_from_table): (Option<Address>, bool),
         state: &State,
     ) -> Result<(), Restart> {
         match target {
@@ -619,7 +621,7 @@ impl Run<'_> {
                 }
             },
             target => {
-                analysis.exits.push(Exit { index: from, target });
+                analysis.exits.push(Exit { index: from, target, is_from_table });
                 Ok(())
             }
         }
@@ -646,13 +648,13 @@ impl Run<'_> {
                 }
                 self.entries_left -= 1;
                 found += 1;
-                self.jump(analysis, from, Some(target), state)?;
+                self.jump(analysis, from, (Some(target), true), state)?;
             }
         }
         if found == 0 {
             let stack = state.get(arch, arch.stack_pointer());
             if stack == Value::Cfa(-(arch.cfa_offset_at_entry() as i32)) {
-                analysis.exits.push(Exit { index: from, target: None });
+                analysis.exits.push(Exit { index: from, target: None, is_from_table: false });
             } else {
                 analysis.doubts.insert((Doubt::IndirectJump, analysis.instructions.as_slice()[from].offset));
             }

@@ -37,11 +37,31 @@ pub struct Outcome {
     /// The reason why not every instruction was compared.
     pub doubt: Option<&'static str>,
     /// Jumps to other functions with the frame in place.
-    pub exits: Vec<(Address, State)>,
+    pub exits: Vec<Leaving>,
     /// True if ways into it from other functions may decide more.
     pub waits: bool,
     /// Instructions whose row is right.
     pub right: u64,
+}
+
+/// A jump to another function with the frame in place.
+#[derive(Debug)]
+pub struct Leaving {
+    /// The target.
+    pub target: Address,
+    /// The state there.
+    pub state: State,
+    /// True if a jump table has the target: one that is read too far has targets of other functions' tables.
+    pub is_from_table: bool,
+}
+
+/// A way into a function from another one.
+#[derive(Clone, Debug)]
+pub struct Way {
+    /// The place, with the state there.
+    pub entry: Entry,
+    /// True if a jump table has it, as in [`Leaving`].
+    pub is_from_table: bool,
 }
 
 /// What gimli makes of a function.
@@ -69,7 +89,7 @@ impl<'l, 'f> Linter<'l, 'f> {
     pub fn function(
         &mut self,
         function: &Function,
-        entries: &[Entry],
+        entries: &[Way],
         is_function: &dyn Fn(Address) -> bool,
     ) -> Outcome {
         let undecided = |doubt| Outcome { doubt: Some(doubt), ..Outcome::default() };
@@ -85,7 +105,7 @@ impl<'l, 'f> Linter<'l, 'f> {
     fn follow(
         &mut self,
         function: &Function,
-        entries: &[Entry],
+        entries: &[Way],
         is_function: &dyn Fn(Address) -> bool,
         evaluated: &Evaluated,
     ) -> Outcome {
@@ -103,8 +123,11 @@ impl<'l, 'f> Linter<'l, 'f> {
         }
         let code = Code { arch: self.arch, start: function.start, bytes, relocated: &relocated };
         self.instructions.decode(&code);
-        let mut own = entries.to_vec();
+        let mut own = Vec::new();
         let starts = self.starts(evaluated.stubs, &mut own);
+        // Only a fragment needs a table of another function to be entered.
+        let ways = entries.iter().filter(|way| !starts || !way.is_from_table);
+        own.extend(ways.map(|way| way.entry.clone()));
         let is_fragment = !starts && evaluated.stubs.is_none();
         let is_entered = starts || (is_fragment && own.is_empty() && is_function(function.start));
         if !is_entered && own.is_empty() {
@@ -220,20 +243,16 @@ impl<'l, 'f> Linter<'l, 'f> {
     }
 
     /// Jumps out of the function with something still in its frame.
-    fn exits(&self, analysis: &Analysis<'_>) -> Vec<(Address, State)> {
-        let targets: Vec<_> =
-            analysis.exits().iter().filter_map(|exit| Some((exit.index, exit.target?))).collect();
-        if targets.is_empty() {
-            return Vec::new();
-        }
+    fn exits(&self, analysis: &Analysis<'_>) -> Vec<Leaving> {
         let entry = self.entry.get(self.arch, self.arch.stack_pointer());
         let mut exits = Vec::new();
-        for (index, target) in targets {
-            let Some(state) = analysis.state_before(index) else { continue };
-            let after = analysis.after(&state, &analysis.instructions().as_slice()[index], true);
+        for exit in analysis.exits() {
+            let Some(target) = exit.target else { continue };
+            let Some(state) = analysis.state_before(exit.index) else { continue };
+            let after = analysis.after(&state, &analysis.instructions().as_slice()[exit.index], true);
             let stack = after.get(self.arch, self.arch.stack_pointer());
             if stack != entry && stack != Value::Unknown {
-                exits.push((target, after));
+                exits.push(Leaving { target, state: after, is_from_table: exit.is_from_table });
             }
         }
         exits

@@ -16,7 +16,7 @@ use cfipack_container::{CallFrameSection, File};
 use cfipack_format::Address;
 use cfipack_roundtrip::cfi::{Functions, Unreadable};
 
-use self::function::{Linter, Outcome};
+use self::function::{Leaving, Linter, Outcome, Way};
 use self::memory::FileMemory;
 
 /// The result for a file.
@@ -80,20 +80,20 @@ pub fn lint(
     let all: Vec<usize> = (0..functions.as_slice().len()).collect();
     let mut outcomes: Vec<Option<Outcome>> = Vec::new();
     outcomes.resize_with(all.len(), || None);
-    let mut entries = HashMap::<usize, Vec<Entry>>::new();
+    let mut entries = HashMap::<usize, Vec<Way>>::new();
     // Functions first; then what they jump into, and what that jumps back into.
     let mut round = all.clone();
     for number in 0..ROUNDS {
         let done = work.run(&round, &entries, threads, if number == 0 { progress } else { &|_, _| {} });
         let mut again = Vec::new();
         for (index, mut outcome) in round.drain(..).zip(done) {
-            for (target, state) in std::mem::take(&mut outcome.exits) {
+            for Leaving { target, state, is_from_table } in std::mem::take(&mut outcome.exits) {
                 let Some(other) = around(&functions, target) else { continue };
                 let offset = (target.0 - functions.as_slice()[other].start.0) as u32;
                 if other != index && outcomes_wait(&outcomes, other, index) {
                     let list = entries.entry(other).or_default();
                     if list.len() < MAX_ENTRIES {
-                        list.push(Entry { offset, state });
+                        list.push(Way { entry: Entry { offset, state }, is_from_table });
                         again.push(other);
                     }
                 }
@@ -151,7 +151,7 @@ impl Work<'_, '_> {
     fn run(
         &self,
         indexes: &[usize],
-        entries: &HashMap<usize, Vec<Entry>>,
+        entries: &HashMap<usize, Vec<Way>>,
         threads: usize,
         progress: &(dyn Fn(u64, u64) + Sync),
     ) -> Vec<Outcome> {

@@ -31,7 +31,7 @@ use crate::report::symbol::Names;
 Follows every function's instructions from its entry and compares, at each of them, where the
 CFA, the return address and the callee-saved registers are with the row of the CFI. Functions
 of which not every instruction could be followed are counted with the reason, never as clean.
-x86-64 and AArch64.
+x86-64, i386 and AArch64.
 Exit status 1: something differs that the baseline does not have.
 
 Examples:

@@ -17,6 +17,7 @@ fn main() -> std::io::Result<()> {
     let targets = [
         "decoder",
         "cfi",
+        "code",
         "container",
         "structure",
         "unwind_info",
