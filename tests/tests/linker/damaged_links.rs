@@ -14,7 +14,9 @@ use cfipack_linker::sframe::{Field, Live, Merger, Options, Prefer};
 use cfipack_tests::corpora;
 use cfipack_tests::elf_object::{ElfObject, Place};
 use cfipack_tests::random::{Random, cases};
-use gimli::{BaseAddresses, CfaRule, CieOrFde, EhFrame, LittleEndian, UnwindContext, UnwindSection as _};
+use gimli::{
+    BaseAddresses, CfaRule, CieOrFde, EhFrame, LittleEndian, UnwindContext, UnwindSection as _, Vendor,
+};
 
 const TABLE: Address = Address(0x4000_0000);
 const LINKS: usize = 1000;
@@ -143,13 +145,21 @@ fn damage(object: &mut ElfObject, arch: Arch, random: &mut Random) {
     }
 }
 
-/// The CFAs that an object's descriptions have for a place, whatever sizes they claim.
-fn candidates(object: &ElfObject, place: Place) -> BTreeSet<(u16, i64)> {
+/// The CFAs that an object's descriptions have for a PC, whatever sizes they claim: those of functions in `section`, if
+/// it is given, or of all, as a linker that gives no extents takes them. `None` if gimli does not judge one of them.
+fn candidates(
+    object: &ElfObject,
+    addresses: &[u64],
+    section: Option<usize>,
+    pc: Address,
+) -> Option<BTreeSet<(u16, i64)>> {
     let mut found = BTreeSet::new();
     let input = object.input();
     let from = |field| {
-        let start = object.target(field).filter(|start| start.section == place.section)?;
-        place.offset.checked_sub(start.offset)
+        let start = object.target(field)?;
+        let is_asked = section.is_none_or(|section| section == start.section);
+        let distance = pc.0.checked_sub(addresses[start.section].wrapping_add(start.offset));
+        distance.filter(|_| is_asked)
     };
     for table in decoder::Section::concatenated(input.sframe.unwrap_or_default(), Address(0)) {
         let Ok(table) = table else { break };
@@ -163,7 +173,9 @@ fn candidates(object: &ElfObject, place: Place) -> BTreeSet<(u16, i64)> {
             found.extend(rows.last().and_then(|row| cfa(&row)));
         }
     }
-    let frames = EhFrame::new(input.eh_frame.unwrap_or_default(), LittleEndian);
+    let mut frames = EhFrame::new(input.eh_frame.unwrap_or_default(), LittleEndian);
+    // No object of x86-64 has an instruction that only one vendor gives a meaning.
+    frames.set_vendor(Vendor::AArch64);
     let bases = BaseAddresses::default().set_eh_frame(0).set_text(0).set_got(0);
     let (mut entries, mut context) = (frames.entries(&bases), UnwindContext::new());
     while let Ok(Some(entry)) = entries.next() {
@@ -172,7 +184,12 @@ fn candidates(object: &ElfObject, place: Place) -> BTreeSet<(u16, i64)> {
         let Some(at) = from(Field::EhFrame(cfipack_format::SectionOffset(fde.offset() + 8))) else {
             continue;
         };
-        let Ok(mut rows) = fde.rows(&frames, &bases, &mut context) else { continue };
+        let mut rows = match fde.rows(&frames, &bases, &mut context) {
+            Ok(rows) => rows,
+            // A CIE that restores a register, which has no rule before: gimli does not judge it.
+            Err(gimli::Error::CfiInstructionInInvalidContext) => return None,
+            Err(_) => continue,
+        };
         let mut last = None;
         while let Ok(Some(row)) = rows.next_row() {
             if row.start_address().wrapping_sub(fde.initial_address()) > at {
@@ -185,7 +202,7 @@ fn candidates(object: &ElfObject, place: Place) -> BTreeSet<(u16, i64)> {
         }
         found.extend(last);
     }
-    found
+    Some(found)
 }
 
 /// A CFA that is a register and an offset.
@@ -213,7 +230,10 @@ fn no_damaged_object_fails_a_link() {
         let bad = random.below(objects.len() as u64) as usize;
         damage(&mut objects[bad], *arch, &mut random);
         let (bytes, conflicts) = how.link(&objects, &addresses);
-        assert!(conflicts.is_empty() || !how.has_extents, "link {link}, {how:?}: {conflicts:?}");
+        assert!(
+            conflicts.is_empty() || !(how.has_extents && how.placed_keys),
+            "link {link}, {how:?}: {conflicts:?}"
+        );
         let [whole, table] = [&whole, &bytes].map(|bytes| decoder::Section::parse(bytes, TABLE).unwrap());
         table.validate().unwrap();
         let omitted: BTreeSet<_> = conflicts
@@ -229,12 +249,19 @@ fn no_damaged_object_fails_a_link() {
                     let found = table.lookup(pc).unwrap();
                     let context =
                         || format!("link {link} of seed {seed}, {how:?}: {pc:?} of object {number}");
-                    if number != bad {
+                    let expected = whole.lookup(pc).unwrap();
+                    // Without extents, a size that is too large claims PCs after the section that no other has rows for.
+                    let is_spilled = !how.has_extents && expected.is_none();
+                    if number != bad && !(is_spilled && found.is_some()) {
                         let is_named = found.is_none() && omitted.contains(&(number, section));
-                        assert!(is_named || found == whole.lookup(pc).unwrap(), "{}", context());
+                        assert!(is_named || found == expected, "{}", context());
                         same += 1;
                     } else if let Some(cfa) = found.and_then(|row| cfa(&row)) {
-                        let candidates = candidates(object, Place { section, offset });
+                        let section = how.has_extents.then_some(section);
+                        let Some(candidates) = candidates(&objects[bad], &addresses.0[bad], section, pc)
+                        else {
+                            continue;
+                        };
                         assert!(candidates.contains(&cfa), "{}: {cfa:?} of {candidates:?}", context());
                         own += 1;
                     }
