@@ -178,17 +178,22 @@ fn candidates(
     frames.set_vendor(Vendor::AArch64);
     let bases = BaseAddresses::default().set_eh_frame(0).set_text(0).set_got(0);
     let (mut entries, mut context) = (frames.entries(&bases), UnwindContext::new());
-    while let Ok(Some(entry)) = entries.next() {
+    loop {
+        let entry = match entries.next() {
+            Ok(Some(entry)) => entry,
+            Ok(None) => break,
+            // gimli does not pass an augmentation that it does not know.
+            Err(_) => return None,
+        };
         let CieOrFde::Fde(partial) = entry else { continue };
-        let Ok(fde) = partial.parse(EhFrame::cie_from_offset) else { continue };
+        let Ok(fde) = partial.parse(EhFrame::cie_from_offset) else { return None };
         let Some(at) = from(Field::EhFrame(cfipack_format::SectionOffset(fde.offset() + 8))) else {
             continue;
         };
         let mut rows = match fde.rows(&frames, &bases, &mut context) {
             Ok(rows) => rows,
-            // A CIE that restores a register, which has no rule before: gimli does not judge it.
-            Err(gimli::Error::CfiInstructionInInvalidContext) => return None,
-            Err(_) => continue,
+            // Such as a CIE that restores a register, which has no rule before.
+            Err(_) => return None,
         };
         let mut last = None;
         while let Ok(Some(row)) = rows.next_row() {
