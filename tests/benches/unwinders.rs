@@ -122,7 +122,7 @@ mod measured {
             for (at, (_, peer)) in peers.iter().enumerate() {
                 let Ok(Unwinder { walk, is_slow }) = peer else { continue };
                 if !is_slow || round % 100 == 0 {
-                    time(&mut least[at + 2], &mut depths[at + 2], || walk());
+                    time(&mut least[at + 2], &mut depths[at + 2], walk);
                 }
             }
         }
