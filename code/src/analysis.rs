@@ -174,9 +174,12 @@ impl<'c> Analysis<'c> {
             noreturn: BTreeSet::new(),
             pads: BTreeSet::new(),
         };
-        if code.arch.family() == Family::S390x {
-            analysis.doubts.insert((Doubt::NoDisassembler, 0));
-            return analysis;
+        match code.arch.family() {
+            Family::S390x => {
+                analysis.doubts.insert((Doubt::NoDisassembler, 0));
+                return analysis;
+            }
+            Family::X86 | Family::Aarch64 => {}
         }
         let calls = ways.noreturn.iter().filter_map(|offset| instructions.index_of(*offset));
         analysis.noreturn.extend(calls);

@@ -202,7 +202,8 @@ fn candidates(
             }
             last = match row.cfa() {
                 CfaRule::RegisterAndOffset { register, offset } => Some((register.0, *offset)),
-                CfaRule::Expression(_) => None,
+                // A register and an offset are an expression too, which gimli does not evaluate here.
+                CfaRule::Expression(_) => return None,
             };
         }
         found.extend(last);
