@@ -21,8 +21,8 @@ pub unsafe fn backtrace(arch: Arch, lookup: impl Fn(Address) -> Option<Found>, f
     let mut frames = vec![frame.pc];
     let mut registers = Registers { sp: frame.sp, fp: Some(frame.fp), lr: None, others: &[] };
     let mut pc = frame.pc;
-    // The call is before its return address.
-    while let Some(found) = lookup(Address(pc - 1)) {
+    // The call is before its return address; a wrong row can lead to 0.
+    while let Some(found) = pc.checked_sub(1).and_then(|call| lookup(Address(call))) {
         // SAFETY: rows lead to where the functions put their return addresses.
         let memory = |address: Address| Some(unsafe { *(address.0 as *const u64) });
         let Ok(caller) = step(arch, &found.row, &registers, memory) else { break };
