@@ -24,6 +24,8 @@ pub struct Header<'a> {
     pub number: usize,
     pub address: Address,
     pub size: u64,
+    /// Of each of the equal parts that the section is made of, 0 if it is not.
+    pub entry_size: u64,
     /// It is a group itself.
     pub is_group: bool,
     /// It is part of a group.
@@ -76,6 +78,7 @@ impl<'a> Linked<'a> {
                 number: section.index().0,
                 address: Address(section.address()),
                 size: section.size(),
+                entry_size: section.elf_section_header().sh_entsize(elf.endian()),
                 is_group: section.elf_section_header().sh_type(elf.endian()) == SHT_GROUP,
                 data: section.data()?,
             });

@@ -7,12 +7,12 @@ use cfipack::encoder::sframe::Layout;
 use cfipack::format::pool::Threads;
 use cfipack::format::{Address, Arch};
 use cfipack::linker::sframe::{self as linker, Field, Merger, Options, Prefer, Section};
-use cfipack::linker::stubs::{Code, Recognised, Stubs, recognise};
+use cfipack::linker::stubs::{Code, Shape, StubKind, Stubs, recognise};
 
 use super::link::Link;
 use super::map::Map;
 use super::object::Object;
-use super::output::{Linked, Relocation};
+use super::output::{Header, Linked, Relocation};
 
 /// What a comparison found.
 #[derive(Debug, Default)]
@@ -30,7 +30,8 @@ pub struct Report {
 struct Plt {
     name: &'static str,
     address: Address,
-    found: Recognised,
+    shape: Shape<'static>,
+    entries: u32,
 }
 
 /// Makes the table of a link and compares it with the output's.
@@ -49,7 +50,8 @@ pub fn compare(map: &Map, objects: &[Object], linked: &Linked<'_>) -> Result<Rep
         report.difference = (!is_nothing).then(|| "ld has a table, and no function of it is known".into());
         return Ok(report);
     }
-    if theirs.is_empty() && map.has_empty_tables() {
+    // With one object in relocatable output the section keeps its size.
+    if map.has_empty_tables() && theirs.iter().all(|&byte| byte == 0) {
         (report.functions, report.bytes) = (0, 0);
         report.notes.push("ld has emptied the tables of all objects (--discard-sframe)".into());
         return Ok(report);
@@ -80,35 +82,47 @@ fn plts(map: &Map, linked: &Linked<'_>, notes: &mut Vec<String>) -> Result<Vec<P
         .zip(has_table)
         .map(|((name, section), _)| {
             let unknown = || format!("{name} has stubs of unknown code");
-            let (mut found, empty) = filled(linked.arch, section.data).ok_or_else(unknown)?;
+            let (shape, mut entries, empty) = filled(linked.arch, section).ok_or_else(unknown)?;
             if empty != 0 {
                 notes.push(format!("{empty} entries of {name} are zeros, with rows as if they were stubs"));
             }
             // `ld` has one row for all entries, a TLS descriptor's among them.
-            let trailer = found.shape.trailer().size();
+            let trailer = shape.trailer().size();
             if trailer != 0 {
                 notes.push(format!("ld's rows of the TLS descriptor's stub in {name} are those of an entry"));
             }
-            found.entries += trailer / found.shape.entry().size().max(1);
-            found.shape = found.shape.with_trailer(Code::NONE);
-            Ok(Plt { name, address: section.address, found })
+            entries += trailer / shape.entry().size().max(1);
+            Ok(Plt { name, address: section.address, shape: shape.with_trailer(Code::NONE), entries })
         })
         .collect()
 }
 
-/// The stubs of a section, and how many of its entries are zeros: those of symbols that nothing defines and that need
-/// not be (`--unresolved-symbols`).
-fn filled(arch: Arch, bytes: &[u8]) -> Option<(Recognised, u32)> {
-    if let Some(found) = recognise(arch, bytes) {
-        return Some((found, 0));
+/// The stubs of a section, how many there are, and how many of them are zeros: those of symbols that nothing defines and
+/// that need not be (`--unresolved-symbols`).
+fn filled(arch: Arch, section: &Header<'_>) -> Option<(Shape<'static>, u32, u32)> {
+    if let Some(found) = recognise(arch, section.data) {
+        return Some((found.shape, found.entries, 0));
     }
-    // Of the sizes that entries have, the one with which all is known code.
-    [8, 16, 32].into_iter().find_map(|size| {
-        let entries = || bytes.chunks(size).filter(|entry| entry.iter().any(|&byte| byte != 0));
-        let mut found = recognise(arch, &entries().collect::<Vec<_>>().concat())?;
-        let empty = (bytes.len().div_ceil(size) - entries().count()) as u32;
-        found.entries += empty;
-        (found.shape.entry().size() as usize == size).then_some((found, empty))
+    let kinds = StubKind::ALL.into_iter().filter(|kind| kind.arch() == arch).map(StubKind::shape);
+    // Stubs that only jump have 8 bytes, too.
+    let mut forms = kinds.flat_map(|shape| [shape.entry().size(), 8].map(|size| (shape, size)));
+    forms.find_map(|(shape, size)| {
+        let (header, entries) =
+            section.data.split_at_checked((shape.header().size() + shape.gap()) as usize)?;
+        let is_filled = |entry: &&[u8]| entry.iter().any(|&byte| byte != 0);
+        let filled: Vec<_> = entries.chunks(size as usize).filter(is_filled).collect();
+        let empty = entries.len().div_ceil(size as usize) - filled.len();
+        // Of zeros alone, the section's header knows the size.
+        let zeros = (header.is_empty() && filled.is_empty() && section.entry_size == size.into())
+            .then(|| (shape.with_entry_size(size), 0));
+        let (mut found, count) = zeros.or_else(|| {
+            recognise(arch, &[header, &filled.concat()].concat()).map(|found| (found.shape, found.entries))
+        })?;
+        // A header alone is that of the first kind that has it.
+        if filled.is_empty() && found.header() == shape.header() {
+            found = shape.with_entry_size(size);
+        }
+        (found.entry().size() == size).then_some((found, count + empty as u32, empty as u32))
     })
 }
 
@@ -151,8 +165,8 @@ fn merge(
     });
     // `ld` has rows of its own only beside others.
     if sum.functions() != 0 {
-        for (number, Plt { found, .. }) in plts.iter().enumerate() {
-            let stubs = Stubs::keyed(link.key_of_stubs(number), found.shape).with_entries(found.entries);
+        for (number, Plt { shape, entries, .. }) in plts.iter().enumerate() {
+            let stubs = Stubs::keyed(link.key_of_stubs(number), *shape).with_entries(*entries);
             merger.push_stubs(&stubs)?;
         }
     }
