@@ -3,7 +3,8 @@
 //! gimli evaluates the CFI (`cfipack-roundtrip`), `cfipack-code` follows the code.
 
 mod function;
-mod landing_pads;
+#[cfg(test)]
+mod hidden;
 mod memory;
 #[cfg(test)]
 mod tests;
