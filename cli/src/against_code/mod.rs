@@ -5,7 +5,7 @@
 mod function;
 #[cfg(test)]
 mod hidden;
-mod memory;
+pub mod memory;
 #[cfg(test)]
 mod tests;
 
