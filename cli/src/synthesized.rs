@@ -107,6 +107,9 @@ impl Synthesized {
     }
 }
 
+/// The rows of a function, or the reason why it gets none.
+type Made = Result<Vec<Row>, Omission>;
+
 /// The code of a file that no CFI covers, but for padding.
 struct Uncovered {
     /// Functions, by their symbols, ascending and apart.
@@ -152,7 +155,7 @@ fn rows(
     file: &File<'_>,
     sections: &[CallFrameSection<'_>],
     functions: &[Range<Address>],
-) -> anyhow::Result<Vec<Result<Vec<Row>, Omission>>> {
+) -> anyhow::Result<Vec<Made>> {
     let memory = FileMemory::new(file)?;
     let symbols = file.symbols()?;
     let mut covered = coverage::of_cfi(sections)?;
@@ -185,7 +188,7 @@ pub fn at(
     file: &File<'_>,
     sections: &[CallFrameSection<'_>],
     address: Address,
-) -> anyhow::Result<Option<(Range<Address>, Result<Vec<Row>, Omission>)>> {
+) -> anyhow::Result<Option<(Range<Address>, Made)>> {
     let mut functions = Uncovered::of(file, sections)?.functions;
     let Some(index) = functions.iter().position(|range| range.contains(&address)) else { return Ok(None) };
     // What the others do decides how it is entered.
