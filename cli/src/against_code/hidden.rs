@@ -152,7 +152,12 @@ fn different(hidden: &Hidden) -> Vec<&str> {
 /// In explain.s and explain_aarch64.s the CFI of these is wrong, as their comments say.
 #[test]
 fn only_wrong_cfi_differs_from_rows_of_code() {
-    let read = |name: &str| hide(&std::fs::read(format!("../corpora/{name}")).unwrap());
+    let corpora = std::path::Path::new("../corpora");
+    if !corpora.exists() {
+        eprintln!("NOT TESTED: rows of the corpora's objects without their CFI: no package has the corpora");
+        return;
+    }
+    let read = |name: &str| hide(&std::fs::read(corpora.join(name)).unwrap());
     let hidden = read("container/explain.o");
     assert_eq!(different(&hidden), ["no_row", "no_instruction", "prologue_only"]);
     assert_eq!(different(&read("container/explain_aarch64.o")), ["prologue_only", "no_row"]);
