@@ -224,7 +224,7 @@ pub struct Conversion {
     pub omitted: Vec<Unsupported>,
     /// FDEs that cannot be read.
     pub malformed: Vec<Malformed>,
-    /// What was made of code that no CFI covers, if that is asked for; counted nowhere else.
+    /// Rows made of code that no CFI covers, if that is asked for; counted nowhere else.
     pub synthesized: Option<Synthesized>,
     /// The address of a linked file's section.
     pub address: Address,

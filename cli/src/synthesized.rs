@@ -57,7 +57,7 @@ impl SynthesizedCounts {
 /// The functions of a table that are made of code.
 #[derive(Debug, Default)]
 pub struct Synthesized {
-    /// How many.
+    /// The number of functions with and without rows.
     pub counts: SynthesizedCounts,
     starts: BTreeSet<u64>,
 }

@@ -58,7 +58,7 @@ pub struct Instruction {
     pub is_unknown: bool,
     /// True if it changes the flags by which a later branch decides.
     pub(crate) sets_flags: bool,
-    /// What else about it decides whether rows can be made of its function.
+    /// The kind of instruction that rows of its function depend on beside its flow.
     pub(crate) special: Special,
     /// Its known effects: a range of [`Instructions::ops`](crate::Instructions).
     pub(crate) ops: (u32, u8),

@@ -14,7 +14,7 @@ use cfipack_roundtrip::cfi::{Answer, Evaluator, Functions};
 
 use super::memory::FileMemory;
 
-/// What hiding the CFI of a file shows.
+/// The comparison of a file's hidden CFI with rows of its code.
 #[derive(Debug, Default)]
 struct Hidden {
     functions: u64,

@@ -17,13 +17,13 @@ const MAX_CODE: usize = 1 << 24;
 /// A function to make rows of.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'c> {
-    /// Its code.
+    /// The function's code.
     pub code: Code<'c>,
-    /// Its calls with landing pads, if they are known from elsewhere.
+    /// Calls of the function that have landing pads, if they are known from elsewhere.
     pub call_sites: &'c [CallSite],
 }
 
-/// What following one function shows.
+/// The result of following one function.
 struct Followed {
     rows: Result<Vec<Row>, Omission>,
     /// Targets of jumps out of it; true if the frame is in place.

@@ -66,7 +66,7 @@ pub struct Report {
     /// [`Options::padding`](crate::Options::padding).
     pub pcs_padding: u64,
     /// PCs that only the table answers for, outside all functions of the CFI, and that the caller has
-    /// [judged](crate::Table::with_judged) himself.
+    /// [judged](crate::Table::with_judged).
     pub pcs_judged: u64,
     /// PCs of a function after another one that lies inside it, which no search by start address finds for it,
     /// and for which the table has no row either; not in `pcs`.
