@@ -1722,6 +1722,17 @@ CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_merger_push_stubs(struct cfipack_merger *merger,
                                               const struct cfipack_stubs *stubs);
 
+/* Gets the row at `offset` bytes from the start of a function that has been pushed; its start counts from the function's.
+ * `CFIPACK_STATUS_NOT_FOUND` without one. With a start of 0 it is the row of a veneer that has the instruction of that
+ * place, or of a thunk between two parts of the function, for `cfipack_merger_push_stubs`.
+ *
+ * `merger` is null or a merger, `out` null or writable. */
+CFIPACK_MUST_CHECK
+enum cfipack_status cfipack_merger_row_at(struct cfipack_merger *merger,
+                                          uint64_t key,
+                                          uint32_t offset,
+                                          struct cfipack_row *out);
+
 /* Adds the rows of stubs that linkers write, by their code: `kind` is `CFIPACK_STUBS_...`, with `CFIPACK_STUBS_NO_HEADER`
  * added where there are only entries, and `key` that of the first byte, of the header where there is one. `entry_size` is the bytes of an entry, where the same code has other padding;
  * 0 for those of the kind.

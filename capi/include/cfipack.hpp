@@ -329,6 +329,15 @@ public:
         check(cfipack_merger_push_known_stubs(get(), key, kind, num_entries, entry_size));
     }
 
+    /// The row at an offset in a function that has been pushed; false without one.
+    bool row_at(std::uint64_t key, std::uint32_t offset, cfipack_row &row) {
+        const cfipack_status status = cfipack_merger_row_at(get(), key, offset, &row);
+        if (status == CFIPACK_STATUS_NOT_FOUND)
+            return false;
+        check(status);
+        return true;
+    }
+
     void note_omitted(std::uint64_t key, std::uint64_t size) { check(cfipack_merger_note_omitted(get(), key, size)); }
 
     void absorb(merger &&shard) { check(cfipack_merger_absorb(get(), shard.handle_.release())); }

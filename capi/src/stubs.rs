@@ -3,9 +3,9 @@
 use cfipack_format::Key;
 use cfipack_linker::stubs::{Code, Shape, StubKind, Stubs};
 
-use crate::arguments::{array, reference};
+use crate::arguments::{array, reference, write};
 use crate::cfipack_row;
-use crate::cfipack_status::{self, InvalidArgument, Refused};
+use crate::cfipack_status::{self, InvalidArgument, NotFound, Refused};
 use crate::handle::{self, Failure};
 use crate::merger::cfipack_merger;
 
@@ -63,6 +63,29 @@ pub unsafe extern "C" fn cfipack_merger_push_stubs(
                 .with_trailer(Code::new(stubs.trailer.size, &trailer));
             let stubs = Stubs::keyed(Key(stubs.key), shape).with_entries(entries(stubs.num_entries)?);
             merging.merger.push_stubs(&stubs).map_err(|error| Failure::new(Refused, &error))
+        })
+    }
+}
+
+/// Gets the row at `offset` bytes from the start of a function that has been pushed; its start counts from the function's.
+/// `CFIPACK_STATUS_NOT_FOUND` without one. With a start of 0 it is the row of a veneer that has the instruction of that
+/// place, or of a thunk between two parts of the function, for `cfipack_merger_push_stubs`.
+///
+/// # Safety
+/// `merger` is null or a merger, `out` null or writable.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_merger_row_at(
+    merger: *mut cfipack_merger,
+    key: u64,
+    offset: u32,
+    out: *mut cfipack_row,
+) -> cfipack_status {
+    // SAFETY: promised by the caller.
+    unsafe {
+        handle::with(merger, |merging| {
+            let frame = merging.merger.frame_at(Key(key), offset).ok_or(NotFound)?;
+            Ok(write(out, cfipack_row::new(&frame.row, frame.is_signal_frame))?)
         })
     }
 }

@@ -230,6 +230,7 @@ static void reading(void) {
 }
 
 static void linking(void) {
+    struct cfipack_row row;
     struct cfipack_merger *merger = NULL, *shard = NULL;
     struct cfipack_section *section = NULL;
     struct cfipack_object object;
@@ -298,6 +299,8 @@ static void linking(void) {
     REFUSED(cfipack_merger_push_known_stubs(merger, 0, 0, 1, 0));
     REFUSED(cfipack_merger_push_known_stubs(merger, 0, 0xfff, 1, 0));
     REFUSED(cfipack_merger_push_known_stubs(NULL, 0, CFIPACK_STUBS_AMD64_JUMP, 1, 0));
+    REFUSED(cfipack_merger_row_at(NULL, 0, 0, &row));
+    REFUSED(cfipack_merger_row_at(merger, starts[0].key, 0, NULL));
     REFUSED(cfipack_merger_absorb(merger, NULL));
     REFUSED(cfipack_merger_absorb(merger, merger));
     DONE(cfipack_merger_shard(merger, &shard));

@@ -25,7 +25,7 @@ static const uint8_t eh_frame[] = {
     16, 0, 0, 0, 52, 0, 0, 0, 0, 0, 0, 0, 32, 0, 0, 0, 0, 0, 0, 0,
 };
 
-enum { FIRST_START = 32, SECOND_START = 56, TABLE = 0x3000, STUBS = 0x1800, FUNCTIONS = 2 };
+enum { FIRST_START = 32, SECOND_START = 56, TABLE = 0x3000, STUBS = 0x1800, VENEER = 0x1900, FUNCTIONS = 2 };
 
 static struct cfipack_merger *merger(void) {
     struct cfipack_merger *made = NULL;
@@ -104,7 +104,8 @@ static void merge(void) {
     struct cfipack_row row;
     struct cfipack_section *section = NULL;
     struct cfipack_merger *from_table = merger();
-    uint64_t addresses[2] = {0x1000, STUBS};
+    struct cfipack_stubs veneer;
+    uint64_t addresses[3] = {0x1000, STUBS, VENEER};
     size_t len, index = 9;
     memset(&object, 0, sizeof object);
     object.size = sizeof object;
@@ -119,10 +120,22 @@ static void merge(void) {
     /* In section 1, a `.plt` of a header and three entries. */
     OK(cfipack_merger_push_known_stubs(from_table, (uint64_t)1 << 32, CFIPACK_STUBS_AMD64_LAZY_PLT, 3, 0));
     OK(cfipack_merger_note_omitted(from_table, 40, 8));
+    /* The row of a place in a function, which a veneer elsewhere has too; keys are offsets in section 0. */
+    CHECK(cfipack_merger_row_at(from_table, fields[0].key, 1, &row) == CFIPACK_STATUS_OK);
+    CHECK(row.start == 1 && row.cfa.kind == CFIPACK_RULE_REGISTER && row.cfa.reg == 7 && row.cfa.offset == 16);
+    CHECK(cfipack_merger_row_at(from_table, fields[0].key, 16, &row) == CFIPACK_STATUS_NOT_FOUND);
+    CHECK(cfipack_merger_row_at(from_table, fields[0].key + 1, 0, &row) == CFIPACK_STATUS_NOT_FOUND);
+    row.start = 0;
+    memset(&veneer, 0, sizeof veneer);
+    veneer.key = (uint64_t)2 << 32;
+    veneer.header.rows = &row;
+    veneer.header.num_rows = 1;
+    veneer.header.size = 8;
+    OK(cfipack_merger_push_stubs(from_table, &veneer));
     OK(cfipack_merger_finish(from_table, CFIPACK_KEYS_SECTIONS, NULL, &section));
     OK(cfipack_section_len(section, &len));
     CHECK(len <= sizeof linked);
-    OK(cfipack_section_write(section, linked, len, TABLE, addresses, 2, NULL));
+    OK(cfipack_section_write(section, linked, len, TABLE, addresses, 3, NULL));
     cfipack_section_free(section);
     OK(cfipack_sframe_parse(&parsed, linked, len, TABLE, NULL));
     CHECK(has_cfa(&parsed, 0x1000, 8) && has_cfa(&parsed, 0x1001, 16) && has_cfa(&parsed, 0x100f, 16));
@@ -132,6 +145,7 @@ static void merge(void) {
     /* Before `push index`, after it, and after the header's push. */
     for (uint64_t entry = STUBS + 16; entry < STUBS + 64; entry += 16)
         CHECK(has_cfa(&parsed, entry, 8) && has_cfa(&parsed, entry + 11, 16));
+    CHECK(has_cfa(&parsed, VENEER, 16) && has_cfa(&parsed, VENEER + 7, 16));
     CHECK(has_cfa(&parsed, STUBS, 16) && has_cfa(&parsed, STUBS + 6, 24));
     OK(cfipack_sframe_find(&parsed, STUBS + 40, &index));
     OK(cfipack_sframe_get_function(&parsed, index, &function));

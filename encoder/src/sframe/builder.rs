@@ -14,6 +14,7 @@ use crate::sframe::options::Options;
 use crate::sframe::rows::fres::Fres;
 use crate::sframe::rows::gnu::Gnu;
 use crate::sframe::table::block::Blocks;
+use crate::sframe::table::by_key::ByKey;
 use crate::sframe::table::entries::{Entries, Omitted};
 use crate::sframe::table::merge::merge;
 use crate::sframe::table::overlap::separate;
@@ -59,6 +60,7 @@ pub struct Builder<'a> {
     pub(super) gnu: Gnu<'a>,
     pub(crate) fres: Fres,
     pub(crate) entries: Entries,
+    pub(crate) by_key: ByKey,
     /// Functions added whose instructions are not all DWARF's.
     pub(crate) outside_dwarf: u64,
     /// The number of refused functions whose CFI has no meaning by DWARF.
@@ -89,7 +91,7 @@ impl<'a> Builder<'a> {
     }
 
     /// With a seed of its own, if none is given.
-    fn with_seed(abi: Abi, options: Options, seed: Option<u64>) -> Self {
+    pub(crate) fn with_seed(abi: Abi, options: Options, seed: Option<u64>) -> Self {
         let fres = Fres::new(abi.arch().endian(), options.few);
         let seed = seed.unwrap_or_else(|| fres.seed());
         let blocks = Blocks::new(options, abi.arch().endian(), seed);
@@ -98,7 +100,8 @@ impl<'a> Builder<'a> {
         let interpreter = Interpreter::new();
         let gnu = Gnu::default();
         let (outside_dwarf, undefined) = (0, 0);
-        Self { abi, options, interpreter, cies, common, gnu, fres, entries, outside_dwarf, undefined }
+        let by_key = ByKey::default();
+        Self { abi, options, interpreter, cies, common, gnu, fres, entries, by_key, outside_dwarf, undefined }
     }
 
     /// Makes room for this many functions at once; best done first. `fre_bytes` are those of all their rows together,

@@ -53,6 +53,7 @@
 
 mod check;
 mod contribution;
+mod frame;
 mod from_cfi;
 mod from_table;
 mod gnu_order;

@@ -1,6 +1,7 @@
 //! What becomes of tables and CFI that are written here byte by byte.
 
 mod conflicts;
+mod frame_at;
 mod from_cfi;
 mod stubs;
 mod without_code;

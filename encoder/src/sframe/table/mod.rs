@@ -8,6 +8,7 @@
 pub(crate) mod apart;
 pub(crate) mod at;
 pub(crate) mod block;
+pub(crate) mod by_key;
 pub(crate) mod chunk;
 pub(crate) mod conflict;
 mod distant;
