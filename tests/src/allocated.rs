@@ -13,7 +13,10 @@ pub struct Counting;
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
 fn count(more: usize) {
+    ALLOCATIONS.fetch_add(1, Relaxed);
     PEAK.fetch_max(NOW.fetch_add(more, Relaxed) + more, Relaxed);
 }
 
@@ -52,4 +55,11 @@ pub fn peak<T>(work: impl FnOnce() -> T) -> usize {
     PEAK.store(before, Relaxed);
     black_box(work());
     PEAK.load(Relaxed) - before
+}
+
+/// The number of times that this work asks for memory, or for more.
+pub fn allocations<T>(work: impl FnOnce() -> T) -> usize {
+    let before = ALLOCATIONS.load(Relaxed);
+    black_box(work());
+    ALLOCATIONS.load(Relaxed) - before
 }

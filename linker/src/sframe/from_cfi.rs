@@ -1,11 +1,41 @@
 //! The functions of an object's `.eh_frame`.
 
+use cfipack_format::widen::ToU64;
+
 use super::{Contribution, Field, Live, Merger, Note, Object, Options, Prefer};
 use crate::cfi::{Functions, Section, SectionKind};
 use crate::encoder::sframe::Parallel;
 use crate::format::pool::Pool;
 use crate::format::sframe::Version;
-use crate::format::{Address, Key, SectionOffset};
+use crate::format::{Address, Arch, Key, SectionOffset};
+
+/// The number of records in the CFI of many objects, estimated by those of the first.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Records {
+    /// Bytes of all sections.
+    pub(crate) bytes: usize,
+    /// Bytes of the sections whose records were counted, and the records.
+    sample: usize,
+    counted: usize,
+}
+
+impl Records {
+    pub(crate) fn add(&mut self, eh_frame: &[u8], arch: Arch) {
+        const SAMPLE: usize = 1 << 17;
+        self.bytes += eh_frame.len();
+        if self.sample < SAMPLE {
+            let section = Section::new(SectionKind::EhFrame, eh_frame, Address(0), arch);
+            self.counted += Functions::new(&section).records_left();
+            self.sample += eh_frame.len();
+        }
+    }
+
+    pub(crate) fn estimate(&self) -> usize {
+        let all = u128::from(self.counted.to_u64()) * u128::from(self.bytes.to_u64());
+        // As many as the bytes of a section may hold, at most.
+        (all / u128::from(self.sample.max(1).to_u64())) as usize
+    }
+}
 
 /// Notes which functions are signal frames, where a table of the object is of a version that cannot represent them and
 /// the output's can: their rows come from CFI.

@@ -112,7 +112,8 @@ pub(crate) fn push_tables<'a>(
         match checked {
             Ok(table) => {
                 note_signal_frames(merger, object, table.version(), live);
-                push_table(merger, &table, live, sum);
+                let has_cfi = object.eh_frame.is_some_and(|bytes| !bytes.is_empty());
+                push_table(merger, &table, has_cfi, live, sum);
             }
             Err(reason) => {
                 sum.skipped += 1;
@@ -131,6 +132,8 @@ fn check<'a>(merger: &mut Merger<'a>, table: Table<'a>) -> Result<Table<'a>, Ski
     }
     let Scratch { rows, malformed, shared, .. } = &mut merger.scratch;
     rows.clear();
+    // No more than the section has bytes for.
+    rows.reserve_exact(section.num_functions());
     malformed.clear();
     shared.clear();
     let (mut end, mut num_fres, mut is_shared) = (0, 0, false);
@@ -173,15 +176,21 @@ fn distinct(table: &Table<'_>, rows: &[RowBytes], shared: &mut Vec<Shared>) -> R
     overlap.map_or(Ok(()), |pair| Err(SkipReason::OverlappingRows(pair[1].rows.start)))
 }
 
+/// Adds the functions of a table that has been checked; `has_cfi`: CFI of the object follows, which is to know them.
 fn push_table(
     merger: &mut Merger<'_>,
     table: &Table<'_>,
+    has_cfi: bool,
     live: &mut impl FnMut(Field) -> Option<Live>,
     sum: &mut Contribution,
 ) {
     let options = merger.options;
     let is_small = options.table.layout == Layout::Small;
     let rows = core::mem::take(&mut merger.scratch.rows);
+    let notes_covered = has_cfi && options.prefer == Prefer::Table;
+    if notes_covered {
+        merger.scratch.covered.reserve(rows.len());
+    }
     let can_copy = table.version() == options.table.version && table.section.header().fixed_fp_offset == 0;
     for (index, &rows) in rows.iter().enumerate() {
         let Some(live) = live(table.start_field(index)) else {
@@ -216,7 +225,7 @@ fn push_table(
                 continue;
             }
         }
-        if options.prefer == Prefer::Table {
+        if notes_covered {
             merger.scratch.covered.insert(live.key);
         }
     }

@@ -19,6 +19,11 @@ impl KeySet {
         (self.is_sorted, self.next) = (true, 0);
     }
 
+    /// Makes room for this many more.
+    pub(crate) fn reserve(&mut self, keys: usize) {
+        self.keys.reserve(keys);
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }

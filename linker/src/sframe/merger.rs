@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::check::FreLens;
-use super::from_cfi::{push_cfi, push_cfi_on};
+use super::from_cfi::{Records, push_cfi, push_cfi_on};
 use super::from_table::{Scratch, push_tables};
 use super::{Contribution, Field, Live, Note, Object, Options, Prefer, Section};
 use crate::decoder::sframe as decoder;
@@ -68,22 +68,29 @@ impl<'a> Merger<'a> {
         }
     }
 
-    /// Makes room for the tables of these objects at once; best done first, where there are many.
+    /// Makes room for the functions of these objects at once; best done first, where there are many.
     /// [`push_objects`](Self::push_objects) does so itself.
     pub fn reserve(&mut self, objects: &[Object<'_>]) {
-        if self.options.prefer == Prefer::Cfi {
-            return;
-        }
-        let (mut functions, mut fre_bytes) = (0, 0);
-        for bytes in objects.iter().filter_map(|object| object.sframe) {
-            let Ok((section, _)) = decoder::Section::parse_first(bytes, Address(0)) else { continue };
-            functions += section.num_functions();
-            fre_bytes += section.header().fre_len.to_usize();
+        let prefer = self.options.prefer;
+        let (mut functions, mut fre_bytes, mut records) = (0, 0, Records::default());
+        for object in objects {
+            let table = object.sframe.filter(|_| prefer != Prefer::Cfi || object.eh_frame.is_none());
+            let table = table.and_then(|bytes| decoder::Section::parse_first(bytes, Address(0)).ok());
+            match (table, object.eh_frame) {
+                (Some((section, _)), _) => {
+                    functions += section.num_functions();
+                    fre_bytes += section.header().fre_len.to_usize();
+                }
+                (None, Some(bytes)) if prefer != Prefer::TableOnly => records.add(bytes, self.arch),
+                (None, _) => {}
+            }
         }
         match self.options.table.layout {
             // The bytes of FREs, in version 3 with attributes; those of other versions have about as many.
-            Layout::Gnu => self.builder.reserve_for_write(functions, Some(fre_bytes)),
-            _ => self.builder.reserve_for_write(functions, None),
+            Layout::Gnu if records.bytes == 0 => {
+                self.builder.reserve_for_write(functions, Some(fre_bytes));
+            }
+            _ => self.builder.reserve_for_write(functions + records.estimate(), None),
         }
     }
 
@@ -179,7 +186,10 @@ impl<'a> Merger<'a> {
     /// Ends the section on the threads of a pool, or [by keys](Finish::with_placed_keys): functions that share PCs are
     /// told apart then, or omitted ([`Section::omitted`]), before the section has its size.
     pub fn finish_with(self, finish: Finish<'_>) -> Section {
-        Section::new(self.builder.finish_with(finish), self.arch, self.options.table.version)
+        let Self { builder, arch, options, scratch, .. } = self;
+        // A large object's is as large as its index.
+        drop(scratch);
+        Section::new(builder.finish_with(finish), arch, options.table.version)
     }
 
     /// Omits the functions of the object's table that got no rows, neither there nor from CFI.
