@@ -151,15 +151,21 @@ impl Uncovered {
     }
 }
 
-/// The functions of a file that no CFI covers, with the rows of all registers, and the number of pieces of code that no symbol
-/// of a function has.
-pub fn described(
-    file: &File<'_>,
-    sections: &[CallFrameSection<'_>],
-) -> anyhow::Result<(Vec<(Range<Address>, Result<Rows, Omission>)>, u64)> {
-    let Uncovered { functions, others } = Uncovered::of(file, sections)?;
-    let rows = rows(file, sections, &functions, |analysis| analysis.describe())?;
-    Ok((functions.into_iter().zip(rows).collect(), others))
+/// Functions that no CFI covers, with the rows of all registers.
+pub struct Described {
+    /// The functions, ascending.
+    pub functions: Vec<(Range<Address>, Result<Rows, Omission>)>,
+    /// The number of pieces of code that no symbol of a function has.
+    pub others: u64,
+}
+
+impl Described {
+    /// Those of a file.
+    pub fn of(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> anyhow::Result<Self> {
+        let Uncovered { functions, others } = Uncovered::of(file, sections)?;
+        let rows = rows(file, sections, &functions, |analysis| analysis.describe())?;
+        Ok(Self { functions: functions.into_iter().zip(rows).collect(), others })
+    }
 }
 
 /// The rows of functions, from their code.

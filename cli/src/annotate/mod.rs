@@ -95,7 +95,7 @@ pub fn annotate(text: &[u8], name: &str, file: &File<'_>) -> anyhow::Result<Anno
     let memory = FileMemory::new(file)?;
     let lines = source_lines(file.arch(), Format::Elf, text);
     let source = Source::new(file.arch(), text, &lines, &memory, table, is_own);
-    let (functions, unnamed) = synthesized::described(file, &sections)?;
+    let synthesized::Described { functions, others: unnamed } = synthesized::Described::of(file, &sections)?;
     let mut annotated = Annotated { unnamed, ..Annotated::default() };
     let mut described = Vec::new();
     for (range, rows) in functions {
