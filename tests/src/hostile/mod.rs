@@ -4,7 +4,6 @@
 mod cfi;
 mod files;
 mod linked;
-mod links;
 mod mach_objects;
 mod names;
 mod page_tables;
@@ -15,7 +14,6 @@ mod work;
 pub use cfi::CFI;
 pub use files::FILES;
 pub use linked::LINKED;
-pub use links::LINKS;
 pub use mach_objects::MACH_OBJECTS;
 pub use names::OVERLAPPING_NAMES;
 pub use page_tables::PAGE_TABLES;
@@ -35,8 +33,6 @@ pub enum Input {
     MachObjects(Vec<[Vec<u8>; 2]>),
     /// Places of functions of 16 bytes in generated code, in the order in which they are added.
     Places(Vec<u64>),
-    /// `.sframe` and `.eh_frame` of ELF objects for x86-64.
-    Links(Vec<[Vec<u8>; 2]>),
     /// An ELF or Mach-O file, an archive or a fat file.
     File(Vec<u8>),
 }
@@ -52,8 +48,6 @@ impl Input {
             Self::Tables([a, b]) => a.len() + b.len(),
             // A function has a name and a directive.
             Self::Places(places) => 16 * places.len(),
-            // An object without sections is one all the same.
-            Self::Links(objects) => objects.iter().map(|object| 16 + object.concat().len()).sum(),
             Self::MachObjects(objects) => objects.iter().flatten().map(Vec::len).sum(),
         }
     }

@@ -84,11 +84,11 @@ const WIDE: FdeInfo = FdeInfo::from_bits_retain(2);
 const STUB: FdeInfo = FdeInfo::PC_MASK;
 
 /// A function in the making: its block of rows is `fre_off`.
-pub(super) fn function(start: i64, size: u32, block: u32) -> Function {
+fn function(start: i64, size: u32, block: u32) -> Function {
     Function { start, size, fre_off: block, info: FdeInfo::empty(), rep_size: 0 }
 }
 
-pub(super) struct Function {
+struct Function {
     start: i64,
     size: u32,
     fre_off: u32,
@@ -97,7 +97,7 @@ pub(super) struct Function {
 }
 
 /// `count` rows, one a byte, with CFAs that alternate.
-pub(super) fn rows(count: u8) -> (u32, Vec<u8>) {
+fn rows(count: u8) -> (u32, Vec<u8>) {
     (count.into(), (0..count).flat_map(|i| [i, 3, 8 + 8 * (i & 1)]).collect())
 }
 
@@ -108,7 +108,7 @@ fn wide_rows(count: usize) -> (u32, Vec<u8>) {
 }
 
 /// A table with an index that claims to be sorted.
-pub(super) fn table(functions: impl IntoIterator<Item = Function>, blocks: &[(u32, Vec<u8>)]) -> Vec<u8> {
+fn table(functions: impl IntoIterator<Item = Function>, blocks: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let fres: Vec<u8> = blocks.iter().flat_map(|(_, bytes)| bytes.clone()).collect();
     let (mut index, mut num_fdes, mut num_fres) = (Vec::new(), 0, 0_u32);
     for Function { start, size, fre_off, info, rep_size } in functions {

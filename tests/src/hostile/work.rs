@@ -23,7 +23,7 @@ use cfipack_roundtrip::structure::{check_compact_unwind_edit, check_structure};
 use cfipack_roundtrip::unwind_info::{self as compact, Code, Image};
 use cfipack_roundtrip::{KernelDraft, Table, diff, kernel_verdict, stats, verify};
 
-use super::{Input, links};
+use super::Input;
 use crate::convert::build;
 
 const ARCH: Arch = Arch::Amd64;
@@ -44,7 +44,6 @@ impl Input {
                 merge([a, b]);
             }
             Self::PageTable(bytes) => page_table(bytes),
-            Self::Links(objects) => links::link(objects),
             Self::MachObjects(objects) => mach_objects(objects),
             Self::Places(places) => regions(places),
             Self::File(bytes) => files(bytes),
