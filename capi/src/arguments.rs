@@ -18,6 +18,8 @@ pub const CFIPACK_ARCH_S390X: u32 = 4;
 pub const CFIPACK_ARCH_I386: u32 = 5;
 /// arm64_32: `__unwind_info` only.
 pub const CFIPACK_ARCH_ARM64_32: u32 = 6;
+/// riscv64: generated code's call frame information only.
+pub const CFIPACK_ARCH_RISCV64: u32 = 7;
 
 /// An architecture by its number.
 pub(crate) fn arch(number: u32) -> Result<Arch, cfipack_status> {
@@ -33,6 +35,7 @@ pub(crate) fn arch_number(arch: Arch) -> u32 {
         Arch::S390x => CFIPACK_ARCH_S390X,
         Arch::I386 => CFIPACK_ARCH_I386,
         Arch::Arm64_32 => CFIPACK_ARCH_ARM64_32,
+        Arch::Riscv64 => CFIPACK_ARCH_RISCV64,
     }
 }
 
