@@ -13,7 +13,7 @@ pub enum Dialect {
     /// LLVM 23's integrated assembler, as `llvm-mc` and clang have it: a CIE has the architecture's rules and no others,
     /// and in `.eh_frame` functions are sorted by their CIEs.
     Llvm,
-    /// The same for Mach-O, in `__eh_frame`: starts, sizes and LSDAs have the size of an address, and FDEs end at a
+    /// `__eh_frame` of Mach-O, as llvm-mc writes it: starts, sizes and LSDAs have the size of an address, and FDEs end at a
     /// multiple of it.
     LlvmMachO,
 }

@@ -394,7 +394,7 @@ typedef struct cfipack_unwind_section cfipack_unwind_section;
 /* A parsed `.sframe` table. It lives in memory of the caller, may be copied, and needs no release. The bytes of the
  * table have to stay where they are as long as it is used. Any number of threads may read it. */
 typedef struct cfipack_sframe {
-    /* Of the library alone. */
+    /* Memory of the library, which nothing else reads or writes. */
     uint64_t opaque[16];
 } cfipack_sframe;
 
@@ -475,7 +475,7 @@ typedef struct cfipack_sframe_function {
 
 /* A parsed table with an index, in memory of the caller, which makes lookups about twice as fast. */
 typedef struct cfipack_sframe_index {
-    /* Of the library alone. */
+    /* Memory of the library, which nothing else reads or writes. */
     uint64_t opaque[32];
 } cfipack_sframe_index;
 
@@ -540,7 +540,7 @@ typedef struct cfipack_caller {
 /* A parsed `__unwind_info` table. It lives in memory of the caller, may be copied, and needs no release. The bytes of the
  * table have to stay where they are as long as it is used. Any number of threads may read it. */
 typedef struct cfipack_unwind_info {
-    /* Of the library alone. */
+    /* Memory of the library, which nothing else reads or writes. */
     uint64_t opaque[16];
 } cfipack_unwind_info;
 
@@ -564,7 +564,7 @@ typedef struct cfipack_unwind_info_entry {
 
 /* The modules of a process at one time, in memory of the caller. Any number of threads may read it. */
 typedef struct cfipack_modules {
-    /* Of the library alone. */
+    /* Memory of the library, which nothing else reads or writes. */
     uint64_t opaque[8];
 } cfipack_modules;
 
@@ -602,7 +602,7 @@ typedef struct cfipack_module {
 /* A cache of rows by PC, in memory of the caller. One walk uses it at a time: others, in any thread or signal handler, find
  * it in use, and do without. */
 typedef struct cfipack_cache {
-    /* Of the library alone. */
+    /* Memory of the library, which nothing else reads or writes. */
     uint64_t opaque[8];
 } cfipack_cache;
 
@@ -616,7 +616,7 @@ typedef struct cfipack_thread {
     uint64_t pc;
     /* The registers of the innermost frame. */
     const struct cfipack_registers *registers;
-    /* What can be read of the stack, as `cfipack_step` takes it. */
+    /* The readable parts of the stack, as `cfipack_step` takes them. */
     const struct cfipack_memory *memory;
     /* The length of `memory`. */
     size_t num_memory;
@@ -634,7 +634,7 @@ typedef struct cfipack_thread {
 
 /* A frame of a stack. */
 typedef struct cfipack_frame {
-    /* Of the innermost frame the next instruction, of others the return address, without a signature. */
+    /* The next instruction in the innermost frame, the return address without a signature in others. */
     uint64_t pc;
     /* The stack pointer. */
     uint64_t sp;
@@ -880,7 +880,7 @@ typedef struct cfipack_dynamic_sections {
 typedef struct cfipack_undo {
     /* The function. It is called once, by the thread that removes the region, when no reader finds it any more. */
     void (*undo)(void *context);
-    /* Its argument. */
+    /* The argument of `undo`. */
     void *context;
 } cfipack_undo;
 
@@ -1631,7 +1631,7 @@ enum cfipack_status cfipack_registry_lookup(const struct cfipack_registry_reader
 
 /* Frees a reader; null is nothing. Not for signal handlers.
  *
- * `reader` is null or a reader that nobody uses any more. */
+ * `reader` is null or a reader that no thread uses any more. */
 void cfipack_registry_reader_free(struct cfipack_registry_reader *reader);
 
 /* Bytes of the section, exact.

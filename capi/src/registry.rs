@@ -35,7 +35,7 @@ impl Opaque for cfipack_registry_reader {
 pub struct cfipack_undo {
     /// The function. It is called once, by the thread that removes the region, when no reader finds it any more.
     pub undo: Option<unsafe extern "C" fn(context: *mut c_void)>,
-    /// Its argument.
+    /// The argument of `undo`.
     pub context: *mut c_void,
 }
 
@@ -185,7 +185,7 @@ pub unsafe extern "C" fn cfipack_registry_lookup(
 /// Frees a reader; null is nothing. Not for signal handlers.
 ///
 /// # Safety
-/// `reader` is null or a reader that nobody uses any more.
+/// `reader` is null or a reader that no thread uses any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_registry_reader_free(reader: *mut cfipack_registry_reader) {
     // SAFETY: promised by the caller.

@@ -14,7 +14,7 @@ use crate::status::call;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_sframe_index {
-    /// Of the library alone.
+    /// Memory of the library, which nothing else reads or writes.
     pub opaque: [u64; 32],
 }
 

@@ -22,7 +22,7 @@ pub(crate) unsafe trait SizedOptions: Copy {
 pub(crate) enum Refused {
     Misaligned,
     Size(usize),
-    /// It has a field that this version does not have, which must not be ignored.
+    /// A field that this version does not have, and that must not be ignored, is set.
     Fields,
 }
 
@@ -39,7 +39,7 @@ impl fmt::Display for Refused {
 /// Reads the options of a handle; null gives the defaults.
 ///
 /// # Safety
-/// As [`read`].
+/// The options that `pointer` leads to, read by [`read`].
 #[cfg(feature = "write")]
 pub(crate) unsafe fn options<T: SizedOptions>(pointer: *const T) -> Result<T, Failure> {
     // SAFETY: promised by the caller.

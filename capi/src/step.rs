@@ -183,7 +183,7 @@ impl Others {
     /// The others of the registers that the caller gives.
     ///
     /// # Safety
-    /// They are readable.
+    /// The registers that `registers` leads to are readable.
     #[inline(always)]
     pub(crate) unsafe fn read(
         &mut self,

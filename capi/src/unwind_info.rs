@@ -19,7 +19,7 @@ use crate::{cfipack_message, cfipack_row};
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_unwind_info {
-    /// Of the library alone.
+    /// Memory of the library, which nothing else reads or writes.
     pub opaque: [u64; 16],
 }
 

@@ -83,7 +83,7 @@ pub struct cfipack_module {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_modules {
-    /// Of the library alone.
+    /// Memory of the library, which nothing else reads or writes.
     pub opaque: [u64; 8],
 }
 
@@ -92,7 +92,7 @@ pub struct cfipack_modules {
 #[repr(C)]
 #[derive(Debug)]
 pub struct cfipack_cache {
-    /// Of the library alone.
+    /// Memory of the library, which nothing else reads or writes.
     pub opaque: [u64; 8],
 }
 
@@ -100,7 +100,7 @@ pub struct cfipack_cache {
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct cfipack_frame {
-    /// Of the innermost frame the next instruction, of others the return address, without a signature.
+    /// The next instruction in the innermost frame, the return address without a signature in others.
     pub pc: u64,
     /// The stack pointer.
     pub sp: u64,
@@ -125,7 +125,7 @@ pub struct cfipack_thread {
     pub pc: u64,
     /// The registers of the innermost frame.
     pub registers: *const cfipack_registers,
-    /// What can be read of the stack, as `cfipack_step` takes it.
+    /// The readable parts of the stack, as `cfipack_step` takes them.
     pub memory: *const cfipack_memory,
     /// The length of `memory`.
     pub num_memory: usize,

@@ -20,6 +20,7 @@ use cfipack_roundtrip::{KernelDraft, stats};
 use crate::coverage::CodeBytes;
 use crate::io::input::number_in;
 use crate::report::reasons;
+use crate::synthesized::Synthesized;
 
 /// Options of the table
 #[derive(clap::Args, Clone, Copy, Debug)]
@@ -43,6 +44,9 @@ pub struct TableOptions {
     /// Merge neighbouring functions into FDEs of up to N rows
     #[arg(long, value_name = "N", default_value = "0", hide_default_value = true, value_parser = number_in(0..=u32::MAX))]
     merge_functions: u32,
+    /// Rows are made of code that no CFI covers.
+    #[arg(skip)]
+    synthesize: bool,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
@@ -138,10 +142,23 @@ impl TableOptions {
         Self { no_sharing: true, ..self }
     }
 
+    /// Makes rows of code that no CFI covers.
+    pub fn with_synthesize(self, synthesize: bool) -> Self {
+        Self { synthesize, ..self }
+    }
+
+    /// Returns whether rows are made of code that no CFI covers.
+    pub fn synthesizes(&self) -> bool {
+        self.synthesize
+    }
+
     /// Refuses options that layout `gnu` would ignore.
     pub fn check(&self) -> anyhow::Result<()> {
         if matches!(self.layout, LayoutName::Gnu) && self.merge_functions != 0 {
             bail!("--merge-functions: layout gnu does not merge functions");
+        }
+        if self.synthesize && self.merge_functions != 0 {
+            bail!("--merge-functions: not with --synthesize, whose functions are judged one by one");
         }
         if matches!(self.layout, LayoutName::Gnu) && self.no_sharing {
             bail!("--no-sharing: layout gnu does not share rows");
@@ -207,6 +224,8 @@ pub struct Conversion {
     pub omitted: Vec<Unsupported>,
     /// FDEs that cannot be read.
     pub malformed: Vec<Malformed>,
+    /// Rows made of code that no CFI covers, if that is asked for; counted nowhere else.
+    pub synthesized: Option<Synthesized>,
     /// The address of a linked file's section.
     pub address: Address,
     /// The threads that write the section.
@@ -264,10 +283,15 @@ impl Conversion {
                 return Err(error).with_context(|| format!("section {}", section.section.name));
             }
         }
+        let mut synthesized = match options.synthesize {
+            true => Some(Synthesized::push(file, sections, &mut builder)?),
+            false => None,
+        };
         let (version, odd) = (options.get().version, builder.undefined_cfi());
         let (outside_dwarf, undefined) = (odd.added, odd.refused + malformed.len().to_u64());
         let section = builder.finish_with(Finish::on(&pool));
-        omitted.extend_from_slice(section.omitted());
+        let is_of_cfi = |one: &&Unsupported| synthesized.as_mut().is_none_or(|own| !own.leave_out(one));
+        omitted.extend(section.omitted().iter().filter(is_of_cfi).copied());
         Ok(Self {
             section,
             version,
@@ -276,6 +300,7 @@ impl Conversion {
             undefined,
             omitted,
             malformed,
+            synthesized,
             address: Address(0),
             pool,
         })
@@ -286,7 +311,9 @@ impl Conversion {
         self.address = address;
         let known = self.section.omitted().len();
         self.section.omit_distant(address, Key::address);
-        self.omitted.extend_from_slice(&self.section.omitted()[known..]);
+        let synthesized = &mut self.synthesized;
+        let is_of_cfi = |one: &&Unsupported| synthesized.as_mut().is_none_or(|own| !own.leave_out(one));
+        self.omitted.extend(self.section.omitted()[known..].iter().filter(is_of_cfi).copied());
     }
 
     /// Functions in the section.

@@ -18,6 +18,7 @@ mod missing;
 mod padding;
 mod report;
 mod same_code;
+mod synthesized;
 mod verbs;
 
 use std::process::ExitCode;

@@ -9,7 +9,7 @@ use yaxpeax_arm::armv8::a64::{
     InstDecoder, Instruction, Opcode, Operand, SIMDSizeCode, ShiftStyle, SizeCode,
 };
 
-use crate::instruction::{Condition, Decoded, Flow, Index, Op, Table};
+use crate::instruction::{Condition, Decoded, Flow, Index, Op, Special, Table};
 
 const LINK: Index = 30;
 
@@ -49,7 +49,15 @@ pub(crate) fn decode(bytes: [u8; 4], pc: Address, is_relocated: bool, ops: &mut 
     let Some(instruction) = disassemble(bytes) else {
         let flow = if word == 0 { Flow::Stop } else { Flow::Next };
         let writes = if word == 0 { 0 } else { u64::MAX };
-        return Decoded { len: 4, flow, is_padding, is_unknown: word != 0, sets_flags: true, writes };
+        return Decoded {
+            len: 4,
+            flow,
+            is_padding,
+            is_unknown: word != 0,
+            sets_flags: true,
+            special: Special::No,
+            writes,
+        };
     };
     let known = near_target(&instruction, pc).filter(|_| !is_relocated);
     let flow = flow(&instruction, known);
@@ -60,7 +68,9 @@ pub(crate) fn decode(bytes: [u8; 4], pc: Address, is_relocated: bool, ops: &mut 
         _ => effect.of(&instruction, pc, is_relocated),
     }
     let writes = effect.writes & !(1 << 63);
-    Decoded { len: 4, flow, is_padding, is_unknown: false, sets_flags: sets_flags(&instruction), writes }
+    let sets_flags = sets_flags(&instruction);
+    let special = special(&instruction);
+    Decoded { len: 4, flow, is_padding, is_unknown: false, sets_flags, special, writes }
 }
 
 fn sets_flags(instruction: &Instruction) -> bool {
@@ -108,6 +118,16 @@ fn flow(instruction: &Instruction, target: Option<Address>) -> Flow {
         O::ERET | O::ERETAA | O::ERETAB | O::DRPS => Flow::Stop,
         O::BRK | O::HLT | O::UDF | O::Invalid => Flow::Stop,
         _ => Flow::Next,
+    }
+}
+
+fn special(instruction: &Instruction) -> Special {
+    use Opcode as O;
+    match instruction.opcode {
+        O::SVC | O::HVC | O::SMC => Special::SystemCall,
+        O::PACIBSP | O::PACIAZ | O::PACIBZ => Special::OtherSigning,
+        O::PACIA | O::PACIB if general(&instruction.operands[0]) == Some(LINK) => Special::OtherSigning,
+        _ => Special::No,
     }
 }
 

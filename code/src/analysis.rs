@@ -373,7 +373,7 @@ impl<'c> Analysis<'c> {
         self.instructions.index_of(u32::try_from(address.0.checked_sub(self.code.start.0)?).ok()?)
     }
 
-    fn is_inside(&self, address: Address) -> bool {
+    pub(crate) fn is_inside(&self, address: Address) -> bool {
         address.0.wrapping_sub(self.code.start.0) < self.code.bytes.len() as u64
     }
 

@@ -60,6 +60,8 @@ pub struct Instruction {
     pub is_unknown: bool,
     /// True if it changes the flags by which a later branch decides.
     pub(crate) sets_flags: bool,
+    /// The kind of instruction that rows of its function depend on beside its flow.
+    pub(crate) special: Special,
     /// Its known effects: a range of [`Instructions::ops`](crate::Instructions).
     pub(crate) ops: (u32, u8),
     /// Registers, by their bits, with an unknown value afterwards, once its known effects are applied.
@@ -191,5 +193,17 @@ pub(crate) struct Decoded {
     pub is_padding: bool,
     pub is_unknown: bool,
     pub sets_flags: bool,
+    pub special: Special,
     pub writes: u64,
+}
+
+/// A property of an instruction beside its effects and flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Special {
+    /// None.
+    No,
+    /// It calls the kernel, or what is above it.
+    SystemCall,
+    /// It signs the return address, but not with key A for the stack pointer.
+    OtherSigning,
 }

@@ -3,7 +3,7 @@
 use cfipack_format::{Address, Arch, Family, Register};
 
 use crate::aarch64;
-use crate::instruction::{Decoded, Flow, Instruction, Op, index_of};
+use crate::instruction::{Decoded, Flow, Instruction, Op, Special, index_of};
 use crate::x86::X86Decoder;
 
 /// The code of a function.
@@ -76,6 +76,7 @@ impl Instructions {
                 is_padding: decoded.is_padding,
                 is_unknown: decoded.is_unknown,
                 sets_flags: decoded.sets_flags,
+                special: decoded.special,
                 ops: (first as u32, count as u8),
                 writes: decoded.writes,
             });
@@ -141,6 +142,7 @@ fn unknown(len: usize) -> Decoded {
         is_padding: false,
         is_unknown: true,
         sets_flags: true,
+        special: Special::No,
         writes: u64::MAX,
     }
 }

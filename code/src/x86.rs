@@ -6,7 +6,7 @@ use iced_x86::{
     InstructionInfoOptions, Mnemonic, OpAccess, OpKind, Register as X86,
 };
 
-use crate::instruction::{Condition, Decoded, Flow, Index, Op, Table};
+use crate::instruction::{Condition, Decoded, Flow, Index, Op, Special, Table};
 
 /// The bits of the registers that a call may change, by the psABIs and the machine's numbers: all but rbx, rbp, rsp and
 /// r12 to r15; ebx, ebp, esp, esi and edi.
@@ -40,6 +40,20 @@ pub(crate) fn dwarf(arch: Arch, number: usize) -> Register {
     Register(numbers.get(number).copied().unwrap_or(number as u16))
 }
 
+/// Returns whether an instruction returns to what a near call pushed.
+fn is_near_return(instruction: &Instruction) -> bool {
+    instruction.mnemonic() == Mnemonic::Ret
+}
+
+fn special(instruction: &Instruction) -> Special {
+    let is_system_call = match instruction.flow_control() {
+        FlowControl::Call => near_target(instruction).is_none(),
+        FlowControl::Interrupt => instruction.mnemonic() == Mnemonic::Int,
+        _ => false,
+    };
+    if is_system_call { Special::SystemCall } else { Special::No }
+}
+
 impl X86Decoder {
     pub(crate) fn new(arch: Arch) -> Self {
         Self { arch, info: InstructionInfoFactory::new() }
@@ -62,6 +76,7 @@ impl X86Decoder {
                 is_padding: false,
                 is_unknown: true,
                 sets_flags: false,
+                special: Special::No,
                 writes: 0,
             };
         }
@@ -80,6 +95,7 @@ impl X86Decoder {
             is_padding,
             is_unknown: false,
             sets_flags: instruction.rflags_modified() != 0,
+            special: special(&instruction),
             writes,
         }
     }
@@ -96,7 +112,9 @@ impl X86Decoder {
             FlowControl::ConditionalBranch => Flow::Branch(target, condition(instruction)),
             FlowControl::UnconditionalBranch => Flow::Jump(target),
             FlowControl::IndirectBranch => self.indirect(instruction, relocated),
-            FlowControl::Return => Flow::Return,
+            FlowControl::Return if is_near_return(instruction) => Flow::Return,
+            // From an interrupt, a system call, or to another segment: no call led there.
+            FlowControl::Return => Flow::Stop,
             FlowControl::Interrupt if instruction.mnemonic() == Mnemonic::Int => Flow::Next,
             FlowControl::Interrupt | FlowControl::Exception => Flow::Stop,
         }

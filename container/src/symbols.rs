@@ -122,6 +122,13 @@ impl<'a> Symbols<'a> {
         (address.0 < entry.end).then_some(Address(entry.address)..Address(entry.end))
     }
 
+    /// Returns whether a function's symbol, and not a label alone, is at an address.
+    pub fn is_function(&self, start: Address) -> bool {
+        let first = self.sorted.partition_point(|entry| entry.address < start.0);
+        let mut here = self.sorted[first..].iter().take_while(|entry| entry.address == start.0);
+        here.any(|entry| entry.is_function)
+    }
+
     /// The next address that has a symbol after an address.
     pub fn next_after(&self, address: Address) -> Option<Address> {
         let after = self.sorted.partition_point(|entry| entry.address <= address.0);

@@ -48,7 +48,7 @@ pub struct MachORelocation {
 pub struct MachOFrames {
     /// The section.
     pub bytes: Vec<u8>,
-    /// Its relocations, in the descending order that assemblers write.
+    /// The section's relocations, in the descending order that assemblers write.
     pub relocations: Vec<MachORelocation>,
 }
 
@@ -93,7 +93,7 @@ struct Field<'r> {
 }
 
 impl Field<'_> {
-    /// What the field contains; its relocations are added. None if there is none for it.
+    /// The value of the field, whose relocations are added. None if Mach-O has no relocation for it.
     fn value(&self, target: MachOTarget, relocations: &mut Vec<MachORelocation>) -> Option<u64> {
         let Relocation { offset, size, is_pc_relative, .. } = *self.relocation;
         let is_x86 = match self.arch.family() {

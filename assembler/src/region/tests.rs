@@ -224,7 +224,7 @@ fn sizes_that_no_form_holds() {
 fn escapes_that_no_reader_passes() {
     let mut region = region();
     let before = region.eh_frame(Pointers::Absolute).unwrap().bytes().to_vec();
-    // DW_CFA_def_cfa without its offset; DW_CFA_set_loc; an opcode of nobody's.
+    // DW_CFA_def_cfa without its offset; DW_CFA_set_loc; an opcode that no standard and no vendor has defined.
     for bytes in [&[0x0c, 7][..], &[0x01, 0, 0, 0, 0, 0, 0, 0, 0], &[0x3e]] {
         let mut directives = Directives::new(Arch::Amd64, 16);
         directives.at(4).escape(bytes);

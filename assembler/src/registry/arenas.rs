@@ -2,7 +2,7 @@
 //!
 //! A reader holds the memory by a read lock that it only tries to take, and the writer locks none but memory that is
 //! no longer current: a reader waits for nothing, and one that was too late finds the memory that is current. A signal
-//! handler that interrupts the writer, at whatever instruction, finds a current memory that nobody has locked.
+//! handler that interrupts the writer, at whatever instruction, finds a current memory without a lock.
 
 use alloc::boxed::Box;
 use core::mem::take;

@@ -98,7 +98,7 @@ pub struct Registry<R = ()> {
 #[derive(Debug)]
 struct Registered<R> {
     length: u64,
-    /// Its rows: where, and how many words.
+    /// The place of the region's rows, and how many words they have.
     at: usize,
     words: usize,
     value: R,

@@ -102,7 +102,7 @@ fn as_a_map_has_it() {
     assert!(registry.memory_size() < 8 * 4 * LEAST && most > 4 * registry.memory_size());
 }
 
-/// What takes many levels, in the orders that trees like least.
+/// Trees of many levels, whose keys come in ascending and in descending order.
 #[test]
 fn ascending_and_descending() {
     const COUNT: u64 = 5000;

@@ -14,13 +14,13 @@ use super::sync::{AtomicU64, Ordering};
 
 /// The word that has the root's place; 0 there means no key.
 const ROOT: usize = 0;
-/// Where what is added begins.
+/// The place of the first node.
 pub(super) const START: usize = 1;
 /// Keys of a node at most.
 const WIDTH: usize = 16;
 /// Keys of a node of a tree that is made at once: several can come before it has to be divided.
 const PACKED: usize = 12;
-/// Of a node's first word: it is a leaf.
+/// The bit of a node's first word that leaves have set.
 const LEAF: u64 = 1 << 32;
 
 /// Finds the last key that is not after `key`, and its value.

@@ -30,7 +30,7 @@ struct Placed<'i, 'f> {
 /// A place in the stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Frame {
-    /// Of the innermost frame the next instruction, of others the return address.
+    /// The next instruction in the innermost frame, the return address in others.
     pub pc: u64,
     pub sp: u64,
     /// Whether `pc` is that of an instruction which has not run yet, rather than the one after a call.

@@ -13,7 +13,7 @@ pub struct Linked<'a> {
     pub arch: Arch,
     pub is_relocatable: bool,
     pub sections: Vec<Header<'a>>,
-    /// Of `.sframe`, in the order of their fields: in relocatable output, and of `--emit-relocs`.
+    /// The relocations of `.sframe`, in the order of their fields: in relocatable output, and of `--emit-relocs`.
     pub relocations: Vec<Relocation>,
 }
 
@@ -24,7 +24,7 @@ pub struct Header<'a> {
     pub number: usize,
     pub address: Address,
     pub size: u64,
-    /// Of each of the equal parts that the section is made of, 0 if it is not.
+    /// The size of each of the equal parts that the section is made of, in bytes; 0 if it is not (`sh_entsize`).
     pub entry_size: u64,
     /// It is a group itself.
     pub is_group: bool,

@@ -113,7 +113,7 @@ fn filled(arch: Arch, section: &Header<'_>) -> Option<(Shape<'static>, u32, u32)
         let filled: Vec<_> = entries.chunks(size as usize).filter(is_filled).collect();
         let empty = entries.len().div_ceil(size as usize) - filled.len();
         // Of zeros alone, the section's header knows the size.
-        let zeros = (header.is_empty() && filled.is_empty() && section.entry_size == size.into())
+        let zeros = (header.is_empty() && filled.is_empty() && section.entry_size == u64::from(size))
             .then(|| (shape.with_entry_size(size), 0));
         let (mut found, count) = zeros.or_else(|| {
             recognise(arch, &[header, &filled.concat()].concat()).map(|found| (found.shape, found.entries))

@@ -2,13 +2,13 @@
 
 use cfipack_code::{
     Analysis, CallSite, CfaWords, Code, Disassembler, Doubt, Entry, Instructions, Judge, Judgement,
-    Memory as _, Rows, State, Value, Ways,
+    Memory as _, Rows, State, Value, Ways, landing_pads,
 };
 use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Row, Rule};
 use cfipack_roundtrip::cfi::{Answer, Evaluator, Function, Functions};
 
+use super::Found;
 use super::memory::FileMemory;
-use super::{Found, landing_pads};
 
 /// Bytes of a function beyond which it is not followed.
 const MAX_CODE: u64 = 1 << 24;

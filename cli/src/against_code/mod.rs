@@ -3,8 +3,9 @@
 //! gimli evaluates the CFI (`cfipack-roundtrip`), `cfipack-code` follows the code.
 
 mod function;
-mod landing_pads;
-mod memory;
+#[cfg(test)]
+mod hidden;
+pub mod memory;
 #[cfg(test)]
 mod tests;
 

@@ -8,7 +8,7 @@ use cfipack_roundtrip::cfi::Functions;
 use super::function::Linter;
 use super::memory::FileMemory;
 
-const PATHS: [&str; 3] =
+pub(super) const PATHS: [&str; 3] =
     ["/lib/x86_64-linux-gnu/libc.so.6", "/lib64/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6"];
 
 /// Makes a row wrong. Returns whether it could.

@@ -22,6 +22,7 @@ use crate::report::count::{Counts, Number};
 use crate::report::escaped::Escaped;
 use crate::report::limits::Remark;
 use crate::report::status::{self, Status};
+use crate::synthesized::SynthesizedCounts;
 
 /// A run of an edit over files.
 #[derive(Clone, Debug)]
@@ -72,6 +73,8 @@ pub struct Totals {
     pub outermost: u64,
     /// Omitted functions by reason.
     pub reasons: BTreeMap<&'static str, u64>,
+    /// Functions that no CFI covers, if rows were to be made of them.
+    pub synthesized: Option<SynthesizedCounts>,
     /// Bytes of tables.
     pub sframe: u64,
     /// Bytes of CFI.

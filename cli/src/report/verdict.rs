@@ -18,6 +18,10 @@ use crate::report::without_lists::WithoutLists;
 /// The name in reports of FDEs that are not counted as functions.
 pub const DUPLICATES: &str = "duplicates with the start of another";
 
+/// The worth of what is judged by code.
+pub const JUDGED_BY_CODE: &str =
+    "judged by code: functions without CFI, by the engine that makes such rows; no independent proof";
+
 /// Writes the report as text, after a line with its subject.
 pub fn print(
     out: &mut impl Write,
@@ -41,9 +45,13 @@ pub fn print(
         ("unjudged", report.pcs_unjudged),
         ("of them in the table", report.pcs_unjudged_in_table),
         ("padding between functions", report.pcs_padding),
+        ("judged by code", report.pcs_judged),
         ("hidden by functions inside others", report.pcs_hidden),
     ];
     writeln!(out, "{}", Counts(&rest))?;
+    if report.pcs_judged != 0 {
+        writeln!(out, "  {JUDGED_BY_CODE}")?;
+    }
     let reasons = report.reasons_by_count();
     if !reasons.is_empty() {
         writeln!(out, "  missing or unjudged: {}", Counts(&reasons).list())?;

@@ -29,6 +29,7 @@ use crate::report::place::Places;
 use crate::report::status::{self, Status};
 use crate::report::symbol::Names;
 use crate::report::verdict::{self, ReportJson};
+use crate::synthesized::{self, SynthesizedCounts};
 use crate::verbs::embed::{self, Conversions};
 use crate::verbs::sframe::verify;
 
@@ -61,6 +62,10 @@ pub struct Arguments {
     names: Names,
     #[command(flatten)]
     limits: Limits,
+    /// Also make rows of functions that no CFI covers, from their code: only where every way through a
+    /// function is decided
+    #[arg(long)]
+    synthesize: bool,
     #[command(flatten)]
     table: TableOptions,
     #[command(flatten)]
@@ -71,9 +76,10 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     check_verb(&arguments.inputs)?;
     if arguments.embed.writes_files() {
-        arguments.table.check()?;
+        let table = arguments.table.with_synthesize(arguments.synthesize);
+        table.check()?;
         arguments.slice.check_unused()?;
-        let Arguments { table, limits, json, .. } = *arguments;
+        let Arguments { limits, json, .. } = *arguments;
         let threads = arguments.threads.into();
         let conversions = Conversions { table, threads, limits, json };
         return arguments.embed.run(&arguments.inputs, conversions);
@@ -95,7 +101,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     if arguments.address.is_some() && section.is_none() {
         bail!("--address: needs --section, without which no bytes are written");
     }
-    arguments.table.check()?;
+    let table = arguments.table.with_synthesize(arguments.synthesize);
+    table.check()?;
     if section.is_some_and(|section| output::is_same_file(section, path)) {
         bail!("{}: --section would overwrite the input", path.display());
     }
@@ -104,8 +111,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let object = input.object(Placement::Apart)?;
     let name = || object.name.to_string();
     let file = object.file().with_context(name)?;
-    let sections = input::call_frame_sections(file).with_context(name)?;
-    let summary = Summary::of(&object, file, &sections, arguments).with_context(name)?;
+    let sections = match arguments.synthesize {
+        true => file.call_frame_sections().with_context(name)?,
+        false => input::call_frame_sections(file).with_context(name)?,
+    };
+    let summary = Summary::of(&object, file, &sections, arguments, &table).with_context(name)?;
     let section = section.map_or(Ok(()), |section| output::binary(section, &summary.bytes));
     let written = section.and_then(|()| match arguments.json {
         true => summary.print_json(),
@@ -156,6 +166,7 @@ impl<'s, 'a> Summary<'s, 'a> {
         file: &'s File<'a>,
         sections: &[CallFrameSection<'a>],
         arguments: &Arguments,
+        options: &TableOptions,
     ) -> anyhow::Result<Self> {
         if file.as_macho().is_some() {
             bail!("a Mach-O file: .sframe is for ELF files");
@@ -171,7 +182,7 @@ impl<'s, 'a> Summary<'s, 'a> {
             (None, None) => conversion::place(file, sections)?,
         };
         let threads = arguments.threads.into();
-        let conversion = Conversion::at(file, sections, &arguments.table, threads, address)?;
+        let conversion = Conversion::at(file, sections, options, threads, address)?;
         if let Some(far) = conversion.section.omitted().iter().find(is_far)
             && arguments.address.is_none()
             && arguments.section.is_some()
@@ -187,11 +198,17 @@ impl<'s, 'a> Summary<'s, 'a> {
         let relocated = is_relocatable.then(|| conversion.relocated(&bytes, file.arch()));
         let table = sframe::Section::parse(relocated.as_deref().unwrap_or(&bytes), address)?;
         let code = CodeBytes::of_tables(file, &[table])?;
-        let report = arguments.verify.then(|| {
-            let options = Options::new().with_padding(arguments.table.get().padding());
-            let omitted = ConversionReasons::new(&conversion.omitted);
-            verify::against(sections, &[table], &options, threads, |missing| omitted.reason(missing))
-        });
+        let report = match arguments.verify {
+            true => {
+                let options = Options::new().with_padding(options.get().padding());
+                let omitted = ConversionReasons::new(&conversion.omitted);
+                let tables = &[table];
+                let judged = synthesized::judged(file, sections, tables)?;
+                let reason = |missing: &_| omitted.reason(missing);
+                Some(verify::against(sections, tables, judged, &options, threads, reason))
+            }
+            false => None,
+        };
         let cfi = CfiBytes::of(file, sections)?;
         let excluded = excluded::count(sections);
         let names = arguments.names;
@@ -226,6 +243,9 @@ impl<'s, 'a> Summary<'s, 'a> {
         let reasons = most_frequent_first(&reasons);
         if !reasons.is_empty() {
             writeln!(text, "  omitted: {}", Counts(&reasons).list())?;
+        }
+        if let Some(synthesized) = &self.conversion.synthesized {
+            writeln!(text, "  {}", synthesized.counts.line())?;
         }
         if let Some(line) = excluded::line(&self.excluded) {
             writeln!(text, "{line}")?;
@@ -267,6 +287,7 @@ impl<'s, 'a> Summary<'s, 'a> {
                 omitted: self.conversion.undefined,
             },
             ambiguous: self.conversion.omitted_for(Reason::Ambiguous.name()),
+            synthesized: self.conversion.synthesized.as_ref().map(|own| &own.counts),
             excluded: &self.excluded,
             bytes: TableBytes { sframe: self.bytes.len().to_u64(), cfi: self.cfi },
             code_coverage: self.code,
@@ -312,6 +333,9 @@ pub struct SummaryJson<'r> {
     reasons: BTreeMap<&'static str, u64>,
     outside_dwarf: OutsideJson,
     ambiguous: u64,
+    /// Functions that no CFI covers, with `--synthesize`; in none of the other counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    synthesized: Option<&'r SynthesizedCounts>,
     excluded: &'r Excluded,
     bytes: TableBytes,
     code_coverage: CodeBytes,

@@ -34,5 +34,6 @@ mod program;
 mod schemas;
 mod statuses;
 mod symbols;
+mod synthesize;
 mod text;
 mod undefined;

@@ -86,7 +86,7 @@ fn every_report_has_the_keys_of_its_schema() {
     );
     let omitting = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/sframe/x86_64");
     let mach_o = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/compact-unwind/mc");
-    let runs: [(&Path, &[&str]); 46] = [
+    let runs: [(&Path, &[&str]); 47] = [
         (&containers, &["linked.so"]),
         (&containers, &["linked.so", "--verify"]),
         (&containers, &["linkable.o", "--verify"]),
@@ -111,6 +111,7 @@ fn every_report_has_the_keys_of_its_schema() {
         (&containers, &["explain", "linked.so", "0x270"]),
         (&containers, &["explain", "explain.o", ".text+4"]),
         (&containers, &["explain", "explain_aarch64.o", ".text+4"]),
+        (&containers, &["synthesize.o", "--synthesize"]),
         (&containers, &["explain", "--unwind-info", "explain.o"]),
         (&containers, &["explain", "--unwind-info", "explain.o", ".text+4"]),
         (&omitting, &["explain", "x_def_cfa_r10.gas247.o", "--no-flex"]),

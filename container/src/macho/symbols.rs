@@ -67,6 +67,11 @@ impl<'a> SymbolTable<'a> {
         Ok(Self { offset: command.symoff.get(LE).to_usize(), entries, strings, size })
     }
 
+    /// The place of the number of a symbol's section, counted from 1, in the file.
+    pub fn section_offset(&self, index: usize) -> usize {
+        self.offset + index * self.size + 5
+    }
+
     /// The place of the value of a symbol of an index in the file.
     pub fn value_offset(&self, index: usize) -> usize {
         self.offset + index * self.size + 8

@@ -100,7 +100,7 @@ impl<'a, 'm, L: Deref<Target = [Module<'a, 'm>]>> Modules<L> {
     /// A space of these modules, which ascend and do not overlap. Async-signal-safe.
     ///
     /// # Errors
-    /// They do not, or a table is for another architecture.
+    /// The modules do not ascend, two overlap, or a table is for another architecture.
     pub fn new(arch: Arch, modules: L) -> Result<Self, ModulesError> {
         let mut end = 0;
         for (number, module) in modules.iter().enumerate() {

@@ -9,7 +9,7 @@ use crate::sframe::{Error, StepError};
 /// A place in a stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StackFrame {
-    /// Of the innermost frame the next instruction, of others the return address, without a signature.
+    /// The next instruction in the innermost frame, the return address without a signature in others.
     pub pc: Address,
     /// The stack pointer.
     pub sp: u64,
@@ -31,7 +31,7 @@ impl StackFrame {
 /// The way in which a frame was found.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum FoundBy {
-    /// It is the innermost: the registers that the walk started with.
+    /// By no way: the innermost frame has the registers that the walk started with.
     Registers,
     /// By the row of the frame before. It is as true as the table.
     Table,

@@ -66,6 +66,7 @@ impl CompactUnwindEditor<'_, '_> {
             }
             None => {
                 self.commands.check_more_sections()?;
+                check_unclaimed(self.file)?;
                 let end = self.commands.segment.end;
                 Some(splices.reserve(end, "header of section __compact_unwind", HEADER))
             }
@@ -207,4 +208,21 @@ fn check_unreferenced(file: &Headers<'_>, section: usize) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Refuses a new section after the others if a symbol or field that leads nowhere would lead there.
+fn check_unclaimed(file: &Headers<'_>) -> Result<(), Error> {
+    let new = file.sections.len();
+    check_unreferenced(file, new)?;
+    match file.symbols.iter().position(|symbol| symbol.section == Some(new)) {
+        None => Ok(()),
+        Some(symbol) => {
+            let offset = file.symbols.section_offset(symbol).to_u64();
+            Err(Error::Table {
+                what: "section of a symbol, which there is not",
+                offset,
+                value: new.to_u64() + 1,
+            })
+        }
+    }
 }

@@ -9,7 +9,7 @@ use super::Pool;
 struct Shared<'s, S, R> {
     /// None while a task merges.
     state: Option<&'s mut S>,
-    /// What was made and is not merged.
+    /// The parts that were made and are not merged.
     results: Vec<Option<R>>,
     /// Parts that tasks have taken.
     #[cfg(feature = "std")]

@@ -248,7 +248,7 @@ impl From<StubKind> for Shape<'static> {
 const AMD64_HEADER: Code<'static> = Code::new(16, &[amd64(0, 16), amd64(6, 24)]);
 /// An entry has pushed nothing; `r11` is pushed up to 6, the link map up to 12.
 const AMD64_MOLD_HEADER: Code<'static> = Code::new(32, &[amd64(0, 8), amd64(6, 16), amd64(12, 24)]);
-/// As [`AMD64_HEADER`], up to its tail.
+/// The header of a lazy retpoline PLT: the rows of [`AMD64_HEADER`] up to its tail.
 const AMD64_RETPOLINE_HEADER: Code<'static> = Code::new(32, AMD64_HEADER.rows);
 const AMD64_JUMP: Code<'static> = Code::new(16, &[amd64(0, 8)]);
 

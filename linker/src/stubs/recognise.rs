@@ -108,7 +108,7 @@ enum Part {
 struct Pattern {
     part: Part,
     kind: StubKind,
-    /// Of entries, jumps and padding: how many bytes they may have, the least first.
+    /// The sizes, in bytes, that entries, jumps and padding may have, the least first.
     sizes: &'static [u32],
     /// Two hexadecimal digits a byte, `..` for any.
     code: &'static [u8],

@@ -14,7 +14,8 @@ use crate::words::{Answered, RuleWords};
 
 /// The result of holding a table against CFI. Functions are FDEs of the CFI, PCs are bytes of code.
 ///
-/// `pcs` is the sum of `pcs_equal`, `pcs_different`, `pcs_missing`, `pcs_unjudged` and `pcs_padding`;
+/// `pcs` is the sum of `pcs_equal`, `pcs_different`, `pcs_missing`, `pcs_unjudged`, `pcs_padding` and
+/// `pcs_judged`;
 /// `functions` that of `equal`, `different`, `missing` and `unjudged`.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -64,6 +65,9 @@ pub struct Report {
     /// PCs between two functions of the CFI that are one function in the table: see
     /// [`Options::padding`](crate::Options::padding).
     pub pcs_padding: u64,
+    /// PCs that only the table answers for, outside all functions of the CFI, and that the caller has
+    /// [judged](crate::Table::with_judged).
+    pub pcs_judged: u64,
     /// PCs of a function after another one that lies inside it, which no search by start address finds for it,
     /// and for which the table has no row either; not in `pcs`.
     pub pcs_hidden: u64,

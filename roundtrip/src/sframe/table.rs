@@ -24,6 +24,8 @@ pub struct Table<'t> {
     pieces: HashMap<usize, Piece>,
     /// Functions that cannot be read, or not be found; headers that count FREs wrongly.
     faults: Vec<Fault>,
+    /// Ascending and apart.
+    judged: Vec<Range<u64>>,
 }
 
 /// The answer of a table for a PC.
@@ -48,7 +50,21 @@ impl<'t> Table<'t> {
             extents::append(section, found, &mut all);
         }
         let (entries, pieces) = extents::decide(all);
-        Self { sections, entries, pieces, faults }
+        Self { sections, entries, pieces, faults, judged: Vec::new() }
+    }
+
+    /// Names the PCs that the caller has judged by other means than call frame information, ascending and apart: the report
+    /// counts those that no function of the CFI has as [`pcs_judged`](crate::Report::pcs_judged), not as differences.
+    #[must_use]
+    pub fn with_judged(mut self, judged: Vec<Range<u64>>) -> Self {
+        self.judged = judged;
+        self
+    }
+
+    /// Returns whether the caller has judged all of these PCs.
+    pub(crate) fn is_judged(&self, pcs: &Range<u64>) -> bool {
+        let next = self.judged.partition_point(|judged| judged.end <= pcs.start);
+        self.judged.get(next).is_some_and(|judged| judged.start <= pcs.start && pcs.end <= judged.end)
     }
 
     /// Version of the format, if there is a table.

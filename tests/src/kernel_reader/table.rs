@@ -40,7 +40,7 @@ pub enum Word {
     CfaSlot(i64),
     /// The value of a register, by its DWARF number, plus an offset.
     Register(u32, i64),
-    /// What lies in memory there.
+    /// The word in memory at an offset from a register.
     Memory(u32, i64),
 }
 
@@ -60,7 +60,7 @@ pub struct Row {
 struct Function {
     start: u64,
     size: u64,
-    /// Where its rows start, and how many there are.
+    /// The place of the function's first row, and how many rows there are.
     fres: usize,
     num_fres: u16,
     info: u8,

@@ -32,7 +32,7 @@ pub enum Way {
 /// A frame's caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Caller {
-    /// Its frame.
+    /// The frame's registers.
     pub frame: Frame,
     /// How it was found.
     pub way: Way,

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use cfipack_assembler::Dialect;
+use cfipack_decoder::sframe::Section;
 use cfipack_encoder::sframe::{Layout, Options};
-use cfipack_format::Arch;
 use cfipack_format::sframe::Version;
+use cfipack_format::{Address, Arch, Cfa, Rule};
 use cfipack_tests::assembled::{Object, Reference, corpus};
 use cfipack_tests::directives::{File, Mode, TARGETS};
 use cfipack_tests::random::{Random, cases};
@@ -74,17 +75,9 @@ fn what_the_cfi_does_not_carry_is_what_gas_writes() {
 fn random_functions_have_the_rows_of_gas_2_44_in_version_2() {
     const FUNCTIONS: usize = 60;
     const FLAGS: usize = 3;
-    /// Of `.cfi_offset` of the return address on x86-64, gas 2.44 makes no row of its own;
-    /// -128 and -32768 take the next wider words.
-    const DIFFERENT: [&str; 7] = [
-        ".cfi_restore",
-        ".cfi_escape",
-        ".cfi_undefined",
-        ".cfi_same_value",
-        ".cfi_offset 16,",
-        "-128\n",
-        "-32768\n",
-    ];
+    /// Of `.cfi_offset` of the return address on x86-64, gas 2.44 makes no row of its own.
+    const DIFFERENT: [&str; 5] =
+        [".cfi_restore", ".cfi_escape", ".cfi_undefined", ".cfi_same_value", ".cfi_offset 16,"];
     let what = ".sframe 2 of directives against gas 2.44";
     let Some(tools) = Tools::find(what) else { return };
     let tools = tools.older();
@@ -112,12 +105,33 @@ fn random_functions_have_the_rows_of_gas_2_44_in_version_2() {
                 let mut ours = vec![0; sframe.section.relocatable_len()];
                 sframe.section.write_relocatable(&mut ours).unwrap();
                 ours[FLAGS] = 0;
+                if has_least_offset(&ours) {
+                    continue;
+                }
                 assert_eq!(ours, theirs, "{:?}\n{text}", target.arch);
                 compared += 1;
             }
         }
     }
     assert!(compared > 20, "{compared}");
+}
+
+/// Returns whether a row has the least offset of a word's size, for which gas 2.44 takes the next wider words. Directives
+/// name it, or come to it together.
+fn has_least_offset(table: &[u8]) -> bool {
+    let table = Section::parse(table, Address(0)).unwrap();
+    let mut rows = table.functions().flat_map(|function| function.unwrap().rows()).map(Result::unwrap);
+    rows.any(|row| {
+        let base = match row.cfa {
+            Cfa::Register { offset, .. } => Some(offset),
+            _ => None,
+        };
+        let stored = [row.return_address, row.frame_pointer].map(|rule| match rule {
+            Rule::Cfa(offset) => Some(offset),
+            _ => None,
+        });
+        stored.into_iter().chain([base]).flatten().any(|offset| [-128, -32768].contains(&offset))
+    })
 }
 
 fn random_functions(what: &str, mode: Mode) {

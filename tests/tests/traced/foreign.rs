@@ -412,7 +412,7 @@ impl<'r> Run<'r> {
     }
 
     /// Runs from a place in the file, as if it was called, until the program is elsewhere. Rows are judged in stubs;
-    /// the caller of a stub is whoever comes to it, or whoever called the function that it is a part of.
+    /// the caller of a stub is the code that jumps to it, or that called the function which the stub is a part of.
     fn call(&mut self, place: u64, is_part: bool) {
         let target = self.target;
         let [pc, sp, fp, lr] = target.registers;

@@ -22,7 +22,7 @@ use super::real_libraries::each_table;
 struct Answer {
     start: u64,
     end: u64,
-    /// Of a function in DWARF mode the mode alone.
+    /// The encoding; of a function in DWARF mode only the mode's bits.
     encoding: u32,
     /// The pointer's place; 0 = none.
     personality: u64,

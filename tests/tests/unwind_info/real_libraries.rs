@@ -169,13 +169,14 @@ impl Places for Given<'_> {
 }
 
 /// What a linker reserves before layout is at most 3 % more than the table: with a first layout that grows by 64 KiB, and
-/// with nothing but the order of functions.
+/// with nothing but the order of functions; of these a page more, which elm's table of 7 KB for 422 558 functions shows.
 #[test]
 fn sizes_are_known_before_layout() {
     let what = "sizes of real macOS libraries' tables before layout";
     let Some(directory) = env::var_os("CFIPACK_MACOS_LIBRARIES") else {
         return skipped(what, "CFIPACK_MACOS_LIBRARIES is not set");
     };
+    const PAGE: f64 = 4096.0;
     const NAMES: [&str; 4] = ["first layout", "order alone", "any order", "8 bytes an entry"];
     for layout in [Layout::Small, Layout::Lld, Layout::LdPrime] {
         let (mut images, mut functions, mut len) = (0, 0, 0);
@@ -206,6 +207,8 @@ fn sizes_are_known_before_layout() {
                 bounds[at] += most;
                 worst[at] = worst[at].max(most as f64 / placed.len() as f64);
             }
+            let by_order = 1.03 * placed.len() as f64 + PAGE;
+            assert!(layout != Layout::Small || most[1] as f64 <= by_order, "{name}: {most:?}");
             if most[1] as f64 > 1.01 * placed.len() as f64 {
                 far.push(format!(
                     "{name}: {} {most:?}, {} functions, {code:#x} code",
@@ -217,7 +220,6 @@ fn sizes_are_known_before_layout() {
             (images, functions, len) = (images + 1, functions + entries.len(), len + placed.len());
         });
         assert!(bounds[1] as f64 <= 1.03 * len as f64, "{layout:?}: {} of {len} bytes", bounds[1]);
-        assert!(layout != Layout::Small || worst[1] <= 1.03, "{far:#?}");
         println!(
             "{layout:?}: {images} images, {functions} functions, {len} bytes; bound / size, all and worst:"
         );
@@ -251,9 +253,10 @@ fn tables_of_other_linkers_are_true() {
         let function_starts = file.as_macho().unwrap().function_starts().unwrap();
         let image =
             Image::new(arch, base, &code, &cfi).with_function_starts(&function_starts).with_slots(&is_slot);
+        // Of ld64's, and of elm's, whose entry without unwind information lies within a function.
         let is_of_ld64 = matches!(
             linker_of(file, &Table::read(bytes), bytes),
-            Some(Linker::Layout(Layout::Ld64 | Layout::Ld64V253))
+            Some(Linker::Layout(Layout::Ld64 | Layout::Ld64V253) | Linker::Unmerged)
         );
         for violation in violations(&section, &image) {
             assert!(violation.is_warning() || is_of_ld64, "{name} ({arch:?}): {violation}");

@@ -9,6 +9,8 @@ use crate::edit::Part;
 use crate::report::count::{Counts, Number, percent};
 use crate::report::edits::{Reported, Totals};
 use crate::report::limits::{Covered, Remark};
+use crate::report::verdict;
+use crate::synthesized::SynthesizedCounts;
 
 impl Reported for Embed {
     const VERB: &'static str = "embed";
@@ -47,9 +49,12 @@ impl Reported for Embed {
             code = code + report.code_coverage;
             totals.outermost += report.outermost;
             unreadable += report.unreadable;
-            totals.tables += u64::from(report.converted != 0);
+            totals.tables += u64::from(!report.is_empty());
             totals.sframe += report.bytes.sframe;
             totals.cfi += report.bytes.cfi.total();
+            if let Some(own) = &report.synthesized {
+                totals.synthesized.get_or_insert_default().add(own);
+            }
             for (reason, count) in &report.reasons {
                 *totals.reasons.entry(reason).or_default() += count;
             }
@@ -75,9 +80,13 @@ impl Reported for Embed {
         if !reasons.is_empty() {
             lines.push(format!("omitted: {}", Counts(&reasons).list()));
         }
+        lines.extend(totals.synthesized.as_ref().map(SynthesizedCounts::line));
         let size = percent(sframe, cfi);
         let tables = if totals.tables == 1 { String::new() } else { format!(" in {} tables", totals.tables) };
         lines.push(format!(".sframe: {}{tables}, {size} of the CFI's {cfi}", Number(sframe, "byte")));
+        if self.verify && totals.synthesized.as_ref().is_some_and(|own| own.functions != 0) {
+            lines.push(verdict::JUDGED_BY_CODE.into());
+        }
         if totals.code.wanted() != 0 {
             lines.push(totals.code.line());
         }

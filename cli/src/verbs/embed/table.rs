@@ -23,6 +23,7 @@ use crate::report::cfi_bytes::{CfiBytes, TableBytes};
 use crate::report::count::Counts;
 use crate::report::kernel::KernelReport;
 use crate::report::place::Places;
+use crate::synthesized::{self, SynthesizedCounts};
 
 /// The edit: a table for an object or a linked file.
 pub struct Embed {
@@ -54,6 +55,9 @@ pub struct Table {
     pub omitted: u64,
     /// The number for each reason.
     pub reasons: BTreeMap<&'static str, u64>,
+    /// Functions that no CFI covers, with `--synthesize`; in none of the other counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub synthesized: Option<SynthesizedCounts>,
     /// Bytes of table and CFI.
     pub bytes: TableBytes,
     /// The code, and what the table covers of it.
@@ -86,7 +90,7 @@ impl Edit for Embed {
             return Err(Problem::Skip(Skip::HasTable));
         }
         let sections = file.call_frame_sections()?;
-        if !input::describe_functions(&sections) {
+        if !input::describe_functions(&sections) && !self.conversions.table.synthesizes() {
             let skip = if elf.is_debug_file() { Skip::DebugFile } else { Skip::NoCfi };
             return Err(Problem::Skip(skip));
         }
@@ -111,7 +115,7 @@ impl Edit for Embed {
         let sections = file.sframe_sections()?;
         let tables = match &sections[..] {
             [section] => input::relocated_tables(&file, section)?,
-            [] if table.converted == 0 => Vec::new(),
+            [] if table.is_empty() => Vec::new(),
             _ => return Err(Problem::Refused(format!("the new file has {} tables", sections.len()))),
         };
         self.check_cfi(&file, &tables, table)?;
@@ -160,7 +164,10 @@ impl Embed {
         let options = Options::new().with_padding(self.conversions.table.get().padding());
         let reasons = ConversionReasons::new(&std::mem::take(&mut table.omitted_functions));
         let sections: Vec<_> = cfi.iter().map(CallFrameSection::cfi).collect();
-        let (pool, tables) = (Threads(self.conversions.threads), roundtrip::Table::new(tables));
+        let (pool, tables) = (
+            Threads(self.conversions.threads),
+            roundtrip::Table::new(tables).with_judged(synthesized::judged(file, &cfi, tables)?),
+        );
         let report =
             verify_with_reasons_on(&pool, &sections, &tables, &options, |missing| reasons.reason(missing));
         table.unreadable = report.unreadable;
@@ -225,6 +232,11 @@ fn relocatable<'a>(
 }
 
 impl Table {
+    /// Returns whether no function is in it.
+    pub fn is_empty(&self) -> bool {
+        self.converted == 0 && self.synthesized.as_ref().is_none_or(|own| own.functions == 0)
+    }
+
     fn of(
         file: &File<'_>,
         sections: &[CallFrameSection<'_>],
@@ -239,6 +251,7 @@ impl Table {
             converted: conversion.converted(),
             omitted: conversion.num_omitted(),
             reasons: conversion.reasons(),
+            synthesized: conversion.synthesized.as_ref().map(|own| own.counts.clone()),
             bytes: TableBytes { sframe: bytes.len().to_u64(), cfi: CfiBytes::of(file, sections)? },
             code_coverage: conversion.code_bytes(file, bytes)?,
             outermost: conversion.outermost_rows(bytes)?,

@@ -22,6 +22,7 @@ use crate::report::reasons;
 use crate::report::row::RowJson;
 use crate::report::status::Status;
 use crate::report::symbol::SymbolName;
+use crate::synthesized;
 use crate::verbs::explain::Arguments;
 
 /// Explains every omitted function, or the one at the address that was asked for.
@@ -49,7 +50,10 @@ pub fn explain(
                 found.listing = Listing::new(file, &function, &tables, address, places)?;
                 anyhow::Ok(found)
             };
-            found.map(with_listing).transpose()?.into_iter().collect()
+            match found {
+                Some(found) => vec![with_listing(found)?],
+                None => by_code(file, &sections, address, places)?.into_iter().collect(),
+            }
         }
     };
     explanation::report(object, &explained, address, "no function is omitted", arguments.json)
@@ -93,6 +97,36 @@ fn innermost_only(
         }));
     }
     Ok(found)
+}
+
+/// The function that contains the address and that no CFI covers, with the rows that `--synthesize` makes of its code.
+fn by_code(
+    file: &File<'_>,
+    sections: &[CallFrameSection<'_>],
+    address: Address,
+    places: &Places<'_, '_>,
+) -> anyhow::Result<Option<FunctionJson>> {
+    let Some((range, rows)) = synthesized::at(file, sections, address)? else { return Ok(None) };
+    let mut found = FunctionJson {
+        start: Some(places.location(range.start)),
+        size: Some(range.end.0 - range.start.0),
+        symbol: places.symbol(range.start),
+        origin: Some("code"),
+        ..FunctionJson::default()
+    };
+    match rows {
+        Ok(rows) => {
+            for row in rows {
+                found.row_words.push(format!("+{}: {}", row.start, Words(file.arch(), row)));
+                found.rows.push(RowOfPart { row: RowJson::new(file.arch(), &row), repeats: None });
+            }
+        }
+        Err(omission) => {
+            found.reason = Some(omission.name());
+            found.words = Some(format!("no rows can be made of its code: {}", omission.name()));
+        }
+    }
+    Ok(Some(found))
 }
 
 /// The function that contains the address: the reason why it is omitted, or its rows.
@@ -159,6 +193,9 @@ pub struct FunctionJson {
     reason: Option<&'static str>,
     words: Option<String>,
     innermost_only: Option<InnermostJson>,
+    /// `code` if no CFI covers it: `rows` are those that `--synthesize` makes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    origin: Option<&'static str>,
     rows: Vec<RowOfPart>,
     /// The starts of other functions that contain the address.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -213,10 +250,14 @@ impl Explanation for FunctionJson {
         }
         match (&self.words, &self.pc) {
             (Some(words), Some(pc)) => writeln!(out, ": omitted: at {} {words}", Escaped(pc))?,
+            (Some(words), None) if self.origin.is_some() => {
+                writeln!(out, ": no CFI covers it; {}", Escaped(words))?;
+            }
             (Some(words), None) => writeln!(out, "omitted: {}", Escaped(words))?,
             (None, _) => {
                 let rows = Number(self.rows.len().to_u64(), "row");
-                writeln!(out, ": {}, {rows}", Number(self.size.unwrap_or(0), "byte"))?;
+                let origin = self.origin.map_or("", |_| " from its code (--synthesize): no CFI covers it");
+                writeln!(out, ": {}, {rows}{origin}", Number(self.size.unwrap_or(0), "byte"))?;
             }
         }
         if !self.others.is_empty() {

@@ -20,6 +20,7 @@ use crate::report::count::{Counts, Number, percent};
 use crate::report::escaped::Escaped;
 use crate::report::limits::Covered;
 use crate::report::status::{self, Status};
+use crate::synthesized;
 use crate::verbs::stats::{Arguments, Source};
 
 /// Counts the tables of an object; for one without a table, counts the table that a conversion writes.
@@ -86,7 +87,13 @@ fn coverage(file: &File<'_>, tables: &[Section<'_>]) -> anyhow::Result<Option<Co
     if !input::describe_functions(&sections) {
         return Ok(None);
     }
-    let report = verify::against_any(&sections, tables, &Options::default(), 1);
+    let report = verify::against_any(
+        &sections,
+        tables,
+        synthesized::judged(file, &sections, tables)?,
+        &Options::default(),
+        1,
+    );
     Ok(Some(Coverage {
         functions: report.functions,
         covered: report.equal + report.different,

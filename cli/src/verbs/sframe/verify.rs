@@ -1,6 +1,7 @@
 //! `verify` of `.sframe`.
 
 use std::io::Write;
+use std::ops::Range;
 
 use anyhow::bail;
 use cfipack_container::{CallFrameSection, Kind};
@@ -22,6 +23,7 @@ use crate::report::kernel::KernelReport;
 use crate::report::place::Places;
 use crate::report::status::{self, Status};
 use crate::report::verdict::{self, AgainstCode, VerifyJson};
+use crate::synthesized;
 use crate::verbs::verify::Arguments;
 
 /// Checks tables for the code of another object.
@@ -66,7 +68,8 @@ pub fn verify(
     names.require_arch(&tables, file.arch(), &"the file")?;
     let options = Options::new().with_padding(arguments.padding);
     let sections = input::call_frame_sections(file)?;
-    let report = against_any(&sections, &tables, &options, arguments.threads.into());
+    let judged = synthesized::judged(file, &sections, &tables)?;
+    let report = against_any(&sections, &tables, judged, &options, arguments.threads.into());
     let excluded = excluded::count(&sections);
     let kernel =
         arguments.profile.map(|profile| KernelReport::new(profile.draft(), file, &tables, options.limit));
@@ -128,21 +131,24 @@ fn print_all(
 pub fn against_any(
     sections: &[CallFrameSection<'_>],
     tables: &[sframe::Section<'_>],
+    judged: Vec<Range<u64>>,
     options: &Options,
     threads: usize,
 ) -> Report {
     let mut reasons = AnyTableReasons::new(tables);
-    against(sections, tables, options, threads, |missing| reasons.reason(missing))
+    against(sections, tables, judged, options, threads, |missing| reasons.reason(missing))
 }
 
-/// Verifies tables against the CFI of a file, on so many threads; `reason` returns why a function is missing.
+/// Verifies tables against the CFI of a file, on so many threads; `judged` are PCs outside of it that were judged by code,
+/// `reason` returns why a function is missing.
 pub fn against<'s>(
     sections: &'s [CallFrameSection<'_>],
     tables: &[sframe::Section<'_>],
+    judged: Vec<Range<u64>>,
     options: &Options,
     threads: usize,
     reason: impl FnMut(&MissingFunction<'s>) -> Option<Unsupported>,
 ) -> Report {
     let cfi: Vec<_> = sections.iter().map(|section| section.cfi()).collect();
-    verify_with_reasons_on(&Threads(threads), &cfi, &Table::new(tables), options, reason)
+    verify_with_reasons_on(&Threads(threads), &cfi, &Table::new(tables).with_judged(judged), options, reason)
 }

@@ -46,6 +46,7 @@ impl Found {
         counts.pcs_unjudged_in_table += other.pcs_unjudged_in_table;
         counts.pcs_extra += other.pcs_extra;
         counts.pcs_padding += other.pcs_padding;
+        counts.pcs_judged += other.pcs_judged;
         counts.pcs_hidden += other.pcs_hidden;
         self.differences.append(next.differences);
         self.left.extend(next.left);

@@ -230,6 +230,9 @@ impl<'q, 't> Part<'q, 't> {
                 if range.end - range.start <= padding && holds_both() {
                     counts.pcs += pcs;
                     counts.pcs_padding += pcs;
+                } else if tables.is_judged(&(pc..end)) {
+                    counts.pcs += pcs;
+                    counts.pcs_judged += pcs;
                 } else if pcs != 0 {
                     counts.pcs += pcs;
                     counts.pcs_different += pcs;

@@ -18,9 +18,9 @@ pub struct Cfi<'f> {
     functions: Vec<(u64, u64, usize)>,
 }
 
-/// What the CFI says of the caller.
+/// The caller of a frame by CFI.
 pub enum Caller {
-    /// Its registers, with the PC in that of the return address, and whether the frame is one of a signal.
+    /// The caller's registers, with the PC in that of the return address, and whether the frame is one of a signal.
     Frame {
         pc: u64,
         sp: u64,

@@ -3,8 +3,9 @@
 //! Source: the language-specific data area of C++ as "Exception Handling ABI for the Itanium C++ ABI" leaves it to
 //! implementations, and GCC, LLVM and Rust write it; pointer encodings of the LSB Core specification, "DWARF Extensions".
 
-use cfipack_code::CallSite;
 use cfipack_format::{Address, Arch, Endian};
+
+use crate::analysis::CallSite;
 
 /// The encoding of no value.
 const OMIT: u8 = 0xff;

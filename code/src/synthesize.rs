@@ -1,0 +1,248 @@
+//! Rows of a function that has no CFI, from its code.
+
+mod together;
+
+use cfipack_format::{Arch, Cfa, Family, FunctionOffset, Register, Row, Rule};
+
+use crate::analysis::{Analysis, Doubt};
+use crate::instruction::{Flow, Instruction, Special, callee_saved};
+use crate::state::State;
+use crate::value::Value;
+
+pub use together::{Candidate, synthesize};
+
+/// The reason why a function gets no rows.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[non_exhaustive]
+pub enum Omission {
+    /// Something about its ways is not known.
+    Doubt(Doubt),
+    /// The file has no code there, or not all of it.
+    NoCode,
+    /// No symbol of a function starts there.
+    NoEntry,
+    /// No way returns, or goes on in another function: what enters it need not be a call.
+    NeverReturns,
+    /// The CFA has no known distance from the stack pointer or the frame pointer.
+    Cfa,
+    /// The return address is at no known place.
+    ReturnAddress,
+    /// The caller's frame pointer is at no known place.
+    FramePointer,
+    /// A way out leaves the stack pointer elsewhere than the call did.
+    StackAtReturn,
+    /// A way out has another value in a register that a function keeps for its caller.
+    SavedRegister,
+    /// It is not known whether the return address is signed, or it is signed in a way that tables do not have.
+    SigningState,
+    /// A system call may start a thread on another stack, or not return.
+    SystemCall,
+    /// A jump leads into another function, behind its start.
+    IntoFunction,
+    /// Another function jumps into it, or to it with a frame in place.
+    Entered,
+    /// It calls a function that does not keep to the calling convention.
+    OddCall,
+}
+
+impl Omission {
+    /// The name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Doubt(doubt) => doubt.name(),
+            Self::NoCode => "no-code",
+            Self::NoEntry => "no-entry",
+            Self::NeverReturns => "never-returns",
+            Self::Cfa => "cfa-not-known",
+            Self::ReturnAddress => "return-address-not-known",
+            Self::FramePointer => "frame-pointer-not-known",
+            Self::StackAtReturn => "stack-at-return",
+            Self::SavedRegister => "register-not-restored",
+            Self::SigningState => "signing-state",
+            Self::SystemCall => "system-call",
+            Self::IntoFunction => "into-function",
+            Self::Entered => "entered-elsewhere",
+            Self::OddCall => "odd-call",
+        }
+    }
+}
+
+/// Bytes below the stack pointer that nothing overwrites (System V's psABI for x86-64).
+const RED_ZONE: i32 = 128;
+
+impl Analysis<'_> {
+    /// The function's rows, each from where one of them changes: the canonical frame address by the stack pointer or the frame
+    /// pointer, the return address, the caller's frame pointer.
+    ///
+    /// They hold if the function is entered at its start alone, by a call or a jump that leaves the frame as a call does.
+    ///
+    /// # Errors
+    /// Not every way of the function is decided, or one breaks the calling convention.
+    pub fn synthesize(&self) -> Result<Vec<Row>, Omission> {
+        let arch = self.code().arch;
+        if let Some((doubt, _)) = self.doubts().next() {
+            return Err(Omission::Doubt(doubt));
+        }
+        let mut rows: Vec<Row> = Vec::new();
+        let (mut failed, mut leaves) = (None, false);
+        self.for_each(|index, instruction, state| {
+            let (None, Some(state)) = (failed, state) else { return };
+            let row = row(arch, instruction, state, rows.last()).and_then(|row| {
+                check_system_call(arch, instruction, state)?;
+                leaves |= self.check_leaving(index, instruction, state)?;
+                Ok(row)
+            });
+            match row {
+                Ok(row) if rows.last().is_some_and(|last| last.unwinds_as(&row)) => {}
+                Ok(row) => rows.push(row),
+                Err(omission) => failed = Some(omission),
+            }
+        });
+        // A table of jumps that was read too far, or too little.
+        if self.exits().iter().any(|exit| exit.is_from_table) {
+            failed = failed.or(Some(Omission::Doubt(Doubt::IndirectJump)));
+        }
+        match failed {
+            Some(omission) => Err(omission),
+            None if !leaves || rows.first().is_none_or(|row| row.start != FunctionOffset(0)) => {
+                Err(Omission::NeverReturns)
+            }
+            None => Ok(rows),
+        }
+    }
+
+    /// Returns whether execution leaves the function at an instruction.
+    ///
+    /// # Errors
+    /// It does so with something else than a call left.
+    fn check_leaving(
+        &self,
+        index: usize,
+        instruction: &Instruction,
+        state: &State,
+    ) -> Result<bool, Omission> {
+        let arch = self.code().arch;
+        let is_return = instruction.flow == Flow::Return;
+        let leaves = match instruction.flow {
+            Flow::Return => true,
+            Flow::Jump(target) | Flow::Branch(target, _) => {
+                target.is_none_or(|target| !self.is_inside(target))
+            }
+            Flow::JumpRegister(_) | Flow::JumpMemory | Flow::JumpTable(_) => {
+                self.exits().binary_search_by_key(&index, |exit| exit.index).is_ok()
+            }
+            Flow::Next | Flow::Call(_) | Flow::Stop => false,
+        };
+        if !leaves {
+            return Ok(false);
+        }
+        if state.get(arch, arch.stack_pointer()) != Value::Cfa(-(arch.cfa_offset_at_entry() as i32)) {
+            return Err(Omission::StackAtReturn);
+        }
+        if callee_saved(arch).iter().any(|index| state.at(*index) != Value::caller(*index)) {
+            return Err(Omission::SavedRegister);
+        }
+        let link = arch.return_address();
+        let is_there = match (arch.pushed_by_call(), state.get(arch, link)) {
+            (1.., _) => state.slot(-arch.pushed_by_call()) == Value::Caller(link),
+            (_, Value::Caller(register)) => register == link,
+            // An instruction that returns can authenticate too.
+            (_, Value::Signed) => is_return,
+            _ => false,
+        };
+        if is_there { Ok(true) } else { Err(Omission::ReturnAddress) }
+    }
+}
+
+/// The row at an instruction; `last` is the one before, whose way to the CFA it keeps while that is right.
+fn row(arch: Arch, instruction: &Instruction, state: &State, last: Option<&Row>) -> Result<Row, Omission> {
+    if instruction.special == Special::OtherSigning {
+        return Err(Omission::SigningState);
+    }
+    let cfa = cfa(arch, state, last).ok_or(Omission::Cfa)?;
+    let (return_address, signed) = return_address(arch, state)?;
+    let frame_pointer = arch.frame_pointer();
+    let is_callers = |value| value == Value::Caller(frame_pointer);
+    let frame_pointer = place(arch, state, frame_pointer, is_callers).ok_or(Omission::FramePointer)?.0;
+    Ok(Row { start: FunctionOffset(instruction.offset), cfa, return_address, frame_pointer, signed })
+}
+
+fn cfa(arch: Arch, state: &State, last: Option<&Row>) -> Option<Cfa> {
+    let by = |register: Register| match state.get(arch, register) {
+        Value::Cfa(offset) => Some(Cfa::Register { register, offset: -i64::from(offset) }),
+        _ => None,
+    };
+    let frame_pointer = arch.frame_pointer();
+    // A frame pointer that points at the saved one stays where it is.
+    let points_at_saved = state.pointed(arch, frame_pointer, 0) == Value::Caller(frame_pointer);
+    let keeps =
+        matches!(last, Some(Row { cfa: Cfa::Register { register, .. }, .. }) if *register == frame_pointer);
+    let (first, second) = match points_at_saved || keeps {
+        true => (frame_pointer, arch.stack_pointer()),
+        false => (arch.stack_pointer(), frame_pointer),
+    };
+    by(first).or_else(|| by(second))
+}
+
+/// The rule of the return address, and whether it is signed.
+fn return_address(arch: Arch, state: &State) -> Result<(Rule, bool), Omission> {
+    let link = arch.return_address();
+    match arch.pushed_by_call() {
+        0 => {}
+        size if state.slot(-size) == Value::Caller(link) => return Ok((Rule::Cfa(-size), false)),
+        _ => return Err(Omission::ReturnAddress),
+    }
+    let is_callers = |value| matches!(value, Value::Signed) || value == Value::Caller(link);
+    let (rule, value) = place(arch, state, link, is_callers).ok_or(Omission::ReturnAddress)?;
+    Ok((rule, value == Value::Signed))
+}
+
+/// The place where a caller's register is: a slot that calls leave alone, else the register, else a slot of the red zone.
+fn place(
+    arch: Arch,
+    state: &State,
+    register: Register,
+    is_callers: impl Fn(Value) -> bool,
+) -> Option<(Rule, Value)> {
+    let stack = match state.get(arch, arch.stack_pointer()) {
+        Value::Cfa(offset) => Some(offset),
+        _ => None,
+    };
+    let slot = |lowest: i32| {
+        let is_there = |slot: &(i32, Value)| slot.0 >= lowest && is_callers(slot.1);
+        state.slots().find(is_there).map(|(offset, value)| (Rule::Cfa(offset.into()), value))
+    };
+    let in_register = || {
+        let value = state.get(arch, register);
+        is_callers(value).then_some((Rule::SameValue, value))
+    };
+    let red_zone = || match arch {
+        Arch::Amd64 => slot(stack?.saturating_sub(RED_ZONE)),
+        Arch::I386 | Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::S390x => None,
+    };
+    slot(stack.unwrap_or(i32::MIN)).or_else(in_register).or_else(red_zone)
+}
+
+/// Linux's numbers of the system calls after which the stack is another one: `clone`, `clone3`, `vfork`, `rt_sigreturn`.
+fn leaves_the_stack(arch: Arch, number: i32) -> bool {
+    match arch {
+        Arch::Amd64 => matches!(number, 56 | 435 | 58 | 15),
+        Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 => matches!(number, 220 | 435 | 139),
+        Arch::I386 | Arch::S390x => true,
+    }
+}
+
+fn check_system_call(arch: Arch, instruction: &Instruction, state: &State) -> Result<(), Omission> {
+    if instruction.special != Special::SystemCall {
+        return Ok(());
+    }
+    let register = match arch.family() {
+        Family::X86 => Register(0),
+        Family::Aarch64 => Register(8),
+        Family::S390x => return Err(Omission::SystemCall),
+    };
+    match state.get(arch, register) {
+        Value::Number(number) if !leaves_the_stack(arch, number) => Ok(()),
+        _ => Err(Omission::SystemCall),
+    }
+}

@@ -1,0 +1,105 @@
+//! The functions of a file that have no CFI, together: what one does shows how another is entered.
+
+use std::collections::BTreeSet;
+
+use cfipack_format::{Address, Row};
+
+use super::Omission;
+use crate::analysis::{Analysis, CallSite, Doubt, Ways};
+use crate::instruction::Flow;
+use crate::instructions::{Code, Instructions};
+use crate::state::State;
+use crate::table::Memory;
+
+/// Bytes of a function beyond which it is not followed.
+const MAX_CODE: usize = 1 << 24;
+
+/// A function to make rows of.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate<'c> {
+    /// The function's code.
+    pub code: Code<'c>,
+    /// Calls of the function that have landing pads, if they are known from elsewhere.
+    pub call_sites: &'c [CallSite],
+}
+
+/// The result of following one function.
+struct Followed {
+    rows: Result<Vec<Row>, Omission>,
+    /// Targets of jumps out of it; true if the frame is in place.
+    exits: Vec<(Address, bool)>,
+    calls: Vec<Address>,
+}
+
+/// Makes the rows of functions, ascending and apart, as [`Analysis::synthesize`] does for one; `is_inside` tells whether an
+/// address is in a function of the file, behind its start.
+///
+/// A function gets none if another one enters it elsewhere than at its start, or with a frame in place; if it jumps into
+/// another function; or if it calls one that does not keep its registers or stack pointer.
+pub fn synthesize(
+    candidates: &[Candidate<'_>],
+    memory: &dyn Memory,
+    is_inside: &dyn Fn(Address) -> bool,
+) -> Vec<Result<Vec<Row>, Omission>> {
+    let mut instructions = Instructions::default();
+    let mut all: Vec<_> =
+        candidates.iter().map(|candidate| follow(candidate, &mut instructions, memory)).collect();
+    let around = |address: Address| {
+        let index = candidates.partition_point(|one| one.code.start <= address).checked_sub(1)?;
+        let code = &candidates[index].code;
+        let offset = address.0 - code.start.0;
+        (offset < code.bytes.len() as u64).then_some((index, offset))
+    };
+    let mut entered = BTreeSet::new();
+    for followed in &mut all {
+        for (target, has_frame) in &followed.exits {
+            let candidate = around(*target);
+            let is_middle = candidate.map_or_else(|| is_inside(*target), |(_, offset)| offset != 0);
+            entered.extend(candidate.filter(|_| is_middle || *has_frame).map(|(index, _)| index));
+            if is_middle && followed.rows.is_ok() {
+                followed.rows = Err(Omission::IntoFunction);
+            }
+        }
+    }
+    let is_odd = |rows: &Result<_, _>| matches!(rows, Err(Omission::SavedRegister | Omission::StackAtReturn));
+    let odd: Vec<bool> = all.iter().map(|followed| is_odd(&followed.rows)).collect();
+    for (index, followed) in all.iter_mut().enumerate() {
+        let calls_odd = |target: &Address| around(*target).is_some_and(|(index, _)| odd[index]);
+        if followed.rows.is_ok() && entered.contains(&index) {
+            followed.rows = Err(Omission::Entered);
+        } else if followed.rows.is_ok() && followed.calls.iter().any(calls_odd) {
+            followed.rows = Err(Omission::OddCall);
+        }
+    }
+    all.into_iter().map(|followed| followed.rows).collect()
+}
+
+fn follow(candidate: &Candidate<'_>, instructions: &mut Instructions, memory: &dyn Memory) -> Followed {
+    let Candidate { code, call_sites } = *candidate;
+    let omitted = |omission| Followed { rows: Err(omission), exits: Vec::new(), calls: Vec::new() };
+    match code.bytes.len() {
+        0 => return omitted(Omission::NoCode),
+        MAX_CODE.. => return omitted(Omission::Doubt(Doubt::TooLarge)),
+        _ => {}
+    }
+    instructions.decode(&code);
+    let entry = State::at_entry(code.arch);
+    let ways = Ways { start: Some(&entry), entries: &[], call_sites, noreturn: &[] };
+    let analysis = Analysis::new(code, instructions, memory, ways);
+    let stack = code.arch.stack_pointer();
+    let exits = analysis.exits().iter().filter_map(|exit| {
+        let state = analysis.state_before(exit.index)?;
+        Some((exit.target?, state.get(code.arch, stack) != entry.get(code.arch, stack)))
+    });
+    let mut calls: Vec<Address> = instructions
+        .as_slice()
+        .iter()
+        .filter_map(|instruction| match instruction.flow {
+            Flow::Call(target) => target,
+            _ => None,
+        })
+        .collect();
+    calls.sort_unstable();
+    calls.dedup();
+    Followed { rows: analysis.synthesize(), exits: exits.collect(), calls }
+}
