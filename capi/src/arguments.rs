@@ -69,11 +69,13 @@ pub(crate) unsafe fn array_mut<'a, T>(start: *mut T, len: usize) -> Result<&'a m
     Ok(unsafe { core::slice::from_raw_parts_mut(start, len) })
 }
 
+/// Returns whether memory can have an array. An element has at least one byte.
 fn is_array<T>(start: *const T, len: usize) -> bool {
-    let size = len.checked_mul(size_of::<T>()).filter(|&size| isize::try_from(size).is_ok());
+    const { assert!(size_of::<T>() > 0) };
     !start.is_null()
         && start.is_aligned()
-        && size.is_some_and(|size| start.addr().checked_add(size).is_some())
+        && len <= isize::MAX.unsigned_abs() / size_of::<T>()
+        && start.addr().checked_add(len * size_of::<T>()).is_some()
 }
 
 /// Turns a pointer into a reference.
