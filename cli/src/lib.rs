@@ -8,6 +8,7 @@
 
 mod absent;
 mod against_code;
+mod annotate;
 mod conversion;
 mod coverage;
 mod edit;
@@ -26,8 +27,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use report::status::{self, Status};
 use verbs::{
-    asm, compact_unwind, convert, diff, dump, explain, gaps, lint, lookup, merge, stats, strip, unwind_info,
-    verify,
+    annotate as annotate_verb, asm, compact_unwind, convert, diff, dump, explain, gaps, lint, lookup, merge,
+    stats, strip, unwind_info, verify,
 };
 
 /// Converts DWARF call frame information (CFI) to a .sframe unwind table,
@@ -88,6 +89,7 @@ enum Verb {
     Lint(lint::Arguments),
     UnwindInfo(unwind_info::build::Arguments),
     Asm(asm::Arguments),
+    Annotate(annotate_verb::Arguments),
     CompactUnwind(compact_unwind::Arguments),
 }
 
@@ -116,6 +118,7 @@ fn run(arguments: &CommandLine) -> anyhow::Result<Status> {
         Some(Verb::Lint(arguments)) => lint::run(arguments),
         Some(Verb::UnwindInfo(arguments)) => unwind_info::build::run(arguments),
         Some(Verb::Asm(arguments)) => asm::run(arguments),
+        Some(Verb::Annotate(arguments)) => annotate_verb::run(arguments),
         Some(Verb::CompactUnwind(arguments)) => compact_unwind::run(arguments),
     }
 }

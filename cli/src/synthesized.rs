@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use cfipack_code::{Candidate, Code, Omission, synthesize};
+use cfipack_code::{Analysis, Candidate, Code, Omission, Rows, synthesize_with};
 use cfipack_container::{CallFrameSection, File};
 use cfipack_decoder::sframe::Section;
 use cfipack_encoder::sframe::{Builder, TableFunction, TableRows};
@@ -74,7 +74,8 @@ impl Synthesized {
         if others != 0 {
             synthesized.counts.omit(Omission::NoEntry.name(), others);
         }
-        for (range, rows) in functions.iter().zip(rows(file, sections, &functions)?) {
+        let all = rows(file, sections, &functions, |analysis| analysis.synthesize())?;
+        for (range, rows) in functions.iter().zip(all) {
             let rows = match rows {
                 Ok(rows) => rows,
                 Err(omission) => {
@@ -150,12 +151,30 @@ impl Uncovered {
     }
 }
 
+/// Functions that no CFI covers, with the rows of all registers.
+pub struct Described {
+    /// The functions, ascending.
+    pub functions: Vec<(Range<Address>, Result<Rows, Omission>)>,
+    /// The number of pieces of code that no symbol of a function has.
+    pub others: u64,
+}
+
+impl Described {
+    /// Those of a file.
+    pub fn of(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> anyhow::Result<Self> {
+        let Uncovered { functions, others } = Uncovered::of(file, sections)?;
+        let rows = rows(file, sections, &functions, |analysis| analysis.describe())?;
+        Ok(Self { functions: functions.into_iter().zip(rows).collect(), others })
+    }
+}
+
 /// The rows of functions, from their code.
-fn rows(
+fn rows<T>(
     file: &File<'_>,
     sections: &[CallFrameSection<'_>],
     functions: &[Range<Address>],
-) -> anyhow::Result<Vec<Made>> {
+    rows: impl Fn(&Analysis<'_>) -> Result<T, Omission>,
+) -> anyhow::Result<Vec<Result<T, Omission>>> {
     let memory = FileMemory::new(file)?;
     let symbols = file.symbols()?;
     let mut covered = coverage::of_cfi(sections)?;
@@ -180,7 +199,7 @@ fn rows(
             call_sites: &[],
         })
         .collect();
-    Ok(synthesize(&candidates, &memory, &is_inside))
+    Ok(synthesize_with(&candidates, &memory, &is_inside, rows))
 }
 
 /// The function at an address that no CFI covers, and its rows from code.
@@ -192,7 +211,7 @@ pub fn at(
     let mut functions = Uncovered::of(file, sections)?.functions;
     let Some(index) = functions.iter().position(|range| range.contains(&address)) else { return Ok(None) };
     // What the others do decides how it is entered.
-    let rows = rows(file, sections, &functions)?.swap_remove(index);
+    let rows = rows(file, sections, &functions, |analysis| analysis.synthesize())?.swap_remove(index);
     Ok(Some((functions.swap_remove(index), rows)))
 }
 
@@ -226,7 +245,7 @@ pub fn judged(
     found.dedup_by(|next, before| next.0.start < before.0.end);
     let functions: Vec<_> = found.iter().map(|(range, _)| range.clone()).collect();
     let symbols = file.symbols()?;
-    let by_code = rows(file, sections, &functions)?;
+    let by_code = rows(file, sections, &functions, |analysis| analysis.synthesize())?;
     let is_same = |own: &[Row], made: &[Row]| {
         let mut pairs = own.iter().zip(made);
         own.len() == made.len() && pairs.all(|(own, made)| own.start == made.start && own.unwinds_as(made))

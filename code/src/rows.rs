@@ -84,6 +84,11 @@ impl Rows {
         Some(FullRow { row: *self.rows.get(index)?, saved: self.rules_of(index) })
     }
 
+    /// The last row.
+    pub fn last(&self) -> Option<FullRow<'_>> {
+        self.get(self.rows.len().checked_sub(1)?)
+    }
+
     /// A row by its index, to be changed.
     pub fn row_mut(&mut self, index: usize) -> Option<&mut Row> {
         self.rows.get_mut(index)

@@ -5,11 +5,12 @@ mod together;
 use cfipack_format::{Arch, Cfa, Family, FunctionOffset, Register, Row, Rule};
 
 use crate::analysis::{Analysis, Doubt};
-use crate::instruction::{Flow, Instruction, Special, callee_saved};
+use crate::instruction::{Flow, Instruction, Special, callee_saved, register_of};
+use crate::rows::{FullRow, Rows};
 use crate::state::State;
 use crate::value::Value;
 
-pub use together::{Candidate, synthesize};
+pub use together::{Candidate, synthesize, synthesize_with};
 
 /// The reason why a function gets no rows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -29,6 +30,8 @@ pub enum Omission {
     ReturnAddress,
     /// The caller's frame pointer is at no known place.
     FramePointer,
+    /// Another register of the caller is at no known place.
+    NoPlace,
     /// A way out leaves the stack pointer elsewhere than the call did.
     StackAtReturn,
     /// A way out has another value in a register that a function keeps for its caller.
@@ -56,6 +59,7 @@ impl Omission {
             Self::Cfa => "cfa-not-known",
             Self::ReturnAddress => "return-address-not-known",
             Self::FramePointer => "frame-pointer-not-known",
+            Self::NoPlace => "saved-register-not-known",
             Self::StackAtReturn => "stack-at-return",
             Self::SavedRegister => "register-not-restored",
             Self::SigningState => "signing-state",
@@ -68,7 +72,12 @@ impl Omission {
 }
 
 /// Bytes below the stack pointer that nothing overwrites (System V's psABI for x86-64).
-const RED_ZONE: i32 = 128;
+const fn red_zone(arch: Arch) -> i32 {
+    match arch {
+        Arch::Amd64 => 128,
+        Arch::I386 | Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::S390x | Arch::Riscv64 => 0,
+    }
+}
 
 impl Analysis<'_> {
     /// The function's rows, each from where one of them changes: the canonical frame address by the stack pointer or the frame
@@ -80,23 +89,68 @@ impl Analysis<'_> {
     /// Not every way of the function is decided, or one breaks the calling convention.
     pub fn synthesize(&self) -> Result<Vec<Row>, Omission> {
         let arch = self.code().arch;
+        let mut rows: Vec<Row> = Vec::new();
+        self.each_row(|instruction, state| {
+            let row = row(arch, instruction, state, rows.last())?;
+            if rows.last().is_none_or(|last| !last.unwinds_as(&row)) {
+                rows.push(row);
+            }
+            Ok(())
+        })?;
+        Ok(rows)
+    }
+
+    /// The function's rows as [`synthesize`](Self::synthesize) makes them, with every other register that it keeps for its
+    /// caller. A register that was stored stays described by its slot as long as that holds its value, as compilers write it.
+    ///
+    /// # Errors
+    /// As those of [`synthesize`](Self::synthesize), or a register of the caller is at no known place.
+    pub fn describe(&self) -> Result<Rows, Omission> {
+        let arch = self.code().arch;
+        let (mut rows, mut saved) = (Rows::new(), Vec::new());
+        self.each_row(|instruction, state| {
+            let last = rows.last();
+            let mut row = row(arch, instruction, state, last.map(|last| last.row).as_ref())?;
+            row.frame_pointer =
+                rule(arch, state, arch.frame_pointer(), last).ok_or(Omission::FramePointer)?;
+            saved.clear();
+            for index in callee_saved(arch) {
+                let register = register_of(*index);
+                if register == arch.frame_pointer() {
+                    continue;
+                }
+                match rule(arch, state, register, last).ok_or(Omission::NoPlace)? {
+                    Rule::SameValue => {}
+                    rule => saved.push((register, rule)),
+                }
+            }
+            if last.is_none_or(|last| !last.row.unwinds_as(&row) || last.saved != saved) {
+                rows.push(row, &saved);
+            }
+            Ok(())
+        })?;
+        Ok(rows)
+    }
+
+    /// Calls `each` with every instruction and what is known before it, if every way of the function is decided.
+    fn each_row(
+        &self,
+        mut each: impl FnMut(&Instruction, &State) -> Result<(), Omission>,
+    ) -> Result<(), Omission> {
+        let arch = self.code().arch;
         if let Some((doubt, _)) = self.doubts().next() {
             return Err(Omission::Doubt(doubt));
         }
-        let mut rows: Vec<Row> = Vec::new();
-        let (mut failed, mut leaves) = (None, false);
+        let (mut failed, mut leaves, mut is_entered) = (None, false, false);
         self.for_each(|index, instruction, state| {
             let (None, Some(state)) = (failed, state) else { return };
-            let row = row(arch, instruction, state, rows.last()).and_then(|row| {
+            is_entered |= index == 0;
+            let result = each(instruction, state).and_then(|()| {
                 check_system_call(arch, instruction, state)?;
                 leaves |= self.check_leaving(index, instruction, state)?;
-                Ok(row)
+                Ok(())
             });
-            match row {
-                Ok(row) if rows.last().is_some_and(|last| last.unwinds_as(&row)) => {}
-                Ok(row) => rows.push(row),
-                Err(omission) => failed = Some(omission),
-            }
+            failed = result.err();
         });
         // A table of jumps that was read too far, or too little.
         if self.exits().iter().any(|exit| exit.is_from_table) {
@@ -104,10 +158,8 @@ impl Analysis<'_> {
         }
         match failed {
             Some(omission) => Err(omission),
-            None if !leaves || rows.first().is_none_or(|row| row.start != FunctionOffset(0)) => {
-                Err(Omission::NeverReturns)
-            }
-            None => Ok(rows),
+            None if leaves && is_entered => Ok(()),
+            None => Err(Omission::NeverReturns),
         }
     }
 
@@ -216,11 +268,22 @@ fn place(
         let value = state.get(arch, register);
         is_callers(value).then_some((Rule::SameValue, value))
     };
-    let red_zone = || match arch {
-        Arch::Amd64 => slot(stack?.saturating_sub(RED_ZONE)),
-        Arch::I386 | Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::S390x | Arch::Riscv64 => None,
+    let in_red_zone = || slot(stack?.saturating_sub(red_zone(arch)));
+    slot(stack.unwrap_or(i32::MIN)).or_else(in_register).or_else(in_red_zone)
+}
+
+/// The rule of a register that the function keeps for its caller: the last row's while that is right.
+fn rule(arch: Arch, state: &State, register: Register, last: Option<FullRow<'_>>) -> Option<Rule> {
+    let lowest = match state.get(arch, arch.stack_pointer()) {
+        Value::Cfa(offset) => i64::from(offset) - i64::from(red_zone(arch)),
+        _ => i64::MIN,
     };
-    slot(stack.unwrap_or(i32::MIN)).or_else(in_register).or_else(red_zone)
+    match last.map(|last| last.rule(arch, register)) {
+        Some(Rule::Cfa(offset)) if offset >= lowest && state.slot(offset) == Value::Caller(register) => {
+            Some(Rule::Cfa(offset))
+        }
+        _ => place(arch, state, register, |value| value == Value::Caller(register)).map(|place| place.0),
+    }
 }
 
 /// Linux's numbers of the system calls after which the stack is another one: `clone`, `clone3`, `vfork`, `rt_sigreturn`.

@@ -134,6 +134,14 @@ impl<'a> File<'a> {
         }
     }
 
+    /// The section of an ELF file's debugging information that has a name, decompressed and relocated; none of a Mach-O file.
+    pub fn debug_section(&self, name: &str) -> Result<Option<Section<'a>>, Error> {
+        match &self.format {
+            Format::Elf(elf) => elf.debug_section(name),
+            Format::MachO(_) => Ok(None),
+        }
+    }
+
     /// The symbols of functions, sorted. Reads the whole symbol table.
     pub fn symbols(&self) -> Result<Symbols<'a>, Error> {
         match &self.format {

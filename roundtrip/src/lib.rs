@@ -41,6 +41,7 @@
 
 pub mod cfi;
 mod limited;
+mod lines;
 mod options;
 mod same_row;
 #[cfg(feature = "serde")]
@@ -51,6 +52,7 @@ pub mod structure;
 pub mod unwind_info;
 pub mod words;
 
+pub use lines::{Line, LineSections, Lines};
 pub use options::Options;
 pub use same_row::same_row;
 pub use sframe::{

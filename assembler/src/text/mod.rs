@@ -39,6 +39,7 @@ mod collect;
 mod conditions;
 mod diagnostic;
 mod finish;
+mod lines;
 mod listing;
 mod operands;
 mod plain;
@@ -48,6 +49,7 @@ mod statement;
 mod unit;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Problem};
+pub use lines::{SourceLine, source_lines};
 pub use unit::{CfiSections, Function, Label, Section, Unit};
 
 use cfipack_format::Arch;

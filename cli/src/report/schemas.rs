@@ -13,7 +13,7 @@ use crate::report::explanation::ExplainJson;
 use crate::report::lint::LintJson;
 use crate::report::verdict::VerifyJson;
 use crate::verbs::{
-    asm, compact_unwind, convert, embed, gaps, merge, sframe, stats_link, strip, unwind_info,
+    annotate, asm, compact_unwind, convert, embed, gaps, merge, sframe, stats_link, strip, unwind_info,
 };
 
 /// The report about a file with `.sframe`, or with `__unwind_info` or `__compact_unwind`.
@@ -35,6 +35,7 @@ fn schemas() -> Vec<(&'static str, Value)> {
         (verb, schema)
     }
     vec![
+        of::<annotate::AnnotateJson>("annotate"),
         of::<asm::SummaryJson<'_>>("asm"),
         of::<compact_unwind::SummaryJson<'_>>("compact-unwind"),
         of::<convert::SummaryJson<'_>>("convert"),

@@ -1,6 +1,7 @@
 //! The verbs of the command: one file for each, with its options. Parts of verbs that depend on the
 //! tables' format are in `sframe/` and `unwind_info/`, which `table.rs` chooses.
 
+pub mod annotate;
 pub mod asm;
 pub mod compact_unwind;
 pub mod convert;

@@ -1,5 +1,6 @@
 //! Tests of the program as a process: arguments in, streams, files and exit statuses out.
 
+mod annotate;
 mod archives;
 mod asm_warnings;
 mod book;

@@ -86,7 +86,7 @@ fn every_report_has_the_keys_of_its_schema() {
     );
     let omitting = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/sframe/x86_64");
     let mach_o = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/compact-unwind/mc");
-    let runs: [(&Path, &[&str]); 47] = [
+    let runs: [(&Path, &[&str]); 48] = [
         (&containers, &["linked.so"]),
         (&containers, &["linked.so", "--verify"]),
         (&containers, &["linkable.o", "--verify"]),
@@ -120,6 +120,7 @@ fn every_report_has_the_keys_of_its_schema() {
         (&containers, &["gaps", "linked.so", "--padding"]),
         (&containers, &["gaps", "linked.so", "--cfi"]),
         (&containers, &["merge", "linked.so"]),
+        (&containers, &["annotate", "annotate.s", "--object", "annotate.o", "-o", "/dev/null"]),
         (&containers, &["asm", "f.s", "--arch", "x86_64", "--format", "elf"]),
         (&containers, &["asm", "f.s", "--arch", "x86_64", "--format", "elf", "--emit", "eh-frame"]),
         (&containers, &["asm", "f.s", "--arch", "x86_64", "--format", "mach-o", "--emit", "compact-unwind"]),

@@ -24,8 +24,8 @@ pub struct Candidate<'c> {
 }
 
 /// The result of following one function.
-struct Followed {
-    rows: Result<Vec<Row>, Omission>,
+struct Followed<T> {
+    rows: Result<T, Omission>,
     /// Targets of jumps out of it; true if the frame is in place.
     exits: Vec<(Address, bool)>,
     calls: Vec<Address>,
@@ -41,9 +41,19 @@ pub fn synthesize(
     memory: &dyn Memory,
     is_inside: &dyn Fn(Address) -> bool,
 ) -> Vec<Result<Vec<Row>, Omission>> {
+    synthesize_with(candidates, memory, is_inside, |analysis| analysis.synthesize())
+}
+
+/// Makes of each function what `rows` makes of its analysis, and omits the same functions as [`synthesize`].
+pub fn synthesize_with<T>(
+    candidates: &[Candidate<'_>],
+    memory: &dyn Memory,
+    is_inside: &dyn Fn(Address) -> bool,
+    rows: impl Fn(&Analysis<'_>) -> Result<T, Omission>,
+) -> Vec<Result<T, Omission>> {
     let mut instructions = Instructions::default();
     let mut all: Vec<_> =
-        candidates.iter().map(|candidate| follow(candidate, &mut instructions, memory)).collect();
+        candidates.iter().map(|candidate| follow(candidate, &mut instructions, memory, &rows)).collect();
     let around = |address: Address| {
         let index = candidates.partition_point(|one| one.code.start <= address).checked_sub(1)?;
         let code = &candidates[index].code;
@@ -61,7 +71,14 @@ pub fn synthesize(
             }
         }
     }
-    let is_odd = |rows: &Result<_, _>| matches!(rows, Err(Omission::SavedRegister | Omission::StackAtReturn));
+    // What is nowhere cannot be restored.
+    let is_odd = |rows: &Result<_, _>| match rows {
+        Err(omission) => matches!(
+            omission,
+            Omission::SavedRegister | Omission::StackAtReturn | Omission::FramePointer | Omission::NoPlace
+        ),
+        Ok(_) => false,
+    };
     let odd: Vec<bool> = all.iter().map(|followed| is_odd(&followed.rows)).collect();
     for (index, followed) in all.iter_mut().enumerate() {
         let calls_odd = |target: &Address| around(*target).is_some_and(|(index, _)| odd[index]);
@@ -74,7 +91,12 @@ pub fn synthesize(
     all.into_iter().map(|followed| followed.rows).collect()
 }
 
-fn follow(candidate: &Candidate<'_>, instructions: &mut Instructions, memory: &dyn Memory) -> Followed {
+fn follow<T>(
+    candidate: &Candidate<'_>,
+    instructions: &mut Instructions,
+    memory: &dyn Memory,
+    rows: impl Fn(&Analysis<'_>) -> Result<T, Omission>,
+) -> Followed<T> {
     let Candidate { code, call_sites } = *candidate;
     let omitted = |omission| Followed { rows: Err(omission), exits: Vec::new(), calls: Vec::new() };
     match code.bytes.len() {
@@ -101,5 +123,5 @@ fn follow(candidate: &Candidate<'_>, instructions: &mut Instructions, memory: &d
         .collect();
     calls.sort_unstable();
     calls.dedup();
-    Followed { rows: analysis.synthesize(), exits: exits.collect(), calls }
+    Followed { rows: rows(&analysis), exits: exits.collect(), calls }
 }

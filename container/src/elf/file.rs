@@ -216,6 +216,18 @@ impl<'a> Elf<'a> {
         Ok(found)
     }
 
+    /// The section with a name that is not loaded, decompressed and relocated.
+    pub(crate) fn debug_section(&self, name: &str) -> Result<Option<Section<'a>>, Error> {
+        let headers = &self.headers;
+        let mut all = headers.sections.enumerate();
+        let is_it = |header: &SectionHeader64<Endianness>| {
+            let is_loaded = header.sh_flags(headers.endian).contains(elf::SHF_ALLOC);
+            !is_loaded && headers.name(header) == name.as_bytes() && headers.has_bytes(header)
+        };
+        let found = all.find(|(_, header)| is_it(header));
+        found.map(|(index, header)| self.section(index, header, &mut Room::of(headers))).transpose()
+    }
+
     /// The section that an address lies in.
     pub(crate) fn locate(&self, address: Address) -> Option<Location<'a>> {
         self.addresses.locate(&self.headers, address)

@@ -14,7 +14,7 @@ use crate::{Reason, Unsupported, UnsupportedFormat};
 #[non_exhaustive]
 pub enum Mode {
     /// True encodings: an encoding restores what the CFI describes, in the body of the function and
-    /// at every call, or the function has none.
+    /// at every call and system call, or the function has none.
     #[default]
     Checked,
     /// The encodings that llvm-mc 23 gives for the same directives, true or not.

@@ -1,0 +1,164 @@
+//! `annotate`: a source with directives for its functions without CFI, from the code of its object.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use cfipack_container::{Placement, has_known_magic};
+use cfipack_roundtrip::most_frequent_first;
+use serde::Serialize;
+
+use crate::annotate::{Annotated, annotate, reasons};
+use crate::io::input::{self, Input};
+use crate::io::mmap::Bytes;
+use crate::io::{check, output};
+use crate::report::count::{Counts, Number};
+use crate::report::escaped::Escaped;
+use crate::report::status::{self, Status};
+use crate::report::symbol::{Names, SymbolName};
+
+/// Adds .cfi_* directives to the functions of an assembler source that have none
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+The directives are made of the code: assemble the source with -g first, so that the object has
+a line for each instruction. A function gets directives if every way through it is decided, and
+if each directive has a line; others are omitted by name, with the reason. All other text is kept.
+No program is run: assemble the result, and check it:
+  as -g foo.s -o foo.o                             or: gcc -g -c foo.S -o foo.o
+  cfi2sframe annotate foo.s --object foo.o -o foo.cfi.s
+  as foo.cfi.s -o foo.cfi.o && cfi2sframe lint foo.cfi.o
+x86-64 and AArch64, ELF. Sources that the C preprocessor reads (.S) are annotated as they are;
+directives in conditional parts hold for the configuration of the object.
+Exit status 1: with --strict, if a function is omitted.")]
+pub struct Arguments {
+    /// Assembler source
+    #[arg(value_name = "FILE")]
+    input: PathBuf,
+    /// The object that an assembler made of it with -g
+    #[arg(long, value_name = "FILE")]
+    object: PathBuf,
+    /// Write the annotated source to OUT instead of standard output
+    #[arg(short, long, value_name = "OUT")]
+    output: Option<PathBuf>,
+    /// Exit status 1 if a function is omitted
+    #[arg(long)]
+    strict: bool,
+    /// The summary as one JSON object on standard output
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    names: Names,
+    #[command(flatten)]
+    slice: input::Slice,
+}
+
+/// Annotates the source.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
+    let name = arguments.input.display().to_string();
+    let destination = arguments.output.as_deref();
+    if arguments.json && destination.is_none_or(output::is_standard) {
+        bail!("--json asks for standard output too: give --output FILE");
+    }
+    if let Some(destination) = destination {
+        let inputs = [&arguments.input, &arguments.object];
+        if let Some(same) = inputs.into_iter().find(|input| output::is_same_file(destination, input)) {
+            bail!("{}: --output would overwrite the input", same.display());
+        }
+        check::output(destination)?;
+    }
+    let text = Bytes::open(input::or_standard_input(&arguments.input), |_| u64::MAX);
+    let text = text.with_context(|| name.clone())?;
+    if has_known_magic(&text) {
+        bail!("{name}: an object, a linked file or an archive, not assembler text");
+    }
+    let object = Input::open(&arguments.object, &arguments.slice)?;
+    let object = object.object(Placement::Apart)?;
+    let annotated = annotate(&text, &name, object.file()?).with_context(|| object.name.to_string())?;
+    let symbols = object.file()?.symbols()?;
+    let omitted = annotated.omitted.iter().map(|(start, omission)| {
+        let symbol = symbols.lookup(*start).map(|symbol| arguments.names.symbol(&symbol.name, symbol.offset));
+        OmittedJson { name: symbol.unwrap_or_default(), reason: omission.name() }
+    });
+    let omitted: Vec<OmittedJson> = omitted.collect();
+    for one in &omitted {
+        let symbol = one.name.text().unwrap_or("(no name)");
+        status::warn(&format_args!("{name}: {symbol}: not annotated: {}", one.reason));
+    }
+    let status = Status::differs_if(arguments.strict && (!omitted.is_empty() || annotated.unnamed != 0));
+    let written = match destination {
+        Some(destination) => output::binary(destination, &annotated.text),
+        None => print(&annotated.text),
+    };
+    written?;
+    let summary = AnnotateJson {
+        schema: "cfipack/annotate/1",
+        file: name,
+        object: object.name.plain(),
+        annotated: annotated.functions,
+        omitted: omitted.len() as u64 + annotated.unnamed,
+        directives: annotated.directives,
+        reasons: reasons(&annotated),
+        functions: omitted,
+    };
+    let reported = if arguments.json { summary.print_json() } else { summary.print(&annotated) };
+    status::judged(status, reported)
+}
+
+fn print(text: &[u8]) -> anyhow::Result<()> {
+    let mut out = output::standard();
+    out.write_all(text)?;
+    Ok(out.flush()?)
+}
+
+/// The report of `annotate`.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct AnnotateJson {
+    schema: &'static str,
+    /// The source.
+    file: String,
+    /// The object.
+    object: String,
+    /// Functions that have directives now.
+    annotated: u64,
+    /// Functions, and other code without CFI, that have none.
+    omitted: u64,
+    /// Directives, without `.cfi_startproc` and `.cfi_endproc`.
+    directives: u64,
+    /// The number for each reason.
+    reasons: BTreeMap<&'static str, u64>,
+    /// Omitted functions, by address.
+    functions: Vec<OmittedJson>,
+}
+
+/// A function without directives.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct OmittedJson {
+    #[serde(flatten)]
+    name: SymbolName,
+    /// The name of the reason.
+    reason: &'static str,
+}
+
+impl AnnotateJson {
+    fn print_json(&self) -> anyhow::Result<()> {
+        let mut out = output::standard();
+        output::json(&mut out, self)?;
+        Ok(out.flush()?)
+    }
+
+    fn print(&self, annotated: &Annotated) -> anyhow::Result<()> {
+        let functions = Number(annotated.functions, "function");
+        let directives = Number(self.directives, "directive");
+        let name = Escaped(&self.file);
+        let mut line = format!("{name}: {functions} annotated with {directives}, {} omitted", self.omitted);
+        let reasons = most_frequent_first(&self.reasons);
+        if !reasons.is_empty() {
+            line += &format!(": {}", Counts(&reasons).list());
+        }
+        writeln!(std::io::stderr(), "{line}")?;
+        Ok(())
+    }
+}

@@ -1,0 +1,223 @@
+//! `annotate`: directives for functions of a source that have none. gas assembles the result, gimli evaluates it, and the
+//! rows of what compilers wrote are those of their own directives.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
+
+use cfipack_tests::reference::Tools;
+use gimli::{BaseAddresses, CfaRule, EhFrame, LittleEndian, Register, RegisterRule, UnwindSection as _};
+use object::{Object as _, ObjectSection as _, RelocationTarget};
+use serde_json::Value;
+
+use crate::program::{command, corpus, run, run_in, scratch, transcript};
+
+#[test]
+fn directives_stand_before_lines_and_between_statements() {
+    insta::assert_snapshot!(transcript(&["annotate", "annotate.s", "--object", "annotate.o"]));
+}
+
+#[test]
+fn reports_and_statuses() {
+    let out = scratch("annotate").join("out.s");
+    let out = out.to_str().unwrap();
+    let arguments = ["annotate", "annotate.s", "--object", "annotate.o", "-o", out, "--json"];
+    let report: Value = serde_json::from_slice(&run(&arguments).stdout).unwrap();
+    assert_eq!((&report["annotated"], &report["omitted"]), (&3.into(), &3.into()));
+    assert_eq!(report["functions"][2]["symbol"], "unknown_jump");
+    assert_eq!(run(&[&arguments[..], &["--strict"]].concat()).status.code(), Some(1));
+    // Both are for standard output.
+    assert_eq!(run(&["annotate", "annotate.s", "--object", "annotate.o", "--json"]).status.code(), Some(2));
+    // Its own annotated text has nothing left that could have directives, but is another text than the object's.
+    let again = run(&["annotate", out, "--object", "annotate.o"]);
+    let message = String::from_utf8(again.stderr).unwrap();
+    assert!(
+        message.contains("annotate.o: its line table has no code of out.s, but of annotate.s"),
+        "{message}"
+    );
+    let without = run(&["annotate", "annotate.s", "--object", "synthesize.o"]);
+    assert!(String::from_utf8(without.stderr).unwrap().contains("no .debug_line: assemble with -g"));
+}
+
+/// A text that was changed after its object was made gets no directives at wrong places.
+#[test]
+fn another_text_gets_no_directives() {
+    let directory = scratch("annotate-changed");
+    let text = fs::read_to_string(corpus().join("annotate.s")).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    let moved = [&["# one"; 7][..], &lines[..]].concat().join("\n") + "\n";
+    fs::write(directory.join("annotate.s"), &moved).unwrap();
+    let object = corpus().join("annotate.o");
+    let output = run_in(&directory, &["annotate", "annotate.s", "--object", object.to_str().unwrap()]);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), moved);
+}
+
+/// C with what prologues are made of: saved registers, buffers, variable arrays, arguments on the stack, tail calls, loops.
+const SOURCE: &str = r"
+extern int g(int, char *); extern void h(void);
+int buffer(int a, int b) { char buf[40]; int r = g(a, buf); return r + g(b, buf + 3); }
+int loop(int n, int *p) { int s = 0; for (int i = 0; i < n; i++) { s += g(p[i], 0) * p[i]; if (s > 100) return g(s, 0); } return s; }
+int variable(int n) { char p[n]; g(n, p); return p[0]; }
+int leaf(int a) { return a * 3; }
+long many(long a, long b, long c, long d, long e, long f, long i, long j) { h(); long r = a*b; h(); r+= c*d; h(); r += e*f; h(); return r + i + j; }
+int tail(int x) { h(); return g(x, 0); }
+int large(int x) { char buf[70000]; return g(x, buf) + buf[x]; }
+double floats(double a, double b) { h(); double c = a * b; h(); return a + c; }
+int early(int x, int *p) { if (!x) return 0; int s = g(x, 0); for (int i = 0; i < x; i++) p[i] = g(s, 0); return s; }
+";
+
+/// A compiler and an assembler of the tools.
+struct Target {
+    compiler: &'static [&'static str],
+    assembler: &'static str,
+}
+
+#[test]
+fn rows_are_those_of_compilers() {
+    let Some(tools) = Tools::find("annotated output of compilers") else { return };
+    let targets = [
+        Target { compiler: &["gcc"], assembler: "as" },
+        Target { compiler: &["clang-23", "-fno-addrsig"], assembler: "as" },
+        Target {
+            compiler: &["clang-23", "-fno-addrsig", "--target=aarch64-linux-gnu"],
+            assembler: "aarch64-linux-gnu-as",
+        },
+    ];
+    tools.write("own.c", SOURCE);
+    let (mut functions, mut calls) = (0, 0);
+    for target in &targets {
+        for level in ["-O0", "-O1", "-O2", "-Os"] {
+            for option in ["-fomit-frame-pointer", "-fno-omit-frame-pointer"] {
+                let (more, called) = compare(&tools, target, &[level, option]);
+                (functions, calls) = (functions + more, calls + called);
+            }
+        }
+    }
+    assert!(functions > 200 && calls > 300, "{functions} functions, {calls} calls");
+}
+
+/// Compares the compiler's rows of the source with those that its text gets without them: numbers of functions and calls.
+fn compare(tools: &Tools, target: &Target, options: &[&str]) -> (usize, usize) {
+    let output = ["-S", "-w", "-fasynchronous-unwind-tables", "-o", "own.s", "own.c"];
+    tools.run_well(&[target.compiler, options, &output[..]].concat());
+    let own = String::from_utf8(tools.read("own.s")).unwrap();
+    // A directive of clang 23 that gas does not have.
+    let own: Vec<_> = own.lines().filter(|line| !line.trim_start().starts_with(".prefalign")).collect();
+    let own = own.join("\n") + "\n";
+    tools.write("own.s", &own);
+    let is_cfi = |line: &&str| line.trim_start().starts_with(".cfi_");
+    let bare: Vec<_> = own.lines().filter(|line| !is_cfi(line)).collect();
+    let bare = bare.join("\n") + "\n";
+    tools.write("bare.s", &bare);
+    tools.run_well(&[target.assembler, "-g", "-o", "bare.o", "bare.s"]);
+    let path = |name: &str| tools.path(name).to_str().unwrap().to_owned();
+    let arguments =
+        ["annotate", &path("bare.s"), "--object", &path("bare.o"), "--output", &path("annotated.s")];
+    let status = command(&arguments).arg("--strict").output().unwrap();
+    assert!(status.status.success(), "{options:?}: {}", String::from_utf8_lossy(&status.stderr));
+    let annotated = String::from_utf8(tools.read("annotated.s")).unwrap();
+    let rest: Vec<_> = annotated.lines().filter(|line| !is_cfi(line)).collect();
+    assert_eq!(rest.join("\n") + "\n", bare);
+    for name in ["own", "annotated"] {
+        let (object, source) = (format!("{name}.o"), format!("{name}.s"));
+        tools.run_well(&[target.assembler, "-o", &object, &source]);
+    }
+    let lint =
+        Command::new(env!("CARGO_BIN_EXE_cfi2sframe")).args(["lint", &path("annotated.o")]).output().unwrap();
+    assert!(lint.status.success(), "{options:?}: {}", String::from_utf8_lossy(&lint.stdout));
+    let (own, annotated) = (rows(&tools.read("own.o")), rows(&tools.read("annotated.o")));
+    assert_eq!(own.code, annotated.code);
+    let mut called = 0;
+    for (pc, expected) in &own.rows {
+        let Some(row) = annotated.rows.get(pc) else { panic!("{options:?}: no row at {pc:#x}") };
+        let place = format!("{:?} {options:?} +{pc:#x}: {row:?} instead of {expected:?}", target.compiler);
+        let is_return = own.returns.contains(pc);
+        called += usize::from(is_return);
+        assert!(row.is_like(expected, &own.code[..*pc as usize], is_return), "{place}");
+    }
+    (own.starts, called)
+}
+
+/// A row as gimli has it.
+#[derive(Debug)]
+struct Row {
+    cfa: (Register, i64),
+    /// Registers with their places, in bytes from the CFA.
+    stored: BTreeMap<u16, i64>,
+}
+
+impl Row {
+    /// Returns whether it unwinds as another one does, `before` being the code before it: at a call alike, and elsewhere with
+    /// the same CFA, and no register at two places. Between its store or load and the next directive a register is in its slot
+    /// and unchanged as well.
+    fn is_like(&self, other: &Self, before: &[u8], is_return: bool) -> bool {
+        // Where one has AArch64's frame pointer and the other the stack pointer, the code has given one the other's value,
+        // with that distance: `add x29, sp, #distance`.
+        let is_by_frame_pointer = [self.cfa.0, other.cfa.0] == [Register(29), Register(31)];
+        let add = 0x9100_03fd | ((other.cfa.1 - self.cfa.1) as u32) << 10;
+        let mut words = before.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap()));
+        let is_same = self.cfa == other.cfa || is_by_frame_pointer && words.any(|word| word == add);
+        let is_apart = |(register, offset)| other.stored.get(register).is_some_and(|other| other != offset);
+        is_same && !self.stored.iter().any(is_apart) && (!is_return || self.stored == other.stored)
+    }
+}
+
+/// What an object has of its functions.
+struct Rows {
+    code: Vec<u8>,
+    starts: usize,
+    rows: BTreeMap<u64, Row>,
+    /// The return addresses of calls of other objects' functions.
+    returns: Vec<u64>,
+}
+
+fn rows(bytes: &[u8]) -> Rows {
+    let file = object::File::parse(bytes).unwrap();
+    let text = file.section_by_name(".text").unwrap();
+    let calls = text
+        .relocations()
+        .filter(|(_, relocation)| matches!(relocation.target(), RelocationTarget::Symbol(_)));
+    let is_x86 = file.architecture() == object::Architecture::X86_64;
+    let code = text.data().unwrap().to_vec();
+    let is_call = |at: u64| {
+        let at = at as usize;
+        if is_x86 { at > 0 && code[at - 1] == 0xe8 } else { code[at + 3] & 0xfc == 0x94 }
+    };
+    let returns = calls.filter(|call| is_call(call.0)).map(|call| call.0 + 4).collect();
+    let section = file.section_by_name(".eh_frame").unwrap();
+    let mut data = section.data().unwrap().to_vec();
+    // Starts of functions in `.text`, which is at zero.
+    for (offset, relocation) in section.relocations() {
+        let RelocationTarget::Symbol(symbol) = relocation.target() else { continue };
+        let symbol = object::ObjectSymbol::address(&file.symbol_by_index(symbol).unwrap());
+        let value = (symbol as i64 + relocation.addend() - offset as i64 - SECTION) as i32;
+        data[offset as usize..offset as usize + 4].copy_from_slice(&value.to_le_bytes());
+    }
+    let eh_frame = EhFrame::new(&data, LittleEndian);
+    let bases = BaseAddresses::default().set_eh_frame(SECTION as u64);
+    let mut context = gimli::UnwindContext::new();
+    let (mut rows, mut starts) = (BTreeMap::new(), 0);
+    let mut entries = eh_frame.entries(&bases);
+    while let Some(entry) = entries.next().unwrap() {
+        let gimli::CieOrFde::Fde(partial) = entry else { continue };
+        let fde = partial.parse(|section, bases, offset| section.cie_from_offset(bases, offset)).unwrap();
+        starts += 1;
+        let mut table = fde.rows(&eh_frame, &bases, &mut context).unwrap();
+        while let Some(row) = table.next_row().unwrap() {
+            let CfaRule::RegisterAndOffset { register, offset } = *row.cfa() else { panic!("an expression") };
+            let stored = |(register, rule): &(Register, RegisterRule<usize>)| match rule {
+                RegisterRule::Offset(offset) => Some((register.0, *offset)),
+                _ => None,
+            };
+            let stored: BTreeMap<u16, i64> = row.registers().filter_map(stored).collect();
+            // Boundaries of instructions are not known here: every byte has its row.
+            for pc in row.start_address()..row.end_address() {
+                rows.insert(pc, Row { cfa: (register, offset), stored: stored.clone() });
+            }
+        }
+    }
+    Rows { code, starts, rows, returns }
+}
+
+/// The address of `.eh_frame`, apart from that of the code.
+const SECTION: i64 = 0x10_0000;

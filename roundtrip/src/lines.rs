@@ -1,0 +1,118 @@
+//! Lines of source that code comes from, as `.debug_line` has them; gimli reads it.
+
+use std::ops::Range;
+
+use cfipack_format::{Arch, Endian};
+use gimli::{
+    AttributeValue, DebugLine, DebugLineOffset, EndianSlice, FileEntry, IncompleteLineProgram, RunTimeEndian,
+};
+
+/// The sections of a file, relocated.
+#[derive(Clone, Copy, Debug)]
+pub struct LineSections<'a> {
+    /// `.debug_line`.
+    pub line: &'a [u8],
+    /// `.debug_line_str`, if there is one.
+    pub line_str: &'a [u8],
+    /// `.debug_str`, if there is one.
+    pub str: &'a [u8],
+}
+
+/// Code of one line: from one entry of the line table up to the next.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Line {
+    /// The addresses.
+    pub addresses: Range<u64>,
+    /// The file, by its place in [`Lines::files`].
+    pub file: usize,
+    /// The number of the line, from 1; 0 for none.
+    pub line: u64,
+}
+
+/// The line tables of a file.
+#[derive(Clone, Debug, Default)]
+pub struct Lines {
+    /// Names of the source files, without directories unless the table has them in the name.
+    pub files: Vec<String>,
+    /// Ascending by address.
+    pub lines: Vec<Line>,
+}
+
+type Bytes<'a> = EndianSlice<'a, RunTimeEndian>;
+
+impl Lines {
+    /// Reads every line table of `.debug_line`.
+    ///
+    /// # Errors
+    /// gimli cannot read one.
+    pub fn read(sections: LineSections<'_>, arch: Arch) -> Result<Self, gimli::Error> {
+        let endian = match arch.endian() {
+            Endian::Little => RunTimeEndian::Little,
+            Endian::Big => RunTimeEndian::Big,
+        };
+        let table = DebugLine::new(sections.line, endian);
+        let mut lines = Self::default();
+        let mut offset = 0;
+        while offset < sections.line.len() {
+            let program = table.program(DebugLineOffset(offset), arch.pointer_size(), None, None)?;
+            let header = program.header();
+            let length =
+                header.unit_length().saturating_add(usize::from(header.format().initial_length_size()));
+            offset = offset.saturating_add(length.max(1));
+            lines.add(program, sections)?;
+        }
+        lines.lines.sort_by_key(|line| (line.addresses.start, line.addresses.end));
+        Ok(lines)
+    }
+
+    fn add(
+        &mut self,
+        program: IncompleteLineProgram<Bytes<'_>>,
+        sections: LineSections<'_>,
+    ) -> Result<(), gimli::Error> {
+        let first = self.files.len();
+        // Version 5 numbers files from 0, others from 1.
+        let base = u64::from(program.header().version() < 5);
+        let names = program.header().file_names().iter().map(|file| name(file, sections));
+        self.files.extend(names);
+        // What is numbered otherwise has no name.
+        let unnamed = self.files.len();
+        self.files.push(String::new());
+        let mut rows = program.rows();
+        let mut last: Option<Line> = None;
+        while let Some((_, row)) = rows.next_row()? {
+            if let Some(mut line) = last.take()
+                && line.addresses.start < row.address()
+            {
+                line.addresses.end = row.address();
+                self.lines.push(line);
+            }
+            if !row.end_sequence() {
+                let index = row.file_index().checked_sub(base).and_then(|index| usize::try_from(index).ok());
+                let file = index.and_then(|index| first.checked_add(index)).filter(|file| *file < unnamed);
+                last = Some(Line {
+                    addresses: row.address()..row.address(),
+                    file: file.unwrap_or(unnamed),
+                    line: row.line().map_or(0, u64::from),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of a file's name that are kept at most: many entries may share one long name.
+const LONGEST_NAME: usize = 4096;
+
+/// The name of a file; empty if the table has none that can be read.
+fn name(file: &FileEntry<Bytes<'_>>, sections: LineSections<'_>) -> String {
+    let bytes: &[u8] = match file.path_name() {
+        AttributeValue::String(name) => name.slice(),
+        AttributeValue::DebugLineStrRef(offset) => sections.line_str.get(offset.0..).unwrap_or_default(),
+        AttributeValue::DebugStrRef(offset) => sections.str.get(offset.0..).unwrap_or_default(),
+        _ => &[],
+    };
+    let bytes = &bytes[..bytes.len().min(LONGEST_NAME)];
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
