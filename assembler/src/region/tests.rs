@@ -239,6 +239,27 @@ fn escapes_that_no_reader_passes() {
     region.push("", 64, &whole).unwrap();
 }
 
+/// Escaped bytes are refused exactly where `push_cfi` refuses them as a function's instructions.
+#[test]
+fn escapes_are_refused_as_instructions_are() {
+    let empty = region();
+    let (mut seed, mut refused) = (1_u64, 0);
+    for _ in 0..4096 {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let bytes = &(seed >> 8).to_le_bytes()[..1 + (seed >> 61) as usize % 6];
+        let mut directives = Directives::new(Arch::Amd64, 16);
+        directives.at(0).escape(bytes);
+        let cie = cfi::Cie::from_parts(1, -8, Register(16), &[]);
+        let mut function = cfi::Function::from_parts(Arch::Amd64, Key(BASE.0 + 64), 16, cie, bytes);
+        function.start = Some(Address(BASE.0 + 64));
+        let pushed = empty.clone().push("", 64, &directives);
+        let given = empty.clone().push_cfi("", &function);
+        assert_eq!(pushed.is_ok(), given.is_ok(), "{bytes:x?}: {pushed:?}, {given:?}");
+        refused += usize::from(pushed.is_err());
+    }
+    assert!((1024..3072).contains(&refused), "{refused}");
+}
+
 /// The order in which functions are added makes no difference, and none is left of those before `clear`.
 #[test]
 fn any_order_and_again() {
