@@ -179,7 +179,7 @@ impl<'c> Analysis<'c> {
             pads: BTreeSet::new(),
         };
         match code.arch.family() {
-            Family::S390x => {
+            Family::S390x | Family::Riscv => {
                 analysis.doubts.insert((Doubt::NoDisassembler, 0));
                 return analysis;
             }

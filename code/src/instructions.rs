@@ -67,6 +67,7 @@ impl Instructions {
                 }
                 (Family::Aarch64, None) => unknown(rest.len()),
                 (Family::S390x, _) => unknown(s390x_len(rest[0]).min(rest.len())),
+                (Family::Riscv, _) => unknown(rest.len()),
             };
             let count = self.ops.len() - first;
             // The ops of a function are fewer than 2^32: callers limit its size.

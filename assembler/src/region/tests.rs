@@ -291,3 +291,51 @@ fn narrow_architectures() {
     assert!(matches!(region.gdb_elf(), Err(Error::Arch { .. })));
     assert!(region.unwind_info(None).is_ok());
 }
+
+/// A function as Cranelift and C compilers make them: `addi sp, sp, -16; sd ra, 8(sp); sd s0, 0(sp); addi s0, sp, 16; ...`.
+/// The rows are those of `riscv64-linux-gnu-as` and `llvm-mc -triple riscv64` for the same directives.
+#[test]
+fn riscv64_has_call_frame_information_alone() {
+    let (ra, sp, s0) = (Register(1), Register(2), Register(8));
+    let mut directives = Directives::new(Arch::Riscv64, 24);
+    directives.at(4).def_cfa_offset(16);
+    directives.at(12).offset(ra, -8).offset(s0, -16);
+    directives.at(16).def_cfa(s0, 0);
+    directives.at(20).def_cfa(sp, 16);
+    let mut region = Region::new(Arch::Riscv64, BASE, 64).unwrap();
+    region.push("function", 0, &directives).unwrap();
+
+    let eh_frame = region.eh_frame(Pointers::Absolute).unwrap();
+    let section = GimliEhFrame::new(eh_frame.bytes(), NativeEndian);
+    let bases = BaseAddresses::default();
+    let fde = section.fde_for_address(&bases, BASE.0, GimliEhFrame::cie_from_offset).unwrap();
+    assert_eq!(fde.cie().return_address_register(), R(1));
+    let mut context = UnwindContext::new();
+    let mut rows = fde.rows(&section, &bases, &mut context).unwrap();
+    let (none, at) = (RegisterRule::Undefined, RegisterRule::Offset);
+    for (start, cfa, expected_ra, expected_s0) in [
+        (0, (2, 0), none.clone(), none.clone()),
+        (4, (2, 16), none.clone(), none),
+        (12, (2, 16), at(-8), at(-16)),
+        (16, (8, 0), at(-8), at(-16)),
+        (20, (2, 16), at(-8), at(-16)),
+    ] {
+        let row = rows.next_row().unwrap().unwrap();
+        assert_eq!(row.start_address(), BASE.0 + start, "{start}");
+        assert_eq!(*row.cfa(), CfaRule::RegisterAndOffset { register: R(cfa.0), offset: cfa.1 }, "{start}");
+        let rules = [1, 8].map(|number| row.register(R(number)).unwrap_or(RegisterRule::Undefined));
+        assert_eq!(rules, [expected_ra, expected_s0], "{start}");
+    }
+    assert!(rows.next_row().unwrap().is_none());
+
+    // EM_RISCV, little endian.
+    let elf = region.gdb_elf().unwrap();
+    assert_eq!((elf[5], &elf[18..20]), (1, &[243, 0][..]));
+    assert_eq!(jitdump::header(Arch::Riscv64, 1, 2)[12..16], [243, 0, 0, 0]);
+    let function = jitdump::Function::new(&region, 0, jitdump::Options::new()).unwrap();
+    let event = jitdump::Event { pid: 1, tid: 1, time: 1, code_index: 1 };
+    assert!(!function.records(&[0; 24], event).unwrap().is_empty());
+
+    let refused = region.sframe(Default::default()).map(|table| table.len());
+    assert_eq!(refused, Err(Error::Arch { arch: Arch::Riscv64, form: ".sframe" }));
+}

@@ -166,9 +166,48 @@ fn slices_of_other_architectures_stay() {
     for (number, (_, before)) in slices.iter().enumerate().skip(1) {
         assert!(slice(number) == before, "slice {number}");
     }
+    // Whatever is in them, and what is neither an object nor an archive.
+    let foreign = [([12, 9], b"BC\xc0\xde".to_vec()), ([0x99, 0], b"text".to_vec()), ([18, 0], Vec::new())];
+    let bitcode = ([0x0100_0007, 3], b"BC\xc0\xde".to_vec());
+    let slices: Vec<_> = foreign.into_iter().chain([bitcode, ([0x0100_000c, 0], ours.clone())]).collect();
+    fs::write(&object, fat(&slices)).unwrap();
+    let result = run(&[object.to_str().unwrap(), "-o", output.to_str().unwrap()]);
+    let text = String::from_utf8(result.stderr).unwrap();
+    assert!(result.status.success(), "{text}");
+    assert!(text.contains("  slices that stay as they are: armv7, cpu-0x99-0, ppc, x86_64\n"), "{text}");
+    // A linker chooses by the fat header, which must be right about what is changed.
+    fs::write(&object, fat(&[([0x0100_0007, 3], ours.clone())])).unwrap();
+    let error = failed(&["--dry-run", object.to_str().unwrap()], &directory);
+    assert_eq!(error, "error: DIR/object.o: x86_64: the slice's own header says arm64\n");
     // Nothing in it is ours.
-    fs::write(&object, fat(&slices[1..3])).unwrap();
+    fs::write(&object, fat(&slices[..3])).unwrap();
     let error = failed(&["--dry-run", object.to_str().unwrap()], &directory);
     assert_eq!(error, "error: DIR/object.o: there is no Mach-O object for x86-64 or arm64 in it\n");
+    fs::remove_dir_all(directory).unwrap();
+}
+
+/// A symbol of a section that there is not would become one of the new section.
+#[test]
+fn a_symbol_of_no_section() {
+    let (directory, object) = with_object("compact-unwind-unclaimed", "x54_old_macos");
+    let path = object.to_str().unwrap();
+    assert!(run(&["--dry-run", path]).status.success());
+    let mut bytes = fs::read(&object).unwrap();
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+    let (mut command, mut sections, mut symbols) = (32, 0, 0);
+    for _ in 0..word(16) {
+        match word(command) {
+            // LC_SEGMENT_64 and LC_SYMTAB, in `mach-o/loader.h`.
+            0x19 => sections = word(command + 64),
+            2 => symbols = word(command + 8),
+            _ => {}
+        }
+        command += word(command + 4);
+    }
+    // n_type and n_sect of the first symbol: N_SECT, in the section after the last.
+    bytes[symbols + 4..symbols + 6].copy_from_slice(&[0x0e, u8::try_from(sections).unwrap() + 1]);
+    fs::write(&object, bytes).unwrap();
+    let error = failed(&["--dry-run", path], &directory);
+    assert!(error.contains("section of a symbol, which there is not"), "{error}");
     fs::remove_dir_all(directory).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Finds call instructions.
+//! Finds call instructions, and those that enter the kernel: threads wait there.
 
 use cfipack_format::widen::ToUsize;
 use cfipack_format::{Arch, Family};
@@ -9,14 +9,14 @@ pub(super) const fn can_be_found(arch: Arch) -> bool {
     match arch.family() {
         Family::X86 => cfg!(feature = "iced-x86"),
         Family::Aarch64 => true,
-        Family::S390x => false,
+        Family::S390x | Family::Riscv => false,
     }
 }
 
 /// A finding that keeps a range of code from being free of calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
-    /// A call instruction, this many bytes into the function.
+    /// A call instruction or a system call, this many bytes into the function.
     Call(u32),
     /// Something that is no code, or the end of the code given.
     Unreadable(u32),
@@ -31,7 +31,7 @@ pub(super) fn find(arch: Arch, code: &[u8], from: u32, to: u32) -> Option<Found>
     match arch.family() {
         Family::X86 => in_x86(arch, range, from),
         Family::Aarch64 => in_arm64(range, from),
-        Family::S390x => Some(Found::Unreadable(from)),
+        Family::S390x | Family::Riscv => Some(Found::Unreadable(from)),
     }
 }
 
@@ -42,7 +42,8 @@ fn in_arm64(range: &[u8], from: u32) -> Option<Found> {
         let bl = word >> 26 == 0b10_0101;
         // BLR, BLRAAZ, BLRABZ, BLRAA, BLRAB.
         let blr = word & 0xfeff_f000 == 0xd63f_0000;
-        if bl || blr {
+        let svc = word & 0xffe0_001f == 0xd400_0001;
+        if bl || blr || svc {
             return Some(Found::Call(at));
         }
     }
@@ -53,8 +54,10 @@ fn in_arm64(range: &[u8], from: u32) -> Option<Found> {
 fn in_x86(arch: Arch, range: &[u8], from: u32) -> Option<Found> {
     use iced_x86::{Decoder, DecoderError, DecoderOptions, Instruction, Mnemonic};
 
-    // E8 and FF /2, /3; 9A, which 64-bit mode does not have. Most prologues have none of these bytes.
-    let found = range.iter().fold(false, |found, byte| found | matches!(byte, 0xe8 | 0xff | 0x9a));
+    // E8 and FF /2, /3; 9A, which 64-bit mode does not have; 0F 05, 0F 34 and CD. Most prologues have none of
+    // these bytes.
+    let is_possible = |byte: u8| matches!(byte, 0xe8 | 0xff | 0x9a | 0x05 | 0x34 | 0xcd);
+    let found = range.iter().fold(false, |found, byte| found | is_possible(*byte));
     if !found {
         return None;
     }
@@ -65,7 +68,9 @@ fn in_x86(arch: Arch, range: &[u8], from: u32) -> Option<Found> {
         let at = from + decoder.position() as u32;
         decoder.decode_out(&mut instruction);
         match instruction.mnemonic() {
-            Mnemonic::Call => return Some(Found::Call(at)),
+            Mnemonic::Call | Mnemonic::Syscall | Mnemonic::Sysenter | Mnemonic::Int => {
+                return Some(Found::Call(at));
+            }
             // An instruction may reach beyond the range, if a row starts inside it.
             _ if decoder.last_error() != DecoderError::None => return Some(Found::Unreadable(at)),
             _ => {}
@@ -91,6 +96,8 @@ mod tests {
         for call in [0x9400_0000, 0xd63f_0060, 0xd63f_087f, 0xd63f_0c7f, 0xd73f_0864, 0xd73f_0c7f] {
             assert_eq!(find(call), Some(Found::Call(0)), "{call:08x}");
         }
+        // svc #0x80
+        assert_eq!(find(0xd400_1001), Some(Found::Call(0)));
         // b ., br x3, ret, ret x3, braa x3, x4, nop
         for other in [0x1400_0000, 0xd61f_0060, 0xd65f_03c0, 0xd65f_0060, 0xd71f_0864, 0xd503_201f] {
             assert_eq!(find(other), None, "{other:08x}");
@@ -108,6 +115,11 @@ mod tests {
         let code = [0x89, 0xe8, 0xff, 0xd0];
         assert_eq!(find(Arch::Amd64, &code, 0, 2), None);
         assert_eq!(find(Arch::Amd64, &code, 0, 4), Some(Found::Call(2)));
+        // syscall; sysenter; int 0x80; int3
+        assert_eq!(find(Arch::Amd64, &[0x0f, 0x05], 0, 2), Some(Found::Call(0)));
+        assert_eq!(find(Arch::I386, &[0x0f, 0x34], 0, 2), Some(Found::Call(0)));
+        assert_eq!(find(Arch::I386, &[0xcd, 0x80], 0, 2), Some(Found::Call(0)));
+        assert_eq!(find(Arch::Amd64, &[0xcc, 0x90], 0, 2), None);
         // jmp rax; call [rip + 0]; ff /7 is no instruction
         assert_eq!(find(Arch::Amd64, &[0xff, 0xe0], 0, 2), None);
         assert_eq!(find(Arch::Amd64, &[0xff, 0x15, 0, 0, 0, 0], 0, 6), Some(Found::Call(0)));

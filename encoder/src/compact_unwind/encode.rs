@@ -14,7 +14,7 @@ use crate::{Reason, Unsupported, UnsupportedFormat};
 #[non_exhaustive]
 pub enum Mode {
     /// True encodings: an encoding restores what the CFI describes, in the body of the function and
-    /// at every call, or the function has none.
+    /// at every call and system call, or the function has none.
     #[default]
     Checked,
     /// The encodings that llvm-mc 23 gives for the same directives, true or not.
@@ -111,7 +111,7 @@ impl<'a> Encoder<'a> {
         let encoding = match arch.family() {
             Family::X86 => x86::encode(arch, body, code),
             Family::Aarch64 => arm64::encode(arch, body),
-            Family::S390x => Err(Reason::Architecture),
+            Family::S390x | Family::Riscv => Err(Reason::Architecture),
         };
         encoding.map_err(|reason| refused((reason, body.row.start.0)))
     }

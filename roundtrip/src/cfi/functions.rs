@@ -117,6 +117,12 @@ impl<'a> Functions<'a> {
         &rest[..rest.partition_point(|other| other.start == function.start)]
     }
 
+    /// The FDE at the highest offset, in the function's section, of those that start where it does.
+    pub(crate) fn last_fde(&self, function: &Function) -> SectionOffset {
+        let others = self.duplicates_of(function).iter().filter(|other| other.section == function.section);
+        others.map(|other| other.fde).fold(function.fde, SectionOffset::max)
+    }
+
     /// The PCs that a function has after others that lie inside it, in order: no search by start address
     /// finds it for them.
     pub fn tails<'f>(

@@ -1,9 +1,9 @@
-//! Return addresses of a function's calls.
+//! Return addresses of a function's calls, and of its system calls, in which threads wait.
 
 use std::ops::Range;
 
 use cfipack_format::{Arch, Family};
-use iced_x86::{Decoder, DecoderOptions, FlowControl};
+use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 
 /// Calls `visit` with the offset after every call in `code`, in ascending order. x86 code is decoded from
 /// its first byte on, which has to be an instruction's.
@@ -12,7 +12,9 @@ pub(super) fn each_return(arch: Arch, code: &[u8], mut visit: impl FnMut(u64)) {
         Family::X86 => {
             let bits = u32::from(arch.pointer_size()) * 8;
             for instruction in Decoder::with_ip(bits, code, 0, DecoderOptions::NONE).iter() {
-                if matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall) {
+                let mnemonic = instruction.mnemonic();
+                if matches!(mnemonic, Mnemonic::Call | Mnemonic::Syscall | Mnemonic::Sysenter | Mnemonic::Int)
+                {
                     visit(instruction.next_ip());
                 }
             }
@@ -24,13 +26,15 @@ pub(super) fn each_return(arch: Arch, code: &[u8], mut visit: impl FnMut(u64)) {
                 }
             }
         }
-        Family::S390x => {}
+        Family::S390x | Family::Riscv => {}
     }
 }
 
-/// `bl`, `blr`, and the `blra…` that authenticate the address first (Arm ARM, C4.1).
+/// `bl`, `blr`, the `blra…` that authenticate the address first, and `svc` (Arm ARM, C4.1).
 fn is_arm64_call(word: u32) -> bool {
-    word & 0xfc00_0000 == 0x9400_0000 || word & 0xfeff_f000 == 0xd63f_0000
+    word & 0xfc00_0000 == 0x9400_0000
+        || word & 0xfeff_f000 == 0xd63f_0000
+        || word & 0xffe0_001f == 0xd400_0001
 }
 
 /// Returns whether a call returns into a range, or to its end: unwinding from there asks for the call's last byte.

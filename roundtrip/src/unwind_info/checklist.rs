@@ -64,7 +64,7 @@ pub fn violations(section: &Section<'_>, image: &Image<'_>) -> Vec<Violation> {
         section,
         image,
         found: Vec::new(),
-        functions: functions.as_slice(),
+        functions: &functions,
         records: image.cfi.first().map(record_offsets).unwrap_or_default(),
         before: None,
         shadowed: None,
@@ -82,12 +82,15 @@ pub fn violations(section: &Section<'_>, image: &Image<'_>) -> Vec<Violation> {
     checklist.found
 }
 
+/// Bytes by which ld64 puts a sentinel beyond the last function.
+const SENTINEL_EXCESS: u64 = 1;
+
 struct Checklist<'c, 'a> {
     section: &'c Section<'a>,
     image: &'c Image<'c>,
     found: Vec<Violation>,
     /// `__eh_frame`'s, in order of address.
-    functions: &'c [Function],
+    functions: &'c Functions<'c>,
     /// Offsets of all records of `__eh_frame`.
     records: Vec<usize>,
     /// The entry before the one that is looked at.
@@ -117,6 +120,10 @@ impl Checklist<'_, '_> {
         let last = self.section.num_pages();
         let page = before.map_or(0, |sentinel| sentinel.page_off);
         self.require(page == 0, Violation::SentinelPage { offset: at(last, 4), page });
+        if let (Some(IndexEntry { function, .. }), Some(end)) = (before, self.image.code.end()) {
+            let is_within = self.address(function).0 <= end.0.saturating_add(SENTINEL_EXCESS);
+            self.require(is_within, Violation::SentinelBeyond { offset: at(last, 0), function, end });
+        }
     }
 
     fn personalities(&mut self) {
@@ -193,8 +200,9 @@ impl Checklist<'_, '_> {
 
     /// The function of the CFI that contains a PC.
     fn function_at(&self, pc: Address) -> Option<&Function> {
-        let after = self.functions.partition_point(|function| function.start <= pc);
-        after.checked_sub(1).map(|i| &self.functions[i]).filter(|function| pc < function.end)
+        let functions = self.functions.as_slice();
+        let after = functions.partition_point(|function| function.start <= pc);
+        after.checked_sub(1).map(|i| &functions[i]).filter(|function| pc < function.end)
     }
 
     fn entry(&mut self, entry: &Entry, offset: SectionOffset) {
@@ -218,7 +226,7 @@ impl Checklist<'_, '_> {
             return;
         }
         let fde = self.function_at(self.address(function));
-        let is_reached = fde.is_some_and(|fde| record.to_usize() <= fde.fde.0);
+        let is_reached = fde.is_some_and(|fde| record.to_usize() <= self.functions.last_fde(fde).0);
         self.require(is_reached, Violation::DwarfFde { offset, function, record });
     }
 

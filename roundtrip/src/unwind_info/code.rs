@@ -1,6 +1,7 @@
 //! The code that entries are for.
 
 use cfipack_format::Address;
+use cfipack_format::widen::ToU64;
 
 /// Sections of code, by address.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +15,11 @@ impl<'a> Code<'a> {
         let mut sections: Vec<_> = sections.into_iter().collect();
         sections.sort_by_key(|section| section.0);
         Self { sections }
+    }
+
+    /// The end of the last section; none without code.
+    pub(super) fn end(&self) -> Option<Address> {
+        self.sections.iter().map(|(start, bytes)| Address(start.0.saturating_add(bytes.len().to_u64()))).max()
     }
 
     /// The code from an address on, up to the end of its section; nothing where there is no code.

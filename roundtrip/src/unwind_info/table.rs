@@ -110,6 +110,11 @@ impl<'a> Table<'a> {
         Self { errors, has_slots: true, ..Self::new(arch, entries, code) }
     }
 
+    /// The table of an image that has none.
+    pub fn empty(arch: Arch, code: Code<'a>) -> Self {
+        Self { has_slots: true, ..Self::new(arch, Vec::new(), code) }
+    }
+
     /// Turns the table into one made for an object: its slots are not where a linker will put them.
     pub fn without_slots(self) -> Self {
         Self { has_slots: false, ..self }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use cfipack_format::cfi;
 use cfipack_format::widen::{ToU64, ToUsize};
-use cfipack_format::{Address, Register, Row, Rule, Saved};
+use cfipack_format::{Address, Register, Row, Rule, Saved, SectionOffset};
 
 use super::inexact::Inexact;
 use super::report::{Difference, Missing, Report};
@@ -15,7 +15,8 @@ use crate::cfi::{Answer, DISPUTED, Evaluator, Function, Functions, Handler, Unev
 use crate::limited::Limited;
 use crate::options::Options;
 
-/// Compares a table with the CFI of its functions, at every PC: exact in the body, and at every call.
+/// Compares a table with the CFI of its functions, at every PC: exact in the body, and at every call and
+/// system call.
 ///
 /// Compact entries are compared with the rows that gimli evaluates, register by register. Entries in DWARF
 /// mode are right if the function's FDE is reached from the offset that they give; if they give that of an FDE
@@ -31,7 +32,8 @@ pub fn verify(cfi: &[cfi::Section<'_>], table: &Table<'_>, options: &Options) ->
     let missing = Limited::new(options.limit);
     let mut fdes: Vec<_> = functions.as_slice().iter().map(|function| function.fde.0).collect();
     fdes.sort_unstable();
-    let mut verifier = Verifier { table, options, report, missing, inexact: Inexact::default(), fdes };
+    let mut verifier =
+        Verifier { table, options, report, missing, inexact: Inexact::default(), fdes, last_fde: 0 };
     let mut evaluator = Evaluator::new(&functions);
     let mut done = Address(0);
     for function in functions.as_slice() {
@@ -39,6 +41,7 @@ pub fn verify(cfi: &[cfi::Section<'_>], table: &Table<'_>, options: &Options) ->
         if evaluator.is_disputed(&functions, function) {
             verifier.disputed(function);
         } else {
+            verifier.last_fde = functions.last_fde(function).0;
             verifier.function(function, &mut evaluator);
         }
         done = function.end;
@@ -64,6 +67,8 @@ struct Verifier<'v> {
     inexact: Inexact,
     /// Offsets of the FDEs, in ascending order.
     fdes: Vec<usize>,
+    /// The offset of the function's last FDE: several that agree are as good as one.
+    last_fde: usize,
 }
 
 /// PCs of one function.
@@ -182,7 +187,7 @@ impl Verifier<'_> {
         let mut is_step_of = None;
         match (answer, meaning) {
             (_, Meaning::Nothing) => return self.nothing(function, range, answer, true, tally),
-            (_, Meaning::Dwarf) if entry.encoding.dwarf_offset().to_usize() <= function.fde.0 => {
+            (_, Meaning::Dwarf) if entry.encoding.dwarf_offset().to_usize() <= self.last_fde => {
                 tally.dwarf += pcs;
                 return;
             }
@@ -205,7 +210,7 @@ impl Verifier<'_> {
         let words = || match meaning {
             Meaning::Dwarf => format!(
                 "CFI: an FDE at {}; table: readers search for FDEs from offset {:#x} on",
-                function.fde,
+                SectionOffset(self.last_fde),
                 entry.encoding.dwarf_offset()
             ),
             _ => {

@@ -21,6 +21,16 @@ pub enum Violation {
         /// The page that it names.
         page: u32,
     },
+    /// The sentinel lies beyond the code, further than the byte by which ld64 does: the last entry then answers for
+    /// addresses that have no code.
+    SentinelBeyond {
+        /// The offset of its index entry.
+        offset: SectionOffset,
+        /// The sentinel's function.
+        function: ImageOffset,
+        /// The end of the code.
+        end: Address,
+    },
     /// An index entry does not start above the one before it.
     IndexOrder {
         /// The offset of the entry.
@@ -239,6 +249,7 @@ impl Violation {
         match self {
             Self::Malformed(_) => "malformed",
             Self::SentinelPage { .. } => "sentinel-page",
+            Self::SentinelBeyond { .. } => "sentinel-beyond-code",
             Self::IndexOrder { .. } => "index-order",
             Self::FirstEntry { .. } => "first-entry",
             Self::AfterSentinel { .. } => "after-sentinel",

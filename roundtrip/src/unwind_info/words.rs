@@ -66,6 +66,12 @@ impl fmt::Display for Violation {
             Self::SentinelPage { offset, page } => {
                 write!(f, "offset {offset}: the sentinel names a page at {page:#x}")
             }
+            Self::SentinelBeyond { offset, function, end } => {
+                write!(
+                    f,
+                    "offset {offset}: the sentinel {function} lies beyond the code, which ends at {end}"
+                )
+            }
             Self::IndexOrder { offset, function } => {
                 write!(f, "offset {offset}: index entry of function {function} does not ascend")
             }

@@ -385,6 +385,25 @@ fn order() {
     made = make(Layout::Small);
     made.change(at + 12, |_| 0x1080);
     assert_eq!(made.names(), ["lsda-page", "uncovered"]);
+    made = make(Layout::Small);
+    made.change(at + 12, |sentinel| sentinel | 0x0f00_0000);
+    assert_eq!(made.names(), ["sentinel-beyond-code"]);
+}
+
+/// Of FDEs of one function that agree, an entry may name any.
+#[test]
+fn equal_fdes_of_one_function() {
+    let mut made = make(Layout::Small);
+    let cie = made.cfi.cie(b"zR", &[1, 0], &[0x0c, 7, 8, 0x90, 1]);
+    made.fdes.push(made.cfi.section().bytes.len() as u32);
+    made.cfi.fde(cie, 0x1060, 0x10, &[0x41, 0x0d, 10]);
+    for fde in [made.fdes[3], made.fdes[5]] {
+        made.set_encoding(3, 0x0400_0000 | fde);
+        assert_eq!(made.violations(), []);
+        let report = made.report();
+        assert!(report.is_complete(), "{report:#?}");
+        assert_eq!((report.dwarf, report.duplicates), (1, 1));
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The change of a file: of an object, or of those in an archive or a fat file.
 
 use anyhow::{Context as _, bail};
+use cfipack_container::raw::archive::Entries;
 use cfipack_container::{Error, File, Kind, Member};
 use cfipack_edit::{CompactUnwindEditor, Rewrite, rewrite_members, rewrite_slices};
 
@@ -37,12 +38,12 @@ impl<'a> Edited<'a> {
         Ok(edited)
     }
 
-    /// The changed slice of a fat file: an object, or an archive of them. Old SDKs have slices for architectures of
-    /// which this is no reader, which stay as they are.
+    /// The changed slice of a fat file: an object, or an archive of them. Slices for other architectures stay as they
+    /// are, whatever they hold: a linker chooses by the fat header.
     fn slice(&mut self, slice: &Member<'a>, personalities: &[String]) -> anyhow::Result<Option<Rewrite<'a>>> {
         let name = slice.name.as_deref().unwrap_or_default();
         let before = self.objects;
-        let rewrite = if let Err(Error::Unsupported { .. }) = File::parse(slice.bytes) {
+        let rewrite = if is_other(slice)? {
             self.others += 1;
             None
         } else {
@@ -83,6 +84,22 @@ impl<'a> Edited<'a> {
         let rewrite = editor.rewrite(&plan.edits)?;
         self.plan.absorb(plan);
         Ok(Some(rewrite))
+    }
+}
+
+/// Returns whether a slice stays: by the fat header it is for another architecture, or it is neither an object nor an
+/// archive, as bitcode is.
+fn is_other(slice: &Member<'_>) -> anyhow::Result<bool> {
+    let name = slice.arch.as_deref().unwrap_or_default();
+    if !["x86_64", "x86_64h", "arm64", "arm64e"].contains(&name) {
+        return Ok(true);
+    }
+    // Subtypes may differ: a linker takes code of an older one.
+    let cpu = |name: &str| name.trim_end_matches(['e', 'h']).to_owned();
+    match Member::only(slice.bytes).arch {
+        Some(own) if cpu(&own) != cpu(name) => bail!("{name}: the slice's own header says {own}"),
+        Some(_) => Ok(false),
+        None => Ok(Entries::of(slice.bytes).is_none()),
     }
 }
 

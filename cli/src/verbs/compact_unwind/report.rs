@@ -42,10 +42,12 @@ impl Summary<'_, '_> {
         if !reasons.is_empty() {
             writeln!(text, "  in DWARF mode: {}", Counts(&reasons).list())?;
         }
-        let others = [("others", self.edited.others)];
         write!(text, "  __compact_unwind: {} changed, ", Number(plan.gained() - plan.added(), "row"))?;
         write!(text, "{} new, in {}", plan.added(), Number(self.edited.objects, "object"))?;
-        writeln!(text, "{}", Counts(&others))?;
+        match self.edited.others {
+            0 => writeln!(text)?,
+            others => writeln!(text, ", {}", Number(others, "other"))?,
+        }
         if !self.edited.other_slices.is_empty() {
             let names: Vec<_> =
                 self.edited.other_slices.iter().map(|name| Escaped(name).to_string()).collect();

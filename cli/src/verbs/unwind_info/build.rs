@@ -9,14 +9,14 @@ use cfipack_encoder::unwind_info::Warning;
 use cfipack_format::Address;
 use cfipack_format::widen::ToU64;
 use cfipack_roundtrip::most_frequent_first;
-use cfipack_roundtrip::unwind_info::{Report, Stats};
+use cfipack_roundtrip::unwind_info::Stats;
 use serde::Serialize;
 
 use super::encodings::Coverage;
 use super::entries::Entries;
 use super::source::Source;
 use super::table::{BuiltTable, TableOptions};
-use super::verify;
+use super::verify::{self, Verdict, VerdictJson};
 use crate::io::check;
 use crate::io::each::{self, Outcome};
 use crate::io::input::{self, CALL_FRAMES, Input, Object};
@@ -39,7 +39,7 @@ be encoded are in DWARF mode, and the summary on standard error counts the reaso
 Exit status 1: a function has no unwind information because its personality would be the
 fourth; or --from-cfi omits functions without an FDE, because linkers remove the FDEs of
 functions with compact rows; or the file's table has functions after its sentinel, where no
-reader finds them, and they are omitted; or the table fails --verify.
+reader finds them, and they are omitted; or the table fails --verify, as `verify` judges.
 
 Examples:
   cfi2sframe unwind-info libfoo.dylib                     the size of the smallest table
@@ -103,14 +103,14 @@ fn build(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<(Status, 
     let source = Source::of(object)?;
     let file = object.file()?;
     let built = BuiltTable::of(file, &source, &arguments.table)?;
-    let report = if arguments.verify { Some(built.verify(file, &source)?) } else { None };
+    let verdict = if arguments.verify { Some(built.verify(file, &source)?) } else { None };
     let own = source.table.as_ref().map(|section| section.bytes.len());
     let summary = Summary {
         object,
         file,
         built: &built,
         own,
-        report,
+        verdict,
         options: &arguments.table,
         names: arguments.names,
     };
@@ -133,7 +133,7 @@ struct Summary<'s, 'a> {
     built: &'s BuiltTable,
     /// Bytes of the file's own section.
     own: Option<usize>,
-    report: Option<Report>,
+    verdict: Option<Verdict>,
     options: &'s TableOptions,
     names: Names,
 }
@@ -141,10 +141,10 @@ struct Summary<'s, 'a> {
 impl Summary<'_, '_> {
     fn status(&self) -> Status {
         let is_lost = |warning: &Warning| matches!(warning, Warning::FourthPersonality { fde: None, .. });
-        let is_true = self.report.as_ref().is_none_or(|report| report.is_true() && report.unjudged == 0);
+        let is_good = self.verdict.as_ref().is_none_or(Verdict::is_good);
         let Entries { without_fde, after_sentinel, .. } = &self.built.entries;
         let is_omitted = *without_fde != 0 || !after_sentinel.is_empty();
-        Status::differs_if(is_omitted || !is_true || self.built.warnings.iter().any(is_lost))
+        Status::differs_if(is_omitted || !is_good || self.built.warnings.iter().any(is_lost))
     }
 
     /// The warnings of a kind: how many there are, and the first.
@@ -200,9 +200,10 @@ impl Summary<'_, '_> {
         write!(text, "  entries: {entries}{}, ", Counts(&kinds))?;
         writeln!(text, "in {compressed_pages} compressed and {regular_pages} regular pages")?;
         writeln!(text, "  personalities: {}, LSDAs: {}", stats.personalities, stats.lsdas)?;
-        if let Some(report) = &self.report {
+        if let Some(Verdict { report, broken }) = &self.verdict {
             writeln!(text, "  verified against the CFI, as gimli evaluates it:")?;
             verify::print(&mut text, report, &Places::new(self.file).with_names(self.names))?;
+            verify::print_violations(&mut text, "__unwind_info", broken)?;
         }
         std::io::stderr().write_all(&text)?;
         if self.built.entries.without_fde != 0 {
@@ -251,7 +252,7 @@ impl Summary<'_, '_> {
             own_bytes: self.own,
             warnings: warnings.iter().take(WARNINGS).map(Warning::to_string).collect(),
             more_warnings: warnings.len().saturating_sub(WARNINGS),
-            verify: self.report.as_ref(),
+            verify: self.verdict.as_ref().map(Verdict::json),
         })
     }
 }
@@ -283,5 +284,5 @@ pub struct SummaryJson<'r> {
     warnings: Vec<String>,
     more_warnings: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
-    verify: Option<&'r Report>,
+    verify: Option<VerdictJson<'r>>,
 }

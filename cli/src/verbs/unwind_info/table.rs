@@ -1,15 +1,14 @@
 //! A table that is built, and its options.
 
-use anyhow::bail;
 use cfipack_container::{File, Kind};
 use cfipack_decoder::unwind_info::Section;
 use cfipack_encoder::unwind_info::{Builder, Layout, Options, Warning};
 use cfipack_format::{ImageOffset, Key, LsdaKey};
-use cfipack_roundtrip::unwind_info::{Report, Stats, Table, stats};
+use cfipack_roundtrip::unwind_info::{Stats, Table, stats};
 
 use super::entries::Entries;
 use super::source::{Source, check_arch};
-use super::verify;
+use super::verify::{self, Verdict};
 
 /// Options of the table
 #[derive(clap::Args, Clone, Copy, Debug)]
@@ -129,15 +128,18 @@ impl BuiltTable {
         Ok(stats(file.arch(), &Section::parse(&self.bytes)?))
     }
 
-    /// Verifies the table against the CFI.
-    pub fn verify(&self, file: &File<'_>, source: &Source<'_, '_>) -> anyhow::Result<Report> {
+    /// Verifies the table against the CFI and its readers' rules.
+    pub fn verify(&self, file: &File<'_>, source: &Source<'_, '_>) -> anyhow::Result<Verdict> {
         let (arch, code) = (file.arch(), source.code());
         if self.bytes.is_empty() {
-            bail!("no function has unwind information: there is no table to verify");
+            let report = verify::of_file(file, &Table::empty(arch, code))?;
+            return Ok(Verdict { report, broken: Vec::new() });
         }
         let section = Section::parse(&self.bytes)?;
+        let broken = verify::of_table(file, self.entries.base, &code, &section)?;
         let table = Table::of_image(arch, self.entries.base, &section, code);
         let is_object = file.kind() == Kind::Relocatable;
-        verify::of_file(file, &if is_object { table.without_slots() } else { table })
+        let report = verify::of_file(file, &if is_object { table.without_slots() } else { table })?;
+        Ok(Verdict { report, broken })
     }
 }

@@ -5,6 +5,7 @@ use std::io::Write;
 
 use anyhow::bail;
 use cfipack_container::{File, Kind};
+use cfipack_format::Address;
 use cfipack_format::widen::ToU64;
 use cfipack_roundtrip::Options;
 use cfipack_roundtrip::unwind_info::{
@@ -57,7 +58,7 @@ pub fn check(
     let table = if is_object { table.without_slots() } else { table };
     let report = of_file(file, &table)?;
     let broken = match source.parse()? {
-        Some(section) => of_table(file, &own.code(), &section)?,
+        Some(section) => of_table(file, image_base(file), &own.code(), &section)?,
         None => row_violations(file.arch(), &source.object_rows(), &own.code()),
     };
     let write = || {
@@ -72,8 +73,7 @@ pub fn check(
         }
         Ok(out.flush()?)
     };
-    let is_broken = broken.iter().any(|violation| !violation.is_warning());
-    let status = Status::differs_if(!report.is_complete() || is_broken);
+    let status = Status::differs_if(!report.is_complete() || is_broken(&broken));
     status::judged(status, write()).map(Outcome::Done)
 }
 
@@ -85,8 +85,9 @@ pub fn of_file(file: &File<'_>, table: &Table<'_>) -> anyhow::Result<Report> {
 }
 
 /// The rules that an image's table breaks.
-fn of_table(
+pub fn of_table(
     file: &File<'_>,
+    base: Address,
     code: &Code<'_>,
     section: &cfipack_decoder::unwind_info::Section<'_>,
 ) -> anyhow::Result<Vec<Violation>> {
@@ -95,14 +96,44 @@ fn of_table(
     let function_starts = function_starts(file)?;
     // Sections of pointers that the loader fills in, as lld, ld-prime, and ld64 with and without i386 name them.
     let names = ["__got", "__auth_got", "__nl_symbol_ptr", "__pointers"];
-    // An object has no slots yet.
-    let is_object = file.kind() == Kind::Relocatable;
+    // An object has no slots yet, and an ELF file has them anywhere.
+    let is_anywhere = file.kind() == Kind::Relocatable || file.as_macho().is_none();
     let is_slot =
-        |address| is_object || file.locate(address).is_some_and(|place| names.contains(&&*place.name));
-    let (arch, base) = (file.arch(), image_base(file));
+        |address| is_anywhere || file.locate(address).is_some_and(|place| names.contains(&&*place.name));
+    let arch = file.arch();
     let image =
         Image::new(arch, base, code, &cfi).with_function_starts(&function_starts).with_slots(&is_slot);
     Ok(violations(section, &image))
+}
+
+/// A table held against the CFI and against its readers' rules.
+pub struct Verdict {
+    /// The table against the CFI.
+    pub report: Report,
+    /// The rules that it breaks.
+    pub broken: Vec<Violation>,
+}
+
+impl Verdict {
+    /// Returns whether everything is judged and as it must be.
+    pub fn is_good(&self) -> bool {
+        self.report.is_complete() && !is_broken(&self.broken)
+    }
+
+    /// The verdict for a summary.
+    pub fn json(&self) -> VerdictJson<'_> {
+        VerdictJson { report: &self.report, rules: RulesJson::of(&self.broken) }
+    }
+}
+
+/// The verdict in the summary of another verb.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct VerdictJson<'r> {
+    #[serde(flatten)]
+    report: &'r Report,
+    #[serde(flatten)]
+    rules: RulesJson,
 }
 
 /// Writes the report as text, after a line with its subject.
@@ -146,7 +177,13 @@ pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> 
     Ok(())
 }
 
-fn print_violations(out: &mut impl Write, section: &str, violations: &[Violation]) -> anyhow::Result<()> {
+/// Returns whether a rule is broken that a reader relies on.
+pub fn is_broken(violations: &[Violation]) -> bool {
+    violations.iter().any(|violation| !violation.is_warning())
+}
+
+/// Writes the rules that are broken, errors before warnings, or that there are none.
+pub fn print_violations(out: &mut impl Write, section: &str, violations: &[Violation]) -> anyhow::Result<()> {
     if violations.is_empty() {
         writeln!(out, "  {section}: no rule is broken")?;
     }
@@ -199,6 +236,14 @@ pub struct VerifyJson<'r> {
     file: String,
     #[serde(flatten)]
     report: &'r Report,
+    #[serde(flatten)]
+    rules: RulesJson,
+}
+
+/// The rules that a table breaks.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct RulesJson {
     /// The first violations of each rule, and how many follow.
     violations: Vec<String>,
     more_violations: u64,
@@ -211,6 +256,12 @@ pub struct VerifyJson<'r> {
 
 impl<'r> VerifyJson<'r> {
     fn new(file: String, report: &'r Report, broken: &[Violation]) -> Self {
+        Self { schema: "cfipack/verify/1", file, report, rules: RulesJson::of(broken) }
+    }
+}
+
+impl RulesJson {
+    fn of(broken: &[Violation]) -> Self {
         let mut rules = BTreeMap::new();
         for violation in broken {
             *rules.entry(violation.name()).or_default() += 1;
@@ -224,9 +275,6 @@ impl<'r> VerifyJson<'r> {
             of_kind.map(|(_, more)| (*more).to_u64()).sum()
         };
         Self {
-            schema: "cfipack/verify/1",
-            file,
-            report,
             violations: words(violations),
             more_violations: more(false),
             warnings: words(warnings),

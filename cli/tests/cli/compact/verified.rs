@@ -172,3 +172,43 @@ fn damaged_inputs_are_one_line() {
     error_of(&directory, &["lookup", "bare", "0x3b0"]);
     error_of(&directory, &["unwind-info", "bare"]);
 }
+
+/// What `verify` rejects, a table built from the file's own does not hide: entries that lead nowhere are copied.
+#[test]
+fn a_copied_table_is_judged_as_the_files_own() {
+    let directory = unpack("copied", &["l_7_stackind_nofold.dylib"]);
+    for verb in [&["verify"][..], &["unwind-info", "--verify"]] {
+        let arguments = [verb, &["l_7_stackind_nofold.dylib"]].concat();
+        let output = run_in(&directory, &arguments);
+        assert_eq!(output.status.code(), Some(1), "{verb:?}");
+        let report = text(output.stdout) + &text(output.stderr);
+        assert!(report.contains("no stack adjustment by an imm32 at byte 3\n"), "{verb:?}: {report}");
+    }
+    let json = json_at(&directory, &["unwind-info", "--verify", "--json", "l_7_stackind_nofold.dylib"], 1);
+    assert!(json["verify"]["rules"]["no-immediate"].as_u64().unwrap() > 0, "{json}");
+}
+
+/// A function whose entry names the FDE after its own fails both verbs alike.
+#[test]
+fn a_function_found_by_a_scan_only() {
+    let directory = unpack("scan", &["l_8_dwarf_3.dylib"]);
+    let path = directory.join("l_8_dwarf_3.dylib");
+    let mut image = fs::read(&path).unwrap();
+    let table = offset_of_table(&image);
+    let file = cfipack_container::File::parse(&image).unwrap();
+    let bytes = file.as_macho().unwrap().unwind_info_section().unwrap().unwrap().bytes.to_vec();
+    let section = cfipack_decoder::unwind_info::Section::parse(&bytes).unwrap();
+    let page = section.pages().next().unwrap().unwrap();
+    let encodings: Vec<_> = (0..2).map(|at| page.entry(at).unwrap().unwrap().encoding.0).collect();
+    // The first function's entry names the FDE of the second.
+    let [first, second] = [encodings[0], encodings[1]].map(u32::to_le_bytes);
+    let at = bytes.windows(4).position(|word| word == first).unwrap();
+    image[table + at..table + at + 4].copy_from_slice(&second);
+    fs::write(&path, image).unwrap();
+    for verb in [&["verify"][..], &["unwind-info", "--verify"]] {
+        let output = run_in(&directory, &[verb, &["l_8_dwarf_3.dylib"]].concat());
+        assert_eq!(output.status.code(), Some(1), "{verb:?}");
+        let report = text(output.stdout) + &text(output.stderr);
+        assert!(report.contains("1 whose FDE is found by a scan only"), "{verb:?}: {report}");
+    }
+}
