@@ -33,9 +33,8 @@ pub(crate) fn alignment(dialect: Dialect, arch: Arch) -> (u64, i64) {
         // LLVM counts AArch64's code in bytes and its data in half pointers.
         (Dialect::Llvm, Family::Aarch64) => (1, -4),
         (Dialect::LlvmMachO, Family::Aarch64) => (1, -8),
-        (Dialect::Llvm | Dialect::LlvmMachO, Family::X86 | Family::S390x) | (Dialect::Gas, _) => {
-            arch.cfi_alignment()
-        }
+        (Dialect::Llvm | Dialect::LlvmMachO, Family::X86 | Family::S390x | Family::Riscv)
+        | (Dialect::Gas, _) => arch.cfi_alignment(),
     }
 }
 
@@ -281,7 +280,9 @@ fn gas_reads(arch: Arch, bytes: &[u8]) -> bool {
         // A load relative to rbp.
         [0x0f, 3, 0x76, _, 0x06] => match arch {
             Arch::Amd64 => true,
-            Arch::I386 | Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::S390x => false,
+            Arch::I386 | Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::S390x | Arch::Riscv64 => {
+                false
+            }
         },
         [0x10, register, 2, _, _] => register < 0x80,
         [0x14, register, offset] => register < 0x80 && offset < 0x80,

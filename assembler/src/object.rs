@@ -234,7 +234,7 @@ impl<'a, 'u> Object<'a, 'u> {
             Arch::Amd64 => Architecture::X86_64,
             Arch::Aarch64 | Arch::Aarch64Be => Architecture::Aarch64,
             Arch::S390x => Architecture::S390x,
-            Arch::I386 | Arch::Arm64_32 => return Err(ObjectError::Architecture { arch }),
+            Arch::I386 | Arch::Arm64_32 | Arch::Riscv64 => return Err(ObjectError::Architecture { arch }),
         };
         let endian = match arch.endian() {
             Endian::Little => Endianness::Little,

@@ -64,6 +64,9 @@
 /* arm64_32: `__unwind_info` only. */
 #define CFIPACK_ARCH_ARM64_32 6
 
+/* riscv64: generated code's call frame information only. */
+#define CFIPACK_ARCH_RISCV64 7
+
 /* No rule: of a CFA, that there is none; of a return address, that the frame is outermost; of another register, that
  * it cannot be recovered. */
 #define CFIPACK_RULE_UNDEFINED 0

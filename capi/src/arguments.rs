@@ -18,6 +18,8 @@ pub const CFIPACK_ARCH_S390X: u32 = 4;
 pub const CFIPACK_ARCH_I386: u32 = 5;
 /// arm64_32: `__unwind_info` only.
 pub const CFIPACK_ARCH_ARM64_32: u32 = 6;
+/// riscv64: generated code's call frame information only.
+pub const CFIPACK_ARCH_RISCV64: u32 = 7;
 
 /// An architecture by its number.
 pub(crate) fn arch(number: u32) -> Result<Arch, cfipack_status> {
@@ -33,6 +35,7 @@ pub(crate) fn arch_number(arch: Arch) -> u32 {
         Arch::S390x => CFIPACK_ARCH_S390X,
         Arch::I386 => CFIPACK_ARCH_I386,
         Arch::Arm64_32 => CFIPACK_ARCH_ARM64_32,
+        Arch::Riscv64 => CFIPACK_ARCH_RISCV64,
     }
 }
 
@@ -66,11 +69,13 @@ pub(crate) unsafe fn array_mut<'a, T>(start: *mut T, len: usize) -> Result<&'a m
     Ok(unsafe { core::slice::from_raw_parts_mut(start, len) })
 }
 
+/// Returns whether memory can have an array. An element has at least one byte.
 fn is_array<T>(start: *const T, len: usize) -> bool {
-    let size = len.checked_mul(size_of::<T>()).filter(|&size| isize::try_from(size).is_ok());
+    const { assert!(size_of::<T>() > 0) };
     !start.is_null()
         && start.is_aligned()
-        && size.is_some_and(|size| start.addr().checked_add(size).is_some())
+        && len <= isize::MAX.unsigned_abs() / size_of::<T>()
+        && start.addr().checked_add(len * size_of::<T>()).is_some()
 }
 
 /// Turns a pointer into a reference.

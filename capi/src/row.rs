@@ -55,49 +55,36 @@ pub struct cfipack_row {
 impl From<Cfa> for cfipack_rule {
     #[inline]
     fn from(cfa: Cfa) -> Self {
-        // Field by field, as below.
-        let kind = match cfa {
-            Cfa::Undefined => CFIPACK_RULE_UNDEFINED,
-            Cfa::Register { .. } => CFIPACK_RULE_REGISTER,
-            Cfa::Memory { .. } => CFIPACK_RULE_MEMORY,
-            Cfa::Expression => CFIPACK_RULE_EXPRESSION,
-        };
-        let (reg, offset) = match cfa {
-            Cfa::Register { register, offset } | Cfa::Memory { register, offset } => (register.0, offset),
-            Cfa::Undefined | Cfa::Expression => (0, 0),
-        };
-        cfipack_rule { kind, reg: reg.into(), offset }
+        match cfa {
+            Cfa::Undefined => Self::new(CFIPACK_RULE_UNDEFINED, Register(0), 0),
+            Cfa::Register { register, offset } => Self::new(CFIPACK_RULE_REGISTER, register, offset),
+            Cfa::Memory { register, offset } => Self::new(CFIPACK_RULE_MEMORY, register, offset),
+            Cfa::Expression => Self::new(CFIPACK_RULE_EXPRESSION, Register(0), 0),
+        }
     }
 }
 
 impl From<Rule> for cfipack_rule {
     #[inline]
-    fn from(value: Rule) -> Self {
-        // Field by field, which compiles to a table and conditional moves: one match of all would be a jump that
-        // processors predict badly.
-        let kind = match value {
-            Rule::Undefined => CFIPACK_RULE_UNDEFINED,
-            Rule::SameValue => CFIPACK_RULE_SAME_VALUE,
-            Rule::Cfa(_) => CFIPACK_RULE_CFA,
-            Rule::ValCfa(_) => CFIPACK_RULE_VALUE_CFA,
-            Rule::Register { .. } => CFIPACK_RULE_REGISTER,
-            Rule::Memory { .. } => CFIPACK_RULE_MEMORY,
-            Rule::Expression => CFIPACK_RULE_EXPRESSION,
-        };
-        let reg = match value {
-            Rule::Register { register, .. } | Rule::Memory { register, .. } => register.0,
-            _ => 0,
-        };
-        let offset = match value {
-            Rule::Cfa(offset) | Rule::ValCfa(offset) => offset,
-            Rule::Register { offset, .. } | Rule::Memory { offset, .. } => offset,
-            Rule::Undefined | Rule::SameValue | Rule::Expression => 0,
-        };
-        cfipack_rule { kind, reg: reg.into(), offset }
+    fn from(rule: Rule) -> Self {
+        match rule {
+            Rule::Undefined => Self::new(CFIPACK_RULE_UNDEFINED, Register(0), 0),
+            Rule::SameValue => Self::new(CFIPACK_RULE_SAME_VALUE, Register(0), 0),
+            Rule::Cfa(offset) => Self::new(CFIPACK_RULE_CFA, Register(0), offset),
+            Rule::ValCfa(offset) => Self::new(CFIPACK_RULE_VALUE_CFA, Register(0), offset),
+            Rule::Register { register, offset } => Self::new(CFIPACK_RULE_REGISTER, register, offset),
+            Rule::Memory { register, offset } => Self::new(CFIPACK_RULE_MEMORY, register, offset),
+            Rule::Expression => Self::new(CFIPACK_RULE_EXPRESSION, Register(0), 0),
+        }
     }
 }
 
 impl cfipack_rule {
+    #[inline]
+    fn new(kind: u32, register: Register, offset: i64) -> Self {
+        Self { kind, reg: register.0.into(), offset }
+    }
+
     fn register(self) -> Result<Register, cfipack_status> {
         u16::try_from(self.reg).map(Register).map_err(|_| InvalidArgument)
     }
@@ -132,14 +119,27 @@ impl cfipack_row {
     /// A row of a function that may be a signal frame.
     #[inline]
     pub(crate) fn new(row: &Row, is_signal_frame: bool) -> Self {
-        Self {
+        let new = |cfa, return_address, frame_pointer| Self {
             start: row.start.0,
             is_signed: row.signed.into(),
             is_signal_frame: is_signal_frame.into(),
             reserved: 0,
-            cfa: row.cfa.into(),
-            return_address: row.return_address.into(),
-            frame_pointer: row.frame_pointer.into(),
+            cfa,
+            return_address,
+            frame_pointer,
+        };
+        // First the rules of almost all PCs: a match of each kind is a jump that processors predict badly.
+        match (row.cfa, row.return_address, row.frame_pointer) {
+            (Cfa::Register { .. }, Rule::Cfa(_), Rule::Cfa(_) | Rule::SameValue) => {
+                let offset = if let Rule::Cfa(offset) = row.frame_pointer { offset } else { 0 };
+                let is_stored = matches!(row.frame_pointer, Rule::Cfa(_));
+                let kind = if is_stored { CFIPACK_RULE_CFA } else { CFIPACK_RULE_SAME_VALUE };
+                new(row.cfa.into(), row.return_address.into(), cfipack_rule::new(kind, Register(0), offset))
+            }
+            _ => {
+                let [cfa, return_address, frame_pointer] = rules(row);
+                new(cfa, return_address, frame_pointer)
+            }
         }
     }
 
@@ -175,4 +175,10 @@ impl cfipack_row {
             signed: crate::arguments::flag(self.is_signed)?,
         })
     }
+}
+
+/// The rules of a row of any kind: of the CFA, the return address and the frame pointer.
+#[inline(never)]
+fn rules(row: &Row) -> [cfipack_rule; 3] {
+    [row.cfa.into(), row.return_address.into(), row.frame_pointer.into()]
 }

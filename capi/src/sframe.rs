@@ -2,7 +2,7 @@
 
 use core::ffi::{CStr, c_char};
 
-use cfipack_decoder::sframe::{Error, Function, Section};
+use cfipack_decoder::sframe::{Error, Frame, Function, Section};
 use cfipack_format::Address;
 use cfipack_format::sframe::FdeType;
 use cfipack_format::widen::ToUsize;
@@ -75,6 +75,23 @@ pub(crate) fn malformed(error: Error) -> cfipack_status {
     match error {
         Error::Version { .. } | Error::Abi { .. } => Unsupported,
         _ => Malformed,
+    }
+}
+
+/// Writes what a lookup found: from where it lies, which saves copies.
+///
+/// # Safety
+/// `out` is writable.
+#[inline(always)]
+pub(crate) unsafe fn write_frame(
+    out: *mut cfipack_row,
+    found: &Result<Option<Frame>, Error>,
+) -> Result<(), cfipack_status> {
+    match found {
+        // SAFETY: promised by the caller.
+        Ok(Some(frame)) => unsafe { write(out, cfipack_row::new(&frame.row, frame.is_signal_frame)) },
+        Ok(None) => Err(NotFound),
+        Err(error) => Err(malformed(*error)),
     }
 }
 
@@ -166,9 +183,8 @@ pub unsafe extern "C" fn cfipack_sframe_lookup(
     call(|| {
         // SAFETY: promised by the caller.
         let section = unsafe { get(table) }?;
-        let frame = section.lookup_frame(Address(pc)).map_err(malformed)?.ok_or(NotFound)?;
         // SAFETY: promised by the caller.
-        unsafe { write(out, cfipack_row::new(&frame.row, frame.is_signal_frame)) }
+        unsafe { write_frame(out, &section.lookup_frame(Address(pc))) }
     })
 }
 

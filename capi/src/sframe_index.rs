@@ -5,9 +5,9 @@ use cfipack_format::Address;
 
 use crate::arguments::{array_mut, write};
 use crate::cfipack_row;
-use crate::cfipack_status::{self, BufferSize, NotFound};
+use crate::cfipack_status::{self, BufferSize};
 use crate::in_place::{Memory, clear, get, put};
-use crate::sframe::{cfipack_sframe, malformed};
+use crate::sframe::{cfipack_sframe, malformed, write_frame};
 use crate::status::call;
 
 /// A parsed table with an index, in memory of the caller, which makes lookups about twice as fast.
@@ -84,8 +84,7 @@ pub unsafe extern "C" fn cfipack_sframe_index_lookup(
     call(|| {
         // SAFETY: promised by the caller.
         let index = unsafe { get(index) }?;
-        let frame = index.lookup_frame(Address(pc)).map_err(malformed)?.ok_or(NotFound)?;
         // SAFETY: promised by the caller.
-        unsafe { write(out, cfipack_row::new(&frame.row, frame.is_signal_frame)) }
+        unsafe { write_frame(out, &index.lookup_frame(Address(pc))) }
     })
 }

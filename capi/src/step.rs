@@ -5,7 +5,7 @@ use core::mem::MaybeUninit;
 use cfipack_decoder::sframe::{Registers, StepError, step};
 use cfipack_format::{Address, Arch, Register, Row, Rule};
 
-use crate::arguments::{arch, array, flag, reference, write};
+use crate::arguments::{CFIPACK_ARCH_AMD64, arch, array, flag, reference, write};
 use crate::cfipack_row;
 use crate::cfipack_status::{self, InvalidArgument, Malformed, Outermost, Unknown};
 use crate::status::call;
@@ -98,60 +98,83 @@ pub unsafe extern "C" fn cfipack_step(
     num_memory: usize,
     out: *mut cfipack_caller,
 ) -> cfipack_status {
-    call(|| {
-        // SAFETY: promised by the caller.
-        let caller = unsafe { step_from(architecture, row, registers, memory, num_memory) }?;
-        // SAFETY: promised by the caller.
-        unsafe { write(out, caller) }
-    })
+    // SAFETY: promised by the caller.
+    call(|| unsafe { step_from(architecture, row, registers, memory, num_memory, out) })
 }
 
+/// # Safety
+/// As [`cfipack_step`].
+#[inline(always)]
 unsafe fn step_from(
     architecture: u32,
     row: *const cfipack_row,
     registers: *const cfipack_registers,
     memory: *const cfipack_memory,
     num_memory: usize,
-) -> Result<cfipack_caller, cfipack_status> {
+    out: *mut cfipack_caller,
+) -> Result<(), cfipack_status> {
     // SAFETY: promised by the caller.
     let (row, registers) = unsafe { (reference(row)?, reference(registers)?) };
     // SAFETY: promised by the caller.
     let memory = unsafe { array(memory, num_memory) }?;
+    // Almost all steps are of this kind. What their row and registers can be is known where they are compiled.
+    if architecture == CFIPACK_ARCH_AMD64
+        && registers.num_others == 0
+        && let Some((row, frame_pointer)) = row.common()?
+    {
+        let registers = registers.named()?;
+        let step = |frame_pointer| {
+            // SAFETY: promised by the caller.
+            unsafe { step_in(Arch::Amd64, &Row { frame_pointer, ..row }, &registers, memory, out) }
+        };
+        return match frame_pointer {
+            Rule::Cfa(offset) => step(Rule::Cfa(offset)),
+            _ => step(Rule::SameValue),
+        };
+    }
+    // SAFETY: promised by the caller.
+    unsafe { any_step(architecture, row, registers, memory, out) }
+}
+
+/// A step by a row of any kind, of any architecture, with any registers.
+///
+/// # Safety
+/// As [`cfipack_step`].
+#[inline(never)]
+unsafe fn any_step(
+    architecture: u32,
+    row: &cfipack_row,
+    registers: &cfipack_registers,
+    memory: &[cfipack_memory],
+    out: *mut cfipack_caller,
+) -> Result<(), cfipack_status> {
     let mut others = Others::new();
     // SAFETY: promised by the caller.
     let registers = Registers { others: unsafe { others.read(registers) }?, ..registers.named()? };
-    // What an architecture has is then known where most steps are compiled.
-    match arch(architecture)? {
-        Arch::Amd64 => step_by(Arch::Amd64, row, &registers, memory),
-        arch => step_by(arch, row, &registers, memory),
-    }
+    // SAFETY: promised by the caller.
+    unsafe { step_in(arch(architecture)?, &row.get()?, &registers, memory, out) }
 }
 
+/// A step in pieces of memory.
+///
+/// # Safety
+/// The bytes that `memory` names are readable; `out` is writable.
 #[inline(always)]
-fn step_by(
+unsafe fn step_in(
     arch: Arch,
-    row: &cfipack_row,
+    row: &Row,
     registers: &Registers<'_>,
     memory: &[cfipack_memory],
-) -> Result<cfipack_caller, cfipack_status> {
-    // SAFETY: promised by the caller of `cfipack_step`.
-    let read = |address: Address| memory.iter().find_map(|piece| unsafe { word(piece, address, arch) });
-    let caller = match row.common()? {
-        // The kinds of rules are known here, as they are in Rust after a lookup.
-        Some((row, frame_pointer)) => match frame_pointer {
-            Rule::Cfa(offset) => {
-                step(arch, &Row { frame_pointer: Rule::Cfa(offset), ..row }, registers, read)
-            }
-            _ => step(arch, &Row { frame_pointer: Rule::SameValue, ..row }, registers, read),
-        },
-        None => step(arch, &row.get()?, registers, read),
-    };
-    let caller = caller.map_err(|error| match error {
+    out: *mut cfipack_caller,
+) -> Result<(), cfipack_status> {
+    // SAFETY: promised by the caller.
+    let read = |address: Address| unsafe { word(memory, address, arch) };
+    let caller = step(arch, row, registers, read).map_err(|error| match error {
         StepError::Outermost => Outermost,
         StepError::Register { .. } | StepError::Memory { .. } => Unknown,
         _ => Malformed,
     })?;
-    Ok(cfipack_caller {
+    let caller = cfipack_caller {
         pc: caller.pc.0,
         cfa: caller.cfa.0,
         sp: caller.sp,
@@ -159,7 +182,9 @@ fn step_by(
         has_fp: caller.fp.is_some().into(),
         is_signed: caller.signed.into(),
         reserved: [0; 6],
-    })
+    };
+    // SAFETY: promised by the caller.
+    unsafe { write(out, caller) }
 }
 
 impl cfipack_registers {
@@ -200,12 +225,29 @@ impl Others {
     }
 }
 
-/// The pointer at an address, if the piece of memory has all of it.
+/// The pointer at an address, if one of the pieces of memory has all of it.
+///
+/// # Safety
+/// The bytes that the pieces name are readable.
 #[inline(always)]
-pub(crate) unsafe fn word(piece: &cfipack_memory, address: Address, arch: Arch) -> Option<u64> {
+pub(crate) unsafe fn word(memory: &[cfipack_memory], address: Address, arch: Arch) -> Option<u64> {
+    let (first, others) = memory.split_first()?;
+    // As a rule there is one piece. No loop is compiled where it is read.
+    // SAFETY: promised by the caller.
+    unsafe { word_of(first, address, arch) }.or_else(|| unsafe { word_of_any(others, address, arch) })
+}
+
+#[inline(never)]
+unsafe fn word_of_any(memory: &[cfipack_memory], address: Address, arch: Arch) -> Option<u64> {
+    // SAFETY: promised by the caller.
+    memory.iter().find_map(|piece| unsafe { word_of(piece, address, arch) })
+}
+
+#[inline(always)]
+unsafe fn word_of(piece: &cfipack_memory, address: Address, arch: Arch) -> Option<u64> {
     let size = usize::from(arch.pointer_size());
     let offset = usize::try_from(address.0.checked_sub(piece.address)?).ok()?;
-    if piece.bytes.is_null() || offset.checked_add(size)? > piece.len {
+    if piece.bytes.is_null() || offset > piece.len.checked_sub(size)? {
         return None;
     }
     let at = piece.bytes.wrapping_add(offset);

@@ -379,7 +379,7 @@ pub unsafe extern "C" fn cfipack_walk(
         let registers = Registers { others: unsafe { others.read(given) }?, ..given.named()? };
         let arch = space.arch;
         // SAFETY: promised by the caller.
-        let read = |address: Address| memory.iter().find_map(|piece| unsafe { word(piece, address, arch) });
+        let read = |address: Address| unsafe { word(memory, address, arch) };
         let mut used = match thread.cache.is_null() {
             true => None,
             // SAFETY: promised by the caller.

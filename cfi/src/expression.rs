@@ -57,7 +57,9 @@ impl StubCfa {
     pub fn recognise(arch: Arch, expression: &[u8]) -> Option<Self> {
         match arch {
             Arch::Amd64 => {}
-            Arch::I386 | Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::S390x => return None,
+            Arch::I386 | Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::S390x | Arch::Riscv64 => {
+                return None;
+            }
         }
         let mut cursor = Cursor::new(expression, Endian::Little);
         if cursor.u8()? != BREG0 + 7 {

@@ -31,6 +31,7 @@ fn first(arch: Arch, bytes: &[u8]) -> Option<usize> {
             [0, 0, ..] => Some(2),
             _ => None,
         },
+        Family::Riscv => None,
     }
 }
 

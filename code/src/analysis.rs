@@ -19,8 +19,12 @@ const MAX_RESTARTS: usize = 16;
 const TABLE_ENTRIES: (usize, usize) = (4, 1 << 10);
 /// Bytes of arguments of a call that an unwinder removes before it goes on at a landing pad, at most.
 const MAX_ARGUMENTS: i32 = 1 << 10;
-/// The most blocks of a function: more than a million bytes of code have.
+/// The most blocks of a function: more than a million bytes of code have. And those of a byte of code, and of any function, for
+/// what is known of each is hundreds of bytes.
 const MAX_BLOCKS: usize = 1 << 18;
+const BLOCKS: (usize, usize) = (4, 1 << 10);
+/// Slots that may be known of all blocks for each byte of a function, and for the function itself.
+const SLOTS: (usize, usize) = (4, 1 << 14);
 
 /// A way into a function beside its start: a landing pad, or code that jumps into the middle.
 #[derive(Clone, Debug)]
@@ -175,7 +179,7 @@ impl<'c> Analysis<'c> {
             pads: BTreeSet::new(),
         };
         match code.arch.family() {
-            Family::S390x => {
+            Family::S390x | Family::Riscv => {
                 analysis.doubts.insert((Doubt::NoDisassembler, 0));
                 return analysis;
             }
@@ -190,6 +194,7 @@ impl<'c> Analysis<'c> {
             analysis.begin();
             let mut run = Run {
                 entries_left: code.bytes.len().saturating_mul(TABLE_ENTRIES.0) + TABLE_ENTRIES.1,
+                slots_left: code.bytes.len().saturating_mul(SLOTS.0) + SLOTS.1,
                 waiting: Vec::new(),
                 deferred: VecDeque::new(),
                 ways,
@@ -245,7 +250,7 @@ impl<'c> Analysis<'c> {
         if known != NONE {
             return Some(known);
         }
-        if self.blocks.len() >= MAX_BLOCKS {
+        if self.blocks.len() >= MAX_BLOCKS.min(self.code.bytes.len() / BLOCKS.0 + BLOCKS.1) {
             self.doubts.insert((Doubt::TooLarge, 0));
             return None;
         }
@@ -379,8 +384,7 @@ impl<'c> Analysis<'c> {
 
     /// The first instruction after one that is no padding: where a call returns to.
     pub fn after_padding(&self, index: usize) -> Option<usize> {
-        let rest = self.instructions.as_slice().get(index + 1..)?;
-        rest.iter().position(|one| !one.is_padding).map(|skipped| index + 1 + skipped)
+        self.instructions.after_padding(index)
     }
 
     fn find_unreached(&mut self) {
@@ -398,6 +402,19 @@ impl<'c> Analysis<'c> {
         }
         self.doubts.extend(found.map(|offset| (Doubt::NotReached, offset)));
         self.doubts.extend(unknown.map(|offset| (Doubt::UnknownInstruction, offset)));
+    }
+
+    /// Calls `each` with every [exit](Self::exits) that a way leads to, and what is known before it.
+    pub fn for_each_exit(&self, mut each: impl FnMut(&Exit, &State)) {
+        let mut next = 0;
+        self.for_each(|index, _, state| {
+            while let Some(exit) = self.exits.get(next).filter(|exit| exit.index <= index) {
+                if let Some(state) = state {
+                    each(exit, state);
+                }
+                next += 1;
+            }
+        });
     }
 
     /// The state before an instruction; none where no way leads. Costs following its block up to there.
@@ -419,6 +436,7 @@ impl<'c> Analysis<'c> {
 /// The work of an analysis.
 struct Run<'w> {
     entries_left: usize,
+    slots_left: usize,
     waiting: Vec<u32>,
     /// Calls with the states after them, which are followed last.
     deferred: VecDeque<(usize, usize, State)>,
@@ -453,6 +471,7 @@ impl Run<'_> {
                 self.block(analysis, block, memory)?;
             }
             let Some((from, to, state)) = self.deferred.pop_front() else { return Ok(()) };
+            self.slots_left = self.slots_left.saturating_add(state.num_slots());
             if !analysis.noreturn.contains(&from) {
                 self.edge(analysis, Edge { from, to, is_call: true }, &state)?;
             }
@@ -490,6 +509,16 @@ impl Run<'_> {
             }
         }
         analysis.lead(Some(index))
+    }
+
+    /// Takes the memory of a state; false if there is none left.
+    fn spend(&mut self, analysis: &mut Analysis<'_>, index: usize, state: &State) -> bool {
+        let left = self.slots_left.checked_sub(state.num_slots());
+        self.slots_left = left.unwrap_or(0);
+        if left.is_none() {
+            analysis.doubts.insert((Doubt::TooLarge, analysis.instructions.as_slice()[index].offset));
+        }
+        left.is_some()
     }
 
     fn wait(&mut self, block: &mut Block, number: u32) {
@@ -601,6 +630,9 @@ impl Run<'_> {
         if let Some(to) = analysis.after_padding(index)
             && !analysis.noreturn.contains(&index)
         {
+            if !self.spend(analysis, index, &state) {
+                return Ok(());
+            }
             self.deferred.push_back((index, to, state));
         }
         Ok(())
@@ -686,6 +718,9 @@ impl Run<'_> {
         let is_after = |call: usize| analysis.after_padding(call) == Some(edge.to);
         let block = &analysis.blocks[number as usize];
         let Some(known) = &block.state else {
+            if !self.spend(analysis, edge.to, state) {
+                return Ok(());
+            }
             let block = &mut analysis.blocks[number as usize];
             (block.state, block.via) = (Some(Box::new(state.clone())), via);
             self.wait(block, number);

@@ -17,7 +17,7 @@ pub(crate) fn index_of(arch: Arch, register: Register) -> Option<Index> {
     match (arch.family(), register.0) {
         (Family::X86, 0..16) | (Family::Aarch64, 0..32) | (Family::S390x, 0..16) => Some(register.0 as Index),
         (Family::Aarch64, D8..80) => Some((register.0 - D8) as Index + 32),
-        (Family::X86 | Family::Aarch64 | Family::S390x, _) => None,
+        (Family::X86 | Family::Aarch64 | Family::S390x | Family::Riscv, _) => None,
     }
 }
 
@@ -39,6 +39,8 @@ pub(crate) const fn callee_saved(arch: Arch) -> &'static [Index] {
             &[19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 32, 33, 34, 35, 36, 37, 38, 39]
         }
         Arch::S390x => &[6, 7, 8, 9, 10, 11, 12, 13],
+        // No disassembler reads its code.
+        Arch::Riscv64 => &[],
     }
 }
 

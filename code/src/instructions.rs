@@ -24,6 +24,8 @@ pub struct Code<'c> {
 pub struct Instructions {
     list: Vec<Instruction>,
     pub(crate) ops: Vec<Op>,
+    /// For each instruction, the next one that is no padding, or the number of all.
+    solid: Vec<u32>,
 }
 
 impl std::fmt::Debug for Code<'_> {
@@ -65,6 +67,7 @@ impl Instructions {
                 }
                 (Family::Aarch64, None) => unknown(rest.len()),
                 (Family::S390x, _) => unknown(s390x_len(rest[0]).min(rest.len())),
+                (Family::Riscv, _) => unknown(rest.len()),
             };
             let count = self.ops.len() - first;
             // The ops of a function are fewer than 2^32: callers limit its size.
@@ -81,6 +84,20 @@ impl Instructions {
             });
             offset += usize::from(decoded.len.max(1));
         }
+        self.solid.clear();
+        self.solid.resize(self.list.len(), 0);
+        let mut next = self.list.len() as u32;
+        for (index, instruction) in self.list.iter().enumerate().rev() {
+            self.solid[index] = next;
+            if !instruction.is_padding {
+                next = index as u32;
+            }
+        }
+    }
+
+    /// The first instruction after one that is no padding.
+    pub(crate) fn after_padding(&self, index: usize) -> Option<usize> {
+        self.solid.get(index).map(|next| *next as usize).filter(|next| *next < self.list.len())
     }
 
     /// The instructions in order.

@@ -137,9 +137,14 @@ pub struct Judgement {
     pub first_undecided: Option<u32>,
     /// Instructions whose row is right.
     pub right: u64,
+    /// True if there are more disagreements than are kept: [`MAX_FINDINGS`](Self::MAX_FINDINGS).
+    pub is_cut: bool,
 }
 
 impl Judgement {
+    /// The most disagreements of a function that are kept.
+    pub const MAX_FINDINGS: usize = 1 << 12;
+
     /// Offsets of calls after which a row starts that is wrong, and nothing shows that they return: code of another way to
     /// come there, which is not known.
     pub fn unconfirmed_calls(&self, analysis: &Analysis<'_>) -> impl Iterator<Item = u32> {
@@ -169,6 +174,8 @@ pub struct Judge<'j, 'c> {
     wrong: Vec<u64>,
     /// Returns with the stack pointer elsewhere.
     returns: Vec<Finding>,
+    /// For each instruction the last one of those in memory from it on whose CFA is wrong as its own is.
+    ends: Vec<u32>,
 }
 
 /// The comparison of a row with the state at an instruction.
@@ -184,6 +191,17 @@ struct Compared {
 const RETURN_ADDRESS: u64 = 1 << 63;
 const SIGNATURE: u64 = 1 << 62;
 
+/// For each instruction the last one from it on with the same wrong CFA.
+fn ends(cfa: &[CfaState]) -> Vec<u32> {
+    let mut ends: Vec<u32> = (0..cfa.len() as u32).collect();
+    for index in (1..cfa.len()).rev() {
+        if matches!(cfa[index], CfaState::Off(_) | CfaState::Wrong) && cfa[index - 1] == cfa[index] {
+            ends[index - 1] = ends[index];
+        }
+    }
+    ends
+}
+
 impl std::fmt::Debug for Judge<'_, '_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Judge").field("arch", &self.arch).finish_non_exhaustive()
@@ -196,7 +214,7 @@ impl<'j, 'c> Judge<'j, 'c> {
         let arch = analysis.code().arch;
         let count = analysis.instructions().as_slice().len();
         let (cfa, wrong) = (Vec::with_capacity(count), Vec::with_capacity(count));
-        let mut judge = Self { arch, analysis, rows, cfa, wrong, returns: Vec::new() };
+        let mut judge = Self { arch, analysis, rows, cfa, wrong, returns: Vec::new(), ends: Vec::new() };
         let mut row_index = 0;
         // Registers without a rule that have other values than the caller's, and those that every return has restored.
         let (mut lost, mut kept, mut returns) = (Vec::new(), u64::MAX, false);
@@ -226,9 +244,14 @@ impl<'j, 'c> Judge<'j, 'c> {
             if let (Flow::Return, Some(state)) = (instruction.flow, state) {
                 returns = true;
                 kept &= !judge.changed(state);
-                judge.returns.extend(judge.at_return(index, state));
+                if judge.returns.len() < Judgement::MAX_FINDINGS {
+                    judge.returns.extend(judge.at_return(index, state));
+                }
             }
         });
+        if judge.cfa.iter().any(|cfa| matches!(cfa, CfaState::Off(_) | CfaState::Wrong)) {
+            judge.ends = ends(&judge.cfa);
+        }
         // A function that does not restore a register, or never returns, follows another convention.
         for (index, lost) in lost {
             judge.wrong[index] |= if returns { lost & kept } else { 0 };
@@ -354,6 +377,8 @@ impl<'j, 'c> Judge<'j, 'c> {
         if is_clean {
             judgement.right = all.len() as u64;
         } else {
+            // The last instruction before that is no padding.
+            let mut before = None;
             self.analysis.for_each(|index, instruction, state| {
                 match (self.cfa[index], state) {
                     (CfaState::Right, _) => judgement.right += 1,
@@ -369,13 +394,23 @@ impl<'j, 'c> Judge<'j, 'c> {
                     }
                     (CfaState::Off(_) | CfaState::Wrong, _) => {}
                 }
-                if let Some(state) = state {
-                    self.edges(index, instruction, state, &mut pending);
-                    self.registers(index, state, &mut pending);
+                match state {
+                    Some(_) if pending.len() >= Judgement::MAX_FINDINGS => {}
+                    Some(state) => {
+                        self.edges(index, instruction, state, &mut pending);
+                        self.registers(index, before, state, &mut pending);
+                    }
+                    None => {}
+                }
+                if !instruction.is_padding {
+                    before = Some(index);
                 }
             });
         }
-        pending.extend(self.boundaries());
+        let room = Judgement::MAX_FINDINGS.saturating_sub(pending.len());
+        pending.extend(self.boundaries().take(room));
+        judgement.is_cut = pending.len() >= Judgement::MAX_FINDINGS;
+        pending.truncate(Judgement::MAX_FINDINGS);
         pending.sort_by_key(|finding| (finding.index, finding.kind));
         pending.dedup_by(|one, other| {
             one.wrong == other.wrong && one.kind == other.kind && one.words == other.words
@@ -399,12 +434,7 @@ impl<'j, 'c> Judge<'j, 'c> {
         let all = self.analysis.instructions().as_slice();
         let wrong = match is_end {
             true => (all[to].offset, all[to].offset),
-            false => {
-                let own = self.cfa[to];
-                self.extent(to, |other| {
-                    matches!(own, CfaState::Off(_) | CfaState::Wrong) && self.cfa[other] == own
-                })
-            }
+            false => (all[to].offset, all[self.ends.get(to).map_or(to, |end| *end as usize)].end()),
         };
         Finding { index, wrong, kind, words, continues: is_end, after_call: None }
     }
@@ -508,11 +538,11 @@ impl<'j, 'c> Judge<'j, 'c> {
     }
 
     /// Registers whose rules begin to be wrong at an instruction.
-    fn registers(&self, index: usize, state: &State, found: &mut Vec<Finding>) {
+    fn registers(&self, index: usize, call: Option<usize>, state: &State, found: &mut Vec<Finding>) {
         let before = index.checked_sub(1).map_or(0, |before| self.wrong[before]);
         let mut new = self.wrong[index] & !before;
         let Some(row) = self.row_at(index).filter(|_| new != 0) else { return };
-        let after_call = self.call_before(index);
+        let after_call = call.filter(|call| self.is_after_call(*call, index));
         let is_pad = self.analysis.is_landing_pad(index);
         while new != 0 {
             let bit = new.trailing_zeros();
@@ -527,12 +557,11 @@ impl<'j, 'c> Judge<'j, 'c> {
         }
     }
 
-    /// The call before an instruction, if a row starts between them.
-    fn call_before(&self, index: usize) -> Option<usize> {
+    /// Returns whether the instruction before another one, but for padding, is a call, and a row starts between them.
+    fn is_after_call(&self, before: usize, index: usize) -> bool {
         let all = self.analysis.instructions().as_slice();
-        let before = all[..index].iter().rposition(|one| !one.is_padding)?;
         let row = |index: usize| self.rows.index_at(all[index].offset);
-        (matches!(all[before].flow, Flow::Call(_)) && row(before) != row(index)).then_some(before)
+        matches!(all[before].flow, Flow::Call(_)) && row(before) != row(index)
     }
 
     fn wrong_register(&self, bit: u32, state: &State, row: FullRow<'_>) -> (Kind, String) {

@@ -28,7 +28,8 @@
 //! ```
 //!
 //! Work is bounded for each byte of code: a block is followed at most 40 times, and a function at most 17 times, when calls
-//! turn out not to return. Nothing recurses. Limits that are reached are [`Doubt::TooLarge`].
+//! turn out not to return. Nothing recurses. What is kept for a byte of code is bounded too: blocks, slots of their
+//! states, findings. Limits that are reached are [`Doubt::TooLarge`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

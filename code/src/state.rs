@@ -109,6 +109,10 @@ impl State {
         in_frame.map(|(place, value)| (place.offset, *value))
     }
 
+    pub(crate) fn num_slots(&self) -> usize {
+        self.slots.len()
+    }
+
     fn load(&self, place: Place) -> Value {
         let found = self.slots.binary_search_by_key(&place, |slot| slot.0);
         found.map_or(Value::Unknown, |index| self.slots[index].1)

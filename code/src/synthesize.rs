@@ -75,7 +75,7 @@ impl Omission {
 const fn red_zone(arch: Arch) -> i32 {
     match arch {
         Arch::Amd64 => 128,
-        Arch::I386 | Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::S390x => 0,
+        Arch::I386 | Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::S390x | Arch::Riscv64 => 0,
     }
 }
 
@@ -291,7 +291,7 @@ fn leaves_the_stack(arch: Arch, number: i32) -> bool {
     match arch {
         Arch::Amd64 => matches!(number, 56 | 435 | 58 | 15),
         Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 => matches!(number, 220 | 435 | 139),
-        Arch::I386 | Arch::S390x => true,
+        Arch::I386 | Arch::S390x | Arch::Riscv64 => true,
     }
 }
 
@@ -302,7 +302,7 @@ fn check_system_call(arch: Arch, instruction: &Instruction, state: &State) -> Re
     let register = match arch.family() {
         Family::X86 => Register(0),
         Family::Aarch64 => Register(8),
-        Family::S390x => return Err(Omission::SystemCall),
+        Family::S390x | Family::Riscv => return Err(Omission::SystemCall),
     };
     match state.get(arch, register) {
         Value::Number(number) if !leaves_the_stack(arch, number) => Ok(()),

@@ -54,7 +54,7 @@ impl Disassembler {
         match (code.arch.family(), rest.first_chunk()) {
             (Family::X86, _) => self.x86(code.arch, rest, pc, |len| code.is_relocated(offset as usize, len)),
             (Family::Aarch64, Some(word)) => aarch64(*word, pc, code.is_relocated(offset as usize, 4)),
-            (Family::Aarch64, None) | (Family::S390x, _) => Text::Plain(String::new()),
+            (Family::Aarch64, None) | (Family::S390x | Family::Riscv, _) => Text::Plain(String::new()),
         }
     }
 

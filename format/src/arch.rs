@@ -24,6 +24,8 @@ pub enum Arch {
     Arm64_32,
     /// s390x (64-bit z/Architecture), big endian.
     S390x,
+    /// riscv64 (RV64), little endian: call frame information only, since neither compact format has an ABI of it.
+    Riscv64,
 }
 
 /// Architectures with one instruction set, of whatever byte order and width.
@@ -35,6 +37,8 @@ pub enum Family {
     Aarch64,
     /// s390x.
     S390x,
+    /// RISC-V.
+    Riscv,
 }
 
 /// The words that a frame pointer leads to ([`Arch::frame_record`]), in bytes from where it points to.
@@ -52,8 +56,8 @@ pub struct FrameRecord {
 
 impl Arch {
     /// Every architecture.
-    pub const ALL: [Self; 6] =
-        [Self::Amd64, Self::I386, Self::Aarch64, Self::Aarch64Be, Self::Arm64_32, Self::S390x];
+    pub const ALL: [Self; 7] =
+        [Self::Amd64, Self::I386, Self::Aarch64, Self::Aarch64Be, Self::Arm64_32, Self::S390x, Self::Riscv64];
 
     /// The instruction set.
     #[inline]
@@ -62,6 +66,7 @@ impl Arch {
             Self::Amd64 | Self::I386 => Family::X86,
             Self::Aarch64 | Self::Aarch64Be | Self::Arm64_32 => Family::Aarch64,
             Self::S390x => Family::S390x,
+            Self::Riscv64 => Family::Riscv,
         }
     }
 
@@ -74,6 +79,7 @@ impl Arch {
             Self::Aarch64Be => &["aarch64_be"],
             Self::Arm64_32 => &["arm64_32"],
             Self::S390x => &["s390x"],
+            Self::Riscv64 => &["riscv64"],
         }
     }
 
@@ -85,7 +91,7 @@ impl Arch {
     /// Byte order of the architecture's files.
     pub const fn endian(self) -> Endian {
         match self {
-            Self::Amd64 | Self::I386 | Self::Aarch64 | Self::Arm64_32 => Endian::Little,
+            Self::Amd64 | Self::I386 | Self::Aarch64 | Self::Arm64_32 | Self::Riscv64 => Endian::Little,
             Self::Aarch64Be | Self::S390x => Endian::Big,
         }
     }
@@ -94,37 +100,42 @@ impl Arch {
     pub const fn pointer_size(self) -> u8 {
         match self {
             Self::I386 | Self::Arm64_32 => 4,
-            Self::Amd64 | Self::Aarch64 | Self::Aarch64Be | Self::S390x => 8,
+            Self::Amd64 | Self::Aarch64 | Self::Aarch64Be | Self::S390x | Self::Riscv64 => 8,
         }
     }
 
-    /// The stack pointer: rsp 7, esp 5 (Mach-O's `__eh_frame` numbering; the psABI's is 4), sp 31, r15.
+    /// The stack pointer: rsp 7, esp 5 (Mach-O's `__eh_frame` numbering; the psABI's is 4), sp 31, r15,
+    /// RISC-V's sp 2.
     pub const fn stack_pointer(self) -> Register {
         Register(match self {
             Self::Amd64 => 7,
             Self::I386 => 5,
             Self::Aarch64 | Self::Aarch64Be | Self::Arm64_32 => 31,
             Self::S390x => 15,
+            Self::Riscv64 => 2,
         })
     }
 
-    /// The frame pointer: rbp 6, ebp 4 (Mach-O's `__eh_frame` numbering; the psABI's is 5), x29, r11.
+    /// The frame pointer: rbp 6, ebp 4 (Mach-O's `__eh_frame` numbering; the psABI's is 5), x29, r11,
+    /// RISC-V's s0 8.
     pub const fn frame_pointer(self) -> Register {
         Register(match self {
             Self::Amd64 => 6,
             Self::I386 => 4,
             Self::Aarch64 | Self::Aarch64Be | Self::Arm64_32 => 29,
             Self::S390x => 11,
+            Self::Riscv64 => 8,
         })
     }
 
-    /// The return-address column: x86's pseudo registers 16 and 8, x30, r14.
+    /// The return-address column: x86's pseudo registers 16 and 8, x30, r14, RISC-V's ra 1.
     pub const fn return_address(self) -> Register {
         Register(match self {
             Self::Amd64 => 16,
             Self::I386 => 8,
             Self::Aarch64 | Self::Aarch64Be | Self::Arm64_32 => 30,
             Self::S390x => 14,
+            Self::Riscv64 => 1,
         })
     }
 
@@ -135,7 +146,7 @@ impl Arch {
             Self::Amd64 => Some(0x0100_0007),
             Self::Aarch64 => Some(0x0100_000c),
             Self::Arm64_32 => Some(0x0200_000c),
-            Self::Aarch64Be | Self::S390x => None,
+            Self::Aarch64Be | Self::S390x | Self::Riscv64 => None,
         }
     }
 
@@ -144,7 +155,7 @@ impl Arch {
     pub const fn has_compact_unwind(self) -> bool {
         match self {
             Self::Amd64 | Self::I386 | Self::Aarch64 | Self::Arm64_32 => true,
-            Self::Aarch64Be | Self::S390x => false,
+            Self::Aarch64Be | Self::S390x | Self::Riscv64 => false,
         }
     }
 
@@ -153,7 +164,7 @@ impl Arch {
     pub const fn cfi_alignment(self) -> (u64, i64) {
         match self {
             Self::Amd64 | Self::S390x => (1, -8),
-            Self::I386 => (1, -4),
+            Self::I386 | Self::Riscv64 => (1, -4),
             Self::Aarch64 | Self::Aarch64Be => (4, -8),
             Self::Arm64_32 => (4, -4),
         }
@@ -164,7 +175,7 @@ impl Arch {
     pub const fn stack_pointer_from_cfa(self) -> i64 {
         match self {
             Self::S390x => -160,
-            Self::Amd64 | Self::I386 | Self::Aarch64 | Self::Aarch64Be | Self::Arm64_32 => 0,
+            Self::Amd64 | Self::I386 | Self::Aarch64 | Self::Aarch64Be | Self::Arm64_32 | Self::Riscv64 => 0,
         }
     }
 
@@ -173,7 +184,9 @@ impl Arch {
     pub const fn saves_stack_pointer(self) -> bool {
         match self {
             Self::S390x => true,
-            Self::Amd64 | Self::I386 | Self::Aarch64 | Self::Aarch64Be | Self::Arm64_32 => false,
+            Self::Amd64 | Self::I386 | Self::Aarch64 | Self::Aarch64Be | Self::Arm64_32 | Self::Riscv64 => {
+                false
+            }
         }
     }
 
@@ -184,12 +197,12 @@ impl Arch {
         match self {
             Self::Amd64 => 8,
             Self::I386 => 4,
-            Self::Aarch64 | Self::Aarch64Be | Self::Arm64_32 | Self::S390x => 0,
+            Self::Aarch64 | Self::Aarch64Be | Self::Arm64_32 | Self::S390x | Self::Riscv64 => 0,
         }
     }
 
     /// The pair of words that a frame pointer points to, as functions store them that have one. None where an ABI does not
-    /// have it: the frame pointer of s390x is an ordinary register.
+    /// have it: the frame pointer of s390x is an ordinary register, that of RISC-V points to the frame's end.
     ///
     /// x86-64 psABI, figure 3.3 ("Stack Frame with Base Pointer"); AAPCS64, section 6.4.6 ("The Frame Pointer").
     pub const fn frame_record(self) -> Option<FrameRecord> {
@@ -197,7 +210,7 @@ impl Arch {
         let ends_frame = match self.family() {
             Family::X86 => true,
             Family::Aarch64 => false,
-            Family::S390x => return None,
+            Family::S390x | Family::Riscv => return None,
         };
         Some(FrameRecord { frame_pointer: 0, return_address: pointer, size: 2 * pointer, ends_frame })
     }
@@ -207,7 +220,7 @@ impl Arch {
         match self {
             Self::Amd64 => 8,
             Self::I386 => 4,
-            Self::Aarch64 | Self::Aarch64Be | Self::Arm64_32 => 0,
+            Self::Aarch64 | Self::Aarch64Be | Self::Arm64_32 | Self::Riscv64 => 0,
             Self::S390x => 160,
         }
     }
@@ -215,7 +228,8 @@ impl Arch {
     /// Returns whether the psABI's DWARF numbering ("DWARF Register Number Mapping") has a register of this number.
     ///
     /// x86-64 psABI, table 3.36, with APX's r16 to r31; i386 psABI, table 2.14; "DWARF for the Arm 64-bit
-    /// Architecture", section 4.1; s390x ELF ABI supplement, table 1.19.
+    /// Architecture", section 4.1; s390x ELF ABI supplement, table 1.19;
+    /// RISC-V ELF psABI, table "DWARF register number encodings".
     pub const fn has_register(self, register: Register) -> bool {
         match self {
             Self::Amd64 => matches!(register.0, 0..=55 | 58..=59 | 62..=82 | 118..=145),
@@ -224,6 +238,7 @@ impl Arch {
                 matches!(register.0, 0..=39 | 46..=127)
             }
             Self::S390x => matches!(register.0, 0..=65 | 68..=83),
+            Self::Riscv64 => matches!(register.0, 0..=64 | 96..=127 | 4096..=8191),
         }
     }
 
@@ -232,7 +247,7 @@ impl Arch {
     pub const fn is_aarch64(self) -> bool {
         match self {
             Self::Aarch64 | Self::Aarch64Be => true,
-            Self::Amd64 | Self::I386 | Self::Arm64_32 | Self::S390x => false,
+            Self::Amd64 | Self::I386 | Self::Arm64_32 | Self::S390x | Self::Riscv64 => false,
         }
     }
 }
@@ -246,6 +261,7 @@ impl core::fmt::Display for Arch {
             Self::Aarch64Be => "big-endian AArch64",
             Self::Arm64_32 => "arm64_32",
             Self::S390x => "s390x",
+            Self::Riscv64 => "riscv64",
         })
     }
 }
@@ -270,8 +286,9 @@ mod tests {
             Arch::Aarch64Be => 3,
             Arch::Arm64_32 => 4,
             Arch::S390x => 5,
+            Arch::Riscv64 => 6,
         };
-        assert!(Arch::ALL.into_iter().map(number).eq(0..6));
+        assert!(Arch::ALL.into_iter().map(number).eq(0..7));
     }
 
     #[test]

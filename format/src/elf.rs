@@ -34,12 +34,15 @@ impl Arch {
             Self::S390x => 22,
             Self::Amd64 => 62,
             Self::Aarch64 | Self::Aarch64Be | Self::Arm64_32 => 183,
+            Self::Riscv64 => 243,
         }
     }
 
-    /// The architecture of a 64-bit ELF file, by its `e_machine` and its byte order.
+    /// The architecture of a 64-bit ELF file, by its `e_machine` and its byte order. `None` also for one of which no
+    /// files are read, only generated code described.
     pub fn of_elf64(machine: u16, endian: Endian) -> Option<Self> {
-        let mut wide = Self::ALL.into_iter().filter(|arch| arch.pointer_size() == 8);
+        let is_read = |arch: &Self| arch.relocation(8, Relocated::Address).is_some();
+        let mut wide = Self::ALL.into_iter().filter(is_read);
         wide.find(|arch| arch.elf_machine() == machine && arch.endian() == endian)
     }
 
@@ -76,7 +79,7 @@ impl Arch {
                 (8, Distance) => (23, "R_390_PC64"),
                 _ => return None,
             },
-            Self::I386 | Self::Arm64_32 => return None,
+            Self::I386 | Self::Arm64_32 | Self::Riscv64 => return None,
         };
         Some(RelocationType { number, name })
     }

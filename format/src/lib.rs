@@ -22,6 +22,7 @@ mod endian;
 pub mod pool;
 mod register_name;
 mod register_named;
+mod riscv;
 mod row;
 mod saved;
 #[cfg(feature = "serde")]

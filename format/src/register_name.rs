@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::{Arch, Register};
+use crate::{Arch, Register, riscv};
 
 /// A register's assembler name. Registers that have none in the psABI's DWARF numbering, or that
 /// unwinding never meets, are called by number.
@@ -35,6 +35,7 @@ impl fmt::Display for RegisterName {
                 16..32 => return write!(f, "f{}", S390X_F[usize::from(number - 16)]),
                 _ => None,
             },
+            Arch::Riscv64 => listed(&riscv::INTEGER),
         };
         match name {
             Some(name) => f.write_str(name),

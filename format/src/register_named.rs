@@ -1,6 +1,6 @@
 //! Registers by the names that assemblers give them.
 
-use crate::{Arch, Register};
+use crate::{Arch, Register, riscv};
 
 impl Register {
     /// The register that `.cfi_*` directives call `name`, with or without `%`, as the GNU assembler and LLVM's understand
@@ -22,6 +22,7 @@ impl Register {
                 Arch::I386 => i386(name)?,
                 Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 => aarch64(name)?,
                 Arch::S390x => s390x(name)?,
+                Arch::Riscv64 => riscv::number(name)?,
             }),
         };
         arch.has_register(register).then_some(register)

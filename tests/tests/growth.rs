@@ -14,7 +14,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use cfipack_tests::hostile::{
-    CFI, FILES, LINKED, MACH_OBJECTS, OVERLAPPING_NAMES, PAGE_TABLES, REGIONS, Shape, TABLES,
+    CFI, CODE, FILES, LINKED, MACH_OBJECTS, OVERLAPPING_NAMES, PAGE_TABLES, REGIONS, Shape, TABLES,
 };
 use cfipack_tests::not_tested::skipped;
 
@@ -44,6 +44,7 @@ fn shapes() -> impl Iterator<Item = (String, &'static Shape)> {
         ("linked file", LINKED),
         ("overlapping names", OVERLAPPING_NAMES),
         ("functions of a region", REGIONS),
+        ("code", CODE),
     ];
     kinds
         .into_iter()

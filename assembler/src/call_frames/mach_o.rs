@@ -99,7 +99,7 @@ impl Field<'_> {
         let is_x86 = match self.arch.family() {
             Family::X86 => true,
             Family::Aarch64 => false,
-            Family::S390x => return None,
+            Family::S390x | Family::Riscv => return None,
         };
         let of_symbol =
             |kind, symbol, is_pc_relative| MachORelocation { offset, kind, size, is_pc_relative, symbol };
@@ -111,7 +111,7 @@ impl Field<'_> {
                     Arch::Aarch64 | Arch::Arm64_32 => {
                         (ARM64_RELOC_POINTER_TO_GOT, offset.0.to_u64().wrapping_neg())
                     }
-                    Arch::I386 | Arch::Aarch64Be | Arch::S390x => return None,
+                    Arch::I386 | Arch::Aarch64Be | Arch::S390x | Arch::Riscv64 => return None,
                 };
                 relocations.push(of_symbol(kind, symbol, true));
                 Some(value)

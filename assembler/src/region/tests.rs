@@ -239,6 +239,27 @@ fn escapes_that_no_reader_passes() {
     region.push("", 64, &whole).unwrap();
 }
 
+/// Escaped bytes are refused exactly where `push_cfi` refuses them as a function's instructions.
+#[test]
+fn escapes_are_refused_as_instructions_are() {
+    let empty = region();
+    let (mut seed, mut refused) = (1_u64, 0);
+    for _ in 0..4096 {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let bytes = &(seed >> 8).to_le_bytes()[..1 + (seed >> 61) as usize % 6];
+        let mut directives = Directives::new(Arch::Amd64, 16);
+        directives.at(0).escape(bytes);
+        let cie = cfi::Cie::from_parts(1, -8, Register(16), &[]);
+        let mut function = cfi::Function::from_parts(Arch::Amd64, Key(BASE.0 + 64), 16, cie, bytes);
+        function.start = Some(Address(BASE.0 + 64));
+        let pushed = empty.clone().push("", 64, &directives);
+        let given = empty.clone().push_cfi("", &function);
+        assert_eq!(pushed.is_ok(), given.is_ok(), "{bytes:x?}: {pushed:?}, {given:?}");
+        refused += usize::from(pushed.is_err());
+    }
+    assert!((1024..3072).contains(&refused), "{refused}");
+}
+
 /// The order in which functions are added makes no difference, and none is left of those before `clear`.
 #[test]
 fn any_order_and_again() {
@@ -290,4 +311,52 @@ fn narrow_architectures() {
     assert!(matches!(table, Err(Error::Arch { .. })));
     assert!(matches!(region.gdb_elf(), Err(Error::Arch { .. })));
     assert!(region.unwind_info(None).is_ok());
+}
+
+/// A function as Cranelift and C compilers make them: `addi sp, sp, -16; sd ra, 8(sp); sd s0, 0(sp); addi s0, sp, 16; ...`.
+/// The rows are those of `riscv64-linux-gnu-as` and `llvm-mc -triple riscv64` for the same directives.
+#[test]
+fn riscv64_has_call_frame_information_alone() {
+    let (ra, sp, s0) = (Register(1), Register(2), Register(8));
+    let mut directives = Directives::new(Arch::Riscv64, 24);
+    directives.at(4).def_cfa_offset(16);
+    directives.at(12).offset(ra, -8).offset(s0, -16);
+    directives.at(16).def_cfa(s0, 0);
+    directives.at(20).def_cfa(sp, 16);
+    let mut region = Region::new(Arch::Riscv64, BASE, 64).unwrap();
+    region.push("function", 0, &directives).unwrap();
+
+    let eh_frame = region.eh_frame(Pointers::Absolute).unwrap();
+    let section = GimliEhFrame::new(eh_frame.bytes(), NativeEndian);
+    let bases = BaseAddresses::default();
+    let fde = section.fde_for_address(&bases, BASE.0, GimliEhFrame::cie_from_offset).unwrap();
+    assert_eq!(fde.cie().return_address_register(), R(1));
+    let mut context = UnwindContext::new();
+    let mut rows = fde.rows(&section, &bases, &mut context).unwrap();
+    let (none, at) = (RegisterRule::Undefined, RegisterRule::Offset);
+    for (start, cfa, expected_ra, expected_s0) in [
+        (0, (2, 0), none.clone(), none.clone()),
+        (4, (2, 16), none.clone(), none),
+        (12, (2, 16), at(-8), at(-16)),
+        (16, (8, 0), at(-8), at(-16)),
+        (20, (2, 16), at(-8), at(-16)),
+    ] {
+        let row = rows.next_row().unwrap().unwrap();
+        assert_eq!(row.start_address(), BASE.0 + start, "{start}");
+        assert_eq!(*row.cfa(), CfaRule::RegisterAndOffset { register: R(cfa.0), offset: cfa.1 }, "{start}");
+        let rules = [1, 8].map(|number| row.register(R(number)).unwrap_or(RegisterRule::Undefined));
+        assert_eq!(rules, [expected_ra, expected_s0], "{start}");
+    }
+    assert!(rows.next_row().unwrap().is_none());
+
+    // EM_RISCV, little endian.
+    let elf = region.gdb_elf().unwrap();
+    assert_eq!((elf[5], &elf[18..20]), (1, &[243, 0][..]));
+    assert_eq!(jitdump::header(Arch::Riscv64, 1, 2)[12..16], [243, 0, 0, 0]);
+    let function = jitdump::Function::new(&region, 0, jitdump::Options::new()).unwrap();
+    let event = jitdump::Event { pid: 1, tid: 1, time: 1, code_index: 1 };
+    assert!(!function.records(&[0; 24], event).unwrap().is_empty());
+
+    let refused = region.sframe(Default::default()).map(|table| table.len());
+    assert_eq!(refused, Err(Error::Arch { arch: Arch::Riscv64, form: ".sframe" }));
 }

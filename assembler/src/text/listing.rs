@@ -291,7 +291,7 @@ impl<'t> Listing<'t> {
 fn instruction_size(arch: Arch) -> Option<u64> {
     match arch.family() {
         Family::Aarch64 => Some(4),
-        Family::X86 | Family::S390x => None,
+        Family::X86 | Family::S390x | Family::Riscv => None,
     }
 }
 

@@ -162,10 +162,10 @@ fn each(word: &[u8], arch: Arch) -> Option<u64> {
         b".octa" => 16,
         b".inst" => match arch.family() {
             Family::Aarch64 => 4,
-            Family::X86 | Family::S390x => return None,
+            Family::X86 | Family::S390x | Family::Riscv => return None,
         },
         b".word" => match arch.family() {
-            Family::Aarch64 | Family::S390x => 4,
+            Family::Aarch64 | Family::S390x | Family::Riscv => 4,
             Family::X86 => 2,
         },
         _ => return None,
@@ -235,7 +235,7 @@ fn alignment_operands(
     let span = collector.span(statement, 0, text.len());
     let value = if operands.is_at_end() { 0 } else { operands.number()? };
     let takes_powers = match collector.arch.family() {
-        Family::Aarch64 => true,
+        Family::Aarch64 | Family::Riscv => true,
         Family::X86 | Family::S390x => collector.format == Format::MachO,
     };
     let is_power = word.starts_with(b".p2align") || (word == b".align" && takes_powers);

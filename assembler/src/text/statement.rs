@@ -22,7 +22,7 @@ impl Syntax {
         let (is_aarch64, slash_lines) = match arch.family() {
             Family::X86 => (false, true),
             Family::Aarch64 => (true, false),
-            Family::S390x => (false, false),
+            Family::S390x | Family::Riscv => (false, false),
         };
         let is_apple_arm = is_aarch64 && format == Format::MachO;
         Self {

@@ -13,6 +13,9 @@ use super::memory::FileMemory;
 /// Bytes of a function beyond which it is not followed.
 const MAX_CODE: u64 = 1 << 24;
 
+/// The most jumps out of a function with its frame that are followed.
+const MAX_EXITS: usize = 1 << 12;
+
 /// Rounds in which calls are assumed not to return.
 const ROUNDS: usize = 4;
 
@@ -246,15 +249,17 @@ impl<'l, 'f> Linter<'l, 'f> {
     fn exits(&self, analysis: &Analysis<'_>) -> Vec<Leaving> {
         let entry = self.entry.get(self.arch, self.arch.stack_pointer());
         let mut exits = Vec::new();
-        for exit in analysis.exits() {
-            let Some(target) = exit.target else { continue };
-            let Some(state) = analysis.state_before(exit.index) else { continue };
-            let after = analysis.after(&state, &analysis.instructions().as_slice()[exit.index], true);
+        if analysis.exits().iter().all(|exit| exit.target.is_none()) {
+            return exits;
+        }
+        analysis.for_each_exit(|exit, state| {
+            let Some(target) = exit.target.filter(|_| exits.len() < MAX_EXITS) else { return };
+            let after = analysis.after(state, &analysis.instructions().as_slice()[exit.index], true);
             let stack = after.get(self.arch, self.arch.stack_pointer());
             if stack != entry && stack != Value::Unknown {
                 exits.push(Leaving { target, state: after, is_from_table: exit.is_from_table });
             }
-        }
+        });
         exits
     }
 }
@@ -268,6 +273,9 @@ fn doubt(
 ) -> Option<&'static str> {
     if evaluated.is_partial {
         return Some("cfi");
+    }
+    if judgement.is_cut {
+        return Some(Doubt::TooLarge.name());
     }
     let blocking = analysis.doubts().map(|doubt| doubt.0).find(|doubt| match doubt {
         Doubt::NoDisassembler

@@ -9,6 +9,7 @@ use cfipack_assembler::text::{self, Format, Label, Reader, Unit};
 use cfipack_assembler::{Dialect, Target};
 use cfipack_container::has_known_magic;
 use cfipack_encoder::sframe::GasDifference;
+use cfipack_format::sframe::Abi;
 use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Arch, Key};
 use serde::Serialize;
@@ -123,8 +124,13 @@ enum EncodingsName {
 }
 
 fn parse_arch(name: &str) -> Result<Arch, String> {
-    let names = || Arch::ALL.map(|arch| arch.names()[0]).join(", ");
-    Arch::named(name).ok_or_else(|| format!("not one of {}", names()))
+    // Of others there is generated code alone.
+    let has_table = |arch: &Arch| Abi::of(*arch).is_some() || arch.has_compact_unwind();
+    Arch::named(name).filter(has_table).ok_or_else(|| {
+        let names: Vec<_> =
+            Arch::ALL.iter().filter(|arch| has_table(arch)).map(|arch| arch.names()[0]).collect();
+        format!("not one of {}", names.join(", "))
+    })
 }
 
 /// Errors that are printed of one file.

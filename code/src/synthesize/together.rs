@@ -109,10 +109,14 @@ fn follow<T>(
     let ways = Ways { start: Some(&entry), entries: &[], call_sites, noreturn: &[] };
     let analysis = Analysis::new(code, instructions, memory, ways);
     let stack = code.arch.stack_pointer();
-    let exits = analysis.exits().iter().filter_map(|exit| {
-        let state = analysis.state_before(exit.index)?;
-        Some((exit.target?, state.get(code.arch, stack) != entry.get(code.arch, stack)))
-    });
+    let mut exits = Vec::new();
+    // A way without a target leads to a function.
+    if analysis.exits().iter().any(|exit| exit.target.is_some()) {
+        analysis.for_each_exit(|exit, state| {
+            let has_frame = state.get(code.arch, stack) != entry.get(code.arch, stack);
+            exits.extend(exit.target.map(|target| (target, has_frame)));
+        });
+    }
     let mut calls: Vec<Address> = instructions
         .as_slice()
         .iter()
@@ -123,5 +127,5 @@ fn follow<T>(
         .collect();
     calls.sort_unstable();
     calls.dedup();
-    Followed { rows: rows(&analysis), exits: exits.collect(), calls }
+    Followed { rows: rows(&analysis), exits, calls }
 }

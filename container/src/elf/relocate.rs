@@ -149,7 +149,7 @@ impl Operation {
                 elf::R_390_PC32 | elf::R_390_PLT32 => store(4, true),
                 _ => None,
             },
-            Arch::I386 | Arch::Arm64_32 => None,
+            Arch::I386 | Arch::Arm64_32 | Arch::Riscv64 => None,
         }
     }
 }

@@ -76,7 +76,7 @@ impl Operation {
                 macho::ARM64_RELOC_POINTER_TO_GOT => Some(Self::Nothing),
                 _ => None,
             },
-            Arch::Aarch64Be | Arch::S390x => None,
+            Arch::Aarch64Be | Arch::S390x | Arch::Riscv64 => None,
         }
     }
 }
@@ -123,7 +123,9 @@ impl Headers<'_> {
     fn fixup(&self, entry: &macho::Relocation<LE>) -> Fixup {
         let scattered = match self.arch {
             Arch::I386 => entry.r_scattered(LE, macho::CPU_TYPE_X86),
-            Arch::Amd64 | Arch::Aarch64 | Arch::Arm64_32 | Arch::Aarch64Be | Arch::S390x => false,
+            Arch::Amd64 | Arch::Aarch64 | Arch::Arm64_32 | Arch::Aarch64Be | Arch::S390x | Arch::Riscv64 => {
+                false
+            }
         };
         if scattered {
             let info = entry.scattered_info(LE);

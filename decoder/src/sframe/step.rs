@@ -20,6 +20,7 @@ pub struct Registers<'r> {
 }
 
 impl Registers<'_> {
+    #[inline]
     fn get(&self, register: Register, arch: Arch) -> Result<u64, StepError> {
         let known = if register == arch.stack_pointer() {
             Some(self.sp)
@@ -149,7 +150,7 @@ impl core::error::Error for StepError {}
 /// assert_eq!((caller.pc, caller.sp, caller.fp), (Address(0x1234), 0x8000, Some(0x8010)));
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-#[inline]
+#[inline(always)]
 pub fn step(
     arch: Arch,
     row: &Row,
@@ -168,19 +169,39 @@ pub fn step(
         Cfa::Memory { register, offset } => read(registers.get(register, arch)?.wrapping_add_signed(offset))?,
         Cfa::Undefined | Cfa::Expression => return Err(StepError::Rule),
     };
-    let mut recover = |rule, register| match rule {
+    // The rules of almost all rows are not left to a jump, which processors predict badly.
+    let pc = match row.return_address {
+        Rule::Cfa(offset) => read(cfa.wrapping_add_signed(offset))?,
+        rule => other_rule(arch, rule, arch.return_address(), cfa, registers, &mut read)?,
+    };
+    let fp = match row.frame_pointer {
+        Rule::Cfa(offset) => read(cfa.wrapping_add_signed(offset)).ok(),
+        Rule::SameValue => registers.fp,
+        rule => match other_rule(arch, rule, arch.frame_pointer(), cfa, registers, &mut read) {
+            Err(StepError::Register { .. } | StepError::Memory { .. }) => None,
+            fp => Some(fp?),
+        },
+    };
+    let sp = cfa.wrapping_add_signed(arch.stack_pointer_from_cfa());
+    Ok(Caller { pc: Address(pc), signed: row.signed, cfa: Address(cfa), sp, fp })
+}
+
+/// The caller's value of a register by a rule of any kind.
+#[inline(never)]
+fn other_rule(
+    arch: Arch,
+    rule: Rule,
+    register: Register,
+    cfa: u64,
+    registers: &Registers<'_>,
+    read: &mut impl FnMut(u64) -> Result<u64, StepError>,
+) -> Result<u64, StepError> {
+    match rule {
         Rule::SameValue => registers.get(register, arch),
         Rule::Cfa(offset) => read(cfa.wrapping_add_signed(offset)),
         Rule::Register { register, offset } => Ok(registers.get(register, arch)?.wrapping_add_signed(offset)),
         Rule::Memory { register, offset } => read(registers.get(register, arch)?.wrapping_add_signed(offset)),
         Rule::Undefined => Err(StepError::Register { arch, register }),
         Rule::ValCfa(_) | Rule::Expression => Err(StepError::Rule),
-    };
-    let pc = recover(row.return_address, arch.return_address())?;
-    let fp = match recover(row.frame_pointer, arch.frame_pointer()) {
-        Err(StepError::Register { .. } | StepError::Memory { .. }) => None,
-        fp => Some(fp?),
-    };
-    let sp = cfa.wrapping_add_signed(arch.stack_pointer_from_cfa());
-    Ok(Caller { pc: Address(pc), signed: row.signed, cfa: Address(cfa), sp, fp })
+    }
 }

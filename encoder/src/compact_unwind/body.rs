@@ -65,7 +65,7 @@ pub(super) struct Rows<'c> {
 const fn longest_step(arch: Arch) -> u32 {
     match arch.family() {
         Family::X86 => 15,
-        Family::Aarch64 | Family::S390x => 64,
+        Family::Aarch64 | Family::S390x | Family::Riscv => 64,
     }
 }
 

@@ -9,7 +9,7 @@ pub(super) const fn can_be_found(arch: Arch) -> bool {
     match arch.family() {
         Family::X86 => cfg!(feature = "iced-x86"),
         Family::Aarch64 => true,
-        Family::S390x => false,
+        Family::S390x | Family::Riscv => false,
     }
 }
 
@@ -31,7 +31,7 @@ pub(super) fn find(arch: Arch, code: &[u8], from: u32, to: u32) -> Option<Found>
     match arch.family() {
         Family::X86 => in_x86(arch, range, from),
         Family::Aarch64 => in_arm64(range, from),
-        Family::S390x => Some(Found::Unreadable(from)),
+        Family::S390x | Family::Riscv => Some(Found::Unreadable(from)),
     }
 }
 

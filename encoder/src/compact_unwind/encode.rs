@@ -111,7 +111,7 @@ impl<'a> Encoder<'a> {
         let encoding = match arch.family() {
             Family::X86 => x86::encode(arch, body, code),
             Family::Aarch64 => arm64::encode(arch, body),
-            Family::S390x => Err(Reason::Architecture),
+            Family::S390x | Family::Riscv => Err(Reason::Architecture),
         };
         encoding.map_err(|reason| refused((reason, body.row.start.0)))
     }

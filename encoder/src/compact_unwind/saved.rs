@@ -152,7 +152,7 @@ impl SavedRegisters {
         let slots = match self.arch {
             Arch::Amd64 => const { &slots(Arch::Amd64) },
             Arch::I386 => const { &slots(Arch::I386) },
-            Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::S390x => {
+            Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::S390x | Arch::Riscv64 => {
                 return match number {
                     X19..=28 => Some(usize::from(number - X19)),
                     D8..=79 => Some(usize::from(number - D8) + 10),

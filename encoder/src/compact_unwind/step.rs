@@ -40,7 +40,7 @@ pub(super) fn check(arch: Arch, row: &Row, saved: &SavedRegisters) -> Result<(i6
 pub(super) const fn frame_record_size(arch: Arch) -> i64 {
     match arch {
         Arch::I386 => 8,
-        Arch::Amd64 | Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::S390x => 16,
+        Arch::Amd64 | Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::S390x | Arch::Riscv64 => 16,
     }
 }
 
@@ -83,6 +83,6 @@ pub(super) fn limits_stack(arch: Arch, from_stack_pointer: bool) -> bool {
     from_stack_pointer
         || match arch.family() {
             Family::X86 => true,
-            Family::Aarch64 | Family::S390x => false,
+            Family::Aarch64 | Family::S390x | Family::Riscv => false,
         }
 }

@@ -109,7 +109,7 @@ impl Encoding {
             (Family::X86, 1) | (Family::Aarch64, 4) => Some(Mode::Frame),
             (Family::X86, 3) => Some(Mode::FramelessIndirect),
             (Family::X86, 4) | (Family::Aarch64, 3) => Some(Mode::Dwarf),
-            (Family::X86 | Family::Aarch64 | Family::S390x, _) => None,
+            (Family::X86 | Family::Aarch64 | Family::S390x | Family::Riscv, _) => None,
         }
     }
 
@@ -122,8 +122,10 @@ impl Encoding {
             (Some(Mode::Frame), Family::X86) => 0x00ff_7fff,
             (Some(Mode::Frameless), Family::X86) => 0x00ff_1fff,
             (Some(Mode::FramelessIndirect), _) => 0x00ff_ffff,
-            (Some(Mode::Frame), Family::Aarch64 | Family::S390x) => Pairs::all().bits(),
-            (Some(Mode::Frameless), Family::Aarch64 | Family::S390x) => 0x00ff_f000 | Pairs::all().bits(),
+            (Some(Mode::Frame), Family::Aarch64 | Family::S390x | Family::Riscv) => Pairs::all().bits(),
+            (Some(Mode::Frameless), Family::Aarch64 | Family::S390x | Family::Riscv) => {
+                0x00ff_f000 | Pairs::all().bits()
+            }
         };
         self.0 & 0x00ff_ffff & !used
     }
@@ -133,7 +135,7 @@ impl Encoding {
     pub const fn dwarf(arch: Arch, fde_offset: u32) -> Self {
         let mode = match arch.family() {
             Family::X86 => 0x0400_0000,
-            Family::Aarch64 | Family::S390x => 0x0300_0000,
+            Family::Aarch64 | Family::S390x | Family::Riscv => 0x0300_0000,
         };
         Self(if fde_offset > DWARF_OFFSET_MAX { mode } else { mode | fde_offset })
     }

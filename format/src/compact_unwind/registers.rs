@@ -13,7 +13,7 @@ pub const fn callee_saved(arch: Arch) -> Option<[Register; 6]> {
             Some([Register(3), Register(12), Register(13), Register(14), Register(15), Register(6)])
         }
         Arch::I386 => Some([Register(3), Register(1), Register(2), Register(7), Register(6), Register(4)]),
-        Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::S390x => None,
+        Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::S390x | Arch::Riscv64 => None,
     }
 }
 

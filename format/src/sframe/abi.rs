@@ -36,7 +36,7 @@ impl Abi {
             Arch::Aarch64 => Some(Self::Aarch64),
             Arch::Aarch64Be => Some(Self::Aarch64Be),
             Arch::S390x => Some(Self::S390x),
-            Arch::I386 | Arch::Arm64_32 => None,
+            Arch::I386 | Arch::Arm64_32 | Arch::Riscv64 => None,
         }
     }
 

@@ -25,7 +25,7 @@ pub fn recognise(arch: Arch, bytes: &[u8]) -> Option<Recognised> {
         Arch::Amd64 => AMD64,
         Arch::Aarch64 => AARCH64,
         Arch::S390x => S390X,
-        Arch::Aarch64Be | Arch::I386 | Arch::Arm64_32 => return None,
+        Arch::Aarch64Be | Arch::I386 | Arch::Arm64_32 | Arch::Riscv64 => return None,
     };
     let headers = patterns.iter().filter(|pattern| pattern.part == Part::Header && pattern.is_at(bytes));
     // Without a header last: what is a header to some is a trailer to others, which may stand alone.

@@ -20,7 +20,7 @@ pub fn moved_by_veneer(arch: Arch, address: Address, code: [u8; 8]) -> Option<Ad
     match arch {
         // Instructions are little-endian whatever data are.
         Arch::Aarch64 | Arch::Aarch64Be => {}
-        Arch::Amd64 | Arch::S390x | Arch::I386 | Arch::Arm64_32 => return None,
+        Arch::Amd64 | Arch::S390x | Arch::I386 | Arch::Arm64_32 | Arch::Riscv64 => return None,
     }
     let [a, b, c, d, e, f, g, h] = code;
     let (moved, branch) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));

@@ -148,7 +148,7 @@ fn sort_by_register(rules: &mut [(Register, Rule)]) {
 fn has_stub_expression(arch: Arch) -> bool {
     match arch {
         Arch::Amd64 => true,
-        Arch::I386 | Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::S390x => false,
+        Arch::I386 | Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::S390x | Arch::Riscv64 => false,
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) fn each_return(arch: Arch, code: &[u8], mut visit: impl FnMut(u64)) {
                 }
             }
         }
-        Family::S390x => {}
+        Family::S390x | Family::Riscv => {}
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) fn check(
             let is_fault = !encoding.pairs().is_empty();
             is_fault.then_some(Violation::FramelessPairs { offset, function, encoding })
         }
-        (Family::X86 | Family::Aarch64 | Family::S390x, _) => None,
+        (Family::X86 | Family::Aarch64 | Family::S390x | Family::Riscv, _) => None,
     };
     let of_meaning = match row(encoding, arch, code) {
         Err(error) => Some(Violation::Encoding { offset, function, error }),

@@ -2,6 +2,7 @@
 //! than its size.
 
 mod cfi;
+mod code;
 mod files;
 mod linked;
 mod mach_objects;
@@ -12,6 +13,7 @@ mod tables;
 mod work;
 
 pub use cfi::CFI;
+pub use code::{CODE, Code};
 pub use files::FILES;
 pub use linked::LINKED;
 pub use mach_objects::MACH_OBJECTS;
@@ -33,6 +35,8 @@ pub enum Input {
     MachObjects(Vec<[Vec<u8>; 2]>),
     /// Places of functions of 16 bytes in generated code, in the order in which they are added.
     Places(Vec<u64>),
+    /// A function's code, with the rows of its call frame information.
+    Code(Code),
     /// An ELF or Mach-O file, an archive or a fat file.
     File(Vec<u8>),
 }
@@ -46,6 +50,7 @@ impl Input {
         match self {
             Self::Cfi(bytes) | Self::PageTable(bytes) | Self::File(bytes) => bytes.len(),
             Self::Tables([a, b]) => a.len() + b.len(),
+            Self::Code(code) => code.len(),
             // A function has a name and a directive.
             Self::Places(places) => 16 * places.len(),
             Self::MachObjects(objects) => objects.iter().flatten().map(Vec::len).sum(),

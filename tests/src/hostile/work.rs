@@ -46,6 +46,7 @@ impl Input {
             Self::PageTable(bytes) => page_table(bytes),
             Self::MachObjects(objects) => mach_objects(objects),
             Self::Places(places) => regions(places),
+            Self::Code(code) => code.work(),
             Self::File(bytes) => files(bytes),
         }
     }

@@ -73,7 +73,7 @@ fn format_name(arch: Arch) -> &'static str {
         Arch::I386 => "mach-o 32-bit i386",
         Arch::Aarch64 => "mach-o arm64",
         Arch::Arm64_32 => "mach-o arm64 (ilp32)",
-        Arch::Amd64 | Arch::Aarch64Be | Arch::S390x => "mach-o 64-bit x86-64",
+        Arch::Amd64 | Arch::Aarch64Be | Arch::S390x | Arch::Riscv64 => "mach-o 64-bit x86-64",
     }
 }
 

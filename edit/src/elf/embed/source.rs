@@ -276,7 +276,7 @@ impl<'a> Source<'a> {
     pub fn page(&self) -> u64 {
         let smallest = match self.headers.arch.family() {
             Family::Aarch64 => LARGE_PAGE,
-            Family::X86 | Family::S390x => PAGE,
+            Family::X86 | Family::S390x | Family::Riscv => PAGE,
         };
         let aligns = self.loaded().map(|load| load.align).filter(|align| align.is_power_of_two());
         match aligns.max() {

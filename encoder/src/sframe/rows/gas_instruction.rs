@@ -61,7 +61,7 @@ pub(crate) fn gas_action(
 fn loads_frame_pointer(arch: Arch) -> bool {
     match arch {
         Arch::Amd64 => true,
-        Arch::I386 | Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::S390x => false,
+        Arch::I386 | Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::S390x | Arch::Riscv64 => false,
     }
 }
 

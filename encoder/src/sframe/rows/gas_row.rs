@@ -214,14 +214,14 @@ fn cfa_offset(cfa: Cfa) -> Option<i64> {
 fn scaled(arch: Arch, offset: i64) -> i64 {
     match arch {
         Arch::S390x => offset.wrapping_sub(arch.cfa_offset_at_entry()) / 8,
-        Arch::Amd64 | Arch::I386 | Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 => offset,
+        Arch::Amd64 | Arch::I386 | Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::Riscv64 => offset,
     }
 }
 
 fn unscaled(arch: Arch, word: i64) -> i64 {
     match arch {
         Arch::S390x => word.wrapping_mul(8).wrapping_add(arch.cfa_offset_at_entry()),
-        Arch::Amd64 | Arch::I386 | Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 => word,
+        Arch::Amd64 | Arch::I386 | Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::Riscv64 => word,
     }
 }
 
