@@ -191,22 +191,31 @@ fn slices_of_other_architectures_stay() {
 fn a_symbol_of_no_section() {
     let (directory, object) = with_object("compact-unwind-unclaimed", "x54_old_macos");
     let path = object.to_str().unwrap();
-    assert!(run(&["--dry-run", path]).status.success());
-    let mut bytes = fs::read(&object).unwrap();
-    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
-    let (mut command, mut sections, mut symbols) = (32, 0, 0);
+    let sound = fs::read(&object).unwrap();
+    let word = |at: usize| u32::from_le_bytes(sound[at..at + 4].try_into().unwrap());
+    let (mut command, mut sections, mut symtab) = (32, 0, 0);
     for _ in 0..word(16) {
         match word(command) {
             // LC_SEGMENT_64 and LC_SYMTAB, in `mach-o/loader.h`.
-            0x19 => sections = word(command + 64),
-            2 => symbols = word(command + 8),
+            0x19 => sections = word(command + 64) as u8,
+            2 => symtab = command,
             _ => {}
         }
-        command += word(command + 4);
+        command += word(command + 4) as usize;
     }
-    // n_type and n_sect of the first symbol: N_SECT, in the section after the last.
-    bytes[symbols + 4..symbols + 6].copy_from_slice(&[0x0e, u8::try_from(sections).unwrap() + 1]);
-    fs::write(&object, bytes).unwrap();
+    // The symbols at the end of the file, with one more of N_SECT.
+    let (start, count) = (word(symtab + 8) as usize, word(symtab + 12));
+    let with_symbol_of = |section: u8| {
+        let mut bytes = sound.clone();
+        bytes.extend_from_within(start..start + 16 * count as usize);
+        bytes.extend([0, 0, 0, 0, 0x0e, section, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        bytes[symtab + 8..symtab + 12].copy_from_slice(&(sound.len() as u32).to_le_bytes());
+        bytes[symtab + 12..symtab + 16].copy_from_slice(&(count + 1).to_le_bytes());
+        fs::write(&object, bytes).unwrap();
+    };
+    with_symbol_of(1);
+    assert!(run(&["--dry-run", path]).status.success());
+    with_symbol_of(sections + 1);
     let error = failed(&["--dry-run", path], &directory);
     assert!(error.contains("section of a symbol, which there is not"), "{error}");
     fs::remove_dir_all(directory).unwrap();
