@@ -309,7 +309,10 @@ impl<'c> Analysis<'c> {
         let mut context = self.context.clone();
         for (index, instruction) in self.instructions.as_slice().iter().enumerate() {
             if self.block_at[index] != NONE {
-                state = self.blocks[self.block_at[index] as usize].state.as_deref().cloned();
+                match (&mut state, self.blocks[self.block_at[index] as usize].state.as_deref()) {
+                    (Some(state), Some(known)) => state.clone_from(known),
+                    (state, known) => *state = known.cloned(),
+                }
             }
             each(index, instruction, state.as_ref());
             if let Some(known) = &mut state {

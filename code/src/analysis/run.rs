@@ -1,5 +1,6 @@
 //! The work of an analysis: block by block, until nothing more is learned.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
 
 use cfipack_format::Address;
@@ -87,7 +88,7 @@ impl Run<'_> {
             let Some((from, to, state)) = self.deferred.pop_front() else { return Ok(()) };
             self.slots_left = self.slots_left.saturating_add(state.num_slots());
             if !analysis.noreturn.contains(&from) {
-                self.edge(analysis, Edge { from, to, is_call: true }, &state)?;
+                self.edge(analysis, Edge { from, to, is_call: true }, Cow::Owned(state))?;
             }
         }
     }
@@ -157,7 +158,8 @@ impl Run<'_> {
         let all = analysis.instructions;
         for (index, instruction) in all.as_slice().iter().enumerate().skip(first) {
             if index != first && analysis.block_at[index] != NONE {
-                return self.edge(analysis, Edge { from: index - 1, to: index, is_call: false }, &state);
+                let edge = Edge { from: index - 1, to: index, is_call: false };
+                return self.edge(analysis, edge, Cow::Owned(state));
             }
             if !matches!(instruction.flow, Flow::Next) {
                 return self.leave(analysis, index, state, memory);
@@ -194,7 +196,7 @@ impl Run<'_> {
                 taken.branched(instruction.flow, true);
                 self.jump(analysis, index, (target, false), &taken)?;
                 state.branched(instruction.flow, false);
-                self.next(analysis, index, &state)
+                self.next(analysis, index, state)
             }
             Flow::Jump(target) => self.jump(analysis, index, (target, false), &state),
             Flow::JumpRegister(_) => {
@@ -217,9 +219,9 @@ impl Run<'_> {
         }
     }
 
-    fn next(&mut self, analysis: &mut Analysis<'_>, from: usize, state: &State) -> Result<(), Restart> {
+    fn next(&mut self, analysis: &mut Analysis<'_>, from: usize, state: State) -> Result<(), Restart> {
         if from + 1 < analysis.block_at.len() {
-            return self.edge(analysis, Edge { from, to: from + 1, is_call: false }, state);
+            return self.edge(analysis, Edge { from, to: from + 1, is_call: false }, Cow::Owned(state));
         }
         analysis.doubts.insert((Doubt::FallsOff, analysis.instructions.as_slice()[from].offset));
         Ok(())
@@ -262,7 +264,7 @@ impl Run<'_> {
     ) -> Result<(), Restart> {
         match target {
             Some(address) if analysis.is_inside(address) => match analysis.index_of(address) {
-                Some(to) => self.edge(analysis, Edge { from, to, is_call: false }, state),
+                Some(to) => self.edge(analysis, Edge { from, to, is_call: false }, Cow::Borrowed(state)),
                 None => {
                     let offset = analysis.instructions.as_slice()[from].offset;
                     analysis.doubts.insert((Doubt::IntoInstruction, offset));
@@ -326,26 +328,31 @@ impl Run<'_> {
     }
 
     /// Brings a state to an instruction.
-    fn edge(&mut self, analysis: &mut Analysis<'_>, edge: Edge, state: &State) -> Result<(), Restart> {
+    fn edge(
+        &mut self,
+        analysis: &mut Analysis<'_>,
+        edge: Edge,
+        state: Cow<'_, State>,
+    ) -> Result<(), Restart> {
         let via = if edge.is_call { Some(edge.from) } else { self.via };
         let Some(number) = self.lead(analysis, edge.to) else { return Ok(()) };
         let is_after = |call: usize| analysis.after_padding(call) == Some(edge.to);
         let block = &analysis.blocks[number as usize];
         let Some(known) = &block.state else {
-            if !self.spend(analysis, edge.to, state) {
+            if !self.spend(analysis, edge.to, &state) {
                 return Ok(());
             }
             let block = &mut analysis.blocks[number as usize];
-            (block.state, block.via) = (Some(Box::new(state.clone())), via);
+            (block.state, block.via) = (Some(Box::new(state.into_owned())), via);
             self.wait(block, number);
             return Ok(());
         };
         let arch = analysis.code.arch;
         let mut joined = None;
         let mut result = Joined { changed: false, lost: false };
-        if **known != *state {
+        if !known.holds_in(&state) {
             let mut both = (**known).clone();
-            result = both.join(arch, state);
+            result = both.join(arch, &state);
             joined = Some(both);
         }
         if result.lost && !self.is_last {
