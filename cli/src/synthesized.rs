@@ -1,5 +1,7 @@
 //! Rows of functions that no CFI covers, made of their code, and what `verify` makes of such rows.
 
+mod jumps;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -199,7 +201,8 @@ fn rows<T>(
             call_sites: &[],
         })
         .collect();
-    Ok(synthesize_with(&candidates, &memory, &is_inside, rows))
+    let jumps = jumps::into(file, sections, &memory, functions);
+    Ok(synthesize_with(&candidates, &jumps, &memory, &is_inside, rows))
 }
 
 /// The function at an address that no CFI covers, and its rows from code.

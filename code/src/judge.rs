@@ -1,167 +1,18 @@
 //! Compares a function's rows with what its code does.
 
+mod compare;
+mod finding;
+
 use cfipack_format::{Arch, Cfa, Register, RegisterName, Rule};
 
+use self::compare::{CfaState, Compared, RETURN_ADDRESS, SIGNATURE};
+pub use self::finding::{Finding, Judgement, Kind};
 use crate::analysis::Analysis;
-use crate::instruction::{Flow, Instruction, callee_saved, index_of, register_of};
+use crate::instruction::{Flow, Instruction, register_of};
 use crate::rows::{FullRow, Rows};
 use crate::state::State;
 use crate::value::Value;
 use crate::words::{CfaWords, PlaceWords, ValueWords, name};
-
-/// A kind of disagreement.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Kind {
-    /// The row at the function's entry does not describe the frame that a call leaves.
-    Entry,
-    /// The instruction changes the register that the CFA is based on, and no row follows.
-    NoRow,
-    /// A row changes the CFA, and the instruction before does not.
-    NoInstruction,
-    /// A row and the instruction before it change the CFA differently.
-    Mismatch,
-    /// The row at a branch's target has another CFA.
-    Branch,
-    /// The stack pointer is not where the call left it when the function returns.
-    Return,
-    /// A row starts inside the instruction.
-    Boundary,
-    /// The return address is not where the row has it.
-    ReturnAddress,
-    /// The return address is signed and the row does not say so, or the other way round.
-    Signature,
-    /// A register of the caller is not where the row has it stored.
-    SavedRegister,
-    /// A register has another value than the caller's, and the row has it unchanged.
-    LostRegister,
-}
-
-impl Kind {
-    /// Every kind.
-    pub const ALL: [Self; 11] = [
-        Self::Entry,
-        Self::NoRow,
-        Self::NoInstruction,
-        Self::Mismatch,
-        Self::Branch,
-        Self::Return,
-        Self::Boundary,
-        Self::ReturnAddress,
-        Self::Signature,
-        Self::SavedRegister,
-        Self::LostRegister,
-    ];
-
-    /// The name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Entry => "entry",
-            Self::NoRow => "no-row",
-            Self::NoInstruction => "no-instruction",
-            Self::Mismatch => "mismatch",
-            Self::Branch => "branch",
-            Self::Return => "return",
-            Self::Boundary => "boundary",
-            Self::ReturnAddress => "return-address",
-            Self::Signature => "signature",
-            Self::SavedRegister => "saved-register",
-            Self::LostRegister => "lost-register",
-        }
-    }
-
-    /// A sentence about it.
-    pub const fn sentence(self) -> &'static str {
-        match self {
-            Self::Entry => "The row at the function's entry does not describe the frame that a call leaves.",
-            Self::NoRow => {
-                "An instruction changes the register that the CFA is based on, and no row follows."
-            }
-            Self::NoInstruction => "A row changes the CFA, and the instruction before it does not.",
-            Self::Mismatch => "A row and the instruction before it change the CFA differently.",
-            Self::Branch => "The row at a branch's target has another CFA than the code.",
-            Self::Return => "The stack pointer is not where the call left it when the function returns.",
-            Self::Boundary => "A row starts inside an instruction.",
-            Self::ReturnAddress => "The return address is not where the row has it.",
-            Self::Signature => {
-                "The return address is signed and the row has it unsigned, or the other way round."
-            }
-            Self::SavedRegister => "A register of the caller is not where the row has it stored.",
-            Self::LostRegister => {
-                "A register has another value than the caller's, and the row has it unchanged."
-            }
-        }
-    }
-}
-
-/// A disagreement.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct Finding {
-    /// The index of the instruction that it is about.
-    pub index: usize,
-    /// Offsets from the function's start of the code for which the row is wrong: from its first instruction to the end of the
-    /// last one without a gap.
-    pub wrong: (u32, u32),
-    /// The kind.
-    pub kind: Kind,
-    /// One sentence: what the row has and what the code does.
-    pub words: String,
-    /// True if a row was wrong before it already: the disagreement changes or ends.
-    pub continues: bool,
-    /// The index of the call after which a row starts that is wrong: it may not return.
-    pub(crate) after_call: Option<usize>,
-}
-
-/// The state of a row's CFA at an instruction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum CfaState {
-    /// Not decided.
-    Unknown,
-    /// The row is right.
-    Right,
-    /// It is off by so many bytes.
-    Off(i64),
-    /// It is wrong, by an unknown distance.
-    Wrong,
-}
-
-/// The judgement about a function.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct Judgement {
-    /// The disagreements, by instruction.
-    pub findings: Vec<Finding>,
-    /// Instructions, but for padding, about which nothing can be decided: no way leads there, or the CFA is not known.
-    pub undecided: u64,
-    /// The offset of the first of them.
-    pub first_undecided: Option<u32>,
-    /// Instructions whose row is right.
-    pub right: u64,
-    /// True if there are more disagreements than are kept: [`MAX_FINDINGS`](Self::MAX_FINDINGS).
-    pub is_cut: bool,
-}
-
-impl Judgement {
-    /// The most disagreements of a function that are kept.
-    pub const MAX_FINDINGS: usize = 1 << 12;
-
-    /// Offsets of calls after which a row starts that is wrong, and nothing shows that they return: code of another way to
-    /// come there, which is not known.
-    pub fn unconfirmed_calls(&self, analysis: &Analysis<'_>) -> impl Iterator<Item = u32> {
-        let mut calls: Vec<_> = self.findings.iter().filter_map(|finding| finding.after_call).collect();
-        calls.sort_unstable();
-        calls.dedup();
-        // Each costs a search through the function.
-        calls.truncate(MAX_CALLS);
-        let returns =
-            |call: &usize| analysis.after_padding(*call).is_some_and(|next| analysis.returns_from(next));
-        let offset = |call: usize| analysis.instructions().as_slice()[call].offset;
-        calls.into_iter().filter(move |call| !returns(call)).map(offset)
-    }
-}
-
-/// The most calls of a function that are looked at at once.
-const MAX_CALLS: usize = 16;
 
 /// Judges the rows of a function.
 pub struct Judge<'j, 'c> {
@@ -177,19 +28,6 @@ pub struct Judge<'j, 'c> {
     /// For each instruction the last one of those in memory from it on whose CFA is wrong as its own is.
     ends: Vec<u32>,
 }
-
-/// The comparison of a row with the state at an instruction.
-#[derive(Clone, Copy)]
-struct Compared {
-    cfa: CfaState,
-    /// Registers with wrong rules.
-    wrong: u64,
-    /// Registers without a rule that have another value than the caller's.
-    lost: u64,
-}
-
-const RETURN_ADDRESS: u64 = 1 << 63;
-const SIGNATURE: u64 = 1 << 62;
 
 /// For each instruction the last one from it on with the same wrong CFA.
 fn ends(cfa: &[CfaState]) -> Vec<u32> {
@@ -257,107 +95,6 @@ impl<'j, 'c> Judge<'j, 'c> {
             judge.wrong[index] |= if returns { lost & kept } else { 0 };
         }
         judge
-    }
-
-    /// Returns whether an instruction can change what a row is about.
-    fn matters(&self, index: usize, row: FullRow<'_>) -> bool {
-        let all = self.analysis.instructions();
-        let base = match row.row.cfa {
-            Cfa::Register { register, .. } | Cfa::Memory { register, .. } => index_of(self.arch, register),
-            Cfa::Undefined | Cfa::Expression => None,
-        };
-        let others = [self.arch.stack_pointer(), self.arch.return_address()];
-        let named = others.into_iter().filter_map(|register| index_of(self.arch, register)).chain(base);
-        let all_saved = callee_saved(self.arch).iter().copied().chain(named);
-        let is_plain = row.saved.iter().all(|(_, rule)| matches!(rule, Rule::Cfa(_)));
-        let mask = all_saved.fold(0_u64, |mask, index| mask | 1 << index);
-        !is_plain || all.affects(&all.as_slice()[index], mask)
-    }
-
-    /// The callee-saved registers that have other values than the caller's.
-    fn changed(&self, state: &State) -> u64 {
-        callee_saved(self.arch).iter().fold(0, |changed, index| {
-            changed | if state.at(*index) == Value::caller(*index) { 0 } else { 1 << index }
-        })
-    }
-
-    /// Compares a row with a state.
-    fn compare(&self, state: &State, row: FullRow<'_>) -> Compared {
-        // No unwinder needs the CFA of an outermost frame.
-        if row.row.return_address == Rule::Undefined {
-            return Compared { cfa: CfaState::Right, wrong: 0, lost: 0 };
-        }
-        let cfa = match row.row.cfa {
-            Cfa::Register { register, offset } => match state.get(self.arch, register) {
-                Value::Cfa(place) => match i64::from(place).saturating_add(offset) {
-                    0 => CfaState::Right,
-                    off => CfaState::Off(off),
-                },
-                Value::Caller(_) | Value::Signed | Value::Number(_) | Value::Near(_) => CfaState::Wrong,
-                Value::Unknown | Value::Site(..) | Value::Entry(_) | Value::Target(_) => CfaState::Unknown,
-            },
-            Cfa::Memory { register, offset } => match state.pointed(self.arch, register, offset) {
-                Value::Cfa(0) => CfaState::Right,
-                Value::Cfa(off) => CfaState::Off(off.into()),
-                _ => CfaState::Unknown,
-            },
-            Cfa::Undefined | Cfa::Expression => CfaState::Unknown,
-        };
-        // Rules count from the row's CFA.
-        let (wrong, lost) = if cfa == CfaState::Right { self.wrong_rules(state, row) } else { (0, 0) };
-        Compared { cfa, wrong, lost }
-    }
-
-    /// The registers with wrong rules, and those without one that have another value.
-    fn wrong_rules(&self, state: &State, row: FullRow<'_>) -> (u64, u64) {
-        let arch = self.arch;
-        let (mut wrong, mut lost) = (0, 0);
-        let link = arch.return_address();
-        match self.value_by(state, link, row.row.return_address) {
-            Some(Value::Caller(register)) if register == link => {
-                wrong |= if row.row.signed { SIGNATURE } else { 0 };
-            }
-            Some(Value::Signed) => wrong |= if row.row.signed { 0 } else { SIGNATURE },
-            Some(_) => wrong |= RETURN_ADDRESS,
-            None => {}
-        }
-        for index in callee_saved(arch) {
-            let register = register_of(*index);
-            let rule = row.rule(arch, register);
-            match self.value_by(state, register, rule) {
-                Some(value) if value != Value::Caller(register) => match rule {
-                    Rule::SameValue => lost |= 1 << index,
-                    _ => wrong |= 1 << index,
-                },
-                _ => {}
-            }
-        }
-        for (register, rule) in row.saved {
-            let Some(index) = index_of(arch, *register) else { continue };
-            let is_other = !callee_saved(arch).contains(&index);
-            let is_place = matches!(rule, Rule::Cfa(_));
-            if is_other
-                && is_place
-                && self.value_by(state, *register, *rule) != Some(Value::Caller(*register))
-            {
-                wrong |= 1 << index;
-            }
-        }
-        (wrong, lost)
-    }
-
-    /// The value that a rule gives for a register; none if it cannot be evaluated.
-    fn value_by(&self, state: &State, register: Register, rule: Rule) -> Option<Value> {
-        let arch = self.arch;
-        match rule {
-            Rule::SameValue => Some(state.get(arch, register)),
-            Rule::Cfa(offset) => Some(state.slot(offset)),
-            Rule::Register { register, offset: 0 } => Some(state.get(arch, register)),
-            Rule::Memory { register, offset } => {
-                state.get(arch, register).place().map(|_| state.pointed(arch, register, offset))
-            }
-            Rule::Undefined | Rule::ValCfa(_) | Rule::Register { .. } | Rule::Expression => None,
-        }
     }
 
     fn row_at(&self, index: usize) -> Option<FullRow<'j>> {

@@ -13,7 +13,7 @@ use crate::value::{Place, Value};
 const MAX_SLOTS: usize = 64;
 
 /// The knowledge before an instruction, on every way from the function's entry to it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(PartialEq, Eq, Debug)]
 pub struct State {
     registers: [Value; REGISTERS],
     /// Ascending by place.
@@ -31,6 +31,19 @@ enum Flags {
     Compared(Index, Index),
     /// They compare a register with a constant.
     Limit(Index, u32),
+}
+
+impl Clone for State {
+    fn clone(&self) -> Self {
+        Self { slots: self.slots.clone(), ..*self }
+    }
+
+    /// Copies into the memory that is there.
+    fn clone_from(&mut self, other: &Self) {
+        let Self { registers, slots, flags, limit } = self;
+        slots.clone_from(&other.slots);
+        (*registers, *flags, *limit) = (other.registers, other.flags, other.limit);
+    }
 }
 
 /// The result of joining two states.
@@ -320,9 +333,19 @@ impl State {
         }
     }
 
+    /// Returns whether all that is known here is known in another state: joining it changes nothing.
+    pub(crate) fn holds_in(&self, other: &Self) -> bool {
+        let is_kept = |(own, other): (&Value, &Value)| own == other || *own == Value::Unknown;
+        self.registers.iter().zip(&other.registers).all(is_kept)
+            && (self.flags == other.flags || self.flags == Flags::Unknown)
+            && (self.limit == other.limit || self.limit.is_none())
+            && (self.slots == other.slots
+                || self.slots.iter().all(|(place, value)| other.load(*place) == *value))
+    }
+
     /// Keeps what is known in both.
     pub(crate) fn join(&mut self, arch: Arch, other: &Self) -> Joined {
-        if self == other {
+        if self.holds_in(other) {
             return Joined { changed: false, lost: false };
         }
         let stack = arch.stack_pointer().0 as Index;

@@ -10,7 +10,7 @@ use crate::rows::{FullRow, Rows};
 use crate::state::State;
 use crate::value::Value;
 
-pub use together::{Candidate, synthesize, synthesize_with};
+pub use together::{Candidate, Jump, synthesize, synthesize_with};
 
 /// The reason why a function gets no rows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

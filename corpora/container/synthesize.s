@@ -101,6 +101,12 @@ inside_entered:
 	ret
 	.size entered, . - entered
 
+	# A function that has CFI enters it with a frame in place.
+	function part
+	xor %eax, %eax
+	ret
+	.size part, . - part
+
 	.p2align 4
 label:
 	xor %eax, %eax
@@ -115,4 +121,14 @@ has_cfi:
 	ret
 	.cfi_endproc
 	.size has_cfi, . - has_cfi
+
+	.p2align 4
+	.type has_part, @function
+has_part:
+	.cfi_startproc
+	push %rax
+	.cfi_def_cfa_offset 16
+	jmp part
+	.cfi_endproc
+	.size has_part, . - has_part
 	.section .note.GNU-stack, "", @progbits

@@ -57,7 +57,7 @@ fn hide(bytes: &[u8]) -> Hidden {
             call_sites: sites,
         })
         .collect();
-    let all = synthesize(&candidates, &memory, &|_| false);
+    let all = synthesize(&candidates, &[], &memory, &|_| false);
     let mut hidden = Hidden::default();
     for ((function, ..), (candidate, rows)) in known.iter().zip(candidates.iter().zip(all)) {
         let mut cfi = Vec::new();

@@ -23,30 +23,41 @@ pub struct Candidate<'c> {
     pub call_sites: &'c [CallSite],
 }
 
+/// A jump into another function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Jump {
+    /// The target.
+    pub target: Address,
+    /// True if a frame is in place: the stack pointer is not where the call left it.
+    pub has_frame: bool,
+}
+
 /// The result of following one function.
 struct Followed<T> {
     rows: Result<T, Omission>,
-    /// Targets of jumps out of it; true if the frame is in place.
-    exits: Vec<(Address, bool)>,
+    /// Jumps out of it.
+    exits: Vec<Jump>,
     calls: Vec<Address>,
 }
 
 /// Makes the rows of functions, ascending and apart, as [`Analysis::synthesize`] does for one; `is_inside` tells whether an
-/// address is in a function of the file, behind its start.
+/// address is in a function of the file, behind its start, and `jumps` are those of functions that are none of these.
 ///
 /// A function gets none if another one enters it elsewhere than at its start, or with a frame in place; if it jumps into
 /// another function; or if it calls one that does not keep its registers or stack pointer.
 pub fn synthesize(
     candidates: &[Candidate<'_>],
+    jumps: &[Jump],
     memory: &dyn Memory,
     is_inside: &dyn Fn(Address) -> bool,
 ) -> Vec<Result<Vec<Row>, Omission>> {
-    synthesize_with(candidates, memory, is_inside, |analysis| analysis.synthesize())
+    synthesize_with(candidates, jumps, memory, is_inside, |analysis| analysis.synthesize())
 }
 
 /// Makes of each function what `rows` makes of its analysis, and omits the same functions as [`synthesize`].
 pub fn synthesize_with<T>(
     candidates: &[Candidate<'_>],
+    jumps: &[Jump],
     memory: &dyn Memory,
     is_inside: &dyn Fn(Address) -> bool,
     rows: impl Fn(&Analysis<'_>) -> Result<T, Omission>,
@@ -60,12 +71,16 @@ pub fn synthesize_with<T>(
         let offset = address.0 - code.start.0;
         (offset < code.bytes.len() as u64).then_some((index, offset))
     };
-    let mut entered = BTreeSet::new();
+    let entered_by = |jump: &Jump| {
+        let candidate = around(jump.target).filter(|(_, offset)| *offset != 0 || jump.has_frame);
+        candidate.map(|(index, _)| index)
+    };
+    let mut entered: BTreeSet<_> = jumps.iter().filter_map(entered_by).collect();
     for followed in &mut all {
-        for (target, has_frame) in &followed.exits {
-            let candidate = around(*target);
-            let is_middle = candidate.map_or_else(|| is_inside(*target), |(_, offset)| offset != 0);
-            entered.extend(candidate.filter(|_| is_middle || *has_frame).map(|(index, _)| index));
+        for jump in &followed.exits {
+            entered.extend(entered_by(jump));
+            let is_middle =
+                around(jump.target).map_or_else(|| is_inside(jump.target), |(_, offset)| offset != 0);
             if is_middle && followed.rows.is_ok() {
                 followed.rows = Err(Omission::IntoFunction);
             }
@@ -114,7 +129,7 @@ fn follow<T>(
     if analysis.exits().iter().any(|exit| exit.target.is_some()) {
         analysis.for_each_exit(|exit, state| {
             let has_frame = state.get(code.arch, stack) != entry.get(code.arch, stack);
-            exits.extend(exit.target.map(|target| (target, has_frame)));
+            exits.extend(exit.target.map(|target| Jump { target, has_frame }));
         });
     }
     let mut calls: Vec<Address> = instructions
