@@ -103,7 +103,7 @@ pub unsafe extern "C" fn cfipack_step(
 }
 
 /// # Safety
-/// As [`cfipack_step`].
+/// The requirements of [`cfipack_step`].
 #[inline(always)]
 unsafe fn step_from(
     architecture: u32,
@@ -139,7 +139,7 @@ unsafe fn step_from(
 /// A step by a row of any kind, of any architecture, with any registers.
 ///
 /// # Safety
-/// As [`cfipack_step`].
+/// The requirements of [`cfipack_step`].
 #[inline(never)]
 unsafe fn any_step(
     architecture: u32,

@@ -162,7 +162,7 @@ pub struct Described {
 }
 
 impl Described {
-    /// Those of a file.
+    /// The functions of a file that no CFI covers.
     pub fn of(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> anyhow::Result<Self> {
         let Uncovered { functions, others } = Uncovered::of(file, sections)?;
         let rows = rows(file, sections, &functions, |analysis| analysis.describe())?;

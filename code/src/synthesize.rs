@@ -104,7 +104,7 @@ impl Analysis<'_> {
     /// caller. A register that was stored stays described by its slot as long as that holds its value, as compilers write it.
     ///
     /// # Errors
-    /// As those of [`synthesize`](Self::synthesize), or a register of the caller is at no known place.
+    /// The errors of [`synthesize`](Self::synthesize), or a register of the caller is at no known place.
     pub fn describe(&self) -> Result<Rows, Omission> {
         let arch = self.code().arch;
         let (mut rows, mut saved) = (Rows::new(), Vec::new());

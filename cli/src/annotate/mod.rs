@@ -21,7 +21,7 @@ use crate::synthesized;
 /// The reason why a function gets no directives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Omission {
-    /// Its code has no rows.
+    /// Code of which no rows can be made.
     Code(cfipack_code::Omission),
     /// The line table has no line for an instruction before which directives stand.
     NoLine,

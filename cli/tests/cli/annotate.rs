@@ -162,7 +162,7 @@ impl Row {
     }
 }
 
-/// What an object has of its functions.
+/// The functions of an object: code and rows.
 struct Rows {
     code: Vec<u8>,
     starts: usize,

@@ -9,7 +9,7 @@ use super::{Input, Shape};
 #[derive(Clone, Debug, Default)]
 pub struct Code {
     bytes: Vec<u8>,
-    /// Where a row starts, with its distance from rsp to the CFA and the slot of rbx, if that is stored.
+    /// The start of a row, with its distance from rsp to the CFA and the slot of rbx, if that is stored.
     rows: Vec<(u32, i64, Option<i64>)>,
     /// Entries of a table of jumps, at [`TABLE`].
     table: Vec<u8>,
