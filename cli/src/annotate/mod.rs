@@ -31,7 +31,7 @@ pub enum Omission {
     RepeatedLine,
     /// Such an instruction is not the first of its line, and which statement makes it is not certain: a macro, a prefix.
     InsideLine,
-    /// Its lines and those of another function, or of one with directives, stand among each other.
+    /// Lines of the function stand among those of another one, or of one that has directives.
     Interleaved,
     /// The text is not the one that the object was made of.
     OtherText,

@@ -21,7 +21,7 @@ pub enum Kind {
     Boundary,
     /// The return address is not where the row has it.
     ReturnAddress,
-    /// The return address is signed and the row does not say so, or the other way round.
+    /// The return address is signed where the row has it unsigned, or unsigned where the row has it signed.
     Signature,
     /// A register of the caller is not where the row has it stored.
     SavedRegister,

@@ -173,7 +173,7 @@ fn damaged_inputs_are_one_line() {
     error_of(&directory, &["unwind-info", "bare"]);
 }
 
-/// What `verify` rejects, a table built from the file's own does not hide: entries that lead nowhere are copied.
+/// A table built from the file's own has its entries, also those that lead nowhere: both verbs reject it.
 #[test]
 fn a_copied_table_is_judged_as_the_files_own() {
     let directory = unpack("copied", &["l_7_stackind_nofold.dylib"]);
