@@ -1405,6 +1405,14 @@ CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_merger_shard(const struct cfipack_merger *merger,
                                          struct cfipack_merger **out);
 
+/* Makes a merger that has taken the same objects, so that one can be finished now and the other later, with stubs that
+ * are not known yet. It has no notes.
+ *
+ * Pointers are null, or lead to what their types say. */
+CFIPACK_MUST_CHECK
+enum cfipack_status cfipack_merger_copy(const struct cfipack_merger *merger,
+                                        struct cfipack_merger **out);
+
 /* Adds the functions of an object. `out`, which may be null, gets what became of them; `cfipack_merger_get_note` has what
  * is not in the output. A damaged object is no error: what can be read of it is used.
  *

@@ -303,6 +303,13 @@ public:
         return merger(handle);
     }
 
+    /// A merger that has taken the same objects, to be finished apart.
+    merger copy() const {
+        cfipack_merger *handle = nullptr;
+        detail::check(cfipack_merger_copy(get(), &handle));
+        return merger(handle);
+    }
+
     /// Starts ascend by offset.
     cfipack_contribution push(span<const std::uint8_t> sframe, span<const cfipack_start> sframe_starts,
                               span<const std::uint8_t> eh_frame, span<const cfipack_start> eh_frame_starts) {

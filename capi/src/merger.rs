@@ -119,6 +119,26 @@ pub unsafe extern "C" fn cfipack_merger_shard(
     }
 }
 
+/// Makes a merger that has taken the same objects, so that one can be finished now and the other later, with stubs that
+/// are not known yet. It has no notes.
+///
+/// # Safety
+/// Pointers are null, or lead to what their types say.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_merger_copy(
+    merger: *const cfipack_merger,
+    out: *mut *mut cfipack_merger,
+) -> cfipack_status {
+    // SAFETY: promised by the caller.
+    unsafe {
+        handle::create(out, core::ptr::null_mut(), || {
+            let from = handle::get(merger)?;
+            Ok(Merging { merger: from.merger.clone(), objects: from.objects, notes: Vec::new() })
+        })
+    }
+}
+
 /// Adds the functions of an object. `out`, which may be null, gets what became of them; `cfipack_merger_get_note` has what
 /// is not in the output. A damaged object is no error: what can be read of it is used.
 ///

@@ -270,6 +270,8 @@ static void linking(void) {
     DONE(cfipack_merger_new(&merger, CFIPACK_ARCH_AMD64, &larger.known, NULL));
     REFUSED(cfipack_merger_shard(NULL, &shard));
     REFUSED(cfipack_merger_shard(merger, NULL));
+    REFUSED(cfipack_merger_copy(NULL, &shard));
+    REFUSED(cfipack_merger_copy(merger, NULL));
     memset(&object, 0, sizeof object);
     REFUSED(cfipack_merger_push(merger, NULL, NULL));
     REFUSED(cfipack_merger_push(merger, &object, NULL));
@@ -307,6 +309,8 @@ static void linking(void) {
     REFUSED(cfipack_merger_absorb(NULL, shard));
     DONE(cfipack_merger_shard(merger, &shard));
     DONE(cfipack_merger_absorb(merger, shard));
+    DONE(cfipack_merger_copy(merger, &shard));
+    cfipack_merger_free(shard);
     REFUSED(cfipack_merger_num_notes(merger, NULL));
     REFUSED(cfipack_merger_get_note(merger, HUGE_LENGTH, &note));
     REFUSED(cfipack_merger_note_omitted(NULL, 0, 0));

@@ -103,10 +103,10 @@ static void merge(void) {
     struct cfipack_sframe parsed;
     struct cfipack_row row;
     struct cfipack_section *section = NULL;
-    struct cfipack_merger *from_table = merger();
+    struct cfipack_merger *from_table = merger(), *without_veneer = NULL;
     struct cfipack_stubs veneer;
     uint64_t addresses[3] = {0x1000, STUBS, VENEER};
-    size_t len, index = 9;
+    size_t len, count, index = 9;
     memset(&object, 0, sizeof object);
     object.size = sizeof object;
     object.sframe = table;
@@ -131,8 +131,15 @@ static void merge(void) {
     veneer.header.rows = &row;
     veneer.header.num_rows = 1;
     veneer.header.size = 8;
+    /* As a linker that needs the size before it knows of veneers. */
+    OK(cfipack_merger_copy(from_table, &without_veneer));
     OK(cfipack_merger_push_stubs(from_table, &veneer));
+    OK(cfipack_merger_finish(without_veneer, CFIPACK_KEYS_SECTIONS, NULL, &section));
+    OK(cfipack_section_num_functions(section, &count));
+    cfipack_section_free(section);
     OK(cfipack_merger_finish(from_table, CFIPACK_KEYS_SECTIONS, NULL, &section));
+    OK(cfipack_section_num_functions(section, &index));
+    CHECK(index == count + 1);
     OK(cfipack_section_len(section, &len));
     CHECK(len <= sizeof linked);
     OK(cfipack_section_write(section, linked, len, TABLE, addresses, 3, NULL));

@@ -1,4 +1,4 @@
-# The patch's test, run as lld's own suite runs it: parameters `linker`, `tests` (where sframe.s is) and `out`.
+# The patch's tests, run as lld's own suite runs it: parameters `linker`, `tests` (where they are) and `out`.
 
 import os
 
@@ -9,6 +9,6 @@ config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".s"]
 config.test_source_root = lit_config.params["tests"]
 config.test_exec_root = lit_config.params["out"]
-config.available_features.update(["x86", "sframe"])
+config.available_features.update(["x86", "aarch64", "sframe"])
 tools = [os.path.dirname(lit_config.params["linker"]), "/usr/lib/llvm-22/bin"]
 config.environment["PATH"] = os.pathsep.join(tools + [os.environ["PATH"]])
