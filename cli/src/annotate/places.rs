@@ -115,52 +115,55 @@ impl<'s> Source<'s> {
     }
 
     /// The place of an instruction that is not the first of its piece: each statement on the line, and after it up to the next
-    /// line that has a piece, must make one instruction.
+    /// line that has a piece, must make one instruction, or be data of as many bytes as its instructions have.
     fn place_inside(&self, piece: usize, line: usize, address: Address) -> Result<Place, Omission> {
         let range = &self.code[piece].addresses;
-        let instructions = self.instructions(range).ok_or(Omission::InsideLine)?;
-        let wanted =
-            instructions.iter().position(|one| one.address == address).ok_or(Omission::InsideLine)?;
+        let mut instructions = self.instructions(range).ok_or(Omission::InsideLine)?.into_iter().peekable();
         let next = self.pieces.range(self.code[piece].line + 1..).next().map(|next| next.0 - 1);
         let end = next.and_then(|next| usize::try_from(next).ok()).unwrap_or(self.lines.len());
         let after = self.lines.get(line..end.min(line + MAX_LINES)).unwrap_or_default();
-        let mut found = None;
-        let mut statements = after
-            .iter()
-            .enumerate()
-            .flat_map(|(number, source)| source.statements.iter().map(move |statement| (number, statement)));
-        for (index, Named { mnemonic, .. }) in instructions.iter().enumerate().take(wanted + 1) {
-            let (number, statement) = statements
-                .find(|(_, statement)| {
-                    let text = &self.text[(*statement).clone()];
-                    !is_directive(text) || is_data(text)
-                })
-                .ok_or(Omission::InsideLine)?;
-            let text = &self.text[statement.clone()];
-            if !is_data(text) && !agrees(text, mnemonic) {
-                return Err(Omission::InsideLine);
-            }
-            if index == wanted {
-                found = Some((number, statement.start));
+        for (number, own) in after.iter().enumerate() {
+            for statement in &own.statements {
+                let text = &self.text[statement.clone()];
+                if is_alignment(text) {
+                    while instructions.next_if(|one| one.is_padding).is_some() {}
+                }
+                if is_directive(text) && !is_data(text) {
+                    continue;
+                }
+                let first = instructions.next().ok_or(Omission::InsideLine)?;
+                let len = data_len(self.arch, text);
+                if len.is_none() && !agrees(text, &first.mnemonic) {
+                    return Err(Omission::InsideLine);
+                }
+                if first.address == address {
+                    let leads = number != 0
+                        && !own.starts_in_comment
+                        && own.statements.first().is_some_and(|one| one.start == statement.start);
+                    let at = if leads { own.range.start } else { statement.start };
+                    return Ok(Place { at, line: line + number, is_inside: !leads });
+                }
+                if let Some(len) = len {
+                    let end = first.address.offset(len);
+                    while instructions.next_if(|one| one.address < end).is_some() {}
+                    if instructions.peek().is_some_and(|one| one.address != end) {
+                        return Err(Omission::InsideLine);
+                    }
+                }
             }
         }
-        let (number, at) = found.ok_or(Omission::InsideLine)?;
-        let own = &after[number];
-        let leads = number != 0
-            && !own.starts_in_comment
-            && own.statements.first().is_some_and(|one| one.start == at);
-        let at = if leads { own.range.start } else { at };
-        Ok(Place { at, line: line + number, is_inside: !leads })
+        Err(Omission::InsideLine)
     }
 
     /// The end of the line that has the instruction at an address, which is the last of a function.
     pub fn end(&self, address: Address, function: &Range<Address>) -> Result<Place, Omission> {
         let place = self.place(address)?;
         let piece = self.piece(address)?;
-        // Another function begins on the line.
+        // Whether another function begins on the line. One that begins with data is in this piece too, on a later line.
         let rest = function.end.0..self.code[piece].addresses.end.max(function.end.0);
-        let is_other = |one: &Named| !one.is_padding;
-        if self.instructions(&rest).is_some_and(|rest| rest.iter().any(is_other)) {
+        let rest = self.instructions(&rest).unwrap_or_default();
+        let other = rest.iter().find(|one| !one.is_padding).map(|other| self.place(other.address));
+        if other.is_some_and(|other| !other.is_ok_and(|other| other.line > place.line)) {
             return Err(Omission::InsideLine);
         }
         let at = (self.lines[place.line].range.end + 1).min(self.text.len());
@@ -221,10 +224,31 @@ fn is_directive(statement: &[u8]) -> bool {
     statement.starts_with(b".")
 }
 
+/// The first word of a statement.
+fn word(statement: &[u8]) -> &[u8] {
+    statement.split(|byte| byte.is_ascii_whitespace()).next().unwrap_or_default()
+}
+
+fn is_alignment(statement: &[u8]) -> bool {
+    matches!(word(statement), b".align" | b".balign" | b".p2align")
+}
+
 /// Returns whether a statement is a directive by which people write instructions as bytes.
 fn is_data(statement: &[u8]) -> bool {
-    let word = statement.split(|byte| byte.is_ascii_whitespace()).next().unwrap_or_default();
-    matches!(word, b".byte" | b".word" | b".long" | b".inst" | b".2byte" | b".4byte" | b".short" | b".value")
+    data_len(Arch::Amd64, statement).is_some()
+}
+
+/// The bytes that such a directive makes.
+fn data_len(arch: Arch, statement: &[u8]) -> Option<i64> {
+    let width = match word(statement) {
+        b".byte" => 1,
+        b".2byte" | b".short" | b".value" => 2,
+        b".4byte" | b".long" | b".inst" => 4,
+        b".word" if matches!(arch, Arch::Amd64 | Arch::I386) => 2,
+        b".word" => 4,
+        _ => return None,
+    };
+    Some(statement.split(|byte| *byte == b',').map(|_| width).sum())
 }
 
 /// Returns whether a statement can be an instruction that a disassembler calls by this name: their first letters are those.

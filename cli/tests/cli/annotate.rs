@@ -96,6 +96,54 @@ fn rows_are_those_of_compilers() {
     assert!(functions > 200 && calls > 300, "{functions} functions, {calls} calls");
 }
 
+/// Instructions written as bytes, of which gas's line table says nothing, first and last in functions and beside padding.
+const BYTES: &str = "
+\t.text
+\t.type first, @function
+first:
+\t.cfi_startproc
+\tret
+\t.cfi_endproc
+\t.size first, . - first
+\t.p2align 4
+\t.type second, @function
+second:
+\t.cfi_startproc
+\t.byte 243,15,30,250
+\tpush %rbx
+\t.cfi_def_cfa_offset 16
+\t.cfi_offset %rbx, -16
+\t.byte 0x0f,0x1f,0,0x90; .byte 0x48,0x83,0xec,0x10
+\t.cfi_def_cfa_offset 32
+\tcall other
+\t.value 0x8348,0x10c4
+\t.cfi_def_cfa_offset 16
+\tpop %rbx
+\t.cfi_def_cfa_offset 8
+\t.byte 0xf3,0xc3
+\t.cfi_endproc
+\t.size second, . - second
+\t.p2align 4
+\t.type third, @function
+third:
+\t.cfi_startproc
+\t.long 0xfa1e0ff3
+\tsub $8, %rsp
+\t.cfi_def_cfa_offset 16
+\tcall other
+\tadd $8, %rsp
+\t.cfi_def_cfa_offset 8
+\t.byte 0xf3,0xc3
+\t.cfi_endproc
+\t.size third, . - third
+";
+
+#[test]
+fn instructions_written_as_bytes_have_places() {
+    let Some(tools) = Tools::find("annotated bytes") else { return };
+    assert_eq!(compare_text(&tools, "as", BYTES, "bytes"), (3, 2));
+}
+
 /// Compares the compiler's rows of the source with those that its text gets without them: numbers of functions and calls.
 fn compare(tools: &Tools, target: &Target, options: &[&str]) -> (usize, usize) {
     let output = ["-S", "-w", "-fasynchronous-unwind-tables", "-o", "own.s", "own.c"];
@@ -103,34 +151,39 @@ fn compare(tools: &Tools, target: &Target, options: &[&str]) -> (usize, usize) {
     let own = String::from_utf8(tools.read("own.s")).unwrap();
     // A directive of clang 23 that gas does not have.
     let own: Vec<_> = own.lines().filter(|line| !line.trim_start().starts_with(".prefalign")).collect();
-    let own = own.join("\n") + "\n";
-    tools.write("own.s", &own);
+    let name = format!("{:?} {options:?}", target.compiler);
+    compare_text(tools, target.assembler, &(own.join("\n") + "\n"), &name)
+}
+
+/// Compares the rows of a text's directives with those that the text gets without them: numbers of functions and calls.
+fn compare_text(tools: &Tools, assembler: &str, own: &str, name: &str) -> (usize, usize) {
+    tools.write("own.s", own);
     let is_cfi = |line: &&str| line.trim_start().starts_with(".cfi_");
     let bare: Vec<_> = own.lines().filter(|line| !is_cfi(line)).collect();
     let bare = bare.join("\n") + "\n";
     tools.write("bare.s", &bare);
-    tools.run_well(&[target.assembler, "-g", "-o", "bare.o", "bare.s"]);
+    tools.run_well(&[assembler, "-g", "-o", "bare.o", "bare.s"]);
     let path = |name: &str| tools.path(name).to_str().unwrap().to_owned();
     let arguments =
         ["annotate", &path("bare.s"), "--object", &path("bare.o"), "--output", &path("annotated.s")];
     let status = command(&arguments).arg("--strict").output().unwrap();
-    assert!(status.status.success(), "{options:?}: {}", String::from_utf8_lossy(&status.stderr));
+    assert!(status.status.success(), "{name}: {}", String::from_utf8_lossy(&status.stderr));
     let annotated = String::from_utf8(tools.read("annotated.s")).unwrap();
     let rest: Vec<_> = annotated.lines().filter(|line| !is_cfi(line)).collect();
     assert_eq!(rest.join("\n") + "\n", bare);
-    for name in ["own", "annotated"] {
-        let (object, source) = (format!("{name}.o"), format!("{name}.s"));
-        tools.run_well(&[target.assembler, "-o", &object, &source]);
+    for file in ["own", "annotated"] {
+        let (object, source) = (format!("{file}.o"), format!("{file}.s"));
+        tools.run_well(&[assembler, "-o", &object, &source]);
     }
     let lint =
         Command::new(env!("CARGO_BIN_EXE_cfi2sframe")).args(["lint", &path("annotated.o")]).output().unwrap();
-    assert!(lint.status.success(), "{options:?}: {}", String::from_utf8_lossy(&lint.stdout));
+    assert!(lint.status.success(), "{name}: {}", String::from_utf8_lossy(&lint.stdout));
     let (own, annotated) = (rows(&tools.read("own.o")), rows(&tools.read("annotated.o")));
     assert_eq!(own.code, annotated.code);
     let mut called = 0;
     for (pc, expected) in &own.rows {
-        let Some(row) = annotated.rows.get(pc) else { panic!("{options:?}: no row at {pc:#x}") };
-        let place = format!("{:?} {options:?} +{pc:#x}: {row:?} instead of {expected:?}", target.compiler);
+        let Some(row) = annotated.rows.get(pc) else { panic!("{name}: no row at {pc:#x}") };
+        let place = format!("{name} +{pc:#x}: {row:?} instead of {expected:?}");
         let is_return = own.returns.contains(pc);
         called += usize::from(is_return);
         assert!(row.is_like(expected, &own.code[..*pc as usize], is_return), "{place}");
