@@ -251,11 +251,16 @@ fn data_len(arch: Arch, statement: &[u8]) -> Option<i64> {
     Some(statement.split(|byte| *byte == b',').map(|_| width).sum())
 }
 
-/// Returns whether a statement can be an instruction that a disassembler calls by this name: their first letters are those.
+/// Returns whether a statement can be an instruction that a disassembler calls by this name: their first letters are those,
+/// or both jump on a condition, which has several names (`jnz`, `jne`).
 fn agrees(statement: &[u8], mnemonic: &str) -> bool {
+    let is_conditional = |name: &[u8]| {
+        name.first().is_some_and(|first| first.eq_ignore_ascii_case(&b'j'))
+            && !name.get(1).is_some_and(|second| second.eq_ignore_ascii_case(&b'm'))
+    };
     let letters = mnemonic.len().min(3);
+    let is_same = |own: &[u8]| own.eq_ignore_ascii_case(&mnemonic.as_bytes()[..letters]);
     letters > 0
-        && statement
-            .get(..letters)
-            .is_some_and(|own| own.eq_ignore_ascii_case(&mnemonic.as_bytes()[..letters]))
+        && (statement.get(..letters).is_some_and(is_same)
+            || is_conditional(statement) && is_conditional(mnemonic.as_bytes()))
 }

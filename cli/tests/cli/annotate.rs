@@ -133,6 +133,8 @@ third:
 \tcall other
 \tadd $8, %rsp
 \t.cfi_def_cfa_offset 8
+\tjnz first
+\t.byte 0x0f,0x1f,0x00
 \t.byte 0xf3,0xc3
 \t.cfi_endproc
 \t.size third, . - third
