@@ -31,21 +31,22 @@ pub struct Line {
 
 /// The line tables of a file.
 #[derive(Clone, Debug, Default)]
-pub struct Lines {
-    /// Names of the source files, without directories unless the table has them in the name.
-    pub files: Vec<String>,
+pub struct Lines<'a> {
+    /// Names of the source files, without directories unless the table has them in the name; empty for one that cannot be
+    /// read.
+    pub files: Vec<&'a [u8]>,
     /// Ascending by address.
     pub lines: Vec<Line>,
 }
 
 type Bytes<'a> = EndianSlice<'a, RunTimeEndian>;
 
-impl Lines {
+impl<'a> Lines<'a> {
     /// Reads every line table of `.debug_line`.
     ///
     /// # Errors
     /// gimli cannot read one.
-    pub fn read(sections: LineSections<'_>, arch: Arch) -> Result<Self, gimli::Error> {
+    pub fn read(sections: LineSections<'a>, arch: Arch) -> Result<Self, gimli::Error> {
         let endian = match arch.endian() {
             Endian::Little => RunTimeEndian::Little,
             Endian::Big => RunTimeEndian::Big,
@@ -67,8 +68,8 @@ impl Lines {
 
     fn add(
         &mut self,
-        program: IncompleteLineProgram<Bytes<'_>>,
-        sections: LineSections<'_>,
+        program: IncompleteLineProgram<Bytes<'a>>,
+        sections: LineSections<'a>,
     ) -> Result<(), gimli::Error> {
         let first = self.files.len();
         // Version 5 numbers files from 0, others from 1.
@@ -77,7 +78,7 @@ impl Lines {
         self.files.extend(names);
         // What is numbered otherwise has no name.
         let unnamed = self.files.len();
-        self.files.push(String::new());
+        self.files.push(&[]);
         let mut rows = program.rows();
         let mut last: Option<Line> = None;
         while let Some((_, row)) = rows.next_row()? {
@@ -105,14 +106,13 @@ impl Lines {
 const LONGEST_NAME: usize = 4096;
 
 /// The name of a file; empty if the table has none that can be read.
-fn name(file: &FileEntry<Bytes<'_>>, sections: LineSections<'_>) -> String {
-    let bytes: &[u8] = match file.path_name() {
+fn name<'a>(file: &FileEntry<Bytes<'a>>, sections: LineSections<'a>) -> &'a [u8] {
+    let bytes = match file.path_name() {
         AttributeValue::String(name) => name.slice(),
         AttributeValue::DebugLineStrRef(offset) => sections.line_str.get(offset.0..).unwrap_or_default(),
         AttributeValue::DebugStrRef(offset) => sections.str.get(offset.0..).unwrap_or_default(),
         _ => &[],
     };
     let bytes = &bytes[..bytes.len().min(LONGEST_NAME)];
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
+    bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }

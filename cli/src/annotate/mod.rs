@@ -3,13 +3,14 @@
 mod directives;
 mod places;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use anyhow::{Context as _, bail};
 use cfipack_assembler::text::{Format, SourceLine, source_lines};
 use cfipack_code::{Code, Instructions, Rows};
-use cfipack_container::{File, Section};
+use cfipack_container::File;
 use cfipack_format::Address;
 use cfipack_roundtrip::{LineSections, Lines};
 
@@ -81,15 +82,22 @@ struct Described {
 
 /// Adds directives to the text of which an object was made; `name` is the text's file.
 pub fn annotate(text: &[u8], name: &str, file: &File<'_>) -> anyhow::Result<Annotated> {
-    let table = line_table(file)?;
-    let base = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
-    let is_own: Vec<bool> = table.files.iter().map(|file| base(file) == base(name)).collect();
+    let sections = line_sections(file)?;
+    let [line, line_str, str] = sections.each_ref().map(|section| &**section);
+    let table = Lines::read(LineSections { line, line_str, str }, file.arch()).context(".debug_line")?;
+    let own = base(name.as_bytes());
+    let is_own: Vec<bool> = table.files.iter().map(|file| base(file) == own).collect();
     if !table.lines.iter().any(|line| is_own[line.file]) {
-        let mut files: Vec<_> = table.lines.iter().map(|line| table.files[line.file].as_str()).collect();
+        let mut files: Vec<_> = table.lines.iter().map(|line| table.files[line.file]).collect();
         files.sort_unstable();
         files.dedup();
         files.truncate(FILES_SHOWN);
-        bail!("its line table has no code of {}, but of {}", base(name), files.join(", "));
+        let files = files.join(&b", "[..]);
+        bail!(
+            "its line table has no code of {}, but of {}",
+            String::from_utf8_lossy(own),
+            String::from_utf8_lossy(&files)
+        );
     }
     let sections = file.call_frame_sections()?;
     let memory = FileMemory::new(file)?;
@@ -116,16 +124,18 @@ pub fn annotate(text: &[u8], name: &str, file: &File<'_>) -> anyhow::Result<Anno
 /// Source files that are named of a line table.
 const FILES_SHOWN: usize = 4;
 
-fn line_table(file: &File<'_>) -> anyhow::Result<Lines> {
-    let section = |name| file.debug_section(name);
-    let bytes =
-        |section: &Option<Section<'_>>| section.as_ref().map(|one| one.bytes.to_vec()).unwrap_or_default();
-    let Some(line) = section(".debug_line")? else {
+/// The last part of a path.
+fn base(path: &[u8]) -> &[u8] {
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
+}
+
+/// `.debug_line`, `.debug_line_str` and `.debug_str`, relocated.
+fn line_sections<'a>(file: &File<'a>) -> anyhow::Result<[Cow<'a, [u8]>; 3]> {
+    let bytes = |name| file.debug_section(name).map(|section| section.map(|section| section.bytes));
+    let Some(line) = bytes(".debug_line")? else {
         bail!("no .debug_line: assemble with -g, which maps code to lines")
     };
-    let (line_str, str) = (bytes(&section(".debug_line_str")?), bytes(&section(".debug_str")?));
-    let sections = LineSections { line: &line.bytes, line_str: &line_str, str: &str };
-    Lines::read(sections, file.arch()).context(".debug_line")
+    Ok([line, bytes(".debug_line_str")?.unwrap_or_default(), bytes(".debug_str")?.unwrap_or_default()])
 }
 
 /// The directives of a function and their places.

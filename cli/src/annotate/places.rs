@@ -43,7 +43,7 @@ impl<'s> Source<'s> {
         text: &'s [u8],
         lines: &'s [SourceLine],
         memory: &'s FileMemory<'s>,
-        table: Lines,
+        table: Lines<'_>,
         is_own: Vec<bool>,
     ) -> Self {
         let mut code: Vec<Line> = Vec::new();

@@ -18,6 +18,7 @@ fn main() -> std::io::Result<()> {
         "decoder",
         "cfi",
         "code",
+        "lines",
         "container",
         "structure",
         "unwind_info",
@@ -75,6 +76,14 @@ fn main() -> std::io::Result<()> {
         let pair = [&[0, 0x80][..], &file, &file].concat();
         fs::write(directory.join("structure").join(name), pair)?;
     }
+    let source = fs::read(corpora::directory().join("container/annotate.o"))?;
+    let file = File::parse(&source).expect("the object is whole");
+    let bytes = |name| {
+        file.debug_section(name).expect("the object is whole").map(|one| one.bytes).unwrap_or_default()
+    };
+    let (line, strings) = (bytes(".debug_line"), bytes(".debug_line_str"));
+    let seed = [&[0][..], &(line.len() as u16).to_le_bytes(), &line, &strings].concat();
+    fs::write(directory.join("lines").join("annotate"), seed)?;
     let mapped = Mapped { path: "/lib/a", start: 0x5000_1000, len: 0x1000, offset: 0x1000 };
     let recording = written(&mapped, &[0x5000_1004, 0x7000_0020, 0x5000_1008, 0, 0, 0, 0, 0]);
     fs::write(directory.join("recording").join("written"), recording)?;
