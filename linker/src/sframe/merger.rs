@@ -144,16 +144,21 @@ impl<'a> Merger<'a> {
                 Run::One(number) => state.push_large(pool, number, &objects[number], &live),
                 Run::Groups(groups) => {
                     let empty = state.merger.shard();
-                    let make = |group: usize| {
-                        let mut merger = empty.shard();
-                        let mut pushed =
-                            Pushed { merger: &mut merger, notes: Vec::new(), sum: Contribution::default() };
+                    let make = |group: usize, before: Option<Shard<'a>>| {
+                        let shard = before.unwrap_or_else(|| Shard {
+                            merger: empty.shard(),
+                            notes: Vec::new(),
+                            sum: Contribution::default(),
+                        });
+                        let Shard { mut merger, notes, sum } = shard;
+                        let mut pushed = Pushed { merger: &mut merger, notes, sum };
                         pushed.push_group(objects, &groups[group], &live);
                         let Pushed { notes, sum, .. } = pushed;
                         Shard { merger, notes, sum }
                     };
-                    in_order(pool, groups.len(), &mut state, make, |state, group, shard| {
-                        state.add(objects, &groups[group], &live, shard);
+                    in_order(pool, groups.len(), &mut state, make, |state, made, shard| {
+                        let objects_of = groups[made.start].start..groups[made.end - 1].end;
+                        state.add(objects, &objects_of, &live, shard);
                     });
                 }
             }
@@ -210,7 +215,7 @@ struct Pushed<'m, 'a> {
     sum: Contribution,
 }
 
-/// The part of the work that a task did.
+/// Groups in a row that a task did.
 struct Shard<'a> {
     merger: Merger<'a>,
     notes: Vec<(usize, Note)>,
@@ -279,7 +284,7 @@ fn runs(objects: &[Object<'_>], threads: usize) -> Vec<Run> {
     if threads < 2 {
         return Vec::from([Run::Groups((0..objects.len()).map(|number| number..number + 1).collect())]);
     }
-    let enough = (all / (threads.min(256) * 8)).max(LEAST_BYTES);
+    let enough = (all / (threads.min(256) * 16)).max(LEAST_BYTES);
     let large = (all / threads.min(256) / 2).max(LEAST_OF_A_LARGE_OBJECT);
     let (mut runs, mut groups, mut first, mut bytes) = (Vec::new(), Vec::new(), 0, 0);
     for (number, object) in objects.iter().enumerate() {

@@ -40,10 +40,36 @@ impl Builder<'_> {
         }
         self.flush();
         shard.flush();
+        if self.entries.blocks.index.is_none() {
+            self.append(&shard)?;
+        } else {
+            self.share(&shard, pool)?;
+        }
+        let before = self.entries.list.len() - shard.entries.list.len();
+        self.outside_dwarf += shard.outside_dwarf;
+        self.undefined += shard.undefined;
+        self.entries.num_fres += shard.entries.num_fres;
+        self.entries.omitted.extend(shard.entries.omitted);
+        self.entries.continued.extend(shard.entries.continued.iter().map(|number| before + number));
+        self.entries.refused.extend(shard.entries.refused.iter().map(|number| before + number));
+        self.entries.unread |= shard.entries.unread;
+        self.entries.have_addresses = self.entries.have_addresses.or(shard.entries.have_addresses);
+        Ok(())
+    }
+
+    /// Adds the blocks and entries of another builder where nothing is shared.
+    fn append(&mut self, shard: &Self) -> Result<(), Reason> {
+        let first = self.entries.blocks.append(&shard.entries.blocks)?;
+        let number_here = |entry: &Entry| Entry { block: first + entry.block, ..*entry };
+        self.entries.list.extend(shard.entries.list.iter().map(number_here));
+        Ok(())
+    }
+
+    /// Adds the blocks of another builder that are not here, and its entries.
+    fn share(&mut self, shard: &Self, pool: &dyn Pool) -> Result<(), Reason> {
         let (other, blocks) = (&shard.entries.blocks, &mut self.entries.blocks);
-        let hashes = match (&blocks.index, &other.index) {
-            (None, _) => Cow::Borrowed(&[][..]),
-            (_, Some(index)) if other.seed() == blocks.seed() => Cow::Borrowed(index.hashes()),
+        let hashes = match &other.index {
+            Some(index) if other.seed() == blocks.seed() => Cow::Borrowed(index.hashes()),
             _ => {
                 let places = (0..other.len()).map(|number| other.place(number));
                 places.map(|(start, len)| blocks.hash(&other.bytes[start..], len)).collect()
@@ -58,7 +84,6 @@ impl Builder<'_> {
             find_all(blocks, other, part * part_len, hashes, numbers);
         });
         let new = New::add(blocks, other, &mut numbers)?;
-        let before = self.entries.list.len();
         let tasks = Vec::from([
             Task::Bytes(&mut blocks.bytes),
             Task::Entries(blocks.index.as_mut(), &mut self.entries.list),
@@ -73,14 +98,6 @@ impl Builder<'_> {
                 list.extend(shard.entries.list.iter().map(number_here));
             }
         });
-        self.outside_dwarf += shard.outside_dwarf;
-        self.undefined += shard.undefined;
-        self.entries.num_fres += shard.entries.num_fres;
-        self.entries.omitted.extend(shard.entries.omitted);
-        self.entries.continued.extend(shard.entries.continued.iter().map(|number| before + number));
-        self.entries.refused.extend(shard.entries.refused.iter().map(|number| before + number));
-        self.entries.unread |= shard.entries.unread;
-        self.entries.have_addresses = self.entries.have_addresses.or(shard.entries.have_addresses);
         Ok(())
     }
 }

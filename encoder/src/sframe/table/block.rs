@@ -123,6 +123,22 @@ impl Blocks {
         Ok(self.add_block(hash, bytes, len, attribute))
     }
 
+    /// Adds all blocks of others as they are. Returns the number here of their first.
+    pub(crate) fn append(&mut self, others: &Self) -> Result<u32, Reason> {
+        let (first, at, len) = (self.starts.len() as u32, self.end, others.end - others.front);
+        if !self.has_room(len) {
+            return Err(Reason::SectionSize);
+        }
+        // There is room for the last one, so that all starts fit.
+        let base = (at - self.front) as u32;
+        self.starts.extend(others.starts.iter().map(|start| base + start));
+        self.attributes.extend_from_slice(&others.attributes);
+        self.end += len;
+        self.make_room();
+        self.bytes[at..self.end].copy_from_slice(others.bytes());
+        Ok(first)
+    }
+
     /// Writes the attribute before a function's FREs if it lies there. Returns it.
     #[inline(always)]
     pub(crate) fn begin_block(
