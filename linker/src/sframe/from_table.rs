@@ -177,9 +177,9 @@ fn distinct(table: &Table<'_>, rows: &[RowBytes], shared: &mut Vec<Shared>) -> R
 }
 
 /// Adds the functions of a table that has been checked; `has_cfi`: CFI of the object follows, which is to know them.
-fn push_table(
-    merger: &mut Merger<'_>,
-    table: &Table<'_>,
+fn push_table<'a>(
+    merger: &mut Merger<'a>,
+    table: &Table<'a>,
     has_cfi: bool,
     live: &mut impl FnMut(Field) -> Option<Live>,
     sum: &mut Contribution,
@@ -234,28 +234,48 @@ fn push_table(
 
 /// Adds a function with its FREs as they are.
 #[inline]
-fn copy(
-    merger: &mut Merger<'_>,
-    table: &Table<'_>,
+fn copy<'a>(
+    merger: &mut Merger<'a>,
+    table: &Table<'a>,
     head: &Head,
     key: Key,
     rows: RowBytes,
 ) -> Result<(), Unsupported> {
     let function = TableFunction::new(key, head.size).with_info(head.info, head.rep_size);
-    let fres = &table.fres[rows.start.to_usize()..(rows.start + rows.len).to_usize()];
-    let encoded = EncodedRows::new(fres, head.num_fres).with_info2(head.info2);
     if merger.scratch.shared.is_empty() {
-        return merger.builder.push_table(&function, encoded).map(|_| ());
+        return push_rows(merger, table, &function, head, rows).map(|_| ());
     }
     let shared = merger.scratch.shared(table.version(), head, rows);
     if let Some(Some(pushed)) = shared {
         return merger.builder.push_table(&function, pushed.rows).map(|_| ());
     }
-    let pushed = merger.builder.push_table(&function, encoded)?;
+    let pushed = push_rows(merger, table, &function, head, rows)?;
+    let shared = merger.scratch.shared(table.version(), head, rows);
     if let (Some(shared), Some(rows)) = (shared, pushed) {
         *shared = Some(Pushed { rows, last: 0 });
     }
     Ok(())
+}
+
+/// Adds a function with the rows at a place of its table, which the output refers to, or copies where they are few.
+#[inline]
+fn push_rows<'a>(
+    merger: &mut Merger<'a>,
+    table: &Table<'a>,
+    function: &TableFunction,
+    head: &Head,
+    rows: RowBytes,
+) -> Result<Option<SharedRows>, Unsupported> {
+    // What the output keeps of a place has half as many bytes.
+    const FEW: usize = 64;
+    let (start, end) = (rows.start.to_usize(), (rows.start + rows.len).to_usize());
+    let attribute = table.version().attribute_size();
+    if table.fres.len() >= FEW && start >= attribute {
+        let block = start - attribute..end;
+        return merger.builder.push_lent(function, head.num_fres, table.fres, block).map(Some);
+    }
+    let encoded = EncodedRows::new(&table.fres[start..end], head.num_fres).with_info2(head.info2);
+    merger.builder.push_table(function, encoded)
 }
 
 /// Adds a function's rows, encoded again, up to `size` bytes.

@@ -73,13 +73,17 @@ impl<'a> Merger<'a> {
     pub fn reserve(&mut self, objects: &[Object<'_>]) {
         let prefer = self.options.prefer;
         let (mut functions, mut fre_bytes, mut records) = (0, 0, Records::default());
+        let version = self.options.table.version;
         for object in objects {
             let table = object.sframe.filter(|_| prefer != Prefer::Cfi || object.eh_frame.is_none());
             let table = table.and_then(|bytes| decoder::Section::parse_first(bytes, Address(0)).ok());
             match (table, object.eh_frame) {
                 (Some((section, _)), _) => {
                     functions += section.num_functions();
-                    fre_bytes += section.header().fre_len.to_usize();
+                    // Rows of the output's version stay where they are.
+                    if section.version() != version {
+                        fre_bytes += section.header().fre_len.to_usize();
+                    }
                 }
                 (None, Some(bytes)) if prefer != Prefer::TableOnly => records.add(bytes, self.arch),
                 (None, _) => {}
@@ -182,15 +186,16 @@ impl<'a> Merger<'a> {
         self.builder.absorb(shard.builder, pool)
     }
 
-    /// Ends the section. Its size is exact; functions that turn out to share PCs are omitted by
+    /// Ends the section, which refers to the rows of the objects' tables until it is written, unless it
+    /// [owns](Section::into_owned) them. Its size is exact; functions that turn out to share PCs are omitted by
     /// [`Section::write`].
-    pub fn finish(self) -> Section {
+    pub fn finish(self) -> Section<'a> {
         self.finish_with(Finish::new())
     }
 
     /// Ends the section on the threads of a pool, or [by keys](Finish::with_placed_keys): functions that share PCs are
     /// told apart then, or omitted ([`Section::omitted`]), before the section has its size.
-    pub fn finish_with(self, finish: Finish<'_>) -> Section {
+    pub fn finish_with(self, finish: Finish<'_>) -> Section<'a> {
         let Self { builder, arch, options, scratch, .. } = self;
         // A large object's is as large as its index.
         drop(scratch);

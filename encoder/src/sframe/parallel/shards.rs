@@ -11,6 +11,8 @@ use crate::sframe::parts::for_each;
 use crate::sframe::table::block::{Blocks, GROUP};
 use crate::sframe::table::entries::Entry;
 use crate::sframe::table::hash_index::HashIndex;
+use crate::sframe::table::pieces::Place;
+use crate::sframe::table::chunk::CHUNK;
 use cfipack_format::pool::{Pool, Serial};
 use cfipack_format::widen::ToUsize;
 
@@ -71,8 +73,15 @@ impl Builder<'_> {
         let hashes = match &other.index {
             Some(index) if other.seed() == blocks.seed() => Cow::Borrowed(index.hashes()),
             _ => {
-                let places = (0..other.len()).map(|number| other.place(number));
-                places.map(|(start, len)| blocks.hash(&other.bytes[start..], len)).collect()
+                let mut bytes = Vec::new();
+                let mut hash = |number| {
+                    let block = other.block(number);
+                    bytes.clear();
+                    bytes.extend_from_slice(block);
+                    bytes.resize(block.len() + CHUNK, 0);
+                    blocks.hash(&bytes, block.len())
+                };
+                (0..other.len() as u32).map(&mut hash).collect()
             }
         };
         let pool = if other.len() < LEAST_OF_A_THREAD { &Serial } else { pool };
@@ -109,18 +118,14 @@ enum Task<'t> {
 }
 
 /// Finds the numbers here of another builder's blocks from `first` on, which have these hashes.
-fn find_all(blocks: &Blocks, other: &Blocks, first: usize, hashes: &[u32], numbers: &mut [u32]) {
+fn find_all(blocks: &Blocks<'_>, other: &Blocks<'_>, first: usize, hashes: &[u32], numbers: &mut [u32]) {
     let groups = numbers.chunks_mut(GROUP).zip(hashes.chunks(GROUP));
     for ((numbers, hashes), first) in groups.zip((first..).step_by(GROUP)) {
         blocks.touch(hashes.iter().copied());
         for ((place, hash), number) in numbers.iter_mut().zip(hashes).zip(first..) {
-            let (start, len) = other.place(number);
-            let found = blocks.find(
-                *hash,
-                &other.bytes[start..],
-                len,
-                other.attribute(number as u32).unwrap_or_default(),
-            );
+            let block = other.block(number as u32);
+            let attribute = other.attribute(number as u32).unwrap_or_default();
+            let found = blocks.find(*hash, block, block.len(), attribute);
             *place = found.unwrap_or(NOT_HERE);
         }
     }
@@ -130,28 +135,33 @@ fn find_all(blocks: &Blocks, other: &Blocks, first: usize, hashes: &[u32], numbe
 struct New {
     /// The numbers there.
     numbers: Vec<usize>,
-    /// The places of their bytes there, in pieces, and where they go.
+    /// The places of the bytes there that are copied, in pieces, and where they go.
     pieces: Vec<Range<usize>>,
     at: usize,
 }
 
 impl New {
     /// Gives numbers to the blocks that have none, and adds all but their bytes and hashes.
-    fn add(blocks: &mut Blocks, other: &Blocks, numbers: &mut [u32]) -> Result<Self, Reason> {
-        let (first, at) = (blocks.len() as u32, blocks.end);
-        let mut new = Self { numbers: Vec::new(), pieces: Vec::new(), at };
+    fn add<'a>(blocks: &mut Blocks<'a>, other: &Blocks<'a>, numbers: &mut [u32]) -> Result<Self, Reason> {
+        let missing = || numbers.iter().enumerate().filter(|(_, place)| **place == NOT_HERE);
+        let len: usize = missing().map(|(number, _)| other.len_of(number)).sum();
+        if !blocks.has_room(len) {
+            return Err(Reason::SectionSize);
+        }
+        let mut new = Self { numbers: Vec::with_capacity(missing().count()), pieces: Vec::new(), at: blocks.end };
         for (number, place) in numbers.iter_mut().enumerate().filter(|(_, place)| **place == NOT_HERE) {
-            let (start, len) = other.place(number);
-            if !blocks.has_room(len) {
-                blocks.back_to(first, at);
-                return Err(Reason::SectionSize);
-            }
-            *place = blocks.add_place(len, other.attribute(number as u32).unwrap_or_default());
+            let attribute = other.attribute(number as u32).unwrap_or_default();
             new.numbers.push(number);
-            match new.pieces.last_mut() {
-                Some(piece) if piece.end == start => piece.end += len,
-                _ => new.pieces.push(start..start + len),
-            }
+            *place = match other.place(number) {
+                (Place::Lent(memory, range), _) => blocks.add_lent(memory, range, attribute),
+                (Place::Own(start), len) => {
+                    match new.pieces.last_mut() {
+                        Some(piece) if piece.end == start => piece.end += len,
+                        _ => new.pieces.push(start..start + len),
+                    }
+                    blocks.add_place(len, attribute)
+                }
+            };
         }
         if !new.numbers.is_empty() {
             blocks.make_room();
@@ -159,7 +169,7 @@ impl New {
         Ok(new)
     }
 
-    fn copy(&self, other: &Blocks, bytes: &mut [u8]) {
+    fn copy(&self, other: &Blocks<'_>, bytes: &mut [u8]) {
         let mut at = self.at;
         for piece in &self.pieces {
             bytes[at..at + piece.len()].copy_from_slice(&other.bytes[piece.clone()]);
@@ -213,12 +223,9 @@ mod tests {
         for options in options() {
             let shard = filled(&bytes, options);
             let mut builder = Builder::new(Arch::Amd64, options).unwrap();
-            let (first, len) = shard.entries.blocks.place(0);
+            let len = shard.entries.blocks.len_of(0);
             builder.entries.blocks.end += u32::MAX as usize - len;
-            assert_eq!(
-                (first, builder.absorb(shard.clone(), &Serial)),
-                (shard.entries.blocks.front, Err(Reason::SectionSize))
-            );
+            assert_eq!(builder.absorb(shard.clone(), &Serial), Err(Reason::SectionSize));
             builder.entries.blocks.end -= u32::MAX as usize - len;
             let mut other = Builder::new(Arch::Amd64, options).unwrap();
             other.absorb(builder, &Serial).unwrap();
