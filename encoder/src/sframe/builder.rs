@@ -105,7 +105,8 @@ impl<'a> Builder<'a> {
     }
 
     /// Makes room for this many functions at once; best done first. `fre_bytes` are those of all their rows together,
-    /// with attributes, where the [rows exist as bytes](Self::push_table) and it is known.
+    /// with attributes, where the [rows exist as bytes](Self::push_table) and it is known, without
+    /// [those that are lent](Self::push_lent).
     pub fn reserve(&mut self, functions: usize, fre_bytes: Option<usize>) {
         self.reserve_after(Header::SIZE + functions * self.options.version.fde_size(), functions, fre_bytes);
     }
@@ -122,7 +123,8 @@ impl<'a> Builder<'a> {
         match fre_bytes {
             Some(fre_bytes) => {
                 list.reserve_exact(functions);
-                blocks.reserve_exact(index, functions, fre_bytes);
+                let distinct = if blocks.index.is_some() { functions / 5 * 2 } else { functions };
+                blocks.reserve_exact(index, distinct, fre_bytes);
             }
             None => {
                 list.reserve(functions);

@@ -8,7 +8,7 @@ use super::from_cfi::{Records, push_cfi, push_cfi_on};
 use super::from_table::{Scratch, push_tables};
 use super::{Contribution, Field, Live, Note, Object, Options, Prefer, Section};
 use crate::decoder::sframe as decoder;
-use crate::encoder::sframe::{Builder, Finish, Layout};
+use crate::encoder::sframe::{Builder, Finish};
 use crate::format::{Address, Arch, Key, Reason, UnsupportedFormat};
 use cfipack_format::pool::{Pool, Serial, in_order};
 use cfipack_format::widen::ToUsize;
@@ -71,6 +71,12 @@ impl<'a> Merger<'a> {
     /// Makes room for the functions of these objects at once; best done first, where there are many.
     /// [`push_objects`](Self::push_objects) does so itself.
     pub fn reserve(&mut self, objects: &[Object<'_>]) {
+        let (functions, fre_bytes) = self.room(objects);
+        self.builder.reserve_for_write(functions, fre_bytes);
+    }
+
+    /// The functions of objects, about, and the bytes that their rows take in the output, where that is known.
+    fn room(&self, objects: &[Object<'_>]) -> (usize, Option<usize>) {
         let prefer = self.options.prefer;
         let (mut functions, mut fre_bytes, mut records) = (0, 0, Records::default());
         let version = self.options.table.version;
@@ -89,13 +95,9 @@ impl<'a> Merger<'a> {
                 (None, _) => {}
             }
         }
-        match self.options.table.layout {
-            // The bytes of FREs, in version 3 with attributes; those of other versions have about as many.
-            Layout::Gnu if records.bytes == 0 => {
-                self.builder.reserve_for_write(functions, Some(fre_bytes));
-            }
-            _ => self.builder.reserve_for_write(functions + records.estimate(), None),
-        }
+        // The bytes of FREs, in version 3 with attributes; those of other versions have about as many.
+        let fre_bytes = Some(fre_bytes).filter(|_| records.bytes == 0);
+        (functions + records.estimate(), fre_bytes)
     }
 
     /// Adds the functions of an object.
@@ -141,7 +143,11 @@ impl<'a> Merger<'a> {
         live: impl Fn(usize) -> L + Sync,
         mut report: impl FnMut(usize, Note),
     ) -> Contribution {
-        self.reserve(objects);
+        let (functions, fre_bytes) = self.room(objects);
+        self.builder.reserve_for_write(functions, fre_bytes);
+        // As much as most shards get.
+        let part = 2 * pool.threads().max(1);
+        let (functions, fre_bytes) = (functions / part, fre_bytes.map(|bytes| bytes / part));
         let mut state = Pushed { merger: self, notes: Vec::new(), sum: Contribution::default() };
         for run in runs(objects, pool.threads()) {
             match run {
@@ -149,12 +155,12 @@ impl<'a> Merger<'a> {
                 Run::Groups(groups) => {
                     let empty = state.merger.shard();
                     let make = |group: usize, before: Option<Shard<'a>>| {
-                        let shard = before.unwrap_or_else(|| Shard {
-                            merger: empty.shard(),
-                            notes: Vec::new(),
-                            sum: Contribution::default(),
-                        });
-                        let Shard { mut merger, notes, sum } = shard;
+                        let new = || {
+                            let (mut merger, notes) = (empty.shard(), Vec::new());
+                            merger.builder.reserve_for_write(functions, fre_bytes);
+                            Shard { merger, notes, sum: Contribution::default() }
+                        };
+                        let Shard { mut merger, notes, sum } = before.unwrap_or_else(new);
                         let mut pushed = Pushed { merger: &mut merger, notes, sum };
                         pushed.push_group(objects, &groups[group], &live);
                         let Pushed { notes, sum, .. } = pushed;

@@ -9,10 +9,9 @@ use crate::Reason;
 use crate::sframe::builder::Builder;
 use crate::sframe::parts::for_each;
 use crate::sframe::table::block::{Blocks, GROUP};
+use crate::sframe::table::chunk::CHUNK;
 use crate::sframe::table::entries::Entry;
 use crate::sframe::table::hash_index::HashIndex;
-use crate::sframe::table::pieces::Place;
-use crate::sframe::table::chunk::CHUNK;
 use cfipack_format::pool::{Pool, Serial};
 use cfipack_format::widen::ToUsize;
 
@@ -101,7 +100,8 @@ impl Builder<'_> {
             Task::Bytes(bytes) => new.copy(other, bytes),
             Task::Entries(index, list) => {
                 if let Some(index) = index {
-                    new.numbers.iter().for_each(|&there| index.push(hashes[there]));
+                    let hashes_of = |run: &Range<u32>| &hashes[run.start.to_usize()..run.end.to_usize()];
+                    new.runs.iter().flat_map(hashes_of).for_each(|&hash| index.push(hash));
                 }
                 let number_here = |entry: &Entry| Entry { block: numbers[entry.block.to_usize()], ..*entry };
                 list.extend(shard.entries.list.iter().map(number_here));
@@ -119,22 +119,23 @@ enum Task<'t> {
 
 /// Finds the numbers here of another builder's blocks from `first` on, which have these hashes.
 fn find_all(blocks: &Blocks<'_>, other: &Blocks<'_>, first: usize, hashes: &[u32], numbers: &mut [u32]) {
+    let Some(index) = &blocks.index else { return };
     let groups = numbers.chunks_mut(GROUP).zip(hashes.chunks(GROUP));
     for ((numbers, hashes), first) in groups.zip((first..).step_by(GROUP)) {
-        blocks.touch(hashes.iter().copied());
-        for ((place, hash), number) in numbers.iter_mut().zip(hashes).zip(first..) {
-            let block = other.block(number as u32);
-            let attribute = other.attribute(number as u32).unwrap_or_default();
-            let found = blocks.find(*hash, block, block.len(), attribute);
-            *place = found.unwrap_or(NOT_HERE);
+        // Little of that lies in the processor's caches, and all of it together is there hardly later than one.
+        let mut may_have = [false; GROUP];
+        may_have.iter_mut().zip(hashes).for_each(|(may_have, hash)| *may_have = index.may_have(*hash));
+        let all = numbers.iter_mut().zip(hashes).zip(first..).zip(may_have);
+        for (((place, hash), number), _) in all.filter(|(_, may_have)| *may_have) {
+            *place = blocks.find_other(*hash, other, number).unwrap_or(NOT_HERE);
         }
     }
 }
 
 /// The blocks of another builder that are not here. Where it shares blocks, no two of them are the same.
 struct New {
-    /// The numbers there.
-    numbers: Vec<usize>,
+    /// The numbers there, in runs.
+    runs: Vec<Range<u32>>,
     /// The places of the bytes there that are copied, in pieces, and where they go.
     pieces: Vec<Range<usize>>,
     at: usize,
@@ -143,30 +144,28 @@ struct New {
 impl New {
     /// Gives numbers to the blocks that have none, and adds all but their bytes and hashes.
     fn add<'a>(blocks: &mut Blocks<'a>, other: &Blocks<'a>, numbers: &mut [u32]) -> Result<Self, Reason> {
-        let missing = || numbers.iter().enumerate().filter(|(_, place)| **place == NOT_HERE);
-        let len: usize = missing().map(|(number, _)| other.len_of(number)).sum();
-        if !blocks.has_room(len) {
+        let (mut runs, mut next) = (Vec::new(), 0);
+        for run in numbers.chunk_by(|one, two| (*one == NOT_HERE) == (*two == NOT_HERE)) {
+            let end = next + run.len() as u32;
+            if run[0] == NOT_HERE {
+                runs.push(next..end);
+            }
+            next = end;
+        }
+        let len_of = |run: &Range<u32>| other.end_of(run.end) - other.end_of(run.start);
+        if !blocks.has_room(runs.iter().map(len_of).sum()) {
             return Err(Reason::SectionSize);
         }
-        let mut new = Self { numbers: Vec::with_capacity(missing().count()), pieces: Vec::new(), at: blocks.end };
-        for (number, place) in numbers.iter_mut().enumerate().filter(|(_, place)| **place == NOT_HERE) {
-            let attribute = other.attribute(number as u32).unwrap_or_default();
-            new.numbers.push(number);
-            *place = match other.place(number) {
-                (Place::Lent(memory, range), _) => blocks.add_lent(memory, range, attribute),
-                (Place::Own(start), len) => {
-                    match new.pieces.last_mut() {
-                        Some(piece) if piece.end == start => piece.end += len,
-                        _ => new.pieces.push(start..start + len),
-                    }
-                    blocks.add_place(len, attribute)
-                }
-            };
+        let (mut pieces, at) = (Vec::new(), blocks.end);
+        for run in &runs {
+            let first = blocks.append_places(other, run.clone(), &mut pieces);
+            let run = &mut numbers[run.start.to_usize()..run.end.to_usize()];
+            run.iter_mut().zip(first..).for_each(|(place, number)| *place = number);
         }
-        if !new.numbers.is_empty() {
+        if !runs.is_empty() {
             blocks.make_room();
         }
-        Ok(new)
+        Ok(Self { runs, pieces, at })
     }
 
     fn copy(&self, other: &Blocks<'_>, bytes: &mut [u8]) {
@@ -223,7 +222,7 @@ mod tests {
         for options in options() {
             let shard = filled(&bytes, options);
             let mut builder = Builder::new(Arch::Amd64, options).unwrap();
-            let len = shard.entries.blocks.len_of(0);
+            let len = shard.entries.blocks.block(0).len();
             builder.entries.blocks.end += u32::MAX as usize - len;
             assert_eq!(builder.absorb(shard.clone(), &Serial), Err(Reason::SectionSize));
             builder.entries.blocks.end -= u32::MAX as usize - len;

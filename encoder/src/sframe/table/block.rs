@@ -146,6 +146,33 @@ impl<'a> Blocks<'a> {
         self.add_bytes(&[], others.block(number), others.attribute(number).unwrap_or_default())
     }
 
+    /// Adds a run of others' blocks, but neither their hashes nor the bytes that are there, whose places in
+    /// [`bytes`](Self::bytes) there it adds to `own`. Returns the number here of the first.
+    pub(crate) fn append_places(
+        &mut self,
+        others: &Self,
+        run: Range<u32>,
+        own: &mut Vec<Range<usize>>,
+    ) -> u32 {
+        let (first, base) = (self.starts.len() as u32, self.len_in_bytes() as u32);
+        let (start, end) = (others.end_of(run.start), others.end_of(run.end));
+        let run = run.start.to_usize()..run.end.to_usize();
+        self.starts.extend(others.starts[run.clone()].iter().map(|at| base + (at - start as u32)));
+        self.attributes.extend_from_slice(others.attributes.get(run).unwrap_or_default());
+        others.pieces.for_each_in(start..end, |len, place| match place {
+            Place::Own(at) => {
+                let place = others.front + at..others.front + at + len;
+                match own.last_mut() {
+                    Some(last) if last.end == place.start => last.end = place.end,
+                    _ => own.push(place),
+                }
+                self.end += len;
+            }
+            Place::Lent(memory, range) => self.pieces.push(self.len_in_bytes() as u32, memory, range),
+        });
+        first
+    }
+
     /// Adds all blocks of others as they are. Returns the number here of their first.
     pub(crate) fn append(&mut self, others: &Self) -> Result<u32, Reason> {
         let (first, at, own) = (self.starts.len() as u32, self.end, others.end - others.front);
@@ -190,18 +217,19 @@ impl<'a> Blocks<'a> {
     /// The place of a block, and its length.
     #[inline]
     pub(crate) fn place(&self, number: usize) -> (Place<'a>, usize) {
-        let len = self.len_of(number);
-        let place = match self.pieces.place(self.starts[number].to_usize(), len) {
+        let start = self.starts[number].to_usize();
+        let len = self.end_of(number as u32 + 1) - start;
+        let place = match self.pieces.place(start, len) {
             Place::Own(at) => Place::Own(self.front + at),
             lent => lent,
         };
         (place, len)
     }
 
-    /// Bytes of a block.
-    pub(crate) fn len_of(&self, number: usize) -> usize {
-        let end = self.starts.get(number + 1).map_or_else(|| self.len_in_bytes(), |&end| end.to_usize());
-        end - self.starts[number].to_usize()
+    /// The end of the blocks before one with a number, in the sub-section.
+    #[inline]
+    pub(crate) fn end_of(&self, number: u32) -> usize {
+        self.starts.get(number.to_usize()).map_or_else(|| self.len_in_bytes(), |&end| end.to_usize())
     }
 
     /// The offset of a block in the FRE sub-section.
@@ -300,6 +328,20 @@ impl<'a> Blocks<'a> {
         })
     }
 
+    /// The number of a block that is the same as one of others, which has this hash.
+    #[inline]
+    pub(crate) fn find_other(&self, hash: u32, others: &Blocks<'_>, number: usize) -> Option<u32> {
+        let start = others.starts[number].to_usize();
+        let len = others.end_of(number as u32 + 1) - start;
+        if len > MAX_SHARED_FRES {
+            return None;
+        }
+        self.index.as_ref()?.find(hash, |known| {
+            self.known(self.starts[known.to_usize()].to_usize(), len) == others.known(start, len)
+                && self.attribute(known) == others.attribute(number as u32)
+        })
+    }
+
     /// Bytes from an offset in the sub-section on, if so many lie in a row there.
     #[inline(always)]
     fn known(&self, start: usize, len: usize) -> Option<&[u8]> {
@@ -373,6 +415,9 @@ impl<'a> Blocks<'a> {
             (self.front, self.end) = (front, front);
         }
         self.starts.reserve_exact(blocks);
+        if let Some(index) = &mut self.index {
+            index.reserve(blocks);
+        }
     }
 
     #[cold]
