@@ -57,7 +57,7 @@ impl<'s, S, R> Shared<'s, S, R> {
         // Who works before the parts that are left goes on with the first ones. Not far behind these, so that few
         // results wait at the same time.
         let left = self.longest_left()?;
-        let ahead = left.len().div_ceil(2 * self.tasks).min(left.len() - 1);
+        let ahead = left.len().div_ceil(4 * self.tasks).min(left.len() - 1);
         let part = left.start + ahead;
         self.parts[part] = Part::Started;
         Some(Step::Make(part, None))

@@ -145,9 +145,6 @@ impl<'a> Merger<'a> {
     ) -> Contribution {
         let (functions, fre_bytes) = self.room(objects);
         self.builder.reserve_for_write(functions, fre_bytes);
-        // As much as most shards get.
-        let part = 2 * pool.threads().max(1);
-        let (functions, fre_bytes) = (functions / part, fre_bytes.map(|bytes| bytes / part));
         let mut state = Pushed { merger: self, notes: Vec::new(), sum: Contribution::default() };
         for run in runs(objects, pool.threads()) {
             match run {
@@ -157,7 +154,10 @@ impl<'a> Merger<'a> {
                     let make = |group: usize, before: Option<Shard<'a>>| {
                         let new = || {
                             let (mut merger, notes) = (empty.shard(), Vec::new());
-                            merger.builder.reserve_for_write(functions, fre_bytes);
+                            // As much as most shards get; the last ones have less.
+                            let parts = (4 * pool.threads()).max(groups.len() / (groups.len() - group));
+                            let fre_bytes = fre_bytes.map(|bytes| bytes / parts);
+                            merger.builder.reserve_for_write(functions / parts, fre_bytes);
                             Shard { merger, notes, sum: Contribution::default() }
                         };
                         let Shard { mut merger, notes, sum } = before.unwrap_or_else(new);
