@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use super::check::FreLens;
 use super::from_cfi::{Records, push_cfi, push_cfi_on};
-use super::from_table::{Scratch, push_tables};
+use super::from_table::{Scratch, push_tables, push_tables_on};
 use super::{Contribution, Field, Live, Note, Object, Options, Prefer, Section};
 use crate::decoder::sframe as decoder;
 use crate::encoder::sframe::{Builder, Finish};
@@ -145,8 +145,9 @@ impl<'a> Merger<'a> {
     ) -> Contribution {
         let (functions, fre_bytes) = self.room(objects);
         self.builder.reserve_for_write(functions, fre_bytes);
+        let prefer = self.options.prefer;
         let mut state = Pushed { merger: self, notes: Vec::new(), sum: Contribution::default() };
-        for run in runs(objects, pool.threads()) {
+        for run in runs(objects, pool.threads(), prefer) {
             match run {
                 Run::One(number) => state.push_large(pool, number, &objects[number], &live),
                 Run::Groups(groups) => {
@@ -266,7 +267,7 @@ impl<'a> Pushed<'_, 'a> {
         }
     }
 
-    /// Adds a large object that has CFI alone, in parts.
+    /// Adds a large object in parts, but what CFI has beside a table.
     fn push_large<L: FnMut(Field) -> Option<Live>>(
         &mut self,
         pool: &dyn Pool,
@@ -274,8 +275,16 @@ impl<'a> Pushed<'_, 'a> {
         object: &Object<'a>,
         live: &(impl Fn(usize) -> L + Sync),
     ) {
-        let note = |note| self.notes.push((number, note));
-        push_cfi_on(self.merger, pool, object, || live(number), note, &mut self.sum);
+        let mut note = |note| self.notes.push((number, note));
+        if object.sframe.is_none_or(<[u8]>::is_empty) {
+            return push_cfi_on(self.merger, pool, object, || live(number), note, &mut self.sum);
+        }
+        self.merger.scratch.clear();
+        push_tables_on(self.merger, pool, object, &|| live(number), &mut note, &mut self.sum);
+        if self.merger.options.prefer == Prefer::Table {
+            push_cfi(self.merger, object, &mut live(number), &mut note, &mut self.sum);
+        }
+        self.merger.omit_rowless(&mut note, &mut self.sum);
     }
 }
 
@@ -288,7 +297,7 @@ enum Run {
 }
 
 /// Divides objects for this many threads.
-fn runs(objects: &[Object<'_>], threads: usize) -> Vec<Run> {
+fn runs(objects: &[Object<'_>], threads: usize, prefer: Prefer) -> Vec<Run> {
     const LEAST_BYTES: usize = 1 << 14;
     const LEAST_OF_A_LARGE_OBJECT: usize = 1 << 18;
     let all: usize = objects.iter().map(Object::len).sum();
@@ -299,7 +308,9 @@ fn runs(objects: &[Object<'_>], threads: usize) -> Vec<Run> {
     let large = (all / threads.min(256) / 2).max(LEAST_OF_A_LARGE_OBJECT);
     let (mut runs, mut groups, mut first, mut bytes) = (Vec::new(), Vec::new(), 0, 0);
     for (number, object) in objects.iter().enumerate() {
-        let is_large = object.len() >= large && object.sframe.is_none_or(<[u8]>::is_empty);
+        // Which functions of a table are needed, its CFI tells then.
+        let is_one = prefer == Prefer::Cfi && object.eh_frame.is_some() && object.sframe.is_some();
+        let is_large = object.len() >= large && !is_one;
         bytes += object.len();
         if (is_large || bytes >= enough) && first < number {
             // Without it, if it is divided, or if the objects before it are enough by themselves.
