@@ -87,7 +87,6 @@ impl Scratch {
         let at = self.shared.binary_search_by_key(&key, |shared| (shared.rows, shared.head)).ok()?;
         Some(&mut self.shared[at].pushed)
     }
-
 }
 
 impl Checked {

@@ -3,6 +3,7 @@
 mod conflicts;
 mod frame_at;
 mod from_cfi;
+mod large;
 mod stubs;
 mod without_code;
 
