@@ -193,7 +193,10 @@ fn run<S: Send, R: Send>(
     let mut results = Vec::new();
     results.resize_with(parts, || None);
     let task = |(part, result): (usize, &'_ mut Option<R>)| *result = Some(make(part, None));
-    let tasks = results.iter_mut().enumerate().map(|it| -> super::Task<'_> { alloc::boxed::Box::new(move || task(it)) });
+    let tasks = results
+        .iter_mut()
+        .enumerate()
+        .map(|it| -> super::Task<'_> { alloc::boxed::Box::new(move || task(it)) });
     pool.run(tasks.collect());
     for (part, result) in results.into_iter().enumerate() {
         merge(state, part..part + 1, result);

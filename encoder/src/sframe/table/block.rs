@@ -386,7 +386,12 @@ impl<'a> Blocks<'a> {
 
     /// Adds a block that lies in a caller's memory, but not its hash.
     #[inline]
-    pub(crate) fn add_lent(&mut self, memory: &'a [u8], range: Range<usize>, attribute: WideAttribute) -> u32 {
+    pub(crate) fn add_lent(
+        &mut self,
+        memory: &'a [u8],
+        range: Range<usize>,
+        attribute: WideAttribute,
+    ) -> u32 {
         let at = self.len_in_bytes() as u32;
         let number = self.add_place(0, attribute);
         self.pieces.push(at, memory, range);

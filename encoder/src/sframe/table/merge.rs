@@ -38,11 +38,7 @@ struct Candidate {
 
 /// Merges neighbours among functions that share no PC. Their keys are taken for their addresses: if they are moved
 /// apart later, [`Section::write`](crate::sframe::Section::write) refuses the table.
-pub(crate) fn merge<'a>(
-    arch: Arch,
-    options: Options,
-    entries: &Entries<'_>,
-) -> Result<Entries<'a>, Reason> {
+pub(crate) fn merge<'a>(arch: Arch, options: Options, entries: &Entries<'_>) -> Result<Entries<'a>, Reason> {
     let endian = arch.endian();
     let (candidates, rows) = candidates(entries, options.version, endian);
     let cuts = cuts(&candidates, &rows, &Gaps::of(entries, options), options);

@@ -108,7 +108,12 @@ impl<'a> Pieces<'a> {
         self.list.reserve(others.list.len());
         for piece in &others.list {
             let Piece { memory, from, at: offset, sum: others_sum } = *piece;
-            self.push_piece(Piece { memory: memories + memory, from, at: at + offset, sum: sum + others_sum });
+            self.push_piece(Piece {
+                memory: memories + memory,
+                from,
+                at: at + offset,
+                sum: sum + others_sum,
+            });
         }
     }
 
@@ -229,7 +234,8 @@ mod tests {
             assert_eq!(bytes(&pieces.place(at, len), &own, len), &whole[at..at + len], "{at}");
         }
         let mut parts = Vec::new();
-        pieces.for_each_in(7..whole.len() - 9, |len, place| parts.extend_from_slice(bytes(&place, &own, len)));
+        pieces
+            .for_each_in(7..whole.len() - 9, |len, place| parts.extend_from_slice(bytes(&place, &own, len)));
         assert_eq!(parts, whole[7..whole.len() - 9]);
         let mut out = vec![0; whole.len()];
         pieces.write(&own, &mut out);

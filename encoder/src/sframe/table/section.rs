@@ -230,12 +230,7 @@ impl<'a> Section<'a> {
     }
 
     /// The functions of clashes by their keys.
-    fn name(
-        &self,
-        clashes: &[Clash],
-        address: Address,
-        address_of: &impl Fn(Key) -> Address,
-    ) -> Written {
+    fn name(&self, clashes: &[Clash], address: Address, address_of: &impl Fn(Key) -> Address) -> Written {
         let mut written = Written::default();
         if clashes.is_empty() {
             return written;
