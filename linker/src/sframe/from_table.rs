@@ -4,15 +4,19 @@
 //! copied where they are of the output's version, and decoded and encoded again otherwise.
 
 use alloc::vec::Vec;
+use core::mem;
+use core::ops::Range;
 
 use cfipack_format::widen::ToUsize;
 
 use super::from_cfi::note_signal_frames;
 use super::key_set::KeySet;
+use super::large_table::push_table_on;
 use super::table::{Head, RowBytes, Table};
 use super::{Contribution, Field, Live, Merger, Note, Object, Prefer, SkipReason};
 use crate::decoder::sframe::{self as decoder, Error, TableError};
 use crate::encoder::sframe::{EncodedRows, Layout, SharedRows, TableFunction, TableRows};
+use crate::format::pool::{Pool, Serial};
 use crate::format::sframe::{FdeInfo, MAX_SHARED_FRES, Version};
 use crate::format::{Address, Key, Reason, Row, SectionOffset, Unsupported};
 
@@ -27,12 +31,19 @@ pub(crate) struct Scratch {
     pub(crate) has_signal_frames: bool,
     /// Functions of the table that have no rows there that the output can have.
     pub(crate) rowless: Vec<Rowless>,
-    /// The places of each function's rows in a table.
-    rows: Vec<RowBytes>,
-    /// Functions of a table by index, of which a row that starts here means nothing.
-    malformed: Vec<(usize, u32)>,
+    /// What is known of the functions of a table.
+    pub(crate) checked: Checked,
     /// The distinct rows of a table whose functions share some, in order.
     shared: Vec<Shared>,
+}
+
+/// What is known of the functions of a table that has been checked.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Checked {
+    /// The places of each function's rows.
+    rows: Vec<RowBytes>,
+    /// Functions by index, of which a row that starts here means nothing.
+    malformed: Vec<(usize, u32)>,
 }
 
 /// A function that has no rows in its table, or such as the output cannot have.
@@ -76,6 +87,13 @@ impl Scratch {
         let at = self.shared.binary_search_by_key(&key, |shared| (shared.rows, shared.head)).ok()?;
         Some(&mut self.shared[at].pushed)
     }
+}
+
+impl Checked {
+    /// The number of functions.
+    pub(crate) fn functions(&self) -> usize {
+        self.rows.len()
+    }
 
     /// The reason why the rows of a function cannot be used, if so. gas keeps the entries of some functions that it cannot
     /// represent, without rows.
@@ -100,6 +118,40 @@ pub(crate) fn push_tables<'a>(
     report: &mut dyn FnMut(Note),
     sum: &mut Contribution,
 ) {
+    for_each_table(merger, object, report, sum, |merger, table, has_cfi, sum| {
+        note_signal_frames(merger, object, table.version(), live);
+        let checked = mem::take(&mut merger.scratch.checked);
+        push_functions(merger, table, &checked, 0..checked.functions(), has_cfi, live, sum);
+        merger.scratch.checked = checked;
+    });
+}
+
+/// Adds the functions of a large object's tables, before any others of the object, on the threads of a pool: `live` makes
+/// a closure for each part of a table.
+pub(crate) fn push_tables_on<'a, L: FnMut(Field) -> Option<Live>>(
+    merger: &mut Merger<'a>,
+    pool: &dyn Pool,
+    object: &Object<'a>,
+    live: &(impl Fn() -> L + Sync),
+    report: &mut dyn FnMut(Note),
+    sum: &mut Contribution,
+) {
+    for_each_table(merger, object, report, sum, |merger, table, has_cfi, sum| {
+        note_signal_frames(merger, object, table.version(), &mut live());
+        // Where functions share rows, those that come first have them.
+        let pool = if merger.scratch.shared.is_empty() { pool } else { &Serial };
+        push_table_on(merger, pool, table, has_cfi, live, sum);
+    });
+}
+
+/// Calls `push` with each of an object's tables that can be used, and whether CFI of the object follows.
+fn for_each_table<'a>(
+    merger: &mut Merger<'a>,
+    object: &Object<'a>,
+    report: &mut dyn FnMut(Note),
+    sum: &mut Contribution,
+    mut push: impl FnMut(&mut Merger<'a>, &Table<'a>, bool, &mut Contribution),
+) {
     let Some(bytes) = object.sframe else { return };
     for table in decoder::Section::concatenated(bytes, Address(0)) {
         let (at, checked) = match table {
@@ -111,9 +163,8 @@ pub(crate) fn push_tables<'a>(
         };
         match checked {
             Ok(table) => {
-                note_signal_frames(merger, object, table.version(), live);
                 let has_cfi = object.eh_frame.is_some_and(|bytes| !bytes.is_empty());
-                push_table(merger, &table, has_cfi, live, sum);
+                push(merger, &table, has_cfi, sum);
             }
             Err(reason) => {
                 sum.skipped += 1;
@@ -130,7 +181,7 @@ fn check<'a>(merger: &mut Merger<'a>, table: Table<'a>) -> Result<Table<'a>, Ski
     if section.arch() != merger.arch {
         return Err(SkipReason::Architecture(section.arch()));
     }
-    let Scratch { rows, malformed, shared, .. } = &mut merger.scratch;
+    let Scratch { checked: Checked { rows, malformed }, shared, .. } = &mut merger.scratch;
     rows.clear();
     // No more than the section has bytes for.
     rows.reserve_exact(section.num_functions());
@@ -176,23 +227,26 @@ fn distinct(table: &Table<'_>, rows: &[RowBytes], shared: &mut Vec<Shared>) -> R
     overlap.map_or(Ok(()), |pair| Err(SkipReason::OverlappingRows(pair[1].rows.start)))
 }
 
-/// Adds the functions of a table that has been checked; `has_cfi`: CFI of the object follows, which is to know them.
-fn push_table(
-    merger: &mut Merger<'_>,
-    table: &Table<'_>,
+/// Adds the functions of a table that has been checked, between two indices; `has_cfi`: CFI of the object follows, which
+/// is to know them.
+pub(crate) fn push_functions<'a>(
+    merger: &mut Merger<'a>,
+    table: &Table<'a>,
+    checked: &Checked,
+    indices: Range<usize>,
     has_cfi: bool,
     live: &mut impl FnMut(Field) -> Option<Live>,
     sum: &mut Contribution,
 ) {
     let options = merger.options;
     let is_small = options.table.layout == Layout::Small;
-    let rows = core::mem::take(&mut merger.scratch.rows);
+    let rows = &checked.rows[indices.clone()];
     let notes_covered = has_cfi && options.prefer == Prefer::Table;
     if notes_covered {
         merger.scratch.covered.reserve(rows.len());
     }
     let can_copy = table.version() == options.table.version && table.section.header().fixed_fp_offset == 0;
-    for (index, &rows) in rows.iter().enumerate() {
+    for (index, &rows) in indices.zip(rows) {
         let Some(live) = live(table.start_field(index)) else {
             sum.dead += 1;
             continue;
@@ -212,7 +266,7 @@ fn push_table(
             continue;
         }
         let is_copied = can_copy && size == head.size && (options.table.flex || !head.is_flex());
-        let pushed = match merger.scratch.unusable(index, &head, live.key, is_small) {
+        let pushed = match checked.unusable(index, &head, live.key, is_small) {
             Some(unsupported) => Err(unsupported),
             None if is_copied => copy(merger, table, &head, live.key, rows),
             None => reencode(merger, table, index, live.key, size, rows),
@@ -229,33 +283,52 @@ fn push_table(
             merger.scratch.covered.insert(live.key);
         }
     }
-    merger.scratch.rows = rows;
 }
 
 /// Adds a function with its FREs as they are.
 #[inline]
-fn copy(
-    merger: &mut Merger<'_>,
-    table: &Table<'_>,
+fn copy<'a>(
+    merger: &mut Merger<'a>,
+    table: &Table<'a>,
     head: &Head,
     key: Key,
     rows: RowBytes,
 ) -> Result<(), Unsupported> {
     let function = TableFunction::new(key, head.size).with_info(head.info, head.rep_size);
-    let fres = &table.fres[rows.start.to_usize()..(rows.start + rows.len).to_usize()];
-    let encoded = EncodedRows::new(fres, head.num_fres).with_info2(head.info2);
     if merger.scratch.shared.is_empty() {
-        return merger.builder.push_table(&function, encoded).map(|_| ());
+        return push_rows(merger, table, &function, head, rows).map(|_| ());
     }
     let shared = merger.scratch.shared(table.version(), head, rows);
     if let Some(Some(pushed)) = shared {
         return merger.builder.push_table(&function, pushed.rows).map(|_| ());
     }
-    let pushed = merger.builder.push_table(&function, encoded)?;
+    let pushed = push_rows(merger, table, &function, head, rows)?;
+    let shared = merger.scratch.shared(table.version(), head, rows);
     if let (Some(shared), Some(rows)) = (shared, pushed) {
         *shared = Some(Pushed { rows, last: 0 });
     }
     Ok(())
+}
+
+/// Adds a function with the rows at a place of its table, which the output refers to, or copies where they are few.
+#[inline]
+fn push_rows<'a>(
+    merger: &mut Merger<'a>,
+    table: &Table<'a>,
+    function: &TableFunction,
+    head: &Head,
+    rows: RowBytes,
+) -> Result<Option<SharedRows>, Unsupported> {
+    // What the output keeps of a place has half as many bytes.
+    const FEW: usize = 64;
+    let (start, end) = (rows.start.to_usize(), (rows.start + rows.len).to_usize());
+    let attribute = table.version().attribute_size();
+    if table.fres.len() >= FEW && start >= attribute {
+        let block = start - attribute..end;
+        return merger.builder.push_lent(function, head.num_fres, table.fres, block).map(Some);
+    }
+    let encoded = EncodedRows::new(&table.fres[start..end], head.num_fres).with_info2(head.info2);
+    merger.builder.push_table(function, encoded)
 }
 
 /// Adds a function's rows, encoded again, up to `size` bytes.
