@@ -5,7 +5,7 @@ mod jumps;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use cfipack_code::{Analysis, Candidate, Code, Omission, Rows, synthesize_with};
+use cfipack_code::{Analysis, Candidate, Code, Omission, Rows, Surroundings, synthesize_with};
 use cfipack_container::{CallFrameSection, File};
 use cfipack_decoder::sframe::Section;
 use cfipack_encoder::sframe::{Builder, TableFunction, TableRows};
@@ -187,7 +187,8 @@ fn rows<T>(
             let range = &covered[before];
             range.start < address && address < range.end
         });
-        is_in_cfi || symbols.lookup(address).is_some_and(|symbol| symbol.offset != 0)
+        !memory.is_stub(address)
+            && (is_in_cfi || symbols.lookup(address).is_some_and(|symbol| symbol.offset != 0))
     };
     let codes: Vec<_> = functions
         .iter()
@@ -201,8 +202,9 @@ fn rows<T>(
             call_sites: &[],
         })
         .collect();
-    let jumps = jumps::into(file, sections, &memory, functions);
-    Ok(synthesize_with(&candidates, &jumps, &memory, &is_inside, rows))
+    let jumps::Into { jumps, calls } = jumps::into(file, sections, &memory, functions);
+    let surroundings = Surroundings { jumps: &jumps, calls: &calls, is_inside: &is_inside };
+    Ok(synthesize_with(&candidates, &surroundings, &memory, rows))
 }
 
 /// The function at an address that no CFI covers, and its rows from code.

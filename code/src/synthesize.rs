@@ -2,7 +2,7 @@
 
 mod together;
 
-use cfipack_format::{Arch, Cfa, Family, FunctionOffset, Register, Row, Rule};
+use cfipack_format::{Address, Arch, Cfa, Family, FunctionOffset, Register, Row, Rule};
 
 use crate::analysis::{Analysis, Doubt};
 use crate::instruction::{Flow, Instruction, Special, callee_saved, register_of};
@@ -10,7 +10,7 @@ use crate::rows::{FullRow, Rows};
 use crate::state::State;
 use crate::value::Value;
 
-pub use together::{Candidate, Jump, synthesize, synthesize_with};
+pub use together::{Candidate, Jump, Surroundings, synthesize, synthesize_with};
 
 /// The reason why a function gets no rows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -91,7 +91,11 @@ impl Analysis<'_> {
         let arch = self.code().arch;
         let mut rows: Vec<Row> = Vec::new();
         self.each_row(|instruction, state| {
-            let row = row(arch, instruction, state, rows.last())?;
+            let mut row = row(arch, instruction, state, rows.last())?;
+            if rows.is_empty() {
+                // Padding before it is no way.
+                row.start = FunctionOffset(0);
+            }
             if rows.last().is_none_or(|last| !last.unwinds_as(&row)) {
                 rows.push(row);
             }
@@ -111,6 +115,9 @@ impl Analysis<'_> {
         self.each_row(|instruction, state| {
             let last = rows.last();
             let mut row = row(arch, instruction, state, last.map(|last| last.row).as_ref())?;
+            if last.is_none() {
+                row.start = FunctionOffset(0);
+            }
             row.frame_pointer =
                 rule(arch, state, arch.frame_pointer(), last).ok_or(Omission::FramePointer)?;
             saved.clear();
@@ -144,7 +151,7 @@ impl Analysis<'_> {
         let (mut failed, mut leaves, mut is_entered) = (None, false, false);
         self.for_each(|index, instruction, state| {
             let (None, Some(state)) = (failed, state) else { return };
-            is_entered |= index == 0;
+            is_entered |= index == 0 || self.is_fragment;
             let result = each(instruction, state).and_then(|()| {
                 check_system_call(arch, instruction, state)?;
                 leaves |= self.check_leaving(index, instruction, state)?;
@@ -158,9 +165,20 @@ impl Analysis<'_> {
         }
         match failed {
             Some(omission) => Err(omission),
-            None if leaves && is_entered => Ok(()),
+            None if leaves && is_entered || self.may_stay => Ok(()),
             None => Err(Omission::NeverReturns),
         }
+    }
+
+    /// Lets the function jump to places where what is known is known too; a fragment is not entered at its start.
+    fn let_leave(&mut self, targets: impl Iterator<Item = Address>, is_fragment: bool) {
+        self.goes_on_at = targets.collect();
+        self.is_fragment = is_fragment;
+    }
+
+    /// Lets the function never return.
+    fn let_stay(&mut self) {
+        self.may_stay = true;
     }
 
     /// Returns whether execution leaves the function at an instruction.
@@ -178,7 +196,7 @@ impl Analysis<'_> {
         let leaves = match instruction.flow {
             Flow::Return => true,
             Flow::Jump(target) | Flow::Branch(target, _) => {
-                target.is_none_or(|target| !self.is_inside(target))
+                target.is_none_or(|target| !self.is_inside(target) && !self.goes_on_at.contains(&target))
             }
             Flow::JumpRegister(_) | Flow::JumpMemory | Flow::JumpTable(_) => {
                 self.exits().binary_search_by_key(&index, |exit| exit.index).is_ok()
