@@ -20,6 +20,9 @@ pub struct Candidate<'c> {
     pub code: Code<'c>,
     /// Calls of the function that have landing pads, if they are known from elsewhere.
     pub call_sites: &'c [CallSite],
+    /// False if only a call shows that a function starts there: in what is no code, it can be one that seems to be. Then a
+    /// way has to leave it as a function does, with which other places than a function's start do not agree.
+    pub is_named: bool,
 }
 
 /// A jump into another function.
@@ -75,7 +78,7 @@ pub fn synthesize_with<T>(
     let mut rounds = Rounds::new(candidates, surroundings, memory, &rows);
     omit_entered(&mut rounds, surroundings);
     omit_odd_calls(&mut rounds);
-    omit_groups(&mut rounds);
+    omit_groups(&mut rounds, candidates);
     rounds.all.into_iter().map(|followed| followed.rows).collect()
 }
 
@@ -158,7 +161,7 @@ fn omit_odd_calls<T>(rounds: &mut Rounds<'_, T>) {
 }
 
 /// Omits functions that are divided into parts of which one has no rows, or that nothing shows to be functions.
-fn omit_groups<T>(rounds: &mut Rounds<'_, T>) {
+fn omit_groups<T>(rounds: &mut Rounds<'_, T>, candidates: &[Candidate<'_>]) {
     let count = rounds.all.len();
     let (mut into, mut from) = (vec![Vec::new(); count], vec![Vec::new(); count]);
     for index in 0..count {
@@ -182,7 +185,9 @@ fn omit_groups<T>(rounds: &mut Rounds<'_, T>) {
                 }
             }
         }
-        let is_function = group.iter().any(|index| rounds.all[*index].leaves || rounds.is_called(*index));
+        let is_function = group.iter().any(|index| {
+            rounds.all[*index].leaves || rounds.is_called(*index) && candidates[*index].is_named
+        });
         let is_whole = group.iter().all(|index| rounds.all[*index].rows.is_ok());
         for index in group {
             if !is_function {

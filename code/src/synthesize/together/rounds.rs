@@ -121,6 +121,10 @@ impl<'r, T> Rounds<'r, T> {
                 }
                 for (target, state) in &followed.into {
                     let Some((other, offset)) = self.around(*target) else { continue };
+                    // A function that is entered as a fragment is omitted.
+                    if offset == 0 && !self.fragments.contains(&other) {
+                        continue;
+                    }
                     let known = new.entry(other).or_default().entry(offset);
                     let arch = self.candidates[other].code.arch;
                     known.and_modify(|known| _ = known.join(arch, state)).or_insert_with(|| state.clone());
@@ -170,7 +174,7 @@ impl<'r, T> Rounds<'r, T> {
     }
 
     fn follow(&mut self, index: usize, starts: bool, entries: &[Entry]) -> Followed<T> {
-        let Candidate { code, call_sites } = self.candidates[index];
+        let Candidate { code, call_sites, .. } = self.candidates[index];
         let omitted = |omission| Followed {
             rows: Err(omission),
             leaves: false,
