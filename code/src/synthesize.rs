@@ -230,10 +230,12 @@ fn row(arch: Arch, instruction: &Instruction, state: &State, last: Option<&Row>)
         return Err(Omission::SigningState);
     }
     let cfa = cfa(arch, state, last).ok_or(Omission::Cfa)?;
-    let (return_address, signed) = return_address(arch, state)?;
+    let (return_address, signed) = return_address(arch, state, last)?;
     let frame_pointer = arch.frame_pointer();
     let is_callers = |value| value == Value::Caller(frame_pointer);
-    let frame_pointer = place(arch, state, frame_pointer, is_callers).ok_or(Omission::FramePointer)?.0;
+    let before = last.map(|last| last.frame_pointer);
+    let frame_pointer =
+        place(arch, state, (frame_pointer, before), is_callers).ok_or(Omission::FramePointer)?.0;
     Ok(Row { start: FunctionOffset(instruction.offset), cfa, return_address, frame_pointer, signed })
 }
 
@@ -255,7 +257,7 @@ fn cfa(arch: Arch, state: &State, last: Option<&Row>) -> Option<Cfa> {
 }
 
 /// The rule of the return address, and whether it is signed.
-fn return_address(arch: Arch, state: &State) -> Result<(Rule, bool), Omission> {
+fn return_address(arch: Arch, state: &State, last: Option<&Row>) -> Result<(Rule, bool), Omission> {
     let link = arch.return_address();
     match arch.pushed_by_call() {
         0 => {}
@@ -263,15 +265,17 @@ fn return_address(arch: Arch, state: &State) -> Result<(Rule, bool), Omission> {
         _ => return Err(Omission::ReturnAddress),
     }
     let is_callers = |value| matches!(value, Value::Signed) || value == Value::Caller(link);
-    let (rule, value) = place(arch, state, link, is_callers).ok_or(Omission::ReturnAddress)?;
+    let before = last.map(|last| last.return_address);
+    let (rule, value) = place(arch, state, (link, before), is_callers).ok_or(Omission::ReturnAddress)?;
     Ok((rule, value == Value::Signed))
 }
 
 /// The place where a caller's register is: a slot that calls leave alone, else the register, else a slot of the red zone.
+/// Of slots the one that it was in before, because another one with the same value may be the program's own.
 fn place(
     arch: Arch,
     state: &State,
-    register: Register,
+    (register, before): (Register, Option<Rule>),
     is_callers: impl Fn(Value) -> bool,
 ) -> Option<(Rule, Value)> {
     let stack = match state.get(arch, arch.stack_pointer()) {
@@ -280,7 +284,9 @@ fn place(
     };
     let slot = |lowest: i32| {
         let is_there = |slot: &(i32, Value)| slot.0 >= lowest && is_callers(slot.1);
-        state.slots().find(is_there).map(|(offset, value)| (Rule::Cfa(offset.into()), value))
+        let is_before = |slot: &(i32, Value)| before == Some(Rule::Cfa(slot.0.into()));
+        let kept = state.slots().filter(is_there).find(is_before);
+        kept.or_else(|| state.slots().find(is_there)).map(|(offset, value)| (Rule::Cfa(offset.into()), value))
     };
     let in_register = || {
         let value = state.get(arch, register);
@@ -300,7 +306,8 @@ fn rule(arch: Arch, state: &State, register: Register, last: Option<FullRow<'_>>
         Some(Rule::Cfa(offset)) if offset >= lowest && state.slot(offset) == Value::Caller(register) => {
             Some(Rule::Cfa(offset))
         }
-        _ => place(arch, state, register, |value| value == Value::Caller(register)).map(|place| place.0),
+        _ => place(arch, state, (register, None), |value| value == Value::Caller(register))
+            .map(|place| place.0),
     }
 }
 

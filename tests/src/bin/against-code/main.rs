@@ -15,8 +15,9 @@ mod against_code;
 mod hidden;
 mod totals;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -50,11 +51,14 @@ fn main() -> ExitCode {
     let files = elf_files::below(&paths);
     let next = AtomicUsize::new(0);
     let totals = Mutex::new(BTreeMap::<String, Totals>::new());
+    let seen = Mutex::new(BTreeSet::new());
     let work = || {
         while let Some(path) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
             let Ok(bytes) = fs::read(path) else { continue };
             let Ok(file) = File::parse(&bytes) else { continue };
-            if file.kind() != Kind::Linked {
+            // Packages have copies of a library.
+            let is_new = || seen.lock().expect("no panic").insert(hash(&bytes));
+            if file.kind() != Kind::Linked || !is_new() {
                 continue;
             }
             match of_file(way, &file) {
@@ -75,6 +79,12 @@ fn main() -> ExitCode {
         totals.figures(&arch);
     }
     ExitCode::SUCCESS
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn of_file(way: Way, file: &File<'_>) -> Result<Totals, cfipack_container::Error> {
