@@ -90,8 +90,9 @@ impl Analysis<'_> {
     pub fn synthesize(&self) -> Result<Vec<Row>, Omission> {
         let arch = self.code().arch;
         let mut rows: Vec<Row> = Vec::new();
+        let mut places = Places::default();
         self.each_row(|instruction, state| {
-            let mut row = row(arch, instruction, state, rows.last())?;
+            let mut row = row(arch, instruction, state, rows.last(), &mut places)?;
             if rows.is_empty() {
                 // Padding before it is no way.
                 row.start = FunctionOffset(0);
@@ -111,10 +112,10 @@ impl Analysis<'_> {
     /// The errors of [`synthesize`](Self::synthesize), or a register of the caller is at no known place.
     pub fn describe(&self) -> Result<Rows, Omission> {
         let arch = self.code().arch;
-        let (mut rows, mut saved) = (Rows::new(), Vec::new());
+        let (mut rows, mut saved, mut places) = (Rows::new(), Vec::new(), Places::default());
         self.each_row(|instruction, state| {
             let last = rows.last();
-            let mut row = row(arch, instruction, state, last.map(|last| last.row).as_ref())?;
+            let mut row = row(arch, instruction, state, last.map(|last| last.row).as_ref(), &mut places)?;
             if last.is_none() {
                 row.start = FunctionOffset(0);
             }
@@ -224,19 +225,42 @@ impl Analysis<'_> {
     }
 }
 
+/// The slots where a function has saved registers, by the rows so far.
+#[derive(Default)]
+struct Places {
+    return_address: Option<Rule>,
+    frame_pointer: Option<Rule>,
+}
+
+impl Places {
+    fn note(&mut self, row: &Row) {
+        let is_slot = |rule: &Rule| matches!(rule, Rule::Cfa(_));
+        self.return_address = Some(row.return_address).filter(is_slot).or(self.return_address);
+        self.frame_pointer = Some(row.frame_pointer).filter(is_slot).or(self.frame_pointer);
+    }
+}
+
 /// The row at an instruction; `last` is the one before, whose way to the CFA it keeps while that is right.
-fn row(arch: Arch, instruction: &Instruction, state: &State, last: Option<&Row>) -> Result<Row, Omission> {
+fn row(
+    arch: Arch,
+    instruction: &Instruction,
+    state: &State,
+    last: Option<&Row>,
+    places: &mut Places,
+) -> Result<Row, Omission> {
     if instruction.special == Special::OtherSigning {
         return Err(Omission::SigningState);
     }
     let cfa = cfa(arch, state, last).ok_or(Omission::Cfa)?;
-    let (return_address, signed) = return_address(arch, state, last)?;
+    let (return_address, signed) = return_address(arch, state, places.return_address)?;
     let frame_pointer = arch.frame_pointer();
     let is_callers = |value| value == Value::Caller(frame_pointer);
-    let before = last.map(|last| last.frame_pointer);
+    let before = places.frame_pointer;
     let frame_pointer =
         place(arch, state, (frame_pointer, before), is_callers).ok_or(Omission::FramePointer)?.0;
-    Ok(Row { start: FunctionOffset(instruction.offset), cfa, return_address, frame_pointer, signed })
+    let row = Row { start: FunctionOffset(instruction.offset), cfa, return_address, frame_pointer, signed };
+    places.note(&row);
+    Ok(row)
 }
 
 fn cfa(arch: Arch, state: &State, last: Option<&Row>) -> Option<Cfa> {
@@ -257,7 +281,7 @@ fn cfa(arch: Arch, state: &State, last: Option<&Row>) -> Option<Cfa> {
 }
 
 /// The rule of the return address, and whether it is signed.
-fn return_address(arch: Arch, state: &State, last: Option<&Row>) -> Result<(Rule, bool), Omission> {
+fn return_address(arch: Arch, state: &State, before: Option<Rule>) -> Result<(Rule, bool), Omission> {
     let link = arch.return_address();
     match arch.pushed_by_call() {
         0 => {}
@@ -265,7 +289,6 @@ fn return_address(arch: Arch, state: &State, last: Option<&Row>) -> Result<(Rule
         _ => return Err(Omission::ReturnAddress),
     }
     let is_callers = |value| matches!(value, Value::Signed) || value == Value::Caller(link);
-    let before = last.map(|last| last.return_address);
     let (rule, value) = place(arch, state, (link, before), is_callers).ok_or(Omission::ReturnAddress)?;
     Ok((rule, value == Value::Signed))
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cfipack_format::Address;
 
 use super::{Candidate, MAX_CODE, Surroundings};
-use crate::analysis::{Analysis, Doubt, Entry, Ways};
+use crate::analysis::{Analysis, CallSite, Doubt, Entry, Ways};
 use crate::instruction::Flow;
 use crate::instructions::Instructions;
 use crate::state::State;
@@ -237,6 +237,9 @@ impl<'r, T> Rounds<'r, T> {
         if is_too_large {
             followed.rows = Err(Omission::Doubt(Doubt::TooLarge));
         }
+        if followed.rows.is_ok() && analysis.pushes_for_landing_pads(call_sites) {
+            followed.rows = Err(Omission::Cfa);
+        }
         let first = self.instructions.as_slice().iter().find(|instruction| !instruction.is_padding);
         followed.lead = first.map_or(0, |first| first.offset);
         let calls = self.instructions.as_slice().iter().filter_map(|instruction| match instruction.flow {
@@ -268,5 +271,33 @@ impl Analysis<'_> {
             keeps &= !matches!(at, Some(Value::Cfa(offset)) if offset > entry);
         });
         keeps
+    }
+    /// Returns whether a call with a landing pad may have arguments on the stack, which an unwinder removes by what only CFI
+    /// knows: another place of the function, behind where its frame is made, has less on it.
+    fn pushes_for_landing_pads(&self, call_sites: &[CallSite]) -> bool {
+        if call_sites.iter().all(|site| site.stack.is_some()) {
+            return false;
+        }
+        let arch = self.code().arch;
+        let entry = -(arch.cfa_offset_at_entry() as i32);
+        let (mut highest, mut lowest) = (i32::MIN, i32::MAX);
+        self.for_each(|_, instruction, state| {
+            let Some(Value::Cfa(at)) = state.map(|state| state.get(arch, arch.stack_pointer())) else {
+                return;
+            };
+            match instruction.flow {
+                Flow::Call(_) => {
+                    let site = call_sites.partition_point(|site| site.end <= instruction.offset);
+                    let site = call_sites.get(site).filter(|site| site.start <= instruction.offset);
+                    if site.is_some_and(|site| site.stack.is_none()) {
+                        lowest = lowest.min(at);
+                    }
+                    highest = highest.max(at);
+                }
+                Flow::Branch(..) if at != entry => highest = highest.max(at),
+                _ => {}
+            }
+        });
+        lowest < highest
     }
 }
