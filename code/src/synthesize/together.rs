@@ -185,9 +185,15 @@ fn omit_groups<T>(rounds: &mut Rounds<'_, T>, candidates: &[Candidate<'_>]) {
                 }
             }
         }
-        let is_function = group.iter().any(|index| {
+        let is_function = |index: &usize| {
             rounds.all[*index].leaves || rounds.is_called(*index) && candidates[*index].is_named
-        });
+        };
+        let is_function = group.iter().any(is_function);
+        for index in
+            group.iter().filter(|index| !rounds.is_entered_as_followed(**index)).copied().collect::<Vec<_>>()
+        {
+            omit(rounds, index, Omission::NeverReturns);
+        }
         let is_whole = group.iter().all(|index| rounds.all[*index].rows.is_ok());
         for index in group {
             if !is_function {

@@ -36,6 +36,8 @@ pub(super) struct Followed<T> {
     pub rows: Result<T, Omission>,
     /// True if a way leaves it as a function does.
     pub leaves: bool,
+    /// True if one from its start does.
+    pub leaves_from_start: bool,
     /// Jumps out of it.
     pub jumps: BTreeMap<Address, Frames>,
     /// Targets elsewhere that its tables of jumps seem to have: those of functions' own tables are read too far.
@@ -104,6 +106,17 @@ impl<'r, T> Rounds<'r, T> {
     /// Returns whether a call leads to a function.
     pub fn is_called(&self, index: usize) -> bool {
         self.called.binary_search(&self.candidates[index].code.start).is_ok()
+    }
+
+    /// Returns whether something shows how a function is entered: jumps, calls, or that a way from its start leaves it, if only
+    /// as a part of others.
+    pub fn is_entered_as_followed(&self, index: usize) -> bool {
+        let followed = &self.all[index];
+        let is_called = self.candidates[index].is_named && self.is_called(index);
+        self.fragments.contains(&index)
+            || is_called
+            || followed.leaves_from_start
+            || !followed.into.is_empty()
     }
 
     /// The functions that a function jumps into otherwise than as to a function.
@@ -178,6 +191,7 @@ impl<'r, T> Rounds<'r, T> {
         let omitted = |omission| Followed {
             rows: Err(omission),
             leaves: false,
+            leaves_from_start: false,
             jumps: BTreeMap::new(),
             table_targets: BTreeSet::new(),
             into: BTreeMap::new(),
@@ -234,6 +248,10 @@ impl<'r, T> Rounds<'r, T> {
             analysis.let_stay();
             followed.rows = (self.rows)(&analysis);
         }
+        followed.leaves_from_start = match entries {
+            [] => followed.leaves,
+            _ => starts && analysis.returns_from(0),
+        };
         if is_too_large {
             followed.rows = Err(Omission::Doubt(Doubt::TooLarge));
         }
