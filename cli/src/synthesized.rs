@@ -1,11 +1,12 @@
 //! Rows of functions that no CFI covers, made of their code, and what `verify` makes of such rows.
 
 mod jumps;
+mod uncovered;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use cfipack_code::{Analysis, Candidate, Code, Omission, Rows, synthesize_with};
+use cfipack_code::{Analysis, Candidate, Code, Omission, Rows, Surroundings, synthesize_with};
 use cfipack_container::{CallFrameSection, File};
 use cfipack_decoder::sframe::Section;
 use cfipack_encoder::sframe::{Builder, TableFunction, TableRows};
@@ -13,8 +14,9 @@ use cfipack_format::{Address, Row, Unsupported};
 use cfipack_roundtrip::most_frequent_first;
 use serde::Serialize;
 
+use self::uncovered::Uncovered;
 use crate::against_code::memory::FileMemory;
-use crate::coverage::{self, Gaps};
+use crate::coverage;
 use crate::report::count::{Counts, Number};
 
 /// The number of functions that no CFI covers.
@@ -72,12 +74,13 @@ impl Synthesized {
         builder: &mut Builder<'_>,
     ) -> anyhow::Result<Self> {
         let mut synthesized = Self::default();
-        let Uncovered { functions, others } = Uncovered::of(file, sections)?;
-        if others != 0 {
-            synthesized.counts.omit(Omission::NoEntry.name(), others);
+        let memory = FileMemory::new(file)?;
+        let uncovered = Uncovered::of(file, sections, &memory)?;
+        if uncovered.others != 0 {
+            synthesized.counts.omit(Omission::NoEntry.name(), uncovered.others);
         }
-        let all = rows(file, sections, &functions, |analysis| analysis.synthesize())?;
-        for (range, rows) in functions.iter().zip(all) {
+        let all = rows(file, sections, &memory, &uncovered, |analysis| analysis.synthesize())?;
+        for (range, rows) in uncovered.functions.iter().zip(all) {
             let rows = match rows {
                 Ok(rows) => rows,
                 Err(omission) => {
@@ -113,46 +116,6 @@ impl Synthesized {
 /// The rows of a function, or the reason why it gets none.
 type Made = Result<Vec<Row>, Omission>;
 
-/// The code of a file that no CFI covers, but for padding.
-struct Uncovered {
-    /// Functions, by their symbols, ascending and apart.
-    functions: Vec<Range<Address>>,
-    /// The number of pieces that no symbol of a function has.
-    others: u64,
-}
-
-impl Uncovered {
-    fn of(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> anyhow::Result<Self> {
-        let covered = coverage::merged(coverage::of_cfi(sections)?);
-        let mut pieces = Vec::new();
-        Gaps::new(file, &covered).for_each(|gap| pieces.push((gap.addresses, gap.is_padding)))?;
-        let symbols = file.symbols()?;
-        // The functions' symbols that have nothing before them but code of others.
-        let (mut functions, mut others): (Vec<Range<Address>>, u64) = (Vec::new(), 0);
-        let mut extent = Address(0);
-        for (piece, is_padding) in pieces {
-            // Labels divide a function, and padding in the middle does.
-            if let Some(last) =
-                functions.last_mut().filter(|last| last.end == piece.start && piece.start < extent)
-                && !symbols.is_function(piece.start)
-            {
-                last.end = piece.end.min(extent);
-                continue;
-            }
-            if is_padding {
-                continue;
-            }
-            if !symbols.is_function(piece.start) {
-                others += 1;
-                continue;
-            }
-            extent = symbols.extent(piece.start).map_or(piece.end, |extent| extent.end);
-            functions.push(piece);
-        }
-        Ok(Self { functions, others })
-    }
-}
-
 /// Functions that no CFI covers, with the rows of all registers.
 pub struct Described {
     /// The functions, ascending.
@@ -162,11 +125,15 @@ pub struct Described {
 }
 
 impl Described {
-    /// The functions of a file that no CFI covers.
+    /// The functions of a file that no CFI covers, and that have symbols.
     pub fn of(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> anyhow::Result<Self> {
-        let Uncovered { functions, others } = Uncovered::of(file, sections)?;
-        let rows = rows(file, sections, &functions, |analysis| analysis.describe())?;
-        Ok(Self { functions: functions.into_iter().zip(rows).collect(), others })
+        let memory = FileMemory::new(file)?;
+        let uncovered = Uncovered::of(file, sections, &memory)?;
+        let rows = rows(file, sections, &memory, &uncovered, |analysis| analysis.describe())?;
+        let Uncovered { functions, without_symbol, others } = uncovered;
+        let others = others + without_symbol.len() as u64;
+        let named = |(range, _): &(Range<Address>, _)| !without_symbol.contains(&range.start);
+        Ok(Self { functions: functions.into_iter().zip(rows).filter(named).collect(), others })
     }
 }
 
@@ -174,10 +141,11 @@ impl Described {
 fn rows<T>(
     file: &File<'_>,
     sections: &[CallFrameSection<'_>],
-    functions: &[Range<Address>],
+    memory: &FileMemory<'_>,
+    uncovered: &Uncovered,
     rows: impl Fn(&Analysis<'_>) -> Result<T, Omission>,
 ) -> anyhow::Result<Vec<Result<T, Omission>>> {
-    let memory = FileMemory::new(file)?;
+    let functions = &uncovered.functions;
     let symbols = file.symbols()?;
     let mut covered = coverage::of_cfi(sections)?;
     covered.sort_by_key(|range| (range.start, range.end));
@@ -187,7 +155,8 @@ fn rows<T>(
             let range = &covered[before];
             range.start < address && address < range.end
         });
-        is_in_cfi || symbols.lookup(address).is_some_and(|symbol| symbol.offset != 0)
+        !memory.is_stub(address)
+            && (is_in_cfi || symbols.lookup(address).is_some_and(|symbol| symbol.offset != 0))
     };
     let codes: Vec<_> = functions
         .iter()
@@ -199,10 +168,12 @@ fn rows<T>(
         .map(|(range, (bytes, relocated))| Candidate {
             code: Code { arch: file.arch(), start: range.start, bytes, relocated },
             call_sites: &[],
+            is_named: !uncovered.without_symbol.contains(&range.start),
         })
         .collect();
-    let jumps = jumps::into(file, sections, &memory, functions);
-    Ok(synthesize_with(&candidates, &jumps, &memory, &is_inside, rows))
+    let jumps::Into { jumps, calls } = jumps::into(file, sections, memory, functions);
+    let surroundings = Surroundings { jumps: &jumps, calls: &calls, is_inside: &is_inside };
+    Ok(synthesize_with(&candidates, &surroundings, memory, rows))
 }
 
 /// The function at an address that no CFI covers, and its rows from code.
@@ -211,11 +182,13 @@ pub fn at(
     sections: &[CallFrameSection<'_>],
     address: Address,
 ) -> anyhow::Result<Option<(Range<Address>, Made)>> {
-    let mut functions = Uncovered::of(file, sections)?.functions;
-    let Some(index) = functions.iter().position(|range| range.contains(&address)) else { return Ok(None) };
+    let memory = FileMemory::new(file)?;
+    let uncovered = Uncovered::of(file, sections, &memory)?;
+    let index = uncovered.functions.iter().position(|range| range.contains(&address));
+    let Some(index) = index else { return Ok(None) };
     // What the others do decides how it is entered.
-    let rows = rows(file, sections, &functions, |analysis| analysis.synthesize())?.swap_remove(index);
-    Ok(Some((functions.swap_remove(index), rows)))
+    let mut rows = rows(file, sections, &memory, &uncovered, |analysis| analysis.synthesize())?;
+    Ok(Some((uncovered.functions[index].clone(), rows.swap_remove(index))))
 }
 
 /// The PCs of functions of tables that no CFI covers, and whose rows are those that their code gives: ascending and apart.
@@ -244,18 +217,21 @@ pub fn judged(
     if found.is_empty() {
         return Ok(Vec::new());
     }
-    found.sort_by_key(|(range, _)| range.start);
-    found.dedup_by(|next, before| next.0.start < before.0.end);
-    let functions: Vec<_> = found.iter().map(|(range, _)| range.clone()).collect();
-    let symbols = file.symbols()?;
-    let by_code = rows(file, sections, &functions, |analysis| analysis.synthesize())?;
+    let memory = FileMemory::new(file)?;
+    // With the functions that the table does not have: what they do decides how the others are entered.
+    let uncovered = Uncovered::of(file, sections, &memory)?;
+    let by_code = rows(file, sections, &memory, &uncovered, |analysis| analysis.synthesize())?;
+    let made: BTreeMap<_, _> =
+        uncovered.functions.iter().zip(by_code).map(|(range, made)| (range.start, (range, made))).collect();
     let is_same = |own: &[Row], made: &[Row]| {
         let mut pairs = own.iter().zip(made);
         own.len() == made.len() && pairs.all(|(own, made)| own.start == made.start && own.unwinds_as(made))
     };
-    let judged = found.into_iter().zip(by_code).filter_map(|((range, own), made)| {
-        let is_right = symbols.is_function(range.start) && made.is_ok_and(|made| is_same(&own, &made));
-        is_right.then_some(range.start.0..range.end.0)
+    found.sort_by_key(|(range, _)| range.start);
+    found.dedup_by(|next, before| next.0.start < before.0.end);
+    let judged = found.into_iter().filter_map(|(range, own)| {
+        let (made_of, Ok(rows)) = made.get(&range.start)? else { return None };
+        (**made_of == range && is_same(&own, rows)).then_some(range.start.0..range.end.0)
     });
     let mut all: Vec<Range<u64>> = Vec::new();
     for range in judged {

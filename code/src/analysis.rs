@@ -120,6 +120,12 @@ pub struct Analysis<'c> {
     noreturn: BTreeSet<usize>,
     /// The first instructions of landing pads.
     pads: BTreeSet<usize>,
+    /// Places in other functions where the same frame goes on.
+    pub(crate) goes_on_at: BTreeSet<Address>,
+    /// True if the function is part of another one.
+    pub(crate) is_fragment: bool,
+    /// True if it is a function though no way leaves it.
+    pub(crate) may_stay: bool,
 }
 
 const NONE: u32 = u32::MAX;
@@ -162,6 +168,9 @@ impl<'c> Analysis<'c> {
             doubts: BTreeSet::new(),
             noreturn: BTreeSet::new(),
             pads: BTreeSet::new(),
+            goes_on_at: BTreeSet::new(),
+            is_fragment: false,
+            may_stay: false,
         };
         match code.arch.family() {
             Family::S390x | Family::Riscv => {

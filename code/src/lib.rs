@@ -55,7 +55,7 @@ pub use instructions::{Code, Instructions};
 pub use judge::{Finding, Judge, Judgement, Kind};
 pub use rows::{FullRow, Rows};
 pub use state::State;
-pub use synthesize::{Candidate, Jump, Omission, synthesize, synthesize_with};
+pub use synthesize::{Candidate, Jump, Omission, Surroundings, synthesize, synthesize_with};
 pub use table::{Memory, NoMemory};
 pub use text::{Disassembler, Text};
 pub use value::Value;

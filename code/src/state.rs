@@ -146,6 +146,20 @@ impl State {
         }
     }
 
+    /// What is known in another function, of the same frame: nothing that refers to the code of this one.
+    pub(crate) fn carried(mut self) -> Self {
+        let stays = |value: Value| match value {
+            Value::Unknown | Value::Caller(_) | Value::Signed | Value::Cfa(_) | Value::Number(_) => true,
+            Value::Site(..) | Value::Near(_) | Value::Entry(_) | Value::Target(_) => false,
+        };
+        for value in self.registers.iter_mut().filter(|value| !stays(**value)) {
+            *value = Value::Unknown;
+        }
+        self.slots.retain(|(place, value)| place.site.is_none() && stays(*value));
+        (self.flags, self.limit) = (Flags::Unknown, None);
+        self
+    }
+
     /// Carries out an instruction, but for where execution goes.
     pub(crate) fn apply(&mut self, arch: Arch, instruction: &Instruction, ops: &[Op], context: &mut Context) {
         if instruction.sets_flags {

@@ -2,7 +2,7 @@
 
 mod together;
 
-use cfipack_format::{Arch, Cfa, Family, FunctionOffset, Register, Row, Rule};
+use cfipack_format::{Address, Arch, Cfa, Family, FunctionOffset, Register, Row, Rule};
 
 use crate::analysis::{Analysis, Doubt};
 use crate::instruction::{Flow, Instruction, Special, callee_saved, register_of};
@@ -10,7 +10,7 @@ use crate::rows::{FullRow, Rows};
 use crate::state::State;
 use crate::value::Value;
 
-pub use together::{Candidate, Jump, synthesize, synthesize_with};
+pub use together::{Candidate, Jump, Surroundings, synthesize, synthesize_with};
 
 /// The reason why a function gets no rows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -90,8 +90,13 @@ impl Analysis<'_> {
     pub fn synthesize(&self) -> Result<Vec<Row>, Omission> {
         let arch = self.code().arch;
         let mut rows: Vec<Row> = Vec::new();
+        let mut places = Places::default();
         self.each_row(|instruction, state| {
-            let row = row(arch, instruction, state, rows.last())?;
+            let mut row = row(arch, instruction, state, rows.last(), &mut places)?;
+            if rows.is_empty() {
+                // Padding before it is no way.
+                row.start = FunctionOffset(0);
+            }
             if rows.last().is_none_or(|last| !last.unwinds_as(&row)) {
                 rows.push(row);
             }
@@ -107,10 +112,13 @@ impl Analysis<'_> {
     /// The errors of [`synthesize`](Self::synthesize), or a register of the caller is at no known place.
     pub fn describe(&self) -> Result<Rows, Omission> {
         let arch = self.code().arch;
-        let (mut rows, mut saved) = (Rows::new(), Vec::new());
+        let (mut rows, mut saved, mut places) = (Rows::new(), Vec::new(), Places::default());
         self.each_row(|instruction, state| {
             let last = rows.last();
-            let mut row = row(arch, instruction, state, last.map(|last| last.row).as_ref())?;
+            let mut row = row(arch, instruction, state, last.map(|last| last.row).as_ref(), &mut places)?;
+            if last.is_none() {
+                row.start = FunctionOffset(0);
+            }
             row.frame_pointer =
                 rule(arch, state, arch.frame_pointer(), last).ok_or(Omission::FramePointer)?;
             saved.clear();
@@ -144,7 +152,7 @@ impl Analysis<'_> {
         let (mut failed, mut leaves, mut is_entered) = (None, false, false);
         self.for_each(|index, instruction, state| {
             let (None, Some(state)) = (failed, state) else { return };
-            is_entered |= index == 0;
+            is_entered |= index == 0 || self.is_fragment;
             let result = each(instruction, state).and_then(|()| {
                 check_system_call(arch, instruction, state)?;
                 leaves |= self.check_leaving(index, instruction, state)?;
@@ -158,9 +166,20 @@ impl Analysis<'_> {
         }
         match failed {
             Some(omission) => Err(omission),
-            None if leaves && is_entered => Ok(()),
+            None if leaves && is_entered || self.may_stay => Ok(()),
             None => Err(Omission::NeverReturns),
         }
+    }
+
+    /// Lets the function jump to places where what is known is known too; a fragment is not entered at its start.
+    fn let_leave(&mut self, targets: impl Iterator<Item = Address>, is_fragment: bool) {
+        self.goes_on_at = targets.collect();
+        self.is_fragment = is_fragment;
+    }
+
+    /// Lets the function never return.
+    fn let_stay(&mut self) {
+        self.may_stay = true;
     }
 
     /// Returns whether execution leaves the function at an instruction.
@@ -178,7 +197,7 @@ impl Analysis<'_> {
         let leaves = match instruction.flow {
             Flow::Return => true,
             Flow::Jump(target) | Flow::Branch(target, _) => {
-                target.is_none_or(|target| !self.is_inside(target))
+                target.is_none_or(|target| !self.is_inside(target) && !self.goes_on_at.contains(&target))
             }
             Flow::JumpRegister(_) | Flow::JumpMemory | Flow::JumpTable(_) => {
                 self.exits().binary_search_by_key(&index, |exit| exit.index).is_ok()
@@ -206,17 +225,42 @@ impl Analysis<'_> {
     }
 }
 
+/// The slots where a function has saved registers, by the rows so far.
+#[derive(Default)]
+struct Places {
+    return_address: Option<Rule>,
+    frame_pointer: Option<Rule>,
+}
+
+impl Places {
+    fn note(&mut self, row: &Row) {
+        let is_slot = |rule: &Rule| matches!(rule, Rule::Cfa(_));
+        self.return_address = Some(row.return_address).filter(is_slot).or(self.return_address);
+        self.frame_pointer = Some(row.frame_pointer).filter(is_slot).or(self.frame_pointer);
+    }
+}
+
 /// The row at an instruction; `last` is the one before, whose way to the CFA it keeps while that is right.
-fn row(arch: Arch, instruction: &Instruction, state: &State, last: Option<&Row>) -> Result<Row, Omission> {
+fn row(
+    arch: Arch,
+    instruction: &Instruction,
+    state: &State,
+    last: Option<&Row>,
+    places: &mut Places,
+) -> Result<Row, Omission> {
     if instruction.special == Special::OtherSigning {
         return Err(Omission::SigningState);
     }
     let cfa = cfa(arch, state, last).ok_or(Omission::Cfa)?;
-    let (return_address, signed) = return_address(arch, state)?;
+    let (return_address, signed) = return_address(arch, state, places.return_address)?;
     let frame_pointer = arch.frame_pointer();
     let is_callers = |value| value == Value::Caller(frame_pointer);
-    let frame_pointer = place(arch, state, frame_pointer, is_callers).ok_or(Omission::FramePointer)?.0;
-    Ok(Row { start: FunctionOffset(instruction.offset), cfa, return_address, frame_pointer, signed })
+    let before = places.frame_pointer;
+    let frame_pointer =
+        place(arch, state, (frame_pointer, before), is_callers).ok_or(Omission::FramePointer)?.0;
+    let row = Row { start: FunctionOffset(instruction.offset), cfa, return_address, frame_pointer, signed };
+    places.note(&row);
+    Ok(row)
 }
 
 fn cfa(arch: Arch, state: &State, last: Option<&Row>) -> Option<Cfa> {
@@ -237,7 +281,7 @@ fn cfa(arch: Arch, state: &State, last: Option<&Row>) -> Option<Cfa> {
 }
 
 /// The rule of the return address, and whether it is signed.
-fn return_address(arch: Arch, state: &State) -> Result<(Rule, bool), Omission> {
+fn return_address(arch: Arch, state: &State, before: Option<Rule>) -> Result<(Rule, bool), Omission> {
     let link = arch.return_address();
     match arch.pushed_by_call() {
         0 => {}
@@ -245,15 +289,16 @@ fn return_address(arch: Arch, state: &State) -> Result<(Rule, bool), Omission> {
         _ => return Err(Omission::ReturnAddress),
     }
     let is_callers = |value| matches!(value, Value::Signed) || value == Value::Caller(link);
-    let (rule, value) = place(arch, state, link, is_callers).ok_or(Omission::ReturnAddress)?;
+    let (rule, value) = place(arch, state, (link, before), is_callers).ok_or(Omission::ReturnAddress)?;
     Ok((rule, value == Value::Signed))
 }
 
 /// The place where a caller's register is: a slot that calls leave alone, else the register, else a slot of the red zone.
+/// Of slots the one that it was in before, because another one with the same value may be the program's own.
 fn place(
     arch: Arch,
     state: &State,
-    register: Register,
+    (register, before): (Register, Option<Rule>),
     is_callers: impl Fn(Value) -> bool,
 ) -> Option<(Rule, Value)> {
     let stack = match state.get(arch, arch.stack_pointer()) {
@@ -262,7 +307,9 @@ fn place(
     };
     let slot = |lowest: i32| {
         let is_there = |slot: &(i32, Value)| slot.0 >= lowest && is_callers(slot.1);
-        state.slots().find(is_there).map(|(offset, value)| (Rule::Cfa(offset.into()), value))
+        let is_before = |slot: &(i32, Value)| before == Some(Rule::Cfa(slot.0.into()));
+        let kept = state.slots().filter(is_there).find(is_before);
+        kept.or_else(|| state.slots().find(is_there)).map(|(offset, value)| (Rule::Cfa(offset.into()), value))
     };
     let in_register = || {
         let value = state.get(arch, register);
@@ -282,7 +329,8 @@ fn rule(arch: Arch, state: &State, register: Register, last: Option<FullRow<'_>>
         Some(Rule::Cfa(offset)) if offset >= lowest && state.slot(offset) == Value::Caller(register) => {
             Some(Rule::Cfa(offset))
         }
-        _ => place(arch, state, register, |value| value == Value::Caller(register)).map(|place| place.0),
+        _ => place(arch, state, (register, None), |value| value == Value::Caller(register))
+            .map(|place| place.0),
     }
 }
 

@@ -52,6 +52,62 @@ inside_leaf:
 	cfi endproc
 	.size twice, . - twice
 
+	function calls_shared
+	cfi startproc
+	push %rdi
+	cfi def_cfa_offset 16
+	call shared
+	pop %rdi
+	cfi def_cfa_offset 8
+	ret
+	cfi endproc
+	.size calls_shared, . - calls_shared
+
+	# Two functions with one end.
+	function first
+	cfi startproc
+	jmp end_of_both
+	cfi endproc
+	.size first, . - first
+
+	function second
+	cfi startproc
+	lea (%rdi,%rdi), %eax
+end_of_both:
+	ret
+	cfi endproc
+	.size second, . - second
+
+	# As compilers divide functions: one part is elsewhere, is entered with the frame in place, and jumps back.
+	function divided
+	cfi startproc
+	push %rbp
+	cfi def_cfa_offset 16
+	cfi offset rbp, -16
+	mov %rdi, %rbp
+	test %edi, %edi
+	je divided.cold
+after_cold:
+	pop %rbp
+	cfi def_cfa_offset 8
+	cfi restore rbp
+	ret
+	cfi endproc
+	.size divided, . - divided
+
+	function divided.cold
+	cfi startproc
+	cfi def_cfa_offset 16
+	cfi offset rbp, -16
+	sub $16, %rsp
+	cfi def_cfa_offset 32
+	call leaf
+	add $16, %rsp
+	cfi def_cfa_offset 16
+	jmp after_cold
+	cfi endproc
+	.size divided.cold, . - divided.cold
+
 	# Each of the following gets no rows, for a reason of its own.
 	function indirect_jump
 	push %rax
@@ -92,14 +148,19 @@ inside_leaf:
 	.size starts_thread, . - starts_thread
 
 	function into_function
-	jmp inside_entered
+	jmp inside_cfi
 	.size into_function, . - into_function
 
-	function entered
-	lea (%rdi,%rdi), %eax
-inside_entered:
+	# Both a function and the rest of one with a frame.
+	function shared
+	xor %eax, %eax
 	ret
-	.size entered, . - entered
+	.size shared, . - shared
+
+	function jumps_to_shared
+	push %rax
+	jmp shared
+	.size jumps_to_shared, . - jumps_to_shared
 
 	# A function that has CFI enters it with a frame in place.
 	function part
@@ -118,6 +179,7 @@ label:
 has_cfi:
 	.cfi_startproc
 	xor %eax, %eax
+inside_cfi:
 	ret
 	.cfi_endproc
 	.size has_cfi, . - has_cfi

@@ -9,6 +9,7 @@ pub mod cfi_bytes;
 pub mod convert;
 pub mod corpora;
 pub mod directives;
+pub mod elf_files;
 pub mod elf_object;
 pub mod embedded;
 pub mod embedded_copy;

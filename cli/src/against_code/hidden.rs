@@ -1,13 +1,15 @@
 //! CFI that is hidden from the making of rows, and compared with them.
 //!
-//! Functions are those of the CFI, with its landing pads; all else comes from the code. `HIDE_CFI_OF` names files, separated
-//! by colons, for the long run: `HIDE_CFI_OF=/usr/bin/bash cargo test -p cfi2sframe hidden -- --ignored --nocapture`.
+//! Functions are those of the CFI, with its landing pads; all else comes from the code. The program `against-code` of the
+//! tests does so for every file of a system.
 
+#[cfg(test)]
+mod tests;
+
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use cfipack_code::{
-    Analysis, CallSite, Candidate, Code, Instructions, State, Value, Ways, landing_pads, synthesize,
-};
+use cfipack_code::{Analysis, Candidate, Code, State, Surroundings, Value, landing_pads, synthesize_with};
 use cfipack_container::{CallFrameSection, File};
 use cfipack_format::{Address, Arch, Cfa, Row, Rule};
 use cfipack_roundtrip::cfi::{Answer, Evaluator, Functions};
@@ -16,31 +18,43 @@ use super::memory::FileMemory;
 
 /// The comparison of a file's hidden CFI with rows of its code.
 #[derive(Debug, Default)]
-struct Hidden {
-    functions: u64,
-    decided: u64,
-    instructions: u64,
-    omitted: BTreeMap<&'static str, u64>,
+pub struct Hidden {
+    /// Functions of the CFI, without fragments and stubs.
+    pub functions: u64,
+    /// Those with rows.
+    pub decided: u64,
+    /// Instructions where both rows say the same.
+    pub instructions: u64,
+    /// Those without rows, by reason.
+    pub omitted: BTreeMap<&'static str, u64>,
+    /// The first functions of each reason.
+    pub examples: Vec<(&'static str, Address)>,
     /// Each function once: the first instruction, what the CFI has, what was made.
-    different: Vec<(String, Row, Row)>,
+    pub different: Vec<(String, Row, Row)>,
 }
 
+/// Examples of functions that are listed for each reason.
+const EXAMPLES: u64 = 5;
+
 /// Makes rows of a file's functions without its CFI, and compares them with it at every instruction.
-fn hide(bytes: &[u8]) -> Hidden {
-    let file = File::parse(bytes).unwrap();
+pub fn hide(file: &File<'_>) -> Result<Hidden, cfipack_container::Error> {
     let arch = file.arch();
-    let sections = file.call_frame_sections().unwrap();
-    let memory = FileMemory::new(&file).unwrap();
+    let sections = file.call_frame_sections()?;
+    let memory = FileMemory::new(file)?;
     let cfi: Vec<_> = sections.iter().map(CallFrameSection::cfi).collect();
     let functions = Functions::find(&cfi);
     let mut evaluator = Evaluator::new(&functions);
-    let symbols = file.symbols().unwrap();
+    let symbols = file.symbols()?;
     let is_fragment = |start: Address| {
         let symbol = symbols.lookup(start);
         symbol.is_some_and(|symbol| symbol.offset == 0 && symbol.name.contains(".cold"))
     };
     let mut known = Vec::new();
     for function in functions.as_slice() {
+        // Stubs are functions each, under one description.
+        if memory.is_stub(function.start) {
+            continue;
+        }
         let size = function.end.0 - function.start.0;
         let Some((code, relocated)) = memory.code(function.start, size) else { continue };
         let lsda = evaluator.handler(function).ok().and_then(|handler| handler.lsda);
@@ -55,65 +69,74 @@ fn hide(bytes: &[u8]) -> Hidden {
         .map(|(function, bytes, relocated, sites)| Candidate {
             code: Code { arch, start: function.start, bytes, relocated },
             call_sites: sites,
+            is_named: true,
         })
         .collect();
-    let all = synthesize(&candidates, &[], &memory, &|_| false);
-    let mut hidden = Hidden::default();
-    for ((function, ..), (candidate, rows)) in known.iter().zip(candidates.iter().zip(all)) {
+    let evaluator = RefCell::new(evaluator);
+    let rows_of = |start: Address| {
+        let index = known.partition_point(|(function, ..)| function.start < start);
         let mut cfi = Vec::new();
-        let evaluated = evaluator.evaluate(function, |range, answer, _| {
-            cfi.push((range.start, *answer));
-        });
-        let is_plt = cfi.iter().any(|(_, answer)| matches!(answer, Answer::Plt { .. }));
-        if evaluated.is_err() || is_fragment(function.start) || is_plt {
+        let mut evaluator = evaluator.borrow_mut();
+        let result = evaluator.evaluate(&known[index].0, |range, answer, _| cfi.push((range.start, *answer)));
+        result.is_ok().then_some(cfi)
+    };
+    let surroundings = Surroundings { jumps: &[], calls: &[], is_inside: &|_| false };
+    let all = synthesize_with(&candidates, &surroundings, &memory, |analysis| {
+        let rows = analysis.synthesize()?;
+        Ok(rows_of(analysis.code().start).map(|cfi| compare(analysis, &rows, &cfi)))
+    });
+    let mut hidden = Hidden::default();
+    for ((function, ..), compared) in known.iter().zip(all) {
+        let start = function.start;
+        if is_fragment(start) || rows_of(start).is_none() {
             continue;
         }
         hidden.functions += 1;
-        let rows = match rows {
-            Ok(rows) => rows,
+        match compared {
             Err(omission) => {
-                *hidden.omitted.entry(omission.name()).or_default() += 1;
-                continue;
+                let count = hidden.omitted.entry(omission.name()).or_default();
+                *count += 1;
+                if *count <= EXAMPLES {
+                    hidden.examples.push((omission.name(), start));
+                }
             }
-        };
-        hidden.decided += 1;
-        compare(candidate, &memory, &rows, &cfi, |pc, cfi, made| match (cfi, made) {
-            _ if cfi.is_none() => hidden.instructions += 1,
-            (Some(cfi), made) => {
-                let symbol = symbols.lookup(pc).map(|symbol| symbol.name.to_string());
-                let place = format!("{pc} {}", symbol.unwrap_or_default());
-                hidden.different.push((place, cfi, made));
+            Ok(None) => {}
+            Ok(Some(compared)) => {
+                hidden.decided += 1;
+                hidden.instructions += compared.right;
+                let symbol = symbols.lookup(start).map(|symbol| symbol.name.to_string());
+                let place = |pc| format!("{pc} {}", symbol.unwrap_or_default());
+                hidden.different.extend(compared.different.map(|(pc, cfi, made)| (place(pc), cfi, made)));
             }
-            (None, _) => {}
-        });
+        }
     }
-    hidden
+    Ok(hidden)
 }
 
-/// Calls `found` for every instruction, with both rows for the first one that differs.
-fn compare(
-    candidate: &Candidate<'_>,
-    memory: &FileMemory<'_>,
-    rows: &[Row],
-    cfi: &[(u64, Answer)],
-    mut found: impl FnMut(Address, Option<Row>, Row),
-) {
-    let code = candidate.code;
-    let instructions = Instructions::new(&code);
-    let entry = State::at_entry(code.arch);
-    let sites: &[CallSite] = candidate.call_sites;
-    let ways = Ways { start: Some(&entry), entries: &[], call_sites: sites, noreturn: &[] };
-    let analysis = Analysis::new(code, &instructions, memory, ways);
-    let mut is_different = false;
+/// The comparison of a function's rows.
+struct Compared {
+    /// Instructions where both say the same, up to the first where they do not.
+    right: u64,
+    /// The first instruction that differs, what the CFI has there, what was made.
+    different: Option<(Address, Row, Row)>,
+}
+
+/// Compares rows with the CFI at every instruction that a way leads to.
+fn compare(analysis: &Analysis<'_>, rows: &[Row], cfi: &[(u64, Answer)]) -> Compared {
+    let code = analysis.code();
+    let mut compared = Compared { right: 0, different: None };
     analysis.for_each(|_, instruction, state| {
-        let (Some(state), false) = (state, is_different) else { return };
+        let (Some(state), None) = (state, &compared.different) else { return };
         let pc = code.start.offset(instruction.offset.into());
         let made = rows[rows.partition_point(|row| row.start.0 <= instruction.offset) - 1];
         let at = cfi.partition_point(|(start, _)| *start <= pc.0).checked_sub(1);
         let Some(Answer::Row(cfi)) = at.map(|at| cfi[at].1.at(pc.0)) else { return };
-        is_different = !agrees(code.arch, state, &cfi, &made);
-        found(pc, is_different.then_some(cfi), made);
+        match agrees(code.arch, state, &cfi, &made) {
+            true => compared.right += 1,
+            false => compared.different = Some((pc, cfi, made)),
+        }
     });
+    compared
 }
 
 /// Returns whether two rows say the same. Where they name other places, both must have the value.
@@ -142,59 +165,4 @@ fn agrees(arch: Arch, state: &State, cfi: &Row, made: &Row) -> bool {
     let is_link = cfi.return_address == made.return_address
         || has(cfi.return_address, link) == has(made.return_address, link);
     (cfi.cfa == made.cfa || is_cfa) && is_frame && is_link && cfi.signed == made.signed
-}
-
-/// The functions whose rows differ from the CFI.
-fn different(hidden: &Hidden) -> Vec<&str> {
-    hidden.different.iter().filter_map(|(place, ..)| place.split(' ').nth(1)).collect()
-}
-
-/// In explain.s and explain_aarch64.s the CFI of these is wrong, as their comments say.
-#[test]
-fn only_wrong_cfi_differs_from_rows_of_code() {
-    let corpora = std::path::Path::new("../corpora");
-    if !corpora.exists() {
-        eprintln!("NOT TESTED: rows of the corpora's objects without their CFI: no package has the corpora");
-        return;
-    }
-    let read = |name: &str| hide(&std::fs::read(corpora.join(name)).unwrap());
-    let hidden = read("container/explain.o");
-    assert_eq!(different(&hidden), ["no_row", "no_instruction", "prologue_only"]);
-    assert_eq!(different(&read("container/explain_aarch64.o")), ["prologue_only", "no_row"]);
-    let hidden = read("sframe/x86_64/x_real_gcc_r3.gas247.o");
-    assert_eq!((hidden.decided, different(&hidden)), (5, Vec::new()));
-}
-
-#[test]
-fn rows_of_libc_are_its_cfi() {
-    let Some(bytes) = super::tests::PATHS.iter().find_map(|path| std::fs::read(path).ok()) else {
-        eprintln!("NOT TESTED: rows of a real library without its CFI: no libc.so.6");
-        return;
-    };
-    let hidden = hide(&bytes);
-    assert!(hidden.decided > 1000 && hidden.decided * 100 > hidden.functions * 80, "{hidden:?}");
-    // Known: assembler functions that push and have one row, in some versions.
-    assert!(hidden.different.len() as u64 * 500 < hidden.decided, "{hidden:#?}");
-}
-
-#[test]
-#[ignore = "reads files that it is told"]
-fn hidden_cfi_of_files() {
-    let files = std::env::var("HIDE_CFI_OF").unwrap_or_default();
-    let (mut functions, mut decided, mut instructions, mut different) = (0, 0, 0, 0);
-    for path in files.split(':').filter(|path| !path.is_empty()) {
-        let hidden = hide(&std::fs::read(path).unwrap());
-        let Hidden { omitted, .. } = &hidden;
-        println!("{path}: {} of {} functions, {omitted:?}", hidden.decided, hidden.functions);
-        for (place, cfi, made) in &hidden.different {
-            println!("  {place}\n    cfi  {cfi:?}\n    made {made:?}");
-        }
-        functions += hidden.functions;
-        decided += hidden.decided;
-        instructions += hidden.instructions;
-        different += hidden.different.len();
-    }
-    println!(
-        "{decided} of {functions} functions decided, {instructions} instructions, {different} functions different"
-    );
 }

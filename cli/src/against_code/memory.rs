@@ -42,6 +42,11 @@ impl<'a> FileMemory<'a> {
         Ok(Self { sections })
     }
 
+    /// Returns whether an address is in a section of stubs, each of which is a function that jumps to another.
+    pub fn is_stub(&self, address: Address) -> bool {
+        self.loaded(address).is_some_and(|(loaded, _)| loaded.section.name.starts_with(".plt"))
+    }
+
     fn loaded(&self, address: Address) -> Option<(&Loaded<'a>, usize)> {
         let index =
             self.sections.partition_point(|loaded| loaded.section.address <= address).checked_sub(1)?;

@@ -1,4 +1,4 @@
-//! Jumps of functions with CFI into code that has none: they show how it is entered.
+//! Jumps and calls of functions with CFI into code that has none: they show how it is entered.
 
 use std::ops::Range;
 
@@ -9,16 +9,25 @@ use cfipack_roundtrip::cfi::{Answer, Evaluator, Functions};
 
 use crate::against_code::memory::FileMemory;
 
-/// The direct jumps into functions, which are ascending and apart, from those that have CFI: at each, the CFI says
-/// whether a frame is in place.
+/// The ways into functions without CFI.
+#[derive(Debug, Default)]
+pub struct Into {
+    /// Direct jumps.
+    pub jumps: Vec<Jump>,
+    /// Targets of direct calls.
+    pub calls: Vec<Address>,
+}
+
+/// The direct jumps and calls into functions, which are ascending and apart, from those that have CFI: at each jump, the
+/// CFI says whether a frame is in place.
 pub fn into(
     file: &File<'_>,
     sections: &[CallFrameSection<'_>],
     memory: &FileMemory<'_>,
     functions: &[Range<Address>],
-) -> Vec<Jump> {
+) -> Into {
     if functions.is_empty() {
-        return Vec::new();
+        return Into::default();
     }
     let is_inside = |target: &Address| {
         let next = functions.partition_point(|function| function.end <= *target);
@@ -29,7 +38,7 @@ pub fn into(
     let mut evaluator = Evaluator::new(&with_cfi);
     let arch = file.arch();
     let entry = Cfa::Register { register: arch.stack_pointer(), offset: arch.cfa_offset_at_entry() };
-    let (mut instructions, mut all) = (Instructions::default(), Vec::new());
+    let (mut instructions, mut all, mut calls) = (Instructions::default(), Vec::new(), Vec::new());
     for function in with_cfi.as_slice() {
         let Some((bytes, relocated)) = memory.code(function.start, function.end.0 - function.start.0) else {
             continue;
@@ -38,6 +47,9 @@ pub fn into(
         let first = all.len();
         let mut places = Vec::new();
         for instruction in instructions.as_slice() {
+            if let Flow::Call(Some(target)) = instruction.flow {
+                calls.extend(Some(target).filter(is_inside));
+            }
             let (Flow::Jump(Some(target)) | Flow::Branch(Some(target), _)) = instruction.flow else {
                 continue;
             };
@@ -58,5 +70,7 @@ pub fn into(
             all[first + from..first + to].iter_mut().for_each(|jump| jump.has_frame = !is_entry);
         });
     }
-    all
+    calls.sort_unstable();
+    calls.dedup();
+    Into { jumps: all, calls }
 }

@@ -34,6 +34,8 @@ mod outputs;
 mod program;
 mod schemas;
 mod statuses;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod stepped;
 mod symbols;
 mod synthesize;
 mod text;

@@ -1,6 +1,8 @@
 //! `--synthesize`: rows of functions that no CFI covers. `synthesize.s` has both: functions without CFI, and the CFI that an
 //! author would write, of which gas has made a table.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use crate::objects::printed;
@@ -24,16 +26,16 @@ fn rows_from_code_are_those_that_gas_makes_of_written_cfi() {
     assert!(printed(0, &["dump", path]).contains("Num FDEs: 2\n"));
 }
 
-/// Each function of the source that gets no rows has a reason of its own; two are entered elsewhere, one of them by a
-/// function with CFI.
+/// Functions of the source that get no rows have a reason each; two are entered elsewhere, one of them by a function with CFI,
+/// and two jump into others.
 #[test]
 fn what_is_not_synthesized_has_a_reason() {
     let report = converted(&["synthesize.o", "--synthesize"]);
     let reasons = json!({
-        "cfa-not-known": 1, "entered-elsewhere": 2, "indirect-jump": 1, "into-function": 1, "never-returns": 1,
+        "cfa-not-known": 1, "entered-elsewhere": 2, "indirect-jump": 1, "into-function": 2, "never-returns": 1,
         "no-entry": 1, "odd-call": 1, "register-not-restored": 1, "stack-at-return": 1, "system-call": 1,
     });
-    let expected = json!({ "functions": 3, "omitted": 11, "reasons": reasons });
+    let expected = json!({ "functions": 8, "omitted": 12, "reasons": reasons });
     assert_eq!(report["synthesized"], expected);
     // They are counted apart.
     assert_eq!((&report["functions"], &report["omitted"]), (&json!(2), &json!(0)));
@@ -76,4 +78,54 @@ fn reports() {
         &["synthesize.o", "--synthesize", "--merge-functions", "2"],
     ];
     insta::assert_snapshot!(runs.map(transcript).join("\n"));
+}
+
+/// A program whose own code has no CFI: in its stripped copy calls alone show where functions start. All rows that they give
+/// are those that the symbols of the program itself give.
+#[test]
+fn calls_lead_to_functions_of_a_stripped_program() {
+    let directory = scratch("synthesize-stripped");
+    let source = directory.join("program.c");
+    let text: String = (0..40).map(function).collect();
+    let main = "int main(int argc, char **argv) { sink = f39(argc); return 0; }\n";
+    std::fs::write(&source, format!("volatile long sink;\n{text}{main}")).unwrap();
+    let (program, stripped) = (directory.join("program"), directory.join("stripped"));
+    let flags = ["-O2", "-fcf-protection=none", "-fno-asynchronous-unwind-tables", "-fno-ipa-icf", "-o"];
+    let run = |command: &mut std::process::Command| command.status().is_ok_and(|status| status.success());
+    let has_tools = run(std::process::Command::new("cc").args(flags).args([&program, &source]))
+        && run(std::process::Command::new("strip").arg("-o").args([&stripped, &program]));
+    if !has_tools {
+        eprintln!("NOT TESTED: functions of a stripped program: no C compiler or no strip");
+        return;
+    }
+    let rows = |path: &std::path::Path| -> BTreeMap<String, Vec<String>> {
+        let with = path.with_extension("sframe");
+        let (path, with) = (path.to_str().unwrap(), with.to_str().unwrap());
+        printed(0, &[path, "--synthesize", "-o", with]);
+        let text = printed(0, &["dump", with]);
+        let functions = text.split("func idx").skip(1).map(|function| {
+            let (head, rows) = function.split_once('\n').unwrap();
+            let pc = head.split("pc = ").nth(1).unwrap().split(',').next().unwrap();
+            (pc.to_owned(), rows.trim_end().lines().map(str::to_owned).collect())
+        });
+        functions.collect()
+    };
+    let (named, found) = (rows(&program), rows(&stripped));
+    for (start, rows) in &found {
+        assert_eq!(named.get(start), Some(rows), "{start}");
+    }
+    assert!(found.len() > 40, "{} of {}", found.len(), named.len());
+    let verified = printed(0, &["verify", stripped.with_extension("sframe").to_str().unwrap()]);
+    assert!(verified.contains("judged by code: functions without CFI"), "{verified}");
+}
+
+/// A function that the one after it calls; every third has a frame, and every fifth two ways out.
+fn function(number: usize) -> String {
+    let before = number.checked_sub(1).map_or("a + sink".to_owned(), |before| format!("f{before}(a + sink)"));
+    let frame = if number % 3 == 0 { "long all[9]; all[a & 7] = a; a += all[sink & 7];" } else { "" };
+    let leaves = if number % 5 == 0 { "if (a > 7) return a + 1;" } else { "" };
+    format!(
+        "__attribute__((noinline, noclone)) static long f{number}(long a) {{ {frame} {leaves} long r = {before}; return r + a * {}; }}\n",
+        number + 2
+    )
 }

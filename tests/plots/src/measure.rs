@@ -15,7 +15,7 @@ const DEBIAN: &str = "CFIPACK_DEBIAN_LIBRARIES";
 /// What is measured together, in one file of figures.
 struct Group {
     name: &'static str,
-    /// A bench of `cfipack-tests`, or its program `sweep`.
+    /// A bench of `cfipack-tests`, or one of its [`PROGRAMS`].
     program: &'static str,
     arguments: &'static [&'static str],
     /// A variable without which it is not measured.
@@ -26,11 +26,22 @@ const fn bench(name: &'static str) -> Group {
     Group { name, program: name, arguments: &[], needs: None }
 }
 
-const GROUPS: [Group; 14] = [
+/// The machine's files, and Debian's.
+const fn against_code(name: &'static str, arguments: &'static [&'static str]) -> Group {
+    Group { name, program: "against-code", arguments, needs: Some(DEBIAN) }
+}
+
+/// Programs of `cfipack-tests` that go through files.
+const PROGRAMS: [&str; 2] = ["sweep", "against-code"];
+
+const GROUPS: [Group; 17] = [
     bench("files"),
     Group { name: "images", program: "files", arguments: &["images"], needs: Some(MACOS) },
     Group { name: "sweep", program: "sweep", arguments: &["/usr/bin", "/usr/lib"], needs: None },
     Group { name: "sweep-foreign", program: "sweep", arguments: &[], needs: Some(DEBIAN) },
+    against_code("hidden-cfi", &["hidden", "/usr/bin", "/usr/lib"]),
+    against_code("lint", &["lint", "/usr/bin", "/usr/lib"]),
+    bench("code"),
     bench("ratios"),
     bench("unwind_info_lookup"),
     bench("unwind_info_build"),
@@ -57,9 +68,9 @@ pub fn measure(root: &Path, figures: &Path, wanted: &[String]) -> Result<(), Str
     let start = Instant::now();
     let mut command = cargo(root, &["build", "--profile", "bench", "--locked", "-p", "cfi2sframe"]);
     run(command.args(["--bin", "cfi2sframe"]))?;
-    // With the programs of the package, `sweep` among them.
+    // With the programs of the package.
     let benches: Vec<_> =
-        groups.iter().map(|group| group.program).filter(|&program| program != "sweep").collect();
+        groups.iter().map(|group| group.program).filter(|program| !PROGRAMS.contains(program)).collect();
     if !benches.is_empty() {
         let mut command = cargo(root, &["bench", "--no-run", "--locked", "-p", "cfipack-tests"]);
         run(command.args(benches.into_iter().flat_map(|bench| ["--bench", bench])))?;
@@ -91,13 +102,13 @@ impl Group {
         let lines = target.join(format!("figures-{}.tsv", self.name));
         let _ = fs::remove_file(&lines);
         let mut command = match self.program {
-            "sweep" => {
+            program if PROGRAMS.contains(&program) => {
                 cargo(root, &["run", "--profile", "bench", "--locked", "-p", "cfipack-tests", "--bin"])
             }
             _ => cargo(root, &["bench", "--locked", "-p", "cfipack-tests", "--bench"]),
         };
         command.arg(self.program).arg("--").args(self.arguments);
-        if self.name == "sweep-foreign" {
+        if PROGRAMS.contains(&self.program) && self.needs.is_some() {
             command.args(env::var_os(DEBIAN));
         }
         command.env("CFIPACK_FIGURES", &lines).env("CFIPACK_COMMAND", target.join("release/cfi2sframe"));

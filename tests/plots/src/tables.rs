@@ -13,6 +13,7 @@ type Part = (&'static str, &'static [&'static str], fn(&All) -> Result<String, S
 const TIMED: &[&str] = &[
     "peers",
     "ratios",
+    "code",
     "profile",
     "linker",
     "capi",
@@ -23,11 +24,18 @@ const TIMED: &[&str] = &[
     "instructions",
 ];
 
-const PARTS: [Part; 16] = [
+const PARTS: [Part; 19] = [
     ("landing", landing::NEEDS, landing::table),
     ("shares", &["files"], |all| landing::shares(of(all, "files")?)),
     ("disturbed", &[], |all| Ok(disturbed(all))),
     ("sweep", &["sweep"], sweep),
+    ("hidden-cfi", &["hidden-cfi"], |all| {
+        against_code(of(all, "hidden-cfi")?, "functions that differ", None)
+    }),
+    ("lint", &["lint"], |all| {
+        against_code(of(all, "lint")?, "functions with findings", Some("in 10 000 decided"))
+    }),
+    ("code", &["code"], |all| code(of(all, "code")?)),
     ("identical", &["images"], |all| identical(of(all, "images")?)),
     ("sizes", &["files"], |all| sizes(of(all, "files")?)),
     ("peers", &["peers", "linker", "profile", "ratios", "unwind_info_lookup"], peers),
@@ -37,7 +45,9 @@ const PARTS: [Part; 16] = [
     ("linker", &["linker"], |all| linker(of(all, "linker")?)),
     ("instructions", &["instructions"], |all| instructions(of(all, "instructions")?)),
     ("c-interface", &["capi"], |all| c_interface(of(all, "capi")?)),
-    ("provenance-true", &[], |all| Ok(provenance(all, &["sweep", "sweep-foreign", "images"]))),
+    ("provenance-true", &[], |all| {
+        Ok(provenance(all, &["sweep", "sweep-foreign", "images", "hidden-cfi", "lint"]))
+    }),
     ("provenance-small", &[], |all| Ok(provenance(all, &["files", "images"]))),
     ("provenance-fast", &[], |all| Ok(provenance(all, TIMED))),
 ];
@@ -127,6 +137,55 @@ fn sweep(all: &All) -> Result<String, String> {
             columns.iter().map(|(arch, measured)| grouped(measured.value(arch, &name).unwrap_or(0.0)));
         let bold = |cell: String| if name == "PCs that differ" { format!("**{cell}**") } else { cell };
         table.row([bold(named(&name))].into_iter().chain(cells.map(bold)));
+    }
+    Ok(table.0)
+}
+
+/// What following code found, a column for each architecture.
+fn against_code(measured: &Measured, named: &str, share: Option<&str>) -> Result<String, String> {
+    let subjects = measured.subjects().into_iter();
+    let mut columns: Vec<_> = subjects
+        .filter(|arch| measured.value(arch, "functions decided").is_some_and(|decided| decided > 0.0))
+        .filter_map(|arch| Some((group_of(arch)?, arch)))
+        .collect();
+    columns.sort();
+    let mut head = vec![""];
+    head.extend(columns.iter().map(|((_, name), _)| *name));
+    let mut table = Table::new(&head);
+    let mut row = |name: &str, cell: &dyn Fn(&str) -> String| {
+        table.row([name.to_owned()].into_iter().chain(columns.iter().map(|(_, arch)| cell(arch))));
+    };
+    let value = |arch: &str, name: &str| measured.value(arch, name).unwrap_or(0.0);
+    for name in ["files", "functions", "functions decided"] {
+        row(name, &|arch| grouped(value(arch, name)));
+    }
+    row("of all", &|arch| {
+        format!("{:.1} %", 100.0 * value(arch, "functions decided") / value(arch, "functions"))
+    });
+    row("instructions compared", &|arch| grouped(value(arch, "instructions compared")));
+    row(named, &|arch| grouped(value(arch, "functions named")));
+    if let Some(share) = share {
+        row(share, &|arch| {
+            format!("{:.1}", 10_000.0 * value(arch, "functions named") / value(arch, "functions decided"))
+        });
+    }
+    Ok(table.0)
+}
+
+/// How many times as long as their yardstick what follows code takes.
+fn code(code: &Measured) -> Result<String, String> {
+    let subjects = code.subjects();
+    let head: Vec<_> = ["", "compared with"].into_iter().chain(subjects.iter().copied()).collect();
+    let mut table = Table::new(&head);
+    let first = subjects.first().ok_or("no library was measured")?;
+    for figure in code.figures.iter().filter(|figure| figure.subject == *first) {
+        let yardstick = figure.yardstick.as_ref().map_or("", |yardstick| &yardstick.name);
+        let mut cells = vec![figure.name.clone(), yardstick.to_owned()];
+        for subject in &subjects {
+            let longer = 1.0 / code.find(subject, &figure.name, yardstick)?.times_less();
+            cells.push(format!("{longer:.0} times as long"));
+        }
+        table.row(cells);
     }
     Ok(table.0)
 }

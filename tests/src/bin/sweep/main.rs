@@ -8,15 +8,15 @@
 
 mod totals;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use cfipack_container::File;
+use cfipack_tests::elf_files;
 use totals::Totals;
 
 /// Totals by architecture.
@@ -28,11 +28,7 @@ fn main() -> ExitCode {
         eprintln!("usage: sweep DIRECTORY...");
         return ExitCode::from(2);
     }
-    let mut files = Vec::new();
-    let mut seen = BTreeSet::new();
-    for directory in &directories {
-        collect(directory, &mut seen, &mut files);
-    }
+    let files = elf_files::below(&directories);
     let next = AtomicUsize::new(0);
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let work = || {
@@ -54,25 +50,6 @@ fn main() -> ExitCode {
         totals.figures(arch);
     }
     ExitCode::from(u8::from(totals.values().any(Totals::is_wrong)))
-}
-
-/// The ELF files below a directory, each once, even if several links lead to it.
-fn collect(directory: &Path, seen: &mut BTreeSet<(u64, u64)>, files: &mut Vec<PathBuf>) {
-    let Ok(entries) = fs::read_dir(directory) else { return };
-    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-        let Ok(metadata) = path.symlink_metadata() else { continue };
-        if metadata.is_dir() {
-            collect(&path, seen, files);
-        } else if metadata.is_file() && is_elf(&path) && seen.insert((metadata.dev(), metadata.ino())) {
-            files.push(path);
-        }
-    }
-}
-
-fn is_elf(path: &Path) -> bool {
-    use std::io::Read;
-    let mut magic = [0; 4];
-    fs::File::open(path).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok()) && magic == *b"\x7fELF"
 }
 
 fn sweep(path: &Path, totals: &mut ByArch) {

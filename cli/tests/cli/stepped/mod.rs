@@ -1,0 +1,161 @@
+//! What judges `lint`: a program is stepped one instruction at a time. The caller's frame is known from the machine alone (the
+//! stack pointer at a function's entry, plus 8, and the registers there), and at each PC the row is wrong or right by it.
+//! `lint`, which runs nothing, has to say the same there.
+
+#[path = "../../../../tests/tests/traced/child.rs"]
+mod child;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use cfipack_container::{CallFrameSection, File};
+use cfipack_format::{Cfa, Register, Row, Rule};
+use cfipack_roundtrip::cfi::{Answer, Evaluator, Functions};
+use cfipack_tests::not_tested::skipped;
+use cfipack_tests::traced::{Process as _, Stopped};
+use child::Child;
+use serde_json::Value;
+
+use crate::program::{run, scratch};
+
+/// Where registers are in rows: rbx, rbp, r12 to r15, and the return address.
+const SAVED: [u16; 6] = [3, 6, 12, 13, 14, 15];
+const STACK_POINTER: usize = 7;
+const RETURN_ADDRESS: Register = Register(16);
+
+/// A function that runs, as the machine has it at its entry.
+struct Frame {
+    function: String,
+    registers: Stopped,
+    return_address: u64,
+}
+
+#[test]
+fn lint_says_at_each_instruction_what_the_machine_says() {
+    let program = scratch("stepped").join("program");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/stepped/program.s");
+    let flags = ["-nostdlib", "-static", "-no-pie", "-o"];
+    let linked = Command::new("cc").args(flags).args([&program, &source]).status();
+    if !linked.is_ok_and(|status| status.success()) {
+        return skipped("what the machine says to lint", "there is no C compiler");
+    }
+    let bytes = std::fs::read(&program).unwrap();
+    let file = File::parse(&bytes).unwrap();
+    let symbols = file.symbols().unwrap();
+    let rows = rows(&file);
+    let accused = accused(&program);
+    let mut child = match Child::start(Command::new(&program)) {
+        Ok(child) => child,
+        Err(error) => return skipped("what the machine says to lint", &format!("tracing: {error}")),
+    };
+    let word = |child: &Child, address: u64| {
+        let mut bytes = [0; 8];
+        assert_eq!(child.read(address, &mut bytes), 8);
+        u64::from_le_bytes(bytes)
+    };
+    let mut frames: Vec<Frame> = Vec::new();
+    let mut stepped = BTreeMap::<(String, u64), bool>::new();
+    loop {
+        let stopped = child.registers();
+        let symbol = symbols.lookup(cfipack_format::Address(stopped.pc)).unwrap();
+        let stack = stopped.registers[STACK_POINTER].unwrap();
+        if frames.last().is_some_and(|frame| frame.return_address == stopped.pc) {
+            frames.pop();
+        }
+        let name = symbol.name.to_string();
+        if symbol.offset == 0 && name != "_start" {
+            let return_address = word(&child, stack);
+            frames.push(Frame { function: name, registers: stopped.clone(), return_address });
+        }
+        if let Some(frame) = frames.last() {
+            let (row, saved) = &rows[&stopped.pc];
+            let is_right = is_right(row, saved, &stopped, frame, |address| word(&child, address));
+            let is_accused = accused.iter().any(|range| range.contains(&stopped.pc));
+            assert_eq!(
+                is_accused, !is_right,
+                "{:#x} <{}+{:#x}>: {row:?} {saved:?}",
+                stopped.pc, frame.function, symbol.offset
+            );
+            stepped.entry((frame.function.clone(), stopped.pc)).or_insert(is_right);
+        }
+        if !child.step() {
+            break;
+        }
+    }
+    // All were stepped through, and the wrong ones are wrong somewhere.
+    let mut functions = BTreeMap::<&str, (usize, usize)>::new();
+    for ((function, _), is_right) in &stepped {
+        let count = functions.entry(function).or_default();
+        *(if *is_right { &mut count.0 } else { &mut count.1 }) += 1;
+    }
+    println!("instructions right and wrong: {functions:?}");
+    assert_eq!(functions.len(), 11);
+    for (function, (right, wrong)) in functions {
+        assert_eq!(wrong > 0, function.starts_with("wrong_"), "{function}");
+        assert!(right > 0, "{function}");
+    }
+}
+
+/// The rows at every address, by gimli.
+fn rows(file: &File<'_>) -> BTreeMap<u64, (Row, Vec<(Register, Rule)>)> {
+    let sections = file.call_frame_sections().unwrap();
+    let cfi: Vec<_> = sections.iter().map(CallFrameSection::cfi).collect();
+    let functions = Functions::find(&cfi);
+    let mut evaluator = Evaluator::new(&functions);
+    let mut rows = BTreeMap::new();
+    for function in functions.as_slice() {
+        let result = evaluator.evaluate_registers(function, |range, answer, saved| {
+            if let Answer::Row(row) = answer {
+                rows.extend(range.map(|pc| (pc, (*row, saved.to_vec()))));
+            }
+        });
+        assert!(result.is_ok());
+    }
+    rows
+}
+
+/// The PCs for which a row is wrong, as `lint` has them.
+fn accused(program: &Path) -> Vec<std::ops::Range<u64>> {
+    let output = run(&["lint", "--json", program.to_str().unwrap()]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let address = |value: &Value| {
+        let text = value.as_str().unwrap();
+        u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap()
+    };
+    let findings = report["findings"].as_array().unwrap().iter();
+    findings.map(|finding| address(&finding["wrong_start"])..address(&finding["wrong_end"])).collect()
+}
+
+/// Returns whether a row leads to the caller's frame, return address and registers.
+fn is_right(
+    row: &Row,
+    saved: &[(Register, Rule)],
+    stopped: &Stopped,
+    frame: &Frame,
+    word: impl Fn(u64) -> u64,
+) -> bool {
+    let now = |register: Register| stopped.registers[usize::from(register.0)].unwrap();
+    let Cfa::Register { register, offset } = row.cfa else { panic!("{row:?}") };
+    let cfa = now(register).wrapping_add_signed(offset);
+    if cfa != frame.registers.registers[STACK_POINTER].unwrap() + 8 {
+        return false;
+    }
+    let value = |register: Register, rule: Rule| match rule {
+        Rule::SameValue => now(register),
+        Rule::Cfa(offset) => word(cfa.wrapping_add_signed(offset)),
+        rule => panic!("{rule:?}"),
+    };
+    let rule = |register: Register| match register {
+        Register(6) => row.frame_pointer,
+        register => {
+            let found = saved.iter().find(|(saved, _)| *saved == register);
+            found.map_or(Rule::SameValue, |(_, rule)| *rule)
+        }
+    };
+    value(RETURN_ADDRESS, row.return_address) == frame.return_address
+        && SAVED.map(Register).into_iter().all(|register| {
+            let own = frame.registers.registers[usize::from(register.0)].unwrap();
+            value(register, rule(register)) == own
+        })
+}

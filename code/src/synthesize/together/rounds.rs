@@ -1,0 +1,321 @@
+//! Functions that jump into others: each is followed again with the ways into it, until no way brings anything new.
+//!
+//! Compilers move the code of a function that seldom runs elsewhere (`.cold`). Such a fragment is no function: jumps enter it
+//! with a frame in place, and it jumps back into the middle of its function.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cfipack_format::Address;
+
+use super::{Candidate, MAX_CODE, Surroundings};
+use crate::analysis::{Analysis, CallSite, Doubt, Entry, Ways};
+use crate::instruction::Flow;
+use crate::instructions::Instructions;
+use crate::state::State;
+use crate::synthesize::Omission;
+use crate::table::Memory;
+use crate::value::Value;
+
+/// Functions, fragments, functions with what comes back, and fragments of fragments.
+const ROUNDS: usize = 8;
+
+/// Targets of jumps out of a function with a frame in place, or into another one, for each byte of it, and of any.
+const TARGETS: (usize, usize) = (8, 16);
+
+/// How a function jumps to a place.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Frames {
+    /// With its frame in place.
+    pub some: bool,
+    /// As a function jumps to another one.
+    pub none: bool,
+}
+
+/// The result of following one function.
+pub(super) struct Followed<T> {
+    pub rows: Result<T, Omission>,
+    /// True if a way leaves it as a function does.
+    pub leaves: bool,
+    /// True if one from its start does.
+    pub leaves_from_start: bool,
+    /// Jumps out of it.
+    pub jumps: BTreeMap<Address, Frames>,
+    /// Targets elsewhere that its tables of jumps seem to have: those of functions' own tables are read too far.
+    pub table_targets: BTreeSet<Address>,
+    /// What is known where it jumps into others with a frame in place, or behind their start.
+    into: BTreeMap<Address, State>,
+    pub calls: Vec<Address>,
+    /// Bytes of padding at its start.
+    lead: u32,
+    /// True if no way takes more off the stack than a function may.
+    is_function: bool,
+}
+
+/// All functions, as far as they are followed.
+pub(super) struct Rounds<'r, T> {
+    candidates: &'r [Candidate<'r>],
+    memory: &'r dyn Memory,
+    rows: &'r dyn Fn(&Analysis<'_>) -> Result<T, Omission>,
+    instructions: Instructions,
+    pub all: Vec<Followed<T>>,
+    /// The starts that a call leads to, ascending.
+    called: Vec<Address>,
+    /// Those that a jump with a frame in place leads to, and no call.
+    pub fragments: BTreeSet<usize>,
+    /// The ways into functions that they were followed with last: by the offset.
+    entries: BTreeMap<usize, BTreeMap<u32, State>>,
+    /// Those for which this has not ended.
+    pub unsettled: BTreeSet<usize>,
+}
+
+impl<'r, T> Rounds<'r, T> {
+    /// Follows all functions, ascending.
+    pub fn new(
+        candidates: &'r [Candidate<'r>],
+        surroundings: &'r Surroundings<'r>,
+        memory: &'r dyn Memory,
+        rows: &'r dyn Fn(&Analysis<'_>) -> Result<T, Omission>,
+    ) -> Self {
+        let mut rounds = Self {
+            candidates,
+            memory,
+            rows,
+            instructions: Instructions::default(),
+            all: Vec::with_capacity(candidates.len()),
+            called: surroundings.calls.to_vec(),
+            fragments: BTreeSet::new(),
+            entries: BTreeMap::new(),
+            unsettled: BTreeSet::new(),
+        };
+        for index in 0..candidates.len() {
+            let followed = rounds.follow(index, true, &[]);
+            rounds.called.extend(&followed.calls);
+            rounds.all.push(followed);
+        }
+        rounds.called.sort_unstable();
+        rounds.called.dedup();
+        rounds.settle();
+        rounds
+    }
+
+    /// The function around an address, and the offset in it.
+    pub fn around(&self, address: Address) -> Option<(usize, u32)> {
+        around(self.candidates, address)
+    }
+
+    /// Returns whether a call leads to a function.
+    pub fn is_called(&self, index: usize) -> bool {
+        self.called.binary_search(&self.candidates[index].code.start).is_ok()
+    }
+
+    /// Returns whether something shows how a function is entered: jumps, calls, or that a way from its start leaves it, if only
+    /// as a part of others.
+    pub fn is_entered_as_followed(&self, index: usize) -> bool {
+        let followed = &self.all[index];
+        let is_called = self.candidates[index].is_named && self.is_called(index);
+        self.fragments.contains(&index)
+            || is_called
+            || followed.leaves_from_start
+            || !followed.into.is_empty()
+    }
+
+    /// The functions that a function jumps into otherwise than as to a function.
+    pub fn entered_by(&self, index: usize) -> impl Iterator<Item = usize> {
+        self.all[index].into.keys().filter_map(|target| self.around(*target)).map(|(other, _)| other)
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..ROUNDS {
+            let stale = self.find_fragments();
+            let mut new = BTreeMap::<usize, BTreeMap<u32, State>>::new();
+            for (index, followed) in self.all.iter().enumerate() {
+                if stale.contains(&index) || !self.is_trusted(index) {
+                    continue;
+                }
+                for (target, state) in &followed.into {
+                    let Some((other, offset)) = self.around(*target) else { continue };
+                    // A function that is entered as a fragment is omitted.
+                    if offset == 0 && !self.fragments.contains(&other) {
+                        continue;
+                    }
+                    let known = new.entry(other).or_default().entry(offset);
+                    let arch = self.candidates[other].code.arch;
+                    known.and_modify(|known| _ = known.join(arch, state)).or_insert_with(|| state.clone());
+                }
+            }
+            let is_new = |index: &usize| stale.contains(index) || new.get(index) != self.entries.get(index);
+            let all: BTreeSet<_> = new.keys().chain(self.entries.keys()).chain(&stale).copied().collect();
+            self.unsettled = all.into_iter().filter(is_new).collect();
+            if self.unsettled.is_empty() {
+                return;
+            }
+            self.entries = new;
+            for index in self.unsettled.clone() {
+                let ways = self.entries.get(&index).into_iter().flatten();
+                let ways: Vec<_> =
+                    ways.map(|(offset, state)| Entry { offset: *offset, state: state.clone() }).collect();
+                self.all[index] = self.follow(index, !self.fragments.contains(&index), &ways);
+            }
+        }
+    }
+
+    /// Returns whether a place in a function is its first instruction, or padding before that.
+    pub fn is_start(&self, index: usize, offset: u32) -> bool {
+        offset <= self.all[index].lead
+    }
+
+    /// Returns whether the states of a function are those of execution: a fragment that was followed as a function has others.
+    pub fn is_trusted(&self, index: usize) -> bool {
+        self.all[index].is_function || self.fragments.contains(&index)
+    }
+
+    /// Adds to the fragments; returns those that were functions before.
+    fn find_fragments(&mut self) -> BTreeSet<usize> {
+        let mut found = BTreeSet::new();
+        for (index, followed) in self.all.iter().enumerate() {
+            let with_frame = followed.jumps.iter().filter(|(_, frames)| frames.some);
+            for (target, _) in with_frame.filter(|_| self.is_trusted(index)) {
+                let Some((other, offset)) = self.around(*target) else { continue };
+                let is_start = self.is_start(other, offset);
+                if is_start && !self.is_called(other) && !self.fragments.contains(&other) {
+                    found.insert(other);
+                }
+            }
+        }
+        self.fragments.extend(&found);
+        found
+    }
+
+    fn follow(&mut self, index: usize, starts: bool, entries: &[Entry]) -> Followed<T> {
+        let Candidate { code, call_sites, .. } = self.candidates[index];
+        let omitted = |omission| Followed {
+            rows: Err(omission),
+            leaves: false,
+            leaves_from_start: false,
+            jumps: BTreeMap::new(),
+            table_targets: BTreeSet::new(),
+            into: BTreeMap::new(),
+            calls: Vec::new(),
+            lead: 0,
+            is_function: true,
+        };
+        match code.bytes.len() {
+            0 => return omitted(Omission::NoCode),
+            MAX_CODE.. => return omitted(Omission::Doubt(Doubt::TooLarge)),
+            _ => {}
+        }
+        self.instructions.decode(&code);
+        let entry = State::at_entry(code.arch);
+        let ways = Ways { start: starts.then_some(&entry), entries, call_sites, noreturn: &[] };
+        let mut analysis = Analysis::new(code, &self.instructions, self.memory, ways);
+        let own = entry.get(code.arch, code.arch.stack_pointer());
+        let mut followed = omitted(Omission::NoCode);
+        let most = code.bytes.len() / TARGETS.0 + TARGETS.1;
+        let mut is_too_large = false;
+        // A way without a target leads to a function.
+        if analysis.exits().iter().any(|exit| exit.target.is_some()) {
+            analysis.for_each_exit(|exit, state| {
+                let Some(target) = exit.target else { return };
+                if exit.is_from_table {
+                    followed.table_targets.insert(target);
+                    return;
+                }
+                let instruction = &self.instructions.as_slice()[exit.index];
+                // A landing pad is where the frame is, as it is at the call.
+                let has_frame = matches!(instruction.flow, Flow::Call(_))
+                    || state.get(code.arch, code.arch.stack_pointer()) != own;
+                let frames = followed.jumps.entry(target).or_default();
+                (frames.some, frames.none) = (frames.some | has_frame, frames.none | !has_frame);
+                let other = around(self.candidates, target);
+                if other.is_none_or(|(_, offset)| offset == 0 && !has_frame) {
+                    return;
+                }
+                let after = analysis.after(state, instruction, true).carried();
+                is_too_large |= followed.into.len() >= most;
+                match followed.into.get_mut(&target) {
+                    Some(known) => _ = known.join(code.arch, &after),
+                    None if is_too_large => {}
+                    None => _ = followed.into.insert(target, after),
+                }
+            });
+        }
+        let fragment = !starts;
+        analysis.let_leave(followed.into.keys().copied(), fragment);
+        followed.is_function = fragment || followed.into.is_empty() || analysis.keeps_to_its_frame();
+        followed.rows = (self.rows)(&analysis);
+        followed.leaves = !matches!(followed.rows, Err(Omission::NeverReturns));
+        if !followed.leaves {
+            analysis.let_stay();
+            followed.rows = (self.rows)(&analysis);
+        }
+        followed.leaves_from_start = match entries {
+            [] => followed.leaves,
+            _ => starts && analysis.returns_from(0),
+        };
+        if is_too_large {
+            followed.rows = Err(Omission::Doubt(Doubt::TooLarge));
+        }
+        if followed.rows.is_ok() && analysis.pushes_for_landing_pads(call_sites) {
+            followed.rows = Err(Omission::Cfa);
+        }
+        let first = self.instructions.as_slice().iter().find(|instruction| !instruction.is_padding);
+        followed.lead = first.map_or(0, |first| first.offset);
+        let calls = self.instructions.as_slice().iter().filter_map(|instruction| match instruction.flow {
+            Flow::Call(target) => target,
+            _ => None,
+        });
+        followed.calls = calls.collect();
+        followed.calls.sort_unstable();
+        followed.calls.dedup();
+        followed
+    }
+}
+
+fn around(candidates: &[Candidate<'_>], address: Address) -> Option<(usize, u32)> {
+    let index = candidates.partition_point(|one| one.code.start <= address).checked_sub(1)?;
+    let code = &candidates[index].code;
+    let offset = address.0 - code.start.0;
+    (offset < code.bytes.len() as u64).then_some((index, offset as u32))
+}
+
+impl Analysis<'_> {
+    /// Returns whether no way takes more off the stack than what a call pushed.
+    fn keeps_to_its_frame(&self) -> bool {
+        let arch = self.code().arch;
+        let (stack, entry) = (arch.stack_pointer(), -(arch.cfa_offset_at_entry() as i32));
+        let mut keeps = true;
+        self.for_each(|_, _, state| {
+            let at = state.map(|state| state.get(arch, stack));
+            keeps &= !matches!(at, Some(Value::Cfa(offset)) if offset > entry);
+        });
+        keeps
+    }
+    /// Returns whether a call with a landing pad may have arguments on the stack, which an unwinder removes by what only CFI
+    /// knows: another place of the function, behind where its frame is made, has less on it.
+    fn pushes_for_landing_pads(&self, call_sites: &[CallSite]) -> bool {
+        if call_sites.iter().all(|site| site.stack.is_some()) {
+            return false;
+        }
+        let arch = self.code().arch;
+        let entry = -(arch.cfa_offset_at_entry() as i32);
+        let (mut highest, mut lowest) = (i32::MIN, i32::MAX);
+        self.for_each(|_, instruction, state| {
+            let Some(Value::Cfa(at)) = state.map(|state| state.get(arch, arch.stack_pointer())) else {
+                return;
+            };
+            match instruction.flow {
+                Flow::Call(_) => {
+                    let site = call_sites.partition_point(|site| site.end <= instruction.offset);
+                    let site = call_sites.get(site).filter(|site| site.start <= instruction.offset);
+                    if site.is_some_and(|site| site.stack.is_none()) {
+                        lowest = lowest.min(at);
+                    }
+                    highest = highest.max(at);
+                }
+                Flow::Branch(..) if at != entry => highest = highest.max(at),
+                _ => {}
+            }
+        });
+        lowest < highest
+    }
+}
