@@ -1,7 +1,7 @@
 //! The functions of an object's tables.
 //!
 //! A table is checked as a whole before any of its functions is taken. Then those that live are: their FREs are
-//! copied where they are of the output's version, and decoded and encoded again otherwise.
+//! lent to the output where they are of its version, and decoded and encoded again otherwise.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -15,10 +15,14 @@ use super::large_table::push_table_on;
 use super::table::{Head, RowBytes, Table};
 use super::{Contribution, Field, Live, Merger, Note, Object, Prefer, SkipReason};
 use crate::decoder::sframe::{self as decoder, Error, TableError};
-use crate::encoder::sframe::{EncodedRows, Layout, SharedRows, TableFunction, TableRows};
+use crate::encoder::sframe::{Layout, SharedRows};
 use crate::format::pool::{Pool, Serial};
-use crate::format::sframe::{FdeInfo, MAX_SHARED_FRES, Version};
-use crate::format::{Address, Key, Reason, Row, SectionOffset, Unsupported};
+use crate::format::sframe::{MAX_SHARED_FRES, Version};
+use crate::format::{Address, Key, Reason, SectionOffset, Unsupported};
+
+mod rows;
+
+use rows::{copy, reencode};
 
 /// Memory that one object after the other uses.
 #[derive(Clone, Default, Debug)]
@@ -283,94 +287,4 @@ pub(crate) fn push_functions<'a>(
             merger.scratch.covered.insert(live.key);
         }
     }
-}
-
-/// Adds a function with its FREs as they are.
-#[inline]
-fn copy<'a>(
-    merger: &mut Merger<'a>,
-    table: &Table<'a>,
-    head: &Head,
-    key: Key,
-    rows: RowBytes,
-) -> Result<(), Unsupported> {
-    let function = TableFunction::new(key, head.size).with_info(head.info, head.rep_size);
-    if merger.scratch.shared.is_empty() {
-        return push_rows(merger, table, &function, head, rows).map(|_| ());
-    }
-    let shared = merger.scratch.shared(table.version(), head, rows);
-    if let Some(Some(pushed)) = shared {
-        return merger.builder.push_table(&function, pushed.rows).map(|_| ());
-    }
-    let pushed = push_rows(merger, table, &function, head, rows)?;
-    let shared = merger.scratch.shared(table.version(), head, rows);
-    if let (Some(shared), Some(rows)) = (shared, pushed) {
-        *shared = Some(Pushed { rows, last: 0 });
-    }
-    Ok(())
-}
-
-/// Adds a function with the rows at a place of its table, which the output refers to, or copies where they are few.
-#[inline]
-fn push_rows<'a>(
-    merger: &mut Merger<'a>,
-    table: &Table<'a>,
-    function: &TableFunction,
-    head: &Head,
-    rows: RowBytes,
-) -> Result<Option<SharedRows>, Unsupported> {
-    // What the output keeps of a place has half as many bytes.
-    const FEW: usize = 64;
-    let (start, end) = (rows.start.to_usize(), (rows.start + rows.len).to_usize());
-    let attribute = table.version().attribute_size();
-    if table.fres.len() >= FEW && start >= attribute {
-        let block = start - attribute..end;
-        return merger.builder.push_lent(function, head.num_fres, table.fres, block).map(Some);
-    }
-    let encoded = EncodedRows::new(&table.fres[start..end], head.num_fres).with_info2(head.info2);
-    merger.builder.push_table(function, encoded)
-}
-
-/// Adds a function's rows, encoded again, up to `size` bytes.
-fn reencode(
-    merger: &mut Merger<'_>,
-    table: &Table<'_>,
-    index: usize,
-    key: Key,
-    size: u32,
-    rows: RowBytes,
-) -> Result<(), Unsupported> {
-    // All have been read before.
-    let malformed = Unsupported::function(key, Reason::RowMalformed);
-    let (Some(Ok(function)), Some(head)) = (table.section.function(index), table.head(index)) else {
-        return Err(malformed);
-    };
-    let mut info = FdeInfo::empty().with_fre_type(function.fre_type());
-    info.set(FdeInfo::PAUTH_KEY_B, function.has_pauth_key_b());
-    info.set(FdeInfo::SIGNAL, function.is_signal_frame());
-    info.set(FdeInfo::PC_MASK, function.is_pc_mask());
-    // Version 1 has masks instead of a size.
-    let rep_size = u8::try_from(function.rep_size());
-    let rep_size = rep_size.map_err(|_| Unsupported::function(key, Reason::Version))?;
-    let entry = TableFunction::new(key, size).with_info(info, rep_size);
-    let is_cut = size != function.size() && !function.is_pc_mask();
-    let shared = merger.scratch.shared(table.version(), &head, rows).filter(|_| !is_cut);
-    // In layout `Small` rows end where the function does.
-    let is_gnu = merger.options.table.layout == Layout::Gnu;
-    let has_all = |last: u32| is_gnu || function.is_pc_mask() || last < size;
-    if let Some(Some(pushed)) = shared
-        && has_all(pushed.last)
-    {
-        return merger.builder.push_table(&entry, pushed.rows).map(|_| ());
-    }
-    let rows = function.rows().filter_map(Result::ok);
-    let rows = rows.take_while(move |row: &Row| !is_cut || row.start.0 < size);
-    let last = rows.clone().last().map_or(0, |row| row.start.0);
-    let pushed = merger.builder.push_table(&entry, TableRows::Rows(rows))?;
-    if let (Some(shared), Some(rows)) = (shared, pushed)
-        && has_all(last)
-    {
-        *shared = Some(Pushed { rows, last });
-    }
-    Ok(())
 }

@@ -16,7 +16,7 @@ pub const LINKS: &[Shape] = &[
         let mut random = Random::new(7);
         Input::Link((0..8 * n).map(|_| LinkObject::new(&mut random, 1)).collect())
     }),
-    ("one object", |n| Input::Link(vec![LinkObject::new(&mut Random::new(7), 64 * n)])),
+    ("one object", |n| Input::Link(vec![LinkObject::new(&mut Random::new(7), 32 * n)])),
 ];
 
 /// An object of a link, with its sections before relocation.
