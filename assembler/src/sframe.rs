@@ -18,7 +18,7 @@ pub(crate) const FEW: usize = 16;
 pub struct Sframe {
     /// The section: it is [written](Section::write) where the functions' addresses are known, or
     /// [relocatable](Section::write_relocatable).
-    pub section: Section,
+    pub section: Section<'static>,
     /// The functions that it does not represent, and why.
     pub omitted: Vec<Unsupported>,
 }
@@ -41,7 +41,7 @@ impl Assembly {
             let function = parts.function(own, marked);
             omitted.extend(builder.push(Marked::new(&function, self.gas_marks(own))).err());
         }
-        Ok(Sframe { section: builder.finish(), omitted })
+        Ok(Sframe { section: builder.finish().into_owned(), omitted })
     }
 
     /// The functions for which gas 2.47 writes rows of another meaning than that of their directives, each with the

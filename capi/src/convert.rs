@@ -25,7 +25,7 @@ pub struct cfipack_conversion(());
 /// The state.
 #[derive(Debug)]
 pub(crate) struct Converted {
-    section: Section,
+    section: Section<'static>,
     address: Address,
     functions: usize,
     omitted: Vec<(u64, String)>,
@@ -82,7 +82,7 @@ fn convert<'a>(
     if let Some(error) = hidden {
         return Err(Failure::new(cfipack_status::Malformed, &error));
     }
-    let mut section = builder.finish_with(Finish::on(pool));
+    let mut section = builder.finish_with(Finish::on(pool)).into_owned();
     section.omit_distant(address, Key::address);
     omitted.extend(section.omitted().iter().map(note));
     Ok(Converted { section, address, functions: functions.to_usize(), omitted })

@@ -300,7 +300,7 @@ pub unsafe extern "C" fn cfipack_merger_finish(
                 Keys::Sections => true,
             };
             let finish = Finish::on(&pool).with_placed_keys(placed_keys);
-            let section = merging.merger.finish_with(finish);
+            let section = merging.merger.finish_with(finish).into_owned();
             Ok(Finished { section, keys, conflicts: Vec::new() })
         })
     }

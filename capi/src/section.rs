@@ -21,7 +21,7 @@ pub struct cfipack_section(());
 /// The state.
 #[derive(Debug)]
 pub(crate) struct Finished {
-    pub(crate) section: Section,
+    pub(crate) section: Section<'static>,
     pub(crate) keys: Keys,
     /// Of the last call that wrote it.
     pub(crate) conflicts: Vec<Conflict>,

@@ -210,7 +210,7 @@ pub fn place(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> anyhow::Resu
 #[derive(Debug)]
 pub struct Conversion {
     /// The section.
-    pub section: Section,
+    pub section: Section<'static>,
     /// The version of the format.
     pub version: Version,
     /// Functions in the CFI, omitted ones included.
@@ -289,7 +289,7 @@ impl Conversion {
         };
         let (version, odd) = (options.get().version, builder.undefined_cfi());
         let (outside_dwarf, undefined) = (odd.added, odd.refused + malformed.len().to_u64());
-        let section = builder.finish_with(Finish::on(&pool));
+        let section = builder.finish_with(Finish::on(&pool)).into_owned();
         let is_of_cfi = |one: &&Unsupported| synthesized.as_mut().is_none_or(|own| !own.leave_out(one));
         omitted.extend(section.omitted().iter().filter(is_of_cfi).copied());
         Ok(Self {

@@ -116,7 +116,7 @@ impl<'a> Tables<'a> {
 
     /// The merged table, sorted when it is [written](encoder::Section::write). Functions that contradict each other
     /// are in [`omitted`](encoder::Section::omitted).
-    pub fn finish(self) -> encoder::Section {
+    pub fn finish(self) -> encoder::Section<'a> {
         self.builder.finish()
     }
 }

@@ -154,7 +154,7 @@ fn sframe(assembly: &Assembly, options: Options) -> Vec<u8> {
     written(assembly.sframe(options).unwrap().section)
 }
 
-fn written(section: Section) -> Vec<u8> {
+fn written(section: Section<'_>) -> Vec<u8> {
     section.into_bytes(SFRAME, Key::address).unwrap()
 }
 

@@ -44,7 +44,7 @@ pub fn build<'a>(
     sections: impl IntoIterator<Item = cfi::Section<'a>>,
     arch: Arch,
     options: Options,
-) -> (sframe::Section, Vec<Unsupported>, Vec<cfi::Error>) {
+) -> (sframe::Section<'a>, Vec<Unsupported>, Vec<cfi::Error>) {
     let mut builder = Builder::new(arch, options).expect("an architecture of the format");
     let (mut omitted, mut malformed) = (Vec::new(), Vec::new());
     for section in sections {

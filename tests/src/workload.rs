@@ -117,7 +117,7 @@ impl Library {
 }
 
 /// The rows of a section, on one or more threads.
-pub fn build(section: &cfi::Section<'_>, options: Options, threads: usize) -> sframe::Section {
+pub fn build<'a>(section: &cfi::Section<'a>, options: Options, threads: usize) -> sframe::Section<'a> {
     let mut builder = Builder::new(section.arch, options).expect("an architecture of the format");
     let pool = Threads(threads);
     builder.push_all(Parallel::new(section, &pool), |_| ());

@@ -14,7 +14,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use cfipack_tests::hostile::{
-    CFI, CODE, FILES, LINKED, MACH_OBJECTS, OVERLAPPING_NAMES, PAGE_TABLES, REGIONS, Shape, TABLES,
+    CFI, CODE, FILES, LINKED, LINKS, MACH_OBJECTS, OVERLAPPING_NAMES, PAGE_TABLES, REGIONS, Shape, TABLES,
 };
 use cfipack_tests::not_tested::skipped;
 
@@ -42,6 +42,7 @@ fn shapes() -> impl Iterator<Item = (String, &'static Shape)> {
         ("Mach-O objects", MACH_OBJECTS),
         ("file", FILES),
         ("linked file", LINKED),
+        ("link", LINKS),
         ("overlapping names", OVERLAPPING_NAMES),
         ("functions of a region", REGIONS),
         ("code", CODE),

@@ -33,7 +33,7 @@ impl Registration {
 /// A region's table, which needs only its address.
 #[derive(Clone, Debug)]
 pub struct Sframe {
-    section: Section,
+    section: Section<'static>,
     omitted: Vec<Unsupported>,
     text: Address,
     text_size: u64,
@@ -52,7 +52,7 @@ impl Region {
         for function in self.cfi_functions() {
             omitted.extend(builder.push(&function).err());
         }
-        let section = builder.finish();
+        let section = builder.finish().into_owned();
         omitted.extend_from_slice(section.omitted());
         Ok(Sframe { section, omitted, text: self.base, text_size: self.length })
     }

@@ -127,14 +127,14 @@ fn filled(arch: Arch, section: &Header<'_>) -> Option<(Shape<'static>, u32, u32)
 }
 
 /// The table of the objects, and of PLTs after them.
-fn merge(
+fn merge<'o>(
     map: &Map,
     link: &Link<'_>,
-    objects: &[Object],
+    objects: &'o [Object],
     linked: &Linked<'_>,
     plts: &[Plt],
     notes: &mut Vec<String>,
-) -> Result<Section, Box<dyn Error>> {
+) -> Result<Section<'o>, Box<dyn Error>> {
     let options = Options::new().with_prefer(Prefer::TableOnly);
     let mut table = options.table;
     table.layout = Layout::Gnu;
@@ -262,7 +262,7 @@ fn bytes_differ(link: &Link<'_>, ours: &[u8], theirs: &[u8], address: Address) -
 }
 
 /// Each relocation leads to the function of its entry.
-fn relocations_differ(link: &Link<'_>, section: &Section, linked: &Linked<'_>) -> Option<String> {
+fn relocations_differ(link: &Link<'_>, section: &Section<'_>, linked: &Linked<'_>) -> Option<String> {
     let mut theirs = linked.relocations.iter();
     for our in section.relocations() {
         let their = theirs.next();

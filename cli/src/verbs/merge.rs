@@ -174,7 +174,7 @@ fn names(sources: &[Source<'_>]) -> String {
 
 /// The outcome for all tables.
 struct Merge {
-    section: Section,
+    section: Section<'static>,
     bytes: Vec<u8>,
     address: Address,
     version: Version,
@@ -205,7 +205,7 @@ impl Merge {
             let pushed = merged.push(table, keep, |reason| omitted.push(reason)).with_context(context)?;
             inputs.push(InputJson::new(source, table, pushed));
         }
-        let mut section = merged.finish();
+        let mut section = merged.finish().into_owned();
         section.omit_distant(address, Key::address);
         omitted.extend_from_slice(section.omitted());
         let mut bytes = vec![0; section.len()];

@@ -59,7 +59,7 @@ pub struct Builder<'a> {
     pub(crate) common: Common,
     pub(super) gnu: Gnu<'a>,
     pub(crate) fres: Fres,
-    pub(crate) entries: Entries,
+    pub(crate) entries: Entries<'a>,
     pub(crate) by_key: ByKey,
     /// Functions added whose instructions are not all DWARF's.
     pub(crate) outside_dwarf: u64,
@@ -105,7 +105,8 @@ impl<'a> Builder<'a> {
     }
 
     /// Makes room for this many functions at once; best done first. `fre_bytes` are those of all their rows together,
-    /// with attributes, where the [rows exist as bytes](Self::push_table) and it is known.
+    /// with attributes, where the [rows exist as bytes](Self::push_table) and it is known, without
+    /// [those that are lent](Self::push_lent).
     pub fn reserve(&mut self, functions: usize, fre_bytes: Option<usize>) {
         self.reserve_after(Header::SIZE + functions * self.options.version.fde_size(), functions, fre_bytes);
     }
@@ -122,7 +123,8 @@ impl<'a> Builder<'a> {
         match fre_bytes {
             Some(fre_bytes) => {
                 list.reserve_exact(functions);
-                blocks.reserve_exact(index, functions, fre_bytes);
+                let distinct = if blocks.index.is_some() { functions / 5 * 2 } else { functions };
+                blocks.reserve_exact(index, distinct, fre_bytes);
             }
             None => {
                 list.reserve(functions);
@@ -173,13 +175,13 @@ impl<'a> Builder<'a> {
     /// Where functions without addresses lie is known only when the section is written, and its size does not
     /// depend on it: [`Section::write`] omits those that share PCs, unless [their keys](Finish::with_placed_keys) tell them
     /// apart before.
-    pub fn finish(self) -> Section {
+    pub fn finish(self) -> Section<'a> {
         self.finish_with(Finish::new())
     }
 
     /// Ends the section as [`finish`](Self::finish) does, on the threads of a pool, or
     /// [by keys](Finish::with_placed_keys).
-    pub fn finish_with(mut self, finish: Finish<'_>) -> Section {
+    pub fn finish_with(mut self, finish: Finish<'_>) -> Section<'a> {
         self.flush();
         let Self { abi, options, mut entries, .. } = self;
         let placed = entries.have_addresses != Some(false);

@@ -12,7 +12,7 @@ use crate::sframe::table::encoded::{EncodedRows, SharedRows, TableFunction, Tabl
 use crate::sframe::table::wide_attribute::WideAttribute;
 use crate::{Reason, Unsupported};
 
-impl Builder<'_> {
+impl<'a> Builder<'a> {
     /// Adds a function whose rows exist: as bytes, which are copied, as those of a function that was pushed, info byte
     /// included, or as rows in the order of their starts, of which a default FDE is made, or a flex FDE where they need
     /// one and the options allow it. In layout `Small` equal ones are shared, as always.
@@ -41,6 +41,33 @@ impl Builder<'_> {
         };
         self.add_entry(function, shared);
         Ok(Some(shared))
+    }
+
+    /// Adds a function whose rows exist as [`push_table`](Self::push_table) does, but takes no copy: the section refers to
+    /// `range` of `memory` until it is written. The bytes there are the function's block: in version 3 its attribute,
+    /// which names the function's FRE type and the rest of its info byte, and its FREs, of which there are `num_fres`;
+    /// the FREs alone before. Functions whose blocks follow each other in the same `memory` take the least room.
+    ///
+    /// # Errors
+    /// Those of [`push_table`](Self::push_table).
+    ///
+    /// # Panics
+    /// The range is not one of the memory.
+    #[inline]
+    pub fn push_lent(
+        &mut self,
+        function: &TableFunction,
+        num_fres: u32,
+        memory: &'a [u8],
+        range: Range<usize>,
+    ) -> Result<SharedRows, Unsupported> {
+        self.take(function).map_err(|reason| function.unsupported(0, reason))?;
+        self.flush();
+        let wide = WideAttribute::new(num_fres, function.info, function.rep_size);
+        let block = self.entries.blocks.lend(memory, range, wide);
+        let rows = SharedRows { block: block.map_err(|reason| function.unsupported(0, reason))?, num_fres };
+        self.add_entry(function, rows);
+        Ok(rows)
     }
 
     /// Adds a function's FREs, if there are no equal ones.

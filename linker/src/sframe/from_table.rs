@@ -1,20 +1,28 @@
 //! The functions of an object's tables.
 //!
 //! A table is checked as a whole before any of its functions is taken. Then those that live are: their FREs are
-//! copied where they are of the output's version, and decoded and encoded again otherwise.
+//! lent to the output where they are of its version, and decoded and encoded again otherwise.
 
 use alloc::vec::Vec;
+use core::mem;
+use core::ops::Range;
 
 use cfipack_format::widen::ToUsize;
 
 use super::from_cfi::note_signal_frames;
 use super::key_set::KeySet;
+use super::large_table::push_table_on;
 use super::table::{Head, RowBytes, Table};
 use super::{Contribution, Field, Live, Merger, Note, Object, Prefer, SkipReason};
 use crate::decoder::sframe::{self as decoder, Error, TableError};
-use crate::encoder::sframe::{EncodedRows, Layout, SharedRows, TableFunction, TableRows};
-use crate::format::sframe::{FdeInfo, MAX_SHARED_FRES, Version};
-use crate::format::{Address, Key, Reason, Row, SectionOffset, Unsupported};
+use crate::encoder::sframe::{Layout, SharedRows};
+use crate::format::pool::{Pool, Serial};
+use crate::format::sframe::{MAX_SHARED_FRES, Version};
+use crate::format::{Address, Key, Reason, SectionOffset, Unsupported};
+
+mod rows;
+
+use rows::{copy, reencode};
 
 /// Memory that one object after the other uses.
 #[derive(Clone, Default, Debug)]
@@ -27,12 +35,19 @@ pub(crate) struct Scratch {
     pub(crate) has_signal_frames: bool,
     /// Functions of the table that have no rows there that the output can have.
     pub(crate) rowless: Vec<Rowless>,
-    /// The places of each function's rows in a table.
-    rows: Vec<RowBytes>,
-    /// Functions of a table by index, of which a row that starts here means nothing.
-    malformed: Vec<(usize, u32)>,
+    /// What is known of the functions of a table.
+    pub(crate) checked: Checked,
     /// The distinct rows of a table whose functions share some, in order.
     shared: Vec<Shared>,
+}
+
+/// What is known of the functions of a table that has been checked.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Checked {
+    /// The places of each function's rows.
+    rows: Vec<RowBytes>,
+    /// Functions by index, of which a row that starts here means nothing.
+    malformed: Vec<(usize, u32)>,
 }
 
 /// A function that has no rows in its table, or such as the output cannot have.
@@ -76,6 +91,13 @@ impl Scratch {
         let at = self.shared.binary_search_by_key(&key, |shared| (shared.rows, shared.head)).ok()?;
         Some(&mut self.shared[at].pushed)
     }
+}
+
+impl Checked {
+    /// The number of functions.
+    pub(crate) fn functions(&self) -> usize {
+        self.rows.len()
+    }
 
     /// The reason why the rows of a function cannot be used, if so. gas keeps the entries of some functions that it cannot
     /// represent, without rows.
@@ -100,6 +122,40 @@ pub(crate) fn push_tables<'a>(
     report: &mut dyn FnMut(Note),
     sum: &mut Contribution,
 ) {
+    for_each_table(merger, object, report, sum, |merger, table, has_cfi, sum| {
+        note_signal_frames(merger, object, table.version(), live);
+        let checked = mem::take(&mut merger.scratch.checked);
+        push_functions(merger, table, &checked, 0..checked.functions(), has_cfi, live, sum);
+        merger.scratch.checked = checked;
+    });
+}
+
+/// Adds the functions of a large object's tables, before any others of the object, on the threads of a pool: `live` makes
+/// a closure for each part of a table.
+pub(crate) fn push_tables_on<'a, L: FnMut(Field) -> Option<Live>>(
+    merger: &mut Merger<'a>,
+    pool: &dyn Pool,
+    object: &Object<'a>,
+    live: &(impl Fn() -> L + Sync),
+    report: &mut dyn FnMut(Note),
+    sum: &mut Contribution,
+) {
+    for_each_table(merger, object, report, sum, |merger, table, has_cfi, sum| {
+        note_signal_frames(merger, object, table.version(), &mut live());
+        // Where functions share rows, those that come first have them.
+        let pool = if merger.scratch.shared.is_empty() { pool } else { &Serial };
+        push_table_on(merger, pool, table, has_cfi, live, sum);
+    });
+}
+
+/// Calls `push` with each of an object's tables that can be used, and whether CFI of the object follows.
+fn for_each_table<'a>(
+    merger: &mut Merger<'a>,
+    object: &Object<'a>,
+    report: &mut dyn FnMut(Note),
+    sum: &mut Contribution,
+    mut push: impl FnMut(&mut Merger<'a>, &Table<'a>, bool, &mut Contribution),
+) {
     let Some(bytes) = object.sframe else { return };
     for table in decoder::Section::concatenated(bytes, Address(0)) {
         let (at, checked) = match table {
@@ -111,9 +167,8 @@ pub(crate) fn push_tables<'a>(
         };
         match checked {
             Ok(table) => {
-                note_signal_frames(merger, object, table.version(), live);
                 let has_cfi = object.eh_frame.is_some_and(|bytes| !bytes.is_empty());
-                push_table(merger, &table, has_cfi, live, sum);
+                push(merger, &table, has_cfi, sum);
             }
             Err(reason) => {
                 sum.skipped += 1;
@@ -130,7 +185,7 @@ fn check<'a>(merger: &mut Merger<'a>, table: Table<'a>) -> Result<Table<'a>, Ski
     if section.arch() != merger.arch {
         return Err(SkipReason::Architecture(section.arch()));
     }
-    let Scratch { rows, malformed, shared, .. } = &mut merger.scratch;
+    let Scratch { checked: Checked { rows, malformed }, shared, .. } = &mut merger.scratch;
     rows.clear();
     // No more than the section has bytes for.
     rows.reserve_exact(section.num_functions());
@@ -176,23 +231,26 @@ fn distinct(table: &Table<'_>, rows: &[RowBytes], shared: &mut Vec<Shared>) -> R
     overlap.map_or(Ok(()), |pair| Err(SkipReason::OverlappingRows(pair[1].rows.start)))
 }
 
-/// Adds the functions of a table that has been checked; `has_cfi`: CFI of the object follows, which is to know them.
-fn push_table(
-    merger: &mut Merger<'_>,
-    table: &Table<'_>,
+/// Adds the functions of a table that has been checked, between two indices; `has_cfi`: CFI of the object follows, which
+/// is to know them.
+pub(crate) fn push_functions<'a>(
+    merger: &mut Merger<'a>,
+    table: &Table<'a>,
+    checked: &Checked,
+    indices: Range<usize>,
     has_cfi: bool,
     live: &mut impl FnMut(Field) -> Option<Live>,
     sum: &mut Contribution,
 ) {
     let options = merger.options;
     let is_small = options.table.layout == Layout::Small;
-    let rows = core::mem::take(&mut merger.scratch.rows);
+    let rows = &checked.rows[indices.clone()];
     let notes_covered = has_cfi && options.prefer == Prefer::Table;
     if notes_covered {
         merger.scratch.covered.reserve(rows.len());
     }
     let can_copy = table.version() == options.table.version && table.section.header().fixed_fp_offset == 0;
-    for (index, &rows) in rows.iter().enumerate() {
+    for (index, &rows) in indices.zip(rows) {
         let Some(live) = live(table.start_field(index)) else {
             sum.dead += 1;
             continue;
@@ -212,7 +270,7 @@ fn push_table(
             continue;
         }
         let is_copied = can_copy && size == head.size && (options.table.flex || !head.is_flex());
-        let pushed = match merger.scratch.unusable(index, &head, live.key, is_small) {
+        let pushed = match checked.unusable(index, &head, live.key, is_small) {
             Some(unsupported) => Err(unsupported),
             None if is_copied => copy(merger, table, &head, live.key, rows),
             None => reencode(merger, table, index, live.key, size, rows),
@@ -229,75 +287,4 @@ fn push_table(
             merger.scratch.covered.insert(live.key);
         }
     }
-    merger.scratch.rows = rows;
-}
-
-/// Adds a function with its FREs as they are.
-#[inline]
-fn copy(
-    merger: &mut Merger<'_>,
-    table: &Table<'_>,
-    head: &Head,
-    key: Key,
-    rows: RowBytes,
-) -> Result<(), Unsupported> {
-    let function = TableFunction::new(key, head.size).with_info(head.info, head.rep_size);
-    let fres = &table.fres[rows.start.to_usize()..(rows.start + rows.len).to_usize()];
-    let encoded = EncodedRows::new(fres, head.num_fres).with_info2(head.info2);
-    if merger.scratch.shared.is_empty() {
-        return merger.builder.push_table(&function, encoded).map(|_| ());
-    }
-    let shared = merger.scratch.shared(table.version(), head, rows);
-    if let Some(Some(pushed)) = shared {
-        return merger.builder.push_table(&function, pushed.rows).map(|_| ());
-    }
-    let pushed = merger.builder.push_table(&function, encoded)?;
-    if let (Some(shared), Some(rows)) = (shared, pushed) {
-        *shared = Some(Pushed { rows, last: 0 });
-    }
-    Ok(())
-}
-
-/// Adds a function's rows, encoded again, up to `size` bytes.
-fn reencode(
-    merger: &mut Merger<'_>,
-    table: &Table<'_>,
-    index: usize,
-    key: Key,
-    size: u32,
-    rows: RowBytes,
-) -> Result<(), Unsupported> {
-    // All have been read before.
-    let malformed = Unsupported::function(key, Reason::RowMalformed);
-    let (Some(Ok(function)), Some(head)) = (table.section.function(index), table.head(index)) else {
-        return Err(malformed);
-    };
-    let mut info = FdeInfo::empty().with_fre_type(function.fre_type());
-    info.set(FdeInfo::PAUTH_KEY_B, function.has_pauth_key_b());
-    info.set(FdeInfo::SIGNAL, function.is_signal_frame());
-    info.set(FdeInfo::PC_MASK, function.is_pc_mask());
-    // Version 1 has masks instead of a size.
-    let rep_size = u8::try_from(function.rep_size());
-    let rep_size = rep_size.map_err(|_| Unsupported::function(key, Reason::Version))?;
-    let entry = TableFunction::new(key, size).with_info(info, rep_size);
-    let is_cut = size != function.size() && !function.is_pc_mask();
-    let shared = merger.scratch.shared(table.version(), &head, rows).filter(|_| !is_cut);
-    // In layout `Small` rows end where the function does.
-    let is_gnu = merger.options.table.layout == Layout::Gnu;
-    let has_all = |last: u32| is_gnu || function.is_pc_mask() || last < size;
-    if let Some(Some(pushed)) = shared
-        && has_all(pushed.last)
-    {
-        return merger.builder.push_table(&entry, pushed.rows).map(|_| ());
-    }
-    let rows = function.rows().filter_map(Result::ok);
-    let rows = rows.take_while(move |row: &Row| !is_cut || row.start.0 < size);
-    let last = rows.clone().last().map_or(0, |row| row.start.0);
-    let pushed = merger.builder.push_table(&entry, TableRows::Rows(rows))?;
-    if let (Some(shared), Some(rows)) = (shared, pushed)
-        && has_all(last)
-    {
-        *shared = Some(Pushed { rows, last });
-    }
-    Ok(())
 }

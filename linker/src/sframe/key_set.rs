@@ -33,6 +33,16 @@ impl KeySet {
         self.keys.push(key.0);
     }
 
+    /// Adds the keys of another set after these.
+    pub(crate) fn append(&mut self, others: Self) {
+        let follows = match (self.keys.last(), others.keys.first()) {
+            (Some(last), Some(first)) => last <= first,
+            _ => true,
+        };
+        self.is_sorted &= others.is_sorted && follows;
+        self.keys.extend(others.keys);
+    }
+
     pub(crate) fn contains(&mut self, key: Key) -> bool {
         if self.keys.get(self.next) == Some(&key.0) {
             self.next += 1;

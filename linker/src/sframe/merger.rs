@@ -5,10 +5,10 @@ use core::ops::Range;
 
 use super::check::FreLens;
 use super::from_cfi::{Records, push_cfi, push_cfi_on};
-use super::from_table::{Scratch, push_tables};
+use super::from_table::{Scratch, push_tables, push_tables_on};
 use super::{Contribution, Field, Live, Note, Object, Options, Prefer, Section};
 use crate::decoder::sframe as decoder;
-use crate::encoder::sframe::{Builder, Finish, Layout};
+use crate::encoder::sframe::{Builder, Finish};
 use crate::format::{Address, Arch, Key, Reason, UnsupportedFormat};
 use cfipack_format::pool::{Pool, Serial, in_order};
 use cfipack_format::widen::ToUsize;
@@ -71,27 +71,33 @@ impl<'a> Merger<'a> {
     /// Makes room for the functions of these objects at once; best done first, where there are many.
     /// [`push_objects`](Self::push_objects) does so itself.
     pub fn reserve(&mut self, objects: &[Object<'_>]) {
+        let (functions, fre_bytes) = self.room(objects);
+        self.builder.reserve_for_write(functions, fre_bytes);
+    }
+
+    /// The functions of objects, about, and the bytes that their rows take in the output, where that is known.
+    fn room(&self, objects: &[Object<'_>]) -> (usize, Option<usize>) {
         let prefer = self.options.prefer;
         let (mut functions, mut fre_bytes, mut records) = (0, 0, Records::default());
+        let version = self.options.table.version;
         for object in objects {
             let table = object.sframe.filter(|_| prefer != Prefer::Cfi || object.eh_frame.is_none());
             let table = table.and_then(|bytes| decoder::Section::parse_first(bytes, Address(0)).ok());
             match (table, object.eh_frame) {
                 (Some((section, _)), _) => {
                     functions += section.num_functions();
-                    fre_bytes += section.header().fre_len.to_usize();
+                    // Rows of the output's version stay where they are.
+                    if section.version() != version {
+                        fre_bytes += section.header().fre_len.to_usize();
+                    }
                 }
                 (None, Some(bytes)) if prefer != Prefer::TableOnly => records.add(bytes, self.arch),
                 (None, _) => {}
             }
         }
-        match self.options.table.layout {
-            // The bytes of FREs, in version 3 with attributes; those of other versions have about as many.
-            Layout::Gnu if records.bytes == 0 => {
-                self.builder.reserve_for_write(functions, Some(fre_bytes));
-            }
-            _ => self.builder.reserve_for_write(functions + records.estimate(), None),
-        }
+        // The bytes of FREs, in version 3 with attributes; those of other versions have about as many.
+        let fre_bytes = Some(fre_bytes).filter(|_| records.bytes == 0);
+        (functions + records.estimate(), fre_bytes)
     }
 
     /// Adds the functions of an object.
@@ -137,23 +143,33 @@ impl<'a> Merger<'a> {
         live: impl Fn(usize) -> L + Sync,
         mut report: impl FnMut(usize, Note),
     ) -> Contribution {
-        self.reserve(objects);
+        let (functions, fre_bytes) = self.room(objects);
+        self.builder.reserve_for_write(functions, fre_bytes);
+        let prefer = self.options.prefer;
         let mut state = Pushed { merger: self, notes: Vec::new(), sum: Contribution::default() };
-        for run in runs(objects, pool.threads()) {
+        for run in runs(objects, pool.threads(), prefer) {
             match run {
                 Run::One(number) => state.push_large(pool, number, &objects[number], &live),
                 Run::Groups(groups) => {
                     let empty = state.merger.shard();
-                    let make = |group: usize| {
-                        let mut merger = empty.shard();
-                        let mut pushed =
-                            Pushed { merger: &mut merger, notes: Vec::new(), sum: Contribution::default() };
+                    let make = |group: usize, before: Option<Shard<'a>>| {
+                        let new = || {
+                            let (mut merger, notes) = (empty.shard(), Vec::new());
+                            // As much as most shards get; the last ones have less.
+                            let parts = (4 * pool.threads()).max(groups.len() / (groups.len() - group));
+                            let fre_bytes = fre_bytes.map(|bytes| bytes / parts);
+                            merger.builder.reserve_for_write(functions / parts, fre_bytes);
+                            Shard { merger, notes, sum: Contribution::default() }
+                        };
+                        let Shard { mut merger, notes, sum } = before.unwrap_or_else(new);
+                        let mut pushed = Pushed { merger: &mut merger, notes, sum };
                         pushed.push_group(objects, &groups[group], &live);
                         let Pushed { notes, sum, .. } = pushed;
                         Shard { merger, notes, sum }
                     };
-                    in_order(pool, groups.len(), &mut state, make, |state, group, shard| {
-                        state.add(objects, &groups[group], &live, shard);
+                    in_order(pool, groups.len(), &mut state, make, |state, made, shard| {
+                        let objects_of = groups[made.start].start..groups[made.end - 1].end;
+                        state.add(objects, &objects_of, &live, shard);
                     });
                 }
             }
@@ -177,15 +193,16 @@ impl<'a> Merger<'a> {
         self.builder.absorb(shard.builder, pool)
     }
 
-    /// Ends the section. Its size is exact; functions that turn out to share PCs are omitted by
+    /// Ends the section, which refers to the rows of the objects' tables until it is written, unless it
+    /// [owns](Section::into_owned) them. Its size is exact; functions that turn out to share PCs are omitted by
     /// [`Section::write`].
-    pub fn finish(self) -> Section {
+    pub fn finish(self) -> Section<'a> {
         self.finish_with(Finish::new())
     }
 
     /// Ends the section on the threads of a pool, or [by keys](Finish::with_placed_keys): functions that share PCs are
     /// told apart then, or omitted ([`Section::omitted`]), before the section has its size.
-    pub fn finish_with(self, finish: Finish<'_>) -> Section {
+    pub fn finish_with(self, finish: Finish<'_>) -> Section<'a> {
         let Self { builder, arch, options, scratch, .. } = self;
         // A large object's is as large as its index.
         drop(scratch);
@@ -210,7 +227,7 @@ struct Pushed<'m, 'a> {
     sum: Contribution,
 }
 
-/// The part of the work that a task did.
+/// Groups in a row that a task did.
 struct Shard<'a> {
     merger: Merger<'a>,
     notes: Vec<(usize, Note)>,
@@ -250,7 +267,7 @@ impl<'a> Pushed<'_, 'a> {
         }
     }
 
-    /// Adds a large object that has CFI alone, in parts.
+    /// Adds a large object in parts, but what CFI has beside a table.
     fn push_large<L: FnMut(Field) -> Option<Live>>(
         &mut self,
         pool: &dyn Pool,
@@ -258,8 +275,16 @@ impl<'a> Pushed<'_, 'a> {
         object: &Object<'a>,
         live: &(impl Fn(usize) -> L + Sync),
     ) {
-        let note = |note| self.notes.push((number, note));
-        push_cfi_on(self.merger, pool, object, || live(number), note, &mut self.sum);
+        let mut note = |note| self.notes.push((number, note));
+        if object.sframe.is_none_or(<[u8]>::is_empty) {
+            return push_cfi_on(self.merger, pool, object, || live(number), note, &mut self.sum);
+        }
+        self.merger.scratch.clear();
+        push_tables_on(self.merger, pool, object, &|| live(number), &mut note, &mut self.sum);
+        if self.merger.options.prefer == Prefer::Table {
+            push_cfi(self.merger, object, &mut live(number), &mut note, &mut self.sum);
+        }
+        self.merger.omit_rowless(&mut note, &mut self.sum);
     }
 }
 
@@ -272,18 +297,20 @@ enum Run {
 }
 
 /// Divides objects for this many threads.
-fn runs(objects: &[Object<'_>], threads: usize) -> Vec<Run> {
+fn runs(objects: &[Object<'_>], threads: usize, prefer: Prefer) -> Vec<Run> {
     const LEAST_BYTES: usize = 1 << 14;
     const LEAST_OF_A_LARGE_OBJECT: usize = 1 << 18;
     let all: usize = objects.iter().map(Object::len).sum();
     if threads < 2 {
         return Vec::from([Run::Groups((0..objects.len()).map(|number| number..number + 1).collect())]);
     }
-    let enough = (all / (threads.min(256) * 8)).max(LEAST_BYTES);
+    let enough = (all / (threads.min(256) * 16)).max(LEAST_BYTES);
     let large = (all / threads.min(256) / 2).max(LEAST_OF_A_LARGE_OBJECT);
     let (mut runs, mut groups, mut first, mut bytes) = (Vec::new(), Vec::new(), 0, 0);
     for (number, object) in objects.iter().enumerate() {
-        let is_large = object.len() >= large && object.sframe.is_none_or(<[u8]>::is_empty);
+        // Which functions of a table are needed, its CFI tells then.
+        let is_one = prefer == Prefer::Cfi && object.eh_frame.is_some() && object.sframe.is_some();
+        let is_large = object.len() >= large && !is_one;
         bytes += object.len();
         if (is_large || bytes >= enough) && first < number {
             // Without it, if it is divided, or if the objects before it are enough by themselves.

@@ -59,6 +59,7 @@ mod from_table;
 mod gnu_order;
 mod input;
 mod key_set;
+mod large_table;
 mod merger;
 mod note;
 mod options;

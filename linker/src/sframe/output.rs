@@ -30,8 +30,8 @@ use crate::format::{Address, Arch, Key, SectionOffset, Unsupported};
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Section {
-    section: encoder::Section,
+pub struct Section<'a> {
+    section: encoder::Section<'a>,
     arch: Arch,
     version: Version,
 }
@@ -76,9 +76,15 @@ impl RelocationKind {
     }
 }
 
-impl Section {
-    pub(crate) fn new(section: encoder::Section, arch: Arch, version: Version) -> Self {
+impl<'a> Section<'a> {
+    pub(crate) fn new(section: encoder::Section<'a>, arch: Arch, version: Version) -> Self {
         Self { section, arch, version }
+    }
+
+    /// The section with a copy of the rows that it takes from the objects' tables, whose bytes need not stay then.
+    pub fn into_owned(self) -> Section<'static> {
+        let Self { section, arch, version } = self;
+        Section { section: section.into_owned(), arch, version }
     }
 
     /// Bytes of the section, exact, in a linked and in a relocatable file.

@@ -25,7 +25,7 @@ fn merged(
     functions: &[Function],
     extent: Option<u32>,
     hole: Option<(u64, u64)>,
-) -> Section {
+) -> Section<'static> {
     let tables: Vec<_> =
         functions.iter().map(|function| table(version, std::slice::from_ref(function))).collect();
     let mut merger = Merger::new(Arch::Amd64, options(version, layout, Prefer::TableOnly)).unwrap();
@@ -35,14 +35,14 @@ fn merged(
         merger.push_object(&Object::new().with_sframe(bytes), live, |note| panic!("{note}"));
     }
     hole.into_iter().for_each(|(key, size)| merger.note_omitted(Key(key), size));
-    merger.finish()
+    merger.finish().into_owned()
 }
 
 /// Start, size and CFA's offset at the end of a function.
 type Read = (u64, u32, i64);
 
 /// Writes a section. Returns its functions, and the keys of conflicts.
-fn read(section: &Section, addresses: &[u64]) -> (Vec<Read>, Vec<(u64, u64)>) {
+fn read(section: &Section<'_>, addresses: &[u64]) -> (Vec<Read>, Vec<(u64, u64)>) {
     let address_of = |key: Key| Address(addresses[key.0 as usize]);
     let mut bytes = vec![0xff; section.len()];
     let written = section.write(&mut bytes, TABLE, address_of).unwrap();

@@ -3,6 +3,7 @@
 mod conflicts;
 mod frame_at;
 mod from_cfi;
+mod large;
 mod stubs;
 mod without_code;
 
@@ -105,7 +106,7 @@ fn address(key: Key) -> Address {
     Address(0x1000 * (1 + key.0))
 }
 
-fn written(section: &Section) -> Vec<u8> {
+fn written(section: &Section<'_>) -> Vec<u8> {
     let mut bytes = vec![0; section.len()];
     section.write(&mut bytes, Address(0x10_0000), address).unwrap();
     bytes
@@ -139,7 +140,7 @@ fn merge(
     options: Options,
     object: Object<'_>,
     live: impl FnMut(Field) -> Option<Live>,
-) -> (Section, Vec<Note>, Contribution) {
+) -> (Section<'_>, Vec<Note>, Contribution) {
     let mut merger = Merger::new(Arch::Amd64, options).unwrap();
     let mut notes = Vec::new();
     let contribution = merger.push_object(&object, live, |note| notes.push(note));

@@ -5,6 +5,7 @@ mod cfi;
 mod code;
 mod files;
 mod linked;
+mod links;
 mod mach_objects;
 mod names;
 mod page_tables;
@@ -16,6 +17,7 @@ pub use cfi::CFI;
 pub use code::{CODE, Code};
 pub use files::FILES;
 pub use linked::LINKED;
+pub use links::{LINKS, LinkObject};
 pub use mach_objects::MACH_OBJECTS;
 pub use names::OVERLAPPING_NAMES;
 pub use page_tables::PAGE_TABLES;
@@ -37,6 +39,8 @@ pub enum Input {
     Places(Vec<u64>),
     /// A function's code, with the rows of its call frame information.
     Code(Code),
+    /// The objects of a link.
+    Link(Vec<LinkObject>),
     /// An ELF or Mach-O file, an archive or a fat file.
     File(Vec<u8>),
 }
@@ -53,6 +57,7 @@ impl Input {
             Self::Code(code) => code.len(),
             // A function has a name and a directive.
             Self::Places(places) => 16 * places.len(),
+            Self::Link(objects) => objects.iter().map(LinkObject::len).sum(),
             Self::MachObjects(objects) => objects.iter().flatten().map(Vec::len).sum(),
         }
     }

@@ -86,7 +86,7 @@ fn link(tools: &Tools, target: Target, kind: Kind, objects: usize) -> (String, V
 }
 
 /// The table of layout `gnu` of the objects in ld's order.
-fn merged(linked: &Linked<'_>, target: Target, threads: usize) -> (Section, u64) {
+fn merged<'l>(linked: &'l Linked<'_>, target: Target, threads: usize) -> (Section<'l>, u64) {
     let options = Options::new().with_prefer(Prefer::TableOnly);
     let mut table = options.table;
     table.layout = Layout::Gnu;

@@ -282,7 +282,7 @@ fn functions_too_far_from_a_table_of_version_2() {
         builder.push_all(cfipack_cfi::Functions::new(&section), |omitted| panic!("{omitted:?}"));
         let mut built = builder.finish();
         let whole = built.len();
-        let write = |built: &cfipack_encoder::sframe::Section| {
+        let write = |built: &cfipack_encoder::sframe::Section<'_>| {
             let mut bytes = vec![0; built.len()];
             built.write(&mut bytes, table, Key::address).map(|_| bytes)
         };

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use cfipack_format::SectionOffset;
 
@@ -9,6 +10,9 @@ use crate::cfi::{Functions, Keys, Section, likely_record_at_or_after};
 use crate::sframe::builder::Builder;
 use crate::sframe::push_all::OmittedFunction;
 use cfipack_format::pool::{Pool, Serial, in_order};
+
+/// The chunks for each thread.
+const CHUNKS_OF_A_THREAD: usize = 16;
 
 /// The parts of a section: chunks, and how their functions are found.
 pub(crate) struct Chunks<'s, 'a, F> {
@@ -36,7 +40,7 @@ struct Part {
     end: SectionOffset,
 }
 
-/// A chunk in a builder of its own.
+/// A chunk, or several in a row, in a builder of its own.
 pub(crate) struct Shard<'a> {
     builder: Box<Builder<'a>>,
     start: SectionOffset,
@@ -49,22 +53,24 @@ impl Part {
         let count = builder.push_rest(&mut functions, |function| omitted.push(function));
         Self { count, omitted, end: functions.offset() }
     }
+
+    /// Adds what comes after.
+    fn extend(&mut self, next: Self) {
+        self.count += next.count;
+        self.omitted.extend(next.omitted);
+        self.end = next.end;
+    }
 }
 
 impl<'s, 'a, K: Keys, F> Chunks<'s, 'a, F>
 where
     F: Fn(SectionOffset, SectionOffset) -> Functions<'a, K> + Sync,
 {
-    /// Divides a section for this many threads. Chunks become smaller, so that merging overlaps with the conversion of
-    /// later ones and all threads end at about the same time. They are few: what one remembers, the next does not.
+    /// Divides a section for this many threads, so finely that all end at about the same time.
     pub(crate) fn new(section: &'s Section<'a>, threads: usize, functions: F) -> Self {
         let len = section.bytes.len();
-        let least = (len / threads / 4).max(1);
-        let (mut at, mut cuts) = (0, Vec::from([SectionOffset(0)]));
-        while at < len {
-            at += ((len - at) / threads).max(least).min(len - at);
-            cuts.push(SectionOffset(at));
-        }
+        let chunk = len.div_ceil(threads * CHUNKS_OF_A_THREAD).max(1);
+        let cuts = (0..len).step_by(chunk).chain([len]).map(SectionOffset).collect();
         Self { section, functions, cuts }
     }
 
@@ -73,13 +79,13 @@ where
         self.cuts.len() - 1
     }
 
-    /// Merges the next chunk into a builder: by absorbing its shard, if there is one, it starts where the chunk before
+    /// Merges the next chunks into a builder: by absorbing their shard, if there is one, it starts where the chunk before
     /// ends and there is room for all of it; else function by function.
     pub(crate) fn merge(
         &self,
         builder: &mut Builder<'a>,
         progress: &mut Progress,
-        chunk: usize,
+        chunks: Range<usize>,
         shard: Option<Shard<'a>>,
     ) {
         let at = progress.at;
@@ -90,14 +96,25 @@ where
                 Some(part)
             });
         let part =
-            absorbed.unwrap_or_else(|| Part::push(builder, (self.functions)(at, self.cuts[chunk + 1])));
+            absorbed.unwrap_or_else(|| Part::push(builder, (self.functions)(at, self.cuts[chunks.end])));
         progress.at = part.end;
         progress.count += part.count;
         progress.omitted.extend(part.omitted);
     }
 
-    /// Converts a chunk by itself; none where it could only be guessed wrong where it starts.
-    pub(crate) fn convert(&self, empty: &Builder<'a>, chunk: usize) -> Option<Shard<'a>> {
+    /// Converts a chunk by itself, or goes on with the one before; none where it could only be guessed wrong where it
+    /// starts.
+    pub(crate) fn convert(
+        &self,
+        empty: &Builder<'a>,
+        chunk: usize,
+        before: Option<Shard<'a>>,
+    ) -> Option<Shard<'a>> {
+        if let Some(mut shard) = before {
+            let functions = (self.functions)(shard.part.end, self.cuts[chunk + 1]);
+            shard.part.extend(Part::push(&mut shard.builder, functions));
+            return Some(shard);
+        }
         let start = likely_record_at_or_after(self.section, self.cuts[chunk])?;
         let mut builder = Box::new(empty.clone());
         let part = Part::push(&mut builder, (self.functions)(start, self.cuts[chunk + 1]));
@@ -108,9 +125,9 @@ where
     pub(crate) fn convert_all(&self, builder: &mut Builder<'a>, pool: &dyn Pool) -> Progress {
         let empty = builder.shard();
         let mut state = (builder, Progress::default());
-        let make = |chunk| self.convert(&empty, chunk);
-        in_order(pool, self.len(), &mut state, make, |(builder, progress), chunk, shard| {
-            self.merge(builder, progress, chunk, shard.flatten());
+        let make = |chunk, before: Option<Option<_>>| self.convert(&empty, chunk, before.flatten());
+        in_order(pool, self.len(), &mut state, make, |(builder, progress), chunks, shard| {
+            self.merge(builder, progress, chunks, shard.flatten());
         });
         state.1
     }

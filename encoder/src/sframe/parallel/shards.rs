@@ -9,6 +9,7 @@ use crate::Reason;
 use crate::sframe::builder::Builder;
 use crate::sframe::parts::for_each;
 use crate::sframe::table::block::{Blocks, GROUP};
+use crate::sframe::table::chunk::CHUNK;
 use crate::sframe::table::entries::Entry;
 use crate::sframe::table::hash_index::HashIndex;
 use cfipack_format::pool::{Pool, Serial};
@@ -40,13 +41,46 @@ impl Builder<'_> {
         }
         self.flush();
         shard.flush();
+        if self.entries.blocks.index.is_none() {
+            self.append(&shard)?;
+        } else {
+            self.share(&shard, pool)?;
+        }
+        let before = self.entries.list.len() - shard.entries.list.len();
+        self.outside_dwarf += shard.outside_dwarf;
+        self.undefined += shard.undefined;
+        self.entries.num_fres += shard.entries.num_fres;
+        self.entries.omitted.extend(shard.entries.omitted);
+        self.entries.continued.extend(shard.entries.continued.iter().map(|number| before + number));
+        self.entries.refused.extend(shard.entries.refused.iter().map(|number| before + number));
+        self.entries.unread |= shard.entries.unread;
+        self.entries.have_addresses = self.entries.have_addresses.or(shard.entries.have_addresses);
+        Ok(())
+    }
+
+    /// Adds the blocks and entries of another builder where nothing is shared.
+    fn append(&mut self, shard: &Self) -> Result<(), Reason> {
+        let first = self.entries.blocks.append(&shard.entries.blocks)?;
+        let number_here = |entry: &Entry| Entry { block: first + entry.block, ..*entry };
+        self.entries.list.extend(shard.entries.list.iter().map(number_here));
+        Ok(())
+    }
+
+    /// Adds the blocks of another builder that are not here, and its entries.
+    fn share(&mut self, shard: &Self, pool: &dyn Pool) -> Result<(), Reason> {
         let (other, blocks) = (&shard.entries.blocks, &mut self.entries.blocks);
-        let hashes = match (&blocks.index, &other.index) {
-            (None, _) => Cow::Borrowed(&[][..]),
-            (_, Some(index)) if other.seed() == blocks.seed() => Cow::Borrowed(index.hashes()),
+        let hashes = match &other.index {
+            Some(index) if other.seed() == blocks.seed() => Cow::Borrowed(index.hashes()),
             _ => {
-                let places = (0..other.len()).map(|number| other.place(number));
-                places.map(|(start, len)| blocks.hash(&other.bytes[start..], len)).collect()
+                let mut bytes = Vec::new();
+                let mut hash = |number| {
+                    let block = other.block(number);
+                    bytes.clear();
+                    bytes.extend_from_slice(block);
+                    bytes.resize(block.len() + CHUNK, 0);
+                    blocks.hash(&bytes, block.len())
+                };
+                (0..other.len() as u32).map(&mut hash).collect()
             }
         };
         let pool = if other.len() < LEAST_OF_A_THREAD { &Serial } else { pool };
@@ -58,7 +92,6 @@ impl Builder<'_> {
             find_all(blocks, other, part * part_len, hashes, numbers);
         });
         let new = New::add(blocks, other, &mut numbers)?;
-        let before = self.entries.list.len();
         let tasks = Vec::from([
             Task::Bytes(&mut blocks.bytes),
             Task::Entries(blocks.index.as_mut(), &mut self.entries.list),
@@ -67,20 +100,13 @@ impl Builder<'_> {
             Task::Bytes(bytes) => new.copy(other, bytes),
             Task::Entries(index, list) => {
                 if let Some(index) = index {
-                    new.numbers.iter().for_each(|&there| index.push(hashes[there]));
+                    let hashes_of = |run: &Range<u32>| &hashes[run.start.to_usize()..run.end.to_usize()];
+                    new.runs.iter().flat_map(hashes_of).for_each(|&hash| index.push(hash));
                 }
                 let number_here = |entry: &Entry| Entry { block: numbers[entry.block.to_usize()], ..*entry };
                 list.extend(shard.entries.list.iter().map(number_here));
             }
         });
-        self.outside_dwarf += shard.outside_dwarf;
-        self.undefined += shard.undefined;
-        self.entries.num_fres += shard.entries.num_fres;
-        self.entries.omitted.extend(shard.entries.omitted);
-        self.entries.continued.extend(shard.entries.continued.iter().map(|number| before + number));
-        self.entries.refused.extend(shard.entries.refused.iter().map(|number| before + number));
-        self.entries.unread |= shard.entries.unread;
-        self.entries.have_addresses = self.entries.have_addresses.or(shard.entries.have_addresses);
         Ok(())
     }
 }
@@ -92,57 +118,57 @@ enum Task<'t> {
 }
 
 /// Finds the numbers here of another builder's blocks from `first` on, which have these hashes.
-fn find_all(blocks: &Blocks, other: &Blocks, first: usize, hashes: &[u32], numbers: &mut [u32]) {
+fn find_all(blocks: &Blocks<'_>, other: &Blocks<'_>, first: usize, hashes: &[u32], numbers: &mut [u32]) {
+    let Some(index) = &blocks.index else { return };
     let groups = numbers.chunks_mut(GROUP).zip(hashes.chunks(GROUP));
     for ((numbers, hashes), first) in groups.zip((first..).step_by(GROUP)) {
-        blocks.touch(hashes.iter().copied());
-        for ((place, hash), number) in numbers.iter_mut().zip(hashes).zip(first..) {
-            let (start, len) = other.place(number);
-            let found = blocks.find(
-                *hash,
-                &other.bytes[start..],
-                len,
-                other.attribute(number as u32).unwrap_or_default(),
-            );
-            *place = found.unwrap_or(NOT_HERE);
+        // Little of that lies in the processor's caches, and all of it together is there hardly later than one.
+        let mut may_have = [false; GROUP];
+        may_have.iter_mut().zip(hashes).for_each(|(may_have, hash)| *may_have = index.may_have(*hash));
+        let all = numbers.iter_mut().zip(hashes).zip(first..).zip(may_have);
+        for (((place, hash), number), _) in all.filter(|(_, may_have)| *may_have) {
+            *place = blocks.find_other(*hash, other, number).unwrap_or(NOT_HERE);
         }
     }
 }
 
 /// The blocks of another builder that are not here. Where it shares blocks, no two of them are the same.
 struct New {
-    /// The numbers there.
-    numbers: Vec<usize>,
-    /// The places of their bytes there, in pieces, and where they go.
+    /// The numbers there, in runs.
+    runs: Vec<Range<u32>>,
+    /// The places of the bytes there that are copied, in pieces, and where they go.
     pieces: Vec<Range<usize>>,
     at: usize,
 }
 
 impl New {
     /// Gives numbers to the blocks that have none, and adds all but their bytes and hashes.
-    fn add(blocks: &mut Blocks, other: &Blocks, numbers: &mut [u32]) -> Result<Self, Reason> {
-        let (first, at) = (blocks.len() as u32, blocks.end);
-        let mut new = Self { numbers: Vec::new(), pieces: Vec::new(), at };
-        for (number, place) in numbers.iter_mut().enumerate().filter(|(_, place)| **place == NOT_HERE) {
-            let (start, len) = other.place(number);
-            if !blocks.has_room(len) {
-                blocks.back_to(first, at);
-                return Err(Reason::SectionSize);
+    fn add<'a>(blocks: &mut Blocks<'a>, other: &Blocks<'a>, numbers: &mut [u32]) -> Result<Self, Reason> {
+        let (mut runs, mut next) = (Vec::new(), 0);
+        for run in numbers.chunk_by(|one, two| (*one == NOT_HERE) == (*two == NOT_HERE)) {
+            let end = next + run.len() as u32;
+            if run[0] == NOT_HERE {
+                runs.push(next..end);
             }
-            *place = blocks.add_place(len, other.attribute(number as u32).unwrap_or_default());
-            new.numbers.push(number);
-            match new.pieces.last_mut() {
-                Some(piece) if piece.end == start => piece.end += len,
-                _ => new.pieces.push(start..start + len),
-            }
+            next = end;
         }
-        if !new.numbers.is_empty() {
+        let len_of = |run: &Range<u32>| other.end_of(run.end) - other.end_of(run.start);
+        if !blocks.has_room(runs.iter().map(len_of).sum()) {
+            return Err(Reason::SectionSize);
+        }
+        let (mut pieces, at) = (Vec::new(), blocks.end);
+        for run in &runs {
+            let first = blocks.append_places(other, run.clone(), &mut pieces);
+            let run = &mut numbers[run.start.to_usize()..run.end.to_usize()];
+            run.iter_mut().zip(first..).for_each(|(place, number)| *place = number);
+        }
+        if !runs.is_empty() {
             blocks.make_room();
         }
-        Ok(new)
+        Ok(Self { runs, pieces, at })
     }
 
-    fn copy(&self, other: &Blocks, bytes: &mut [u8]) {
+    fn copy(&self, other: &Blocks<'_>, bytes: &mut [u8]) {
         let mut at = self.at;
         for piece in &self.pieces {
             bytes[at..at + piece.len()].copy_from_slice(&other.bytes[piece.clone()]);
@@ -196,12 +222,9 @@ mod tests {
         for options in options() {
             let shard = filled(&bytes, options);
             let mut builder = Builder::new(Arch::Amd64, options).unwrap();
-            let (first, len) = shard.entries.blocks.place(0);
+            let len = shard.entries.blocks.block(0).len();
             builder.entries.blocks.end += u32::MAX as usize - len;
-            assert_eq!(
-                (first, builder.absorb(shard.clone(), &Serial)),
-                (shard.entries.blocks.front, Err(Reason::SectionSize))
-            );
+            assert_eq!(builder.absorb(shard.clone(), &Serial), Err(Reason::SectionSize));
             builder.entries.blocks.end -= u32::MAX as usize - len;
             let mut other = Builder::new(Arch::Amd64, options).unwrap();
             other.absorb(builder, &Serial).unwrap();

@@ -180,9 +180,9 @@ mod tests {
             let functions = |from, to| crate::cfi::Functions::between(&section, from, to);
             let chunks = Chunks::new(&section, threads, functions);
             let (empty, mut progress) = (builder.shard(), Progress::default());
-            let shards: Vec<_> = (0..chunks.len()).map(|chunk| chunks.convert(&empty, chunk)).collect();
+            let shards: Vec<_> = (0..chunks.len()).map(|chunk| chunks.convert(&empty, chunk, None)).collect();
             for (chunk, shard) in shards.into_iter().enumerate() {
-                chunks.merge(&mut builder, &mut progress, chunk, shard);
+                chunks.merge(&mut builder, &mut progress, chunk..chunk + 1, shard);
             }
             let table = builder.finish().into_bytes(Address(0), Key::address).unwrap();
             (table, progress.omitted, progress.count)

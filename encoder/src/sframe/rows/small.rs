@@ -13,7 +13,7 @@ use crate::sframe::table::entries::Entries;
 
 /// Takes the rows of one function.
 #[derive(Debug)]
-pub(crate) struct SmallRows<'b> {
+pub(crate) struct SmallRows<'b, 'e> {
     pub(crate) arch: Arch,
     pub(crate) version: Version,
     /// True if rows without a caller may be written.
@@ -21,7 +21,7 @@ pub(crate) struct SmallRows<'b> {
     pub(crate) info: FdeInfo,
     pub(crate) fde_type: FdeType,
     pub(crate) fres: &'b mut Fres,
-    pub(crate) entries: &'b mut Entries,
+    pub(crate) entries: &'b mut Entries<'e>,
     /// The function's start.
     pub(crate) start: u64,
     /// The start of the current FDE, from the function's start.
@@ -33,14 +33,14 @@ pub(crate) struct SmallRows<'b> {
     offset_is_all: bool,
 }
 
-impl<'b> SmallRows<'b> {
+impl<'b, 'e> SmallRows<'b, 'e> {
     pub(crate) fn begin(
         function: &Function<'_>,
         options: &Options,
         fde_type: FdeType,
         size: u32,
         fres: &'b mut Fres,
-        entries: &'b mut Entries,
+        entries: &'b mut Entries<'e>,
     ) -> Self {
         let Options { version, outermost, .. } = *options;
         let fre_type = options.layout.fre_type(size);
@@ -68,7 +68,7 @@ impl<'b> SmallRows<'b> {
     }
 }
 
-impl<'a> RowSink<'a, StackPointer> for SmallRows<'_> {
+impl<'a> RowSink<'a, StackPointer> for SmallRows<'_, '_> {
     #[inline(always)]
     fn row(&mut self, state: &State<'a, StackPointer>, change: Change) -> Result<(), Reason> {
         match self.with_offset(state, change) {
@@ -104,7 +104,7 @@ impl<'a> RowSink<'a, StackPointer> for SmallRows<'_> {
     }
 }
 
-impl SmallRows<'_> {
+impl SmallRows<'_, '_> {
     /// The FRE of a row that differs from the one before in the CFA's offset only, if it follows from the last
     /// FRE.
     #[inline(always)]

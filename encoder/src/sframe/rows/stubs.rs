@@ -13,14 +13,14 @@ use crate::sframe::rows::small::SmallRows;
 
 /// Takes the rows of a PLT.
 #[derive(Debug)]
-pub(crate) struct StubRows<'b> {
+pub(crate) struct StubRows<'b, 'e> {
     /// Takes what precedes the stubs.
-    pub(crate) before: SmallRows<'b>,
+    pub(crate) before: SmallRows<'b, 'e>,
     /// The row of the stubs.
     pub(crate) stubs: Option<(Row, StubCfa)>,
 }
 
-impl<'a> RowSink<'a, StackPointer> for StubRows<'_> {
+impl<'a> RowSink<'a, StackPointer> for StubRows<'_, '_> {
     fn row(&mut self, state: &State<'a, StackPointer>, change: Change) -> Result<(), Reason> {
         if self.stubs.is_some() {
             return Err(Reason::CfaExpression);
@@ -38,7 +38,7 @@ impl<'a> RowSink<'a, StackPointer> for StubRows<'_> {
     }
 }
 
-impl StubRows<'_> {
+impl StubRows<'_, '_> {
     /// Writes both FDEs of a PLT of `size` bytes. Stubs start at multiples of their size, of which a PLT without an
     /// address (not `is_placed`) cannot be known.
     pub(crate) fn finish(mut self, size: u32, layout: Layout, is_placed: bool) -> Result<(), Reason> {

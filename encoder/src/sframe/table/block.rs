@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 use core::{hint, mem};
 
 use cfipack_format::Endian;
@@ -13,19 +14,24 @@ use crate::sframe::options::{Layout, Options};
 use crate::sframe::rows::fres::Fres;
 use crate::sframe::table::chunk::CHUNK;
 use crate::sframe::table::hash_index::{HashIndex, hash};
+use crate::sframe::table::pieces::{Pieces, Place};
 use crate::sframe::table::wide_attribute::WideAttribute;
+
+mod join;
 
 /// The FRE sub-section as far as it has been encoded. A block is a function's attribute and FREs; before version 3,
 /// where the attribute lies in the FDE, the FREs alone. Blocks are numbered.
 #[derive(Clone, Debug)]
-pub(crate) struct Blocks {
-    /// The blocks, after room for the section's header and index; after them [`CHUNK`] bytes or more.
+pub(crate) struct Blocks<'a> {
+    /// The blocks that are here, after room for the section's header and index; after them [`CHUNK`] bytes or more.
     pub(crate) bytes: Vec<u8>,
     /// Bytes of that room.
     pub(crate) front: usize,
-    /// The end of the last block.
+    /// The end of the last block that is here.
     pub(crate) end: usize,
-    /// The start of each block.
+    /// The blocks that lie in a caller's memory, between those.
+    pieces: Pieces<'a>,
+    /// The start of each block in the sub-section.
     pub(crate) starts: Vec<u32>,
     /// The attributes that the FDEs of each block have; empty in version 3.
     attributes: Vec<WideAttribute>,
@@ -43,12 +49,13 @@ pub(crate) const GROUP: usize = 16;
 /// Bytes of a block, for reserving.
 const TYPICAL_SIZE: usize = 64;
 
-impl Blocks {
+impl<'a> Blocks<'a> {
     pub(crate) fn new(options: Options, endian: Endian, seed: u64) -> Self {
         let index = (options.layout == Layout::Small && options.share).then(HashIndex::new);
         let version = options.version;
         let (bytes, starts, attributes) = (vec![0; CHUNK], Vec::new(), Vec::new());
-        Self { bytes, front: 0, end: 0, starts, attributes, index, seed, version, endian }
+        let pieces = Pieces::default();
+        Self { bytes, front: 0, end: 0, pieces, starts, attributes, index, seed, version, endian }
     }
 
     /// The version of the format.
@@ -82,10 +89,16 @@ impl Blocks {
         self.bytes.shrink_to_fit();
         self.starts.shrink_to_fit();
         self.attributes.shrink_to_fit();
+        self.pieces.end_growth();
     }
 
     /// The sub-section's bytes after `front` bytes that are to be written.
     pub(crate) fn take_bytes(&mut self, front: usize) -> Vec<u8> {
+        if !self.pieces.is_empty() {
+            let mut bytes = vec![0; front + self.len_in_bytes()];
+            self.write(&mut bytes[front..]);
+            return bytes;
+        }
         let mut bytes = mem::take(&mut self.bytes);
         let blocks = self.front..self.end;
         bytes.resize(bytes.len().max(front + blocks.len()), 0);
@@ -113,14 +126,8 @@ impl Blocks {
     }
 
     /// Adds a block of others, or finds it. Returns its number here.
-    pub(crate) fn copy(&mut self, others: &Self, number: u32) -> Result<u32, Reason> {
-        let (start, len) = others.place(number.to_usize());
-        let (bytes, attribute) = (&others.bytes[start..], others.attribute(number).unwrap_or_default());
-        let hash = self.hash(bytes, len);
-        if !self.can_take(hash, bytes, len, attribute) {
-            return Err(Reason::SectionSize);
-        }
-        Ok(self.add_block(hash, bytes, len, attribute))
+    pub(crate) fn copy(&mut self, others: &Blocks<'_>, number: u32) -> Result<u32, Reason> {
+        self.add_bytes(&[], others.block(number), others.attribute(number).unwrap_or_default())
     }
 
     /// Writes the attribute before a function's FREs if it lies there. Returns it.
@@ -144,15 +151,25 @@ impl Blocks {
     /// Returns whether blocks of this many bytes can be added.
     #[inline(always)]
     pub(crate) fn has_room(&self, len: usize) -> bool {
-        u32::try_from(self.end - self.front + len).is_ok()
+        u32::try_from(self.len_in_bytes() + len).is_ok()
     }
 
-    /// The start of a block in the bytes, and its length.
+    /// The place of a block, and its length.
     #[inline]
-    pub(crate) fn place(&self, number: usize) -> (usize, usize) {
-        let start = self.front + self.starts[number].to_usize();
-        let end = self.starts.get(number + 1).map_or(self.end, |&end| self.front + end.to_usize());
-        (start, end - start)
+    pub(crate) fn place(&self, number: usize) -> (Place<'a>, usize) {
+        let start = self.starts[number].to_usize();
+        let len = self.end_of(number as u32 + 1) - start;
+        let place = match self.pieces.place(start, len) {
+            Place::Own(at) => Place::Own(self.front + at),
+            lent => lent,
+        };
+        (place, len)
+    }
+
+    /// The end of the blocks before one with a number, in the sub-section.
+    #[inline]
+    pub(crate) fn end_of(&self, number: u32) -> usize {
+        self.starts.get(number.to_usize()).map_or_else(|| self.len_in_bytes(), |&end| end.to_usize())
     }
 
     /// The offset of a block in the FRE sub-section.
@@ -173,19 +190,19 @@ impl Blocks {
     }
 
     /// Bytes of the sub-section.
+    #[inline(always)]
     pub(crate) fn len_in_bytes(&self) -> usize {
-        self.bytes().len()
-    }
-
-    /// The whole sub-section.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes[self.front..self.end]
+        self.end - self.front + self.pieces.len()
     }
 
     /// The bytes of a block.
+    #[inline]
     pub(crate) fn block(&self, number: u32) -> &[u8] {
-        let (start, len) = self.place(number.to_usize());
-        &self.bytes[start..start + len]
+        let (place, len) = self.place(number.to_usize());
+        match place {
+            Place::Own(at) => &self.bytes[at..at + len],
+            Place::Lent(memory, range) => &memory[range],
+        }
     }
 
     /// Returns whether the blocks at two offsets of the sub-section, `fres`, are the same.
@@ -213,7 +230,10 @@ impl Blocks {
         for (first, hash) in first.iter_mut().zip(hashes) {
             *first = index.first(hash);
         }
-        let byte = |number: u32| self.bytes[self.front + self.starts[number.to_usize()].to_usize()];
+        let byte = |number: u32| {
+            let known = self.known(self.starts[number.to_usize()].to_usize(), 1);
+            known.and_then(<[u8]>::first).copied().unwrap_or(0)
+        };
         hint::black_box(first.into_iter().flatten().map(byte).fold(0, u8::wrapping_add));
     }
 
@@ -239,13 +259,25 @@ impl Blocks {
         if len > MAX_SHARED_FRES {
             return None;
         }
-        let (known, starts, attributes) = (&self.bytes[self.front..], &self.starts, &self.attributes);
+        let (starts, attributes) = (&self.starts, &self.attributes);
         // The attribute has the number of rows, so equal bytes from its start on are the block.
         self.index.as_ref()?.find(hash, |number| {
             let start = starts[number.to_usize()].to_usize();
-            known.get(start..start + len) == bytes.get(..len)
+            self.known(start, len) == bytes.get(..len)
                 && attributes.get(number.to_usize()).is_none_or(|&known| known == attribute)
         })
+    }
+
+    /// Bytes from an offset in the sub-section on, if so many lie in a row there.
+    #[inline(always)]
+    fn known(&self, start: usize, len: usize) -> Option<&[u8]> {
+        if self.pieces.is_empty() {
+            return self.bytes[self.front..].get(start..start + len);
+        }
+        match self.pieces.place(start, len) {
+            Place::Own(at) => self.bytes[self.front..].get(at..at + len),
+            Place::Lent(memory, range) => memory.get(range),
+        }
     }
 
     /// Adds a block that is not here.
@@ -270,7 +302,7 @@ impl Blocks {
     #[inline(always)]
     pub(crate) fn add_place(&mut self, len: usize, attribute: WideAttribute) -> u32 {
         let number = self.starts.len() as u32;
-        self.starts.push((self.end - self.front) as u32);
+        self.starts.push(self.len_in_bytes() as u32);
         self.end += len;
         if !self.version.has_attributes() {
             self.attributes.push(attribute);
@@ -278,13 +310,18 @@ impl Blocks {
         number
     }
 
-    /// Takes back the [places](Self::add_place) from the one with this number on, the first of which starts
-    /// at `end` in the bytes.
-    #[cold]
-    pub(crate) fn back_to(&mut self, first: u32, end: usize) {
-        self.starts.truncate(first.to_usize());
-        self.attributes.truncate(first.to_usize());
-        self.end = end;
+    /// Adds a block that lies in a caller's memory, but not its hash.
+    #[inline]
+    pub(crate) fn add_lent(
+        &mut self,
+        memory: &'a [u8],
+        range: Range<usize>,
+        attribute: WideAttribute,
+    ) -> u32 {
+        let at = self.len_in_bytes() as u32;
+        let number = self.add_place(0, attribute);
+        self.pieces.push(at, memory, range);
+        number
     }
 
     /// Makes room for the bytes of all blocks.
@@ -309,11 +346,17 @@ impl Blocks {
             (self.front, self.end) = (front, front);
         }
         self.starts.reserve_exact(blocks);
+        if let Some(index) = &mut self.index {
+            index.reserve(blocks);
+        }
     }
 
     #[cold]
     fn grow(&mut self, len: usize) {
-        self.bytes.resize(len + len / 8, 0);
+        // Small ones are copied seldom, large ones leave little over.
+        let len = if len < 1 << 18 { 2 * len } else { len + len / 8 };
+        self.bytes.reserve_exact(len - self.bytes.len());
+        self.bytes.resize(len, 0);
     }
 }
 

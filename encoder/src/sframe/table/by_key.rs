@@ -25,7 +25,7 @@ const FEW: usize = 64;
 
 impl ByKey {
     /// The numbers of the entries that start the functions with a key, ascending.
-    fn find(&mut self, entries: &Entries, key: u64) -> Vec<usize> {
+    fn find(&mut self, entries: &Entries<'_>, key: u64) -> Vec<usize> {
         if entries.list.len() > self.entries + self.entries / 4 + FEW {
             self.sorted.clear();
             let keys = entries.list.iter().map(|entry| entry.start);
@@ -60,12 +60,12 @@ impl Builder<'_> {
     /// assert_eq!(bytes[36..], [16, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 3, 8]); // 16 bytes with one row
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
-    pub fn section_of(&mut self, function: Key) -> Option<Section> {
+    pub fn section_of(&mut self, function: Key) -> Option<Section<'static>> {
         self.flush();
         let entries = &self.entries;
         let found = self.by_key.find(entries, function.0);
         let options = Options { merge_functions: 0, few: true, ..self.options };
-        let mut alone = Self::with_seed(self.abi, options, Some(entries.blocks.seed()));
+        let mut alone = Builder::with_seed(self.abi, options, Some(entries.blocks.seed()));
         alone.entries.have_addresses = Some(true);
         let endian = self.abi.arch().endian();
         for first in found {

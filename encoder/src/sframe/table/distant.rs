@@ -10,7 +10,7 @@ use crate::sframe::table::rebuilt::Rebuilt;
 use crate::sframe::table::section::Section;
 use crate::{Reason, Unsupported};
 
-impl Section {
+impl Section<'_> {
     /// Omits the functions that version 2, which stores starts in 32 bits, cannot reach from `address`, where the
     /// section will lie: [`Self::omitted`] has them then, with [`Reason::StartTooFar`], and [`Self::len`] is
     /// less. `address_of` is that of [`Self::write`], which otherwise refuses the whole section. Version 3

@@ -6,11 +6,13 @@
 //! encoded for the builder's version.
 
 use core::iter::Empty;
+use core::ops::Range;
 
 use cfipack_format::sframe::FdeInfo;
 use cfipack_format::{Key, Row};
 
 use crate::sframe::table::block::Blocks;
+use crate::sframe::table::chunk::CHUNK;
 use crate::sframe::table::wide_attribute::WideAttribute;
 use crate::{Reason, Unsupported};
 
@@ -130,7 +132,7 @@ impl From<SharedRows> for TableRows<'_> {
     }
 }
 
-impl Blocks {
+impl<'a> Blocks<'a> {
     /// Adds a block that is bytes already, or finds it. Returns its number.
     pub(crate) fn add_bytes(
         &mut self,
@@ -157,5 +159,37 @@ impl Blocks {
             index.push(hash);
         }
         Ok(number)
+    }
+
+    /// Adds a block that is a range of a caller's memory, or finds it. Returns its number.
+    pub(crate) fn lend(
+        &mut self,
+        memory: &'a [u8],
+        range: Range<usize>,
+        wide: WideAttribute,
+    ) -> Result<u32, Reason> {
+        let len = range.len();
+        if !self.has_room(len) {
+            return Err(Reason::SectionSize);
+        }
+        if self.index.is_none() {
+            return Ok(self.add_lent(memory, range, wide));
+        }
+        // What is hashed is followed by a chunk that can be read.
+        let hash = if memory.len() - range.start >= len + CHUNK {
+            self.hash(&memory[range.start..], len)
+        } else {
+            self.make_room_for(len);
+            let at = self.end;
+            self.bytes[at..at + len].copy_from_slice(&memory[range.clone()]);
+            self.hash(&self.bytes[at..], len)
+        };
+        if let Some(number) = self.find(hash, &memory[range.clone()], len, wide) {
+            return Ok(number);
+        }
+        if let Some(index) = &mut self.index {
+            index.push(hash);
+        }
+        Ok(self.add_lent(memory, range, wide))
     }
 }

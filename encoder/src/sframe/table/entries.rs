@@ -58,9 +58,9 @@ impl Omitted {
 
 /// Entries and the blocks they refer to.
 #[derive(Clone, Debug)]
-pub(crate) struct Entries {
+pub(crate) struct Entries<'a> {
     pub(crate) list: Vec<Entry>,
-    pub(crate) blocks: Blocks,
+    pub(crate) blocks: Blocks<'a>,
     /// Rows of all entries together.
     pub(crate) num_fres: u64,
     /// Functions that were refused, and those that were not pushed.
@@ -97,9 +97,9 @@ struct Pending {
 /// The longest block that waits for others.
 const LONGEST_PENDING: usize = 1 << 12;
 
-impl Entries {
+impl<'a> Entries<'a> {
     /// No entries, and these blocks.
-    pub(crate) fn new(blocks: Blocks) -> Self {
+    pub(crate) fn new(blocks: Blocks<'a>) -> Self {
         let (list, omitted, pending) = (Vec::new(), Vec::new(), Vec::new());
         let (continued, parts, merged) = (Vec::new(), Vec::new(), Vec::new());
         let (num_fres, pending_from, pending_len, unread) = (0, 0, 0, false);

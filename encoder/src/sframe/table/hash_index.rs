@@ -53,6 +53,13 @@ impl HashIndex {
         ((slot ^ hash) & !mask == 0 && slot != NONE).then_some(slot & mask)
     }
 
+    /// Returns whether there may be an index with this hash.
+    #[inline(always)]
+    pub(crate) fn may_have(&self, hash: u32) -> bool {
+        let mask = self.slots.len() as u32 - 1;
+        self.slots[(hash & mask).to_usize()] != NONE
+    }
+
     /// The hash of each index.
     pub(crate) fn hashes(&self) -> &[u32] {
         &self.hashes

@@ -38,7 +38,7 @@ struct Candidate {
 
 /// Merges neighbours among functions that share no PC. Their keys are taken for their addresses: if they are moved
 /// apart later, [`Section::write`](crate::sframe::Section::write) refuses the table.
-pub(crate) fn merge(arch: Arch, options: Options, entries: &Entries) -> Result<Entries, Reason> {
+pub(crate) fn merge<'a>(arch: Arch, options: Options, entries: &Entries<'_>) -> Result<Entries<'a>, Reason> {
     let endian = arch.endian();
     let (candidates, rows) = candidates(entries, options.version, endian);
     let cuts = cuts(&candidates, &rows, &Gaps::of(entries, options), options);
@@ -53,7 +53,7 @@ pub(crate) fn merge(arch: Arch, options: Options, entries: &Entries) -> Result<E
 }
 
 /// The functions in address order, and all their rows.
-fn candidates(entries: &Entries, version: Version, endian: Endian) -> (Vec<Candidate>, Vec<Row>) {
+fn candidates(entries: &Entries<'_>, version: Version, endian: Endian) -> (Vec<Candidate>, Vec<Row>) {
     let mut list = entries.list.clone();
     list.sort_by_cached_key(|entry| entry.start);
     let mut shares = vec![0u32; entries.blocks.len()];
@@ -81,7 +81,7 @@ struct Gaps {
 }
 
 impl Gaps {
-    fn of(entries: &Entries, options: Options) -> Self {
+    fn of(entries: &Entries<'_>, options: Options) -> Self {
         let mut omitted: Vec<_> =
             entries.omitted.iter().map(|omitted| (omitted.start, omitted.end())).collect();
         omitted.sort_unstable();
@@ -192,7 +192,7 @@ impl Group {
 }
 
 /// Writes a group as one FDE.
-fn write(group: &[Candidate], rows: &[Row], fres: &mut Fres, merged: &mut Entries) -> Result<(), Reason> {
+fn write(group: &[Candidate], rows: &[Row], fres: &mut Fres, merged: &mut Entries<'_>) -> Result<(), Reason> {
     let (Some(first), Some(last)) = (group.first(), group.last()) else { return Ok(()) };
     let start = first.entry.start;
     let size = (last.entry.start - start) as u32 + last.entry.size;

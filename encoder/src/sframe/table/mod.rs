@@ -18,6 +18,7 @@ pub(crate) mod hash_index;
 pub(crate) mod merge;
 pub(crate) mod order;
 pub(crate) mod overlap;
+pub(crate) mod pieces;
 pub(crate) mod place;
 pub(crate) mod read_back;
 pub(crate) mod rebuilt;

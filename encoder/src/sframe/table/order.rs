@@ -10,6 +10,9 @@ use crate::sframe::parts::for_each;
 use crate::sframe::table::entries::Entry;
 use cfipack_format::pool::Pool;
 
+/// A start, in memory of any alignment.
+pub(crate) type Start = [u8; 8];
+
 /// Puts FDEs of `N` bytes into the order of their functions' signed distances from the section, which
 /// is how starts are stored; equal ones stay in the order of their entries.
 ///
@@ -18,7 +21,7 @@ use cfipack_format::pool::Pool;
 pub(crate) struct Order<'e> {
     entries: &'e [Entry],
     /// The entries' starts, where they are others than the entries have.
-    starts: Option<&'e [u64]>,
+    starts: Option<&'e [Start]>,
     section: Address,
     is_sorted: bool,
     /// The least key and the greatest.
@@ -50,7 +53,7 @@ impl<'e> Order<'e> {
     }
 
     /// Entries with other starts, if there are some.
-    pub(crate) fn with_starts(entries: &'e [Entry], starts: Option<&'e [u64]>, section: Address) -> Self {
+    pub(crate) fn with_starts(entries: &'e [Entry], starts: Option<&'e [Start]>, section: Address) -> Self {
         let (mut least, mut greatest, mut last, mut is_sorted) = (u64::MAX, 0, 0, true);
         for (_, start) in with_starts(entries, starts) {
             let key = key(section, start);
@@ -198,12 +201,12 @@ fn sort_many<const N: usize>(bucket: &mut [[u8; N]], start: &impl Fn(&[u8; N]) -
 #[inline(always)]
 fn with_starts<'e>(
     entries: &'e [Entry],
-    starts: Option<&'e [u64]>,
+    starts: Option<&'e [Start]>,
 ) -> impl Iterator<Item = (&'e Entry, u64)> {
-    let mut starts = starts.map(<[u64]>::iter);
+    let mut starts = starts.map(<[Start]>::iter);
     entries.iter().map(move |entry| {
         let other = starts.as_mut().and_then(Iterator::next);
-        (entry, other.copied().unwrap_or(entry.start))
+        (entry, other.map_or(entry.start, |start| u64::from_ne_bytes(*start)))
     })
 }
 

@@ -26,7 +26,7 @@ use cfipack_format::pool::Pool;
 /// Separates functions that share a PC, or only those whose row for the PC would be wrong: entries of layout `Gnu` are
 /// gas's where they have `addresses`. Returns the functions that it omits.
 pub(crate) fn separate(
-    entries: &mut Entries,
+    entries: &mut Entries<'_>,
     arch: Arch,
     options: Options,
     addresses: bool,
@@ -104,7 +104,7 @@ struct Piece {
 }
 
 /// All functions that have code, by start, of one start the longest first.
-fn spans(entries: &Entries) -> Vec<Span> {
+fn spans(entries: &Entries<'_>) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::with_capacity(entries.list.len() + entries.omitted.len());
     let mut continued = entries.continued.iter().peekable();
     for (number, entry) in entries.list.iter().enumerate() {
@@ -154,7 +154,7 @@ fn owners(groups: &[Group<'_>]) -> Vec<Piece> {
 
 impl Plan {
     /// `all` functions that share PCs are separated, or only those around one that is not in the table.
-    fn of(entries: &Entries, arch: Arch, all: bool) -> Self {
+    fn of(entries: &Entries<'_>, arch: Arch, all: bool) -> Self {
         let spans = spans(entries);
         let groups: Vec<_> = spans
             .chunk_by(|a, b| a.start == b.start)
@@ -217,7 +217,7 @@ impl Plan {
             .extend(in_the_table.map(|span| Omitted { start: span.start, size: span.end - span.start }));
     }
 
-    fn carry_out(self, entries: &mut Entries, arch: Arch, options: Options) -> Vec<Unsupported> {
+    fn carry_out(self, entries: &mut Entries<'_>, arch: Arch, options: Options) -> Vec<Unsupported> {
         let unsupported = |start, reason| Unsupported::function(Key(start), reason);
         let mut omitted: Vec<_> =
             self.ambiguous.iter().map(|function| unsupported(function.start, Reason::Ambiguous)).collect();
@@ -254,7 +254,7 @@ fn overlapping<'p>(pieces: &'p [Range<u64>], entry: &Entry) -> &'p [Range<u64>] 
 }
 
 /// Returns whether all functions of a group have the same rows for the PCs up to `reach`.
-fn have_the_same_rows(entries: &Entries, arch: Arch, group: &Group<'_>, reach: u64) -> bool {
+fn have_the_same_rows(entries: &Entries<'_>, arch: Arch, group: &Group<'_>, reach: u64) -> bool {
     let Some((first, others)) = group.spans.split_first() else { return true };
     others.iter().all(|other| {
         other.end >= reach && rows_of(entries, arch, first, reach).eq(rows_of(entries, arch, other, reach))
@@ -263,7 +263,7 @@ fn have_the_same_rows(entries: &Entries, arch: Arch, group: &Group<'_>, reach: u
 
 /// The rows of a function up to `reach`, where they change.
 fn rows_of<'e>(
-    entries: &'e Entries,
+    entries: &'e Entries<'e>,
     arch: Arch,
     function: &Span,
     reach: u64,

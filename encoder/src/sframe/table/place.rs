@@ -1,6 +1,5 @@
 //! The start of an entry: in which function, and how far from that one's start.
 
-use alloc::vec;
 use alloc::vec::Vec;
 use core::iter::Peekable;
 use core::slice;
@@ -9,6 +8,7 @@ use cfipack_format::{Address, Key};
 
 use crate::sframe::parts::for_each;
 use crate::sframe::table::entries::{Entries, Entry};
+use crate::sframe::table::order::Start;
 use cfipack_format::pool::Pool;
 
 /// A place in a function.
@@ -47,7 +47,7 @@ pub(crate) struct Places {
 
 impl Places {
     /// Finds the places of finished entries.
-    pub(crate) fn of(entries: &Entries) -> Self {
+    pub(crate) fn of(entries: &Entries<'_>) -> Self {
         if entries.have_addresses == Some(false) {
             let functions = entries.list.iter().zip(entries.function_starts()).enumerate();
             let continued = functions.filter(|(_, (entry, function))| entry.start != *function);
@@ -95,23 +95,22 @@ impl Places {
         });
     }
 
-    /// The addresses that entries get by those of their functions.
+    /// Writes the addresses that entries get by those of their functions.
     pub(crate) fn addresses(
         &self,
         pool: &dyn Pool,
         entries: &[Entry],
         address_of: &(impl Fn(Key) -> Address + Sync),
-    ) -> Vec<u64> {
-        let mut addresses = vec![0; entries.len()];
+        addresses: &mut [Start],
+    ) {
         let part_len = part_len(pool, entries.len());
         let parts = addresses.chunks_mut(part_len).zip(entries.chunks(part_len)).enumerate().collect();
         for_each(pool, parts, |(part, (addresses, entries))| {
             let mut functions = self.functions(part * part_len);
             for ((address, entry), number) in addresses.iter_mut().zip(entries).zip(part * part_len..) {
-                *address = functions.place(number, entry).address(address_of).0;
+                *address = functions.place(number, entry).address(address_of).0.to_ne_bytes();
             }
         });
-        addresses
     }
 
     /// The functions of entries from one with this number on.

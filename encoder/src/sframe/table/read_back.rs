@@ -35,7 +35,7 @@ pub(crate) struct Rows<'b> {
 }
 
 /// Reads a block.
-pub(crate) fn read_back(blocks: &Blocks, number: u32, endian: Endian) -> (Head, Rows<'_>) {
+pub(crate) fn read_back<'b>(blocks: &'b Blocks<'_>, number: u32, endian: Endian) -> (Head, Rows<'b>) {
     let block = blocks.block(number);
     let head = |attribute: WideAttribute| Head {
         num_fres: attribute.num_fres(),

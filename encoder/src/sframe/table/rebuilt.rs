@@ -19,18 +19,18 @@ use crate::sframe::table::read_back::{Head, Row, read_back};
 const NOT_YET: u32 = u32::MAX;
 
 /// New entries, with rows of old blocks.
-pub(crate) struct Rebuilt<'o> {
-    old: &'o Blocks,
+pub(crate) struct Rebuilt<'o, 'a> {
+    old: &'o Blocks<'a>,
     /// The new numbers of old blocks.
     numbers: Vec<u32>,
-    new: Entries,
+    new: Entries<'a>,
     fres: Fres,
     arch: Arch,
     layout: Layout,
 }
 
-impl<'o> Rebuilt<'o> {
-    pub(crate) fn new(old: &'o Blocks, arch: Arch, options: Options) -> Self {
+impl<'o, 'a> Rebuilt<'o, 'a> {
+    pub(crate) fn new(old: &'o Blocks<'a>, arch: Arch, options: Options) -> Self {
         let fres = Fres::new(arch.endian(), false);
         let blocks = Blocks::new(options, arch.endian(), old.seed());
         let (numbers, new) = (vec![NOT_YET; old.len()], Entries::new(blocks));
@@ -38,7 +38,7 @@ impl<'o> Rebuilt<'o> {
     }
 
     /// The entries, without the rest that [`Entries`] has.
-    pub(crate) fn finish(self) -> Entries {
+    pub(crate) fn finish(self) -> Entries<'a> {
         self.new
     }
 

@@ -20,14 +20,15 @@ use crate::sframe::table::write_error::WriteError;
 use cfipack_format::pool::Pool;
 
 /// A section that needs only addresses. Its size is exact, and it can be written again after a
-/// relayout: nothing is read or encoded again.
+/// relayout: nothing is read or encoded again. Rows that were [lent](crate::sframe::Builder::push_lent) are in their
+/// owner's memory until then; no others are borrowed.
 #[derive(Clone, Debug)]
-pub struct Section {
+pub struct Section<'a> {
     pub(super) abi: Abi,
     pub(super) options: Options,
     pub(super) entries: Vec<Entry>,
     pub(super) places: Places,
-    pub(super) blocks: Blocks,
+    pub(super) blocks: Blocks<'a>,
     pub(super) num_fres: u64,
     /// Functions that are part of another's FDE: that one's start and theirs.
     pub(super) merged: Vec<(Place, Place)>,
@@ -56,12 +57,12 @@ impl StartField {
     }
 }
 
-impl Section {
+impl<'a> Section<'a> {
     /// Of functions that are not `placed`, it is checked when they have addresses whether they share PCs.
     pub(crate) fn new(
         abi: Abi,
         options: Options,
-        entries: Entries,
+        entries: Entries<'a>,
         omitted: Vec<Unsupported>,
         placed: bool,
     ) -> Self {
@@ -74,6 +75,14 @@ impl Section {
         let merged = merged.into_iter().map(|(first, start)| (place(first), place(start))).collect();
         let unplaced = (!placed).then_some(entries.omitted);
         Self { abi, options, entries: list, places, blocks, num_fres, merged, omitted, unplaced }
+    }
+
+    /// The section with rows of its own, so that what was [lent](crate::sframe::Builder::push_lent) need not stay; where
+    /// nothing was, nothing is copied.
+    pub fn into_owned(self) -> Section<'static> {
+        let Self { abi, options, entries, places, blocks, num_fres, merged, omitted, unplaced } = self;
+        let blocks = blocks.into_owned();
+        Section { abi, options, entries, places, blocks, num_fres, merged, omitted, unplaced }
     }
 
     /// Functions that the [builder](crate::sframe::Builder) added and that are not in the section all the same: see
@@ -140,12 +149,22 @@ impl Section {
             return Err(WriteError::OutputLength { given: out.len(), needed: self.len() });
         }
         self.check_merged(&address_of)?;
-        let starts = self.places.addresses(pool, &self.entries, &address_of);
-        out[self.fres_at()..].copy_from_slice(self.blocks.bytes());
-        let order = Order::with_starts(&self.entries, Some(&starts), address);
-        self.write_index(pool, out, &order, address).map_err(|error| self.with_key(error, &address_of))?;
+        let (head, fres) = out.split_at_mut(self.fres_at());
+        // The starts are where the FREs will be, if they have room there.
+        let mut more = Vec::new();
+        let starts = match fres.as_chunks_mut().0.get_mut(..self.entries.len()) {
+            Some(starts) => starts,
+            None => {
+                more.resize(self.entries.len(), [0; 8]);
+                &mut more[..]
+            }
+        };
+        self.places.addresses(pool, &self.entries, &address_of, starts);
+        let order = Order::with_starts(&self.entries, Some(starts), address);
+        self.write_index(pool, head, &order, address).map_err(|error| self.with_key(error, &address_of))?;
+        self.blocks.write(fres);
         let clashes = self.omit_clashes(out, address, &address_of)?;
-        Ok(self.name(&clashes, &starts, address, &address_of))
+        Ok(self.name(&clashes, address, &address_of))
     }
 
     /// The bytes of the section of a linked file, as by [`Self::write`], but without a copy.
@@ -164,7 +183,8 @@ impl Section {
         self.places.move_all(pool, &mut entries, &address_of);
         self.entries = entries;
         let order = Order::new(&self.entries, address);
-        self.write_index(pool, &mut bytes, &order, address)?;
+        let fres_at = self.fres_at();
+        self.write_index(pool, &mut bytes[..fres_at], &order, address)?;
         // Of functions with the same rows one is left.
         let clashes = self.omit_clashes(&mut bytes, address, &address_of)?;
         match clashes.iter().find(|clash| clash.function != clash.other) {
@@ -203,19 +223,14 @@ impl Section {
         let clashes = index.clashes(&mut omitted, |one, two| self.blocks.are_same(fres, one, two));
         if !clashes.is_empty() {
             let num_fres = self.num_fres - index.remove(&clashes, fres);
-            self.write_header(out, linked_flags(version), self.entries.len() - clashes.len(), num_fres)?;
+            let count = self.entries.len() - clashes.len();
+            self.write_header(head, linked_flags(version), count, num_fres)?;
         }
         Ok(clashes)
     }
 
     /// The functions of clashes by their keys.
-    fn name(
-        &self,
-        clashes: &[Clash],
-        starts: &[u64],
-        address: Address,
-        address_of: &impl Fn(Key) -> Address,
-    ) -> Written {
+    fn name(&self, clashes: &[Clash], address: Address, address_of: &impl Fn(Key) -> Address) -> Written {
         let mut written = Written::default();
         if clashes.is_empty() {
             return written;
@@ -229,9 +244,8 @@ impl Section {
                 keys[at] = key;
             }
         };
-        for ((entry, place), start) in self.entries.iter().zip(self.places.iter(0, &self.entries)).zip(starts)
-        {
-            let start = Address(*start).distance_from(address);
+        for (entry, place) in self.entries.iter().zip(self.places.iter(0, &self.entries)) {
+            let start = place.address(address_of).distance_from(address);
             let rows = Some(self.blocks.offset(entry.block));
             found(Shared { start, size: entry.size, rows }, place.function);
         }
@@ -260,7 +274,7 @@ impl Section {
         Header::SIZE + self.entries.len() * self.options.version.fde_size()
     }
 
-    /// Writes the header and the index of a linked file before the FREs.
+    /// Writes the header and the index of a linked file, which lie before the FREs, into `out`.
     fn write_index(
         &self,
         pool: &dyn Pool,
@@ -315,8 +329,9 @@ impl Section {
         }
         let (out, padding) = out.split_at_mut(self.len());
         padding.fill(0);
-        out[self.fres_at()..].copy_from_slice(self.blocks.bytes());
-        let index = self.write_header(out, Flags::START_PCREL, self.entries.len(), self.num_fres)?;
+        let (head, fres) = out.split_at_mut(self.fres_at());
+        self.blocks.write(fres);
+        let index = self.write_header(head, Flags::START_PCREL, self.entries.len(), self.num_fres)?;
         let size = self.options.version.fde_size();
         for (slot, entry) in index.chunks_exact_mut(size).zip(&self.entries) {
             slot.copy_from_slice(&self.fde::<{ Fde::MAX_SIZE }>(entry, 0)[..size]);
@@ -329,7 +344,7 @@ impl Section {
         self.write_header(out, linked_flags(self.options.version), self.entries.len(), self.num_fres)
     }
 
-    /// Writes the header of a section that ends where `out` does. Returns the index after it.
+    /// Writes the header, at the start of `out`. Returns the index after it.
     fn write_header<'o>(
         &self,
         out: &'o mut [u8],
@@ -347,7 +362,7 @@ impl Section {
             auxhdr_len: 0,
             num_fdes: count(num_fdes)?,
             num_fres: count(num_fres.to_usize())?,
-            fre_len: count(out.len() - self.fres_at())?,
+            fre_len: count(self.blocks.len_in_bytes())?,
             fde_off: 0,
             fre_off: count(self.fres_at() - Header::SIZE)?,
         };

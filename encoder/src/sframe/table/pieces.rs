@@ -1,0 +1,245 @@
+//! The parts of the FRE sub-section that lie in the caller's memory, between those that are the section's own.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use cfipack_format::widen::ToUsize;
+
+/// Bytes of a caller, in a row; how many they are, follows from the sums.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    /// The number of the memory that they are part of, and their offset there.
+    memory: u32,
+    from: u32,
+    /// Their offset in the sub-section.
+    at: u32,
+    /// Bytes of this piece and those before it.
+    sum: u32,
+}
+
+/// The place of a part of the sub-section.
+#[derive(Clone, Debug)]
+pub(crate) enum Place<'a> {
+    /// From an offset in the section's own bytes on.
+    Own(usize),
+    /// In the memory of a caller.
+    Lent(&'a [u8], Range<usize>),
+}
+
+/// The pieces of a sub-section, in its order.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Pieces<'a> {
+    memories: Vec<&'a [u8]>,
+    list: Vec<Piece>,
+    /// For each [`STEP`] bytes of the sub-section, up to where the last piece begins, the first piece that begins later
+    /// than these.
+    later: Vec<u32>,
+}
+
+/// Bytes between two places from which pieces are searched one by one.
+const STEP: usize = 256;
+
+impl<'a> Pieces<'a> {
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Bytes of all pieces.
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        self.sum().to_usize()
+    }
+
+    #[inline(always)]
+    fn sum(&self) -> u32 {
+        self.list.last().map_or(0, |piece| piece.sum)
+    }
+
+    /// Bytes of a piece.
+    #[inline(always)]
+    fn len_of(&self, number: usize) -> u32 {
+        self.list[number].sum - number.checked_sub(1).map_or(0, |before| self.list[before].sum)
+    }
+
+    fn bytes(&self, number: usize) -> &'a [u8] {
+        let Piece { memory, from, .. } = self.list[number];
+        &self.memories[memory.to_usize()][from.to_usize()..][..self.len_of(number).to_usize()]
+    }
+
+    /// Adds the bytes of a range of `memory` at an offset of the sub-section, which ended there.
+    #[inline]
+    pub(crate) fn push(&mut self, at: u32, memory: &'a [u8], range: Range<usize>) {
+        let len = range.len() as u32;
+        if len == 0 {
+            return;
+        }
+        let is_last = self.memories.last().is_some_and(|last| core::ptr::eq(*last, memory));
+        if is_last && let Some(last) = self.list.len().checked_sub(1) {
+            let last_len = self.len_of(last);
+            let last = &mut self.list[last];
+            if last.at + last_len == at && last.from.to_usize() + last_len.to_usize() == range.start {
+                last.sum += len;
+                return;
+            }
+        }
+        let from = u32::try_from(range.start);
+        match from {
+            Ok(_) if is_last => {}
+            Ok(_) => self.memories.push(memory),
+            Err(_) => self.memories.push(&memory[range]),
+        }
+        let (memory, sum) = (self.memories.len() as u32 - 1, self.sum() + len);
+        self.push_piece(Piece { memory, from: from.unwrap_or(0), at, sum });
+    }
+
+    fn push_piece(&mut self, piece: Piece) {
+        let steps = piece.at.to_usize().div_ceil(STEP);
+        if steps > self.later.len() {
+            self.later.resize(steps, self.list.len() as u32);
+        }
+        self.list.push(piece);
+    }
+
+    /// Adds the pieces of another sub-section, which begins at an offset of this one.
+    pub(crate) fn append(&mut self, at: u32, others: &Self) {
+        let (sum, memories) = (self.sum(), self.memories.len() as u32);
+        self.memories.extend_from_slice(&others.memories);
+        self.list.reserve(others.list.len());
+        for piece in &others.list {
+            let Piece { memory, from, at: offset, sum: others_sum } = *piece;
+            self.push_piece(Piece {
+                memory: memories + memory,
+                from,
+                at: at + offset,
+                sum: sum + others_sum,
+            });
+        }
+    }
+
+    /// The number of the first piece that begins later than at an offset.
+    #[inline(always)]
+    fn later_than(&self, at: usize) -> usize {
+        let mut next = self.later.get(at / STEP).map_or(self.list.len(), |next| next.to_usize());
+        while self.list.get(next).is_some_and(|piece| piece.at.to_usize() <= at) {
+            next += 1;
+        }
+        next
+    }
+
+    /// Calls `take` with the length and the place of each part of a range of the sub-section, in order.
+    pub(crate) fn for_each_in(&self, range: Range<usize>, mut take: impl FnMut(usize, Place<'a>)) {
+        let (mut at, mut next) = (range.start, self.later_than(range.start));
+        while at < range.end {
+            let left = range.end - at;
+            let len = match next.checked_sub(1) {
+                Some(number) if at < self.list[number].at.to_usize() + self.len_of(number).to_usize() => {
+                    self.list[number].at.to_usize() + self.len_of(number).to_usize() - at
+                }
+                _ => self.list.get(next).map_or(left, |piece| piece.at.to_usize() - at),
+            };
+            let len = len.min(left);
+            take(len, self.place(at, len));
+            at += len;
+            while self.list.get(next).is_some_and(|piece| piece.at.to_usize() <= at) {
+                next += 1;
+            }
+        }
+    }
+
+    /// The place of the `len` bytes of a block at an offset of the sub-section; all of a block lie in the same.
+    #[inline]
+    pub(crate) fn place(&self, at: usize, len: usize) -> Place<'a> {
+        let Some(number) = self.later_than(at).checked_sub(1) else { return Place::Own(at) };
+        let piece = self.list[number];
+        let offset = at - piece.at.to_usize();
+        if offset < self.len_of(number).to_usize() {
+            let start = piece.from.to_usize() + offset;
+            return Place::Lent(self.memories[piece.memory.to_usize()], start..start + len);
+        }
+        Place::Own(at - piece.sum.to_usize())
+    }
+
+    /// Writes a sub-section, which has these bytes of its own.
+    pub(crate) fn write(&self, own: &[u8], out: &mut [u8]) {
+        let (mut own, mut out, mut at) = (own, out, 0);
+        for number in 0..self.list.len() {
+            let (before, after) = own.split_at(self.list[number].at.to_usize() - at);
+            let piece = self.bytes(number);
+            let (to, rest) = out.split_at_mut(before.len());
+            to.copy_from_slice(before);
+            let (to, rest) = rest.split_at_mut(piece.len());
+            to.copy_from_slice(piece);
+            at += before.len() + piece.len();
+            (own, out) = (after, rest);
+        }
+        out.copy_from_slice(own);
+    }
+
+    /// Gives back memory for pieces to come.
+    pub(crate) fn end_growth(&mut self) {
+        self.memories.shrink_to_fit();
+        self.list.shrink_to_fit();
+        self.later.shrink_to_fit();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use super::{Pieces, Place};
+
+    /// The bytes at a place.
+    fn bytes<'b>(place: &Place<'b>, own: &'b [u8], len: usize) -> &'b [u8] {
+        match place {
+            Place::Own(at) => &own[*at..][..len],
+            Place::Lent(memory, range) => &memory[range.clone()],
+        }
+    }
+
+    /// Blocks of many lengths, some of which lie elsewhere, some of those in a row.
+    #[test]
+    fn all_is_found_where_it_was_put() {
+        let memories = [(0..=255).collect::<Vec<u8>>().repeat(20), vec![9; 3000]];
+        let (mut whole, mut own, mut blocks) = (Vec::new(), Vec::new(), Vec::new());
+        let mut halves = [Pieces::default(), Pieces::default()];
+        let middle = 300;
+        let mut base = 0;
+        for number in 0..700usize {
+            let len = number * 7 % 23 + usize::from(number % 97 == 0) * 700;
+            let at = whole.len();
+            if number == middle {
+                base = at;
+            }
+            let pieces = &mut halves[usize::from(number >= middle)];
+            let memory = &memories[number / 50 % 2];
+            if number % 10 < 4 {
+                own.extend((0..len).map(|byte| (byte + number) as u8));
+                whole.extend_from_slice(&own[own.len() - len..]);
+            } else {
+                let start = number * 3 % 1000;
+                pieces.push((at - base) as u32, memory, start..start + len);
+                // In a row.
+                pieces.push((at - base + len) as u32, memory, start + len..start + 2 * len);
+                whole.extend_from_slice(&memory[start..start + 2 * len]);
+            }
+            blocks.push((at, whole.len() - at));
+        }
+        let [mut pieces, second] = halves;
+        pieces.append(base as u32, &second);
+        assert_eq!(pieces.len() + own.len(), whole.len());
+        for (at, len) in blocks {
+            assert_eq!(bytes(&pieces.place(at, len), &own, len), &whole[at..at + len], "{at}");
+        }
+        let mut parts = Vec::new();
+        pieces
+            .for_each_in(7..whole.len() - 9, |len, place| parts.extend_from_slice(bytes(&place, &own, len)));
+        assert_eq!(parts, whole[7..whole.len() - 9]);
+        let mut out = vec![0; whole.len()];
+        pieces.write(&own, &mut out);
+        assert_eq!(out, whole);
+        assert!(pieces.list.len() < 430, "those in a row are one");
+    }
+}

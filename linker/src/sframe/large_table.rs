@@ -1,0 +1,76 @@
+//! The table of a large object, on the threads of a pool.
+
+use core::mem;
+use core::ops::Range;
+
+use super::from_table::{Checked, push_functions};
+use super::table::Table;
+use super::{Contribution, Field, Live, Merger};
+use crate::format::pool::{Pool, Serial, in_order};
+
+/// Parts for each thread.
+const PARTS_OF_A_THREAD: usize = 16;
+
+/// Functions of a part, at least.
+const LEAST: usize = 1 << 9;
+
+/// The merger that functions are added to, and what became of them.
+struct State<'m, 'a> {
+    merger: &'m mut Merger<'a>,
+    sum: Contribution,
+}
+
+/// Parts in a row in a merger of their own.
+struct Shard<'a> {
+    merger: Merger<'a>,
+    sum: Contribution,
+}
+
+/// Adds the functions of a table that has been checked, none of which share rows: `live` makes a closure for each part.
+pub(crate) fn push_table_on<'a, L: FnMut(Field) -> Option<Live>>(
+    merger: &mut Merger<'a>,
+    pool: &dyn Pool,
+    table: &Table<'a>,
+    has_cfi: bool,
+    live: &(impl Fn() -> L + Sync),
+    sum: &mut Contribution,
+) {
+    let checked = mem::take(&mut merger.scratch.checked);
+    let functions = checked.functions();
+    let part_len = functions.div_ceil(pool.threads().clamp(1, 256) * PARTS_OF_A_THREAD).max(LEAST);
+    let indices = |parts: Range<usize>| parts.start * part_len..functions.min(parts.end * part_len);
+    let mut empty = merger.shard();
+    empty.scratch.clear();
+    empty.scratch.signal_frames = merger.scratch.signal_frames.clone();
+    let push = |merger: &mut Merger<'a>, checked: &Checked, parts, sum: &mut Contribution| {
+        push_functions(merger, table, checked, indices(parts), has_cfi, &mut live(), sum);
+    };
+    let make = |part: usize, before: Option<Shard<'a>>| {
+        let new = || {
+            let mut merger = empty.shard();
+            merger.scratch = empty.scratch.clone();
+            Shard { merger, sum: Contribution::default() }
+        };
+        let mut shard = before.unwrap_or_else(new);
+        push(&mut shard.merger, &checked, part..part + 1, &mut shard.sum);
+        shard
+    };
+    let mut state = State { merger, sum: *sum };
+    let parts = functions.div_ceil(part_len);
+    in_order(pool, parts, &mut state, make, |state, parts, shard| {
+        if let Some(Shard { mut merger, sum }) = shard {
+            let (covered, rowless) =
+                (mem::take(&mut merger.scratch.covered), mem::take(&mut merger.scratch.rowless));
+            // The pool's threads are all at work.
+            if state.merger.absorb(merger, &Serial).is_ok() {
+                state.merger.scratch.covered.append(covered);
+                state.merger.scratch.rowless.extend(rowless);
+                state.sum += sum;
+                return;
+            }
+        }
+        push(state.merger, &checked, parts, &mut state.sum);
+    });
+    *sum = state.sum;
+    merger.scratch.checked = checked;
+}
