@@ -3,8 +3,8 @@
 //!
 //!     cargo bench -p cfipack-tests --bench code
 
-// The core of `lint`, as the command has it.
-#[allow(dead_code)]
+// The core of `lint`, as the command has it; a bench is compiled as tests are.
+#[allow(dead_code, unused_imports)]
 #[path = "../../cli/src/against_code/mod.rs"]
 mod against_code;
 

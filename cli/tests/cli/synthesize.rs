@@ -122,8 +122,9 @@ fn calls_lead_to_functions_of_a_stripped_program() {
 /// A function that the one after it calls; every third has a frame, and every fifth two ways out.
 fn function(number: usize) -> String {
     let before = number.checked_sub(1).map_or("a + sink".to_owned(), |before| format!("f{before}(a + sink)"));
-    let frame = if number % 3 == 0 { "long all[9]; all[a & 7] = a; a += all[sink & 7];" } else { "" };
-    let leaves = if number % 5 == 0 { "if (a > 7) return a + 1;" } else { "" };
+    let frame =
+        if number.is_multiple_of(3) { "long all[9]; all[a & 7] = a; a += all[sink & 7];" } else { "" };
+    let leaves = if number.is_multiple_of(5) { "if (a > 7) return a + 1;" } else { "" };
     format!(
         "__attribute__((noinline, noclone)) static long f{number}(long a) {{ {frame} {leaves} long r = {before}; return r + a * {}; }}\n",
         number + 2

@@ -164,9 +164,9 @@ fn omit_odd_calls<T>(rounds: &mut Rounds<'_, T>) {
 fn omit_groups<T>(rounds: &mut Rounds<'_, T>, candidates: &[Candidate<'_>]) {
     let count = rounds.all.len();
     let (mut into, mut from) = (vec![Vec::new(); count], vec![Vec::new(); count]);
-    for index in 0..count {
+    for (index, into) in into.iter_mut().enumerate() {
         for other in rounds.entered_by(index) {
-            into[index].push(other);
+            into.push(other);
             from[other].push(index);
         }
     }

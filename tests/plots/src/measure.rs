@@ -40,7 +40,7 @@ const GROUPS: [Group; 17] = [
     Group { name: "sweep", program: "sweep", arguments: &["/usr/bin", "/usr/lib"], needs: None },
     Group { name: "sweep-foreign", program: "sweep", arguments: &[], needs: Some(DEBIAN) },
     against_code("hidden-cfi", &["hidden", "/usr/bin", "/usr/lib"]),
-    against_code("lint", &["lint", "/usr/bin", "/usr/lib"]),
+    against_code("lint", &["lint", "/usr/lib/x86_64-linux-gnu"]),
     bench("code"),
     bench("ratios"),
     bench("unwind_info_lookup"),

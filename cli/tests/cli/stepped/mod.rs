@@ -2,6 +2,8 @@
 //! stack pointer at a function's entry, plus 8, and the registers there), and at each PC the row is wrong or right by it.
 //! `lint`, which runs nothing, has to say the same there.
 
+// Not all of it is needed here.
+#[allow(dead_code)]
 #[path = "../../../../tests/tests/traced/child.rs"]
 mod child;
 
