@@ -7,6 +7,9 @@
 //! `lint` judges the CFI. Both print a line for each file and each function that differs or is accused, then totals for
 //! each architecture. Functions that a page names as wrong are no failure: the exit status is 2 for wrong usage alone.
 
+// It has no tests; those of the command's files are the command's.
+#![cfg(not(test))]
+
 // What the command has of it, as it has it.
 #[allow(dead_code)]
 #[path = "../../../../cli/src/against_code/mod.rs"]
