@@ -95,7 +95,8 @@ impl<'s> Source<'s> {
         let line = self.line(piece)?;
         let own = &self.lines[line];
         let first = own.statements.first().ok_or(Omission::InsideLine)?;
-        if is_directive(&self.text[first.clone()]) && !is_data(&self.text[first.clone()]) {
+        let text = &self.text[first.clone()];
+        if is_directive(text) && data_len(self.arch, text).is_none() {
             return Err(Omission::InsideLine);
         }
         if self.code[piece].addresses.start != address.0 {
@@ -128,11 +129,11 @@ impl<'s> Source<'s> {
                 if is_alignment(text) {
                     while instructions.next_if(|one| one.is_padding).is_some() {}
                 }
-                if is_directive(text) && !is_data(text) {
+                let len = data_len(self.arch, text);
+                if is_directive(text) && len.is_none() {
                     continue;
                 }
                 let first = instructions.next().ok_or(Omission::InsideLine)?;
-                let len = data_len(self.arch, text);
                 if len.is_none() && !agrees(text, &first.mnemonic) {
                     return Err(Omission::InsideLine);
                 }
@@ -233,19 +234,16 @@ fn is_alignment(statement: &[u8]) -> bool {
     matches!(word(statement), b".align" | b".balign" | b".p2align")
 }
 
-/// Returns whether a statement is a directive by which people write instructions as bytes.
-fn is_data(statement: &[u8]) -> bool {
-    data_len(Arch::Amd64, statement).is_some()
-}
-
-/// The bytes that such a directive makes.
+/// The bytes that a directive makes by which people write instructions.
 fn data_len(arch: Arch, statement: &[u8]) -> Option<i64> {
     let width = match word(statement) {
         b".byte" => 1,
         b".2byte" | b".short" | b".value" => 2,
         b".4byte" | b".long" | b".inst" => 4,
-        b".word" if matches!(arch, Arch::Amd64 | Arch::I386) => 2,
-        b".word" => 4,
+        b".word" => match arch {
+            Arch::Amd64 | Arch::I386 | Arch::S390x => 2,
+            Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::Riscv64 => 4,
+        },
         _ => return None,
     };
     Some(statement.split(|byte| *byte == b',').map(|_| width).sum())
