@@ -5,7 +5,7 @@
 
 mod effect;
 
-use cfipack_format::Address;
+use cfipack_format::{Address, Arch, Endian};
 use yaxpeax_arch::{Decoder as _, U8Reader};
 use yaxpeax_arm::armv8::a64::{InstDecoder, Instruction, Opcode, Operand};
 
@@ -43,7 +43,12 @@ pub(crate) fn near_target(instruction: &Instruction, pc: Address) -> Option<Addr
 }
 
 /// The instruction of these four bytes at `pc`; its known effects are appended to `ops`.
-pub(crate) fn decode(bytes: [u8; 4], pc: Address, is_relocated: bool, ops: &mut Vec<Op>) -> Decoded {
+pub(crate) fn decode(
+    bytes: [u8; 4],
+    (arch, pc): (Arch, Address),
+    is_relocated: bool,
+    ops: &mut Vec<Op>,
+) -> Decoded {
     let word = u32::from_le_bytes(bytes);
     // `nop`, and zeros.
     let is_padding = word == 0xd503_201f || word == 0;
@@ -62,7 +67,7 @@ pub(crate) fn decode(bytes: [u8; 4], pc: Address, is_relocated: bool, ops: &mut 
     };
     let known = near_target(&instruction, pc).filter(|_| !is_relocated);
     let flow = flow(&instruction, known);
-    let mut effect = Effect { ops, writes: 0 };
+    let mut effect = Effect { ops, writes: 0, is_big: arch.endian() == Endian::Big };
     match flow {
         Flow::Call(_) => effect.writes = CALL_CHANGES,
         Flow::Stop => {}
@@ -156,7 +161,7 @@ mod tests {
             // A step that reaches every word in the end.
             word = word.wrapping_add(0x9e37_79b1);
             ops.clear();
-            decode(word.to_le_bytes(), Address(0x1000), false, &mut ops);
+            decode(word.to_le_bytes(), (Arch::Aarch64, Address(0x1000)), false, &mut ops);
         }
     }
 }

@@ -34,6 +34,7 @@ impl Context {
             Value::Unknown
             | Value::Caller(_)
             | Value::Signed
+            | Value::Perhaps(_)
             | Value::Cfa(_)
             | Value::Site(..)
             | Value::Entry(_)

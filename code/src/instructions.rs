@@ -63,7 +63,7 @@ impl Instructions {
             let decoded = match (code.arch.family(), rest.first_chunk()) {
                 (Family::X86, _) => x86.decode(rest, pc, |len| code.is_relocated(offset, len), &mut self.ops),
                 (Family::Aarch64, Some(word)) => {
-                    aarch64::decode(*word, pc, code.is_relocated(offset, 4), &mut self.ops)
+                    aarch64::decode(*word, (code.arch, pc), code.is_relocated(offset, 4), &mut self.ops)
                 }
                 (Family::Aarch64, None) => unknown(rest.len()),
                 (Family::S390x, _) => unknown(s390x_len(rest[0]).min(rest.len())),

@@ -149,7 +149,12 @@ impl State {
     /// What is known in another function, of the same frame: nothing that refers to the code of this one.
     pub(crate) fn carried(mut self) -> Self {
         let stays = |value: Value| match value {
-            Value::Unknown | Value::Caller(_) | Value::Signed | Value::Cfa(_) | Value::Number(_) => true,
+            Value::Unknown
+            | Value::Caller(_)
+            | Value::Signed
+            | Value::Perhaps(_)
+            | Value::Cfa(_)
+            | Value::Number(_) => true,
             Value::Site(..) | Value::Near(_) | Value::Entry(_) | Value::Target(_) => false,
         };
         for value in self.registers.iter_mut().filter(|value| !stays(**value)) {
@@ -169,9 +174,13 @@ impl State {
             self.apply_one(arch, *op, instruction.offset, context);
         }
         let mut writes = instruction.writes & ((1 << REGISTERS) - 1);
+        let link = arch.return_address();
+        let is_call = matches!(instruction.flow, Flow::Call(_));
+        let is_return = |value| value == Value::Caller(link) || value == Value::Perhaps(link);
         while writes != 0 {
             let index = writes.trailing_zeros();
-            self.registers[index as usize] = Value::Unknown;
+            let is_left = is_call && index != u32::from(link.0) && is_return(self.registers[index as usize]);
+            self.registers[index as usize] = if is_left { Value::Perhaps(link) } else { Value::Unknown };
             self.changed(index as Index);
             writes &= writes - 1;
         }
@@ -349,7 +358,7 @@ impl State {
 
     /// Returns whether all that is known here is known in another state: joining it changes nothing.
     pub(crate) fn holds_in(&self, other: &Self) -> bool {
-        let is_kept = |(own, other): (&Value, &Value)| own == other || *own == Value::Unknown;
+        let is_kept = |(own, other): (&Value, &Value)| *own == own.joined(*other);
         self.registers.iter().zip(&other.registers).all(is_kept)
             && (self.flags == other.flags || self.flags == Flags::Unknown)
             && (self.limit == other.limit || self.limit.is_none())
@@ -370,10 +379,9 @@ impl State {
         let before = self.kept(arch) & other.kept(arch);
         let mut changed = false;
         for (own, other) in self.registers.iter_mut().zip(&other.registers) {
-            if own != other && *own != Value::Unknown {
-                *own = Value::Unknown;
-                changed = true;
-            }
+            let both = own.joined(*other);
+            changed |= *own != both;
+            *own = both;
         }
         let count = self.slots.len();
         self.slots.retain(|(place, value)| other.load(*place) == *value);

@@ -14,6 +14,9 @@ pub enum Value {
     Caller(Register),
     /// The return address, signed.
     Signed,
+    /// The value that a register had at the function's entry, if a function that was called has kept a register that the
+    /// ABI lets it change: functions in assembler agree on that among themselves. The return address alone.
+    Perhaps(Register),
     /// The CFA plus this: a place in the frame.
     Cfa(i32),
     /// A value that one instruction made and that has no known distance from the CFA, plus this: what aligning a stack
@@ -45,9 +48,25 @@ impl Value {
             }
             Self::Number(value) => value.checked_add(add).map_or(Self::Unknown, Self::Number),
             Self::Near(offset) => offset.checked_add(add).map_or(Self::Unknown, Self::Near),
-            Self::Unknown | Self::Caller(_) | Self::Signed | Self::Entry(_) | Self::Target(_) => {
-                Self::Unknown
+            Self::Unknown
+            | Self::Caller(_)
+            | Self::Signed
+            | Self::Perhaps(_)
+            | Self::Entry(_)
+            | Self::Target(_) => Self::Unknown,
+        }
+    }
+
+    /// What is known where ways with two values join.
+    pub(crate) fn joined(self, other: Self) -> Self {
+        match (self, other) {
+            _ if self == other => self,
+            (Self::Caller(own), Self::Perhaps(other)) | (Self::Perhaps(own), Self::Caller(other))
+                if own == other =>
+            {
+                Self::Perhaps(own)
             }
+            _ => Self::Unknown,
         }
     }
 
@@ -59,6 +78,7 @@ impl Value {
             Self::Unknown
             | Self::Caller(_)
             | Self::Signed
+            | Self::Perhaps(_)
             | Self::Number(_)
             | Self::Near(_)
             | Self::Entry(_)
@@ -69,7 +89,7 @@ impl Value {
     /// Returns whether a slot with the value is worth following.
     pub(crate) fn is_followed(self) -> bool {
         match self {
-            Self::Caller(_) | Self::Signed | Self::Cfa(_) | Self::Site(..) => true,
+            Self::Caller(_) | Self::Signed | Self::Perhaps(_) | Self::Cfa(_) | Self::Site(..) => true,
             Self::Unknown | Self::Number(_) | Self::Near(_) | Self::Entry(_) | Self::Target(_) => false,
         }
     }

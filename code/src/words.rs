@@ -59,6 +59,7 @@ impl fmt::Display for ValueWords {
             }
             Value::Caller(register) => write!(f, "the caller's {}", name(self.0, register)),
             Value::Signed => f.write_str("the signed return address"),
+            Value::Perhaps(_) => f.write_str("what a call has left"),
             Value::Cfa(offset) => write!(f, "CFA{offset:+}"),
             Value::Unknown
             | Value::Site(..)

@@ -123,6 +123,60 @@ fn aarch64_saves_and_signs() {
     assert_eq!(analysis.doubts().next(), None);
 }
 
+/// Functions in assembler keep a return address in a register that called ones do not change, whatever the ABI says.
+#[test]
+fn a_return_address_in_a_register_may_survive_a_call() {
+    // mov x13, x30; ...; mov x30, x13; ret
+    let judged = |second: [u8; 4]| {
+        let bytes = [[0xed, 3, 0x1e, 0xaa], second, [0xfe, 3, 0x0d, 0xaa], [0xc0, 3, 0x5f, 0xd6]].concat();
+        let code = Code { arch: Arch::Aarch64, start: Address(START), bytes: &bytes, relocated: &[] };
+        let instructions = Instructions::new(&code);
+        let entry = State::at_entry(Arch::Aarch64);
+        let ways = Ways { start: Some(&entry), entries: &[], call_sites: &[], noreturn: &[] };
+        let analysis = Analysis::new(code, &instructions, &cfipack_code::NoMemory, ways);
+        let mut rows = Rows::new();
+        for (start, register) in [(0, 30), (4, 13), (12, 30)] {
+            let return_address = Rule::Register { register: Register(register), offset: 0 };
+            let cfa = Cfa::Register { register: Register(31), offset: 0 };
+            let row =
+                Row { start: FunctionOffset(start), cfa, return_address, ..Row::at_entry(Arch::Aarch64) };
+            rows.push(row, &[]);
+        }
+        let judgement = Judge::new(&analysis, &rows).judge();
+        let kinds: Vec<_> = judgement.findings.iter().map(|finding| finding.kind.name()).collect();
+        (kinds, judgement.undecided)
+    };
+    // bl: undecided where it matters.
+    assert_eq!(judged([0, 4, 0, 0x94]), (vec![], 2));
+    // mov x13, x0: wrong, until the next row.
+    assert_eq!(judged([0xed, 3, 0, 0xaa]).0, ["return-address"]);
+}
+
+/// d8 is the lower half of q8, in the lower bytes or, big endian, in the upper ones.
+#[test]
+fn halves_of_vectors_are_saved_with_them() {
+    let words = [
+        0xadbf27e8_u32, // stp q8, q9, [sp, #-32]!
+        0x6f00e408,     // movi v8.2d, #0
+        0xacc127e8,     // ldp q8, q9, [sp], #32
+        0xd65f03c0,     // ret
+    ];
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    for (arch, within) in [(Arch::Aarch64, 0), (Arch::Aarch64Be, 8)] {
+        let code = Code { arch, start: Address(START), bytes: &bytes, relocated: &[] };
+        let instructions = Instructions::new(&code);
+        let entry = State::at_entry(arch);
+        let ways = Ways { start: Some(&entry), entries: &[], call_sites: &[], noreturn: &[] };
+        let analysis = Analysis::new(code, &instructions, &cfipack_code::NoMemory, ways);
+        let states: Vec<_> = analysis.states().into_iter().map(Option::unwrap).collect();
+        let slots: Vec<_> = states[2].slots().collect();
+        let caller = |number| Value::Caller(Register(number));
+        assert_eq!(slots, [(within - 32, caller(72)), (within - 16, caller(73))]);
+        assert_eq!(states[2].get(arch, Register(72)), Value::Unknown);
+        assert_eq!(states[3].get(arch, Register(72)), caller(72));
+    }
+}
+
 /// Every two bytes jump: no limit but those of the analysis ends it.
 #[test]
 fn hostile_code_ends() {

@@ -9,6 +9,7 @@ use cfipack_roundtrip::cfi::{Answer, Evaluator, Function, Functions};
 
 use super::Found;
 use super::memory::FileMemory;
+use super::returns::Returns;
 
 /// Bytes of a function beyond which it is not followed.
 const MAX_CODE: u64 = 1 << 24;
@@ -30,6 +31,7 @@ pub struct Linter<'l, 'f> {
     instructions: Instructions,
     rows: Rows,
     entry: State,
+    returns: Returns<'l, 'f>,
 }
 
 /// The result for a function.
@@ -85,6 +87,7 @@ impl<'l, 'f> Linter<'l, 'f> {
             instructions: Instructions::default(),
             rows: Rows::new(),
             entry: State::at_entry(arch),
+            returns: Returns::new(memory, functions, arch),
         }
     }
 
@@ -137,14 +140,19 @@ impl<'l, 'f> Linter<'l, 'f> {
             return Outcome { waits: true, ..undecided("fragment") };
         }
         let call_sites = self.call_sites(function, size as u32);
-        let mut noreturn = Vec::new();
+        let (mut noreturn, mut is_asked) = (Vec::new(), false);
         let start = is_entered.then(|| self.entry.clone());
         for round in 0..=ROUNDS {
             let ways =
                 Ways { start: start.as_ref(), entries: &own, call_sites: &call_sites, noreturn: &noreturn };
             let analysis = Analysis::new(code, &self.instructions, self.memory, ways);
             let judgement = Judge::new(&analysis, &self.rows).judge();
-            let calls: Vec<u32> = judgement.unconfirmed_calls(&analysis).collect();
+            let mut calls: Vec<u32> = judgement.unconfirmed_calls(&analysis).collect();
+            // What is known after a call that does not return may be wrong anywhere.
+            if calls.is_empty() && !judgement.findings.is_empty() && !is_asked {
+                is_asked = true;
+                calls = self.returns.ending_calls(&analysis);
+            }
             if calls.is_empty() || round == ROUNDS {
                 return self.outcome(&analysis, judgement, evaluated);
             }

@@ -6,6 +6,7 @@ mod function;
 #[cfg(test)]
 mod hidden;
 pub mod memory;
+mod returns;
 #[cfg(test)]
 mod tests;
 

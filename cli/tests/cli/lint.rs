@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use cfipack_tests::reference::Tools;
 use serde_json::Value;
 
 use crate::objects::printed;
@@ -85,4 +86,67 @@ fn verify_says_whether_the_cfi_was_checked() {
     assert!(printed(0, &["verify", "linked.so"]).contains("CFI against code: not checked (--lint)"));
     let checked = printed(0, &["verify", "--lint", "linked.so"]);
     assert!(checked.contains("CFI against code: ") && checked.contains("0 with wrong CFI"), "{checked}");
+}
+
+/// Behind a call that does not return stands code of another way, on which `%rbx` is back: its second store is right.
+const NEVER: &str = "
+\t.type f, @function
+f:
+\t.cfi_startproc
+\tsub $24, %rsp
+\t.cfi_def_cfa_offset 32
+\tmov %rbx, 8(%rsp)
+\t.cfi_offset %rbx, -24
+\tmov %rdi, %rbx
+\ttest %esi, %esi
+\tjne 1f
+\tjs 3f
+\tcall other
+\tmov 8(%rsp), %rbx
+\t.cfi_restore %rbx
+\ttest %eax, %eax
+\tjne 2f
+\tadd $24, %rsp
+\t.cfi_def_cfa_offset 8
+\tret
+\t.cfi_def_cfa_offset 32
+\t.cfi_offset %rbx, -24
+1:\tcall never
+2:\t.cfi_restore %rbx
+\tmov %rbx, 8(%rsp)
+\t.cfi_offset %rbx, -24
+\tcall never
+3:\tmov 8(%rsp), %rbx
+\t.cfi_restore %rbx
+\tadd $24, %rsp
+\t.cfi_def_cfa_offset 8
+\tret
+\t.cfi_endproc
+\t.size f, . - f
+\t.type never, @function
+never:
+\t.cfi_startproc
+\tcall other
+\tjmp spin
+\t.cfi_endproc
+\t.size never, . - never
+\t.type spin, @function
+spin:
+\t.cfi_startproc
+\tEND
+\t.cfi_endproc
+\t.size spin, . - spin
+";
+
+#[test]
+fn called_functions_that_never_return_are_looked_at() {
+    let Some(tools) = Tools::find("calls that do not return") else { return };
+    let found = |end: &str| {
+        tools.write("never.s", NEVER.replace("END", end));
+        tools.run_well(&["as", "-o", "never.o", "never.s"]);
+        findings(&report(&[tools.path("never.o").to_str().unwrap()]))
+    };
+    assert_eq!(found("jmp spin"), []);
+    let wrong = found("ret");
+    assert!(wrong.contains(&("f".to_string(), "saved-register".to_string())), "{wrong:?}");
 }

@@ -11,6 +11,8 @@ pub(super) struct Effect<'o> {
     pub(super) ops: &'o mut Vec<Op>,
     /// The followed registers that it changes, by their indexes.
     pub(super) writes: u64,
+    /// True if data is big endian.
+    pub(super) is_big: bool,
 }
 
 /// A general register that an operand is: none for the zero register, 31 for the stack pointer.
@@ -33,6 +35,9 @@ fn followed(operand: &Operand) -> Option<Index> {
         _ => None,
     }
 }
+
+/// Bytes of a followed register.
+const REGISTER: i32 = 8;
 
 /// Bytes of a register that is stored or loaded.
 fn width(operand: &Operand) -> i32 {
@@ -306,9 +311,9 @@ impl Effect<'_> {
         // With an index before the access the base changes last too, so that offsets count from the old one.
         let mut delayed = None;
         for (number, register) in registers.iter().enumerate() {
-            match (followed(register), place) {
-                (Some(to), Some((base, start))) => {
-                    let offset = start + number as i32 * width(register);
+            match (self.in_memory(register), place) {
+                (Some((to, within)), Some((base, start))) => {
+                    let offset = start + number as i32 * width(register) + within;
                     let load = Op::Load { to, base, offset };
                     // The base itself is loaded last.
                     if to == base { delayed = Some(load) } else { self.ops.push(load) }
@@ -340,6 +345,17 @@ impl Effect<'_> {
         self.write_back(&operands[1]);
     }
 
+    /// The followed register that is stored or loaded with an operand, and its offset there: d8 is the lower half of q8.
+    fn in_memory(&self, operand: &Operand) -> Option<(Index, i32)> {
+        match *operand {
+            Operand::SIMDRegister(SIMDSizeCode::Q, number) => {
+                let half = Operand::SIMDRegister(SIMDSizeCode::D, number);
+                followed(&half).map(|index| (index, if self.is_big { REGISTER } else { 0 }))
+            }
+            _ => followed(operand).map(|index| (index, 0)),
+        }
+    }
+
     /// Stores of registers, one after the other in memory.
     fn store(&mut self, registers: &[Operand], access: &Operand) {
         let place = match *access {
@@ -349,9 +365,14 @@ impl Effect<'_> {
         };
         for (number, register) in registers.iter().enumerate() {
             let Some((base, start)) = place else { continue };
-            let (from, width) = (followed(register), width(register));
-            let size = width as u16;
-            self.ops.push(Op::Store { from, base, offset: start + number as i32 * width, size });
+            let (stored, width) = (self.in_memory(register), width(register));
+            let offset = start + number as i32 * width;
+            if width != REGISTER || stored.is_none() {
+                self.ops.push(Op::Store { from: None, base, offset, size: width as u16 });
+            }
+            if let Some((from, within)) = stored {
+                self.ops.push(Op::Store { from: Some(from), base, offset: offset + within, size: 8 });
+            }
         }
         self.write_back(access);
     }

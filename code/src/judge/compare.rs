@@ -70,7 +70,9 @@ impl Judge<'_, '_> {
                     off => CfaState::Off(off),
                 },
                 Value::Caller(_) | Value::Signed | Value::Number(_) | Value::Near(_) => CfaState::Wrong,
-                Value::Unknown | Value::Site(..) | Value::Entry(_) | Value::Target(_) => CfaState::Unknown,
+                Value::Unknown | Value::Perhaps(_) | Value::Site(..) | Value::Entry(_) | Value::Target(_) => {
+                    CfaState::Unknown
+                }
             },
             Cfa::Memory { register, offset } => match state.pointed(self.arch, register, offset) {
                 Value::Cfa(0) => CfaState::Right,
@@ -79,6 +81,12 @@ impl Judge<'_, '_> {
             },
             Cfa::Undefined | Cfa::Expression => CfaState::Unknown,
         };
+        // Only the called function's code would tell.
+        let link = self.arch.return_address();
+        let at = self.value_by(state, link, row.row.return_address);
+        if cfa == CfaState::Right && at == Some(Value::Perhaps(link)) {
+            return Compared { cfa: CfaState::Unknown, wrong: 0, lost: 0 };
+        }
         // Rules count from the row's CFA.
         let (wrong, lost) = if cfa == CfaState::Right { self.wrong_rules(state, row) } else { (0, 0) };
         Compared { cfa, wrong, lost }
