@@ -32,6 +32,12 @@ pub(crate) fn near_target(instruction: &Instruction) -> Option<Address> {
     is_near.then(|| Address(instruction.near_branch_target()))
 }
 
+/// The address of memory that an instruction names by its distance.
+pub(crate) fn near_memory(arch: Arch, code: &[u8], pc: Address) -> Option<Address> {
+    let instruction = decode(arch, code, pc);
+    instruction.is_ip_rel_memory_operand().then(|| Address(instruction.ip_rel_memory_address()))
+}
+
 /// The DWARF number of a register by the machine's number, as in Mach-O's `__eh_frame` on i386.
 pub(crate) fn dwarf(arch: Arch, number: usize) -> Register {
     const AMD64: [u16; 8] = [0, 2, 1, 3, 7, 6, 4, 5];

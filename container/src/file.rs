@@ -1,5 +1,7 @@
 //! A file, whatever its format.
 
+use std::borrow::Cow;
+
 use cfipack_format::{Address, Arch};
 
 use crate::elf::file::Elf;
@@ -139,6 +141,15 @@ impl<'a> File<'a> {
         match &self.format {
             Format::Elf(elf) => elf.debug_section(name),
             Format::MachO(_) => Ok(None),
+        }
+    }
+
+    /// The pointers that the dynamic linker sets to functions and data of other files (`JUMP_SLOT`, `GLOB_DAT`), with the
+    /// names of what they lead to; of linked ELF files with section headers alone. What cannot be read is left out.
+    pub fn imports(&self) -> Vec<(Address, Cow<'a, str>)> {
+        match &self.format {
+            Format::Elf(elf) => elf.imports(),
+            Format::MachO(_) => Vec::new(),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Compares one function's CFI with its code.
 
+use std::collections::HashSet;
+
 use cfipack_code::{
     Analysis, CallSite, CfaWords, Code, Disassembler, Doubt, Entry, Instructions, Judge, Judgement,
     Memory as _, Rows, State, Value, Ways, landing_pads,
@@ -79,7 +81,13 @@ struct Evaluated {
 }
 
 impl<'l, 'f> Linter<'l, 'f> {
-    pub fn new(memory: &'l FileMemory<'f>, functions: &'l Functions<'f>, arch: Arch) -> Self {
+    /// `never` has the pointers to functions of other files that never return.
+    pub fn new(
+        memory: &'l FileMemory<'f>,
+        functions: &'l Functions<'f>,
+        arch: Arch,
+        never: &'l HashSet<Address>,
+    ) -> Self {
         Self {
             memory,
             arch,
@@ -87,7 +95,7 @@ impl<'l, 'f> Linter<'l, 'f> {
             instructions: Instructions::default(),
             rows: Rows::new(),
             entry: State::at_entry(arch),
-            returns: Returns::new(memory, functions, arch),
+            returns: Returns::new(memory, functions, arch, never),
         }
     }
 

@@ -10,7 +10,7 @@ mod returns;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cfipack_code::{Entry, Finding};
@@ -78,7 +78,14 @@ pub fn lint(
         let symbol = starts.lookup(start);
         symbol.is_some_and(|symbol| symbol.offset == 0 && !symbol.name.contains(".cold"))
     };
-    let work = Work { memory: &memory, functions: &functions, arch: file.arch(), is_function: &is_function };
+    let never = returns::never_pointers(file);
+    let work = Work {
+        memory: &memory,
+        functions: &functions,
+        arch: file.arch(),
+        never: &never,
+        is_function: &is_function,
+    };
     let all: Vec<usize> = (0..functions.as_slice().len()).collect();
     let mut outcomes: Vec<Option<Outcome>> = Vec::new();
     outcomes.resize_with(all.len(), || None);
@@ -145,6 +152,7 @@ struct Work<'w, 'f> {
     memory: &'w FileMemory<'f>,
     functions: &'w Functions<'f>,
     arch: cfipack_format::Arch,
+    never: &'w HashSet<Address>,
     is_function: &'w (dyn Fn(Address) -> bool + Sync),
 }
 
@@ -160,7 +168,7 @@ impl Work<'_, '_> {
         const CHUNK: usize = 64;
         let next = AtomicUsize::new(0);
         let one = || {
-            let mut linter = Linter::new(self.memory, self.functions, self.arch);
+            let mut linter = Linter::new(self.memory, self.functions, self.arch, self.never);
             let mut done = Vec::new();
             loop {
                 let chunk = next.fetch_add(1, Ordering::Relaxed);

@@ -150,3 +150,19 @@ fn called_functions_that_never_return_are_looked_at() {
     let wrong = found("ret");
     assert!(wrong.contains(&("f".to_string(), "saved-register".to_string())), "{wrong:?}");
 }
+
+#[test]
+fn imported_functions_that_never_return_are_known_by_name() {
+    let Some(tools) = Tools::find("imported functions that do not return") else { return };
+    let found = |name: &str| {
+        let call = format!("call {name}@PLT");
+        let text = NEVER.replace("call never", &call).replace("call other", "call other@PLT");
+        tools.write("imported.s", text.replace("END", "ret"));
+        tools.run_well(&["as", "-o", "imported.o", "imported.s"]);
+        tools.run_well(&["ld", "-shared", "-o", "imported.so", "imported.o"]);
+        findings(&report(&[tools.path("imported.so").to_str().unwrap()]))
+    };
+    assert_eq!(found("abort"), []);
+    let wrong = found("returns");
+    assert!(wrong.contains(&("f".to_string(), "saved-register".to_string())), "{wrong:?}");
+}

@@ -6,6 +6,7 @@ mod eh_frame_hdr;
 mod excluded;
 pub(crate) mod file;
 pub(crate) mod headers;
+mod imports;
 mod linked_symbols;
 pub(crate) mod machine;
 pub(crate) mod placement;

@@ -1,0 +1,51 @@
+//! Stubs that jump through a pointer, as those of a PLT do.
+
+use cfipack_format::{Address, Family};
+
+use crate::instruction::{Flow, Op};
+use crate::instructions::{Code, Instructions};
+use crate::x86;
+
+/// Instructions of a stub up to its jump, at most.
+const MOST: usize = 5;
+
+/// The address of the pointer through which code jumps at once, as a PLT's entry does; none for other code.
+///
+/// ```
+/// use cfipack_code::{Code, Instructions, jump_slot};
+/// use cfipack_format::{Address, Arch};
+///
+/// // endbr64; jmp [rip+0x100]
+/// let bytes = [0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0x25, 0, 1, 0, 0];
+/// let code = Code { arch: Arch::Amd64, start: Address(0x1000), bytes: &bytes, relocated: &[] };
+/// assert_eq!(jump_slot(&code, &Instructions::new(&code)), Some(Address(0x110a)));
+/// ```
+pub fn jump_slot(code: &Code<'_>, instructions: &Instructions) -> Option<Address> {
+    // A register with a constant, and one that was loaded from a known address.
+    let (mut constant, mut loaded) = (None, None);
+    for instruction in instructions.as_slice().iter().take(MOST) {
+        match (code.arch.family(), instruction.flow) {
+            (_, Flow::Next) => {}
+            (Family::X86, Flow::JumpMemory) => {
+                let offset = instruction.offset as usize;
+                let pc = code.start.offset(offset as i64);
+                return x86::near_memory(code.arch, code.bytes.get(offset..)?, pc);
+            }
+            (_, Flow::JumpRegister(register)) => {
+                return loaded.filter(|(to, _)| *to == register).map(|(_, slot)| slot);
+            }
+            _ => return None,
+        }
+        for op in instructions.ops(instruction) {
+            match *op {
+                Op::Constant { to, value } => constant = Some((to, value)),
+                Op::Load { to, base, offset } => {
+                    let address = constant.filter(|(from, _)| *from == base);
+                    loaded = address.map(|(_, value)| (to, Address(value).offset(offset.into())));
+                }
+                _ => {}
+            }
+        }
+    }
+    None
+}

@@ -1,0 +1,55 @@
+//! Pointers that the dynamic linker sets to functions of other files.
+
+use std::borrow::Cow;
+
+use cfipack_format::{Address, Arch};
+use object::SymbolIndex;
+use object::elf::{self, RelocationType};
+use object::read::elf::{Rela as _, SectionHeader as _};
+
+use super::file::Elf;
+use super::headers::Headers;
+use crate::kind::Kind;
+use crate::names;
+
+impl<'a> Elf<'a> {
+    /// The pointers with the names of what they lead to, in the order of the relocations. What cannot be read is left out.
+    pub(crate) fn imports(&self) -> Vec<(Address, Cow<'a, str>)> {
+        let Headers { endian, bytes, arch, kind, sections, .. } = &self.headers;
+        let mut imports = Vec::new();
+        if *kind == Kind::Relocatable {
+            return imports;
+        }
+        // Relocations may share one long name: all names together are as long as the file at most.
+        let mut room = bytes.len();
+        for section in sections.iter() {
+            let Ok(Some((entries, link))) = section.rela(*endian, *bytes) else { continue };
+            let Ok(symbols) = sections.symbol_table_by_index(*endian, *bytes, link) else { continue };
+            for entry in entries {
+                if !is_pointer(*arch, entry.r_type(*endian, false)) {
+                    continue;
+                }
+                let index = SymbolIndex(entry.r_sym(*endian, false) as usize);
+                let Ok(symbol) = symbols.symbol(index) else { continue };
+                let Ok(name) = symbols.symbol_name(*endian, symbol) else { continue };
+                let Some(rest) = room.checked_sub(name.len()) else { return imports };
+                room = rest;
+                imports.push((Address(entry.r_offset(*endian)), names::text(name)));
+            }
+        }
+        imports
+    }
+}
+
+/// Returns whether a relocation stores a symbol's address as it is, for stubs (psABIs: "Relocation Types").
+fn is_pointer(arch: Arch, kind: RelocationType) -> bool {
+    match arch {
+        Arch::Amd64 => matches!(kind, elf::R_X86_64_JUMP_SLOT | elf::R_X86_64_GLOB_DAT),
+        Arch::Aarch64 | Arch::Aarch64Be => {
+            matches!(kind, elf::R_AARCH64_JUMP_SLOT | elf::R_AARCH64_GLOB_DAT)
+        }
+        Arch::S390x => matches!(kind, elf::R_390_JMP_SLOT | elf::R_390_GLOB_DAT),
+        Arch::Riscv64 => matches!(kind, elf::R_RISCV_JUMP_SLOT | elf::R_RISCV_64),
+        Arch::I386 | Arch::Arm64_32 => false,
+    }
+}
