@@ -24,14 +24,10 @@ pub fn jump_slot(code: &Code<'_>, instructions: &Instructions) -> Option<Address
     // A register with a constant, and one that was loaded from a known address.
     let (mut constant, mut loaded) = (None, None);
     for instruction in instructions.as_slice().iter().take(MOST) {
-        match (code.arch.family(), instruction.flow) {
-            (_, Flow::Next) => {}
-            (Family::X86, Flow::JumpMemory) => {
-                let offset = instruction.offset as usize;
-                let pc = code.start.offset(offset as i64);
-                return x86::near_memory(code.arch, code.bytes.get(offset..)?, pc);
-            }
-            (_, Flow::JumpRegister(register)) => {
+        match instruction.flow {
+            Flow::Next => {}
+            Flow::JumpMemory => return near_memory(code, instruction.offset),
+            Flow::JumpRegister(register) => {
                 return loaded.filter(|(to, _)| *to == register).map(|(_, slot)| slot);
             }
             _ => return None,
@@ -48,4 +44,15 @@ pub fn jump_slot(code: &Code<'_>, instructions: &Instructions) -> Option<Address
         }
     }
     None
+}
+
+/// The address of memory that the instruction at an offset names by its distance.
+fn near_memory(code: &Code<'_>, offset: u32) -> Option<Address> {
+    match code.arch.family() {
+        Family::X86 => {
+            let bytes = code.bytes.get(offset as usize..)?;
+            x86::near_memory(code.arch, bytes, code.start.offset(offset.into()))
+        }
+        Family::Aarch64 | Family::S390x | Family::Riscv => None,
+    }
 }
