@@ -1,4 +1,4 @@
-//! Whether a function can return, from its flow alone.
+//! Functions that never return, told from others by their flow alone.
 
 use cfipack_format::Address;
 

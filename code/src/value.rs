@@ -57,7 +57,7 @@ impl Value {
         }
     }
 
-    /// What is known where ways with two values join.
+    /// Joins the values that two ways bring.
     pub(crate) fn joined(self, other: Self) -> Self {
         match (self, other) {
             _ if self == other => self,

@@ -62,7 +62,7 @@ pub fn never_pointers(file: &File<'_>) -> HashSet<Address> {
     file.imports().into_iter().filter(|(_, name)| is_never(name)).map(|(pointer, _)| pointer).collect()
 }
 
-/// What is known of the file's functions, each of which is looked at once.
+/// The answers for a file's functions, each of which is looked at once.
 pub struct Returns<'r, 'f> {
     memory: &'r FileMemory<'f>,
     functions: &'r Functions<'f>,
