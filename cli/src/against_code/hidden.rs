@@ -21,11 +21,11 @@ use super::memory::FileMemory;
 pub struct Hidden {
     /// Functions of the CFI, without fragments and stubs.
     pub functions: u64,
-    /// Those with rows.
+    /// Functions that have rows.
     pub decided: u64,
     /// Instructions where both rows say the same.
     pub instructions: u64,
-    /// Those without rows, by reason.
+    /// Functions without rows, by reason.
     pub omitted: BTreeMap<&'static str, u64>,
     /// The first functions of each reason.
     pub examples: Vec<(&'static str, Address)>,

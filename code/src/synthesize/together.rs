@@ -34,7 +34,7 @@ pub struct Jump {
     pub has_frame: bool,
 }
 
-/// What else the file has.
+/// The rest of the file, as far as it shows how functions are entered.
 #[derive(Clone, Copy)]
 pub struct Surroundings<'s> {
     /// Jumps of functions that have CFI.

@@ -1,4 +1,4 @@
-//! What judges `lint`: a program is stepped one instruction at a time. The caller's frame is known from the machine alone (the
+//! The judge of `lint`: a program is stepped one instruction at a time. The caller's frame is known from the machine alone (the
 //! stack pointer at a function's entry, plus 8, and the registers there), and at each PC the row is wrong or right by it.
 //! `lint`, which runs nothing, has to say the same there.
 
@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::program::{run, scratch};
 
-/// Where registers are in rows: rbx, rbp, r12 to r15, and the return address.
+/// Registers whose places rows have: rbx, rbp, r12 to r15, and the return address.
 const SAVED: [u16; 6] = [3, 6, 12, 13, 14, 15];
 const STACK_POINTER: usize = 7;
 const RETURN_ADDRESS: Register = Register(16);

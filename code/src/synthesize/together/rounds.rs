@@ -22,12 +22,12 @@ const ROUNDS: usize = 8;
 /// Targets of jumps out of a function with a frame in place, or into another one, for each byte of it, and of any.
 const TARGETS: (usize, usize) = (8, 16);
 
-/// How a function jumps to a place.
+/// The kind of a jump to a place.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Frames {
     /// With its frame in place.
     pub some: bool,
-    /// As a function jumps to another one.
+    /// A jump to another function.
     pub none: bool,
 }
 
