@@ -16,7 +16,7 @@ use cfipack_code::{Candidate, Code, Surroundings, synthesize};
 use cfipack_container::{CallFrameSection, File};
 use cfipack_format::Arch;
 use cfipack_tests::figures;
-use cfipack_tests::timing::{median, time};
+use cfipack_tests::timing::by_turns;
 use cfipack_tests::workload::Gimli;
 
 const ROUNDS: usize = 7;
@@ -46,9 +46,9 @@ fn library(name: &str, bytes: &'static [u8]) {
     let mut gimli = Gimli::new(&section.section.bytes, section.section.address);
     println!("\n{name}: {} rows", gimli.walk());
     let lint = || against_code::lint(&file, sections, 1, &|_| true, &|_, _| {}).expect("a whole file");
-    report(name, "lint", by_turns(lint, || gimli.walk()));
+    report(name, "lint", by_turns(ROUNDS, lint, || gimli.walk()));
     let made = || make_rows(&file, sections);
-    report(name, "synthesize", by_turns(made, || gimli.walk()));
+    report(name, "synthesize", by_turns(ROUNDS, made, || gimli.walk()));
 }
 
 /// The rows of all functions, as if they had no CFI but for where they start and end: how many have rows.
@@ -73,16 +73,6 @@ fn make_rows(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> usize {
         codes.iter().map(|(start, bytes, relocated)| candidate((*start, bytes, &relocated[..]))).collect();
     let surroundings = Surroundings { jumps: &[], calls: &[], is_inside: &|_| false };
     synthesize(&candidates, &surroundings, &memory).iter().filter(|rows| rows.is_ok()).count()
-}
-
-fn by_turns<A, B>(mut a: impl FnMut() -> A, mut b: impl FnMut() -> B) -> (Duration, Duration) {
-    let mut times: [Vec<_>; 2] = Default::default();
-    for _ in 0..ROUNDS {
-        times[0].push(time(&mut a));
-        times[1].push(time(&mut b));
-    }
-    let [a, b] = times.map(median);
-    (a, b)
 }
 
 fn report(name: &str, what: &str, (own, yard): (Duration, Duration)) {

@@ -10,7 +10,7 @@ use cfipack_format::pool::Threads;
 use cfipack_format::sframe::Version;
 use cfipack_roundtrip::{Table, verify, verify_on};
 use cfipack_tests::figures;
-use cfipack_tests::timing::{median, time};
+use cfipack_tests::timing::by_turns;
 use cfipack_tests::workload::{Fresh, Library, libraries};
 
 const ROUNDS: usize = 15;
@@ -38,17 +38,6 @@ fn main() {
         lookup(library);
         whole_tables(library);
     }
-}
-
-/// Runs both by turns; the medians. Giving back what they return takes no part in it.
-fn by_turns<A, B>(mut a: impl FnMut() -> A, mut b: impl FnMut() -> B) -> (Duration, Duration) {
-    let mut times: [Vec<_>; 2] = Default::default();
-    for _ in 0..ROUNDS {
-        times[0].push(time(&mut a));
-        times[1].push(time(&mut b));
-    }
-    let [a, b] = times.map(median);
-    (a, b)
 }
 
 /// `speed`: how many times as fast as the yardstick; else how many times as long.
@@ -83,15 +72,16 @@ fn conversion(library: &'static Library, memory: &str) {
         ("gnu", small.with_layout(Layout::Gnu)),
         ("version 2", small.with_version(Version::V2)),
     ] {
-        let times = by_turns(|| library.convert(options, 1), || gimli.walk());
+        let times = by_turns(ROUNDS, || library.convert(options, 1), || gimli.walk());
         report(library, &format!("convert, {what}, {memory}"), "gimli walks all rows", times, true);
     }
     let times = by_turns(
+        ROUNDS,
         || library.convert_each(small, |builder, function| builder.push_general(function)),
         || gimli.walk(),
     );
     report(library, &format!("general path, {memory}"), "gimli walks all rows", times, true);
-    let times = by_turns(|| library.convert(small, 2), || library.convert(small, 1));
+    let times = by_turns(ROUNDS, || library.convert(small, 2), || library.convert(small, 1));
     report(library, &format!("convert, small, two threads, {memory}"), "one thread", times, true);
 }
 
@@ -102,14 +92,16 @@ fn layers(library: &'static Library) {
     // Nothing is remembered where nothing is shared.
     for (what, options) in [("batches and memo", small), ("batches, nothing shared", unshared)] {
         let times = by_turns(
+            ROUNDS,
             || library.convert(options, 1),
             || library.convert_each(options, |builder, function| builder.push(function)),
         );
         report(library, what, "direct runs, one function at a time", times, true);
     }
     let direct = || library.convert_each(small, |builder, function| builder.push(function));
-    let times =
-        by_turns(direct, || library.convert_each(small, |builder, function| builder.push_general(function)));
+    let times = by_turns(ROUNDS, direct, || {
+        library.convert_each(small, |builder, function| builder.push_general(function))
+    });
     report(library, "direct runs", "general path", times, true);
 }
 
@@ -142,7 +134,7 @@ fn lookup(library: &'static Library) {
         library,
         "lookup in place",
         "binary search over u32 starts",
-        by_turns(in_place, search),
+        by_turns(ROUNDS, in_place, search),
         PCS,
         false,
     );
@@ -150,14 +142,14 @@ fn lookup(library: &'static Library) {
         library,
         "lookup with index",
         "binary search over u32 starts",
-        by_turns(indexed, search),
+        by_turns(ROUNDS, indexed, search),
         PCS,
         false,
     );
     let mut gimli = library.gimli();
     if gimli.has_search_table() {
         let by_gimli = || pcs.iter().filter(|&&pc| gimli.lookup(pc)).count();
-        let times = by_turns(in_place, by_gimli);
+        let times = by_turns(ROUNDS, in_place, by_gimli);
         report_each(library, "lookup in place", "gimli, .eh_frame_hdr and row", times, PCS, true);
     }
 }
@@ -171,11 +163,11 @@ fn whole_tables(library: &'static Library) {
         tables[0].dump(&mut text, ".sframe").expect("a String takes everything");
         text
     };
-    report(library, "dump to text", "gimli walks all rows", by_turns(text, || gimli.walk()), false);
+    report(library, "dump to text", "gimli walks all rows", by_turns(ROUNDS, text, || gimli.walk()), false);
     let verified = || verify(&[library.cfi()], &Table::new(&tables), &Default::default()).pcs_different;
-    report(library, "verify", "gimli walks all rows", by_turns(verified, || again.walk()), false);
+    report(library, "verify", "gimli walks all rows", by_turns(ROUNDS, verified, || again.walk()), false);
     let pool = Threads(2);
     let by_two = || verify_on(&pool, &[library.cfi()], &Table::new(&tables), &Default::default());
-    let times = by_turns(|| by_two().pcs_different, || again.walk());
+    let times = by_turns(ROUNDS, || by_two().pcs_different, || again.walk());
     report(library, "verify, two threads", "gimli walks all rows", times, false);
 }
