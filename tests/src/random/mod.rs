@@ -2,11 +2,12 @@
 //!
 //! `CFIPACK_SEED` sets the seed and `CFIPACK_CASES` the number of cases; every random test prints both. Without
 //! `CFIPACK_SEED` each run has the same cases, with `CFIPACK_SEED=random` new ones. A test that fails prints the command
-//! that repeats it.
+//! that repeats it. What holds of enough cases only, not of each, is for [`assert_enough`].
 
 #![allow(dead_code, reason = "other crates' tests include this file, and use a part of it")]
 
 use std::env;
+use std::fmt::Debug;
 use std::path::PathBuf;
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -32,6 +33,17 @@ pub fn cases(test: &str, default_count: usize) -> (u64, usize) {
     let count = count.map_or(default_count, |count| parsed("CFIPACK_CASES", &count) as usize);
     println!("{test}: {}", command(seed, count));
     (seed, count)
+}
+
+/// Asserts that the cases of a test put enough to the test, where they are the same in each run. New cases, or another
+/// number of them, may be too few of a kind by chance: then it says so.
+#[track_caller]
+pub fn assert_enough(is_enough: bool, found: impl Debug) {
+    match env::var_os("CFIPACK_SEED").or_else(|| env::var_os("CFIPACK_CASES")) {
+        None => assert!(is_enough, "too little is put to the test: {found:?}"),
+        Some(_) if is_enough => {}
+        Some(_) => println!("NOT TESTED by these cases: too few of a kind: {found:?}"),
+    }
 }
 
 /// Prints the seed of one case, should it fail, so that it can be run alone.
