@@ -54,14 +54,18 @@ impl Instructions {
     pub fn decode(&mut self, code: &Code<'_>) {
         self.list.clear();
         self.ops.clear();
-        let mut x86 = X86Decoder::new(code.arch);
+        let is_x86 = code.arch.family() == Family::X86;
+        let mut x86 = is_x86.then(|| X86Decoder::new(code.arch, code.bytes, code.start));
         let mut offset = 0;
         while offset < code.bytes.len() {
             let rest = &code.bytes[offset..];
             let pc = code.start.offset(offset as i64);
             let first = self.ops.len();
             let decoded = match (code.arch.family(), rest.first_chunk()) {
-                (Family::X86, _) => x86.decode(rest, pc, |len| code.is_relocated(offset, len), &mut self.ops),
+                (Family::X86, _) => match &mut x86 {
+                    Some(x86) => x86.decode(offset, |len| code.is_relocated(offset, len), &mut self.ops),
+                    None => unknown(1),
+                },
                 (Family::Aarch64, Some(word)) => {
                     aarch64::decode(*word, (code.arch, pc), code.is_relocated(offset, 4), &mut self.ops)
                 }

@@ -1,11 +1,15 @@
 //! x86 instructions as effects, by iced-x86.
 
+mod usual;
+
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Arch, Register};
 use iced_x86::{
     Code, ConditionCode, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory,
     InstructionInfoOptions, Mnemonic, OpAccess, OpKind, Register as X86,
 };
 
+use self::usual::Written;
 use crate::instruction::{Condition, Decoded, Flow, Index, Op, Special, Table};
 
 /// The bits of the registers that a call may change, by the psABIs and the machine's numbers: all but rbx, rbp, rsp and
@@ -13,16 +17,22 @@ use crate::instruction::{Condition, Decoded, Flow, Index, Op, Special, Table};
 const CALL_CHANGES: u64 = 0b0000_1111_1100_0111;
 const CALL_CHANGES_32: u64 = 0b0000_0111;
 
-/// Decodes instructions one after the other.
-pub(crate) struct X86Decoder {
+/// Decodes the instructions of a function one after the other.
+pub(crate) struct X86Decoder<'c> {
     arch: Arch,
+    start: Address,
+    decoder: Decoder<'c>,
     info: InstructionInfoFactory,
 }
 
 /// An instruction at an address, as iced has it.
 pub(crate) fn decode(arch: Arch, code: &[u8], pc: Address) -> Instruction {
+    decoder(arch, code, pc).decode()
+}
+
+fn decoder(arch: Arch, code: &[u8], pc: Address) -> Decoder<'_> {
     let bits = if arch.pointer_size() == 8 { 64 } else { 32 };
-    Decoder::with_ip(bits, code, pc.0, DecoderOptions::NONE).decode()
+    Decoder::with_ip(bits, code, pc.0, DecoderOptions::NONE)
 }
 
 /// The target of a direct branch or call.
@@ -60,22 +70,28 @@ fn special(instruction: &Instruction) -> Special {
     if is_system_call { Special::SystemCall } else { Special::No }
 }
 
-impl X86Decoder {
-    pub(crate) fn new(arch: Arch) -> Self {
-        Self { arch, info: InstructionInfoFactory::new() }
+impl<'c> X86Decoder<'c> {
+    /// A decoder of code that lies at `start`.
+    pub(crate) fn new(arch: Arch, code: &'c [u8], start: Address) -> Self {
+        Self { arch, start, decoder: decoder(arch, code, start), info: InstructionInfoFactory::new() }
     }
 
-    /// The instruction at the start of `code`, which lies at `pc`; its known effects are appended to `ops`.
-    /// `is_relocated` tells whether a relocation changes one of so many bytes.
+    /// The instruction after the last one, at `offset`; its known effects are appended to `ops`. `is_relocated` tells whether
+    /// a relocation changes one of so many bytes.
     pub(crate) fn decode(
         &mut self,
-        code: &[u8],
-        pc: Address,
+        offset: usize,
         is_relocated: impl Fn(usize) -> bool,
         ops: &mut Vec<Op>,
     ) -> Decoded {
-        let instruction = decode(self.arch, code, pc);
+        let mut instruction = Instruction::default();
+        self.decoder.decode_out(&mut instruction);
         if instruction.is_invalid() {
+            // The next one is looked for one byte on, wherever the decoder has stopped.
+            self.decoder.set_ip(self.start.0.wrapping_add(offset.to_u64() + 1));
+            if self.decoder.set_position(offset + 1).is_err() {
+                debug_assert!(false, "the byte at {offset} is there");
+            }
             return Decoded {
                 len: 1,
                 flow: Flow::Stop,
@@ -145,9 +161,13 @@ impl X86Decoder {
     }
 
     /// Bits by the machine's numbers to bits by DWARF's.
-    fn renumbered(&self, machine: u64) -> u64 {
-        let numbers = (0..16).filter(|number| machine & (1 << number) != 0);
-        numbers.fold(0, |bits, number| bits | 1 << dwarf(self.arch, number).0)
+    fn renumbered(&self, mut machine: u64) -> u64 {
+        let mut bits = 0;
+        while machine != 0 {
+            bits |= 1 << dwarf(self.arch, machine.trailing_zeros() as usize).0;
+            machine &= machine - 1;
+        }
+        bits
     }
 
     /// The register that a name of full width stands for.
@@ -184,22 +204,11 @@ impl X86Decoder {
             ops.push(Op::Set { to: stack, from: stack, add: increment });
         }
         let known = ops[first..].iter().fold(0, |bits, op| bits | op.written());
-        let is_wide = self.is_wide();
-        let info = self.info.info_options(instruction, InstructionInfoOptions::NO_MEMORY_USAGE);
-        let mut writes = 0;
-        for used in info.used_registers() {
-            let is_write = matches!(
-                used.access(),
-                OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
-            );
-            if is_write && used.register().is_gpr() {
-                writes |= 1u64 << used.register().full_register().number();
-            }
-        }
+        let Written { registers, first: is_write } =
+            usual::written(instruction).unwrap_or_else(|| self.written(instruction));
         // `lock or [rsp], 0` is a barrier, and a probe of the stack.
         let is_barrier = matches!(instruction.mnemonic(), Mnemonic::Or | Mnemonic::Add | Mnemonic::Xor)
-            && immediate(instruction, is_wide) == Some(0);
-        let is_write = matches!(info.op0_access(), OpAccess::Write | OpAccess::ReadWrite);
+            && immediate(instruction, self.is_wide()) == Some(0);
         let stores = is_write && ops.len() == first && !is_barrier;
         if stores
             && instruction.op0_kind() == OpKind::Memory
@@ -208,7 +217,24 @@ impl X86Decoder {
             let size = instruction.memory_size().size() as u16;
             ops.push(Op::Store { from: None, base, offset, size });
         }
-        self.renumbered(writes) & !known
+        self.renumbered(registers) & !known
+    }
+
+    /// What iced's tables say that an instruction writes.
+    fn written(&mut self, instruction: &Instruction) -> Written {
+        let info = self.info.info_options(instruction, InstructionInfoOptions::NO_MEMORY_USAGE);
+        let mut registers = 0;
+        for used in info.used_registers() {
+            let is_write = matches!(
+                used.access(),
+                OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
+            );
+            if is_write && used.register().is_gpr() {
+                registers |= 1u64 << used.register().full_register().number();
+            }
+        }
+        let first = matches!(info.op0_access(), OpAccess::Write | OpAccess::ReadWrite);
+        Written { registers, first }
     }
 
     /// The effects with a known result, but for that of the stack pointer by pushes and pops.
