@@ -44,6 +44,17 @@ pub(crate) const fn callee_saved(arch: Arch) -> &'static [Index] {
     }
 }
 
+/// The bits of [`callee_saved`].
+pub(crate) const fn callee_saved_bits(arch: Arch) -> u64 {
+    let all = callee_saved(arch);
+    let (mut bits, mut next) = (0, 0);
+    while next < all.len() {
+        bits |= 1 << all[next];
+        next += 1;
+    }
+    bits
+}
+
 /// An instruction of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]

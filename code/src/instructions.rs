@@ -26,6 +26,8 @@ pub struct Instructions {
     pub(crate) ops: Vec<Op>,
     /// For each instruction, the next one that is no padding, or the number of all.
     solid: Vec<u32>,
+    /// For each 64 bytes a bit for each where an instruction starts, and the number of instructions that start before.
+    starts: Vec<(u64, u32)>,
 }
 
 impl std::fmt::Debug for Code<'_> {
@@ -88,6 +90,7 @@ impl Instructions {
             });
             offset += usize::from(decoded.len.max(1));
         }
+        self.index(code.bytes.len());
         self.solid.clear();
         self.solid.resize(self.list.len(), 0);
         let mut next = self.list.len() as u32;
@@ -96,6 +99,20 @@ impl Instructions {
             if !instruction.is_padding {
                 next = index as u32;
             }
+        }
+    }
+
+    /// Makes an index of where instructions start in so many bytes.
+    fn index(&mut self, len: usize) {
+        self.starts.clear();
+        self.starts.resize(len.div_ceil(64), (0, 0));
+        for instruction in &self.list {
+            self.starts[instruction.offset as usize / 64].0 |= 1 << (instruction.offset % 64);
+        }
+        let mut count = 0;
+        for (bits, before) in &mut self.starts {
+            *before = count;
+            count += bits.count_ones();
         }
     }
 
@@ -135,7 +152,9 @@ impl Instructions {
 
     /// The index of the instruction that starts at an offset.
     pub fn index_of(&self, offset: u32) -> Option<usize> {
-        self.list.binary_search_by_key(&offset, |one| one.offset).ok()
+        let (bits, before) = self.starts.get(offset as usize / 64)?;
+        let bit = 1_u64 << (offset % 64);
+        (bits & bit != 0).then(|| *before as usize + (bits & (bit - 1)).count_ones() as usize)
     }
 
     /// The index of the instruction that an offset is in.

@@ -1,10 +1,13 @@
 //! What is known before an instruction: the values of registers, and of slots of the stack.
 
+mod registers;
+
 use cfipack_format::{Arch, Register};
 
+use self::registers::{Registers, indexes};
 use crate::context::Context;
 use crate::instruction::{
-    Flow, Index, Instruction, Op, REGISTERS, Table, callee_saved, index_of, register_of,
+    Condition, Flow, Index, Instruction, Op, REGISTERS, Table, callee_saved_bits, index_of, register_of,
 };
 use crate::table::TableBase;
 use crate::value::{Place, Value};
@@ -15,7 +18,7 @@ const MAX_SLOTS: usize = 64;
 /// The knowledge before an instruction, on every way from the function's entry to it.
 #[derive(PartialEq, Eq, Debug)]
 pub struct State {
-    registers: [Value; REGISTERS],
+    registers: Registers,
     /// Ascending by place.
     slots: Vec<(Place, Value)>,
     flags: Flags,
@@ -58,20 +61,16 @@ pub(crate) struct Joined {
 impl State {
     /// The state at a function's entry, by the ABI.
     pub fn at_entry(arch: Arch) -> Self {
-        let mut state = Self {
-            registers: [Value::Unknown; REGISTERS],
-            slots: Vec::new(),
-            flags: Flags::Unknown,
-            limit: None,
-        };
+        let mut state =
+            Self { registers: Registers::UNKNOWN, slots: Vec::new(), flags: Flags::Unknown, limit: None };
         for index in 0..REGISTERS as Index {
             if index_of(arch, register_of(index)) == Some(index) {
-                state.registers[usize::from(index)] = Value::caller(index);
+                state.registers.set(index, Value::caller(index));
             }
         }
         let pushed = arch.pushed_by_call() as i32;
         let stack = Value::Cfa(-(arch.cfa_offset_at_entry() as i32));
-        state.registers[usize::from(arch.stack_pointer().0)] = stack;
+        state.set(arch, arch.stack_pointer(), stack);
         if pushed != 0 {
             let place = Place { site: None, offset: -pushed };
             state.slots.push((place, Value::Caller(arch.return_address())));
@@ -81,7 +80,7 @@ impl State {
 
     /// A state in which nothing is known.
     pub fn unknown() -> Self {
-        Self { registers: [Value::Unknown; REGISTERS], slots: Vec::new(), flags: Flags::Unknown, limit: None }
+        Self { registers: Registers::UNKNOWN, slots: Vec::new(), flags: Flags::Unknown, limit: None }
     }
 
     /// A register's value.
@@ -92,12 +91,19 @@ impl State {
     /// Gives a register a value.
     pub fn set(&mut self, arch: Arch, register: Register, value: Value) {
         if let Some(index) = index_of(arch, register) {
-            self.registers[usize::from(index)] = value;
+            self.registers.set(index, value);
         }
     }
 
+    #[inline]
     pub(crate) fn at(&self, index: Index) -> Value {
-        self.registers.get(usize::from(index)).copied().unwrap_or(Value::Unknown)
+        self.registers.get(index)
+    }
+
+    /// Returns whether registers, by their bits, have the caller's values.
+    pub(crate) fn keeps(&self, bits: u64) -> bool {
+        bits & !self.registers.known() == 0
+            && indexes(bits).all(|index| self.at(index) == Value::caller(index))
     }
 
     /// The value stored at the CFA plus `offset`.
@@ -127,8 +133,9 @@ impl State {
     }
 
     fn load(&self, place: Place) -> Value {
-        let found = self.slots.binary_search_by_key(&place, |slot| slot.0);
-        found.map_or(Value::Unknown, |index| self.slots[index].1)
+        // Mostly there are few, and those that were stored last are first.
+        let found = self.slots.iter().find(|slot| slot.0 >= place).filter(|slot| slot.0 == place);
+        found.map_or(Value::Unknown, |slot| slot.1)
     }
 
     fn store(&mut self, place: Place, value: Value, size: u16) {
@@ -157,9 +164,9 @@ impl State {
             | Value::Number(_) => true,
             Value::Site(..) | Value::Near(_) | Value::Entry(_) | Value::Target(_) => false,
         };
-        for value in self.registers.iter_mut().filter(|value| !stays(**value)) {
-            *value = Value::Unknown;
-        }
+        let lost = self.registers.indexes().filter(|index| !stays(self.at(*index)));
+        let lost = lost.fold(0, |bits, index| bits | 1 << index);
+        self.registers.forget(lost);
         self.slots.retain(|(place, value)| place.site.is_none() && stays(*value));
         (self.flags, self.limit) = (Flags::Unknown, None);
         self
@@ -173,39 +180,47 @@ impl State {
         for op in ops {
             self.apply_one(arch, *op, instruction.offset, context);
         }
-        let mut writes = instruction.writes & ((1 << REGISTERS) - 1);
-        let link = arch.return_address();
-        let is_call = matches!(instruction.flow, Flow::Call(_));
-        let is_return = |value| value == Value::Caller(link) || value == Value::Perhaps(link);
-        while writes != 0 {
-            let index = writes.trailing_zeros();
-            let is_left = is_call && index != u32::from(link.0) && is_return(self.registers[index as usize]);
-            self.registers[index as usize] = if is_left { Value::Perhaps(link) } else { Value::Unknown };
-            self.changed(index as Index);
-            writes &= writes - 1;
-        }
+        let writes = instruction.writes & ((1 << REGISTERS) - 1);
         if let Flow::Call(_) = instruction.flow {
-            self.limit = None;
-            // What lies below the stack pointer is the called function's, and pointers into the frame that are stored in it
-            // may be those of objects, which it changes.
-            let stack = self.at(arch.stack_pointer().0 as Index);
-            let entry = -(arch.cfa_offset_at_entry() as i32);
-            self.slots.retain(|(place, value)| {
-                let is_below = matches!(stack, Value::Cfa(top) if place.site.is_none() && place.offset < top);
-                let is_object = matches!(*value, Value::Cfa(offset) if offset != 0 && offset != entry);
-                !is_below && !is_object
-            });
+            self.call(arch, writes);
+        } else if writes != 0 {
+            self.registers.forget(writes);
+            self.changed(writes);
         }
     }
 
-    /// Forgets what depends on a register that has another value now.
-    fn changed(&mut self, index: Index) {
-        if self.limit.is_some_and(|limit| limit.0 == index) {
+    /// Forgets what a called function may change.
+    fn call(&mut self, arch: Arch, writes: u64) {
+        let link = arch.return_address();
+        let is_return = |value| value == Value::Caller(link) || value == Value::Perhaps(link);
+        for index in indexes(writes & self.registers.known()) {
+            let is_left = u16::from(index) != link.0 && is_return(self.at(index));
+            self.registers.set(index, if is_left { Value::Perhaps(link) } else { Value::Unknown });
+        }
+        self.changed(writes);
+        self.limit = None;
+        // What lies below the stack pointer is the called function's, and pointers into the frame that are stored in it
+        // may be those of objects, which it changes.
+        let stack = self.at(arch.stack_pointer().0 as Index);
+        let entry = -(arch.cfa_offset_at_entry() as i32);
+        self.slots.retain(|(place, value)| {
+            let is_below = matches!(stack, Value::Cfa(top) if place.site.is_none() && place.offset < top);
+            let is_object = matches!(*value, Value::Cfa(offset) if offset != 0 && offset != entry);
+            !is_below && !is_object
+        });
+    }
+
+    /// Forgets what depends on registers that have other values now, by their bits.
+    #[inline]
+    fn changed(&mut self, bits: u64) {
+        // The number of a value in memory is that of no register.
+        let has = |index: Index| bits.checked_shr(index.into()).is_some_and(|bits| bits & 1 != 0);
+        if self.limit.is_some_and(|limit| has(limit.0)) {
             self.limit = None;
         }
         match self.flags {
-            Flags::Compared(left, right) if left == index || right == index => self.flags = Flags::Unknown,
-            Flags::Limit(register, _) if register == index => self.flags = Flags::Unknown,
+            Flags::Compared(left, right) if has(left) || has(right) => self.flags = Flags::Unknown,
+            Flags::Limit(register, _) if has(register) => self.flags = Flags::Unknown,
             Flags::Unknown | Flags::Compared(..) | Flags::Limit(..) => {}
         }
     }
@@ -278,8 +293,8 @@ impl State {
                 return;
             }
         };
-        self.registers[usize::from(to)] = value;
-        self.changed(to);
+        self.registers.set(to, value);
+        self.changed(1 << to);
     }
 
     /// The number of entries that a jump through a table chooses from.
@@ -323,27 +338,37 @@ impl State {
     fn site(&mut self, site: Option<u16>) -> Value {
         let Some(site) = site else { return Value::Unknown };
         let is_old = |value: Value| matches!(value, Value::Site(old, _) if old == site);
-        for register in &mut self.registers {
-            if is_old(*register) {
-                *register = Value::Unknown;
+        for index in self.registers.indexes() {
+            if is_old(self.at(index)) {
+                self.registers.set(index, Value::Unknown);
             }
         }
         self.slots.retain(|slot| slot.0.site != Some(site) && !is_old(slot.1));
         Value::Site(site, 0)
     }
 
+    /// Returns whether a branch tells something: whether [`branched`](Self::branched) can change the state.
+    pub(crate) fn is_told_by(&self, flow: Flow) -> bool {
+        use Condition as C;
+        match (flow, self.flags) {
+            (Flow::Branch(_, C::Equal | C::NotEqual), Flags::Compared(..))
+            | (Flow::Branch(_, C::Above | C::AtLeast), Flags::Limit(..)) => true,
+            _ => false,
+        }
+    }
+
     /// The state where a branch is taken, or where it is not.
     pub(crate) fn branched(&mut self, flow: Flow, taken: bool) {
         let Flow::Branch(_, condition) = flow else { return };
-        use crate::instruction::Condition as C;
+        use Condition as C;
         match (self.flags, condition) {
             (Flags::Compared(left, right), C::Equal | C::NotEqual) if (condition == C::Equal) == taken => {
                 match (self.at(left), self.at(right)) {
                     (Value::Unknown | Value::Site(..), known @ Value::Cfa(_)) => {
-                        self.registers[usize::from(left)] = known;
+                        self.registers.set(left, known);
                     }
                     (known @ Value::Cfa(_), Value::Unknown | Value::Site(..)) => {
-                        self.registers[usize::from(right)] = known;
+                        self.registers.set(right, known);
                     }
                     _ => {}
                 }
@@ -358,8 +383,12 @@ impl State {
 
     /// Returns whether all that is known here is known in another state: joining it changes nothing.
     pub(crate) fn holds_in(&self, other: &Self) -> bool {
-        let is_kept = |(own, other): (&Value, &Value)| *own == own.joined(*other);
-        self.registers.iter().zip(&other.registers).all(is_kept)
+        let is_kept = |index| {
+            let own = self.at(index);
+            own == own.joined(other.at(index))
+        };
+        self.registers.known() & !other.registers.known() == 0
+            && self.registers.indexes().all(is_kept)
             && (self.flags == other.flags || self.flags == Flags::Unknown)
             && (self.limit == other.limit || self.limit.is_none())
             && (self.slots == other.slots
@@ -378,10 +407,13 @@ impl State {
         };
         let before = self.kept(arch) & other.kept(arch);
         let mut changed = false;
-        for (own, other) in self.registers.iter_mut().zip(&other.registers) {
-            let both = own.joined(*other);
-            changed |= *own != both;
-            *own = both;
+        for index in self.registers.indexes() {
+            let own = self.at(index);
+            let both = own.joined(other.at(index));
+            if own != both {
+                changed = true;
+                self.registers.set(index, both);
+            }
         }
         let count = self.slots.len();
         self.slots.retain(|(place, value)| other.load(*place) == *value);
@@ -405,15 +437,15 @@ impl State {
             _ => 0,
         };
         let link = arch.return_address();
-        let mut kept = callee_saved(arch).iter().fold(0, |kept, index| {
-            let is_own = self.at(*index) == Value::caller(*index);
-            kept | if is_own { 1 << index } else { 0 }
-        });
+        let saved = callee_saved_bits(arch);
+        let mut kept = 0;
+        for index in indexes(saved & self.registers.known()) {
+            kept |= if self.at(index) == Value::caller(index) { 1 << index } else { 0 };
+        }
         if index_of(arch, link).is_some() {
             kept |= bit(self.get(arch, link)) & (1 << link.0);
         }
-        let mut slots = self.slots.iter().map(|slot| bit(slot.1));
-        let mask = callee_saved(arch).iter().fold(1 << 63 | 1 << link.0, |mask, index| mask | 1 << index);
-        kept | slots.by_ref().fold(0, |kept, bits| kept | bits) & mask
+        let slots = self.slots.iter().fold(0, |kept, slot| kept | bit(slot.1));
+        kept | slots & (saved | 1 << 63 | 1 << link.0)
     }
 }

@@ -1,6 +1,5 @@
 //! The work of an analysis: block by block, until nothing more is learned.
 
-use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
 
 use cfipack_format::Address;
@@ -37,7 +36,9 @@ pub(super) struct Run<'w> {
     slots_left: usize,
     waiting: Vec<u32>,
     /// Calls with the states after them, which are followed last.
-    deferred: VecDeque<(usize, usize, State)>,
+    deferred: VecDeque<(usize, usize, Box<State>)>,
+    /// States that are no longer needed: the memory for others.
+    spare: Vec<Box<State>>,
     ways: Ways<'w>,
     /// No further call is found not to return.
     is_last: bool,
@@ -58,6 +59,7 @@ impl<'w> Run<'w> {
             slots_left: code.bytes.len().saturating_mul(SLOTS.0) + SLOTS.1,
             waiting: Vec::new(),
             deferred: VecDeque::new(),
+            spare: Vec::new(),
             ways,
             is_last,
             via: None,
@@ -88,8 +90,9 @@ impl Run<'_> {
             let Some((from, to, state)) = self.deferred.pop_front() else { return Ok(()) };
             self.slots_left = self.slots_left.saturating_add(state.num_slots());
             if !analysis.noreturn.contains(&from) {
-                self.edge(analysis, Edge { from, to, is_call: true }, Cow::Owned(state))?;
+                self.edge(analysis, Edge { from, to, is_call: true }, &state)?;
             }
+            self.spare.push(state);
         }
     }
 
@@ -154,12 +157,36 @@ impl Run<'_> {
             analysis.doubts.insert((Doubt::TooLarge, analysis.instructions.as_slice()[first].offset));
             return Ok(());
         };
-        let mut state = state.clone();
+        let mut state = self.copied(state);
+        let result = self.instructions(analysis, first, &mut state, memory);
+        self.spare.push(state);
+        result
+    }
+
+    /// A copy of a state.
+    fn copied(&mut self, state: &State) -> Box<State> {
+        match self.spare.pop() {
+            Some(mut copy) => {
+                (*copy).clone_from(state);
+                copy
+            }
+            None => Box::new(state.clone()),
+        }
+    }
+
+    /// Follows the instructions of a block.
+    fn instructions(
+        &mut self,
+        analysis: &mut Analysis<'_>,
+        first: usize,
+        state: &mut State,
+        memory: Bytes<'_>,
+    ) -> Result<(), Restart> {
         let all = analysis.instructions;
         for (index, instruction) in all.as_slice().iter().enumerate().skip(first) {
             if index != first && analysis.block_at[index] != NONE {
                 let edge = Edge { from: index - 1, to: index, is_call: false };
-                return self.edge(analysis, edge, Cow::Owned(state));
+                return self.edge(analysis, edge, state);
             }
             if !matches!(instruction.flow, Flow::Next) {
                 return self.leave(analysis, index, state, memory);
@@ -177,7 +204,7 @@ impl Run<'_> {
         &mut self,
         analysis: &mut Analysis<'_>,
         index: usize,
-        mut state: State,
+        state: &mut State,
         memory: Bytes<'_>,
     ) -> Result<(), Restart> {
         let all = analysis.instructions;
@@ -192,43 +219,49 @@ impl Run<'_> {
             Flow::Next | Flow::Return | Flow::Stop => Ok(()),
             Flow::Call(_) => self.call(analysis, index, state),
             Flow::Branch(target, _) => {
-                let mut taken = state.clone();
+                if !state.is_told_by(instruction.flow) {
+                    self.jump(analysis, index, (target, false), state)?;
+                    return self.next(analysis, index, state);
+                }
+                let mut taken = self.copied(state);
                 taken.branched(instruction.flow, true);
-                self.jump(analysis, index, (target, false), &taken)?;
+                let result = self.jump(analysis, index, (target, false), &taken);
+                self.spare.push(taken);
+                result?;
                 state.branched(instruction.flow, false);
                 self.next(analysis, index, state)
             }
-            Flow::Jump(target) => self.jump(analysis, index, (target, false), &state),
+            Flow::Jump(target) => self.jump(analysis, index, (target, false), state),
             Flow::JumpRegister(_) => {
                 if let Some(address) = analysis.context.address(before) {
-                    return self.jump(analysis, index, (Some(Address(address)), false), &state);
+                    return self.jump(analysis, index, (Some(Address(address)), false), state);
                 }
                 let number = match before {
                     Value::Target(number) | Value::Entry(number) => Some(number),
                     _ => None,
                 };
                 let table = number.and_then(|number| analysis.context.tables.get(number));
-                self.table(analysis, index, table, &state, memory)
+                self.table(analysis, index, table, state, memory)
             }
             Flow::JumpTable(address) => {
                 let size = arch.pointer_size();
                 let table = JumpTable::of_addresses(address, size, state.limit());
-                self.table(analysis, index, Some(table), &state, memory)
+                self.table(analysis, index, Some(table), state, memory)
             }
-            Flow::JumpMemory => self.table(analysis, index, None, &state, memory),
+            Flow::JumpMemory => self.table(analysis, index, None, state, memory),
         }
     }
 
-    fn next(&mut self, analysis: &mut Analysis<'_>, from: usize, state: State) -> Result<(), Restart> {
+    fn next(&mut self, analysis: &mut Analysis<'_>, from: usize, state: &State) -> Result<(), Restart> {
         if from + 1 < analysis.block_at.len() {
-            return self.edge(analysis, Edge { from, to: from + 1, is_call: false }, Cow::Owned(state));
+            return self.edge(analysis, Edge { from, to: from + 1, is_call: false }, state);
         }
         analysis.doubts.insert((Doubt::FallsOff, analysis.instructions.as_slice()[from].offset));
         Ok(())
     }
 
     /// A call goes on where it returns to, and at its landing pad.
-    fn call(&mut self, analysis: &mut Analysis<'_>, index: usize, state: State) -> Result<(), Restart> {
+    fn call(&mut self, analysis: &mut Analysis<'_>, index: usize, state: &State) -> Result<(), Restart> {
         let offset = analysis.instructions.as_slice()[index].offset;
         let sites = self.ways.call_sites;
         let site = sites.partition_point(|site| site.end <= offset);
@@ -246,9 +279,10 @@ impl Run<'_> {
         if let Some(to) = analysis.after_padding(index)
             && !analysis.noreturn.contains(&index)
         {
-            if !self.spend(analysis, index, &state) {
+            if !self.spend(analysis, index, state) {
                 return Ok(());
             }
+            let state = self.copied(state);
             self.deferred.push_back((index, to, state));
         }
         Ok(())
@@ -264,7 +298,7 @@ impl Run<'_> {
     ) -> Result<(), Restart> {
         match target {
             Some(address) if analysis.is_inside(address) => match analysis.index_of(address) {
-                Some(to) => self.edge(analysis, Edge { from, to, is_call: false }, Cow::Borrowed(state)),
+                Some(to) => self.edge(analysis, Edge { from, to, is_call: false }, state),
                 None => {
                     let offset = analysis.instructions.as_slice()[from].offset;
                     analysis.doubts.insert((Doubt::IntoInstruction, offset));
@@ -328,31 +362,26 @@ impl Run<'_> {
     }
 
     /// Brings a state to an instruction.
-    fn edge(
-        &mut self,
-        analysis: &mut Analysis<'_>,
-        edge: Edge,
-        state: Cow<'_, State>,
-    ) -> Result<(), Restart> {
+    fn edge(&mut self, analysis: &mut Analysis<'_>, edge: Edge, state: &State) -> Result<(), Restart> {
         let via = if edge.is_call { Some(edge.from) } else { self.via };
         let Some(number) = self.lead(analysis, edge.to) else { return Ok(()) };
         let is_after = |call: usize| analysis.after_padding(call) == Some(edge.to);
         let block = &analysis.blocks[number as usize];
         let Some(known) = &block.state else {
-            if !self.spend(analysis, edge.to, &state) {
+            if !self.spend(analysis, edge.to, state) {
                 return Ok(());
             }
             let block = &mut analysis.blocks[number as usize];
-            (block.state, block.via) = (Some(Box::new(state.into_owned())), via);
+            (block.state, block.via) = (Some(self.copied(state)), via);
             self.wait(block, number);
             return Ok(());
         };
         let arch = analysis.code.arch;
         let mut joined = None;
         let mut result = Joined { changed: false, lost: false };
-        if !known.holds_in(&state) {
-            let mut both = (**known).clone();
-            result = both.join(arch, &state);
+        if !known.holds_in(state) {
+            let mut both = self.copied(known);
+            result = both.join(arch, state);
             joined = Some(both);
         }
         if result.lost && !self.is_last {
@@ -374,9 +403,12 @@ impl Run<'_> {
         if !edge.is_call && block.via != via {
             block.via = None;
         }
-        if let Some(joined) = joined.filter(|_| result.changed) {
-            block.state = Some(Box::new(joined));
-            self.wait(block, number);
+        match joined {
+            Some(joined) if result.changed => {
+                self.spare.extend(block.state.replace(joined));
+                self.wait(block, number);
+            }
+            joined => self.spare.extend(joined),
         }
         Ok(())
     }
