@@ -49,13 +49,22 @@ impl Clone for State {
     }
 }
 
-/// The result of joining two states.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Joined {
-    /// Something is known no more.
-    pub changed: bool,
-    /// The stack pointer, or the place of a register of the caller, was known on both ways and is no more.
-    pub lost: bool,
+/// What is known in a state, and not in another that is joined.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loss {
+    /// By their bits.
+    registers: u64,
+    slots: bool,
+    flags: bool,
+    limit: bool,
+}
+
+impl Loss {
+    /// Returns whether joining changes anything.
+    pub(crate) fn is_any(self) -> bool {
+        let Self { registers, slots, flags, limit } = self;
+        registers != 0 || slots || flags || limit
+    }
 }
 
 impl State {
@@ -381,56 +390,68 @@ impl State {
         }
     }
 
-    /// Returns whether all that is known here is known in another state: joining it changes nothing.
-    pub(crate) fn holds_in(&self, other: &Self) -> bool {
-        let is_kept = |index| {
+    /// What is known no more once another state is joined.
+    pub(crate) fn loss(&self, other: &Self) -> Loss {
+        let mut registers = self.registers.known() & !other.registers.known();
+        for index in indexes(self.registers.known() & other.registers.known()) {
             let own = self.at(index);
-            own == own.joined(other.at(index))
-        };
-        self.registers.known() & !other.registers.known() == 0
-            && self.registers.indexes().all(is_kept)
-            && (self.flags == other.flags || self.flags == Flags::Unknown)
-            && (self.limit == other.limit || self.limit.is_none())
-            && (self.slots == other.slots
-                || self.slots.iter().all(|(place, value)| other.load(*place) == *value))
+            registers |= if own == own.joined(other.at(index)) { 0 } else { 1 << index };
+        }
+        Loss {
+            registers,
+            slots: !self.has_slots_in(other),
+            flags: self.flags != other.flags && self.flags != Flags::Unknown,
+            limit: self.limit != other.limit && self.limit.is_some(),
+        }
     }
 
-    /// Keeps what is known in both.
-    pub(crate) fn join(&mut self, arch: Arch, other: &Self) -> Joined {
-        if self.holds_in(other) {
-            return Joined { changed: false, lost: false };
+    /// Returns whether the other state has the values of all slots.
+    fn has_slots_in(&self, other: &Self) -> bool {
+        let mut rest = other.slots.iter();
+        self.slots.iter().all(|slot| rest.find(|other| other.0 >= slot.0).is_some_and(|other| other == slot))
+    }
+
+    /// Returns whether a loss takes the stack pointer, or the place of a register of the caller, that is known in both.
+    pub(crate) fn is_grave(&self, arch: Arch, loss: Loss, other: &Self) -> bool {
+        let (stack, link) = (arch.stack_pointer(), index_of(arch, arch.return_address()));
+        if let (Value::Cfa(own), Value::Cfa(other)) = (self.get(arch, stack), other.get(arch, stack))
+            && own != other
+        {
+            return true;
         }
-        let stack = arch.stack_pointer().0 as Index;
-        let lost_stack = match (self.at(stack), other.at(stack)) {
-            (Value::Cfa(own), Value::Cfa(other)) => own != other,
-            _ => false,
-        };
-        let before = self.kept(arch) & other.kept(arch);
-        let mut changed = false;
-        for index in self.registers.indexes() {
-            let own = self.at(index);
-            let both = own.joined(other.at(index));
-            if own != both {
-                changed = true;
-                self.registers.set(index, both);
-            }
+        let followed = link.map_or(0, |link| 1 << link) | callee_saved_bits(arch);
+        if loss.registers & followed == 0 && !loss.slots {
+            return false;
         }
-        let count = self.slots.len();
-        self.slots.retain(|(place, value)| other.load(*place) == *value);
-        changed |= count != self.slots.len();
-        if self.flags != other.flags && self.flags != Flags::Unknown {
+        let before = self.kept(arch, u64::MAX, |_| true) & other.kept(arch, u64::MAX, |_| true);
+        before & !self.kept(arch, !loss.registers, |slot| other.load(slot.0) == slot.1) != 0
+    }
+
+    /// Keeps what is known in another state too, by its [`loss`](Self::loss).
+    pub(crate) fn lose(&mut self, loss: Loss, other: &Self) {
+        for index in indexes(loss.registers) {
+            self.registers.set(index, self.at(index).joined(other.at(index)));
+        }
+        if loss.slots {
+            self.slots.retain(|(place, value)| other.load(*place) == *value);
+        }
+        if loss.flags {
             self.flags = Flags::Unknown;
-            changed = true;
         }
-        if self.limit != other.limit && self.limit.is_some() {
+        if loss.limit {
             self.limit = None;
-            changed = true;
         }
-        Joined { changed, lost: lost_stack || before & !self.kept(arch) != 0 }
     }
 
-    /// The bits of registers of the caller whose value is somewhere.
-    pub(crate) fn kept(&self, arch: Arch) -> u64 {
+    /// Keeps what is known in both; returns whether that is less than before.
+    pub(crate) fn join(&mut self, other: &Self) -> bool {
+        let loss = self.loss(other);
+        self.lose(loss, other);
+        loss.is_any()
+    }
+
+    /// The bits of registers of the caller whose value is in one of some registers, or in a slot that counts.
+    fn kept(&self, arch: Arch, among: u64, counts: impl Fn(&(Place, Value)) -> bool) -> u64 {
         let bit = |value: Value| match value {
             Value::Caller(register) => index_of(arch, register).map_or(1 << 63, |index| 1 << index),
             Value::Signed => 1 << arch.return_address().0,
@@ -439,13 +460,13 @@ impl State {
         let link = arch.return_address();
         let saved = callee_saved_bits(arch);
         let mut kept = 0;
-        for index in indexes(saved & self.registers.known()) {
+        for index in indexes(saved & among & self.registers.known()) {
             kept |= if self.at(index) == Value::caller(index) { 1 << index } else { 0 };
         }
-        if index_of(arch, link).is_some() {
+        if index_of(arch, link).is_some_and(|index| among & (1 << index) != 0) {
             kept |= bit(self.get(arch, link)) & (1 << link.0);
         }
-        let slots = self.slots.iter().fold(0, |kept, slot| kept | bit(slot.1));
+        let slots = self.slots.iter().filter(|slot| counts(slot)).fold(0, |kept, slot| kept | bit(slot.1));
         kept | slots & (saved | 1 << 63 | 1 << link.0)
     }
 }

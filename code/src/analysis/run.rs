@@ -7,7 +7,7 @@ use cfipack_format::Address;
 use super::{Analysis, Block, Doubt, Exit, NONE, Ways};
 use crate::instruction::{Flow, Op};
 use crate::instructions::Code;
-use crate::state::{Joined, State};
+use crate::state::State;
 use crate::table::{JumpTable, Memory};
 use crate::value::Value;
 
@@ -102,7 +102,7 @@ impl Run<'_> {
         let block = &mut analysis.blocks[number as usize];
         block.via = None;
         let changed = match &mut block.state {
-            Some(known) => known.join(analysis.code.arch, state).changed,
+            Some(known) => known.join(state),
             none => {
                 *none = Some(Box::new(state.clone()));
                 true
@@ -377,14 +377,8 @@ impl Run<'_> {
             return Ok(());
         };
         let arch = analysis.code.arch;
-        let mut joined = None;
-        let mut result = Joined { changed: false, lost: false };
-        if !known.holds_in(state) {
-            let mut both = self.copied(known);
-            result = both.join(arch, state);
-            joined = Some(both);
-        }
-        if result.lost && !self.is_last {
+        let loss = known.loss(state);
+        if !self.is_last && known.is_grave(arch, loss, state) {
             let culprit = match (edge.is_call, block.via, via) {
                 (true, ..) => Some(edge.from),
                 (false, Some(own), _) if is_after(own) => Some(own),
@@ -403,12 +397,9 @@ impl Run<'_> {
         if !edge.is_call && block.via != via {
             block.via = None;
         }
-        match joined {
-            Some(joined) if result.changed => {
-                self.spare.extend(block.state.replace(joined));
-                self.wait(block, number);
-            }
-            joined => self.spare.extend(joined),
+        if let (Some(known), true) = (&mut block.state, loss.is_any()) {
+            known.lose(loss, state);
+            self.wait(block, number);
         }
         Ok(())
     }
