@@ -155,6 +155,12 @@ pub struct Ways<'w> {
     pub noreturn: &'w [u32],
 }
 
+impl Drop for Analysis<'_> {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
 impl<'c> Analysis<'c> {
     /// Follows every way from the entries.
     pub fn new(code: Code<'c>, instructions: &'c Instructions, memory: &dyn Memory, ways: Ways<'_>) -> Self {
@@ -201,7 +207,7 @@ impl<'c> Analysis<'c> {
         self.context = Context::new(self.code.start.0);
         self.block_at.clear();
         self.block_at.resize(self.instructions.as_slice().len(), NONE);
-        self.blocks.clear();
+        self.give_back();
         self.exits.clear();
         self.doubts.clear();
         let all = self.instructions;
@@ -225,6 +231,11 @@ impl<'c> Analysis<'c> {
             self.lead(target.and_then(|target| self.index_of(target)));
             self.lead(ends.then_some(index + 1).filter(|next| *next < all.as_slice().len()));
         }
+    }
+
+    /// Removes all blocks; their memory is for others.
+    fn give_back(&mut self) {
+        self.instructions.spare.give(self.blocks.drain(..).filter_map(|block| block.state));
     }
 
     /// Makes an instruction the first of a block.

@@ -77,6 +77,8 @@ pub struct Instruction {
     pub(crate) ops: (u32, u8),
     /// Registers, by their bits, with an unknown value afterwards, once its known effects are applied.
     pub(crate) writes: u64,
+    /// Registers that it can change, by their bits; the highest stands for anything else.
+    pub(crate) affects: u64,
 }
 
 impl Instruction {

@@ -4,6 +4,7 @@ use cfipack_format::{Address, Arch, Family, Register};
 
 use crate::aarch64;
 use crate::instruction::{Decoded, Flow, Instruction, Op, Special, index_of};
+use crate::spare::Spare;
 use crate::x86::X86Decoder;
 
 /// The code of a function.
@@ -24,6 +25,8 @@ pub struct Code<'c> {
 pub struct Instructions {
     list: Vec<Instruction>,
     pub(crate) ops: Vec<Op>,
+    /// The memory of states of functions before.
+    pub(crate) spare: Spare,
     /// For each instruction, the next one that is no padding, or the number of all.
     solid: Vec<u32>,
     /// For each 64 bytes a bit for each where an instruction starts, and the number of instructions that start before.
@@ -34,6 +37,18 @@ impl std::fmt::Debug for Code<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Code").field("arch", &self.arch).field("start", &self.start).finish_non_exhaustive()
     }
+}
+
+/// The bit of [`Instruction::affects`] for what is no register.
+const OTHER: u64 = 1 << 63;
+
+/// The registers that known effects change, by their bits; memory and signatures have one more.
+fn affected(ops: &[Op], flow: Flow) -> u64 {
+    let own = if let Flow::Call(_) = flow { OTHER } else { 0 };
+    ops.iter().fold(own, |bits, op| match op {
+        Op::Store { .. } | Op::Sign | Op::Authenticate => bits | OTHER,
+        op => bits | op.written(),
+    })
 }
 
 impl Code<'_> {
@@ -87,6 +102,7 @@ impl Instructions {
                 special: decoded.special,
                 ops: (first as u32, count as u8),
                 writes: decoded.writes,
+                affects: decoded.writes & !OTHER | affected(&self.ops[first..], decoded.flow),
             });
             offset += usize::from(decoded.len.max(1));
         }
@@ -133,21 +149,14 @@ impl Instructions {
     }
 
     /// Returns whether an instruction can change one of these registers, by their bits, or memory, or sign an address.
-    pub(crate) fn affects(&self, instruction: &Instruction, registers: u64) -> bool {
-        let is_other = |op: &Op| match op {
-            Op::Store { .. } | Op::Sign | Op::Authenticate => true,
-            op => op.written() & registers != 0,
-        };
-        instruction.writes & registers != 0
-            || matches!(instruction.flow, Flow::Call(_))
-            || self.ops(instruction).iter().any(is_other)
+    pub(crate) fn affects(instruction: &Instruction, registers: u64) -> bool {
+        instruction.affects & (registers | OTHER) != 0
     }
 
     /// Returns whether an instruction gives a register a new value.
     pub fn changes(&self, instruction: &Instruction, arch: Arch, register: Register) -> bool {
         let Some(index) = index_of(arch, register) else { return false };
-        let known = self.ops(instruction).iter().fold(0, |bits, op| bits | op.written());
-        (instruction.writes | known) & (1 << index) != 0
+        instruction.affects & (1 << index) != 0
     }
 
     /// The index of the instruction that starts at an offset.

@@ -45,7 +45,8 @@ impl Clone for State {
     fn clone_from(&mut self, other: &Self) {
         let Self { registers, slots, flags, limit } = self;
         slots.clone_from(&other.slots);
-        (*registers, *flags, *limit) = (other.registers, other.flags, other.limit);
+        registers.copy(&other.registers);
+        (*flags, *limit) = (other.flags, other.limit);
     }
 }
 
@@ -150,8 +151,13 @@ impl State {
     fn store(&mut self, place: Place, value: Value, size: u16) {
         let end = place.offset.saturating_add(size.into());
         let start = place.offset.saturating_sub(7);
-        let first = self.slots.partition_point(|slot| slot.0 < Place { offset: start, ..place });
-        let last = self.slots.partition_point(|slot| slot.0 < Place { offset: end, ..place });
+        let (start, end) = (Place { offset: start, ..place }, Place { offset: end, ..place });
+        // Few are there, mostly.
+        let first = self.slots.iter().take_while(|slot| slot.0 < start).count();
+        let last = first + self.slots[first..].iter().take_while(|slot| slot.0 < end).count();
+        if first == last && !value.is_followed() {
+            return;
+        }
         if value.is_followed() && last - first == 1 && self.slots[first].0 == place {
             self.slots[first].1 = value;
             return;

@@ -61,8 +61,8 @@ fn is_near_return(instruction: &Instruction) -> bool {
     instruction.mnemonic() == Mnemonic::Ret
 }
 
-fn special(instruction: &Instruction) -> Special {
-    let is_system_call = match instruction.flow_control() {
+fn special(instruction: &Instruction, control: FlowControl) -> Special {
+    let is_system_call = match control {
         FlowControl::Call => near_target(instruction).is_none(),
         FlowControl::Interrupt => instruction.mnemonic() == Mnemonic::Int,
         _ => false,
@@ -106,7 +106,8 @@ impl<'c> X86Decoder<'c> {
         let target = near_target(&instruction).filter(|_| !relocated);
         let is_padding = matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3)
             || (instruction.code() == Code::Xchg_rm16_r16 && instruction.op0_register() == X86::AX);
-        let flow = self.flow(&instruction, target, relocated);
+        let control = instruction.flow_control();
+        let flow = self.flow(&instruction, control, target, relocated);
         let writes = match flow {
             Flow::Call(_) => self.renumbered(if self.is_wide() { CALL_CHANGES } else { CALL_CHANGES_32 }),
             _ => self.effect(&instruction, relocated, ops),
@@ -117,13 +118,19 @@ impl<'c> X86Decoder<'c> {
             is_padding,
             is_unknown: false,
             sets_flags: instruction.rflags_modified() != 0,
-            special: special(&instruction),
+            special: special(&instruction, control),
             writes,
         }
     }
 
-    fn flow(&self, instruction: &Instruction, target: Option<Address>, relocated: bool) -> Flow {
-        match instruction.flow_control() {
+    fn flow(
+        &self,
+        instruction: &Instruction,
+        control: FlowControl,
+        target: Option<Address>,
+        relocated: bool,
+    ) -> Flow {
+        match control {
             FlowControl::Next | FlowControl::XbeginXabortXend => Flow::Next,
             // A call of the next instruction pushes its address, as position-independent i386 code reads it.
             FlowControl::Call if target == Some(Address(instruction.next_ip())) => Flow::Next,

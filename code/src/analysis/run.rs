@@ -72,6 +72,13 @@ impl<'w> Run<'w> {
 impl Run<'_> {
     /// Follows every way from the entries.
     pub(super) fn follow(&mut self, analysis: &mut Analysis<'_>, memory: Bytes<'_>) -> Result<(), Restart> {
+        self.spare = analysis.instructions.spare.take();
+        let result = self.follow_all(analysis, memory);
+        analysis.instructions.spare.give(self.spare.drain(..));
+        result
+    }
+
+    fn follow_all(&mut self, analysis: &mut Analysis<'_>, memory: Bytes<'_>) -> Result<(), Restart> {
         if let (Some(state), false) = (self.ways.start, analysis.block_at.is_empty()) {
             self.enter(analysis, 0, state);
         }
@@ -104,7 +111,7 @@ impl Run<'_> {
         let changed = match &mut block.state {
             Some(known) => known.join(state),
             none => {
-                *none = Some(Box::new(state.clone()));
+                *none = Some(self.copied(state));
                 true
             }
         };

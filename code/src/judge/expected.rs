@@ -51,7 +51,7 @@ impl<'r> Expected<'r> {
 
     /// Returns whether an instruction can change what the row is about.
     pub(super) fn depends_on(&self, all: &Instructions, index: usize) -> bool {
-        self.is_odd || all.affects(&all.as_slice()[index], self.registers)
+        self.is_odd || Instructions::affects(&all.as_slice()[index], self.registers)
     }
 
     /// Returns whether everything in a state is as the row has it. False may mean that it is only not seen here.

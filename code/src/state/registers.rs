@@ -16,6 +16,17 @@ impl Registers {
     /// Nothing is known.
     pub const UNKNOWN: Self = Self { known: 0, values: [Value::Unknown; REGISTERS] };
 
+    /// Makes these the same as others.
+    #[inline]
+    pub fn copy(&mut self, other: &Self) {
+        self.known = other.known;
+        // x86 has 16 registers.
+        match other.known >> 16 {
+            0 => self.values[..16].copy_from_slice(&other.values[..16]),
+            _ => self.values = other.values,
+        }
+    }
+
     /// A register's value; unknown for an index that no register has.
     #[inline]
     pub fn get(&self, index: Index) -> Value {
