@@ -45,14 +45,24 @@ pub(crate) const fn callee_saved(arch: Arch) -> &'static [Index] {
 }
 
 /// The bits of [`callee_saved`].
+#[inline]
 pub(crate) const fn callee_saved_bits(arch: Arch) -> u64 {
-    let all = callee_saved(arch);
-    let (mut bits, mut next) = (0, 0);
-    while next < all.len() {
-        bits |= 1 << all[next];
-        next += 1;
+    const fn bits(arch: Arch) -> u64 {
+        let all = callee_saved(arch);
+        let (mut bits, mut next) = (0, 0);
+        while next < all.len() {
+            bits |= 1 << all[next];
+            next += 1;
+        }
+        bits
     }
-    bits
+    match arch {
+        Arch::Amd64 => const { bits(Arch::Amd64) },
+        Arch::I386 => const { bits(Arch::I386) },
+        Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 => const { bits(Arch::Aarch64) },
+        Arch::S390x => const { bits(Arch::S390x) },
+        Arch::Riscv64 => const { bits(Arch::Riscv64) },
+    }
 }
 
 /// An instruction of a function.

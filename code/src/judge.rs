@@ -61,15 +61,18 @@ impl<'j, 'c> Judge<'j, 'c> {
         let (mut lost, mut kept, mut returns) = (Vec::new(), u64::MAX, false);
         let mut last: Option<(usize, Compared)> = None;
         let mut expected = rows.get(0).map(|row| judge.expected(row));
+        let starts_at = |index| rows.get(index).map_or(u32::MAX, |row| row.row.start.0);
+        let (first, mut next) = (starts_at(0), starts_at(1));
         analysis.for_each(|index, instruction, state| {
             let before = row_index;
-            while rows.starts_by(row_index + 1, instruction.offset) {
+            while next <= instruction.offset && row_index + 1 < rows.len() {
                 row_index += 1;
+                next = starts_at(row_index + 1);
             }
             if row_index != before {
                 expected = rows.get(row_index).map(|row| judge.expected(row));
             }
-            let row = expected.as_ref().filter(|_| rows.starts_by(row_index, instruction.offset));
+            let row = expected.as_ref().filter(|_| row_index != 0 || first <= instruction.offset);
             let compared = match (state, row, last) {
                 // Most instructions change nothing that rows are about.
                 (Some(_), Some(row), Some((known, compared)))

@@ -401,20 +401,21 @@ impl State {
         let mut registers = self.registers.known() & !other.registers.known();
         for index in indexes(self.registers.known() & other.registers.known()) {
             let own = self.at(index);
-            registers |= if own == own.joined(other.at(index)) { 0 } else { 1 << index };
+            let other = other.at(index);
+            registers |= if own == other || own == own.joined(other) { 0 } else { 1 << index };
         }
         Loss {
             registers,
-            slots: !self.has_slots_in(other),
+            slots: !other.has_slots(&self.slots),
             flags: self.flags != other.flags && self.flags != Flags::Unknown,
             limit: self.limit != other.limit && self.limit.is_some(),
         }
     }
 
-    /// Returns whether the other state has the values of all slots.
-    fn has_slots_in(&self, other: &Self) -> bool {
-        let mut rest = other.slots.iter();
-        self.slots.iter().all(|slot| rest.find(|other| other.0 >= slot.0).is_some_and(|other| other == slot))
+    /// Returns whether slots, ascending by place, have these values.
+    pub(crate) fn has_slots(&self, slots: &[(Place, Value)]) -> bool {
+        let mut own = self.slots.iter();
+        slots.iter().all(|slot| own.find(|own| own.0 >= slot.0).is_some_and(|own| own == slot))
     }
 
     /// Returns whether a loss takes the stack pointer, or the place of a register of the caller, that is known in both.

@@ -20,6 +20,7 @@ const CALL_CHANGES_32: u64 = 0b0000_0111;
 /// Decodes the instructions of a function one after the other.
 pub(crate) struct X86Decoder<'c> {
     arch: Arch,
+    is_wide: bool,
     start: Address,
     decoder: Decoder<'c>,
     info: InstructionInfoFactory,
@@ -73,7 +74,14 @@ fn special(instruction: &Instruction, control: FlowControl) -> Special {
 impl<'c> X86Decoder<'c> {
     /// A decoder of code that lies at `start`.
     pub(crate) fn new(arch: Arch, code: &'c [u8], start: Address) -> Self {
-        Self { arch, start, decoder: decoder(arch, code, start), info: InstructionInfoFactory::new() }
+        let is_wide = arch.pointer_size() == 8;
+        Self {
+            arch,
+            is_wide,
+            start,
+            decoder: decoder(arch, code, start),
+            info: InstructionInfoFactory::new(),
+        }
     }
 
     /// The instruction after the last one, at `offset`; its known effects are appended to `ops`. `is_relocated` tells whether
@@ -164,7 +172,7 @@ impl<'c> X86Decoder<'c> {
     }
 
     fn is_wide(&self) -> bool {
-        self.arch.pointer_size() == 8
+        self.is_wide
     }
 
     /// Bits by the machine's numbers to bits by DWARF's.
@@ -178,9 +186,12 @@ impl<'c> X86Decoder<'c> {
     }
 
     /// The register that a name of full width stands for.
+    #[inline]
     fn register(&self, register: X86) -> Option<Index> {
-        let is_full = if self.is_wide() { register.is_gpr64() } else { register.is_gpr32() };
-        is_full.then(|| dwarf(self.arch, register.number()).0 as Index)
+        // iced has the registers of a width one after the other, by the machine's numbers.
+        let first = if self.is_wide() { X86::RAX } else { X86::EAX };
+        let number = (register as usize).checked_sub(first as usize).filter(|number| *number < 16)?;
+        Some(dwarf(self.arch, number).0 as Index)
     }
 
     /// The register that a name of any width stands for.

@@ -241,14 +241,14 @@ impl<'l, 'f> Linter<'l, 'f> {
     }
 
     fn outcome(&self, analysis: &Analysis<'_>, judgement: Judgement, evaluated: &Evaluated) -> Outcome {
-        let mut disassembler = Disassembler::new();
+        let mut disassembler = None;
         let code = analysis.code();
         let found = |finding: cfipack_code::Finding| {
             let offset = self.instructions.as_slice()[finding.index].offset;
             let row = self.rows.index_at(offset).and_then(|index| self.rows.get(index));
             Found {
                 pc: code.start.offset(offset.into()),
-                text: disassembler.text(code, offset),
+                text: disassembler.get_or_insert_with(Disassembler::new).text(code, offset),
                 cfa: row.map(|row| CfaWords(self.arch, row.row.cfa).to_string()).unwrap_or_default(),
                 finding,
             }

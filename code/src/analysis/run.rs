@@ -97,9 +97,8 @@ impl Run<'_> {
             let Some((from, to, state)) = self.deferred.pop_front() else { return Ok(()) };
             self.slots_left = self.slots_left.saturating_add(state.num_slots());
             if !analysis.noreturn.contains(&from) {
-                self.edge(analysis, Edge { from, to, is_call: true }, &state)?;
+                self.last_edge(analysis, Edge { from, to, is_call: true }, state)?;
             }
-            self.spare.push(state);
         }
     }
 
@@ -164,10 +163,8 @@ impl Run<'_> {
             analysis.doubts.insert((Doubt::TooLarge, analysis.instructions.as_slice()[first].offset));
             return Ok(());
         };
-        let mut state = self.copied(state);
-        let result = self.instructions(analysis, first, &mut state, memory);
-        self.spare.push(state);
-        result
+        let state = self.copied(state);
+        self.instructions(analysis, first, state, memory)
     }
 
     /// A copy of a state.
@@ -186,14 +183,14 @@ impl Run<'_> {
         &mut self,
         analysis: &mut Analysis<'_>,
         first: usize,
-        state: &mut State,
+        mut state: Box<State>,
         memory: Bytes<'_>,
     ) -> Result<(), Restart> {
         let all = analysis.instructions;
         for (index, instruction) in all.as_slice().iter().enumerate().skip(first) {
             if index != first && analysis.block_at[index] != NONE {
                 let edge = Edge { from: index - 1, to: index, is_call: false };
-                return self.edge(analysis, edge, state);
+                return self.last_edge(analysis, edge, state);
             }
             if !matches!(instruction.flow, Flow::Next) {
                 return self.leave(analysis, index, state, memory);
@@ -203,6 +200,7 @@ impl Run<'_> {
         if let Some(last) = all.as_slice().last().filter(|last| !last.is_padding) {
             analysis.doubts.insert((Doubt::FallsOff, last.offset));
         }
+        self.spare.push(state);
         Ok(())
     }
 
@@ -211,7 +209,7 @@ impl Run<'_> {
         &mut self,
         analysis: &mut Analysis<'_>,
         index: usize,
-        state: &mut State,
+        mut state: Box<State>,
         memory: Bytes<'_>,
     ) -> Result<(), Restart> {
         let all = analysis.instructions;
@@ -222,75 +220,78 @@ impl Run<'_> {
             _ => Value::Unknown,
         };
         state.apply(arch, &instruction, all.ops(&instruction), &mut analysis.context);
-        match instruction.flow {
+        let result = match instruction.flow {
             Flow::Next | Flow::Return | Flow::Stop => Ok(()),
-            Flow::Call(_) => self.call(analysis, index, state),
-            Flow::Branch(target, _) => {
-                if !state.is_told_by(instruction.flow) {
-                    self.jump(analysis, index, (target, false), state)?;
-                    return self.next(analysis, index, state);
-                }
-                let mut taken = self.copied(state);
+            Flow::Call(_) => return self.call(analysis, index, state),
+            Flow::Branch(target, _) if state.is_told_by(instruction.flow) => {
+                let mut taken = self.copied(&state);
                 taken.branched(instruction.flow, true);
                 let result = self.jump(analysis, index, (target, false), &taken);
                 self.spare.push(taken);
                 result?;
                 state.branched(instruction.flow, false);
-                self.next(analysis, index, state)
+                return self.next(analysis, index, state);
             }
-            Flow::Jump(target) => self.jump(analysis, index, (target, false), state),
-            Flow::JumpRegister(_) => {
-                if let Some(address) = analysis.context.address(before) {
-                    return self.jump(analysis, index, (Some(Address(address)), false), state);
+            Flow::Branch(target, _) => {
+                self.jump(analysis, index, (target, false), &state)?;
+                return self.next(analysis, index, state);
+            }
+            Flow::Jump(target) => self.jump(analysis, index, (target, false), &state),
+            Flow::JumpRegister(_) => match analysis.context.address(before) {
+                Some(address) => self.jump(analysis, index, (Some(Address(address)), false), &state),
+                None => {
+                    let number = match before {
+                        Value::Target(number) | Value::Entry(number) => Some(number),
+                        _ => None,
+                    };
+                    let table = number.and_then(|number| analysis.context.tables.get(number));
+                    self.table(analysis, index, table, &state, memory)
                 }
-                let number = match before {
-                    Value::Target(number) | Value::Entry(number) => Some(number),
-                    _ => None,
-                };
-                let table = number.and_then(|number| analysis.context.tables.get(number));
-                self.table(analysis, index, table, state, memory)
-            }
+            },
             Flow::JumpTable(address) => {
                 let size = arch.pointer_size();
                 let table = JumpTable::of_addresses(address, size, state.limit());
-                self.table(analysis, index, Some(table), state, memory)
+                self.table(analysis, index, Some(table), &state, memory)
             }
-            Flow::JumpMemory => self.table(analysis, index, None, state, memory),
-        }
+            Flow::JumpMemory => self.table(analysis, index, None, &state, memory),
+        };
+        self.spare.push(state);
+        result
     }
 
-    fn next(&mut self, analysis: &mut Analysis<'_>, from: usize, state: &State) -> Result<(), Restart> {
+    fn next(&mut self, analysis: &mut Analysis<'_>, from: usize, state: Box<State>) -> Result<(), Restart> {
         if from + 1 < analysis.block_at.len() {
-            return self.edge(analysis, Edge { from, to: from + 1, is_call: false }, state);
+            return self.last_edge(analysis, Edge { from, to: from + 1, is_call: false }, state);
         }
+        self.spare.push(state);
         analysis.doubts.insert((Doubt::FallsOff, analysis.instructions.as_slice()[from].offset));
         Ok(())
     }
 
     /// A call goes on where it returns to, and at its landing pad.
-    fn call(&mut self, analysis: &mut Analysis<'_>, index: usize, state: &State) -> Result<(), Restart> {
+    fn call(&mut self, analysis: &mut Analysis<'_>, index: usize, state: Box<State>) -> Result<(), Restart> {
         let offset = analysis.instructions.as_slice()[index].offset;
         let sites = self.ways.call_sites;
         let site = sites.partition_point(|site| site.end <= offset);
         if let Some(site) = sites.get(site).filter(|site| site.start <= offset) {
             let arch = analysis.code.arch;
-            let mut landed = state.clone();
+            let mut landed = self.copied(&state);
             if let (Some(stack), Value::Cfa(own)) = (site.stack, state.get(arch, arch.stack_pointer()))
                 && (1..=MAX_ARGUMENTS).contains(&stack.saturating_sub(own))
             {
                 landed.set(arch, arch.stack_pointer(), Value::Cfa(stack));
             }
-            self.jump(analysis, index, (Some(site.landing_pad), false), &landed)?;
+            let result = self.jump(analysis, index, (Some(site.landing_pad), false), &landed);
+            self.spare.push(landed);
+            result?;
         }
         // One at the end does not return.
         if let Some(to) = analysis.after_padding(index)
             && !analysis.noreturn.contains(&index)
         {
-            if !self.spend(analysis, index, state) {
-                return Ok(());
+            if self.spend(analysis, index, &state) {
+                self.deferred.push_back((index, to, state));
             }
-            let state = self.copied(state);
-            self.deferred.push_back((index, to, state));
         }
         Ok(())
     }
@@ -366,6 +367,28 @@ impl Run<'_> {
             all
         });
         constants.get(constants.partition_point(|address| *address <= table)).copied()
+    }
+
+    /// Brings a state to an instruction that nothing needs any more.
+    fn last_edge(
+        &mut self,
+        analysis: &mut Analysis<'_>,
+        edge: Edge,
+        state: Box<State>,
+    ) -> Result<(), Restart> {
+        let Some(number) = self.lead(analysis, edge.to) else { return Ok(()) };
+        if analysis.blocks[number as usize].state.is_none() {
+            if self.spend(analysis, edge.to, &state) {
+                let via = if edge.is_call { Some(edge.from) } else { self.via };
+                let block = &mut analysis.blocks[number as usize];
+                (block.state, block.via) = (Some(state), via);
+                self.wait(block, number);
+            }
+            return Ok(());
+        }
+        let result = self.edge(analysis, edge, &state);
+        self.spare.push(state);
+        result
     }
 
     /// Brings a state to an instruction.

@@ -1,23 +1,28 @@
 //! A row, prepared for the comparison with many states that agree with it.
 
-use cfipack_format::{Arch, Cfa, Register, Rule};
+use cfipack_format::{Arch, Cfa, Rule};
 
 use crate::instruction::{Index, callee_saved, callee_saved_bits, index_of, register_of};
 use crate::instructions::Instructions;
 use crate::rows::FullRow;
 use crate::state::State;
-use crate::value::Value;
+use crate::value::{Place, Value};
+
+/// The most slots of a row that are compared at once: more than there are registers that functions keep.
+const MAX_STORED: usize = 24;
 
 /// What a row expects of states.
 pub(super) struct Expected<'r> {
     pub row: FullRow<'r>,
-    arch: Arch,
     /// The registers, by their bits, on which the comparison depends.
     registers: u64,
     /// True if rules depend on registers beside those.
     is_odd: bool,
     /// The register that gives the CFA, and its place; none for a row that is compared in full.
     cfa: Option<(Index, i32)>,
+    /// The slots that rules name, ascending, and what is there.
+    stored: [(Place, Value); MAX_STORED],
+    num_stored: usize,
     /// Callee-saved registers, and that of the return address, that keep their values, by their bits.
     kept: u64,
 }
@@ -46,7 +51,21 @@ impl<'r> Expected<'r> {
         let all = callee_saved(arch).iter().copied().chain(link);
         let kept = all.filter(|index| row.rule(arch, register_of(*index)) == Rule::SameValue);
         let kept = kept.fold(0, |bits, index| bits | 1 << index);
-        Self { row, arch, registers, is_odd, cfa, kept }
+        let mut stored = [(Place { site: None, offset: 0 }, Value::Unknown); MAX_STORED];
+        let mut num_stored = 0;
+        let rules = row.rules(arch).filter(|_| cfa.is_some());
+        for (register, rule) in rules {
+            let (Some(slot), Rule::Cfa(offset)) = (stored.get_mut(num_stored), rule) else {
+                return Self { row, registers, is_odd, cfa: None, stored, num_stored: 0, kept };
+            };
+            let Ok(offset) = i32::try_from(offset) else {
+                return Self { row, registers, is_odd, cfa: None, stored, num_stored: 0, kept };
+            };
+            *slot = (Place { site: None, offset }, Value::Caller(register));
+            num_stored += 1;
+        }
+        stored[..num_stored].sort_unstable_by_key(|slot| slot.0);
+        Self { row, registers, is_odd, cfa, stored, num_stored, kept }
     }
 
     /// Returns whether an instruction can change what the row is about.
@@ -57,12 +76,8 @@ impl<'r> Expected<'r> {
     /// Returns whether everything in a state is as the row has it. False may mean that it is only not seen here.
     pub(super) fn is_met_by(&self, state: &State) -> bool {
         let Some((base, place)) = self.cfa else { return false };
-        let is_stored = |register: Register, rule| match rule {
-            Rule::Cfa(offset) => state.slot(offset) == Value::Caller(register),
-            _ => false,
-        };
         state.at(base) == Value::Cfa(place)
             && state.keeps(self.kept)
-            && self.row.rules(self.arch).all(|(register, rule)| is_stored(register, rule))
+            && state.has_slots(&self.stored[..self.num_stored])
     }
 }
