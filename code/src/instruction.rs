@@ -89,7 +89,12 @@ pub struct Instruction {
     pub(crate) writes: u64,
     /// Registers that it can change, by their bits; the highest stands for anything else.
     pub(crate) affects: u64,
+    /// Registers, by their bits: while nothing is known of them, all it does is to make those unknown that it changes.
+    pub(crate) reads: u64,
 }
+
+/// The bit of [`Instruction::reads`] of an instruction that does more whatever is known.
+pub(crate) const ALWAYS: u64 = 1 << 63;
 
 impl Instruction {
     /// The offset of the next instruction in memory.
@@ -197,6 +202,27 @@ impl Op {
             | Self::Limit { .. }
             | Self::Sign
             | Self::Authenticate => 0,
+        }
+    }
+}
+
+impl Op {
+    /// The bits of registers without whose values it gives none, and does nothing; [`ALWAYS`] if it may do more.
+    pub(crate) fn read(&self, arch: Arch) -> u64 {
+        match *self {
+            Self::Set { from, .. } | Self::Align { from, .. } => 1 << from,
+            Self::Keep { to, .. } => 1 << to,
+            // What is unknown is taken off the stack nevertheless.
+            Self::Sum { to, .. } if Register(to.into()) == arch.stack_pointer() => ALWAYS,
+            Self::Sum { left, right, .. } => 1 << left | 1 << right,
+            Self::Load { base, .. } | Self::Store { base, .. } => 1 << base,
+            Self::Entry { table: Table::Register(register), .. } => 1 << register,
+            Self::Entry { table: Table::At(_), .. }
+            | Self::Constant { .. }
+            | Self::Compare { .. }
+            | Self::Limit { .. }
+            | Self::Sign
+            | Self::Authenticate => ALWAYS,
         }
     }
 }

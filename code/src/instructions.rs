@@ -3,7 +3,7 @@
 use cfipack_format::{Address, Arch, Family, Register};
 
 use crate::aarch64;
-use crate::instruction::{Decoded, Flow, Instruction, Op, Special, index_of};
+use crate::instruction::{ALWAYS, Decoded, Flow, Instruction, Op, Special, index_of};
 use crate::spare::Spare;
 use crate::x86::X86Decoder;
 
@@ -42,12 +42,15 @@ impl std::fmt::Debug for Code<'_> {
 /// The bit of [`Instruction::affects`] for what is no register.
 const OTHER: u64 = 1 << 63;
 
-/// The registers that known effects change, by their bits; memory and signatures have one more.
-fn affected(ops: &[Op], flow: Flow) -> u64 {
-    let own = if let Flow::Call(_) = flow { OTHER } else { 0 };
-    ops.iter().fold(own, |bits, op| match op {
-        Op::Store { .. } | Op::Sign | Op::Authenticate => bits | OTHER,
-        op => bits | op.written(),
+/// The registers that known effects change, by their bits, memory and signatures having one more; those that they read.
+fn effects(arch: Arch, ops: &[Op], flow: Flow) -> (u64, u64) {
+    let own = if let Flow::Call(_) = flow { (OTHER, ALWAYS) } else { (0, 0) };
+    ops.iter().fold(own, |(bits, reads), op| {
+        let changed = match op {
+            Op::Store { .. } | Op::Sign | Op::Authenticate => OTHER,
+            op => op.written(),
+        };
+        (bits | changed, reads | op.read(arch))
     })
 }
 
@@ -91,6 +94,7 @@ impl Instructions {
                 (Family::Riscv, _) => unknown(rest.len()),
             };
             let count = self.ops.len() - first;
+            let (affected, reads) = effects(code.arch, &self.ops[first..], decoded.flow);
             // The ops of a function are fewer than 2^32: callers limit its size.
             self.list.push(Instruction {
                 offset: offset as u32,
@@ -102,7 +106,8 @@ impl Instructions {
                 special: decoded.special,
                 ops: (first as u32, count as u8),
                 writes: decoded.writes,
-                affects: decoded.writes & !OTHER | affected(&self.ops[first..], decoded.flow),
+                affects: decoded.writes & !OTHER | affected,
+                reads,
             });
             offset += usize::from(decoded.len.max(1));
         }

@@ -166,7 +166,11 @@ impl<'j, 'c> Judge<'j, 'c> {
 
     /// Returns whether the row is right wherever a way leads.
     fn is_clean(&self) -> bool {
-        let goes_on = |index| {
+        let all = self.analysis.instructions().as_slice();
+        let goes_on = |index: usize| {
+            if all[index].flow == Flow::Next {
+                return self.cfa.get(index + 1).is_none_or(|next| *next == CfaState::Right);
+            }
             let next = self.analysis.next(index).into_iter().flatten();
             next.into_iter().all(|next| self.cfa[next] == CfaState::Right)
         };

@@ -7,7 +7,8 @@ use cfipack_format::{Arch, Register};
 use self::registers::{Registers, indexes};
 use crate::context::Context;
 use crate::instruction::{
-    Condition, Flow, Index, Instruction, Op, REGISTERS, Table, callee_saved_bits, index_of, register_of,
+    ALWAYS, Condition, Flow, Index, Instruction, Op, REGISTERS, Table, callee_saved_bits, index_of,
+    register_of,
 };
 use crate::table::TableBase;
 use crate::value::{Place, Value};
@@ -82,7 +83,7 @@ impl State {
         let stack = Value::Cfa(-(arch.cfa_offset_at_entry() as i32));
         state.set(arch, arch.stack_pointer(), stack);
         if pushed != 0 {
-            let place = Place { site: None, offset: -pushed };
+            let place = Place::new(None, -pushed);
             state.slots.push((place, Value::Caller(arch.return_address())));
         }
         state
@@ -118,12 +119,12 @@ impl State {
 
     /// The value stored at the CFA plus `offset`.
     pub fn slot(&self, offset: i64) -> Value {
-        i32::try_from(offset).map_or(Value::Unknown, |offset| self.load(Place { site: None, offset }))
+        i32::try_from(offset).map_or(Value::Unknown, |offset| self.load(Place::new(None, offset)))
     }
 
     /// Stores a value at the CFA plus `offset`.
     pub fn set_slot(&mut self, offset: i32, value: Value) {
-        self.store(Place { site: None, offset }, value, 8);
+        self.store(Place::new(None, offset), value, 8);
     }
 
     /// The value of what a register, with an offset added, points at.
@@ -134,8 +135,8 @@ impl State {
 
     /// The slots in the frame: bytes from the CFA, and the value.
     pub fn slots(&self) -> impl Iterator<Item = (i32, Value)> {
-        let in_frame = self.slots.iter().filter(|slot| slot.0.site.is_none());
-        in_frame.map(|(place, value)| (place.offset, *value))
+        let in_frame = self.slots.iter().filter(|slot| slot.0.site().is_none());
+        in_frame.map(|(place, value)| (place.offset(), *value))
     }
 
     pub(crate) fn num_slots(&self) -> usize {
@@ -149,9 +150,9 @@ impl State {
     }
 
     fn store(&mut self, place: Place, value: Value, size: u16) {
-        let end = place.offset.saturating_add(size.into());
-        let start = place.offset.saturating_sub(7);
-        let (start, end) = (Place { offset: start, ..place }, Place { offset: end, ..place });
+        let end = place.offset().saturating_add(size.into());
+        let start = place.offset().saturating_sub(7);
+        let (start, end) = (Place::new(place.site(), start), Place::new(place.site(), end));
         // Few are there, mostly.
         let first = self.slots.iter().take_while(|slot| slot.0 < start).count();
         let last = first + self.slots[first..].iter().take_while(|slot| slot.0 < end).count();
@@ -182,13 +183,29 @@ impl State {
         let lost = self.registers.indexes().filter(|index| !stays(self.at(*index)));
         let lost = lost.fold(0, |bits, index| bits | 1 << index);
         self.registers.forget(lost);
-        self.slots.retain(|(place, value)| place.site.is_none() && stays(*value));
+        self.slots.retain(|(place, value)| place.site().is_none() && stays(*value));
         (self.flags, self.limit) = (Flags::Unknown, None);
         self
     }
 
     /// Carries out an instruction, but for where execution goes.
+    #[inline]
     pub(crate) fn apply(&mut self, arch: Arch, instruction: &Instruction, ops: &[Op], context: &mut Context) {
+        // Most instructions make registers unknown, and nothing else.
+        if instruction.reads & (self.registers.known() | ALWAYS) != 0 {
+            return self.apply_known(arch, instruction, ops, context);
+        }
+        if instruction.sets_flags {
+            self.flags = Flags::Unknown;
+        }
+        let bits = instruction.affects & ((1 << REGISTERS) - 1);
+        self.registers.forget(bits);
+        if self.flags != Flags::Unknown || self.limit.is_some() {
+            self.changed(bits);
+        }
+    }
+
+    fn apply_known(&mut self, arch: Arch, instruction: &Instruction, ops: &[Op], context: &mut Context) {
         if instruction.sets_flags {
             self.flags = Flags::Unknown;
         }
@@ -219,7 +236,7 @@ impl State {
         let stack = self.at(arch.stack_pointer().0 as Index);
         let entry = -(arch.cfa_offset_at_entry() as i32);
         self.slots.retain(|(place, value)| {
-            let is_below = matches!(stack, Value::Cfa(top) if place.site.is_none() && place.offset < top);
+            let is_below = matches!(stack, Value::Cfa(top) if place.site().is_none() && place.offset() < top);
             let is_object = matches!(*value, Value::Cfa(offset) if offset != 0 && offset != entry);
             !is_below && !is_object
         });
@@ -358,7 +375,7 @@ impl State {
                 self.registers.set(index, Value::Unknown);
             }
         }
-        self.slots.retain(|slot| slot.0.site != Some(site) && !is_old(slot.1));
+        self.slots.retain(|slot| slot.0.site() != Some(site) && !is_old(slot.1));
         Value::Site(site, 0)
     }
 
@@ -373,8 +390,14 @@ impl State {
     }
 
     /// The state where a branch is taken, or where it is not.
+    #[inline]
     pub(crate) fn branched(&mut self, flow: Flow, taken: bool) {
-        let Flow::Branch(_, condition) = flow else { return };
+        if let Flow::Branch(_, condition) = flow {
+            self.decided(condition, taken);
+        }
+    }
+
+    fn decided(&mut self, condition: Condition, taken: bool) {
         use Condition as C;
         match (self.flags, condition) {
             (Flags::Compared(left, right), C::Equal | C::NotEqual) if (condition == C::Equal) == taken => {

@@ -208,6 +208,11 @@ impl<'c> X86Decoder<'c> {
 
     /// Appends the known effects; returns the registers with unknown values.
     fn effect(&mut self, instruction: &Instruction, relocated: bool, ops: &mut Vec<Op>) -> u64 {
+        let usual = usual::written(instruction);
+        // Of what writes nothing, comparisons alone have effects.
+        if usual == Some(Written::NOTHING) && instruction.mnemonic() != Mnemonic::Cmp {
+            return 0;
+        }
         let first = ops.len();
         let increment = instruction.stack_pointer_increment();
         let stack = self.arch.stack_pointer().0 as Index;
@@ -222,8 +227,7 @@ impl<'c> X86Decoder<'c> {
             ops.push(Op::Set { to: stack, from: stack, add: increment });
         }
         let known = ops[first..].iter().fold(0, |bits, op| bits | op.written());
-        let Written { registers, first: is_write } =
-            usual::written(instruction).unwrap_or_else(|| self.written(instruction));
+        let Written { registers, first: is_write } = usual.unwrap_or_else(|| self.written(instruction));
         // `lock or [rsp], 0` is a barrier, and a probe of the stack.
         let is_barrier = matches!(instruction.mnemonic(), Mnemonic::Or | Mnemonic::Add | Mnemonic::Xor)
             && immediate(instruction, self.is_wide()) == Some(0);

@@ -8,8 +8,8 @@ use crate::rows::FullRow;
 use crate::state::State;
 use crate::value::{Place, Value};
 
-/// The most slots of a row that are compared at once: more than there are registers that functions keep.
-const MAX_STORED: usize = 24;
+/// The most slots of a row that are compared at once: those of x86, and of most functions of AArch64.
+const MAX_STORED: usize = 12;
 
 /// What a row expects of states.
 pub(super) struct Expected<'r> {
@@ -51,7 +51,7 @@ impl<'r> Expected<'r> {
         let all = callee_saved(arch).iter().copied().chain(link);
         let kept = all.filter(|index| row.rule(arch, register_of(*index)) == Rule::SameValue);
         let kept = kept.fold(0, |bits, index| bits | 1 << index);
-        let mut stored = [(Place { site: None, offset: 0 }, Value::Unknown); MAX_STORED];
+        let mut stored = [(Place::new(None, 0), Value::Unknown); MAX_STORED];
         let mut num_stored = 0;
         let rules = row.rules(arch).filter(|_| cfa.is_some());
         for (register, rule) in rules {
@@ -61,7 +61,7 @@ impl<'r> Expected<'r> {
             let Ok(offset) = i32::try_from(offset) else {
                 return Self { row, registers, is_odd, cfa: None, stored, num_stored: 0, kept };
             };
-            *slot = (Place { site: None, offset }, Value::Caller(register));
+            *slot = (Place::new(None, offset), Value::Caller(register));
             num_stored += 1;
         }
         stored[..num_stored].sort_unstable_by_key(|slot| slot.0);

@@ -12,7 +12,8 @@ pub(super) struct Written {
 }
 
 impl Written {
-    const NOTHING: Self = Self { registers: 0, first: false };
+    /// Nothing.
+    pub const NOTHING: Self = Self { registers: 0, first: false };
 }
 
 const RSP: u64 = 1 << 4;
