@@ -46,6 +46,12 @@ impl Clone for State {
     }
 }
 
+/// Returns whether a register is one that compilers address slots of saved registers by.
+fn is_frame(arch: Arch, base: Index) -> bool {
+    let base = Register(base.into());
+    base == arch.stack_pointer() || base == arch.frame_pointer()
+}
+
 /// The result of joining two states.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Joined {
@@ -146,6 +152,27 @@ impl State {
         }
     }
 
+    /// Returns whether bytes at a place are all that is left of the return address or of a register that the function has to
+    /// restore. No store to an object of the frame overwrites those: if one seems to, its pointer is that of a way that is
+    /// never taken, such as another turn of a loop over a buffer.
+    fn has_only_copy(&self, arch: Arch, place: Place, size: u16) -> bool {
+        let end = place.offset.saturating_add(size.into());
+        let first = Place { offset: place.offset.saturating_sub(7), ..place };
+        let first = self.slots.partition_point(|slot| slot.0 < first);
+        let inside = self.slots[first..].iter().take_while(|slot| slot.0 < Place { offset: end, ..place });
+        inside.map(|slot| slot.1).any(|value| {
+            let own = match value {
+                Value::Caller(register) => register,
+                Value::Signed => arch.return_address(),
+                _ => return false,
+            };
+            let copies = self.slots.iter().filter(|slot| slot.1 == value).count();
+            let is_kept = own == arch.return_address()
+                || index_of(arch, own).is_some_and(|index| callee_saved(arch).contains(&index));
+            is_kept && copies == 1 && self.get(arch, own) != value
+        })
+    }
+
     /// What is known in another function, of the same frame: nothing that refers to the code of this one.
     pub(crate) fn carried(mut self) -> Self {
         let stays = |value: Value| match value {
@@ -240,7 +267,9 @@ impl State {
                 (to, place.map_or(Value::Unknown, |place| self.load(place)))
             }
             Op::Store { from, base, offset, size } => {
-                if let Some(place) = self.at(base).plus(offset).place() {
+                if let Some(place) = self.at(base).plus(offset).place()
+                    && (is_frame(arch, base) || !self.has_only_copy(arch, place, size))
+                {
                     self.store(place, from.map_or(Value::Unknown, |from| self.at(from)), size);
                 }
                 return;
