@@ -392,7 +392,7 @@ impl State {
             && (self.flags == other.flags || self.flags == Flags::Unknown)
             && (self.limit == other.limit || self.limit.is_none())
             && (self.slots == other.slots
-                || self.slots.iter().all(|(place, value)| other.load(*place) == *value))
+                || self.slots.iter().all(|(place, value)| other.load(*place).joined(*value) == *value))
     }
 
     /// Keeps what is known in both.
@@ -412,9 +412,12 @@ impl State {
             changed |= *own != both;
             *own = both;
         }
-        let count = self.slots.len();
-        self.slots.retain(|(place, value)| other.load(*place) == *value);
-        changed |= count != self.slots.len();
+        self.slots.retain_mut(|(place, value)| {
+            let both = value.joined(other.load(*place));
+            changed |= *value != both;
+            *value = both;
+            both.is_followed()
+        });
         if self.flags != other.flags && self.flags != Flags::Unknown {
             self.flags = Flags::Unknown;
             changed = true;
@@ -423,7 +426,52 @@ impl State {
             self.limit = None;
             changed = true;
         }
-        Joined { changed, lost: lost_stack || before & !self.kept(arch) != 0 }
+        let after = self.kept(arch) | self.perhaps(arch);
+        Joined { changed, lost: lost_stack || before & !after != 0 }
+    }
+
+    /// Where this state and another one differ about registers that the function keeps for its caller: those that one has and
+    /// the other may not have, and places of the frame where one has them stored.
+    pub(crate) fn disagreements(&self, arch: Arch, other: &Self) -> Vec<(Register, Option<i32>)> {
+        let is_saved =
+            |register| index_of(arch, register).is_some_and(|own| callee_saved(arch).contains(&own));
+        let own = |value: Value| match value {
+            Value::Caller(register) => Some(register).filter(|register| is_saved(*register)),
+            _ => None,
+        };
+        let mut all = Vec::new();
+        for (one, two) in [(self, other), (other, self)] {
+            let differ = callee_saved(arch).iter().map(|index| (one.at(*index), two.at(*index), None));
+            let places = one.slots().map(|(offset, value)| (value, two.slot(offset.into()), Some(offset)));
+            for (value, there, slot) in differ.chain(places) {
+                let Some(register) = own(value) else { continue };
+                // A copy in another register is none that a row names.
+                if slot.is_none() && one.get(arch, register) != value {
+                    continue;
+                }
+                if there != value && there != Value::Perhaps(register) {
+                    all.push((register, slot));
+                }
+            }
+        }
+        all
+    }
+
+    /// Forgets whether a place has what it may have.
+    pub(crate) fn doubt(&mut self, arch: Arch, register: Register, slot: Option<i32>) {
+        match slot {
+            Some(offset) => self.set_slot(offset, Value::Perhaps(register)),
+            None => self.set(arch, register, Value::Perhaps(register)),
+        }
+    }
+
+    /// The bits of registers of the caller whose value may be somewhere.
+    fn perhaps(&self, arch: Arch) -> u64 {
+        let values = self.registers.iter().chain(self.slots.iter().map(|slot| &slot.1));
+        values.fold(0, |bits, value| match value {
+            Value::Perhaps(register) => bits | index_of(arch, *register).map_or(0, |index| 1 << index),
+            _ => bits,
+        })
     }
 
     /// The bits of registers of the caller whose value is somewhere.
