@@ -326,7 +326,10 @@ impl Run<'_> {
                     break;
                 }
                 // Where the first target is marked as one, all are: the processor refuses others.
-                let is_one = arch.family() == Family::Aarch64 && is_marked(memory.at(target));
+                let at = usize::try_from(target.0.wrapping_sub(analysis.code.start.0)).ok();
+                let inside = at.and_then(|at| analysis.code.bytes.get(at..));
+                let is_one = arch.family() == Family::Aarch64
+                    && is_marked(inside.unwrap_or_else(|| memory.at(target)));
                 is_guarded = if found == 0 { is_one } else { is_guarded };
                 if is_guarded && !is_one {
                     break;
