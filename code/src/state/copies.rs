@@ -3,7 +3,7 @@
 use cfipack_format::{Arch, Register};
 
 use super::State;
-use crate::instruction::{callee_saved, index_of, register_of};
+use crate::instruction::{callee_saved, index_of};
 use crate::value::{Place, Value};
 
 impl State {
@@ -39,14 +39,11 @@ impl State {
         };
         let mut all = Vec::new();
         for (one, two) in [(self, other), (other, self)] {
-            let differ = callee_saved(arch).iter().map(|index| (one.at(*index), two.at(*index), None));
+            let kept = callee_saved(arch).iter().filter(|index| one.at(**index) == Value::caller(**index));
+            let differ = kept.map(|index| (one.at(*index), two.at(*index), None));
             let places = one.slots().map(|(offset, value)| (value, two.slot(offset.into()), Some(offset)));
             for (value, there, slot) in differ.chain(places) {
                 let Some(register) = own(value) else { continue };
-                // A copy in another register is none that a row names.
-                if slot.is_none() && one.get(arch, register) != value {
-                    continue;
-                }
                 if there != value && there != Value::Perhaps(register) {
                     all.push((register, slot));
                 }
