@@ -2,7 +2,7 @@
 
 mod run;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cfipack_format::{Address, Family, Register};
 
@@ -120,6 +120,9 @@ pub struct Analysis<'c> {
     noreturn: BTreeSet<usize>,
     /// The first instructions of landing pads.
     pads: BTreeSet<usize>,
+    /// What may be the caller's at landing pads, or not: not every call that stands before one can throw, and those that
+    /// cannot may be at other places of the prologue.
+    doubtful: BTreeMap<usize, BTreeSet<(Register, Option<i32>)>>,
     /// Places in other functions where the same frame goes on.
     pub(crate) goes_on_at: BTreeSet<Address>,
     /// True if the function is part of another one.
@@ -174,6 +177,7 @@ impl<'c> Analysis<'c> {
             doubts: BTreeSet::new(),
             noreturn: BTreeSet::new(),
             pads: BTreeSet::new(),
+            doubtful: BTreeMap::new(),
             goes_on_at: BTreeSet::new(),
             is_fragment: false,
             may_stay: false,

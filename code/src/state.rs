@@ -1,5 +1,6 @@
 //! What is known before an instruction: the values of registers, and of slots of the stack.
 
+mod copies;
 mod registers;
 
 use cfipack_format::{Arch, Register};
@@ -49,6 +50,17 @@ impl Clone for State {
         registers.copy(&other.registers);
         (*flags, *limit) = (other.flags, other.limit);
     }
+}
+
+/// Returns whether a register is one that compilers address slots of saved registers by.
+fn is_frame(arch: Arch, base: Index) -> bool {
+    let base = Register(base.into());
+    base == arch.stack_pointer() || base == arch.frame_pointer()
+}
+
+/// Returns whether a slot's value is known as well where another state is joined.
+fn stays((place, value): &(Place, Value), other: &State) -> bool {
+    value.joined(other.load(*place)) == *value
 }
 
 /// What is known in a state, and not in another that is joined.
@@ -287,7 +299,9 @@ impl State {
                 (to, place.map_or(Value::Unknown, |place| self.load(place)))
             }
             Op::Store { from, base, offset, size } => {
-                if let Some(place) = self.at(base).plus(offset).place() {
+                if let Some(place) = self.at(base).plus(offset).place()
+                    && (is_frame(arch, base) || !self.has_only_copy(arch, place, size))
+                {
                     self.store(place, from.map_or(Value::Unknown, |from| self.at(from)), size);
                 }
                 return;
@@ -429,7 +443,7 @@ impl State {
         }
         Loss {
             registers,
-            slots: !other.has_slots(&self.slots),
+            slots: !other.has_slots(&self.slots) && !self.slots.iter().all(|slot| stays(slot, other)),
             flags: self.flags != other.flags && self.flags != Flags::Unknown,
             limit: self.limit != other.limit && self.limit.is_some(),
         }
@@ -454,7 +468,13 @@ impl State {
             return false;
         }
         let before = self.kept(arch, u64::MAX, |_| true) & other.kept(arch, u64::MAX, |_| true);
-        before & !self.kept(arch, !loss.registers, |slot| other.load(slot.0) == slot.1) != 0
+        let lost = before & !self.kept(arch, !loss.registers, |slot| stays(slot, other));
+        if lost == 0 {
+            return false;
+        }
+        let mut joined = self.clone();
+        joined.lose(loss, other);
+        lost & !joined.perhaps(arch) != 0
     }
 
     /// Keeps what is known in another state too, by its [`loss`](Self::loss).
@@ -463,7 +483,10 @@ impl State {
             self.registers.set(index, self.at(index).joined(other.at(index)));
         }
         if loss.slots {
-            self.slots.retain(|(place, value)| other.load(*place) == *value);
+            self.slots.retain_mut(|(place, value)| {
+                *value = value.joined(other.load(*place));
+                value.is_followed()
+            });
         }
         if loss.flags {
             self.flags = Flags::Unknown;

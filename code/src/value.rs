@@ -14,8 +14,9 @@ pub enum Value {
     Caller(Register),
     /// The return address, signed.
     Signed,
-    /// The value that a register had at the function's entry, if a function that was called has kept a register that the
-    /// ABI lets it change: functions in assembler agree on that among themselves. The return address alone.
+    /// The value that a register had at the function's entry, or any other. Of the return address, if a function that was
+    /// called has kept a register that the ABI lets it change: functions in assembler agree on that among themselves. Of a
+    /// register that the function keeps, behind a landing pad, if some of the calls before it leave it here and others not.
     Perhaps(Register),
     /// The CFA plus this: a place in the frame.
     Cfa(i32),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use cfipack_format::Address;
+use cfipack_format::{Address, Family};
 
 use super::{Analysis, Block, Doubt, Exit, NONE, Ways};
 use crate::instruction::{Flow, Op};
@@ -19,6 +19,12 @@ const TABLE_ENTRIES: (usize, usize) = (4, 1 << 10);
 const MAX_ARGUMENTS: i32 = 1 << 10;
 /// Slots that may be known of all blocks for each byte of a function, and for the function itself.
 const SLOTS: (usize, usize) = (4, 1 << 14);
+
+/// Returns whether code begins with `bti j` or `bti jc` of AArch64, little endian as all its code.
+fn is_marked(code: &[u8]) -> bool {
+    let word = code.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
+    matches!(word, Some(0xd503_249f | 0xd503_24df))
+}
 
 /// A way from one instruction to another.
 struct Edge {
@@ -281,6 +287,9 @@ impl Run<'_> {
             {
                 landed.set(arch, arch.stack_pointer(), Value::Cfa(stack));
             }
+            if let Some(pad) = analysis.index_of(site.landing_pad) {
+                self.doubt(analysis, pad, &mut landed)?;
+            }
             let result = self.jump(analysis, index, (Some(site.landing_pad), false), &landed);
             self.spare.push(landed);
             result?;
@@ -294,6 +303,25 @@ impl Run<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Takes from a state at a landing pad what other calls leave differently there.
+    fn doubt(&mut self, analysis: &mut Analysis<'_>, pad: usize, state: &mut State) -> Result<(), Restart> {
+        let arch = analysis.code.arch;
+        for (register, slot) in analysis.doubtful.get(&pad).into_iter().flatten() {
+            state.doubt(arch, *register, *slot);
+        }
+        let number = analysis.block_at[pad];
+        let known = analysis.blocks.get(number as usize).and_then(|block| block.state.as_deref());
+        let Some(known) = known.filter(|known| !self.is_last && known.loss(state).is_any()) else {
+            return Ok(());
+        };
+        let found = known.disagreements(arch, state);
+        if found.is_empty() {
+            return Ok(());
+        }
+        analysis.doubtful.entry(pad).or_default().extend(found);
+        Err(Restart)
     }
 
     /// A jump to a known target, in the function or out of it.
@@ -330,13 +358,22 @@ impl Run<'_> {
         memory: Bytes<'_>,
     ) -> Result<(), Restart> {
         let arch = analysis.code.arch;
-        let mut found = 0;
+        let (mut found, mut is_guarded) = (0, false);
         if let Some(table) = table {
             let end = if table.is_limited() { None } else { self.end_of_table(analysis, table.address()) };
             let targets = table.targets(memory, arch.endian());
             for target in targets.take(end.map_or(usize::MAX, |end| table.count_up_to(end))) {
                 let is_inside = analysis.is_inside(target) && analysis.index_of(target).is_some();
                 if self.entries_left == 0 || (!is_inside && (!table.is_limited() || found == 0)) {
+                    break;
+                }
+                // Where the first target is marked as one, all are: the processor refuses others.
+                let at = usize::try_from(target.0.wrapping_sub(analysis.code.start.0)).ok();
+                let inside = at.and_then(|at| analysis.code.bytes.get(at..));
+                let is_one = arch.family() == Family::Aarch64
+                    && is_marked(inside.unwrap_or_else(|| memory.at(target)));
+                is_guarded = if found == 0 { is_one } else { is_guarded };
+                if is_guarded && !is_one {
                     break;
                 }
                 self.entries_left -= 1;

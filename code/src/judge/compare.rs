@@ -105,6 +105,7 @@ impl<'j> Judge<'j, '_> {
             let register = register_of(*index);
             let rule = row.rule(arch, register);
             match self.value_by(state, register, rule) {
+                Some(Value::Perhaps(own)) if own == register => {}
                 Some(value) if value != Value::Caller(register) => match rule {
                     Rule::SameValue => lost |= 1 << index,
                     _ => wrong |= 1 << index,
