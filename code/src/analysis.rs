@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cfipack_format::{Address, Family, Register};
 
 use self::run::Run;
-use crate::context::Context;
+use crate::context::{Context, Shared};
 use crate::instruction::{Flow, Instruction};
 use crate::instructions::{Code, Instructions};
 use crate::state::State;
@@ -110,7 +110,7 @@ pub struct Exit {
 pub struct Analysis<'c> {
     code: Code<'c>,
     instructions: &'c Instructions,
-    context: Context,
+    context: Shared<'static>,
     /// The number of the block that each instruction starts, or [`NONE`].
     block_at: Vec<u32>,
     blocks: Vec<Block>,
@@ -170,7 +170,7 @@ impl<'c> Analysis<'c> {
         let mut analysis = Self {
             code,
             instructions,
-            context: Context::new(code.start.0),
+            context: Shared::Owned(Context::new(code.start.0)),
             block_at: vec![NONE; instructions.as_slice().len()],
             blocks: Vec::new(),
             exits: Vec::new(),
@@ -208,7 +208,7 @@ impl<'c> Analysis<'c> {
     }
 
     fn begin(&mut self) {
-        self.context = Context::new(self.code.start.0);
+        self.context = Shared::Owned(Context::new(self.code.start.0));
         self.block_at.clear();
         self.block_at.resize(self.instructions.as_slice().len(), NONE);
         self.give_back();
@@ -330,7 +330,7 @@ impl<'c> Analysis<'c> {
     /// Calls `each` with the index of every instruction and what is known before it; none where no way leads.
     pub fn for_each(&self, mut each: impl FnMut(usize, &Instruction, Option<&State>)) {
         let mut state: Option<State> = None;
-        let mut context = self.context.clone();
+        let mut context = Shared::Borrowed(&*self.context);
         for (index, instruction) in self.instructions.as_slice().iter().enumerate() {
             if self.block_at[index] != NONE {
                 match (&mut state, self.blocks[self.block_at[index] as usize].state.as_deref()) {
@@ -359,7 +359,7 @@ impl<'c> Analysis<'c> {
     /// The state after an instruction, where it goes on: `taken` where its branch is taken.
     pub fn after(&self, state: &State, instruction: &Instruction, taken: bool) -> State {
         let mut after = state.clone();
-        let mut context = self.context.clone();
+        let mut context = Shared::Borrowed(&*self.context);
         after.apply(self.code.arch, instruction, self.instructions.ops(instruction), &mut context);
         after.branched(instruction.flow, taken);
         after
@@ -434,7 +434,7 @@ impl<'c> Analysis<'c> {
     pub fn state_before(&self, index: usize) -> Option<State> {
         let first = self.block_at.get(..=index)?.iter().rposition(|number| *number != NONE)?;
         let mut state = self.blocks[self.block_at[first] as usize].state.as_deref()?.clone();
-        let mut context = self.context.clone();
+        let mut context = Shared::Borrowed(&*self.context);
         for instruction in &self.instructions.as_slice()[first..index] {
             if !instruction.flow.falls_through() {
                 return None;

@@ -6,7 +6,7 @@ mod registers;
 use cfipack_format::{Arch, Register};
 
 use self::registers::{Registers, indexes};
-use crate::context::Context;
+use crate::context::{Context, Shared};
 use crate::instruction::{
     ALWAYS, Condition, Flow, Index, Instruction, Op, REGISTERS, Table, callee_saved_bits, index_of,
     register_of,
@@ -202,7 +202,13 @@ impl State {
 
     /// Carries out an instruction, but for where execution goes.
     #[inline]
-    pub(crate) fn apply(&mut self, arch: Arch, instruction: &Instruction, ops: &[Op], context: &mut Context) {
+    pub(crate) fn apply(
+        &mut self,
+        arch: Arch,
+        instruction: &Instruction,
+        ops: &[Op],
+        context: &mut Shared<'_>,
+    ) {
         // Most instructions make registers unknown, and nothing else.
         if instruction.reads & (self.registers.known() | ALWAYS) != 0 {
             return self.apply_known(arch, instruction, ops, context);
@@ -217,7 +223,7 @@ impl State {
         }
     }
 
-    fn apply_known(&mut self, arch: Arch, instruction: &Instruction, ops: &[Op], context: &mut Context) {
+    fn apply_known(&mut self, arch: Arch, instruction: &Instruction, ops: &[Op], context: &mut Shared<'_>) {
         if instruction.sets_flags {
             self.flags = Flags::Unknown;
         }
@@ -269,7 +275,7 @@ impl State {
         }
     }
 
-    fn apply_one(&mut self, arch: Arch, op: Op, site: u32, context: &mut Context) {
+    fn apply_one(&mut self, arch: Arch, op: Op, site: u32, context: &mut Shared<'_>) {
         let (to, value) = match op {
             Op::Set { to, from, add } => (to, self.at(from).plus(add)),
             Op::Constant { to, value } => (to, context.constant(value)),
@@ -286,13 +292,13 @@ impl State {
                 // An unknown amount is taken off the stack: a frame of variable size.
                 let is_stack = Register(to.into()) == arch.stack_pointer() && left == to;
                 match value {
-                    Value::Unknown if is_stack => (to, self.site(context.site(site))),
+                    Value::Unknown if is_stack => (to, self.site(Context::site(context, site))),
                     value => (to, value),
                 }
             }
             Op::Align { to, from } => {
                 let is_known = self.at(from).place().is_some();
-                (to, if is_known { self.site(context.site(site)) } else { Value::Unknown })
+                (to, if is_known { self.site(Context::site(context, site)) } else { Value::Unknown })
             }
             Op::Load { to, base, offset } => {
                 let place = self.at(base).plus(offset).place();
@@ -313,7 +319,7 @@ impl State {
                 };
                 let limit = self.limit();
                 let entry =
-                    address.and_then(|address| context.tables.entry(site, address, size, signed, limit));
+                    address.and_then(|address| Context::entry(context, site, (address, size, signed), limit));
                 (to, entry.map_or(Value::Unknown, Value::Entry))
             }
             Op::Compare { left, right } => {
@@ -353,15 +359,15 @@ impl State {
         left: Value,
         right: Value,
         (shift, minus, signed): (u8, bool, bool),
-        context: &mut Context,
+        context: &mut Shared<'_>,
     ) -> Value {
         let shifted = |amount: i32| {
             let amount = i64::from(amount).checked_shl(shift.into())?;
             i32::try_from(if minus { amount.checked_neg()? } else { amount }).ok()
         };
-        let target = |entry, base, context: &mut Context| {
+        let target = |entry, base, context: &mut Shared<'_>| {
             let base = context.address(base).map(|base| TableBase { base, shift, signed });
-            base.map_or(Value::Unknown, |base| context.tables.target(entry, base))
+            base.map_or(Value::Unknown, |base| Context::target(context, entry, base))
         };
         match (left, right) {
             (Value::Entry(entry), base @ (Value::Number(_) | Value::Near(_))) if !minus && shift == 0 => {

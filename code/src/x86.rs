@@ -21,6 +21,8 @@ const CALL_CHANGES_32: u64 = 0b0000_0111;
 pub(crate) struct X86Decoder<'c> {
     arch: Arch,
     is_wide: bool,
+    /// The bits of the registers that a call may change.
+    call_changes: u64,
     start: Address,
     decoder: Decoder<'c>,
     info: InstructionInfoFactory,
@@ -57,6 +59,16 @@ pub(crate) fn dwarf(arch: Arch, number: usize) -> Register {
     Register(numbers.get(number).copied().unwrap_or(number as u16))
 }
 
+/// Bits by the machine's numbers to bits by DWARF's.
+fn renumbered(arch: Arch, mut machine: u64) -> u64 {
+    let mut bits = 0;
+    while machine != 0 {
+        bits |= 1 << dwarf(arch, machine.trailing_zeros() as usize).0;
+        machine &= machine - 1;
+    }
+    bits
+}
+
 /// Returns whether an instruction returns to what a near call pushed.
 fn is_near_return(instruction: &Instruction) -> bool {
     instruction.mnemonic() == Mnemonic::Ret
@@ -75,9 +87,11 @@ impl<'c> X86Decoder<'c> {
     /// A decoder of code that lies at `start`.
     pub(crate) fn new(arch: Arch, code: &'c [u8], start: Address) -> Self {
         let is_wide = arch.pointer_size() == 8;
+        let call_changes = renumbered(arch, if is_wide { CALL_CHANGES } else { CALL_CHANGES_32 });
         Self {
             arch,
             is_wide,
+            call_changes,
             start,
             decoder: decoder(arch, code, start),
             info: InstructionInfoFactory::new(),
@@ -117,7 +131,7 @@ impl<'c> X86Decoder<'c> {
         let control = instruction.flow_control();
         let flow = self.flow(&instruction, control, target, relocated);
         let writes = match flow {
-            Flow::Call(_) => self.renumbered(if self.is_wide() { CALL_CHANGES } else { CALL_CHANGES_32 }),
+            Flow::Call(_) => self.call_changes,
             _ => self.effect(&instruction, relocated, ops),
         };
         Decoded {
@@ -175,16 +189,6 @@ impl<'c> X86Decoder<'c> {
         self.is_wide
     }
 
-    /// Bits by the machine's numbers to bits by DWARF's.
-    fn renumbered(&self, mut machine: u64) -> u64 {
-        let mut bits = 0;
-        while machine != 0 {
-            bits |= 1 << dwarf(self.arch, machine.trailing_zeros() as usize).0;
-            machine &= machine - 1;
-        }
-        bits
-    }
-
     /// The register that a name of full width stands for.
     #[inline]
     fn register(&self, register: X86) -> Option<Index> {
@@ -239,7 +243,7 @@ impl<'c> X86Decoder<'c> {
             let size = instruction.memory_size().size() as u16;
             ops.push(Op::Store { from: None, base, offset, size });
         }
-        self.renumbered(registers) & !known
+        renumbered(self.arch, registers) & !known
     }
 
     /// What iced's tables say that an instruction writes.

@@ -1,6 +1,6 @@
 //! The functions that never return, found by name or in their code where somebody asks.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use cfipack_code::{Analysis, Code, Flow, Instructions, jump_slot, may_return};
 use cfipack_container::{File, Symbols};
@@ -17,6 +17,9 @@ const MAX_DEPTH: usize = 64;
 
 /// The functions that are looked at for one question, until all others are taken to return.
 const MAX_FUNCTIONS: usize = 1 << 10;
+
+/// The times that the functions of one question are looked at, until all are taken to return.
+const MAX_PASSES: usize = 16;
 
 /// Bytes of a stub that are looked at.
 const STUB: u64 = 32;
@@ -105,7 +108,7 @@ pub struct Returns<'r, 'f> {
     known: HashMap<Address, bool>,
     /// Answers of the question that is being answered: none of its functions is taken to return until one of its ways does.
     /// So functions that only call each other never return.
-    asked: HashMap<Address, bool>,
+    asked: BTreeMap<Address, bool>,
 }
 
 impl<'r, 'f> Returns<'r, 'f> {
@@ -115,7 +118,7 @@ impl<'r, 'f> Returns<'r, 'f> {
         arch: Arch,
         imports: &'r Imports,
     ) -> Self {
-        Self { memory, functions, arch, imports, known: HashMap::new(), asked: HashMap::new() }
+        Self { memory, functions, arch, imports, known: HashMap::new(), asked: BTreeMap::new() }
     }
 
     /// Offsets of a function's calls of functions that never return, without those that it is known of.
@@ -135,20 +138,25 @@ impl<'r, 'f> Returns<'r, 'f> {
         }
         self.ask(start, MAX_DEPTH);
         // Until no function turns out to return that others have been told of that it does not.
-        let returning = |asked: &HashMap<Address, bool>| asked.values().filter(|may| **may).count();
-        loop {
+        let returning = |asked: &BTreeMap<Address, bool>| asked.values().filter(|may| **may).count();
+        let mut is_settled = false;
+        for _ in 0..MAX_PASSES {
             let before = returning(&self.asked);
             let ends: Vec<Address> =
                 self.asked.iter().filter(|(_, may)| !**may).map(|(start, _)| *start).collect();
             for function in ends {
                 self.look(function, MAX_DEPTH);
             }
-            if returning(&self.asked) == before {
+            is_settled = returning(&self.asked) == before;
+            if is_settled {
                 break;
             }
         }
+        if !is_settled {
+            self.asked.values_mut().for_each(|may| *may = true);
+        }
         let may_return = self.asked.get(&start).is_none_or(|answer| *answer);
-        self.known.extend(self.asked.drain());
+        self.known.extend(std::mem::take(&mut self.asked));
         may_return
     }
 

@@ -445,7 +445,7 @@ impl Run<'_> {
         };
         let arch = analysis.code.arch;
         let loss = known.loss(state);
-        if !self.is_last && known.is_grave(arch, loss, state) {
+        if loss.is_any() && !self.is_last && known.is_grave(arch, loss, state) {
             let culprit = match (edge.is_call, block.via, via) {
                 (true, ..) => Some(edge.from),
                 (false, Some(own), _) if is_after(own) => Some(own),

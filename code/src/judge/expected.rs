@@ -2,7 +2,7 @@
 
 use cfipack_format::{Arch, Cfa, Rule};
 
-use crate::instruction::{Index, callee_saved, callee_saved_bits, index_of, register_of};
+use crate::instruction::{Index, callee_saved_bits, index_of};
 use crate::instructions::Instructions;
 use crate::rows::FullRow;
 use crate::state::State;
@@ -38,8 +38,13 @@ impl<'r> Expected<'r> {
         let registers = named.into_iter().flatten().fold(saved, |bits, index| bits | 1 << index);
         let is_odd = !row.saved.iter().all(|(_, rule)| matches!(rule, Rule::Cfa(_)));
         let is_usual = |rule| matches!(rule, Rule::SameValue | Rule::Cfa(_));
-        let is_plain =
-            !is_odd && !row.row.signed && is_usual(row.row.return_address) && is_usual(row.row.frame_pointer);
+        // Rules of registers that have their own place in a row do not count.
+        let named = [arch.frame_pointer(), arch.return_address()];
+        let is_plain = !row.saved.iter().any(|(register, _)| named.contains(register))
+            && !is_odd
+            && !row.row.signed
+            && is_usual(row.row.return_address)
+            && is_usual(row.row.frame_pointer);
         let cfa = match row.row.cfa {
             Cfa::Register { offset, .. } => {
                 let place = offset.checked_neg().and_then(|place| i32::try_from(place).ok());
@@ -47,10 +52,7 @@ impl<'r> Expected<'r> {
             }
             _ => None,
         };
-        let link = index_of(arch, arch.return_address());
-        let all = callee_saved(arch).iter().copied().chain(link);
-        let kept = all.filter(|index| row.rule(arch, register_of(*index)) == Rule::SameValue);
-        let kept = kept.fold(0, |bits, index| bits | 1 << index);
+        let mut kept = index_of(arch, arch.return_address()).map_or(saved, |link| saved | 1 << link);
         let mut stored = [(Place::new(None, 0), Value::Unknown); MAX_STORED];
         let mut num_stored = 0;
         let rules = row.rules(arch).filter(|_| cfa.is_some());
@@ -61,6 +63,7 @@ impl<'r> Expected<'r> {
             let Ok(offset) = i32::try_from(offset) else {
                 return Self { row, registers, is_odd, cfa: None, stored, num_stored: 0, kept };
             };
+            kept &= index_of(arch, register).map_or(u64::MAX, |index| !(1 << index));
             *slot = (Place::new(None, offset), Value::Caller(register));
             num_stored += 1;
         }
