@@ -151,7 +151,18 @@ impl<'s> Source<'s> {
         for (number, own) in after.iter().enumerate() {
             for statement in &own.statements {
                 let text = &self.text[statement.clone()];
+                let place = || {
+                    let leads = number != 0
+                        && !own.starts_in_comment
+                        && own.statements.first().is_some_and(|one| one.start == statement.start);
+                    let at = if leads { own.range.start } else { statement.start };
+                    Place { at, line: line + number, is_inside: !leads }
+                };
                 if is_alignment(text) {
+                    // A way may lead through the padding.
+                    if instructions.peek().is_some_and(|one| one.address == address) {
+                        return Ok(place());
+                    }
                     while instructions.next_if(|one| one.is_padding).is_some() {}
                 }
                 let len = data_len(self.arch, text);
@@ -166,11 +177,7 @@ impl<'s> Source<'s> {
                     return Err(Omission::InsideLine);
                 }
                 if first.address == address {
-                    let leads = number != 0
-                        && !own.starts_in_comment
-                        && own.statements.first().is_some_and(|one| one.start == statement.start);
-                    let at = if leads { own.range.start } else { statement.start };
-                    return Ok(Place { at, line: line + number, is_inside: !leads });
+                    return Ok(place());
                 }
                 if let Some(len) = len {
                     let end = first.address.offset(len);
