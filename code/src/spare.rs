@@ -1,5 +1,8 @@
 //! Memory of states that are done, for those of the functions that follow.
 
+// The boxes go into blocks and back.
+#![allow(clippy::vec_box)]
+
 use std::sync::{Mutex, PoisonError};
 
 use crate::state::State;

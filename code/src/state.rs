@@ -402,11 +402,11 @@ impl State {
     /// Returns whether a branch tells something: whether [`branched`](Self::branched) can change the state.
     pub(crate) fn is_told_by(&self, flow: Flow) -> bool {
         use Condition as C;
-        match (flow, self.flags) {
+        matches!(
+            (flow, self.flags),
             (Flow::Branch(_, C::Equal | C::NotEqual), Flags::Compared(..))
-            | (Flow::Branch(_, C::Above | C::AtLeast), Flags::Limit(..)) => true,
-            _ => false,
-        }
+                | (Flow::Branch(_, C::Above | C::AtLeast), Flags::Limit(..))
+        )
     }
 
     /// The state where a branch is taken, or where it is not.

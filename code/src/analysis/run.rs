@@ -44,6 +44,7 @@ pub(super) struct Run<'w> {
     /// Calls with the states after them, which are followed last.
     deferred: VecDeque<(usize, usize, Box<State>)>,
     /// States that are no longer needed: the memory for others.
+    #[allow(clippy::vec_box, reason = "they go into blocks and back without being copied")]
     spare: Vec<Box<State>>,
     ways: Ways<'w>,
     /// No further call is found not to return.
@@ -297,10 +298,9 @@ impl Run<'_> {
         // One at the end does not return.
         if let Some(to) = analysis.after_padding(index)
             && !analysis.noreturn.contains(&index)
+            && self.spend(analysis, index, &state)
         {
-            if self.spend(analysis, index, &state) {
-                self.deferred.push_back((index, to, state));
-            }
+            self.deferred.push_back((index, to, state));
         }
         Ok(())
     }
