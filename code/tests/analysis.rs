@@ -254,7 +254,7 @@ fn what_calls_before_a_landing_pad_disagree_about_is_undecided() {
         }
         Judge::new(&analysis, &rows).judge().findings.iter().map(|finding| finding.index).collect::<Vec<_>>()
     };
-    assert_eq!(findings(-16), []);
+    assert_eq!(findings(-16), [0; 0]);
     assert_eq!(findings(-8), [2, 9]);
 }
 

@@ -12,7 +12,8 @@ impl State {
     /// never taken, such as another turn of a loop over a buffer.
     pub(super) fn has_only_copy(&self, arch: Arch, place: Place, size: u16) -> bool {
         let at = |offset| Place::new(place.site(), offset);
-        let (first, end) = (at(place.offset().saturating_sub(7)), at(place.offset().saturating_add(size.into())));
+        let (first, end) =
+            (at(place.offset().saturating_sub(7)), at(place.offset().saturating_add(size.into())));
         let first = self.slots.partition_point(|slot| slot.0 < first);
         let inside = self.slots[first..].iter().take_while(|slot| slot.0 < end);
         inside.map(|slot| slot.1).any(|value| {
