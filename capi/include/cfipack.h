@@ -1406,7 +1406,7 @@ enum cfipack_status cfipack_merger_shard(const struct cfipack_merger *merger,
                                          struct cfipack_merger **out);
 
 /* Makes a merger that has taken the same objects, so that one can be finished now and the other later, with stubs that
- * are not known yet. It has no notes.
+ * are not known yet. It has no notes. The bytes of the objects have to stay for both.
  *
  * Pointers are null, or lead to what their types say. */
 CFIPACK_MUST_CHECK
@@ -1417,7 +1417,7 @@ enum cfipack_status cfipack_merger_copy(const struct cfipack_merger *merger,
  * is not in the output. A damaged object is no error: what can be read of it is used.
  *
  * Pointers are null, or lead to what their types say; the bytes of the sections stay until the merger is finished
- * or freed. */
+ * or freed, and so are its copies and the merger that absorbs it. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_merger_push(struct cfipack_merger *merger,
                                         const struct cfipack_object *object,
@@ -1432,7 +1432,8 @@ enum cfipack_status cfipack_merger_note_omitted(struct cfipack_merger *merger,
                                                 uint64_t size);
 
 /* Adds what a shard has taken, as if its objects had been pushed here, and frees the shard, whatever the status; a merger
- * that is given as its own shard stays. The same shards in the same order give the same bytes.
+ * that is given as its own shard stays. The same shards in the same order give the same bytes. The bytes of the shard's
+ * objects have to stay for the merger.
  *
  * `merger` and `shard` are null or mergers, and not the same one. */
 CFIPACK_MUST_CHECK

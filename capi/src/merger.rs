@@ -120,7 +120,7 @@ pub unsafe extern "C" fn cfipack_merger_shard(
 }
 
 /// Makes a merger that has taken the same objects, so that one can be finished now and the other later, with stubs that
-/// are not known yet. It has no notes.
+/// are not known yet. It has no notes. The bytes of the objects have to stay for both.
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say.
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn cfipack_merger_copy(
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say; the bytes of the sections stay until the merger is finished
-/// or freed.
+/// or freed, and so are its copies and the merger that absorbs it.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_merger_push(
@@ -200,7 +200,8 @@ pub unsafe extern "C" fn cfipack_merger_note_omitted(
 }
 
 /// Adds what a shard has taken, as if its objects had been pushed here, and frees the shard, whatever the status; a merger
-/// that is given as its own shard stays. The same shards in the same order give the same bytes.
+/// that is given as its own shard stays. The same shards in the same order give the same bytes. The bytes of the shard's
+/// objects have to stay for the merger.
 ///
 /// # Safety
 /// `merger` and `shard` are null or mergers, and not the same one.

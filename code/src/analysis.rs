@@ -2,12 +2,12 @@
 
 mod run;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cfipack_format::{Address, Family, Register};
 
 use self::run::Run;
-use crate::context::Context;
+use crate::context::{Context, Shared};
 use crate::instruction::{Flow, Instruction};
 use crate::instructions::{Code, Instructions};
 use crate::state::State;
@@ -110,7 +110,7 @@ pub struct Exit {
 pub struct Analysis<'c> {
     code: Code<'c>,
     instructions: &'c Instructions,
-    context: Context,
+    context: Shared<'static>,
     /// The number of the block that each instruction starts, or [`NONE`].
     block_at: Vec<u32>,
     blocks: Vec<Block>,
@@ -120,6 +120,9 @@ pub struct Analysis<'c> {
     noreturn: BTreeSet<usize>,
     /// The first instructions of landing pads.
     pads: BTreeSet<usize>,
+    /// What may be the caller's at landing pads, or not: not every call that stands before one can throw, and those that
+    /// cannot may be at other places of the prologue.
+    doubtful: BTreeMap<usize, BTreeSet<(Register, Option<i32>)>>,
     /// Places in other functions where the same frame goes on.
     pub(crate) goes_on_at: BTreeSet<Address>,
     /// True if the function is part of another one.
@@ -155,19 +158,26 @@ pub struct Ways<'w> {
     pub noreturn: &'w [u32],
 }
 
+impl Drop for Analysis<'_> {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
 impl<'c> Analysis<'c> {
     /// Follows every way from the entries.
     pub fn new(code: Code<'c>, instructions: &'c Instructions, memory: &dyn Memory, ways: Ways<'_>) -> Self {
         let mut analysis = Self {
             code,
             instructions,
-            context: Context::new(code.start.0),
+            context: Shared::Owned(Context::new(code.start.0)),
             block_at: vec![NONE; instructions.as_slice().len()],
             blocks: Vec::new(),
             exits: Vec::new(),
             doubts: BTreeSet::new(),
             noreturn: BTreeSet::new(),
             pads: BTreeSet::new(),
+            doubtful: BTreeMap::new(),
             goes_on_at: BTreeSet::new(),
             is_fragment: false,
             may_stay: false,
@@ -198,10 +208,10 @@ impl<'c> Analysis<'c> {
     }
 
     fn begin(&mut self) {
-        self.context = Context::new(self.code.start.0);
+        self.context = Shared::Owned(Context::new(self.code.start.0));
         self.block_at.clear();
         self.block_at.resize(self.instructions.as_slice().len(), NONE);
-        self.blocks.clear();
+        self.give_back();
         self.exits.clear();
         self.doubts.clear();
         let all = self.instructions;
@@ -225,6 +235,11 @@ impl<'c> Analysis<'c> {
             self.lead(target.and_then(|target| self.index_of(target)));
             self.lead(ends.then_some(index + 1).filter(|next| *next < all.as_slice().len()));
         }
+    }
+
+    /// Removes all blocks; their memory is for others.
+    fn give_back(&mut self) {
+        self.instructions.spare.give(self.blocks.drain(..).filter_map(|block| block.state));
     }
 
     /// Makes an instruction the first of a block.
@@ -315,7 +330,7 @@ impl<'c> Analysis<'c> {
     /// Calls `each` with the index of every instruction and what is known before it; none where no way leads.
     pub fn for_each(&self, mut each: impl FnMut(usize, &Instruction, Option<&State>)) {
         let mut state: Option<State> = None;
-        let mut context = self.context.clone();
+        let mut context = Shared::Borrowed(&*self.context);
         for (index, instruction) in self.instructions.as_slice().iter().enumerate() {
             if self.block_at[index] != NONE {
                 match (&mut state, self.blocks[self.block_at[index] as usize].state.as_deref()) {
@@ -344,7 +359,7 @@ impl<'c> Analysis<'c> {
     /// The state after an instruction, where it goes on: `taken` where its branch is taken.
     pub fn after(&self, state: &State, instruction: &Instruction, taken: bool) -> State {
         let mut after = state.clone();
-        let mut context = self.context.clone();
+        let mut context = Shared::Borrowed(&*self.context);
         after.apply(self.code.arch, instruction, self.instructions.ops(instruction), &mut context);
         after.branched(instruction.flow, taken);
         after
@@ -393,6 +408,17 @@ impl<'c> Analysis<'c> {
 
     /// Calls `each` with every [exit](Self::exits) that a way leads to, and what is known before it.
     pub fn for_each_exit(&self, mut each: impl FnMut(&Exit, &State)) {
+        // A walk over all blocks costs more than one over those of a few exits, each of which ends one if all blocks are there.
+        let is_whole = self.doubts.iter().all(|doubt| doubt.0 != Doubt::TooLarge);
+        if is_whole && self.exits.len() < self.instructions.as_slice().len() / 64 {
+            for exits in self.exits.chunk_by(|one, other| one.index == other.index) {
+                let state = exits.first().and_then(|exit| self.state_before(exit.index));
+                if let Some(state) = state {
+                    exits.iter().for_each(|exit| each(exit, &state));
+                }
+            }
+            return;
+        }
         let mut next = 0;
         self.for_each(|index, _, state| {
             while let Some(exit) = self.exits.get(next).filter(|exit| exit.index <= index) {
@@ -408,7 +434,7 @@ impl<'c> Analysis<'c> {
     pub fn state_before(&self, index: usize) -> Option<State> {
         let first = self.block_at.get(..=index)?.iter().rposition(|number| *number != NONE)?;
         let mut state = self.blocks[self.block_at[first] as usize].state.as_deref()?.clone();
-        let mut context = self.context.clone();
+        let mut context = Shared::Borrowed(&*self.context);
         for instruction in &self.instructions.as_slice()[first..index] {
             if !instruction.flow.falls_through() {
                 return None;

@@ -1,8 +1,9 @@
 //! What an analysis collects about a function as it follows it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::table::JumpTables;
+use crate::table::{JumpTables, TableBase};
 use crate::value::Value;
 
 /// What values of a function's states refer to.
@@ -43,13 +44,38 @@ impl Context {
     }
 
     /// The number of an instruction that makes a value without a known distance from the CFA.
-    pub(crate) fn site(&mut self, offset: u32) -> Option<u16> {
-        let next = u16::try_from(self.sites.len()).ok();
-        match self.sites.get(&offset) {
+    pub(crate) fn site(shared: &mut Shared<'_>, offset: u32) -> Option<u16> {
+        let next = u16::try_from(shared.sites.len()).ok();
+        match shared.sites.get(&offset) {
             Some(number) => Some(*number),
             None => next.inspect(|number| {
-                self.sites.insert(offset, *number);
+                shared.to_mut().sites.insert(offset, *number);
             }),
         }
     }
+
+    /// The number of the table that the instruction at an offset loads an entry of.
+    pub(crate) fn entry(
+        shared: &mut Shared<'_>,
+        offset: u32,
+        (address, size, signed): (u64, u8, bool),
+        limit: Option<u32>,
+    ) -> Option<u32> {
+        match shared.tables.known_entry(offset, address, limit) {
+            Some(known) => known,
+            None => shared.to_mut().tables.entry(offset, address, size, signed, limit),
+        }
+    }
+
+    /// The target that an entry of a table with something added gives.
+    pub(crate) fn target(shared: &mut Shared<'_>, entry: u32, base: TableBase) -> Value {
+        match shared.tables.known_target(entry, base) {
+            Some(known) => known,
+            None => shared.to_mut().tables.target(entry, base),
+        }
+    }
 }
+
+/// What an analysis has collected, which is copied where something is added. Once all ways have been followed, nothing is: a
+/// copy for each instruction that is looked at would cost the square of a function's size.
+pub(crate) type Shared<'c> = Cow<'c, Context>;

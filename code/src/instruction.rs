@@ -44,6 +44,27 @@ pub(crate) const fn callee_saved(arch: Arch) -> &'static [Index] {
     }
 }
 
+/// The bits of [`callee_saved`].
+#[inline]
+pub(crate) const fn callee_saved_bits(arch: Arch) -> u64 {
+    const fn bits(arch: Arch) -> u64 {
+        let all = callee_saved(arch);
+        let (mut bits, mut next) = (0, 0);
+        while next < all.len() {
+            bits |= 1 << all[next];
+            next += 1;
+        }
+        bits
+    }
+    match arch {
+        Arch::Amd64 => const { bits(Arch::Amd64) },
+        Arch::I386 => const { bits(Arch::I386) },
+        Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 => const { bits(Arch::Aarch64) },
+        Arch::S390x => const { bits(Arch::S390x) },
+        Arch::Riscv64 => const { bits(Arch::Riscv64) },
+    }
+}
+
 /// An instruction of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -66,7 +87,14 @@ pub struct Instruction {
     pub(crate) ops: (u32, u8),
     /// Registers, by their bits, with an unknown value afterwards, once its known effects are applied.
     pub(crate) writes: u64,
+    /// Registers that it can change, by their bits; the highest stands for anything else.
+    pub(crate) affects: u64,
+    /// Registers, by their bits: while nothing is known of them, all it does is to make those unknown that it changes.
+    pub(crate) reads: u64,
 }
+
+/// The bit of [`Instruction::reads`] of an instruction that does more whatever is known.
+pub(crate) const ALWAYS: u64 = 1 << 63;
 
 impl Instruction {
     /// The offset of the next instruction in memory.
@@ -174,6 +202,27 @@ impl Op {
             | Self::Limit { .. }
             | Self::Sign
             | Self::Authenticate => 0,
+        }
+    }
+}
+
+impl Op {
+    /// The bits of registers without whose values it gives none, and does nothing; [`ALWAYS`] if it may do more.
+    pub(crate) fn read(&self, arch: Arch) -> u64 {
+        match *self {
+            Self::Set { from, .. } | Self::Align { from, .. } => 1 << from,
+            Self::Keep { to, .. } => 1 << to,
+            // What is unknown is taken off the stack nevertheless.
+            Self::Sum { to, .. } if Register(to.into()) == arch.stack_pointer() => ALWAYS,
+            Self::Sum { left, right, .. } => 1 << left | 1 << right,
+            Self::Load { base, .. } | Self::Store { base, .. } => 1 << base,
+            Self::Entry { table: Table::Register(register), .. } => 1 << register,
+            Self::Entry { table: Table::At(_), .. }
+            | Self::Constant { .. }
+            | Self::Compare { .. }
+            | Self::Limit { .. }
+            | Self::Sign
+            | Self::Authenticate => ALWAYS,
         }
     }
 }

@@ -3,7 +3,8 @@
 use cfipack_format::{Address, Arch, Family, Register};
 
 use crate::aarch64;
-use crate::instruction::{Decoded, Flow, Instruction, Op, Special, index_of};
+use crate::instruction::{ALWAYS, Decoded, Flow, Instruction, Op, Special, index_of};
+use crate::spare::Spare;
 use crate::x86::X86Decoder;
 
 /// The code of a function.
@@ -24,14 +25,33 @@ pub struct Code<'c> {
 pub struct Instructions {
     list: Vec<Instruction>,
     pub(crate) ops: Vec<Op>,
+    /// The memory of states of functions before.
+    pub(crate) spare: Spare,
     /// For each instruction, the next one that is no padding, or the number of all.
     solid: Vec<u32>,
+    /// For each 64 bytes a bit for each where an instruction starts, and the number of instructions that start before.
+    starts: Vec<(u64, u32)>,
 }
 
 impl std::fmt::Debug for Code<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Code").field("arch", &self.arch).field("start", &self.start).finish_non_exhaustive()
     }
+}
+
+/// The bit of [`Instruction::affects`] for what is no register.
+const OTHER: u64 = 1 << 63;
+
+/// The registers that known effects change, by their bits, memory and signatures having one more; those that they read.
+fn effects(arch: Arch, ops: &[Op], flow: Flow) -> (u64, u64) {
+    let own = if let Flow::Call(_) = flow { (OTHER, ALWAYS) } else { (0, 0) };
+    ops.iter().fold(own, |(bits, reads), op| {
+        let changed = match op {
+            Op::Store { .. } | Op::Sign | Op::Authenticate => OTHER,
+            op => op.written(),
+        };
+        (bits | changed, reads | op.read(arch))
+    })
 }
 
 impl Code<'_> {
@@ -54,14 +74,18 @@ impl Instructions {
     pub fn decode(&mut self, code: &Code<'_>) {
         self.list.clear();
         self.ops.clear();
-        let mut x86 = X86Decoder::new(code.arch);
+        let is_x86 = code.arch.family() == Family::X86;
+        let mut x86 = is_x86.then(|| X86Decoder::new(code.arch, code.bytes, code.start));
         let mut offset = 0;
         while offset < code.bytes.len() {
             let rest = &code.bytes[offset..];
             let pc = code.start.offset(offset as i64);
             let first = self.ops.len();
             let decoded = match (code.arch.family(), rest.first_chunk()) {
-                (Family::X86, _) => x86.decode(rest, pc, |len| code.is_relocated(offset, len), &mut self.ops),
+                (Family::X86, _) => match &mut x86 {
+                    Some(x86) => x86.decode(offset, |len| code.is_relocated(offset, len), &mut self.ops),
+                    None => unknown(1),
+                },
                 (Family::Aarch64, Some(word)) => {
                     aarch64::decode(*word, (code.arch, pc), code.is_relocated(offset, 4), &mut self.ops)
                 }
@@ -70,6 +94,7 @@ impl Instructions {
                 (Family::Riscv, _) => unknown(rest.len()),
             };
             let count = self.ops.len() - first;
+            let (affected, reads) = effects(code.arch, &self.ops[first..], decoded.flow);
             // The ops of a function are fewer than 2^32: callers limit its size.
             self.list.push(Instruction {
                 offset: offset as u32,
@@ -81,9 +106,12 @@ impl Instructions {
                 special: decoded.special,
                 ops: (first as u32, count as u8),
                 writes: decoded.writes,
+                affects: decoded.writes & !OTHER | affected,
+                reads,
             });
             offset += usize::from(decoded.len.max(1));
         }
+        self.index(code.bytes.len());
         self.solid.clear();
         self.solid.resize(self.list.len(), 0);
         let mut next = self.list.len() as u32;
@@ -92,6 +120,20 @@ impl Instructions {
             if !instruction.is_padding {
                 next = index as u32;
             }
+        }
+    }
+
+    /// Makes an index of where instructions start in so many bytes.
+    fn index(&mut self, len: usize) {
+        self.starts.clear();
+        self.starts.resize(len.div_ceil(64), (0, 0));
+        for instruction in &self.list {
+            self.starts[instruction.offset as usize / 64].0 |= 1 << (instruction.offset % 64);
+        }
+        let mut count = 0;
+        for (bits, before) in &mut self.starts {
+            *before = count;
+            count += bits.count_ones();
         }
     }
 
@@ -112,26 +154,21 @@ impl Instructions {
     }
 
     /// Returns whether an instruction can change one of these registers, by their bits, or memory, or sign an address.
-    pub(crate) fn affects(&self, instruction: &Instruction, registers: u64) -> bool {
-        let is_other = |op: &Op| match op {
-            Op::Store { .. } | Op::Sign | Op::Authenticate => true,
-            op => op.written() & registers != 0,
-        };
-        instruction.writes & registers != 0
-            || matches!(instruction.flow, Flow::Call(_))
-            || self.ops(instruction).iter().any(is_other)
+    pub(crate) fn affects(instruction: &Instruction, registers: u64) -> bool {
+        instruction.affects & (registers | OTHER) != 0
     }
 
     /// Returns whether an instruction gives a register a new value.
     pub fn changes(&self, instruction: &Instruction, arch: Arch, register: Register) -> bool {
         let Some(index) = index_of(arch, register) else { return false };
-        let known = self.ops(instruction).iter().fold(0, |bits, op| bits | op.written());
-        (instruction.writes | known) & (1 << index) != 0
+        instruction.affects & (1 << index) != 0
     }
 
     /// The index of the instruction that starts at an offset.
     pub fn index_of(&self, offset: u32) -> Option<usize> {
-        self.list.binary_search_by_key(&offset, |one| one.offset).ok()
+        let (bits, before) = self.starts.get(offset as usize / 64)?;
+        let bit = 1_u64 << (offset % 64);
+        (bits & bit != 0).then(|| *before as usize + (bits & (bit - 1)).count_ones() as usize)
     }
 
     /// The index of the instruction that an offset is in.

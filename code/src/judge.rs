@@ -1,6 +1,7 @@
 //! Compares a function's rows with what its code does.
 
 mod compare;
+mod expected;
 mod finding;
 
 use cfipack_format::{Arch, Cfa, Register, RegisterName, Rule};
@@ -23,6 +24,8 @@ pub struct Judge<'j, 'c> {
     /// For each instruction the registers with wrong rules, by their indexes; bit 63 stands for the return address, bit 62 for
     /// its signature.
     wrong: Vec<u64>,
+    /// True if the CFA is right wherever a way leads.
+    are_right: bool,
     /// Returns with the stack pointer elsewhere.
     returns: Vec<Finding>,
     /// For each instruction the last one of those in memory from it on whose CFA is wrong as its own is.
@@ -51,29 +54,39 @@ impl<'j, 'c> Judge<'j, 'c> {
     pub fn new(analysis: &'j Analysis<'c>, rows: &'j Rows) -> Self {
         let arch = analysis.code().arch;
         let count = analysis.instructions().as_slice().len();
-        let (cfa, wrong) = (Vec::with_capacity(count), Vec::with_capacity(count));
-        let mut judge = Self { arch, analysis, rows, cfa, wrong, returns: Vec::new(), ends: Vec::new() };
+        let (cfa, wrong, returns) = (Vec::with_capacity(count), Vec::with_capacity(count), Vec::new());
+        let mut judge = Self { arch, analysis, rows, cfa, wrong, are_right: true, returns, ends: Vec::new() };
         let mut row_index = 0;
         // Registers without a rule that have other values than the caller's, and those that every return has restored.
         let (mut lost, mut kept, mut returns) = (Vec::new(), u64::MAX, false);
         let mut last: Option<(usize, Compared)> = None;
+        let mut expected = rows.get(0).map(|row| judge.expected(row));
+        let starts_at = |index| rows.get(index).map_or(u32::MAX, |row| row.row.start.0);
+        let (first, mut next) = (starts_at(0), starts_at(1));
         analysis.for_each(|index, instruction, state| {
-            while rows.starts_by(row_index + 1, instruction.offset) {
+            let before = row_index;
+            while next <= instruction.offset && row_index + 1 < rows.len() {
                 row_index += 1;
+                next = starts_at(row_index + 1);
             }
-            let row = rows.get(row_index).filter(|_| rows.starts_by(row_index, instruction.offset));
+            if row_index != before {
+                expected = rows.get(row_index).map(|row| judge.expected(row));
+            }
+            let row = expected.as_ref().filter(|_| row_index != 0 || first <= instruction.offset);
             let compared = match (state, row, last) {
                 // Most instructions change nothing that rows are about.
                 (Some(_), Some(row), Some((known, compared)))
-                    if known == row_index && !judge.matters(index - 1, row) =>
+                    if known == row_index && !row.depends_on(analysis.instructions(), index - 1) =>
                 {
                     compared
                 }
-                (Some(state), Some(row), _) => judge.compare(state, row),
+                (Some(state), Some(row), _) if row.is_met_by(state) => Compared::RIGHT,
+                (Some(state), Some(row), _) => judge.compare(state, row.row),
                 _ => Compared { cfa: CfaState::Unknown, wrong: 0, lost: 0 },
             };
             let goes_on = state.is_some() && row.is_some() && !analysis.is_start(index + 1);
             last = goes_on.then_some((row_index, compared));
+            judge.are_right &= state.is_none() || compared.cfa == CfaState::Right;
             judge.cfa.push(compared.cfa);
             judge.wrong.push(compared.wrong);
             if compared.lost != 0 {
@@ -106,13 +119,8 @@ impl<'j, 'c> Judge<'j, 'c> {
     pub fn judge(&self) -> Judgement {
         let mut judgement = Judgement::default();
         let mut pending: Vec<Finding> = self.returns.clone();
-        let all = self.analysis.instructions().as_slice();
-        let mut is_clean = true;
-        for (cfa, wrong) in self.cfa.iter().zip(&self.wrong) {
-            is_clean &= *cfa == CfaState::Right && *wrong == 0;
-        }
-        if is_clean {
-            judgement.right = all.len() as u64;
+        if self.is_clean() {
+            self.count(&mut judgement);
         } else {
             // The last instruction before that is no padding.
             let mut before = None;
@@ -154,6 +162,34 @@ impl<'j, 'c> Judge<'j, 'c> {
         });
         judgement.findings = pending;
         judgement
+    }
+
+    /// Returns whether the row is right wherever a way leads.
+    fn is_clean(&self) -> bool {
+        let all = self.analysis.instructions().as_slice();
+        let goes_on = |index: usize| {
+            if all[index].flow == Flow::Next {
+                return self.cfa.get(index + 1).is_none_or(|next| *next == CfaState::Right);
+            }
+            let next = self.analysis.next(index).into_iter().flatten();
+            next.into_iter().all(|next| self.cfa[next] == CfaState::Right)
+        };
+        self.are_right
+            && self.wrong.iter().all(|wrong| *wrong == 0)
+            && (self.cfa.iter().all(|cfa| *cfa == CfaState::Right)
+                || (0..self.cfa.len()).all(|index| self.cfa[index] != CfaState::Right || goes_on(index)))
+    }
+
+    /// Counts the instructions of a function that is clean.
+    fn count(&self, judgement: &mut Judgement) {
+        for (instruction, cfa) in self.analysis.instructions().as_slice().iter().zip(&self.cfa) {
+            if *cfa == CfaState::Right {
+                judgement.right += 1;
+            } else if !instruction.is_padding {
+                judgement.undecided += 1;
+                judgement.first_undecided.get_or_insert(instruction.offset);
+            }
+        }
     }
 
     /// The end of the instructions from `first` on, in memory, for which `is_wrong`.
@@ -350,9 +386,12 @@ impl<'j, 'c> Judge<'j, 'c> {
         let instructions = self.analysis.instructions();
         self.rows.iter().filter_map(move |row| {
             let start = row.row.start.0;
+            if instructions.index_of(start).is_some() {
+                return None;
+            }
             let around = instructions.index_around(start)?;
             let one = instructions.as_slice()[around];
-            if one.offset == start || one.is_unknown {
+            if one.is_unknown {
                 return None;
             }
             let words = format!("a row starts inside this instruction, at +{}", row.row.start);

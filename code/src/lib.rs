@@ -42,6 +42,7 @@ mod judge;
 pub mod landing_pads;
 mod returns;
 mod rows;
+mod spare;
 mod state;
 mod stub;
 mod synthesize;

@@ -1,12 +1,16 @@
 //! Functions that never return, told from others by their flow alone.
 
+use std::collections::VecDeque;
+
 use cfipack_format::Address;
 
 use crate::instruction::Flow;
 use crate::instructions::{Code, Instructions};
 
 /// Returns whether a function may return: whether its first instruction has a way to a return or out of the code. `called`
-/// tells it of functions that are called or jumped to. Jumps whose target is not known leave the code.
+/// tells it of functions that are called or jumped to, and is asked as late as it can be: a function that has a way without
+/// calls asks nothing. Jumps whose target is not known leave the code. What compilers put a call at the end of a function
+/// behind is nothing: that call does not return.
 ///
 /// ```
 /// use cfipack_code::{Code, Instructions, may_return};
@@ -30,7 +34,18 @@ pub fn may_return(
     };
     let mut seen = vec![false; all.len()];
     let mut waiting = vec![0];
-    while let Some(index) = waiting.pop() {
+    // Where execution goes on, or none out of the code, if a function returns.
+    let mut calls = VecDeque::new();
+    loop {
+        let Some(index) = waiting.pop() else {
+            let Some((target, next)) = calls.pop_front() else { return false };
+            match (called(target), next) {
+                (true, Some(next)) => waiting.push(next),
+                (true, None) => return true,
+                (false, _) => {}
+            }
+            continue;
+        };
         // Execution runs off the end of the code.
         let Some(instruction) = all.get(index) else { return true };
         if std::mem::replace(&mut seen[index], true) {
@@ -40,7 +55,12 @@ pub fn may_return(
             Flow::Next => (true, None),
             Flow::Branch(target, _) => (true, Some(target)),
             Flow::Jump(target) => (false, Some(target)),
-            Flow::Call(target) => (target.is_none_or(&mut *called), None),
+            Flow::Call(_) if instructions.after_padding(index).is_none() => continue,
+            Flow::Call(Some(target)) => {
+                calls.push_back((target, Some(index + 1)));
+                continue;
+            }
+            Flow::Call(None) => (true, None),
             Flow::Stop => (false, None),
             Flow::Return | Flow::JumpRegister(_) | Flow::JumpMemory | Flow::JumpTable(_) => return true,
         };
@@ -53,9 +73,8 @@ pub fn may_return(
                 Some(index) => waiting.push(index),
                 None => return true,
             },
-            Some((None, target)) if !called(target) => {}
-            Some((None, _)) | None => return true,
+            Some((None, target)) => calls.push_back((target, None)),
+            None => return true,
         }
     }
-    false
 }

@@ -106,11 +106,6 @@ impl Rows {
         (0..self.rows.len()).filter_map(|index| self.get(index))
     }
 
-    /// Returns whether there is a row of this index, and it starts at an offset or before.
-    pub(crate) fn starts_by(&self, index: usize, offset: u32) -> bool {
-        self.rows.get(index).is_some_and(|row| row.start.0 <= offset)
-    }
-
     /// The index of the row in force at an offset from the function's start.
     pub fn index_at(&self, offset: u32) -> Option<usize> {
         self.rows.partition_point(|row| row.start.0 <= offset).checked_sub(1)

@@ -56,6 +56,29 @@ impl Memory for NoMemory {
 }
 
 impl JumpTables {
+    /// The result of [`entry`](Self::entry), if that would change nothing.
+    pub(crate) fn known_entry(&self, site: u32, address: u64, limit: Option<u32>) -> Option<Option<u32>> {
+        let Some(&number) = self.sites.get(&site) else {
+            return (self.list.len() >= MAX_TABLES).then_some(None);
+        };
+        let known = &self.list[number as usize];
+        if known.address != address {
+            return Some(None);
+        }
+        let is_same = known.limit == known.limit.zip(limit).map(|(one, other)| one.max(other));
+        is_same.then_some(Some(number))
+    }
+
+    /// The result of [`target`](Self::target), if that would change nothing.
+    pub(crate) fn known_target(&self, entry: u32, base: TableBase) -> Option<Value> {
+        match self.list.get(entry as usize).map(|table| table.base) {
+            None => Some(Value::Unknown),
+            Some(Some(known)) if known == base => Some(Value::Target(entry)),
+            Some(Some(_)) => Some(Value::Unknown),
+            Some(None) => None,
+        }
+    }
+
     /// The number of the table that an instruction loads an entry of.
     pub(crate) fn entry(
         &mut self,

@@ -14,8 +14,9 @@ pub enum Value {
     Caller(Register),
     /// The return address, signed.
     Signed,
-    /// The value that a register had at the function's entry, if a function that was called has kept a register that the
-    /// ABI lets it change: functions in assembler agree on that among themselves. The return address alone.
+    /// The value that a register had at the function's entry, or any other. Of the return address, if a function that was
+    /// called has kept a register that the ABI lets it change: functions in assembler agree on that among themselves. Of a
+    /// register that the function keeps, behind a landing pad, if some of the calls before it leave it here and others not.
     Perhaps(Register),
     /// The CFA plus this: a place in the frame.
     Cfa(i32),
@@ -73,8 +74,8 @@ impl Value {
     /// The place in memory that the value points at.
     pub(crate) fn place(self) -> Option<Place> {
         match self {
-            Self::Cfa(offset) => Some(Place { site: None, offset }),
-            Self::Site(site, offset) => Some(Place { site: Some(site), offset }),
+            Self::Cfa(offset) => Some(Place::new(None, offset)),
+            Self::Site(site, offset) => Some(Place::new(Some(site), offset)),
             Self::Unknown
             | Self::Caller(_)
             | Self::Signed
@@ -95,9 +96,35 @@ impl Value {
     }
 }
 
-/// A place on the stack: bytes from the CFA, or from what an instruction made.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Place {
-    pub site: Option<u16>,
-    pub offset: i32,
+/// A place on the stack: bytes from the CFA, or from what an instruction made. One number, because states are compared more
+/// often than changed: places from the CFA are the lowest, and those of one origin are ascending.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place(u64);
+
+impl Place {
+    /// So many bytes from what an instruction made, by its number, or from the CFA.
+    #[inline]
+    pub fn new(site: Option<u16>, offset: i32) -> Self {
+        let origin = site.map_or(0, |site| u64::from(site) + 1);
+        Self(origin << 32 | u64::from(offset as u32 ^ 1 << 31))
+    }
+
+    /// The instruction that made what the place is counted from; none for the CFA.
+    #[inline]
+    pub fn site(self) -> Option<u16> {
+        // At most 2^16.
+        (self.0 >> 32).checked_sub(1).map(|site| site as u16)
+    }
+
+    /// Bytes.
+    #[inline]
+    pub fn offset(self) -> i32 {
+        (self.0 as u32 ^ 1 << 31) as i32
+    }
+}
+
+impl std::fmt::Debug for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Place").field("site", &self.site()).field("offset", &self.offset()).finish()
+    }
 }

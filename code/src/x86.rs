@@ -1,11 +1,15 @@
 //! x86 instructions as effects, by iced-x86.
 
+mod usual;
+
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Arch, Register};
 use iced_x86::{
     Code, ConditionCode, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory,
     InstructionInfoOptions, Mnemonic, OpAccess, OpKind, Register as X86,
 };
 
+use self::usual::Written;
 use crate::instruction::{Condition, Decoded, Flow, Index, Op, Special, Table};
 
 /// The bits of the registers that a call may change, by the psABIs and the machine's numbers: all but rbx, rbp, rsp and
@@ -13,16 +17,25 @@ use crate::instruction::{Condition, Decoded, Flow, Index, Op, Special, Table};
 const CALL_CHANGES: u64 = 0b0000_1111_1100_0111;
 const CALL_CHANGES_32: u64 = 0b0000_0111;
 
-/// Decodes instructions one after the other.
-pub(crate) struct X86Decoder {
+/// Decodes the instructions of a function one after the other.
+pub(crate) struct X86Decoder<'c> {
     arch: Arch,
+    is_wide: bool,
+    /// The bits of the registers that a call may change.
+    call_changes: u64,
+    start: Address,
+    decoder: Decoder<'c>,
     info: InstructionInfoFactory,
 }
 
 /// An instruction at an address, as iced has it.
 pub(crate) fn decode(arch: Arch, code: &[u8], pc: Address) -> Instruction {
+    decoder(arch, code, pc).decode()
+}
+
+fn decoder(arch: Arch, code: &[u8], pc: Address) -> Decoder<'_> {
     let bits = if arch.pointer_size() == 8 { 64 } else { 32 };
-    Decoder::with_ip(bits, code, pc.0, DecoderOptions::NONE).decode()
+    Decoder::with_ip(bits, code, pc.0, DecoderOptions::NONE)
 }
 
 /// The target of a direct branch or call.
@@ -46,13 +59,23 @@ pub(crate) fn dwarf(arch: Arch, number: usize) -> Register {
     Register(numbers.get(number).copied().unwrap_or(number as u16))
 }
 
+/// Bits by the machine's numbers to bits by DWARF's.
+fn renumbered(arch: Arch, mut machine: u64) -> u64 {
+    let mut bits = 0;
+    while machine != 0 {
+        bits |= 1 << dwarf(arch, machine.trailing_zeros() as usize).0;
+        machine &= machine - 1;
+    }
+    bits
+}
+
 /// Returns whether an instruction returns to what a near call pushed.
 fn is_near_return(instruction: &Instruction) -> bool {
     instruction.mnemonic() == Mnemonic::Ret
 }
 
-fn special(instruction: &Instruction) -> Special {
-    let is_system_call = match instruction.flow_control() {
+fn special(instruction: &Instruction, control: FlowControl) -> Special {
+    let is_system_call = match control {
         FlowControl::Call => near_target(instruction).is_none(),
         FlowControl::Interrupt => instruction.mnemonic() == Mnemonic::Int,
         _ => false,
@@ -60,22 +83,37 @@ fn special(instruction: &Instruction) -> Special {
     if is_system_call { Special::SystemCall } else { Special::No }
 }
 
-impl X86Decoder {
-    pub(crate) fn new(arch: Arch) -> Self {
-        Self { arch, info: InstructionInfoFactory::new() }
+impl<'c> X86Decoder<'c> {
+    /// A decoder of code that lies at `start`.
+    pub(crate) fn new(arch: Arch, code: &'c [u8], start: Address) -> Self {
+        let is_wide = arch.pointer_size() == 8;
+        let call_changes = renumbered(arch, if is_wide { CALL_CHANGES } else { CALL_CHANGES_32 });
+        Self {
+            arch,
+            is_wide,
+            call_changes,
+            start,
+            decoder: decoder(arch, code, start),
+            info: InstructionInfoFactory::new(),
+        }
     }
 
-    /// The instruction at the start of `code`, which lies at `pc`; its known effects are appended to `ops`.
-    /// `is_relocated` tells whether a relocation changes one of so many bytes.
+    /// The instruction after the last one, at `offset`; its known effects are appended to `ops`. `is_relocated` tells whether
+    /// a relocation changes one of so many bytes.
     pub(crate) fn decode(
         &mut self,
-        code: &[u8],
-        pc: Address,
+        offset: usize,
         is_relocated: impl Fn(usize) -> bool,
         ops: &mut Vec<Op>,
     ) -> Decoded {
-        let instruction = decode(self.arch, code, pc);
+        let mut instruction = Instruction::default();
+        self.decoder.decode_out(&mut instruction);
         if instruction.is_invalid() {
+            // The next one is looked for one byte on, wherever the decoder has stopped.
+            self.decoder.set_ip(self.start.0.wrapping_add(offset.to_u64() + 1));
+            if self.decoder.set_position(offset + 1).is_err() {
+                debug_assert!(false, "the byte at {offset} is there");
+            }
             return Decoded {
                 len: 1,
                 flow: Flow::Stop,
@@ -90,9 +128,10 @@ impl X86Decoder {
         let target = near_target(&instruction).filter(|_| !relocated);
         let is_padding = matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3)
             || (instruction.code() == Code::Xchg_rm16_r16 && instruction.op0_register() == X86::AX);
-        let flow = self.flow(&instruction, target, relocated);
+        let control = instruction.flow_control();
+        let flow = self.flow(&instruction, control, target, relocated);
         let writes = match flow {
-            Flow::Call(_) => self.renumbered(if self.is_wide() { CALL_CHANGES } else { CALL_CHANGES_32 }),
+            Flow::Call(_) => self.call_changes,
             _ => self.effect(&instruction, relocated, ops),
         };
         Decoded {
@@ -101,13 +140,19 @@ impl X86Decoder {
             is_padding,
             is_unknown: false,
             sets_flags: instruction.rflags_modified() != 0,
-            special: special(&instruction),
+            special: special(&instruction, control),
             writes,
         }
     }
 
-    fn flow(&self, instruction: &Instruction, target: Option<Address>, relocated: bool) -> Flow {
-        match instruction.flow_control() {
+    fn flow(
+        &self,
+        instruction: &Instruction,
+        control: FlowControl,
+        target: Option<Address>,
+        relocated: bool,
+    ) -> Flow {
+        match control {
             FlowControl::Next | FlowControl::XbeginXabortXend => Flow::Next,
             // A call of the next instruction pushes its address, as position-independent i386 code reads it.
             FlowControl::Call if target == Some(Address(instruction.next_ip())) => Flow::Next,
@@ -141,19 +186,16 @@ impl X86Decoder {
     }
 
     fn is_wide(&self) -> bool {
-        self.arch.pointer_size() == 8
-    }
-
-    /// Bits by the machine's numbers to bits by DWARF's.
-    fn renumbered(&self, machine: u64) -> u64 {
-        let numbers = (0..16).filter(|number| machine & (1 << number) != 0);
-        numbers.fold(0, |bits, number| bits | 1 << dwarf(self.arch, number).0)
+        self.is_wide
     }
 
     /// The register that a name of full width stands for.
+    #[inline]
     fn register(&self, register: X86) -> Option<Index> {
-        let is_full = if self.is_wide() { register.is_gpr64() } else { register.is_gpr32() };
-        is_full.then(|| dwarf(self.arch, register.number()).0 as Index)
+        // iced has the registers of a width one after the other, by the machine's numbers.
+        let first = if self.is_wide() { X86::RAX } else { X86::EAX };
+        let number = (register as usize).checked_sub(first as usize).filter(|number| *number < 16)?;
+        Some(dwarf(self.arch, number).0 as Index)
     }
 
     /// The register that a name of any width stands for.
@@ -170,6 +212,11 @@ impl X86Decoder {
 
     /// Appends the known effects; returns the registers with unknown values.
     fn effect(&mut self, instruction: &Instruction, relocated: bool, ops: &mut Vec<Op>) -> u64 {
+        let usual = usual::written(instruction);
+        // Of what writes nothing, comparisons alone have effects.
+        if usual == Some(Written::NOTHING) && instruction.mnemonic() != Mnemonic::Cmp {
+            return 0;
+        }
         let first = ops.len();
         let increment = instruction.stack_pointer_increment();
         let stack = self.arch.stack_pointer().0 as Index;
@@ -184,22 +231,10 @@ impl X86Decoder {
             ops.push(Op::Set { to: stack, from: stack, add: increment });
         }
         let known = ops[first..].iter().fold(0, |bits, op| bits | op.written());
-        let is_wide = self.is_wide();
-        let info = self.info.info_options(instruction, InstructionInfoOptions::NO_MEMORY_USAGE);
-        let mut writes = 0;
-        for used in info.used_registers() {
-            let is_write = matches!(
-                used.access(),
-                OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
-            );
-            if is_write && used.register().is_gpr() {
-                writes |= 1u64 << used.register().full_register().number();
-            }
-        }
+        let Written { registers, first: is_write } = usual.unwrap_or_else(|| self.written(instruction));
         // `lock or [rsp], 0` is a barrier, and a probe of the stack.
         let is_barrier = matches!(instruction.mnemonic(), Mnemonic::Or | Mnemonic::Add | Mnemonic::Xor)
-            && immediate(instruction, is_wide) == Some(0);
-        let is_write = matches!(info.op0_access(), OpAccess::Write | OpAccess::ReadWrite);
+            && immediate(instruction, self.is_wide()) == Some(0);
         let stores = is_write && ops.len() == first && !is_barrier;
         if stores
             && instruction.op0_kind() == OpKind::Memory
@@ -208,7 +243,24 @@ impl X86Decoder {
             let size = instruction.memory_size().size() as u16;
             ops.push(Op::Store { from: None, base, offset, size });
         }
-        self.renumbered(writes) & !known
+        renumbered(self.arch, registers) & !known
+    }
+
+    /// What iced's tables say that an instruction writes.
+    fn written(&mut self, instruction: &Instruction) -> Written {
+        let info = self.info.info_options(instruction, InstructionInfoOptions::NO_MEMORY_USAGE);
+        let mut registers = 0;
+        for used in info.used_registers() {
+            let is_write = matches!(
+                used.access(),
+                OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
+            );
+            if is_write && used.register().is_gpr() {
+                registers |= 1u64 << used.register().full_register().number();
+            }
+        }
+        let first = matches!(info.op0_access(), OpAccess::Write | OpAccess::ReadWrite);
+        Written { registers, first }
     }
 
     /// The effects with a known result, but for that of the stack pointer by pushes and pops.

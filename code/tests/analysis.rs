@@ -178,6 +178,106 @@ fn halves_of_vectors_are_saved_with_them() {
 }
 
 /// Every two bytes jump: no limit but those of the analysis ends it.
+/// The bytes of AArch64 instructions.
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// No store by a pointer to an object takes what a function has to restore: its way is never taken.
+#[test]
+fn the_only_copy_of_a_register_is_not_overwritten_by_a_pointer() {
+    let restored = |change: u32, store: u32| {
+        let bytes = words(&[
+            0xa9be_7bfd, // stp x29, x30, [sp, #-32]!
+            0xa901_53f3, // stp x19, x20, [sp, #16]
+            change,
+            0x9100_43e8, // add x8, sp, #16
+            store,
+            0xa941_53f3, // ldp x19, x20, [sp, #16]
+            0xa8c2_7bfd, // ldp x29, x30, [sp], #32
+            0xd65f_03c0, // ret
+        ]);
+        let code = Code { arch: Arch::Aarch64, start: Address(START), bytes: &bytes, relocated: &[] };
+        let instructions = Instructions::new(&code);
+        let entry = State::at_entry(Arch::Aarch64);
+        let ways = Ways { start: Some(&entry), entries: &[], call_sites: &[], noreturn: &[] };
+        let states = Analysis::new(code, &instructions, &cfipack_code::NoMemory, ways).states();
+        states[7].as_ref().map(|state| state.get(Arch::Aarch64, Register(19)))
+    };
+    let (mov, nop, by_pointer, by_stack) = (0xaa00_03f3, 0xd503_201f, 0xf900_011f, 0xf900_0bff);
+    // mov x19, x0; str xzr, [x8]
+    assert_eq!(restored(mov, by_pointer), Some(Value::Caller(Register(19))));
+    // str xzr, [sp, #16]
+    assert_eq!(restored(mov, by_stack), Some(Value::Unknown));
+    // x19 is still in its register.
+    assert_eq!(restored(nop, by_pointer), Some(Value::Unknown));
+}
+
+/// GCC joins calls that throw with those between them that do not, which may be at other places of the prologue.
+#[test]
+fn what_calls_before_a_landing_pad_disagree_about_is_undecided() {
+    let bytes = words(&[
+        0xa9be_7bfd, // 0: stp x29, x30, [sp, #-32]!
+        0xf900_0bf3, // 4: str x19, [sp, #16]
+        0xaa00_03f3, // 8: mov x19, x0
+        0x9400_0100, // c: bl: it does not throw
+        0xf940_0bf3, // 10: ldr x19, [sp, #16]
+        0x9400_0100, // 14: bl: it throws
+        0xa8c2_7bfd, // 18: ldp x29, x30, [sp], #32
+        0xd65f_03c0, // 1c: ret
+        0xf900_0bf3, // 20: str x19, [sp, #16]: the landing pad
+        0xf940_0bf3, // 24: ldr x19, [sp, #16]
+        0x9400_0100, // 28: bl
+    ]);
+    let code = Code { arch: Arch::Aarch64, start: Address(START), bytes: &bytes, relocated: &[] };
+    let instructions = Instructions::new(&code);
+    let entry = State::at_entry(Arch::Aarch64);
+    let site = CallSite { start: 0xc, end: 0x18, landing_pad: Address(START + 0x20), stack: None };
+    let ways = Ways { start: Some(&entry), entries: &[], call_sites: &[site], noreturn: &[] };
+    let analysis = Analysis::new(code, &instructions, &cfipack_code::NoMemory, ways);
+    let findings = |stored: i64| {
+        let x19 = [(Register(19), Rule::Cfa(stored))];
+        let mut rows = Rows::new();
+        for (start, size, saved) in [(0, 0, false), (4, 32, false), (8, 32, true), (0x14, 32, false)]
+            .into_iter()
+            .chain([(0x1c, 0, false), (0x20, 32, false), (0x24, 32, true), (0x28, 32, false)])
+        {
+            let mut row = Row { start: FunctionOffset(start), ..Row::at_entry(Arch::Aarch64) };
+            let mut all = Vec::new();
+            if size != 0 {
+                row.cfa = Cfa::Register { register: Register(31), offset: size };
+                row.return_address = Rule::Cfa(-24);
+                all.push((Register(29), Rule::Cfa(-32)));
+                all.extend(x19.iter().filter(|_| saved));
+            }
+            rows.push(row, &all);
+        }
+        Judge::new(&analysis, &rows).judge().findings.iter().map(|finding| finding.index).collect::<Vec<_>>()
+    };
+    assert_eq!(findings(-16), [0; 0]);
+    assert_eq!(findings(-8), [2, 9]);
+}
+
+/// `br` leads to `bti j` alone where code is so protected: another entry belongs to no table.
+#[test]
+fn jump_tables_end_where_targets_are_not_marked() {
+    let bytes = words(&[
+        0xb000_0002, // 0: adrp x2, 0x2000
+        0x3861_4842, // 4: ldrb w2, [x2, w1, uxtw]
+        0x1000_0061, // 8: adr x1, 0x1014
+        0x8b22_8022, // c: add x2, x1, w2, sxtb
+        0xd61f_0040, // 10: br x2
+        0xd503_249f, // 14: bti j
+        0xd65f_03c0, // 18: ret
+        0xd100_43ff, // 1c: sub sp, sp, #16
+        0xd65f_03c0, // 20: ret
+    ]);
+    let (cfas, _) = followed(Arch::Aarch64, &bytes, &Table(0x2000, vec![0, 8]));
+    assert_eq!(cfas[5..], ["31+0", "31+0", "-", "-"]);
+    let (cfas, _) = followed(Arch::Aarch64, &bytes, &Table(0x2000, vec![8, 0]));
+    assert_eq!(cfas[5..], ["31+0", "31+0", "31+0", "31+16"]);
+}
+
 #[test]
 fn hostile_code_ends() {
     // Each jne leads to the next instruction but one, each third pushes.

@@ -20,7 +20,8 @@ pub struct SourceLine {
     pub starts_in_comment: bool,
 }
 
-/// The lines of a source with their statements. Macros are not expanded, and no condition is evaluated.
+/// The lines of a source with their statements. Macros are not expanded, and no condition is evaluated. Comments are those of
+/// the assembler and of the C preprocessor, which reads some sources first.
 ///
 /// ```
 /// use cfipack_assembler::text::{Format, source_lines};
@@ -32,9 +33,12 @@ pub struct SourceLine {
 /// assert_eq!(statements(0), [&b"push %rbx"[..], b"call g"]);
 /// assert_eq!(statements(2), [b"ret"]);
 /// assert!(lines[2].starts_in_comment);
+///
+/// let text = b"ret // as in /*.S\nret\n";
+/// assert_eq!(source_lines(Arch::Amd64, Format::Elf, text)[1].statements.len(), 1);
 /// ```
 pub fn source_lines(arch: Arch, format: Format, text: &[u8]) -> Vec<SourceLine> {
-    let mut splitter = Splitter::new(Syntax::new(arch, format));
+    let mut splitter = Splitter::new(Syntax::new(arch, format).with_preprocessor());
     let mut lines = Vec::new();
     let mut start = 0;
     for line in text.split(|byte| *byte == b'\n') {

@@ -33,6 +33,11 @@ impl Syntax {
             slash_lines,
         }
     }
+
+    /// The same for a source that the C preprocessor may read first, which removes comments after two slashes.
+    pub(super) fn with_preprocessor(self) -> Self {
+        Self { slash_comments: true, ..self }
+    }
 }
 
 /// Splits lines into statements; knows whether a line starts in a comment.

@@ -1,7 +1,5 @@
 //! Compares one function's CFI with its code.
 
-use std::collections::HashSet;
-
 use cfipack_code::{
     Analysis, CallSite, CfaWords, Code, Disassembler, Doubt, Entry, Instructions, Judge, Judgement,
     Memory as _, Rows, State, Value, Ways, landing_pads,
@@ -11,7 +9,7 @@ use cfipack_roundtrip::cfi::{Answer, Evaluator, Function, Functions};
 
 use super::Found;
 use super::memory::FileMemory;
-use super::returns::Returns;
+use super::returns::{Imports, Returns};
 
 /// Bytes of a function beyond which it is not followed.
 const MAX_CODE: u64 = 1 << 24;
@@ -81,12 +79,12 @@ struct Evaluated {
 }
 
 impl<'l, 'f> Linter<'l, 'f> {
-    /// `never` has the pointers to functions of other files that never return.
+    /// `imports` has the functions that stubs lead to.
     pub fn new(
         memory: &'l FileMemory<'f>,
         functions: &'l Functions<'f>,
         arch: Arch,
-        never: &'l HashSet<Address>,
+        imports: &'l Imports,
     ) -> Self {
         Self {
             memory,
@@ -95,7 +93,7 @@ impl<'l, 'f> Linter<'l, 'f> {
             instructions: Instructions::default(),
             rows: Rows::new(),
             entry: State::at_entry(arch),
-            returns: Returns::new(memory, functions, arch, never),
+            returns: Returns::new(memory, functions, arch, imports),
         }
     }
 
@@ -155,11 +153,14 @@ impl<'l, 'f> Linter<'l, 'f> {
                 Ways { start: start.as_ref(), entries: &own, call_sites: &call_sites, noreturn: &noreturn };
             let analysis = Analysis::new(code, &self.instructions, self.memory, ways);
             let judgement = Judge::new(&analysis, &self.rows).judge();
-            let mut calls: Vec<u32> = judgement.unconfirmed_calls(&analysis).collect();
-            // What is known after a call that does not return may be wrong anywhere.
-            if calls.is_empty() && !judgement.findings.is_empty() && !is_asked {
+            // What is known after a call that does not return may be wrong anywhere, and a guess which calls those are too.
+            let mut calls = Vec::new();
+            if !judgement.findings.is_empty() && !is_asked {
                 is_asked = true;
                 calls = self.returns.ending_calls(&analysis);
+            }
+            if calls.is_empty() {
+                calls = judgement.unconfirmed_calls(&analysis).collect();
             }
             if calls.is_empty() || round == ROUNDS {
                 return self.outcome(&analysis, judgement, evaluated);
@@ -241,14 +242,14 @@ impl<'l, 'f> Linter<'l, 'f> {
     }
 
     fn outcome(&self, analysis: &Analysis<'_>, judgement: Judgement, evaluated: &Evaluated) -> Outcome {
-        let mut disassembler = Disassembler::new();
+        let mut disassembler = None;
         let code = analysis.code();
         let found = |finding: cfipack_code::Finding| {
             let offset = self.instructions.as_slice()[finding.index].offset;
             let row = self.rows.index_at(offset).and_then(|index| self.rows.get(index));
             Found {
                 pc: code.start.offset(offset.into()),
-                text: disassembler.text(code, offset),
+                text: disassembler.get_or_insert_with(Disassembler::new).text(code, offset),
                 cfa: row.map(|row| CfaWords(self.arch, row.row.cfa).to_string()).unwrap_or_default(),
                 finding,
             }

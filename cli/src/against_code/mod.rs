@@ -10,7 +10,7 @@ mod returns;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cfipack_code::{Entry, Finding};
@@ -20,6 +20,7 @@ use cfipack_roundtrip::cfi::{Functions, Unreadable};
 
 use self::function::{Leaving, Linter, Outcome, Way};
 use self::memory::FileMemory;
+use self::returns::Imports;
 
 /// The result for a file.
 #[derive(Debug, Default)]
@@ -78,12 +79,12 @@ pub fn lint(
         let symbol = starts.lookup(start);
         symbol.is_some_and(|symbol| symbol.offset == 0 && !symbol.name.contains(".cold"))
     };
-    let never = returns::never_pointers(file);
+    let imports = Imports::of(file, &starts);
     let work = Work {
         memory: &memory,
         functions: &functions,
         arch: file.arch(),
-        never: &never,
+        imports: &imports,
         is_function: &is_function,
     };
     let all: Vec<usize> = (0..functions.as_slice().len()).collect();
@@ -152,7 +153,7 @@ struct Work<'w, 'f> {
     memory: &'w FileMemory<'f>,
     functions: &'w Functions<'f>,
     arch: cfipack_format::Arch,
-    never: &'w HashSet<Address>,
+    imports: &'w Imports,
     is_function: &'w (dyn Fn(Address) -> bool + Sync),
 }
 
@@ -168,7 +169,7 @@ impl Work<'_, '_> {
         const CHUNK: usize = 64;
         let next = AtomicUsize::new(0);
         let one = || {
-            let mut linter = Linter::new(self.memory, self.functions, self.arch, self.never);
+            let mut linter = Linter::new(self.memory, self.functions, self.arch, self.imports);
             let mut done = Vec::new();
             loop {
                 let chunk = next.fetch_add(1, Ordering::Relaxed);

@@ -1,7 +1,5 @@
 //! Real code, whose CFI compilers wrote beside it, and the same with one row changed.
 
-use std::collections::HashSet;
-
 use cfipack_code::Rows;
 use cfipack_container::{CallFrameSection, File};
 use cfipack_format::{Cfa, Rule};
@@ -9,6 +7,7 @@ use cfipack_roundtrip::cfi::Functions;
 
 use super::function::Linter;
 use super::memory::FileMemory;
+use super::returns::Imports;
 
 pub(super) const PATHS: [&str; 3] =
     ["/lib/x86_64-linux-gnu/libc.so.6", "/lib64/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6"];
@@ -68,8 +67,8 @@ fn libc_agrees_with_its_cfi_and_planted_faults_are_found() {
     let memory = FileMemory::new(&file).unwrap();
     let cfi: Vec<_> = sections.iter().map(CallFrameSection::cfi).collect();
     let functions = Functions::find(&cfi);
-    let never = HashSet::new();
-    let mut linter = Linter::new(&memory, &functions, file.arch(), &never);
+    let imports = Imports::default();
+    let mut linter = Linter::new(&memory, &functions, file.arch(), &imports);
     for (name, plant) in FAULTS {
         let (mut planted, mut found) = (0, 0);
         for (number, function) in functions.as_slice().iter().enumerate().step_by(3) {

@@ -2,6 +2,7 @@
 
 mod directives;
 mod places;
+mod statements;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -81,11 +82,11 @@ struct Described {
 }
 
 /// Adds directives to the text of which an object was made; `name` is the text's file.
-pub fn annotate(text: &[u8], name: &str, file: &File<'_>) -> anyhow::Result<Annotated> {
+pub fn annotate(text: &[u8], name: &[u8], file: &File<'_>) -> anyhow::Result<Annotated> {
     let sections = line_sections(file)?;
     let [line, line_str, str] = sections.each_ref().map(|section| &**section);
     let table = Lines::read(LineSections { line, line_str, str }, file.arch()).context(".debug_line")?;
-    let own = base(name.as_bytes());
+    let own = base(name);
     let is_own: Vec<bool> = table.files.iter().map(|file| base(file) == own).collect();
     if !table.lines.iter().any(|line| is_own[line.file]) {
         let mut files: Vec<_> = table.lines.iter().map(|line| table.files[line.file]).collect();
@@ -150,6 +151,10 @@ fn insertions(
         return Err(Omission::OtherText);
     }
     let directives = directives(file.arch(), rows).ok_or(Omission::Code(cfipack_code::Omission::Cfa))?;
+    // Jumps from another function lead to it, with a frame in place: no caller whose code is not here may be promised that.
+    if directives.first().is_some_and(|first| !first.is_empty()) {
+        return Err(Omission::Code(cfipack_code::Omission::Entered));
+    }
     let mut all: Vec<Insertion> = Vec::new();
     for (row, mut directives) in rows.iter().zip(directives) {
         let place = source.place(range.start.offset(row.row.start.0.into()))?;
@@ -230,6 +235,8 @@ impl Annotated {
     /// Writes the text with the directives of functions, which are in its order.
     fn write(&mut self, text: &[u8], lines: &[SourceLine], described: Vec<Described>) {
         let mut done = 0;
+        let ends_with_return = lines.first().is_some_and(|line| text[line.range.clone()].ends_with(b"\r"));
+        let newline = if ends_with_return { "\r\n" } else { "\n" };
         for Insertion { place, directives } in described.into_iter().flat_map(|one| one.insertions) {
             self.text.extend_from_slice(&text[done..place.at]);
             done = place.at;
@@ -241,9 +248,6 @@ impl Annotated {
                 }
                 continue;
             }
-            let ends_with_return =
-                lines.get(place.line).is_some_and(|line| text[line.range.clone()].ends_with(b"\r"));
-            let newline = if ends_with_return { "\r\n" } else { "\n" };
             if self.text.last().is_some_and(|byte| *byte != b'\n') {
                 self.text.extend_from_slice(newline.as_bytes());
             }

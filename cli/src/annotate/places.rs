@@ -1,6 +1,6 @@
 //! The place in a source of each instruction of its object.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use cfipack_assembler::text::SourceLine;
@@ -9,6 +9,9 @@ use cfipack_format::{Address, Arch};
 use cfipack_roundtrip::{Line, Lines};
 
 use super::Omission;
+use super::statements::{
+    agrees, data_len, is_alignment, is_directive, is_of_symbols, is_section, macros, makes_bytes, word,
+};
 use crate::against_code::memory::FileMemory;
 
 /// A place of directives in a text.
@@ -34,6 +37,10 @@ pub struct Source<'s> {
     is_own: Vec<bool>,
     /// The number of pieces of `code` of each line of this source.
     pieces: BTreeMap<u64, u32>,
+    /// Macros that the source defines.
+    macros: BTreeSet<&'s [u8]>,
+    /// Names of instructions: words of the source that are these of the code on a line.
+    names: BTreeSet<&'s [u8]>,
 }
 
 impl<'s> Source<'s> {
@@ -62,7 +69,17 @@ impl<'s> Source<'s> {
         for line in code.iter().filter(|line| is_own[line.file]) {
             *pieces.entry(line.line).or_default() += 1;
         }
-        Self { arch, text, lines, memory, code, is_own, pieces }
+        let (macros, names) = (macros(text), BTreeSet::new());
+        let mut source = Self { arch, text, lines, memory, code, is_own, pieces, macros, names };
+        source.names = source
+            .code
+            .iter()
+            .filter_map(|piece| match source.compare(piece) {
+                Some(Compared::Same(word)) => Some(word),
+                _ => None,
+            })
+            .collect();
+        source
     }
 
     /// The piece of code that an address is in.
@@ -103,16 +120,24 @@ impl<'s> Source<'s> {
             return self.place_inside(piece, line, address);
         }
         if own.starts_in_comment {
-            return Ok(Place { at: first.start, line, is_inside: true });
+            // It may be the end of a statement that the comment is in.
+            return match self.compare(&self.code[piece]) {
+                Some(Compared::Same(_)) => Ok(Place { at: first.start, line, is_inside: true }),
+                _ => Err(Omission::InsideLine),
+            };
         }
-        let is_continued = line.checked_sub(1).is_some_and(|before| {
-            let before = &self.text[self.lines[before].range.clone()];
-            before.trim_ascii_end().ends_with(b"\\")
-        });
-        if is_continued {
+        if self.is_continued(line) {
             return Err(Omission::InsideLine);
         }
         Ok(Place { at: own.range.start, line, is_inside: false })
+    }
+
+    /// Returns whether the preprocessor joins a line to the one before.
+    fn is_continued(&self, line: usize) -> bool {
+        line.checked_sub(1).is_some_and(|before| {
+            let before = &self.text[self.lines[before].range.clone()];
+            before.trim_ascii_end().ends_with(b"\\")
+        })
     }
 
     /// The place of an instruction that is not the first of its piece: each statement on the line, and after it up to the next
@@ -126,23 +151,33 @@ impl<'s> Source<'s> {
         for (number, own) in after.iter().enumerate() {
             for statement in &own.statements {
                 let text = &self.text[statement.clone()];
-                if is_alignment(text) {
-                    while instructions.next_if(|one| one.is_padding).is_some() {}
-                }
-                let len = data_len(self.arch, text);
-                if is_directive(text) && len.is_none() {
-                    continue;
-                }
-                let first = instructions.next().ok_or(Omission::InsideLine)?;
-                if len.is_none() && !agrees(text, &first.mnemonic) {
-                    return Err(Omission::InsideLine);
-                }
-                if first.address == address {
+                let place = || {
                     let leads = number != 0
                         && !own.starts_in_comment
                         && own.statements.first().is_some_and(|one| one.start == statement.start);
                     let at = if leads { own.range.start } else { statement.start };
-                    return Ok(Place { at, line: line + number, is_inside: !leads });
+                    Place { at, line: line + number, is_inside: !leads }
+                };
+                if is_alignment(text) {
+                    // A way may lead through the padding.
+                    if instructions.peek().is_some_and(|one| one.address == address) {
+                        return Ok(place());
+                    }
+                    while instructions.next_if(|one| one.is_padding).is_some() {}
+                }
+                let len = data_len(self.arch, text);
+                if is_directive(text) && len.is_none() {
+                    if makes_bytes(text) {
+                        return Err(Omission::InsideLine);
+                    }
+                    continue;
+                }
+                let first = instructions.next().ok_or(Omission::InsideLine)?;
+                if len.is_none() && !agrees(self.arch, text, &first.mnemonic) {
+                    return Err(Omission::InsideLine);
+                }
+                if first.address == address {
+                    return Ok(place());
                 }
                 if let Some(len) = len {
                     let end = first.address.offset(len);
@@ -156,7 +191,8 @@ impl<'s> Source<'s> {
         Err(Omission::InsideLine)
     }
 
-    /// The end of the line that has the instruction at an address, which is the last of a function.
+    /// The end of the line that has the instruction at an address, which is the last of a function; the place after its
+    /// statement where the line goes on in another section.
     pub fn end(&self, address: Address, function: &Range<Address>) -> Result<Place, Omission> {
         let place = self.place(address)?;
         let piece = self.piece(address)?;
@@ -167,11 +203,37 @@ impl<'s> Source<'s> {
         if other.is_some_and(|other| !other.is_ok_and(|other| other.line > place.line)) {
             return Err(Omission::InsideLine);
         }
-        let at = (self.lines[place.line].range.end + 1).min(self.text.len());
-        Ok(Place { at, line: place.line + 1, is_inside: false })
+        let statements = &self.lines[place.line].statements;
+        let own = statements.partition_point(|statement| statement.end <= place.at);
+        let after = statements.get(own + 1..).unwrap_or_default();
+        match after.first() {
+            Some(next) if after.iter().any(|one| is_section(&self.text[one.clone()])) => {
+                Ok(Place { at: next.start, line: place.line, is_inside: true })
+            }
+            _ => self.after(place.line),
+        }
     }
 
-    /// Returns whether lines that have one statement have an instruction with its name in the object.
+    /// The place after a line, and after a comment that begins there.
+    fn after(&self, line: usize) -> Result<Place, Omission> {
+        for line in line + 1..self.lines.len() {
+            let own = &self.lines[line];
+            if self.is_continued(line) {
+                return Err(Omission::InsideLine);
+            }
+            match own.statements.first() {
+                _ if !own.starts_in_comment => {
+                    return Ok(Place { at: own.range.start, line, is_inside: false });
+                }
+                Some(first) => return Ok(Place { at: first.start, line, is_inside: true }),
+                None => {}
+            }
+        }
+        Ok(Place { at: self.text.len(), line: self.lines.len(), is_inside: false })
+    }
+
+    /// Returns whether the lines of a function are those of its code: no statement has the name of another instruction, and
+    /// half of those that are not the source's macros have the name of their own.
     pub fn is_of_text(&self, function: &Range<Address>) -> bool {
         let first = self.code.partition_point(|line| line.addresses.end <= function.start.0);
         let (mut same, mut all) = (0, 0);
@@ -179,16 +241,40 @@ impl<'s> Source<'s> {
             if piece.addresses.start >= function.end.0 {
                 break;
             }
-            let line = usize::try_from(piece.line).ok().and_then(|line| line.checked_sub(1));
-            let Some(line) = line.filter(|_| self.is_own[piece.file]) else { continue };
-            let Some(source) = self.lines.get(line) else { return false };
-            let Some(instructions) = self.instructions(&piece.addresses) else { continue };
-            if let ([statement], [Named { mnemonic, .. }, ..]) = (&source.statements[..], &instructions[..]) {
-                all += 1;
-                same += u32::from(agrees(&self.text[statement.clone()], mnemonic));
+            match self.compare(piece) {
+                None => {}
+                Some(Compared::Same(_)) => (same, all) = (same + 1, all + 1),
+                Some(Compared::Other(word)) if !self.names.contains(word) => all += 1,
+                Some(Compared::Other(_) | Compared::NoStatement) => return false,
             }
         }
         same * 2 >= all
+    }
+
+    /// Compares the first statement of a piece's line with its first instruction. None if that tells nothing: the line is
+    /// another source's, or it has a macro or data.
+    fn compare(&self, piece: &Line) -> Option<Compared<'s>> {
+        if !self.is_own[piece.file] {
+            return None;
+        }
+        let line = usize::try_from(piece.line).ok().and_then(|line| line.checked_sub(1));
+        let Some(line) = line.and_then(|line| self.lines.get(line)) else {
+            return Some(Compared::NoStatement);
+        };
+        let mut statements = line.statements.iter().map(|statement| &self.text[statement.clone()]);
+        let Some(statement) = statements.find(|one| !is_section(one) && !is_of_symbols(one)) else {
+            return Some(Compared::NoStatement);
+        };
+        let word = word(statement);
+        if is_directive(statement) || self.macros.contains(word) {
+            return None;
+        }
+        let instructions = self.instructions(&piece.addresses)?;
+        let first = instructions.first()?;
+        // A prefix on a line of its own is no instruction.
+        let is_named = first.mnemonic.starts_with(|byte: char| byte.is_ascii_alphabetic());
+        let is_same = agrees(self.arch, statement, &first.mnemonic);
+        is_named.then_some(if is_same { Compared::Same(word) } else { Compared::Other(word) })
     }
 
     /// The addresses and names of the instructions of a piece; none if it is long.
@@ -210,6 +296,16 @@ impl<'s> Source<'s> {
     }
 }
 
+/// The first statement of a line, compared with the first instruction that the object has of the line.
+enum Compared<'s> {
+    /// The word can be its name.
+    Same(&'s [u8]),
+    /// It cannot.
+    Other(&'s [u8]),
+    /// Nothing on the line makes an instruction.
+    NoStatement,
+}
+
 /// An instruction with the name that the disassembler has for it.
 struct Named {
     address: Address,
@@ -220,45 +316,3 @@ struct Named {
 /// Bytes of a piece of code that are looked at, and lines that may belong to one.
 const MAX_BYTES: u64 = 256;
 const MAX_LINES: usize = 64;
-
-fn is_directive(statement: &[u8]) -> bool {
-    statement.starts_with(b".")
-}
-
-/// The first word of a statement.
-fn word(statement: &[u8]) -> &[u8] {
-    statement.split(|byte| byte.is_ascii_whitespace()).next().unwrap_or_default()
-}
-
-fn is_alignment(statement: &[u8]) -> bool {
-    matches!(word(statement), b".align" | b".balign" | b".p2align")
-}
-
-/// The bytes that a directive makes by which people write instructions.
-fn data_len(arch: Arch, statement: &[u8]) -> Option<i64> {
-    let width = match word(statement) {
-        b".byte" => 1,
-        b".2byte" | b".short" | b".value" => 2,
-        b".4byte" | b".long" | b".inst" => 4,
-        b".word" => match arch {
-            Arch::Amd64 | Arch::I386 | Arch::S390x => 2,
-            Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::Riscv64 => 4,
-        },
-        _ => return None,
-    };
-    Some(statement.split(|byte| *byte == b',').map(|_| width).sum())
-}
-
-/// Returns whether a statement can be an instruction that a disassembler calls by this name: their first letters are those,
-/// or both jump on a condition, which has several names (`jnz`, `jne`).
-fn agrees(statement: &[u8], mnemonic: &str) -> bool {
-    let is_conditional = |name: &[u8]| {
-        name.first().is_some_and(|first| first.eq_ignore_ascii_case(&b'j'))
-            && !name.get(1).is_some_and(|second| second.eq_ignore_ascii_case(&b'm'))
-    };
-    let letters = mnemonic.len().min(3);
-    let is_same = |own: &[u8]| own.eq_ignore_ascii_case(&mnemonic.as_bytes()[..letters]);
-    letters > 0
-        && (statement.get(..letters).is_some_and(is_same)
-            || is_conditional(statement) && is_conditional(mnemonic.as_bytes()))
-}

@@ -74,7 +74,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     }
     let object = Input::open(&arguments.object, &arguments.slice)?;
     let object = object.object(Placement::Apart)?;
-    let annotated = annotate(&text, &name, object.file()?).with_context(|| object.name.to_string())?;
+    let annotated = annotate(&text, arguments.input.as_os_str().as_encoded_bytes(), object.file()?)
+        .with_context(|| object.name.to_string())?;
     let symbols = object.file()?.symbols()?;
     let omitted = annotated.omitted.iter().map(|(start, omission)| {
         let symbol = symbols.lookup(*start).map(|symbol| arguments.names.symbol(&symbol.name, symbol.offset));

@@ -146,6 +146,34 @@ fn instructions_written_as_bytes_have_places() {
     assert_eq!(compare_text(&tools, "as", BYTES, "bytes"), (3, 2));
 }
 
+/// A loop that is aligned right after the last push, so that the padding is run.
+const PADDING: &str = "
+\t.text
+\t.type loop, @function
+loop:
+\t.cfi_startproc
+\tpush %rbx
+\t.cfi_def_cfa_offset 16
+\t.cfi_offset %rbx, -16
+\t.p2align 4,,10
+\t.p2align 3
+.L1:
+\tcall other
+\tdec %ebx
+\tjnz .L1
+\tpop %rbx
+\t.cfi_def_cfa_offset 8
+\tret
+\t.cfi_endproc
+\t.size loop, . - loop
+";
+
+#[test]
+fn directives_stand_before_padding_that_is_run() {
+    let Some(tools) = Tools::find("annotated padding") else { return };
+    assert_eq!(compare_text(&tools, "as", PADDING, "padding"), (1, 1));
+}
+
 /// Compares the compiler's rows of the source with those that its text gets without them: numbers of functions and calls.
 fn compare(tools: &Tools, target: &Target, options: &[&str]) -> (usize, usize) {
     let output = ["-S", "-w", "-fasynchronous-unwind-tables", "-o", "own.s", "own.c"];

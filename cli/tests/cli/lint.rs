@@ -147,6 +147,9 @@ fn called_functions_that_never_return_are_looked_at() {
         findings(&report(&[tools.path("never.o").to_str().unwrap()]))
     };
     assert_eq!(found("jmp spin"), []);
+    // Functions that only call each other, and one that ends with a call.
+    assert_eq!(found("jmp never"), []);
+    assert_eq!(found("call other"), []);
     let wrong = found("ret");
     assert!(wrong.contains(&("f".to_string(), "saved-register".to_string())), "{wrong:?}");
 }
@@ -164,5 +167,21 @@ fn imported_functions_that_never_return_are_known_by_name() {
     };
     assert_eq!(found("abort"), []);
     let wrong = found("returns");
+    assert!(wrong.contains(&("f".to_string(), "saved-register".to_string())), "{wrong:?}");
+}
+
+/// A library's own functions may be called by way of its PLT.
+#[test]
+fn own_functions_behind_stubs_are_looked_at() {
+    let Some(tools) = Tools::find("own functions that do not return") else { return };
+    let found = |end: &str| {
+        let text = NEVER.replace("call never", "call never@PLT").replace("call other", "call other@PLT");
+        tools.write("own.s", format!(".globl never\n{text}").replace("END", end));
+        tools.run_well(&["as", "-o", "own.o", "own.s"]);
+        tools.run_well(&["ld", "-shared", "-o", "own.so", "own.o"]);
+        findings(&report(&[tools.path("own.so").to_str().unwrap()]))
+    };
+    assert_eq!(found("jmp spin"), []);
+    let wrong = found("ret");
     assert!(wrong.contains(&("f".to_string(), "saved-register".to_string())), "{wrong:?}");
 }

@@ -1,14 +1,13 @@
 //! The work of an analysis: block by block, until nothing more is learned.
 
-use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
 
-use cfipack_format::Address;
+use cfipack_format::{Address, Family};
 
 use super::{Analysis, Block, Doubt, Exit, NONE, Ways};
 use crate::instruction::{Flow, Op};
 use crate::instructions::Code;
-use crate::state::{Joined, State};
+use crate::state::State;
 use crate::table::{JumpTable, Memory};
 use crate::value::Value;
 
@@ -20,6 +19,12 @@ const TABLE_ENTRIES: (usize, usize) = (4, 1 << 10);
 const MAX_ARGUMENTS: i32 = 1 << 10;
 /// Slots that may be known of all blocks for each byte of a function, and for the function itself.
 const SLOTS: (usize, usize) = (4, 1 << 14);
+
+/// Returns whether code begins with `bti j` or `bti jc` of AArch64, little endian as all its code.
+fn is_marked(code: &[u8]) -> bool {
+    let word = code.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
+    matches!(word, Some(0xd503_249f | 0xd503_24df))
+}
 
 /// A way from one instruction to another.
 struct Edge {
@@ -37,7 +42,10 @@ pub(super) struct Run<'w> {
     slots_left: usize,
     waiting: Vec<u32>,
     /// Calls with the states after them, which are followed last.
-    deferred: VecDeque<(usize, usize, State)>,
+    deferred: VecDeque<(usize, usize, Box<State>)>,
+    /// States that are no longer needed: the memory for others.
+    #[allow(clippy::vec_box, reason = "they go into blocks and back without being copied")]
+    spare: Vec<Box<State>>,
     ways: Ways<'w>,
     /// No further call is found not to return.
     is_last: bool,
@@ -58,6 +66,7 @@ impl<'w> Run<'w> {
             slots_left: code.bytes.len().saturating_mul(SLOTS.0) + SLOTS.1,
             waiting: Vec::new(),
             deferred: VecDeque::new(),
+            spare: Vec::new(),
             ways,
             is_last,
             via: None,
@@ -70,6 +79,13 @@ impl<'w> Run<'w> {
 impl Run<'_> {
     /// Follows every way from the entries.
     pub(super) fn follow(&mut self, analysis: &mut Analysis<'_>, memory: Bytes<'_>) -> Result<(), Restart> {
+        self.spare = analysis.instructions.spare.take();
+        let result = self.follow_all(analysis, memory);
+        analysis.instructions.spare.give(self.spare.drain(..));
+        result
+    }
+
+    fn follow_all(&mut self, analysis: &mut Analysis<'_>, memory: Bytes<'_>) -> Result<(), Restart> {
         if let (Some(state), false) = (self.ways.start, analysis.block_at.is_empty()) {
             self.enter(analysis, 0, state);
         }
@@ -88,7 +104,7 @@ impl Run<'_> {
             let Some((from, to, state)) = self.deferred.pop_front() else { return Ok(()) };
             self.slots_left = self.slots_left.saturating_add(state.num_slots());
             if !analysis.noreturn.contains(&from) {
-                self.edge(analysis, Edge { from, to, is_call: true }, Cow::Owned(state))?;
+                self.last_edge(analysis, Edge { from, to, is_call: true }, state)?;
             }
         }
     }
@@ -99,9 +115,9 @@ impl Run<'_> {
         let block = &mut analysis.blocks[number as usize];
         block.via = None;
         let changed = match &mut block.state {
-            Some(known) => known.join(analysis.code.arch, state).changed,
+            Some(known) => known.join(state),
             none => {
-                *none = Some(Box::new(state.clone()));
+                *none = Some(self.copied(state));
                 true
             }
         };
@@ -154,12 +170,34 @@ impl Run<'_> {
             analysis.doubts.insert((Doubt::TooLarge, analysis.instructions.as_slice()[first].offset));
             return Ok(());
         };
-        let mut state = state.clone();
+        let state = self.copied(state);
+        self.instructions(analysis, first, state, memory)
+    }
+
+    /// A copy of a state.
+    fn copied(&mut self, state: &State) -> Box<State> {
+        match self.spare.pop() {
+            Some(mut copy) => {
+                (*copy).clone_from(state);
+                copy
+            }
+            None => Box::new(state.clone()),
+        }
+    }
+
+    /// Follows the instructions of a block.
+    fn instructions(
+        &mut self,
+        analysis: &mut Analysis<'_>,
+        first: usize,
+        mut state: Box<State>,
+        memory: Bytes<'_>,
+    ) -> Result<(), Restart> {
         let all = analysis.instructions;
         for (index, instruction) in all.as_slice().iter().enumerate().skip(first) {
             if index != first && analysis.block_at[index] != NONE {
                 let edge = Edge { from: index - 1, to: index, is_call: false };
-                return self.edge(analysis, edge, Cow::Owned(state));
+                return self.last_edge(analysis, edge, state);
             }
             if !matches!(instruction.flow, Flow::Next) {
                 return self.leave(analysis, index, state, memory);
@@ -169,6 +207,7 @@ impl Run<'_> {
         if let Some(last) = all.as_slice().last().filter(|last| !last.is_padding) {
             analysis.doubts.insert((Doubt::FallsOff, last.offset));
         }
+        self.spare.push(state);
         Ok(())
     }
 
@@ -177,7 +216,7 @@ impl Run<'_> {
         &mut self,
         analysis: &mut Analysis<'_>,
         index: usize,
-        mut state: State,
+        mut state: Box<State>,
         memory: Bytes<'_>,
     ) -> Result<(), Restart> {
         let all = analysis.instructions;
@@ -188,70 +227,101 @@ impl Run<'_> {
             _ => Value::Unknown,
         };
         state.apply(arch, &instruction, all.ops(&instruction), &mut analysis.context);
-        match instruction.flow {
+        let result = match instruction.flow {
             Flow::Next | Flow::Return | Flow::Stop => Ok(()),
-            Flow::Call(_) => self.call(analysis, index, state),
-            Flow::Branch(target, _) => {
-                let mut taken = state.clone();
+            Flow::Call(_) => return self.call(analysis, index, state),
+            Flow::Branch(target, _) if state.is_told_by(instruction.flow) => {
+                let mut taken = self.copied(&state);
                 taken.branched(instruction.flow, true);
-                self.jump(analysis, index, (target, false), &taken)?;
+                let result = self.jump(analysis, index, (target, false), &taken);
+                self.spare.push(taken);
+                result?;
                 state.branched(instruction.flow, false);
-                self.next(analysis, index, state)
+                return self.next(analysis, index, state);
+            }
+            Flow::Branch(target, _) => {
+                self.jump(analysis, index, (target, false), &state)?;
+                return self.next(analysis, index, state);
             }
             Flow::Jump(target) => self.jump(analysis, index, (target, false), &state),
-            Flow::JumpRegister(_) => {
-                if let Some(address) = analysis.context.address(before) {
-                    return self.jump(analysis, index, (Some(Address(address)), false), &state);
+            Flow::JumpRegister(_) => match analysis.context.address(before) {
+                Some(address) => self.jump(analysis, index, (Some(Address(address)), false), &state),
+                None => {
+                    let number = match before {
+                        Value::Target(number) | Value::Entry(number) => Some(number),
+                        _ => None,
+                    };
+                    let table = number.and_then(|number| analysis.context.tables.get(number));
+                    self.table(analysis, index, table, &state, memory)
                 }
-                let number = match before {
-                    Value::Target(number) | Value::Entry(number) => Some(number),
-                    _ => None,
-                };
-                let table = number.and_then(|number| analysis.context.tables.get(number));
-                self.table(analysis, index, table, &state, memory)
-            }
+            },
             Flow::JumpTable(address) => {
                 let size = arch.pointer_size();
                 let table = JumpTable::of_addresses(address, size, state.limit());
                 self.table(analysis, index, Some(table), &state, memory)
             }
             Flow::JumpMemory => self.table(analysis, index, None, &state, memory),
-        }
+        };
+        self.spare.push(state);
+        result
     }
 
-    fn next(&mut self, analysis: &mut Analysis<'_>, from: usize, state: State) -> Result<(), Restart> {
+    fn next(&mut self, analysis: &mut Analysis<'_>, from: usize, state: Box<State>) -> Result<(), Restart> {
         if from + 1 < analysis.block_at.len() {
-            return self.edge(analysis, Edge { from, to: from + 1, is_call: false }, Cow::Owned(state));
+            return self.last_edge(analysis, Edge { from, to: from + 1, is_call: false }, state);
         }
+        self.spare.push(state);
         analysis.doubts.insert((Doubt::FallsOff, analysis.instructions.as_slice()[from].offset));
         Ok(())
     }
 
     /// A call goes on where it returns to, and at its landing pad.
-    fn call(&mut self, analysis: &mut Analysis<'_>, index: usize, state: State) -> Result<(), Restart> {
+    fn call(&mut self, analysis: &mut Analysis<'_>, index: usize, state: Box<State>) -> Result<(), Restart> {
         let offset = analysis.instructions.as_slice()[index].offset;
         let sites = self.ways.call_sites;
         let site = sites.partition_point(|site| site.end <= offset);
         if let Some(site) = sites.get(site).filter(|site| site.start <= offset) {
             let arch = analysis.code.arch;
-            let mut landed = state.clone();
+            let mut landed = self.copied(&state);
             if let (Some(stack), Value::Cfa(own)) = (site.stack, state.get(arch, arch.stack_pointer()))
                 && (1..=MAX_ARGUMENTS).contains(&stack.saturating_sub(own))
             {
                 landed.set(arch, arch.stack_pointer(), Value::Cfa(stack));
             }
-            self.jump(analysis, index, (Some(site.landing_pad), false), &landed)?;
+            if let Some(pad) = analysis.index_of(site.landing_pad) {
+                self.doubt(analysis, pad, &mut landed)?;
+            }
+            let result = self.jump(analysis, index, (Some(site.landing_pad), false), &landed);
+            self.spare.push(landed);
+            result?;
         }
         // One at the end does not return.
         if let Some(to) = analysis.after_padding(index)
             && !analysis.noreturn.contains(&index)
+            && self.spend(analysis, index, &state)
         {
-            if !self.spend(analysis, index, &state) {
-                return Ok(());
-            }
             self.deferred.push_back((index, to, state));
         }
         Ok(())
+    }
+
+    /// Takes from a state at a landing pad what other calls leave differently there.
+    fn doubt(&mut self, analysis: &mut Analysis<'_>, pad: usize, state: &mut State) -> Result<(), Restart> {
+        let arch = analysis.code.arch;
+        for (register, slot) in analysis.doubtful.get(&pad).into_iter().flatten() {
+            state.doubt(arch, *register, *slot);
+        }
+        let number = analysis.block_at[pad];
+        let known = analysis.blocks.get(number as usize).and_then(|block| block.state.as_deref());
+        let Some(known) = known.filter(|known| !self.is_last && known.loss(state).is_any()) else {
+            return Ok(());
+        };
+        let found = known.disagreements(arch, state);
+        if found.is_empty() {
+            return Ok(());
+        }
+        analysis.doubtful.entry(pad).or_default().extend(found);
+        Err(Restart)
     }
 
     /// A jump to a known target, in the function or out of it.
@@ -264,7 +334,7 @@ impl Run<'_> {
     ) -> Result<(), Restart> {
         match target {
             Some(address) if analysis.is_inside(address) => match analysis.index_of(address) {
-                Some(to) => self.edge(analysis, Edge { from, to, is_call: false }, Cow::Borrowed(state)),
+                Some(to) => self.edge(analysis, Edge { from, to, is_call: false }, state),
                 None => {
                     let offset = analysis.instructions.as_slice()[from].offset;
                     analysis.doubts.insert((Doubt::IntoInstruction, offset));
@@ -288,13 +358,22 @@ impl Run<'_> {
         memory: Bytes<'_>,
     ) -> Result<(), Restart> {
         let arch = analysis.code.arch;
-        let mut found = 0;
+        let (mut found, mut is_guarded) = (0, false);
         if let Some(table) = table {
             let end = if table.is_limited() { None } else { self.end_of_table(analysis, table.address()) };
             let targets = table.targets(memory, arch.endian());
             for target in targets.take(end.map_or(usize::MAX, |end| table.count_up_to(end))) {
                 let is_inside = analysis.is_inside(target) && analysis.index_of(target).is_some();
                 if self.entries_left == 0 || (!is_inside && (!table.is_limited() || found == 0)) {
+                    break;
+                }
+                // Where the first target is marked as one, all are: the processor refuses others.
+                let at = usize::try_from(target.0.wrapping_sub(analysis.code.start.0)).ok();
+                let inside = at.and_then(|at| analysis.code.bytes.get(at..));
+                let is_one = arch.family() == Family::Aarch64
+                    && is_marked(inside.unwrap_or_else(|| memory.at(target)));
+                is_guarded = if found == 0 { is_one } else { is_guarded };
+                if is_guarded && !is_one {
                     break;
                 }
                 self.entries_left -= 1;
@@ -327,35 +406,46 @@ impl Run<'_> {
         constants.get(constants.partition_point(|address| *address <= table)).copied()
     }
 
-    /// Brings a state to an instruction.
-    fn edge(
+    /// Brings a state to an instruction that nothing needs any more.
+    fn last_edge(
         &mut self,
         analysis: &mut Analysis<'_>,
         edge: Edge,
-        state: Cow<'_, State>,
+        state: Box<State>,
     ) -> Result<(), Restart> {
+        let Some(number) = self.lead(analysis, edge.to) else { return Ok(()) };
+        if analysis.blocks[number as usize].state.is_none() {
+            if self.spend(analysis, edge.to, &state) {
+                let via = if edge.is_call { Some(edge.from) } else { self.via };
+                let block = &mut analysis.blocks[number as usize];
+                (block.state, block.via) = (Some(state), via);
+                self.wait(block, number);
+            }
+            return Ok(());
+        }
+        let result = self.edge(analysis, edge, &state);
+        self.spare.push(state);
+        result
+    }
+
+    /// Brings a state to an instruction.
+    fn edge(&mut self, analysis: &mut Analysis<'_>, edge: Edge, state: &State) -> Result<(), Restart> {
         let via = if edge.is_call { Some(edge.from) } else { self.via };
         let Some(number) = self.lead(analysis, edge.to) else { return Ok(()) };
         let is_after = |call: usize| analysis.after_padding(call) == Some(edge.to);
         let block = &analysis.blocks[number as usize];
         let Some(known) = &block.state else {
-            if !self.spend(analysis, edge.to, &state) {
+            if !self.spend(analysis, edge.to, state) {
                 return Ok(());
             }
             let block = &mut analysis.blocks[number as usize];
-            (block.state, block.via) = (Some(Box::new(state.into_owned())), via);
+            (block.state, block.via) = (Some(self.copied(state)), via);
             self.wait(block, number);
             return Ok(());
         };
         let arch = analysis.code.arch;
-        let mut joined = None;
-        let mut result = Joined { changed: false, lost: false };
-        if !known.holds_in(&state) {
-            let mut both = (**known).clone();
-            result = both.join(arch, &state);
-            joined = Some(both);
-        }
-        if result.lost && !self.is_last {
+        let loss = known.loss(state);
+        if loss.is_any() && !self.is_last && known.is_grave(arch, loss, state) {
             let culprit = match (edge.is_call, block.via, via) {
                 (true, ..) => Some(edge.from),
                 (false, Some(own), _) if is_after(own) => Some(own),
@@ -374,8 +464,8 @@ impl Run<'_> {
         if !edge.is_call && block.via != via {
             block.via = None;
         }
-        if let Some(joined) = joined.filter(|_| result.changed) {
-            block.state = Some(Box::new(joined));
+        if let (Some(known), true) = (&mut block.state, loss.is_any()) {
+            known.lose(loss, state);
             self.wait(block, number);
         }
         Ok(())

@@ -3,6 +3,7 @@
 use cfipack_format::{Cfa, Register, Rule};
 
 use super::Judge;
+use super::expected::Expected;
 use crate::instruction::{callee_saved, index_of, register_of};
 use crate::rows::FullRow;
 use crate::state::State;
@@ -31,23 +32,18 @@ pub(super) struct Compared {
     pub(super) lost: u64,
 }
 
+impl Compared {
+    /// All is as the row has it.
+    pub(super) const RIGHT: Self = Self { cfa: CfaState::Right, wrong: 0, lost: 0 };
+}
+
 pub(super) const RETURN_ADDRESS: u64 = 1 << 63;
 pub(super) const SIGNATURE: u64 = 1 << 62;
 
-impl Judge<'_, '_> {
-    /// Returns whether an instruction can change what a row is about.
-    pub(super) fn matters(&self, index: usize, row: FullRow<'_>) -> bool {
-        let all = self.analysis.instructions();
-        let base = match row.row.cfa {
-            Cfa::Register { register, .. } | Cfa::Memory { register, .. } => index_of(self.arch, register),
-            Cfa::Undefined | Cfa::Expression => None,
-        };
-        let others = [self.arch.stack_pointer(), self.arch.return_address()];
-        let named = others.into_iter().filter_map(|register| index_of(self.arch, register)).chain(base);
-        let all_saved = callee_saved(self.arch).iter().copied().chain(named);
-        let is_plain = row.saved.iter().all(|(_, rule)| matches!(rule, Rule::Cfa(_)));
-        let mask = all_saved.fold(0_u64, |mask, index| mask | 1 << index);
-        !is_plain || all.affects(&all.as_slice()[index], mask)
+impl<'j> Judge<'j, '_> {
+    /// What a row expects of states.
+    pub(super) fn expected(&self, row: FullRow<'j>) -> Expected<'j> {
+        Expected::new(self.arch, row)
     }
 
     /// The callee-saved registers that have other values than the caller's.
@@ -109,6 +105,7 @@ impl Judge<'_, '_> {
             let register = register_of(*index);
             let rule = row.rule(arch, register);
             match self.value_by(state, register, rule) {
+                Some(Value::Perhaps(own)) if own == register => {}
                 Some(value) if value != Value::Caller(register) => match rule {
                     Rule::SameValue => lost |= 1 << index,
                     _ => wrong |= 1 << index,

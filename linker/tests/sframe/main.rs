@@ -4,6 +4,7 @@ mod conflicts;
 mod frame_at;
 mod from_cfi;
 mod large;
+mod random;
 mod stubs;
 mod without_code;
 

@@ -139,8 +139,7 @@ impl<'r, T> Rounds<'r, T> {
                         continue;
                     }
                     let known = new.entry(other).or_default().entry(offset);
-                    let arch = self.candidates[other].code.arch;
-                    known.and_modify(|known| _ = known.join(arch, state)).or_insert_with(|| state.clone());
+                    known.and_modify(|known| _ = known.join(state)).or_insert_with(|| state.clone());
                 }
             }
             let is_new = |index: &usize| stale.contains(index) || new.get(index) != self.entries.get(index);
@@ -233,7 +232,7 @@ impl<'r, T> Rounds<'r, T> {
                 let after = analysis.after(state, instruction, true).carried();
                 is_too_large |= followed.into.len() >= most;
                 match followed.into.get_mut(&target) {
-                    Some(known) => _ = known.join(code.arch, &after),
+                    Some(known) => _ = known.join(&after),
                     None if is_too_large => {}
                     None => _ = followed.into.insert(target, after),
                 }

@@ -117,7 +117,8 @@ fn of_file(way: Way, file: &File<'_>) -> Result<Totals, cfipack_container::Error
                 let name = symbol.map(|symbol| symbol.name.to_string()).unwrap_or_default();
                 let found = function.findings.iter().map(|found| {
                     let (Text::Plain(text) | Text::Branch(text, _)) = &found.text;
-                    format!("\n    {} {text}; {}: {}", found.pc, found.cfa, found.finding.kind.name())
+                    let (kind, words) = (found.finding.kind.name(), &found.finding.words);
+                    format!("\n    {} {text}; {}: {kind}: {words}", found.pc, found.cfa)
                 });
                 format!("{} {name}{}", function.start, found.collect::<String>())
             };

@@ -1,0 +1,192 @@
+//! `annotate` on texts as people write them: where directives stand, and which texts get none. gas assembles each result.
+
+use cfipack_tests::reference::Tools;
+
+use crate::program::command;
+
+/// Annotates a text with the object of another one: the result, which gas takes, and what is reported.
+fn annotate(tools: &Tools, assembler: &str, of_object: &str, text: &str) -> (String, String) {
+    tools.write("text.s", of_object);
+    tools.run_well(&[assembler, "-g", "-o", "text.o", "text.s"]);
+    tools.write("text.s", text);
+    let path = |name: &str| tools.path(name).to_str().unwrap().to_owned();
+    let arguments =
+        ["annotate", &path("text.s"), "--object", &path("text.o"), "--output", &path("annotated.s")];
+    let output = command(&arguments).output().unwrap();
+    let report = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{report}");
+    tools.run_well(&[assembler, "-o", "annotated.o", "annotated.s"]);
+    (String::from_utf8(tools.read("annotated.s")).unwrap(), report)
+}
+
+const FUNCTION: &str = "
+\t.type f, @function
+f:
+\tpush %rbx
+\tmov %rdi, %rbx
+\tmov %rdi, %rax
+\tmov %rdi, %rcx
+\tmov %rdi, %rdx
+\tcall g
+\tpop %rbx
+\tret
+\t.size f, . - f
+";
+
+/// Most lines of a text that one line was added to have the same names as in the object.
+#[test]
+fn a_text_with_one_line_more_gets_no_directives() {
+    let Some(tools) = Tools::find("a text that was changed") else { return };
+    for (before, more) in [("\tmov %rdi, %rdx\n", "# more\n"), ("\tret\n", "\n"), ("\t.type", "# more\n")] {
+        let changed = FUNCTION.replacen(before, &format!("{more}{before}"), 1);
+        let (annotated, report) = annotate(&tools, "as", FUNCTION, &changed);
+        assert_eq!(annotated, changed);
+        assert!(report.contains("f: not annotated: other-text"), "{report}");
+    }
+    assert!(annotate(&tools, "as", FUNCTION, FUNCTION).1.contains("1 function annotated"));
+}
+
+/// Macros have other names than what they make, and so have instructions with negative operands.
+#[test]
+fn functions_that_are_mostly_macros_are_of_their_text() {
+    let Some(tools) = Tools::find("annotated macros") else { return };
+    let text = "
+\t.macro save a, b
+\tstp \\a, \\b, [sp, #-16]!
+\t.endm
+\t.macro reload a, b
+\tldp \\a, \\b, [sp], #16
+\t.endm
+\t.type f, %function
+f:
+\tsave x29, x30
+\tmov x29, sp
+\tsave x19, x20
+\tldr x0, [x1, #8]
+\tldr x0, [x1, #-8]
+\tadd x0, x0, #8
+\tadd x0, x0, #-8
+\tbl g
+\treload x19, x20
+\treload x29, x30
+\tret
+\t.size f, . - f
+";
+    let (annotated, report) = annotate(&tools, "aarch64-linux-gnu-as", text, text);
+    assert!(report.contains("1 function annotated"), "{report}");
+    let expected =
+        "\tsave x29, x30\n\t.cfi_def_cfa_offset 16\n\t.cfi_offset x29, -16\n\t.cfi_offset x30, -8\n";
+    assert!(annotated.contains(expected), "{annotated}");
+}
+
+/// The end of a function stands neither in a comment nor in another section.
+#[test]
+fn ends_stand_after_comments_and_before_sections() {
+    let Some(tools) = Tools::find("ends of annotated functions") else { return };
+    let text = "
+\t.type f, @function
+f:\tret /* a comment
+ of two lines */
+\t.type g, @function
+g:\tret; /* a comment
+ of two lines */ .size g, . - g
+\t.pushsection .text.h, \"ax\"
+\t.type h, @function
+h:\tret; .size h, . - h; .popsection
+\tnop
+";
+    let (annotated, report) = annotate(&tools, "as", text, text);
+    assert!(report.contains("3 functions annotated"), "{report}");
+    for expected in [
+        " of two lines */\n\t.cfi_endproc\n\t.type g",
+        " of two lines */ .cfi_endproc; .size g",
+        "h:\tret; .cfi_endproc; .size h, . - h; .popsection\n",
+    ] {
+        assert!(annotated.contains(expected), "{annotated}");
+    }
+}
+
+/// Lines end as the text's do, the last one too.
+#[test]
+fn line_ends_are_those_of_the_text() {
+    let Some(tools) = Tools::find("line ends of annotated text") else { return };
+    let text = "\t.type f, @function\r\nf:\r\n\tret";
+    let (annotated, _) = annotate(&tools, "as", text, text);
+    assert_eq!(annotated, "\t.type f, @function\r\nf:\r\n\t.cfi_startproc\r\n\tret\r\n\t.cfi_endproc\r\n");
+}
+
+/// What other functions enter by a jump with a frame in place may be called from elsewhere, too.
+#[test]
+fn functions_begin_as_calls_enter_them() {
+    let Some(tools) = Tools::find("annotated functions that are jumped to") else { return };
+    let text = "
+\t.type f, @function
+f:\tpush %rbp
+\tmov %rsp, %rbp
+\tjmp g
+\t.size f, . - f
+\t.globl g
+\t.type g, @function
+g:\tpop %rbp
+\tret
+\t.size g, . - g
+";
+    let (annotated, report) = annotate(&tools, "as", text, text);
+    assert!(report.contains("g: not annotated: entered-elsewhere"), "{report}");
+    assert!(annotated.ends_with("\t.globl g\n\t.type g, @function\ng:\tpop %rbp\n\tret\n\t.size g, . - g\n"));
+}
+
+/// A statement after bytes that are an instruction with its name is not that instruction.
+#[test]
+fn bytes_of_strings_are_no_statement() {
+    let Some(tools) = Tools::find("strings in annotated text") else { return };
+    let text = "
+\t.type f, @function
+f:\tpush %rbx; .ascii \"\\211\\370\"; mov %rdi, %rdx
+\tpop %rbx
+\tret
+\t.size f, . - f
+";
+    let (annotated, report) = annotate(&tools, "as", text, text);
+    assert!(report.contains("f: not annotated: "), "{report}");
+    assert_eq!(annotated, text);
+}
+
+/// `as` would not take the comment, but the preprocessor removes it.
+#[test]
+fn comments_of_the_preprocessor_hide_what_is_in_them() {
+    let Some(tools) = Tools::find("comments of the preprocessor") else { return };
+    let text = FUNCTION.replacen("%rbx\n", "%rbx // /* don't\n", 1);
+    let source = tools.path("text.s");
+    tools.write("text.s", FUNCTION);
+    tools.run_well(&["as", "-g", "-o", "text.o", "text.s"]);
+    tools.write("text.s", &text);
+    let object = tools.path("text.o");
+    let arguments = ["annotate", source.to_str().unwrap(), "--object", object.to_str().unwrap()];
+    let output = command(&arguments).output().unwrap();
+    let annotated = String::from_utf8(output.stdout).unwrap();
+    assert!(annotated.contains("don't\n\t.cfi_def_cfa_offset 16\n"), "{annotated}");
+}
+
+/// A prefix may stand on a line of its own, and directives before code on its line.
+#[test]
+fn prefixes_and_directives_are_of_their_text() {
+    let Some(tools) = Tools::find("annotated prefixes") else { return };
+    let text = "
+\t.text; .globl f
+\t.type f, @function
+\t.globl g; f:\tlock; incl (%rdi)
+\tlock
+\tincl (%rdi)
+\trep movsb
+\trep
+\tmovsb
+\tret
+\t.size f, . - f
+";
+    let (_, report) = annotate(&tools, "as", text, text);
+    assert!(report.contains("f: not annotated: inside-a-line"), "{report}");
+    let text = text.replace("\t.globl g; ", "");
+    let (_, report) = annotate(&tools, "as", &text, &text);
+    assert!(report.contains("1 function annotated"), "{report}");
+}

@@ -1,0 +1,86 @@
+//! A row, prepared for the comparison with many states that agree with it.
+
+use cfipack_format::{Arch, Cfa, Rule};
+
+use crate::instruction::{Index, callee_saved_bits, index_of};
+use crate::instructions::Instructions;
+use crate::rows::FullRow;
+use crate::state::State;
+use crate::value::{Place, Value};
+
+/// The most slots of a row that are compared at once: those of x86, and of most functions of AArch64.
+const MAX_STORED: usize = 12;
+
+/// What a row expects of states.
+pub(super) struct Expected<'r> {
+    pub row: FullRow<'r>,
+    /// The registers, by their bits, on which the comparison depends.
+    registers: u64,
+    /// True if rules depend on registers beside those.
+    is_odd: bool,
+    /// The register that gives the CFA, and its place; none for a row that is compared in full.
+    cfa: Option<(Index, i32)>,
+    /// The slots that rules name, ascending, and what is there.
+    stored: [(Place, Value); MAX_STORED],
+    num_stored: usize,
+    /// Callee-saved registers, and that of the return address, that keep their values, by their bits.
+    kept: u64,
+}
+
+impl<'r> Expected<'r> {
+    pub(super) fn new(arch: Arch, row: FullRow<'r>) -> Self {
+        let base = match row.row.cfa {
+            Cfa::Register { register, .. } | Cfa::Memory { register, .. } => index_of(arch, register),
+            Cfa::Undefined | Cfa::Expression => None,
+        };
+        let saved = callee_saved_bits(arch);
+        let named = [index_of(arch, arch.stack_pointer()), index_of(arch, arch.return_address()), base];
+        let registers = named.into_iter().flatten().fold(saved, |bits, index| bits | 1 << index);
+        let is_odd = !row.saved.iter().all(|(_, rule)| matches!(rule, Rule::Cfa(_)));
+        let is_usual = |rule| matches!(rule, Rule::SameValue | Rule::Cfa(_));
+        // Rules of registers that have their own place in a row do not count.
+        let named = [arch.frame_pointer(), arch.return_address()];
+        let is_plain = !row.saved.iter().any(|(register, _)| named.contains(register))
+            && !is_odd
+            && !row.row.signed
+            && is_usual(row.row.return_address)
+            && is_usual(row.row.frame_pointer);
+        let cfa = match row.row.cfa {
+            Cfa::Register { offset, .. } => {
+                let place = offset.checked_neg().and_then(|place| i32::try_from(place).ok());
+                base.zip(place).filter(|_| is_plain)
+            }
+            _ => None,
+        };
+        let mut kept = index_of(arch, arch.return_address()).map_or(saved, |link| saved | 1 << link);
+        let mut stored = [(Place::new(None, 0), Value::Unknown); MAX_STORED];
+        let mut num_stored = 0;
+        let rules = row.rules(arch).filter(|_| cfa.is_some());
+        for (register, rule) in rules {
+            let (Some(slot), Rule::Cfa(offset)) = (stored.get_mut(num_stored), rule) else {
+                return Self { row, registers, is_odd, cfa: None, stored, num_stored: 0, kept };
+            };
+            let Ok(offset) = i32::try_from(offset) else {
+                return Self { row, registers, is_odd, cfa: None, stored, num_stored: 0, kept };
+            };
+            kept &= index_of(arch, register).map_or(u64::MAX, |index| !(1 << index));
+            *slot = (Place::new(None, offset), Value::Caller(register));
+            num_stored += 1;
+        }
+        stored[..num_stored].sort_unstable_by_key(|slot| slot.0);
+        Self { row, registers, is_odd, cfa, stored, num_stored, kept }
+    }
+
+    /// Returns whether an instruction can change what the row is about.
+    pub(super) fn depends_on(&self, all: &Instructions, index: usize) -> bool {
+        self.is_odd || Instructions::affects(&all.as_slice()[index], self.registers)
+    }
+
+    /// Returns whether everything in a state is as the row has it. False may mean that it is only not seen here.
+    pub(super) fn is_met_by(&self, state: &State) -> bool {
+        let Some((base, place)) = self.cfa else { return false };
+        state.at(base) == Value::Cfa(place)
+            && state.keeps(self.kept)
+            && state.has_slots(&self.stored[..self.num_stored])
+    }
+}

@@ -1,0 +1,257 @@
+//! What instructions do to a state.
+
+use cfipack_format::{Arch, Register};
+
+use super::registers::indexes;
+use super::{Flags, State};
+use crate::context::{Context, Shared};
+use crate::instruction::{ALWAYS, Condition, Flow, Index, Instruction, Op, REGISTERS, Table};
+use crate::table::TableBase;
+use crate::value::Value;
+
+/// Returns whether a register is one that compilers address slots of saved registers by.
+fn is_frame(arch: Arch, base: Index) -> bool {
+    let base = Register(base.into());
+    base == arch.stack_pointer() || base == arch.frame_pointer()
+}
+
+impl State {
+    /// Carries out an instruction, but for where execution goes.
+    #[inline]
+    pub(crate) fn apply(
+        &mut self,
+        arch: Arch,
+        instruction: &Instruction,
+        ops: &[Op],
+        context: &mut Shared<'_>,
+    ) {
+        // Most instructions make registers unknown, and nothing else.
+        if instruction.reads & (self.registers.known() | ALWAYS) != 0 {
+            return self.apply_known(arch, instruction, ops, context);
+        }
+        if instruction.sets_flags {
+            self.flags = Flags::Unknown;
+        }
+        let bits = instruction.affects & ((1 << REGISTERS) - 1);
+        self.registers.forget(bits);
+        if self.flags != Flags::Unknown || self.limit.is_some() {
+            self.changed(bits);
+        }
+    }
+
+    fn apply_known(&mut self, arch: Arch, instruction: &Instruction, ops: &[Op], context: &mut Shared<'_>) {
+        if instruction.sets_flags {
+            self.flags = Flags::Unknown;
+        }
+        for op in ops {
+            self.apply_one(arch, *op, instruction.offset, context);
+        }
+        let writes = instruction.writes & ((1 << REGISTERS) - 1);
+        if let Flow::Call(_) = instruction.flow {
+            self.call(arch, writes);
+        } else if writes != 0 {
+            self.registers.forget(writes);
+            self.changed(writes);
+        }
+    }
+
+    /// Forgets what a called function may change.
+    fn call(&mut self, arch: Arch, writes: u64) {
+        let link = arch.return_address();
+        let is_return = |value| value == Value::Caller(link) || value == Value::Perhaps(link);
+        for index in indexes(writes & self.registers.known()) {
+            let is_left = u16::from(index) != link.0 && is_return(self.at(index));
+            self.registers.set(index, if is_left { Value::Perhaps(link) } else { Value::Unknown });
+        }
+        self.changed(writes);
+        self.limit = None;
+        // What lies below the stack pointer is the called function's, and pointers into the frame that are stored in it
+        // may be those of objects, which it changes.
+        let stack = self.at(arch.stack_pointer().0 as Index);
+        let entry = -(arch.cfa_offset_at_entry() as i32);
+        self.slots.retain(|(place, value)| {
+            let is_below = matches!(stack, Value::Cfa(top) if place.site().is_none() && place.offset() < top);
+            let is_object = matches!(*value, Value::Cfa(offset) if offset != 0 && offset != entry);
+            !is_below && !is_object
+        });
+    }
+
+    /// Forgets what depends on registers that have other values now, by their bits.
+    #[inline]
+    fn changed(&mut self, bits: u64) {
+        // The number of a value in memory is that of no register.
+        let has = |index: Index| bits.checked_shr(index.into()).is_some_and(|bits| bits & 1 != 0);
+        if self.limit.is_some_and(|limit| has(limit.0)) {
+            self.limit = None;
+        }
+        match self.flags {
+            Flags::Compared(left, right) if has(left) || has(right) => self.flags = Flags::Unknown,
+            Flags::Limit(register, _) if has(register) => self.flags = Flags::Unknown,
+            Flags::Unknown | Flags::Compared(..) | Flags::Limit(..) => {}
+        }
+    }
+
+    fn apply_one(&mut self, arch: Arch, op: Op, site: u32, context: &mut Shared<'_>) {
+        let (to, value) = match op {
+            Op::Set { to, from, add } => (to, self.at(from).plus(add)),
+            Op::Constant { to, value } => (to, context.constant(value)),
+            Op::Keep { to, shift, value } => match self.at(to) {
+                Value::Number(old) => {
+                    let mask = 0xffff_u64.checked_shl(shift.into()).unwrap_or(0);
+                    let bits = u64::from(value).checked_shl(shift.into()).unwrap_or(0);
+                    (to, context.constant(i64::from(old) as u64 & !mask | bits))
+                }
+                _ => (to, Value::Unknown),
+            },
+            Op::Sum { to, left, right, shift, minus, signed } => {
+                let value = self.sum(self.at(left), self.at(right), (shift, minus, signed), context);
+                // An unknown amount is taken off the stack: a frame of variable size.
+                let is_stack = Register(to.into()) == arch.stack_pointer() && left == to;
+                match value {
+                    Value::Unknown if is_stack => (to, self.site(Context::site(context, site))),
+                    value => (to, value),
+                }
+            }
+            Op::Align { to, from } => {
+                let is_known = self.at(from).place().is_some();
+                (to, if is_known { self.site(Context::site(context, site)) } else { Value::Unknown })
+            }
+            Op::Load { to, base, offset } => {
+                let place = self.at(base).plus(offset).place();
+                (to, place.map_or(Value::Unknown, |place| self.load(place)))
+            }
+            Op::Store { from, base, offset, size } => {
+                if let Some(place) = self.at(base).plus(offset).place()
+                    && (is_frame(arch, base) || !self.has_only_copy(arch, place, size))
+                {
+                    self.store(place, from.map_or(Value::Unknown, |from| self.at(from)), size);
+                }
+                return;
+            }
+            Op::Entry { to, table, size, signed } => {
+                let address = match table {
+                    Table::At(address) => Some(address),
+                    Table::Register(register) => context.address(self.at(register)),
+                };
+                let limit = self.limit();
+                let entry =
+                    address.and_then(|address| Context::entry(context, site, (address, size, signed), limit));
+                (to, entry.map_or(Value::Unknown, Value::Entry))
+            }
+            Op::Compare { left, right } => {
+                self.flags = Flags::Compared(left, right);
+                return;
+            }
+            Op::Limit { register, value } => {
+                self.flags = Flags::Limit(register, value);
+                return;
+            }
+            Op::Sign => {
+                let link = arch.return_address();
+                if self.get(arch, link) == Value::Caller(link) {
+                    self.set(arch, link, Value::Signed);
+                }
+                return;
+            }
+            Op::Authenticate => {
+                let link = arch.return_address();
+                if self.get(arch, link) == Value::Signed {
+                    self.set(arch, link, Value::Caller(link));
+                }
+                return;
+            }
+        };
+        self.registers.set(to, value);
+        self.changed(1 << to);
+    }
+
+    /// The number of entries that a jump through a table chooses from.
+    pub(crate) fn limit(&self) -> Option<u32> {
+        self.limit.map(|limit| limit.1)
+    }
+
+    fn sum(
+        &self,
+        left: Value,
+        right: Value,
+        (shift, minus, signed): (u8, bool, bool),
+        context: &mut Shared<'_>,
+    ) -> Value {
+        let shifted = |amount: i32| {
+            let amount = i64::from(amount).checked_shl(shift.into())?;
+            i32::try_from(if minus { amount.checked_neg()? } else { amount }).ok()
+        };
+        let target = |entry, base, context: &mut Shared<'_>| {
+            let base = context.address(base).map(|base| TableBase { base, shift, signed });
+            base.map_or(Value::Unknown, |base| Context::target(context, entry, base))
+        };
+        match (left, right) {
+            (Value::Entry(entry), base @ (Value::Number(_) | Value::Near(_))) if !minus && shift == 0 => {
+                target(entry, base, context)
+            }
+            (left, Value::Number(amount)) => {
+                shifted(amount).map_or(Value::Unknown, |amount| left.plus(amount))
+            }
+            (Value::Number(amount), right) if !minus && shift == 0 && right.place().is_some() => {
+                right.plus(amount)
+            }
+            (base @ (Value::Number(_) | Value::Near(_)), Value::Entry(entry)) if !minus => {
+                target(entry, base, context)
+            }
+            _ => Value::Unknown,
+        }
+    }
+
+    /// A new value without a known distance from others: those that the same instruction made before are forgotten.
+    fn site(&mut self, site: Option<u16>) -> Value {
+        let Some(site) = site else { return Value::Unknown };
+        let is_old = |value: Value| matches!(value, Value::Site(old, _) if old == site);
+        for index in self.registers.indexes() {
+            if is_old(self.at(index)) {
+                self.registers.set(index, Value::Unknown);
+            }
+        }
+        self.slots.retain(|slot| slot.0.site() != Some(site) && !is_old(slot.1));
+        Value::Site(site, 0)
+    }
+
+    /// Returns whether a branch tells something: whether [`branched`](Self::branched) can change the state.
+    pub(crate) fn is_told_by(&self, flow: Flow) -> bool {
+        use Condition as C;
+        matches!(
+            (flow, self.flags),
+            (Flow::Branch(_, C::Equal | C::NotEqual), Flags::Compared(..))
+                | (Flow::Branch(_, C::Above | C::AtLeast), Flags::Limit(..))
+        )
+    }
+
+    /// The state where a branch is taken, or where it is not.
+    #[inline]
+    pub(crate) fn branched(&mut self, flow: Flow, taken: bool) {
+        if let Flow::Branch(_, condition) = flow {
+            self.decided(condition, taken);
+        }
+    }
+
+    fn decided(&mut self, condition: Condition, taken: bool) {
+        use Condition as C;
+        match (self.flags, condition) {
+            (Flags::Compared(left, right), C::Equal | C::NotEqual) if (condition == C::Equal) == taken => {
+                match (self.at(left), self.at(right)) {
+                    (Value::Unknown | Value::Site(..), known @ Value::Cfa(_)) => {
+                        self.registers.set(left, known);
+                    }
+                    (known @ Value::Cfa(_), Value::Unknown | Value::Site(..)) => {
+                        self.registers.set(right, known);
+                    }
+                    _ => {}
+                }
+            }
+            (Flags::Limit(register, value), C::Above) => {
+                self.limit = value.checked_add(1).map(|value| (register, value));
+            }
+            (Flags::Limit(register, value), C::AtLeast) => self.limit = Some((register, value)),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What is known on two ways to one instruction.
+
+use cfipack_format::Arch;
+
+use super::registers::indexes;
+use super::{Flags, State};
+use crate::instruction::{callee_saved_bits, index_of};
+use crate::value::{Place, Value};
+
+/// Returns whether a slot's value is known as well where another state is joined.
+fn stays((place, value): &(Place, Value), other: &State) -> bool {
+    value.joined(other.load(*place)) == *value
+}
+
+/// What is known in a state, and not in another that is joined.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loss {
+    /// By their bits.
+    registers: u64,
+    slots: bool,
+    flags: bool,
+    limit: bool,
+}
+
+impl Loss {
+    /// Returns whether joining changes anything.
+    pub(crate) fn is_any(self) -> bool {
+        let Self { registers, slots, flags, limit } = self;
+        registers != 0 || slots || flags || limit
+    }
+}
+
+impl State {
+    /// What is known no more once another state is joined.
+    pub(crate) fn loss(&self, other: &Self) -> Loss {
+        let mut registers = self.registers.known() & !other.registers.known();
+        for index in indexes(self.registers.known() & other.registers.known()) {
+            let own = self.at(index);
+            let other = other.at(index);
+            registers |= if own == other || own == own.joined(other) { 0 } else { 1 << index };
+        }
+        Loss {
+            registers,
+            slots: !other.has_slots(&self.slots) && !self.slots.iter().all(|slot| stays(slot, other)),
+            flags: self.flags != other.flags && self.flags != Flags::Unknown,
+            limit: self.limit != other.limit && self.limit.is_some(),
+        }
+    }
+
+    /// Returns whether slots, ascending by place, have these values.
+    pub(crate) fn has_slots(&self, slots: &[(Place, Value)]) -> bool {
+        let mut own = self.slots.iter();
+        slots.iter().all(|slot| own.find(|own| own.0 >= slot.0).is_some_and(|own| own == slot))
+    }
+
+    /// Returns whether a loss takes the stack pointer, or the place of a register of the caller, that is known in both.
+    pub(crate) fn is_grave(&self, arch: Arch, loss: Loss, other: &Self) -> bool {
+        let (stack, link) = (arch.stack_pointer(), index_of(arch, arch.return_address()));
+        if let (Value::Cfa(own), Value::Cfa(other)) = (self.get(arch, stack), other.get(arch, stack))
+            && own != other
+        {
+            return true;
+        }
+        let followed = link.map_or(0, |link| 1 << link) | callee_saved_bits(arch);
+        if loss.registers & followed == 0 && !loss.slots {
+            return false;
+        }
+        let before = self.kept(arch, u64::MAX, |_| true) & other.kept(arch, u64::MAX, |_| true);
+        let lost = before & !self.kept(arch, !loss.registers, |slot| stays(slot, other));
+        if lost == 0 {
+            return false;
+        }
+        let mut joined = self.clone();
+        joined.lose(loss, other);
+        lost & !joined.perhaps(arch) != 0
+    }
+
+    /// Keeps what is known in another state too, by its [`loss`](Self::loss).
+    pub(crate) fn lose(&mut self, loss: Loss, other: &Self) {
+        for index in indexes(loss.registers) {
+            self.registers.set(index, self.at(index).joined(other.at(index)));
+        }
+        if loss.slots {
+            self.slots.retain_mut(|(place, value)| {
+                *value = value.joined(other.load(*place));
+                value.is_followed()
+            });
+        }
+        if loss.flags {
+            self.flags = Flags::Unknown;
+        }
+        if loss.limit {
+            self.limit = None;
+        }
+    }
+
+    /// Keeps what is known in both; returns whether that is less than before.
+    pub(crate) fn join(&mut self, other: &Self) -> bool {
+        let loss = self.loss(other);
+        self.lose(loss, other);
+        loss.is_any()
+    }
+
+    /// The bits of registers of the caller whose value is in one of some registers, or in a slot that counts.
+    fn kept(&self, arch: Arch, among: u64, counts: impl Fn(&(Place, Value)) -> bool) -> u64 {
+        let bit = |value: Value| match value {
+            Value::Caller(register) => index_of(arch, register).map_or(1 << 63, |index| 1 << index),
+            Value::Signed => 1 << arch.return_address().0,
+            _ => 0,
+        };
+        let link = arch.return_address();
+        let saved = callee_saved_bits(arch);
+        let mut kept = 0;
+        for index in indexes(saved & among & self.registers.known()) {
+            kept |= if self.at(index) == Value::caller(index) { 1 << index } else { 0 };
+        }
+        if index_of(arch, link).is_some_and(|index| among & (1 << index) != 0) {
+            kept |= bit(self.get(arch, link)) & (1 << link.0);
+        }
+        let slots = self.slots.iter().filter(|slot| counts(slot)).fold(0, |kept, slot| kept | bit(slot.1));
+        kept | slots & (saved | 1 << 63 | 1 << link.0)
+    }
+}
