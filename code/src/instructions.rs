@@ -74,8 +74,10 @@ impl Instructions {
     pub fn decode(&mut self, code: &Code<'_>) {
         self.list.clear();
         self.ops.clear();
-        let is_x86 = code.arch.family() == Family::X86;
-        let mut x86 = is_x86.then(|| X86Decoder::new(code.arch, code.bytes, code.start));
+        let mut x86 = match code.arch.family() {
+            Family::X86 => Some(X86Decoder::new(code.arch, code.bytes, code.start)),
+            Family::Aarch64 | Family::S390x | Family::Riscv => None,
+        };
         let mut offset = 0;
         while offset < code.bytes.len() {
             let rest = &code.bytes[offset..];

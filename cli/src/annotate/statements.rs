@@ -92,7 +92,10 @@ pub fn agrees(arch: Arch, statement: &[u8], mnemonic: &str) -> bool {
     letters > 0
         && (begins(&mnemonic.as_bytes()[..letters])
             || is_conditional(statement) && is_conditional(mnemonic.as_bytes())
-            || arch.family() == Family::Aarch64 && SIGNED.iter().any(is_other))
+            || match arch.family() {
+                Family::Aarch64 => SIGNED.iter().any(is_other),
+                Family::X86 | Family::S390x | Family::Riscv => false,
+            })
 }
 
 /// AArch64's instructions in a text, and what they are with an operand of the other sign, or inverted.

@@ -370,8 +370,10 @@ impl Run<'_> {
                 // Where the first target is marked as one, all are: the processor refuses others.
                 let at = usize::try_from(target.0.wrapping_sub(analysis.code.start.0)).ok();
                 let inside = at.and_then(|at| analysis.code.bytes.get(at..));
-                let is_one = arch.family() == Family::Aarch64
-                    && is_marked(inside.unwrap_or_else(|| memory.at(target)));
+                let is_one = match arch.family() {
+                    Family::Aarch64 => is_marked(inside.unwrap_or_else(|| memory.at(target))),
+                    Family::X86 | Family::S390x | Family::Riscv => false,
+                };
                 is_guarded = if found == 0 { is_one } else { is_guarded };
                 if is_guarded && !is_one {
                     break;
