@@ -22,12 +22,12 @@ const MAX_BLOCKS: usize = 1 << 18;
 const BLOCKS: (usize, usize) = (4, 1 << 10);
 
 /// A way into a function beside its start: a landing pad, or code that jumps into the middle.
-#[derive(Clone, Debug)]
-pub struct Entry {
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'e> {
     /// Bytes from the function's start.
     pub offset: u32,
     /// What is known there.
-    pub state: State,
+    pub state: &'e State,
 }
 
 /// Calls that can throw, and where execution continues then.
@@ -151,7 +151,7 @@ pub struct Ways<'w> {
     /// The state at the function's start; none if execution does not begin there.
     pub start: Option<&'w State>,
     /// Further entries.
-    pub entries: &'w [Entry],
+    pub entries: &'w [Entry<'w>],
     /// Calls with landing pads, ascending and apart.
     pub call_sites: &'w [CallSite],
     /// Offsets of calls that do not return, ascending, beside those that the analysis finds.

@@ -306,8 +306,9 @@ fn any_bytes_can_be_analysed_and_judged() {
             let code = Code { arch, start, bytes: &bytes, relocated: &[] };
             let instructions = Instructions::new(&code);
             let entry = State::at_entry(arch);
+            let unknown = State::unknown();
             let entries: Vec<_> = (0..next() % 3)
-                .map(|_| Entry { offset: (next() % (len + 2)) as u32, state: State::unknown() })
+                .map(|_| Entry { offset: (next() % (len + 2)) as u32, state: &unknown })
                 .collect();
             let site = CallSite {
                 start: 0,

@@ -14,7 +14,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use cfipack_tests::hostile::{
-    CFI, CODE, FILES, LINKED, LINKS, MACH_OBJECTS, OVERLAPPING_NAMES, PAGE_TABLES, REGIONS, Shape, TABLES,
+    CFI, CODE, FILES, FUNCTIONS_TOGETHER, LINKED, LINKS, MACH_OBJECTS, OVERLAPPING_NAMES, PAGE_TABLES,
+    REGIONS, Shape, TABLES,
 };
 use cfipack_tests::not_tested::skipped;
 
@@ -46,6 +47,7 @@ fn shapes() -> impl Iterator<Item = (String, &'static Shape)> {
         ("overlapping names", OVERLAPPING_NAMES),
         ("functions of a region", REGIONS),
         ("code", CODE),
+        ("functions together", FUNCTIONS_TOGETHER),
     ];
     kinds
         .into_iter()

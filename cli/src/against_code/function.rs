@@ -63,8 +63,10 @@ pub struct Leaving {
 /// A way into a function from another one.
 #[derive(Clone, Debug)]
 pub struct Way {
-    /// The place, with the state there.
-    pub entry: Entry,
+    /// Bytes from the function's start.
+    pub offset: u32,
+    /// The state there.
+    pub state: State,
     /// True if a jump table has it, as in [`Leaving`].
     pub is_from_table: bool,
 }
@@ -135,11 +137,11 @@ impl<'l, 'f> Linter<'l, 'f> {
         }
         let code = Code { arch: self.arch, start: function.start, bytes, relocated: &relocated };
         self.instructions.decode(&code);
-        let mut own = Vec::new();
-        let starts = self.starts(evaluated.stubs, &mut own);
+        let (entry, mut own) = (self.entry.clone(), Vec::new());
+        let starts = self.starts(evaluated.stubs, &entry, &mut own);
         // Only a fragment needs a table of another function to be entered.
         let ways = entries.iter().filter(|way| !starts || !way.is_from_table);
-        own.extend(ways.map(|way| way.entry.clone()));
+        own.extend(ways.map(|way| Entry { offset: way.offset, state: &way.state }));
         let is_fragment = !starts && evaluated.stubs.is_none();
         let is_entered = starts || (is_fragment && own.is_empty() && is_function(function.start));
         if !is_entered && own.is_empty() {
@@ -147,10 +149,9 @@ impl<'l, 'f> Linter<'l, 'f> {
         }
         let call_sites = self.call_sites(function, size as u32);
         let (mut noreturn, mut is_asked) = (Vec::new(), false);
-        let start = is_entered.then(|| self.entry.clone());
+        let start = is_entered.then_some(&entry);
         for round in 0..=ROUNDS {
-            let ways =
-                Ways { start: start.as_ref(), entries: &own, call_sites: &call_sites, noreturn: &noreturn };
+            let ways = Ways { start, entries: &own, call_sites: &call_sites, noreturn: &noreturn };
             let analysis = Analysis::new(code, &self.instructions, self.memory, ways);
             let judgement = Judge::new(&analysis, &self.rows).judge();
             // What is known after a call that does not return may be wrong anywhere, and a guess which calls those are too.
@@ -201,10 +202,10 @@ impl<'l, 'f> Linter<'l, 'f> {
     }
 
     /// Returns whether the function begins as a call leaves it; adds the starts of stubs as entries.
-    fn starts(&self, stubs: Option<(u32, u32)>, entries: &mut Vec<Entry>) -> bool {
+    fn starts<'e>(&self, stubs: Option<(u32, u32)>, entry: &'e State, entries: &mut Vec<Entry<'e>>) -> bool {
         if let Some((first, end)) = stubs {
             let starts = (first..end).step_by(STUB as usize);
-            entries.extend(starts.map(|offset| Entry { offset, state: self.entry.clone() }));
+            entries.extend(starts.map(|offset| Entry { offset, state: entry }));
             return false;
         }
         let Some(row) = self.rows.get(0) else { return false };

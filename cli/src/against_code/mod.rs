@@ -13,7 +13,7 @@ mod tests;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use cfipack_code::{Entry, Finding};
+use cfipack_code::Finding;
 use cfipack_container::{CallFrameSection, File};
 use cfipack_format::Address;
 use cfipack_roundtrip::cfi::{Functions, Unreadable};
@@ -103,7 +103,7 @@ pub fn lint(
                 if other != index && outcomes_wait(&outcomes, other, index) {
                     let list = entries.entry(other).or_default();
                     if list.len() < MAX_ENTRIES {
-                        list.push(Way { entry: Entry { offset, state }, is_from_table });
+                        list.push(Way { offset, state, is_from_table });
                         again.push(other);
                     }
                 }

@@ -91,7 +91,7 @@ impl Run<'_> {
         }
         for entry in self.ways.entries {
             match analysis.instructions.index_of(entry.offset) {
-                Some(index) => self.enter(analysis, index, &entry.state),
+                Some(index) => self.enter(analysis, index, entry.state),
                 None => {
                     analysis.doubts.insert((Doubt::IntoInstruction, entry.offset));
                 }

@@ -1,6 +1,7 @@
 //! The functions of a file that have no CFI, together: what one does shows how another is entered.
 
 mod rounds;
+mod ways;
 
 use cfipack_format::{Address, Row};
 
@@ -114,7 +115,7 @@ fn omit_by<T>(
     omitted: &mut Vec<(usize, Omission)>,
 ) {
     let followed = &rounds.all[index];
-    for (target, frames) in &followed.jumps {
+    for (target, frames) in &*followed.jumps {
         match rounds.around(*target) {
             None if (surroundings.is_inside)(*target) => omitted.push((index, Omission::IntoFunction)),
             None => {}

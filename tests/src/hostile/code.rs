@@ -78,6 +78,17 @@ pub const CODE: &[Shape] = &[
         code.bytes.extend([0xe8, 0, 1, 0, 0]);
         code.nops(4 * n).end()
     }),
+    ("aligned frames under rows, and ways out with each", |n| {
+        let n = PIECES * n;
+        let mut code = Code::default();
+        for index in 0..n as u32 {
+            // and rsp, -16; je far out of the function
+            code.bytes.extend([0x48, 0x83, 0xe4, 0xf0]);
+            code.branch(1 << 24);
+            code.rows.push((10 * index + 4, 8 + 8 * i64::from(index % 3), None));
+        }
+        code.end()
+    }),
     ("a long block before a table of jumps out of the function", |n| {
         let n = PIECES * n;
         let mut code = Code::default();

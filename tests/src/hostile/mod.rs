@@ -4,6 +4,7 @@
 mod cfi;
 mod code;
 mod files;
+mod functions;
 mod linked;
 mod links;
 mod mach_objects;
@@ -16,6 +17,7 @@ mod work;
 pub use cfi::CFI;
 pub use code::{CODE, Code};
 pub use files::FILES;
+pub use functions::{FUNCTIONS_TOGETHER, Functions};
 pub use linked::LINKED;
 pub use links::{LINKS, LinkObject};
 pub use mach_objects::MACH_OBJECTS;
@@ -39,6 +41,8 @@ pub enum Input {
     Places(Vec<u64>),
     /// A function's code, with the rows of its call frame information.
     Code(Code),
+    /// Functions' code without call frame information.
+    Functions(Functions),
     /// The objects of a link.
     Link(Vec<LinkObject>),
     /// An ELF or Mach-O file, an archive or a fat file.
@@ -55,6 +59,7 @@ impl Input {
             Self::Cfi(bytes) | Self::PageTable(bytes) | Self::File(bytes) => bytes.len(),
             Self::Tables([a, b]) => a.len() + b.len(),
             Self::Code(code) => code.len(),
+            Self::Functions(functions) => functions.len(),
             // A function has a name and a directive.
             Self::Places(places) => 16 * places.len(),
             Self::Link(objects) => objects.iter().map(LinkObject::len).sum(),

@@ -47,6 +47,7 @@ impl Input {
             Self::MachObjects(objects) => mach_objects(objects),
             Self::Places(places) => regions(places),
             Self::Code(code) => code.work(),
+            Self::Functions(functions) => functions.work(),
             Self::Link(objects) => super::links::work(objects),
             Self::File(bytes) => files(bytes),
         }

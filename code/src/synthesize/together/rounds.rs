@@ -4,9 +4,11 @@
 //! with a frame in place, and it jumps back into the middle of its function.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use cfipack_format::Address;
 
+use super::ways::{self, Way};
 use super::{Candidate, MAX_CODE, Surroundings};
 use crate::analysis::{Analysis, CallSite, Doubt, Entry, Ways};
 use crate::instruction::Flow;
@@ -20,7 +22,7 @@ use crate::value::Value;
 const ROUNDS: usize = 8;
 
 /// Targets of jumps out of a function with a frame in place, or into another one, for each byte of it, and of any.
-const TARGETS: (usize, usize) = (8, 16);
+const TARGETS: (usize, usize) = (32, 32);
 
 /// The kind of a jump to a place.
 #[derive(Clone, Copy, Default)]
@@ -38,12 +40,13 @@ pub(super) struct Followed<T> {
     pub leaves: bool,
     /// True if one from its start does.
     pub leaves_from_start: bool,
-    /// Jumps out of it.
-    pub jumps: BTreeMap<Address, Frames>,
+    /// Jumps out of it, ascending.
+    pub jumps: Box<[(Address, Frames)]>,
     /// Targets elsewhere that its tables of jumps seem to have: those of functions' own tables are read too far.
     pub table_targets: BTreeSet<Address>,
-    /// What is known where it jumps into others with a frame in place, or behind their start.
-    into: BTreeMap<Address, State>,
+    /// What is known where it jumps into others with a frame in place, or behind their start, ascending. A state is larger than
+    /// a small function, and mostly the only one for its target.
+    into: Box<[(Address, Rc<State>)]>,
     pub calls: Vec<Address>,
     /// Bytes of padding at its start.
     lead: u32,
@@ -62,8 +65,8 @@ pub(super) struct Rounds<'r, T> {
     called: Vec<Address>,
     /// Those that a jump with a frame in place leads to, and no call.
     pub fragments: BTreeSet<usize>,
-    /// The ways into functions that they were followed with last: by the offset.
-    entries: BTreeMap<usize, BTreeMap<u32, State>>,
+    /// The ways into functions that they were followed with last.
+    entries: Vec<Way>,
     /// Those for which this has not ended.
     pub unsettled: BTreeSet<usize>,
 }
@@ -84,7 +87,7 @@ impl<'r, T> Rounds<'r, T> {
             all: Vec::with_capacity(candidates.len()),
             called: surroundings.calls.to_vec(),
             fragments: BTreeSet::new(),
-            entries: BTreeMap::new(),
+            entries: Vec::new(),
             unsettled: BTreeSet::new(),
         };
         for index in 0..candidates.len() {
@@ -121,41 +124,54 @@ impl<'r, T> Rounds<'r, T> {
 
     /// The functions that a function jumps into otherwise than as to a function.
     pub fn entered_by(&self, index: usize) -> impl Iterator<Item = usize> {
-        self.all[index].into.keys().filter_map(|target| self.around(*target)).map(|(other, _)| other)
+        self.all[index].into.iter().filter_map(|way| self.around(way.0)).map(|(other, _)| other)
     }
 
     fn settle(&mut self) {
         for _ in 0..ROUNDS {
             let stale = self.find_fragments();
-            let mut new = BTreeMap::<usize, BTreeMap<u32, State>>::new();
-            for (index, followed) in self.all.iter().enumerate() {
-                if stale.contains(&index) || !self.is_trusted(index) {
-                    continue;
-                }
-                for (target, state) in &followed.into {
-                    let Some((other, offset)) = self.around(*target) else { continue };
-                    // A function that is entered as a fragment is omitted.
-                    if offset == 0 && !self.fragments.contains(&other) {
-                        continue;
-                    }
-                    let known = new.entry(other).or_default().entry(offset);
-                    known.and_modify(|known| _ = known.join(state)).or_insert_with(|| state.clone());
-                }
-            }
-            let is_new = |index: &usize| stale.contains(index) || new.get(index) != self.entries.get(index);
-            let all: BTreeSet<_> = new.keys().chain(self.entries.keys()).chain(&stale).copied().collect();
+            let new = self.ways(&stale);
+            let mut all: Vec<_> = new
+                .iter()
+                .chain(&self.entries)
+                .map(|way| way.function)
+                .chain(stale.iter().copied())
+                .collect();
+            all.sort_unstable();
+            all.dedup();
+            let is_new = |index: &usize| {
+                stale.contains(index) || ways::of(&new, *index) != ways::of(&self.entries, *index)
+            };
             self.unsettled = all.into_iter().filter(is_new).collect();
             if self.unsettled.is_empty() {
                 return;
             }
-            self.entries = new;
             for index in self.unsettled.clone() {
-                let ways = self.entries.get(&index).into_iter().flatten();
-                let ways: Vec<_> =
-                    ways.map(|(offset, state)| Entry { offset: *offset, state: state.clone() }).collect();
+                let ways = ways::of(&new, index).iter();
+                let ways: Vec<_> = ways.map(|way| Entry { offset: way.offset, state: &way.state }).collect();
                 self.all[index] = self.follow(index, !self.fragments.contains(&index), &ways);
             }
+            self.entries = new;
         }
+    }
+
+    /// The ways into functions from those whose states are known, as [`entries`](Self::entries) has them.
+    fn ways(&self, stale: &BTreeSet<usize>) -> Vec<Way> {
+        let mut ways = Vec::new();
+        for (index, followed) in self.all.iter().enumerate() {
+            if stale.contains(&index) || !self.is_trusted(index) {
+                continue;
+            }
+            for (target, state) in &*followed.into {
+                let Some((other, offset)) = self.around(*target) else { continue };
+                // A function that is entered as a fragment is omitted.
+                if offset != 0 || self.fragments.contains(&other) {
+                    ways.push(Way { function: other, offset, state: Rc::clone(state) });
+                }
+            }
+        }
+        ways::sort(&mut ways);
+        ways
     }
 
     /// Returns whether a place in a function is its first instruction, or padding before that.
@@ -185,15 +201,15 @@ impl<'r, T> Rounds<'r, T> {
         found
     }
 
-    fn follow(&mut self, index: usize, starts: bool, entries: &[Entry]) -> Followed<T> {
+    fn follow(&mut self, index: usize, starts: bool, entries: &[Entry<'_>]) -> Followed<T> {
         let Candidate { code, call_sites, .. } = self.candidates[index];
         let omitted = |omission| Followed {
             rows: Err(omission),
             leaves: false,
             leaves_from_start: false,
-            jumps: BTreeMap::new(),
+            jumps: Box::default(),
             table_targets: BTreeSet::new(),
-            into: BTreeMap::new(),
+            into: Box::default(),
             calls: Vec::new(),
             lead: 0,
             is_function: true,
@@ -211,6 +227,7 @@ impl<'r, T> Rounds<'r, T> {
         let mut followed = omitted(Omission::NoCode);
         let most = code.bytes.len() / TARGETS.0 + TARGETS.1;
         let mut is_too_large = false;
+        let (mut jumps, mut into) = (BTreeMap::<_, Frames>::new(), BTreeMap::new());
         // A way without a target leads to a function.
         if analysis.exits().iter().any(|exit| exit.target.is_some()) {
             analysis.for_each_exit(|exit, state| {
@@ -223,23 +240,24 @@ impl<'r, T> Rounds<'r, T> {
                 // A landing pad is where the frame is, as it is at the call.
                 let has_frame = matches!(instruction.flow, Flow::Call(_))
                     || state.get(code.arch, code.arch.stack_pointer()) != own;
-                let frames = followed.jumps.entry(target).or_default();
+                let frames = jumps.entry(target).or_default();
                 (frames.some, frames.none) = (frames.some | has_frame, frames.none | !has_frame);
                 let other = around(self.candidates, target);
                 if other.is_none_or(|(_, offset)| offset == 0 && !has_frame) {
                     return;
                 }
                 let after = analysis.after(state, instruction, true).carried();
-                is_too_large |= followed.into.len() >= most;
-                match followed.into.get_mut(&target) {
-                    Some(known) => _ = known.join(&after),
+                is_too_large |= into.len() >= most;
+                match into.get_mut(&target) {
+                    Some(known) => ways::join(known, &after),
                     None if is_too_large => {}
-                    None => _ = followed.into.insert(target, after),
+                    None => _ = into.insert(target, Rc::new(after)),
                 }
             });
         }
         let fragment = !starts;
-        analysis.let_leave(followed.into.keys().copied(), fragment);
+        (followed.jumps, followed.into) = (jumps.into_iter().collect(), into.into_iter().collect());
+        analysis.let_leave(followed.into.iter().map(|way| way.0), fragment);
         followed.is_function = fragment || followed.into.is_empty() || analysis.keeps_to_its_frame();
         followed.rows = (self.rows)(&analysis);
         followed.leaves = !matches!(followed.rows, Err(Omission::NeverReturns));
