@@ -112,37 +112,56 @@ mod tests {
     use cfipack_format::{Address, Arch};
     use iced_x86::OpKind;
 
-    use super::super::{X86Decoder, decode};
+    use crate::x86::{X86Decoder, decode};
 
-    /// Bytes without a pattern, but for opcodes and prefixes that are usual.
-    fn bytes(seed: &mut u64) -> [u8; 16] {
-        const OFTEN: [u8; 16] =
-            [0x48, 0x0f, 0x66, 0xf2, 0xf3, 0x89, 0x8b, 0x81, 0x83, 0xc1, 0xff, 0xc5, 0xc4, 0x41, 0x3a, 0x38];
-        std::array::from_fn(|index| {
-            *seed ^= *seed << 13;
-            *seed ^= *seed >> 7;
-            *seed ^= *seed << 17;
-            let byte = (*seed >> 24) as u8;
-            if index < 3 && byte & 1 == 1 { OFTEN[usize::from(byte >> 4)] } else { (*seed >> 40) as u8 }
-        })
+    /// Operands: registers, and memory with a displacement, of each number in the opcode; immediates follow.
+    const OPERANDS: [u8; 24] = [
+        0x00, 0x45, 0x48, 0x4c, 0x50, 0x58, 0x60, 0x68, 0x70, 0x78, 0xc0, 0xc1, 0xc8, 0xca, 0xd0, 0xd3, 0xd8,
+        0xdc, 0xe0, 0xe5, 0xe8, 0xf0, 0xf8, 0xff,
+    ];
+
+    /// What stands before an opcode: all prefixes that choose an instruction, with all maps of opcodes.
+    fn starts() -> Vec<Vec<u8>> {
+        let mut all = Vec::new();
+        for prefixes in
+            [&[][..], &[0x66], &[0xf2], &[0xf3], &[0x48], &[0x66, 0x48], &[0xf3, 0x48], &[0xf2, 0x4c]]
+        {
+            for map in [&[][..], &[0x0f], &[0x0f, 0x38], &[0x0f, 0x3a]] {
+                all.push([prefixes, map].concat());
+            }
+        }
+        for map in 1..=3 {
+            for last in 0..16 {
+                // VEX with three bytes: W, no second source or xmm0, the vector's length and the implied prefix.
+                all.push(vec![0xc4, 0xe0 | map, (last & 8) << 4 | 0x78 | (last & 7)]);
+                all.push(vec![0xc4, 0xe0 | map, (last & 8) << 4 | 0x70 | (last & 7)]);
+                // EVEX.
+                all.push(vec![0x62, 0xf0 | map, (last & 8) << 4 | 0x7c | (last & 3), 0x08 | (last & 4) << 3]);
+                all.push(vec![0x62, 0xf0 | map, (last & 8) << 4 | 0x74 | (last & 3), 0x09 | (last & 4) << 3]);
+            }
+        }
+        all
     }
 
     #[test]
     fn what_is_known_of_usual_instructions_is_what_iced_knows() {
         for arch in [Arch::Amd64, Arch::I386] {
             let mut iced = X86Decoder::new(arch, &[], Address(0));
-            let (mut seed, mut usual) = (0x9e37_79b9_7f4a_7c15, 0);
-            for _ in 0..400_000 {
-                let code = bytes(&mut seed);
-                let instruction = decode(arch, &code, Address(0x1000));
-                let Some(own) = super::written(&instruction).filter(|_| !instruction.is_invalid()) else {
-                    continue;
-                };
-                usual += 1;
-                let theirs = iced.written(&instruction);
-                assert_eq!(own.registers, theirs.registers, "{code:x?} {:?}", instruction.code());
-                if instruction.op0_kind() == OpKind::Memory {
-                    assert_eq!(own.first, theirs.first, "{code:x?} {:?}", instruction.code());
+            let mut usual = 0;
+            for start in starts() {
+                for opcode in 0..=255 {
+                    for operands in OPERANDS {
+                        let code = [&start[..], &[opcode, operands, 0x24, 1, 2, 3, 4, 5, 6, 7, 8]].concat();
+                        let instruction = decode(arch, &code, Address(0x1000));
+                        let own = super::written(&instruction).filter(|_| !instruction.is_invalid());
+                        let Some(own) = own else { continue };
+                        usual += 1;
+                        let theirs = iced.written(&instruction);
+                        assert_eq!(own.registers, theirs.registers, "{code:x?} {:?}", instruction.code());
+                        if instruction.op0_kind() == OpKind::Memory {
+                            assert_eq!(own.first, theirs.first, "{code:x?} {:?}", instruction.code());
+                        }
+                    }
                 }
             }
             assert!(usual > 100_000, "{usual}");
