@@ -42,7 +42,8 @@ fuzz_target!(|input: &[u8]| {
     let code = Code { arch, start, bytes, relocated: &[] };
     let instructions = Instructions::new(&code);
     let state = State::at_entry(arch);
-    let entries = [Entry { offset: (*entry).into(), state: State::unknown() }];
+    let unknown = State::unknown();
+    let entries = [Entry { offset: (*entry).into(), state: &unknown }];
     let landing_pad = start.offset(i64::from(*pad));
     let sites = [CallSite { start: 0, end: bytes.len() as u32, landing_pad, stack: Some(-64) }];
     let ways = Ways { start: Some(&state), entries: &entries, call_sites: &sites, noreturn: &[] };
