@@ -22,6 +22,12 @@ pub(crate) fn disassemble(bytes: [u8; 4]) -> Option<Instruction> {
     InstDecoder::default().decode(&mut U8Reader::new(&bytes)).ok()
 }
 
+/// Returns whether an instruction marks a target of jumps by registers: `bti j`, `bti jc`.
+pub(crate) fn is_jump_target(bytes: [u8; 4]) -> bool {
+    let Some(Instruction { opcode: Opcode::HINT, operands, .. }) = disassemble(bytes) else { return false };
+    matches!(operands, [Operand::ControlReg(4), Operand::Immediate(4 | 6), ..])
+}
+
 /// The target of a direct branch or call at `pc`.
 pub(crate) fn near_target(instruction: &Instruction, pc: Address) -> Option<Address> {
     let is_branch = matches!(

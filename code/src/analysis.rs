@@ -120,8 +120,9 @@ pub struct Analysis<'c> {
     noreturn: BTreeSet<usize>,
     /// The first instructions of landing pads.
     pads: BTreeSet<usize>,
-    /// What may be the caller's at landing pads, or not: not every call that stands before one can throw, and those that
-    /// cannot may be at other places of the prologue.
+    /// Registers and slots at landing pads, by their first instructions, of which it is not known whether they have the caller's
+    /// values: not every call that stands before a landing pad can throw, and those that cannot may be at other places of the
+    /// prologue.
     doubtful: BTreeMap<usize, BTreeSet<(Register, Option<i32>)>>,
     /// Places in other functions where the same frame goes on.
     pub(crate) goes_on_at: BTreeSet<Address>,
@@ -408,17 +409,6 @@ impl<'c> Analysis<'c> {
 
     /// Calls `each` with every [exit](Self::exits) that a way leads to, and what is known before it.
     pub fn for_each_exit(&self, mut each: impl FnMut(&Exit, &State)) {
-        // A walk over all blocks costs more than one over those of a few exits, each of which ends one if all blocks are there.
-        let is_whole = self.doubts.iter().all(|doubt| doubt.0 != Doubt::TooLarge);
-        if is_whole && self.exits.len() < self.instructions.as_slice().len() / 64 {
-            for exits in self.exits.chunk_by(|one, other| one.index == other.index) {
-                let state = exits.first().and_then(|exit| self.state_before(exit.index));
-                if let Some(state) = state {
-                    exits.iter().for_each(|exit| each(exit, &state));
-                }
-            }
-            return;
-        }
         let mut next = 0;
         self.for_each(|index, _, state| {
             while let Some(exit) = self.exits.get(next).filter(|exit| exit.index <= index) {

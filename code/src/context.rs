@@ -76,6 +76,6 @@ impl Context {
     }
 }
 
-/// What an analysis has collected, which is copied where something is added. Once all ways have been followed, nothing is: a
-/// copy for each instruction that is looked at would cost the square of a function's size.
+/// The context of an analysis, copied where something is added. Once all ways have been followed, nothing is: a copy for each
+/// instruction that is looked at would cost the square of a function's size.
 pub(crate) type Shared<'c> = Cow<'c, Context>;

@@ -204,9 +204,7 @@ impl Op {
             | Self::Authenticate => 0,
         }
     }
-}
 
-impl Op {
     /// The bits of registers without whose values it gives none, and does nothing; [`ALWAYS`] if it may do more.
     pub(crate) fn read(&self, arch: Arch) -> u64 {
         match *self {

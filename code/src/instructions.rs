@@ -74,20 +74,16 @@ impl Instructions {
     pub fn decode(&mut self, code: &Code<'_>) {
         self.list.clear();
         self.ops.clear();
-        let mut x86 = match code.arch.family() {
-            Family::X86 => Some(X86Decoder::new(code.arch, code.bytes, code.start)),
-            Family::Aarch64 | Family::S390x | Family::Riscv => None,
-        };
+        let mut x86 = None;
         let mut offset = 0;
         while offset < code.bytes.len() {
             let rest = &code.bytes[offset..];
             let pc = code.start.offset(offset as i64);
             let first = self.ops.len();
             let decoded = match (code.arch.family(), rest.first_chunk()) {
-                (Family::X86, _) => match &mut x86 {
-                    Some(x86) => x86.decode(offset, |len| code.is_relocated(offset, len), &mut self.ops),
-                    None => unknown(1),
-                },
+                (Family::X86, _) => x86
+                    .get_or_insert_with(|| X86Decoder::new(code.arch, code.bytes, code.start))
+                    .decode(offset, |len| code.is_relocated(offset, len), &mut self.ops),
                 (Family::Aarch64, Some(word)) => {
                     aarch64::decode(*word, (code.arch, pc), code.is_relocated(offset, 4), &mut self.ops)
                 }

@@ -7,6 +7,7 @@ mod finding;
 use cfipack_format::{Arch, Cfa, Register, RegisterName, Rule};
 
 use self::compare::{CfaState, Compared, RETURN_ADDRESS, SIGNATURE};
+use self::expected::Expected;
 pub use self::finding::{Finding, Judgement, Kind};
 use crate::analysis::Analysis;
 use crate::instruction::{Flow, Instruction, register_of};
@@ -60,7 +61,7 @@ impl<'j, 'c> Judge<'j, 'c> {
         // Registers without a rule that have other values than the caller's, and those that every return has restored.
         let (mut lost, mut kept, mut returns) = (Vec::new(), u64::MAX, false);
         let mut last: Option<(usize, Compared)> = None;
-        let mut expected = rows.get(0).map(|row| judge.expected(row));
+        let mut expected = rows.get(0).map(|row| Expected::new(arch, row));
         let starts_at = |index| rows.get(index).map_or(u32::MAX, |row| row.row.start.0);
         let (first, mut next) = (starts_at(0), starts_at(1));
         analysis.for_each(|index, instruction, state| {
@@ -70,7 +71,7 @@ impl<'j, 'c> Judge<'j, 'c> {
                 next = starts_at(row_index + 1);
             }
             if row_index != before {
-                expected = rows.get(row_index).map(|row| judge.expected(row));
+                expected = rows.get(row_index).map(|row| Expected::new(arch, row));
             }
             let row = expected.as_ref().filter(|_| row_index != 0 || first <= instruction.offset);
             let compared = match (state, row, last) {
@@ -164,7 +165,8 @@ impl<'j, 'c> Judge<'j, 'c> {
         judgement
     }
 
-    /// Returns whether the row is right wherever a way leads.
+    /// Returns whether the row is right wherever a way leads, and ways end as their instructions do: a call after which none
+    /// goes on may be one that was only taken not to return.
     fn is_clean(&self) -> bool {
         let all = self.analysis.instructions().as_slice();
         let goes_on = |index: usize| {

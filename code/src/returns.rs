@@ -9,8 +9,8 @@ use crate::instructions::{Code, Instructions};
 
 /// Returns whether a function may return: whether its first instruction has a way to a return or out of the code. `called`
 /// tells it of functions that are called or jumped to, and is asked as late as it can be: a function that has a way without
-/// calls asks nothing. Jumps whose target is not known leave the code. What compilers put a call at the end of a function
-/// behind is nothing: that call does not return.
+/// calls asks nothing. Jumps whose target is not known leave the code. A call at the end of the code, with nothing but padding
+/// behind it, does not return: compilers end functions so.
 ///
 /// ```
 /// use cfipack_code::{Code, Instructions, may_return};

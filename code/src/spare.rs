@@ -1,7 +1,6 @@
 //! Memory of states that are done, for those of the functions that follow.
 
-// The boxes go into blocks and back.
-#![allow(clippy::vec_box)]
+#![allow(clippy::vec_box, reason = "they go into blocks and back without being copied")]
 
 use std::sync::{Mutex, PoisonError};
 

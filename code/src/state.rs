@@ -5,6 +5,8 @@ mod effect;
 mod join;
 mod registers;
 
+use std::ops::Range;
+
 use cfipack_format::{Arch, Register};
 
 use self::registers::{Registers, indexes};
@@ -129,13 +131,18 @@ impl State {
         found.map_or(Value::Unknown, |slot| slot.1)
     }
 
-    fn store(&mut self, place: Place, value: Value, size: u16) {
-        let end = place.offset().saturating_add(size.into());
-        let start = place.offset().saturating_sub(7);
-        let (start, end) = (Place::new(place.site(), start), Place::new(place.site(), end));
+    /// The indexes of the slots of which `size` bytes at a place are a part.
+    fn overlapped(&self, place: Place, size: u16) -> Range<usize> {
+        let at = |offset| Place::new(place.site(), offset);
+        let (first, end) =
+            (at(place.offset().saturating_sub(7)), at(place.offset().saturating_add(size.into())));
         // Few are there, mostly.
-        let first = self.slots.iter().take_while(|slot| slot.0 < start).count();
-        let last = first + self.slots[first..].iter().take_while(|slot| slot.0 < end).count();
+        let before = self.slots.iter().take_while(|slot| slot.0 < first).count();
+        before..before + self.slots[before..].iter().take_while(|slot| slot.0 < end).count()
+    }
+
+    fn store(&mut self, place: Place, value: Value, size: u16) {
+        let Range { start: first, end: last } = self.overlapped(place, size);
         if first == last && !value.is_followed() {
             return;
         }

@@ -56,7 +56,7 @@ impl Memory for NoMemory {
 }
 
 impl JumpTables {
-    /// The result of [`entry`](Self::entry), if that would change nothing.
+    /// The number of the table that an instruction loads an entry of, if that is known already: none for one without a table.
     pub(crate) fn known_entry(&self, site: u32, address: u64, limit: Option<u32>) -> Option<Option<u32>> {
         let Some(&number) = self.sites.get(&site) else {
             return (self.list.len() >= MAX_TABLES).then_some(None);
@@ -65,11 +65,10 @@ impl JumpTables {
         if known.address != address {
             return Some(None);
         }
-        let is_same = known.limit == known.limit.zip(limit).map(|(one, other)| one.max(other));
-        is_same.then_some(Some(number))
+        (known.limit == known.limit_with(limit)).then_some(Some(number))
     }
 
-    /// The result of [`target`](Self::target), if that would change nothing.
+    /// The target that an entry with something added gives, if that is known already.
     pub(crate) fn known_target(&self, entry: u32, base: TableBase) -> Option<Value> {
         match self.list.get(entry as usize).map(|table| table.base) {
             None => Some(Value::Unknown),
@@ -88,32 +87,25 @@ impl JumpTables {
         signed: bool,
         limit: Option<u32>,
     ) -> Option<u32> {
-        let table = JumpTable { address, size, signed, limit, base: None };
-        match self.sites.get(&site) {
-            // Another address on another way, or fewer comparisons.
-            Some(&number) if self.list[number as usize].address == address => {
-                let known = &mut self.list[number as usize];
-                known.limit = known.limit.zip(limit).map(|(one, other)| one.max(other));
-                Some(number)
-            }
-            Some(_) => None,
-            None if self.list.len() < MAX_TABLES => {
-                let number = self.list.len() as u32;
-                self.list.push(table);
-                self.sites.insert(site, number);
-                Some(number)
-            }
-            None => None,
+        if let Some(known) = self.known_entry(site, address, limit) {
+            return known;
         }
+        let next = self.list.len() as u32;
+        let number = *self.sites.entry(site).or_insert(next);
+        match self.list.get_mut(number as usize) {
+            // Fewer comparisons on another way.
+            Some(known) => known.limit = known.limit_with(limit),
+            None => self.list.push(JumpTable { address, size, signed, limit, base: None }),
+        }
+        Some(number)
     }
 
     /// The target that an entry with something added gives.
     pub(crate) fn target(&mut self, entry: u32, base: TableBase) -> Value {
-        let Some(table) = self.list.get_mut(entry as usize) else { return Value::Unknown };
-        if table.base.is_some_and(|known| known != base) {
-            return Value::Unknown;
+        if let Some(known) = self.known_target(entry, base) {
+            return known;
         }
-        table.base = Some(base);
+        self.list[entry as usize].base = Some(base);
         Value::Target(entry)
     }
 
@@ -127,6 +119,11 @@ impl JumpTable {
     /// A table of addresses.
     pub(crate) fn of_addresses(address: u64, size: u8, limit: Option<u32>) -> Self {
         Self { address, size, signed: false, limit, base: None }
+    }
+
+    /// The number of entries that comparisons on two ways allow.
+    fn limit_with(&self, limit: Option<u32>) -> Option<u32> {
+        self.limit.zip(limit).map(|(one, other)| one.max(other))
     }
 
     /// The targets of the entries, in order: up to the limit, or the end of what the file has.

@@ -185,17 +185,10 @@ impl<'c> X86Decoder<'c> {
         }
     }
 
-    fn is_wide(&self) -> bool {
-        self.is_wide
-    }
-
     /// The register that a name of full width stands for.
-    #[inline]
     fn register(&self, register: X86) -> Option<Index> {
-        // iced has the registers of a width one after the other, by the machine's numbers.
-        let first = if self.is_wide() { X86::RAX } else { X86::EAX };
-        let number = (register as usize).checked_sub(first as usize).filter(|number| *number < 16)?;
-        Some(dwarf(self.arch, number).0 as Index)
+        let is_full = if self.is_wide { register.is_gpr64() } else { register.is_gpr32() };
+        is_full.then(|| dwarf(self.arch, register.number()).0 as Index)
     }
 
     /// The register that a name of any width stands for.
@@ -234,7 +227,7 @@ impl<'c> X86Decoder<'c> {
         let Written { registers, first: is_write } = usual.unwrap_or_else(|| self.written(instruction));
         // `lock or [rsp], 0` is a barrier, and a probe of the stack.
         let is_barrier = matches!(instruction.mnemonic(), Mnemonic::Or | Mnemonic::Add | Mnemonic::Xor)
-            && immediate(instruction, self.is_wide()) == Some(0);
+            && immediate(instruction, self.is_wide) == Some(0);
         let stores = is_write && ops.len() == first && !is_barrier;
         if stores
             && instruction.op0_kind() == OpKind::Memory
@@ -246,7 +239,7 @@ impl<'c> X86Decoder<'c> {
         renumbered(self.arch, registers) & !known
     }
 
-    /// What iced's tables say that an instruction writes.
+    /// The registers that an instruction writes, and whether it writes its first operand, by iced's tables.
     fn written(&mut self, instruction: &Instruction) -> Written {
         let info = self.info.info_options(instruction, InstructionInfoOptions::NO_MEMORY_USAGE);
         let mut registers = 0;
@@ -308,7 +301,7 @@ impl<'c> X86Decoder<'c> {
         let source = (instruction.op1_kind() == OpKind::Register)
             .then(|| self.register(instruction.op1_register()))
             .flatten();
-        let constant = || immediate(instruction, self.is_wide()).filter(|_| !relocated);
+        let constant = || immediate(instruction, self.is_wide).filter(|_| !relocated);
         match instruction.mnemonic() {
             Mnemonic::Pop if to != stack => ops.push(Op::Load { to, base: stack, offset: 0 }),
             Mnemonic::Mov => match (source, self.memory(instruction)) {
@@ -389,7 +382,7 @@ impl<'c> X86Decoder<'c> {
         let right = (instruction.op1_kind() == OpKind::Register)
             .then(|| self.register(instruction.op1_register()))
             .flatten();
-        match (left, right, immediate(instruction, self.is_wide())) {
+        match (left, right, immediate(instruction, self.is_wide)) {
             (Some(left), Some(right), _) if left != u8::MAX => ops.push(Op::Compare { left, right }),
             (Some(register), None, Some(value)) => {
                 let value = u32::try_from(value).unwrap_or(u32::MAX);

@@ -177,7 +177,6 @@ fn halves_of_vectors_are_saved_with_them() {
     }
 }
 
-/// Every two bytes jump: no limit but those of the analysis ends it.
 /// The bytes of AArch64 instructions.
 fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
@@ -278,6 +277,7 @@ fn jump_tables_end_where_targets_are_not_marked() {
     assert_eq!(cfas[5..], ["31+0", "31+0", "31+0", "31+16"]);
 }
 
+/// Every two bytes jump: no limit but those of the analysis ends it.
 #[test]
 fn hostile_code_ends() {
     // Each jne leads to the next instruction but one, each third pushes.

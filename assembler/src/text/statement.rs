@@ -34,7 +34,7 @@ impl Syntax {
         }
     }
 
-    /// The same for a source that the C preprocessor may read first, which removes comments after two slashes.
+    /// This syntax, and comments after two slashes, which the C preprocessor removes from the sources that it reads.
     pub(super) fn with_preprocessor(self) -> Self {
         Self { slash_comments: true, ..self }
     }

@@ -77,7 +77,7 @@ enum Import {
 }
 
 impl Imports {
-    /// Those of a file that are known, by the symbols that relocations name.
+    /// The imports of a file that are known, by the symbols that relocations name.
     pub fn of(file: &File<'_>, symbols: &Symbols<'_>) -> Self {
         let imports = file.imports();
         let mut own = HashMap::new();

@@ -115,7 +115,7 @@ fn line_ends_are_those_of_the_text() {
     assert_eq!(annotated, "\t.type f, @function\r\nf:\r\n\t.cfi_startproc\r\n\tret\r\n\t.cfi_endproc\r\n");
 }
 
-/// What other functions enter by a jump with a frame in place may be called from elsewhere, too.
+/// A function that others enter by a jump, with a frame in place, may be called from elsewhere too.
 #[test]
 fn functions_begin_as_calls_enter_them() {
     let Some(tools) = Tools::find("annotated functions that are jumped to") else { return };

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use cfipack_format::{Address, Family};
 
 use super::{Analysis, Block, Doubt, Exit, NONE, Ways};
+use crate::aarch64;
 use crate::instruction::{Flow, Op};
 use crate::instructions::Code;
 use crate::state::State;
@@ -20,10 +21,15 @@ const MAX_ARGUMENTS: i32 = 1 << 10;
 /// Slots that may be known of all blocks for each byte of a function, and for the function itself.
 const SLOTS: (usize, usize) = (4, 1 << 14);
 
-/// Returns whether code begins with `bti j` or `bti jc` of AArch64, little endian as all its code.
-fn is_marked(code: &[u8]) -> bool {
-    let word = code.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
-    matches!(word, Some(0xd503_249f | 0xd503_24df))
+/// Returns whether the code at an address is marked as a target of jumps by registers.
+fn is_marked(analysis: &Analysis<'_>, target: Address, memory: Bytes<'_>) -> bool {
+    let Code { arch, start, bytes, .. } = analysis.code;
+    let at = usize::try_from(target.0.wrapping_sub(start.0)).ok();
+    let code = at.and_then(|at| bytes.get(at..)).unwrap_or_else(|| memory.at(target));
+    match (arch.family(), code.first_chunk()) {
+        (Family::Aarch64, Some(word)) => aarch64::is_jump_target(*word),
+        (Family::Aarch64, None) | (Family::X86 | Family::S390x | Family::Riscv, _) => false,
+    }
 }
 
 /// A way from one instruction to another.
@@ -368,14 +374,9 @@ impl Run<'_> {
                     break;
                 }
                 // Where the first target is marked as one, all are: the processor refuses others.
-                let at = usize::try_from(target.0.wrapping_sub(analysis.code.start.0)).ok();
-                let inside = at.and_then(|at| analysis.code.bytes.get(at..));
-                let is_one = match arch.family() {
-                    Family::Aarch64 => is_marked(inside.unwrap_or_else(|| memory.at(target))),
-                    Family::X86 | Family::S390x | Family::Riscv => false,
-                };
-                is_guarded = if found == 0 { is_one } else { is_guarded };
-                if is_guarded && !is_one {
+                if found == 0 {
+                    is_guarded = is_marked(analysis, target, memory);
+                } else if is_guarded && !is_marked(analysis, target, memory) {
                     break;
                 }
                 self.entries_left -= 1;

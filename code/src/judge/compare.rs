@@ -3,7 +3,6 @@
 use cfipack_format::{Cfa, Register, Rule};
 
 use super::Judge;
-use super::expected::Expected;
 use crate::instruction::{callee_saved, index_of, register_of};
 use crate::rows::FullRow;
 use crate::state::State;
@@ -40,12 +39,7 @@ impl Compared {
 pub(super) const RETURN_ADDRESS: u64 = 1 << 63;
 pub(super) const SIGNATURE: u64 = 1 << 62;
 
-impl<'j> Judge<'j, '_> {
-    /// What a row expects of states.
-    pub(super) fn expected(&self, row: FullRow<'j>) -> Expected<'j> {
-        Expected::new(self.arch, row)
-    }
-
+impl Judge<'_, '_> {
     /// The callee-saved registers that have other values than the caller's.
     pub(super) fn changed(&self, state: &State) -> u64 {
         callee_saved(self.arch).iter().fold(0, |changed, index| {

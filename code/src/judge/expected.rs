@@ -11,7 +11,7 @@ use crate::value::{Place, Value};
 /// The most slots of a row that are compared at once: those of x86, and of most functions of AArch64.
 const MAX_STORED: usize = 12;
 
-/// What a row expects of states.
+/// The registers and slots of a state by which it agrees with a row.
 pub(super) struct Expected<'r> {
     pub row: FullRow<'r>,
     /// The registers, by their bits, on which the comparison depends.
@@ -57,10 +57,11 @@ impl<'r> Expected<'r> {
         let mut num_stored = 0;
         let rules = row.rules(arch).filter(|_| cfa.is_some());
         for (register, rule) in rules {
-            let (Some(slot), Rule::Cfa(offset)) = (stored.get_mut(num_stored), rule) else {
-                return Self { row, registers, is_odd, cfa: None, stored, num_stored: 0, kept };
+            let offset = match rule {
+                Rule::Cfa(offset) => i32::try_from(offset).ok(),
+                _ => None,
             };
-            let Ok(offset) = i32::try_from(offset) else {
+            let (Some(slot), Some(offset)) = (stored.get_mut(num_stored), offset) else {
                 return Self { row, registers, is_odd, cfa: None, stored, num_stored: 0, kept };
             };
             kept &= index_of(arch, register).map_or(u64::MAX, |index| !(1 << index));

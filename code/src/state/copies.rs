@@ -1,4 +1,4 @@
-//! Where the caller's registers are in a state, and where they may be.
+//! The places in a state that have the caller's registers, or may have them.
 
 use cfipack_format::{Arch, Register};
 
@@ -11,12 +11,7 @@ impl State {
     /// restore. No store to an object of the frame overwrites those: if one seems to, its pointer is that of a way that is
     /// never taken, such as another turn of a loop over a buffer.
     pub(super) fn has_only_copy(&self, arch: Arch, place: Place, size: u16) -> bool {
-        let at = |offset| Place::new(place.site(), offset);
-        let (first, end) =
-            (at(place.offset().saturating_sub(7)), at(place.offset().saturating_add(size.into())));
-        let first = self.slots.partition_point(|slot| slot.0 < first);
-        let inside = self.slots[first..].iter().take_while(|slot| slot.0 < end);
-        inside.map(|slot| slot.1).any(|value| {
+        self.slots[self.overlapped(place, size)].iter().map(|slot| slot.1).any(|value| {
             let own = match value {
                 Value::Caller(register) => register,
                 Value::Signed => arch.return_address(),
@@ -29,8 +24,8 @@ impl State {
         })
     }
 
-    /// Where this state and another one differ about registers that the function keeps for its caller: those that one has and
-    /// the other may not have, and places of the frame where one has them stored.
+    /// The registers that the function keeps for its caller, and slots with their values, that one of two states has and the
+    /// other may not have.
     pub(crate) fn disagreements(&self, arch: Arch, other: &Self) -> Vec<(Register, Option<i32>)> {
         let is_saved =
             |register| index_of(arch, register).is_some_and(|own| callee_saved(arch).contains(&own));

@@ -1,4 +1,4 @@
-//! What instructions do to a state.
+//! Effects of instructions on a state.
 
 use cfipack_format::{Arch, Register};
 

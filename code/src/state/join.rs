@@ -1,4 +1,4 @@
-//! What is known on two ways to one instruction.
+//! States of two ways to one instruction, joined.
 
 use cfipack_format::Arch;
 
@@ -12,10 +12,10 @@ fn stays((place, value): &(Place, Value), other: &State) -> bool {
     value.joined(other.load(*place)) == *value
 }
 
-/// What is known in a state, and not in another that is joined.
+/// The knowledge in a state that another one, which is joined, does not have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Loss {
-    /// By their bits.
+    /// The registers, by their bits, of which less is known.
     registers: u64,
     slots: bool,
     flags: bool,
@@ -31,7 +31,7 @@ impl Loss {
 }
 
 impl State {
-    /// What is known no more once another state is joined.
+    /// The knowledge that is gone once another state is joined.
     pub(crate) fn loss(&self, other: &Self) -> Loss {
         let mut registers = self.registers.known() & !other.registers.known();
         for index in indexes(self.registers.known() & other.registers.known()) {

@@ -1,8 +1,8 @@
-//! What usual instructions write, without iced's general answer, which takes longer than decoding.
+//! The operands that usual instructions write, without iced's general answer, which takes longer than decoding.
 
 use iced_x86::{ConditionCode, Instruction, Mnemonic, OpKind, Register};
 
-/// What an instruction writes.
+/// The registers and the operand that an instruction writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Written {
     /// General registers by the bits of the machine's numbers, whichever part of them.
@@ -18,7 +18,7 @@ impl Written {
 
 const RSP: u64 = 1 << 4;
 
-/// None for an instruction that is not usual.
+/// The registers that an instruction writes, and whether it writes its first operand; none for one that is not usual.
 pub(super) fn written(instruction: &Instruction) -> Option<Written> {
     use Mnemonic as M;
     let kind = instruction.op0_kind();
@@ -92,7 +92,7 @@ pub(super) fn written(instruction: &Instruction) -> Option<Written> {
     }
 }
 
-/// What an instruction writes that always writes its first operand, and nothing else.
+/// The same for an instruction that always writes its first operand, and nothing else.
 fn first(instruction: &Instruction) -> Option<Written> {
     let registers = match instruction.op0_kind() {
         OpKind::Register => bit(instruction.op0_register()),

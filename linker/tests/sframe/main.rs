@@ -3,6 +3,8 @@
 mod conflicts;
 mod frame_at;
 mod from_cfi;
+#[path = "../../../tests/src/random/generator.rs"]
+mod generator;
 mod large;
 mod random;
 mod stubs;

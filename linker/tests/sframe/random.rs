@@ -1,19 +1,10 @@
 //! Random objects: small, empty, damaged and large ones of every version, whose functions share keys now and then.
 
 use super::*;
-
-/// Numbers of a fixed sequence.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-}
+use generator::Random;
 
 /// A table of which one function may be damaged.
-fn any_table(numbers: &mut Numbers, version: Version, functions: u64) -> Vec<u8> {
+fn any_table(numbers: &mut Random, version: Version, functions: u64) -> Vec<u8> {
     let damaged = if numbers.below(6) == 0 { numbers.below(functions + 1) } else { functions };
     let mut all = Vec::new();
     for number in 0..functions {
@@ -38,7 +29,7 @@ fn any_table(numbers: &mut Numbers, version: Version, functions: u64) -> Vec<u8>
 
 #[test]
 fn threads_pools_copies_and_owners_make_the_same() {
-    let mut numbers = Numbers(7);
+    let mut numbers = Random::new(7);
     let cfi = eh_frame();
     for case in 0..12 {
         let tables: Vec<_> = (0..1 + numbers.below(9))

@@ -2,7 +2,7 @@
 //!
 //! `CFIPACK_SEED` sets the seed and `CFIPACK_CASES` the number of cases; every random test prints both. Without
 //! `CFIPACK_SEED` each run has the same cases, with `CFIPACK_SEED=random` new ones. A test that fails prints the command
-//! that repeats it. What holds of enough cases only, not of each, is for [`assert_enough`].
+//! that repeats it.
 
 #![allow(dead_code, reason = "other crates' tests include this file, and use a part of it")]
 
@@ -35,8 +35,8 @@ pub fn cases(test: &str, default_count: usize) -> (u64, usize) {
     (seed, count)
 }
 
-/// Asserts that the cases of a test put enough to the test, where they are the same in each run. New cases, or another
-/// number of them, may be too few of a kind by chance: then it says so.
+/// Asserts that a test's few cases contain what it is about, if they are the same in each run. New cases, or another number
+/// of them, may lack it by chance, which is printed.
 #[track_caller]
 pub fn assert_enough(is_enough: bool, found: impl Debug) {
     match env::var_os("CFIPACK_SEED").or_else(|| env::var_os("CFIPACK_CASES")) {

@@ -6,7 +6,7 @@ use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Address, Arch};
 use cfipack_roundtrip::structure::check_compact_unwind_edit;
 use cfipack_tests::corpora;
-use cfipack_tests::random::{Random, assert_enough, cases};
+use cfipack_tests::random::{Random, cases};
 
 /// The object with every row changed, and with `new` more.
 fn edited(bytes: &[u8], new: usize) -> Result<Option<Vec<u8>>, Error> {
@@ -116,7 +116,7 @@ fn damaged_objects_are_refused_or_changed_soundly() {
         }
     }
     println!("{what}: {refused} refused, {done} changed");
-    assert_enough(refused > count / 20 && done > count / 20, [refused, done]);
+    assert!(refused > count / 20 && done > count / 20);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use cfipack_format::{Address, Arch};
 use cfipack_tests::cfi_bytes::CfiBytes;
 use cfipack_tests::encoding_by_cfi::Judge;
 use cfipack_tests::prologues::Function;
-use cfipack_tests::random::{Random, assert_enough, cases};
+use cfipack_tests::random::{Random, cases};
 
 #[test]
 fn what_can_be_encoded_is_encoded_correctly() {
@@ -71,5 +71,5 @@ fn malformed_input_is_harmless() {
         }
     }
     println!("{encoded} encodings");
-    assert_enough(encoded > 0, encoded);
+    assert!(encoded > 0 || count < 100, "nothing was encoded");
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::rc::Rc;
 
-use cfipack_tests::random::{Case, Random, assert_enough, cases};
+use cfipack_tests::random::{Case, Random, cases};
 use cfipack_tests::written_recording::{Mapped, SAMPLES, written};
 
 use crate::compare::{Comparison, Walks};
@@ -76,7 +76,7 @@ fn damaged_recordings_do_no_harm() {
         }
     }
     println!("{refused} refused, {walked} stacks of others");
-    assert_enough(refused > count / 20 && walked > count / 2, [refused, walked]);
+    assert!(count < 1000 || refused > count / 20 && walked > count / 2);
 }
 
 /// Another value in a word or a byte, mostly of the headers; or the end lost.

@@ -7,7 +7,7 @@ use cfipack_format::{Address, Cfa, Key};
 use cfipack_roundtrip::words::Name;
 use cfipack_tests::convert::{all_options, cfi_of, convert};
 use cfipack_tests::directives::{TARGETS, Target};
-use cfipack_tests::random::{Random, assert_enough, cases};
+use cfipack_tests::random::{Random, cases};
 use cfipack_tests::reference::Tools;
 
 const FUNCTIONS: usize = 200;
@@ -110,5 +110,5 @@ fn expressions_are_those_that_readelf_prints() {
         }
     }
     println!("{compared} rows compared; {without_base} functions change a CFA without a base");
-    assert_enough(compared > 1000 && without_base > 100, [compared, without_base]);
+    assert!(compared > 1000 && without_base > 100, "too little is put to the test");
 }

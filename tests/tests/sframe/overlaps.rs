@@ -12,7 +12,7 @@ use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Cfa, Key};
 use cfipack_roundtrip::{Report, verify};
 use cfipack_tests::convert::{all_options, cfi_of, convert};
-use cfipack_tests::random::{Case, Random, assert_enough, cases};
+use cfipack_tests::random::{Case, Random, cases};
 use cfipack_tests::reference::Tools;
 
 const TABLE: Address = Address(0x10_0000);
@@ -255,7 +255,7 @@ fn every_pc_is_answered_by_its_owner() {
             }
         }
     }
-    assert_enough(cut.min(ambiguous).min(hidden) > 1000, [cut, ambiguous, hidden]);
+    assert!(count < 1000 || cut.min(ambiguous).min(hidden) > 1000, "{cut} {ambiguous} {hidden}");
 }
 
 /// The case of a program: one function around one that cannot be represented.

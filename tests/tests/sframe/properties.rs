@@ -11,7 +11,7 @@ use cfipack_format::{Address, Arch, FunctionOffset, Key, Register, Row};
 use cfipack_tests::by_cfi::{Cfi, Registers, Stop};
 use cfipack_tests::cfi_bytes::CfiBytes;
 use cfipack_tests::convert::{Converted, all_options, convert};
-use cfipack_tests::random::{Case, Random, assert_enough, cases};
+use cfipack_tests::random::{Case, Random, cases};
 
 const TABLE: Address = Address(0x100_0000);
 
@@ -83,7 +83,7 @@ fn rows_find_the_frames_that_the_cfi_finds() {
         }
     });
     println!("{compared} frames compared, of {functions} functions");
-    assert_enough(compared > 2 * functions, [compared, functions]);
+    assert!(compared > 2 * functions, "too little is put to the test");
 }
 
 fn by_values<'a, S>(

@@ -5,7 +5,7 @@ use cfipack_cfi::write::{Cie, Writer};
 use cfipack_cfi::{self as cfi, SectionKind};
 use cfipack_format::{Address, Arch};
 use cfipack_tests::convert::{all_options, convert};
-use cfipack_tests::random::{Case, Random, assert_enough, cases};
+use cfipack_tests::random::{Case, Random, cases};
 
 const TABLE: Address = Address(0x100_0000);
 
@@ -104,5 +104,5 @@ fn what_gimli_refuses_is_not_converted() {
         }
     }
     println!("{refused} of {functions} functions were refused; gimli refuses {unjudged}");
-    assert_enough(refused * 10 < functions * 9 && unjudged * 20 > functions, [refused, unjudged, functions]);
+    assert!(refused * 10 < functions * 9 && unjudged * 20 > functions, "too little is put to the test");
 }

@@ -35,7 +35,8 @@ pub(super) fn of(ways: &[Way], function: usize) -> &[Way] {
 
 /// Keeps what is known in another state too.
 pub(super) fn join(known: &mut Rc<State>, other: &State) {
-    if known.loss(other).is_any() {
-        Rc::make_mut(known).join(other);
+    let loss = known.loss(other);
+    if loss.is_any() {
+        Rc::make_mut(known).lose(loss, other);
     }
 }

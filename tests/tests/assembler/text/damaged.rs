@@ -5,7 +5,7 @@ use cfipack_assembler::text::Reader;
 use cfipack_encoder::sframe::Options;
 use cfipack_format::Arch;
 use cfipack_tests::assembled::corpus;
-use cfipack_tests::random::{Random, assert_enough, cases};
+use cfipack_tests::random::{Random, cases};
 
 /// A listing with all that one can have.
 const LISTING: &str = "\
@@ -75,7 +75,7 @@ fn damaged_text_is_refused_or_read() {
         }
     }
     println!("{read} read, {refused} refused");
-    assert_enough(read > count / 20 && refused > count / 20, [read, refused]);
+    assert!(read > count / 20 && refused > count / 20);
 }
 
 /// Texts of which one megabyte would take minutes if some step looked at all of it for each line or statement.
