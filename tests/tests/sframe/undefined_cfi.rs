@@ -106,3 +106,60 @@ fn what_gimli_refuses_is_not_converted() {
     println!("{refused} of {functions} functions were refused; gimli refuses {unjudged}");
     assert!(refused * 10 < functions * 9 && unjudged * 20 > functions, "too little is put to the test");
 }
+
+/// CIEs of up to three instructions, of those that go back to rules, change them and depend on them.
+fn short_cies(arch: Arch) -> Vec<Vec<u8>> {
+    let [frame_pointer, return_address] =
+        [arch.frame_pointer(), arch.return_address()].map(|register| register.0 as u8);
+    let instructions: [&[u8]; 10] = [
+        &[0x2d],
+        &[0xc0 | 34],
+        &[0x06, return_address],
+        &[0xc0 | return_address],
+        &[0xc0 | frame_pointer],
+        &[0x80 | return_address, 1],
+        &[0x80 | frame_pointer, 2],
+        &[0x0e, 16],
+        &[0x0a],
+        &[0x0b],
+    ];
+    let mut cies = vec![Vec::new()];
+    let mut longest = cies.clone();
+    for _ in 0..3 {
+        let longer = |cie: &Vec<u8>| instructions.map(|instruction| [cie, instruction].concat());
+        longest = longest.iter().flat_map(longer).collect();
+        cies.extend_from_slice(&longest);
+    }
+    cies
+}
+
+#[test]
+fn short_cies_mean_the_same_in_every_layout() {
+    for arch in [Arch::Aarch64, Arch::Aarch64Be, Arch::Amd64, Arch::S390x] {
+        let mut section = Writer::new(SectionKind::EhFrame, arch, Address(0));
+        section.alignment = 1;
+        let mut start = 0x1000;
+        for cie in short_cies(arch) {
+            let initial = [&[0x0c, arch.stack_pointer().0 as u8, 8], &cie[..]].concat();
+            let cie = Cie::new(arch, &initial).with_augmentation(b"").with_alignment(1, -8);
+            let cie = section.cie(&cie).unwrap();
+            let frame_pointer = arch.frame_pointer().0 as u8;
+            for instructions in
+                [&[][..], &[0x41, 0x0e, 32], &[0x80 | frame_pointer, 3, 0x41, 0xc0 | frame_pointer]]
+            {
+                section.fde(&cie, Address(start), 0x20, None, instructions).unwrap();
+                start += 0x20;
+            }
+        }
+        let section = section.section();
+        for options in all_options() {
+            let converted = convert(&[section], arch, TABLE, options);
+            let report = converted.verify(&[section]);
+            assert!(report.is_true(), "{arch:?} {options:?}: {:?}", report.differences.first());
+            assert!(
+                converted.omitted.len() as u64 * 4 < report.functions * 3,
+                "too little is put to the test"
+            );
+        }
+    }
+}

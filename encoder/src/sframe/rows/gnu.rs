@@ -175,9 +175,11 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         let initial = self.interpreter.run_cie(function).map_err(|unsupported| unsupported.reason)?;
         let initial = (initial.row, initial.registers);
         let mut state = State::at_entry(self.arch);
+        // To which a CIE's own `DW_CFA_restore` goes back.
+        let entry = (state.row, state.registers);
         let mut instructions = Instructions::new(function, function.cie.instructions);
         while let Some(instruction) = next(&mut instructions) {
-            self.instruction(instruction?, &mut state, &initial)?;
+            self.instruction(instruction?, &mut state, &entry)?;
         }
         if function.size != 0 && self.gnu.remembered.is_empty() && self.fde_type == FdeType::Default {
             self.gnu.start = Some(Start { cie: function.cie, initial, state, gnu_state: self.gnu_state });
