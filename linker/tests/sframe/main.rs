@@ -3,7 +3,6 @@
 mod conflicts;
 mod frame_at;
 mod from_cfi;
-#[path = "../../../tests/src/random/generator.rs"]
 mod generator;
 mod large;
 mod random;

@@ -1,7 +1,7 @@
 //! The one generator of random numbers of all tests.
 //!
 //! `cfipack_tests::random` has it; tests of crates that cannot depend on `cfipack-tests` include this file, the
-//! encoder's unit tests by a symbolic link, so that its package has it.
+//! encoder's and the linker's by symbolic links, so that their packages have it.
 
 #![allow(dead_code, reason = "each of them uses a part of it")]
 
