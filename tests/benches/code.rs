@@ -3,8 +3,8 @@
 //!
 //!     cargo bench -p cfipack-tests --bench code
 
-// The core of `lint`, as the command has it; a bench is compiled as tests are.
-#[allow(dead_code, unused_imports)]
+// The core of `lint`, as the command has it.
+#[allow(dead_code, unused_imports, reason = "a bench needs a part of it, and is compiled as tests are")]
 #[path = "../../cli/src/against_code/mod.rs"]
 mod against_code;
 

@@ -112,14 +112,18 @@ fn short_cies(arch: Arch) -> Vec<Vec<u8>> {
     let [frame_pointer, return_address] =
         [arch.frame_pointer(), arch.return_address()].map(|register| register.0 as u8);
     let instructions: [&[u8]; 10] = [
+        // AArch64: negate_ra_state, and restore of the state that it negates.
         &[0x2d],
         &[0xc0 | 34],
+        // restore_extended, restore.
         &[0x06, return_address],
         &[0xc0 | return_address],
         &[0xc0 | frame_pointer],
+        // offset, def_cfa_offset.
         &[0x80 | return_address, 1],
         &[0x80 | frame_pointer, 2],
         &[0x0e, 16],
+        // remember_state, restore_state.
         &[0x0a],
         &[0x0b],
     ];

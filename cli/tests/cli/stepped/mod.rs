@@ -2,8 +2,7 @@
 //! stack pointer at a function's entry, plus 8, and the registers there), and at each PC the row is wrong or right by it.
 //! `lint`, which runs nothing, has to say the same there.
 
-// Not all of it is needed here.
-#[allow(dead_code)]
+#[allow(dead_code, reason = "not all of it is needed here")]
 #[path = "../../../../tests/tests/traced/child.rs"]
 mod child;
 

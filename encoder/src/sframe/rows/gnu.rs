@@ -175,7 +175,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         let initial = self.interpreter.run_cie(function).map_err(|unsupported| unsupported.reason)?;
         let initial = (initial.row, initial.registers);
         let mut state = State::at_entry(self.arch);
-        // To which a CIE's own `DW_CFA_restore` goes back.
+        // A `DW_CFA_restore` in the CIE goes back to it.
         let entry = (state.row, state.registers);
         let mut instructions = Instructions::new(function, function.cie.instructions);
         while let Some(instruction) = next(&mut instructions) {

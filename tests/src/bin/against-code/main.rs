@@ -11,7 +11,7 @@
 #![cfg(not(test))]
 
 // What the command has of it, as it has it.
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the command needs more of it")]
 #[path = "../../../../cli/src/against_code/mod.rs"]
 mod against_code;
 #[path = "../../../../cli/src/against_code/hidden.rs"]
