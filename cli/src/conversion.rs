@@ -17,7 +17,6 @@ use cfipack_format::{Address, Arch, Key};
 
 use cfipack_roundtrip::{KernelDraft, stats};
 
-use crate::coverage::CodeBytes;
 use crate::io::input::number_in;
 use crate::report::reasons;
 use crate::synthesized::Synthesized;
@@ -343,18 +342,22 @@ impl Conversion {
         Ok(bytes)
     }
 
-    /// Counts the code that the table covers; `bytes` are those of [`linked`](Self::linked) or
-    /// [`relocatable`](Self::relocatable).
+    /// Calls `read` with the table that `bytes` contain, at addresses of the file: they are the bytes of
+    /// [`linked`](Self::linked) or [`relocatable`](Self::relocatable), or empty.
     ///
     /// # Errors
-    /// The table or a section of code cannot be read.
-    pub fn code_bytes(&self, file: &File<'_>, bytes: &[u8]) -> anyhow::Result<CodeBytes> {
+    /// The table cannot be read, or `read` fails.
+    pub fn with_table<T>(
+        &self,
+        file: &File<'_>,
+        bytes: &[u8],
+        read: impl FnOnce(&[sframe::Section<'_>]) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
         if bytes.is_empty() {
-            return CodeBytes::of_tables(file, &[]);
+            return read(&[]);
         }
         let relocated = (file.kind() == Kind::Relocatable).then(|| self.relocated(bytes, file.arch()));
-        let table = sframe::Section::parse(relocated.as_deref().unwrap_or(bytes), self.address)?;
-        CodeBytes::of_tables(file, &[table])
+        read(&[sframe::Section::parse(relocated.as_deref().unwrap_or(bytes), self.address)?])
     }
 
     /// The number of rows of outermost frames, of a table in version 2, whose reader in glibc 2.43 fails at them.

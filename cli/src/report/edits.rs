@@ -67,8 +67,10 @@ pub struct Totals {
     pub functions: u64,
     /// Functions in tables.
     pub converted: u64,
-    /// The code, and what tables cover of it.
+    /// The code of tables for which it was counted.
     pub code: CodeBytes,
+    /// True if there is a table for which the code was not counted.
+    pub has_uncounted_code: bool,
     /// Rows of outermost frames.
     pub outermost: u64,
     /// Omitted functions by reason.

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use cfipack_container::{File, Kind};
+use cfipack_decoder::sframe::Section;
+
 use crate::coverage::CodeBytes;
 use crate::report::status::{self, Status};
 
@@ -37,8 +40,8 @@ pub struct Covered {
     pub functions: u64,
     /// Functions in the table.
     pub converted: u64,
-    /// The code.
-    pub code: CodeBytes,
+    /// The code, if it was counted.
+    pub code: Option<CodeBytes>,
 }
 
 /// A remark about a table.
@@ -51,6 +54,20 @@ pub struct Remark {
 }
 
 impl Limits {
+    /// Counts the code of a file that tables cover, if anything needs the exact number: a limit, or the warning that
+    /// little code is covered. The sum over an archive needs each of its objects. For a linked file whose tables cover
+    /// most of the code this function returns `None` without reading the code, which may be most of the file.
+    ///
+    /// # Errors
+    /// A section of code cannot be read.
+    pub fn code(&self, file: &File<'_>, tables: &[Section<'_>]) -> anyhow::Result<Option<CodeBytes>> {
+        let is_limited = self.min_code_coverage.is_some() || self.strict;
+        if is_limited || file.kind() == Kind::Relocatable {
+            return CodeBytes::of_tables(file, tables).map(Some);
+        }
+        CodeBytes::if_little(file, tables)
+    }
+
     /// Remarks about what is below a limit, or remarkably little.
     pub fn remarks(&self, covered: &Covered) -> Vec<Remark> {
         let Covered { functions, converted, code } = *covered;
@@ -60,6 +77,7 @@ impl Limits {
             let words = format!("less than {percent} % of the functions are converted");
             remarks.push(Remark { words, fails: true });
         }
+        let Some(code) = code else { return remarks };
         if let Some(percent) = self.min_code_coverage.filter(|percent| code.is_below(*percent)) {
             let words = format!("less than {percent} % of the code is covered: {}", code.percent());
             remarks.push(Remark { words, fails: true });

@@ -29,7 +29,7 @@ use crate::report::place::Places;
 use crate::report::status::{self, Status};
 use crate::report::symbol::Names;
 use crate::report::verdict::{self, ReportJson};
-use crate::synthesized::{self, SynthesizedCounts};
+use crate::synthesized::SynthesizedCounts;
 use crate::verbs::embed::{self, Conversions};
 use crate::verbs::sframe::verify;
 
@@ -153,7 +153,8 @@ struct Summary<'s, 'a> {
     /// The section.
     bytes: Vec<u8>,
     cfi: CfiBytes,
-    code: CodeBytes,
+    /// The code, if it was counted.
+    code: Option<CodeBytes>,
     /// FDEs that describe no function of their own.
     excluded: Excluded,
     report: Option<Report>,
@@ -197,15 +198,13 @@ impl<'s, 'a> Summary<'s, 'a> {
         let bytes = if is_relocatable { conversion.relocatable()? } else { conversion.linked()? };
         let relocated = is_relocatable.then(|| conversion.relocated(&bytes, file.arch()));
         let table = sframe::Section::parse(relocated.as_deref().unwrap_or(&bytes), address)?;
-        let code = CodeBytes::of_tables(file, &[table])?;
+        let code = arguments.limits.code(file, &[table])?;
         let report = match arguments.verify {
             true => {
                 let options = Options::new().with_padding(options.get().padding());
                 let omitted = ConversionReasons::new(&conversion.omitted);
-                let tables = &[table];
-                let judged = synthesized::judged(file, sections, tables)?;
                 let reason = |missing: &_| omitted.reason(missing);
-                Some(verify::against(sections, tables, judged, &options, threads, reason))
+                Some(verify::against(file, sections, &[table], &options, threads, reason)?)
             }
             false => None,
         };
@@ -258,7 +257,9 @@ impl<'s, 'a> Summary<'s, 'a> {
         }
         let (sframe, cfi) = (self.bytes.len().to_u64(), &self.cfi);
         writeln!(text, "  .sframe: {}, {} of {cfi}", Number(sframe, "byte"), percent(sframe, cfi.total()))?;
-        writeln!(text, "  {}", self.code.line())?;
+        if let Some(code) = &self.code {
+            writeln!(text, "  {}", code.line())?;
+        }
         if let Some(report) = &self.report {
             writeln!(text, "  verified against the CFI, as gimli evaluates it:")?;
             let places = Places::new(self.file).with_names(self.names);
@@ -338,7 +339,8 @@ pub struct SummaryJson<'r> {
     synthesized: Option<&'r SynthesizedCounts>,
     excluded: &'r Excluded,
     bytes: TableBytes,
-    code_coverage: CodeBytes,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code_coverage: Option<CodeBytes>,
     #[serde(skip_serializing_if = "Option::is_none")]
     relocations: Option<Vec<RelocationJson>>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -12,6 +12,11 @@ use crate::report::limits::{Covered, Remark};
 use crate::report::verdict;
 use crate::synthesized::SynthesizedCounts;
 
+/// The code of a file's parts, if it was counted for each of them.
+fn code(parts: &[Part<Table>]) -> Option<CodeBytes> {
+    parts.iter().map(|part| part.report.code_coverage).sum()
+}
+
 impl Reported for Embed {
     const VERB: &'static str = "embed";
 
@@ -33,8 +38,7 @@ impl Reported for Embed {
         if parts[0].member.is_some() {
             line += &format!(" in {}", Number(parts.len() as u64, "member"));
         }
-        let code: CodeBytes = parts.iter().map(|part| part.report.code_coverage).sum();
-        if code.wanted() != 0 {
+        if let Some(code) = code(parts).filter(|code| code.wanted() != 0) {
             line += &format!(", {} of the code", code.percent());
         }
         line
@@ -42,11 +46,9 @@ impl Reported for Embed {
 
     fn add(&self, parts: &[Part<Table>], totals: &mut Totals) -> Vec<Remark> {
         let (mut functions, mut converted, mut unreadable) = (0, 0, 0);
-        let mut code = CodeBytes::default();
         for Part { report, .. } in parts {
             functions += report.functions;
             converted += report.converted;
-            code = code + report.code_coverage;
             totals.outermost += report.outermost;
             unreadable += report.unreadable;
             totals.tables += u64::from(!report.is_empty());
@@ -61,7 +63,11 @@ impl Reported for Embed {
         }
         totals.functions += functions;
         totals.converted += converted;
-        totals.code = totals.code + code;
+        let code = code(parts);
+        match code {
+            Some(code) => totals.code = totals.code + code,
+            None => totals.has_uncounted_code = true,
+        }
         let mut remarks = self.conversions.limits.remarks(&Covered { functions, converted, code });
         if unreadable != 0 {
             let words = format!("{} cannot be read and are omitted", Number(unreadable, "FDE"));
@@ -87,7 +93,7 @@ impl Reported for Embed {
         if self.verify && totals.synthesized.as_ref().is_some_and(|own| own.functions != 0) {
             lines.push(verdict::JUDGED_BY_CODE.into());
         }
-        if totals.code.wanted() != 0 {
+        if totals.code.wanted() != 0 && !totals.has_uncounted_code {
             lines.push(totals.code.line());
         }
         let version = self.conversions.table.get().version;

@@ -8,9 +8,8 @@ use cfipack_decoder::sframe;
 use cfipack_edit::{Embedding, Rewrite, StartRelocation, embed_in_object, without_sframe};
 use cfipack_encoder::sframe::Builder;
 use cfipack_format::Unsupported;
-use cfipack_format::pool::Threads;
 use cfipack_format::widen::ToU64;
-use cfipack_roundtrip::{self as roundtrip, KernelDraft, Options, Report, verify_with_reasons_on};
+use cfipack_roundtrip::{KernelDraft, Options, Report};
 use serde::Serialize;
 
 use super::Conversions;
@@ -23,7 +22,8 @@ use crate::report::cfi_bytes::{CfiBytes, TableBytes};
 use crate::report::count::Counts;
 use crate::report::kernel::KernelReport;
 use crate::report::place::Places;
-use crate::synthesized::{self, SynthesizedCounts};
+use crate::synthesized::SynthesizedCounts;
+use crate::verbs::sframe::verify;
 
 /// The edit: a table for an object or a linked file.
 pub struct Embed {
@@ -60,8 +60,9 @@ pub struct Table {
     pub synthesized: Option<SynthesizedCounts>,
     /// Bytes of table and CFI.
     pub bytes: TableBytes,
-    /// The code, and what the table covers of it.
-    pub code_coverage: CodeBytes,
+    /// The code, and what the table covers of it, if it was counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code_coverage: Option<CodeBytes>,
     /// Rows of outermost frames.
     pub outermost: u64,
     /// True if the table in the new file is verified against the CFI.
@@ -99,11 +100,11 @@ impl Edit for Embed {
         let conversion = Conversion::unplaced(&file, &sections, &table, threads)?;
         if conversion.section.num_fdes() == 0 {
             // No reader needs a table without functions; one that is there is stale.
-            return Ok((without_sframe(&file)?, Table::of(&file, &sections, conversion, &[])?));
+            return Ok((without_sframe(&file)?, self.table(&file, &sections, conversion, &[])?));
         }
         match file.kind() {
-            Kind::Linked => linked(&file, &sections, conversion),
-            Kind::Relocatable => relocatable(&file, &sections, conversion),
+            Kind::Linked => self.linked(&file, &sections, conversion),
+            Kind::Relocatable => self.relocatable(&file, &sections, conversion),
         }
     }
 
@@ -163,13 +164,8 @@ impl Embed {
         let cfi = file.call_frame_sections()?;
         let options = Options::new().with_padding(self.conversions.table.get().padding());
         let reasons = ConversionReasons::new(&std::mem::take(&mut table.omitted_functions));
-        let sections: Vec<_> = cfi.iter().map(CallFrameSection::cfi).collect();
-        let (pool, tables) = (
-            Threads(self.conversions.threads),
-            roundtrip::Table::new(tables).with_judged(synthesized::judged(file, &cfi, tables)?),
-        );
-        let report =
-            verify_with_reasons_on(&pool, &sections, &tables, &options, |missing| reasons.reason(missing));
+        let threads = self.conversions.threads;
+        let report = verify::against(file, &cfi, tables, &options, threads, |missing| reasons.reason(missing))?;
         table.unreadable = report.unreadable;
         let Report { different, malformed, unexplained, unjudged_in_table, .. } = report;
         if report.is_true() && unexplained == 0 && unjudged_in_table == 0 {
@@ -186,64 +182,62 @@ impl Embed {
             Counts(&parts).list()
         )))
     }
-}
 
-/// Puts the table of a linked file into it.
-fn linked<'a>(
-    file: &File<'a>,
-    sections: &[CallFrameSection<'_>],
-    mut conversion: Conversion,
-) -> Result<(Option<Rewrite<'a>>, Table), Problem> {
-    let embedding = loop {
-        let len = conversion.section.len();
-        let embedding = Embedding::of(file, len)?;
-        // In version 2, functions that are too far from there become fewer bytes, which may lie elsewhere.
-        conversion.place(embedding.address());
-        if conversion.section.len() == len {
-            break embedding;
+    /// Puts the table of a linked file into it.
+    fn linked<'a>(
+        &self,
+        file: &File<'a>,
+        sections: &[CallFrameSection<'_>],
+        mut conversion: Conversion,
+    ) -> Result<(Option<Rewrite<'a>>, Table), Problem> {
+        let embedding = loop {
+            let len = conversion.section.len();
+            let embedding = Embedding::of(file, len)?;
+            // In version 2, functions that are too far from there become fewer bytes, which may lie elsewhere.
+            conversion.place(embedding.address());
+            if conversion.section.len() == len {
+                break embedding;
+            }
+        };
+        let bytes = conversion.linked()?;
+        let mut table = self.table(file, sections, conversion, &bytes)?;
+        table.way = Some(embedding.way().name());
+        table.address = Some(embedding.address().to_string());
+        Ok((Some(embedding.rewrite(bytes)), table))
+    }
+
+    /// Puts the table of an object into it, with its relocations.
+    fn relocatable<'a>(
+        &self,
+        file: &File<'a>,
+        sections: &[CallFrameSection<'_>],
+        conversion: Conversion,
+    ) -> Result<(Option<Rewrite<'a>>, Table), Problem> {
+        let bytes = conversion.relocatable()?;
+        let mut starts = Vec::new();
+        for field in conversion.section.start_fields() {
+            let start = field.address();
+            let place = file.locate(start).with_context(|| format!("function at {start}: in no section"))?;
+            starts.push(StartRelocation {
+                offset: field.field.0 as u32,
+                section: place.section,
+                addend: place.offset,
+            });
         }
-    };
-    let bytes = conversion.linked()?;
-    let mut table = Table::of(file, sections, conversion, &bytes)?;
-    table.way = Some(embedding.way().name());
-    table.address = Some(embedding.address().to_string());
-    Ok((Some(embedding.rewrite(bytes)), table))
-}
-
-/// Puts the table of an object into it, with its relocations.
-fn relocatable<'a>(
-    file: &File<'a>,
-    sections: &[CallFrameSection<'_>],
-    conversion: Conversion,
-) -> Result<(Option<Rewrite<'a>>, Table), Problem> {
-    let bytes = conversion.relocatable()?;
-    let mut starts = Vec::new();
-    for field in conversion.section.start_fields() {
-        let start = field.address();
-        let place = file.locate(start).with_context(|| format!("function at {start}: in no section"))?;
-        starts.push(StartRelocation {
-            offset: field.field.0 as u32,
-            section: place.section,
-            addend: place.offset,
-        });
-    }
-    let rewrite = embed_in_object(file, &bytes, &starts)?;
-    Ok((Some(rewrite), Table::of(file, sections, conversion, &bytes)?))
-}
-
-impl Table {
-    /// Returns whether no function is in it.
-    pub fn is_empty(&self) -> bool {
-        self.converted == 0 && self.synthesized.as_ref().is_none_or(|own| own.functions == 0)
+        let rewrite = embed_in_object(file, &bytes, &starts)?;
+        Ok((Some(rewrite), self.table(file, sections, conversion, &bytes)?))
     }
 
-    fn of(
+    /// The report about a table whose bytes are these.
+    fn table(
+        &self,
         file: &File<'_>,
         sections: &[CallFrameSection<'_>],
         conversion: Conversion,
         bytes: &[u8],
-    ) -> anyhow::Result<Self> {
-        Ok(Self {
+    ) -> anyhow::Result<Table> {
+        let limits = &self.conversions.limits;
+        Ok(Table {
             way: None,
             address: None,
             version: conversion.version as u8,
@@ -253,11 +247,18 @@ impl Table {
             reasons: conversion.reasons(),
             synthesized: conversion.synthesized.as_ref().map(|own| own.counts.clone()),
             bytes: TableBytes { sframe: bytes.len().to_u64(), cfi: CfiBytes::of(file, sections)? },
-            code_coverage: conversion.code_bytes(file, bytes)?,
+            code_coverage: conversion.with_table(file, bytes, |tables| limits.code(file, tables))?,
             outermost: conversion.outermost_rows(bytes)?,
             verified: false,
             unreadable: conversion.malformed.len().to_u64(),
             omitted_functions: conversion.omitted,
         })
+    }
+}
+
+impl Table {
+    /// Returns whether no function is in it.
+    pub fn is_empty(&self) -> bool {
+        self.converted == 0 && self.synthesized.as_ref().is_none_or(|own| own.functions == 0)
     }
 }

@@ -20,7 +20,6 @@ use crate::report::count::{Counts, Number, percent};
 use crate::report::escaped::Escaped;
 use crate::report::limits::Covered;
 use crate::report::status::{self, Status};
-use crate::synthesized;
 use crate::verbs::stats::{Arguments, Source};
 
 /// Counts the tables of an object; for one without a table, counts the table that a conversion writes.
@@ -56,7 +55,7 @@ pub fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outco
     let covered = report.coverage.as_ref().map(|coverage| Covered {
         functions: coverage.functions,
         converted: coverage.covered,
-        code: coverage.code_coverage,
+        code: Some(coverage.code_coverage),
     });
     let status = covered.map(|covered| arguments.limits.status(&object.name, &covered));
     status::judged(status.unwrap_or(Status::Done), out.flush().map_err(Into::into)).map(Outcome::Done)
@@ -75,7 +74,7 @@ fn converted(name: String, file: &File<'_>, options: &TableOptions) -> anyhow::R
         functions: conversion.functions,
         covered: conversion.converted(),
         reasons: conversion.reasons().into_iter().map(|(name, count)| (name.to_string(), count)).collect(),
-        code_coverage: conversion.code_bytes(file, &bytes)?,
+        code_coverage: conversion.with_table(file, &bytes, |tables| CodeBytes::of_tables(file, tables))?,
         cfi_bytes: CfiBytes::of(file, &sections)?,
     };
     Ok(StatsJson { coverage: Some(coverage), ..StatsJson::new(name, Source::Cfi, &[table]) })
@@ -87,13 +86,7 @@ fn coverage(file: &File<'_>, tables: &[Section<'_>]) -> anyhow::Result<Option<Co
     if !input::describe_functions(&sections) {
         return Ok(None);
     }
-    let report = verify::against_any(
-        &sections,
-        tables,
-        synthesized::judged(file, &sections, tables)?,
-        &Options::default(),
-        1,
-    );
+    let report = verify::against_any(file, &sections, tables, &Options::default(), 1)?;
     Ok(Some(Coverage {
         functions: report.functions,
         covered: report.equal + report.different,

@@ -1,10 +1,9 @@
 //! `verify` of `.sframe`.
 
 use std::io::Write;
-use std::ops::Range;
 
 use anyhow::bail;
-use cfipack_container::{CallFrameSection, Kind};
+use cfipack_container::{CallFrameSection, File, Kind};
 use cfipack_decoder::sframe;
 use cfipack_format::Unsupported;
 use cfipack_format::pool::Threads;
@@ -68,8 +67,7 @@ pub fn verify(
     names.require_arch(&tables, file.arch(), &"the file")?;
     let options = Options::new().with_padding(arguments.padding);
     let sections = input::call_frame_sections(file)?;
-    let judged = synthesized::judged(file, &sections, &tables)?;
-    let report = against_any(&sections, &tables, judged, &options, arguments.threads.into());
+    let report = against_any(file, &sections, &tables, &options, arguments.threads.into())?;
     let excluded = excluded::count(&sections);
     let kernel =
         arguments.profile.map(|profile| KernelReport::new(profile.draft(), file, &tables, options.limit));
@@ -128,27 +126,43 @@ fn print_all(
 }
 
 /// Verifies tables of any origin against the CFI of their file, on so many threads.
+///
+/// # Errors
+/// As [`against`].
 pub fn against_any(
+    file: &File<'_>,
     sections: &[CallFrameSection<'_>],
     tables: &[sframe::Section<'_>],
-    judged: Vec<Range<u64>>,
     options: &Options,
     threads: usize,
-) -> Report {
+) -> anyhow::Result<Report> {
     let mut reasons = AnyTableReasons::new(tables);
-    against(sections, tables, judged, options, threads, |missing| reasons.reason(missing))
+    against(file, sections, tables, options, threads, |missing| reasons.reason(missing))
 }
 
-/// Verifies tables against the CFI of a file, on so many threads; `judged` are PCs outside of it that were judged by code,
-/// `reason` returns why a function is missing.
+/// Verifies tables against the CFI of a file, on so many threads. `reason` returns why a function is missing.
+///
+/// Functions of a table that no CFI covers are judged by the file's code. The code is read only if there are such
+/// functions: then the tables are verified once more, with what the code gives.
+///
+/// # Errors
+/// The code of such a function cannot be read.
 pub fn against<'s>(
+    file: &File<'_>,
     sections: &'s [CallFrameSection<'_>],
     tables: &[sframe::Section<'_>],
-    judged: Vec<Range<u64>>,
     options: &Options,
     threads: usize,
-    reason: impl FnMut(&MissingFunction<'s>) -> Option<Unsupported>,
-) -> Report {
+    mut reason: impl FnMut(&MissingFunction<'s>) -> Option<Unsupported>,
+) -> anyhow::Result<Report> {
     let cfi: Vec<_> = sections.iter().map(|section| section.cfi()).collect();
-    verify_with_reasons_on(&Threads(threads), &cfi, &Table::new(tables).with_judged(judged), options, reason)
+    let mut verify = |table: &Table<'_>| {
+        verify_with_reasons_on(&Threads(threads), &cfi, table, options, &mut reason)
+    };
+    let table = Table::new(tables);
+    let report = verify(&table);
+    if report.extra == 0 {
+        return Ok(report);
+    }
+    Ok(verify(&table.with_judged(synthesized::judged(file, sections, tables)?)))
 }
