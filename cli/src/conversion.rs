@@ -17,7 +17,9 @@ use cfipack_format::{Address, Arch, Key};
 
 use cfipack_roundtrip::{KernelDraft, stats};
 
+use crate::coverage::CodeBytes;
 use crate::io::input::number_in;
+use crate::report::limits::Limits;
 use crate::report::reasons;
 use crate::synthesized::Synthesized;
 
@@ -358,6 +360,21 @@ impl Conversion {
         }
         let relocated = (file.kind() == Kind::Relocatable).then(|| self.relocated(bytes, file.arch()));
         read(&[sframe::Section::parse(relocated.as_deref().unwrap_or(bytes), self.address)?])
+    }
+
+    /// Counts the code that the table covers, if anything needs the exact number: a limit, or the warning that little
+    /// code is covered. The sum over an archive needs each of its objects. For a linked file whose functions are most of
+    /// the code this function returns `None` without reading the code, which may be most of the file.
+    ///
+    /// # Errors
+    /// The table or a section of code cannot be read.
+    pub fn code(&self, file: &File<'_>, bytes: &[u8], limits: &Limits) -> anyhow::Result<Option<CodeBytes>> {
+        let is_linked = file.kind() == Kind::Linked;
+        let code = file.code_sections()?.iter().map(|section| section.bytes.len().to_u64()).sum();
+        if is_linked && !limits.count_code() && !Limits::may_be_little(self.section.code_len(), code) {
+            return Ok(None);
+        }
+        self.with_table(file, bytes, |tables| CodeBytes::of_tables(file, tables)).map(Some)
     }
 
     /// The number of rows of outermost frames, of a table in version 2, whose reader in glibc 2.43 fails at them.

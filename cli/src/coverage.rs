@@ -41,21 +41,6 @@ impl CodeBytes {
         Gaps::new(file, &covered).for_each(|_| {})
     }
 
-    /// Counts the code of a file if tables cover less than half of it, padding included. Otherwise this function
-    /// returns `None` and does not read the code: without its padding, the covered part is larger still.
-    ///
-    /// # Errors
-    /// As [`of_tables`](Self::of_tables).
-    pub fn if_little(file: &File<'_>, tables: &[Section<'_>]) -> anyhow::Result<Option<Self>> {
-        let covered = merged(of_tables(tables).flatten().collect());
-        let gaps = Gaps::new(file, &covered);
-        let (code, without_row) = gaps.sizes()?;
-        if without_row <= code / 2 {
-            return Ok(None);
-        }
-        gaps.for_each(|_| {}).map(Some)
-    }
-
     /// The code that should have rows: all but padding.
     pub fn wanted(&self) -> u64 {
         self.code - self.padding_bytes
@@ -179,37 +164,27 @@ impl<'g, 'a> Gaps<'g, 'a> {
         let mut bytes = CodeBytes::default();
         for section in &sections {
             bytes.code += section.bytes.len().to_u64();
-            for gap in self.in_section(section) {
-                self.in_gap(section, gap, &mut |gap: Gap<'_>| {
-                    let kind = if gap.is_padding { &mut bytes.padding_bytes } else { &mut bytes.gap_bytes };
-                    *kind += gap.size();
-                    found(gap);
-                });
-            }
+            self.in_section(section, &mut |gap: Gap<'_>| {
+                let kind = if gap.is_padding { &mut bytes.padding_bytes } else { &mut bytes.gap_bytes };
+                *kind += gap.size();
+                found(gap);
+            });
         }
         bytes.covered = bytes.code - bytes.gap_bytes - bytes.padding_bytes;
         Ok(bytes)
     }
 
-    /// The bytes of code, and those of them that are not covered, padding included. The code is not read.
-    fn sizes(&self) -> anyhow::Result<(u64, u64)> {
-        let sections = self.file.code_sections()?;
-        let code = sections.iter().map(|section| section.bytes.len().to_u64()).sum();
-        let gaps = sections.iter().flat_map(|section| self.in_section(section));
-        Ok((code, gaps.map(|gap| gap.end.0 - gap.start.0).sum()))
-    }
-
-    /// The addresses of a section that are not covered, ascending.
-    fn in_section(&self, section: &FileSection<'_>) -> impl Iterator<Item = Range<Address>> {
+    fn in_section(&self, section: &FileSection<'_>, found: &mut impl FnMut(Gap<'_>)) {
         let end = section.address.offset(section.bytes.len() as i64);
-        let first = self.covered.partition_point(|range| range.end <= section.address);
-        let inside = self.covered[first..].iter().take_while(move |range| range.start < end);
         let mut at = section.address;
-        inside.cloned().chain([end..end]).filter_map(move |next| {
-            let gap = at..next.start;
+        let first = self.covered.partition_point(|range| range.end <= at);
+        let inside = self.covered[first..].iter().take_while(|range| range.start < end);
+        for next in inside.cloned().chain([end..end]) {
+            if at < next.start {
+                self.in_gap(section, at..next.start, found);
+            }
             at = next.end;
-            (gap.start < gap.end).then_some(gap)
-        })
+        }
     }
 
     /// The pieces of a gap that is not all padding: up to each symbol, and up to the end of a symbol's code if padding follows.

@@ -2,9 +2,6 @@
 
 use std::fmt;
 
-use cfipack_container::{File, Kind};
-use cfipack_decoder::sframe::Section;
-
 use crate::coverage::CodeBytes;
 use crate::report::status::{self, Status};
 
@@ -54,18 +51,15 @@ pub struct Remark {
 }
 
 impl Limits {
-    /// Counts the code of a file that tables cover, if anything needs the exact number: a limit, or the warning that
-    /// little code is covered. The sum over an archive needs each of its objects. For a linked file whose tables cover
-    /// most of the code this function returns `None` without reading the code, which may be most of the file.
-    ///
-    /// # Errors
-    /// A section of code cannot be read.
-    pub fn code(&self, file: &File<'_>, tables: &[Section<'_>]) -> anyhow::Result<Option<CodeBytes>> {
-        let is_limited = self.min_code_coverage.is_some() || self.strict;
-        if is_limited || file.kind() == Kind::Relocatable {
-            return CodeBytes::of_tables(file, tables).map(Some);
-        }
-        CodeBytes::if_little(file, tables)
+    /// Returns whether the exit status depends on how much code is covered.
+    pub fn count_code(&self) -> bool {
+        self.min_code_coverage.is_some() || self.strict
+    }
+
+    /// Returns whether a warning may be due for a table whose functions have so many bytes of so much code, padding
+    /// included. Without its padding, the covered part of the code is larger still.
+    pub fn may_be_little(functions: u64, code: u64) -> bool {
+        (functions as f64) * 100.0 < LITTLE_CODE * code as f64
     }
 
     /// Remarks about what is below a limit, or remarkably little.

@@ -198,7 +198,7 @@ impl<'s, 'a> Summary<'s, 'a> {
         let bytes = if is_relocatable { conversion.relocatable()? } else { conversion.linked()? };
         let relocated = is_relocatable.then(|| conversion.relocated(&bytes, file.arch()));
         let table = sframe::Section::parse(relocated.as_deref().unwrap_or(&bytes), address)?;
-        let code = arguments.limits.code(file, &[table])?;
+        let code = conversion.code(file, &bytes, &arguments.limits)?;
         let report = match arguments.verify {
             true => {
                 let options = Options::new().with_padding(options.get().padding());

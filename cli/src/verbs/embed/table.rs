@@ -165,7 +165,8 @@ impl Embed {
         let options = Options::new().with_padding(self.conversions.table.get().padding());
         let reasons = ConversionReasons::new(&std::mem::take(&mut table.omitted_functions));
         let threads = self.conversions.threads;
-        let report = verify::against(file, &cfi, tables, &options, threads, |missing| reasons.reason(missing))?;
+        let report =
+            verify::against(file, &cfi, tables, &options, threads, |missing| reasons.reason(missing))?;
         table.unreadable = report.unreadable;
         let Report { different, malformed, unexplained, unjudged_in_table, .. } = report;
         if report.is_true() && unexplained == 0 && unjudged_in_table == 0 {
@@ -236,7 +237,6 @@ impl Embed {
         conversion: Conversion,
         bytes: &[u8],
     ) -> anyhow::Result<Table> {
-        let limits = &self.conversions.limits;
         Ok(Table {
             way: None,
             address: None,
@@ -247,7 +247,7 @@ impl Embed {
             reasons: conversion.reasons(),
             synthesized: conversion.synthesized.as_ref().map(|own| own.counts.clone()),
             bytes: TableBytes { sframe: bytes.len().to_u64(), cfi: CfiBytes::of(file, sections)? },
-            code_coverage: conversion.with_table(file, bytes, |tables| limits.code(file, tables))?,
+            code_coverage: conversion.code(file, bytes, &self.conversions.limits)?,
             outermost: conversion.outermost_rows(bytes)?,
             verified: false,
             unreadable: conversion.malformed.len().to_u64(),

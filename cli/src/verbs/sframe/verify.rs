@@ -156,9 +156,8 @@ pub fn against<'s>(
     mut reason: impl FnMut(&MissingFunction<'s>) -> Option<Unsupported>,
 ) -> anyhow::Result<Report> {
     let cfi: Vec<_> = sections.iter().map(|section| section.cfi()).collect();
-    let mut verify = |table: &Table<'_>| {
-        verify_with_reasons_on(&Threads(threads), &cfi, table, options, &mut reason)
-    };
+    let mut verify =
+        |table: &Table<'_>| verify_with_reasons_on(&Threads(threads), &cfi, table, options, &mut reason);
     let table = Table::new(tables);
     let report = verify(&table);
     if report.extra == 0 {

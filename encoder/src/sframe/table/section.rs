@@ -111,6 +111,11 @@ impl<'a> Section<'a> {
         self.entries.len()
     }
 
+    /// Bytes of the code of all functions in the index. A function of the index need not have a row at each of its PCs.
+    pub fn code_len(&self) -> u64 {
+        self.entries.iter().map(|entry| u64::from(entry.size)).sum()
+    }
+
     /// The start of each entry, with the offset of the field that a relocatable object
     /// relocates, in the order they were pushed; with [`Options::merge_functions`] in that of their addresses.
     /// Mostly the start of a function. It lies inside one that has several entries: a PLT, whose
