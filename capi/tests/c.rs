@@ -1,16 +1,15 @@
 //! The interface as C and C++ programs use it: compiled by the machine's compilers, linked with both libraries, run.
 //!
-//! Compilers, valgrind and libunwind that the machine does not have are reported.
+//! Tests that compile C or C++ are ignored by default.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", feature = "verify"))]
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use not_tested::skipped;
-
-#[path = "c/not_tested.rs"]
-mod not_tested;
+#[path = "c/needs.rs"]
+#[expect(dead_code, reason = "no directory is needed here")]
+mod needs;
 
 /// What programs that use the static library link with.
 const SYSTEM: [&str; 3] = ["-lm", "-lpthread", "-ldl"];
@@ -38,13 +37,15 @@ fn directory(name: &str) -> PathBuf {
     directory
 }
 
-/// Whether a program of this name can be started; if not, what is not tested is printed.
-fn has(program: &str, what: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
-    if !found {
-        skipped(what, &format!("there is no {program} here"));
+/// Fails if one of the programs is missing.
+fn need(programs: &[&str]) {
+    for program in programs {
+        let package = match *program {
+            "clang++" => "clang",
+            other => other,
+        };
+        needs::program(program, package);
     }
-    found
 }
 
 fn run(command: &mut Command) -> Output {
@@ -80,8 +81,10 @@ const C: [&str; 2] = ["gcc", "clang"];
 const CXX: [&str; 2] = ["g++", "clang++"];
 
 #[test]
+#[ignore = "needs gcc and clang"]
 fn sizes_and_offsets_stay() {
-    for compiler in C.into_iter().filter(|compiler| has(compiler, "sizes and offsets")) {
+    need(&C);
+    for compiler in C {
         for standard in ["-std=c99", "-std=c17"] {
             let mut command = Command::new(compiler);
             command.arg(standard).args(WARNINGS).arg("-I").arg(source("include"));
@@ -98,13 +101,15 @@ fn hostile(compiler: &str, program: &Path, sanitizer: &[&str]) {
 }
 
 #[test]
+#[ignore = "needs gcc, clang and valgrind"]
 fn hostile_arguments_are_refused() {
     let directory = directory("hostile");
-    for compiler in C.into_iter().filter(|compiler| has(compiler, "hostile arguments")) {
+    need(&[&C[..], &["valgrind"]].concat());
+    for compiler in C {
         let program = directory.join(format!("hostile-{compiler}"));
         hostile(compiler, &program, &[]);
         run(&mut Command::new(&program));
-        if compiler == C[0] && has("valgrind", "leaks and reads of undefined memory") {
+        if compiler == C[0] {
             under_valgrind(&program);
         }
     }
@@ -112,23 +117,25 @@ fn hostile_arguments_are_refused() {
 
 /// gcc's sanitizer alone: clang's runtime is a package of its own.
 #[test]
+#[ignore = "needs gcc"]
 fn hostile_arguments_are_refused_with_the_address_sanitizer() {
-    if has(C[0], "hostile arguments with the address sanitizer") {
-        let program = directory("hostile").join("hostile-asan");
-        hostile(C[0], &program, &["-fsanitize=address"]);
-        run(&mut Command::new(&program));
-    }
+    need(&C[..1]);
+    let program = directory("hostile").join("hostile-asan");
+    hostile(C[0], &program, &["-fsanitize=address"]);
+    run(&mut Command::new(&program));
 }
 
 /// Tables that a linker makes through the interface, read back and held to the formats' documents.
 #[test]
+#[ignore = "needs gcc, clang and valgrind"]
 fn tables_have_what_was_given() {
     let directory = directory("tables");
-    for compiler in C.into_iter().filter(|compiler| has(compiler, "tables through the interface")) {
+    need(&[&C[..], &["valgrind"]].concat());
+    for compiler in C {
         let program = directory.join(compiler);
         compile(compiler, &["-std=c99"], &["tests/c/tables.c"], &program, &with_static(&static_library()));
         run(&mut Command::new(&program));
-        if compiler == C[0] && has("valgrind", "leaks of what makes tables") {
+        if compiler == C[0] {
             under_valgrind(&program);
         }
     }
@@ -136,24 +143,28 @@ fn tables_have_what_was_given() {
 
 /// Pools of a program's own threads, and of those that do not do what they are asked.
 #[test]
+#[ignore = "needs g++, clang and valgrind"]
 fn pools_do_not_change_bytes() {
     let (directory, library) = (directory("pools"), static_library());
     let c = C.map(|compiler| (compiler, "-std=c99", "tests/c/pool.c"));
     let cpp = CXX.map(|compiler| (compiler, "-std=c++17", "tests/c/pool.cpp"));
-    for (compiler, standard, source) in c.into_iter().chain(cpp).filter(|(name, ..)| has(name, "pools")) {
+    need(&[&C[..], &CXX, &["valgrind"]].concat());
+    for (compiler, standard, source) in c.into_iter().chain(cpp) {
         let program = directory.join(compiler);
         compile(compiler, &[standard], &[source], &program, &with_static(&library));
         run(&mut Command::new(&program));
-        if [C[0], CXX[0]].contains(&compiler) && has("valgrind", "leaks of pools") {
+        if [C[0], CXX[0]].contains(&compiler) {
             under_valgrind(&program);
         }
     }
 }
 
 #[test]
+#[ignore = "needs gcc and clang"]
 fn the_cpp_header_does_without_exceptions() {
     let throw = "-DCFIPACK_THROW(status, message)=(__builtin_printf(\"%s\", message), __builtin_abort())";
-    for compiler in CXX.into_iter().filter(|compiler| has(compiler, "cfipack.hpp without exceptions")) {
+    need(&CXX);
+    for compiler in CXX {
         let mut command = Command::new(compiler);
         command.args(["-std=c++17", "-fno-exceptions", "-fno-rtti", throw]).args(WARNINGS);
         command.arg("-I").arg(source("include")).args([
@@ -168,14 +179,16 @@ fn the_cpp_header_does_without_exceptions() {
 }
 
 #[test]
+#[ignore = "needs g++, clang and valgrind"]
 fn the_linker_in_cpp_links() {
     let (directory, library) = (directory("linker"), static_library());
     let mut printed = Vec::new();
-    for compiler in CXX.into_iter().filter(|compiler| has(compiler, "the example linker.cpp")) {
+    need(&[&CXX[..], &["valgrind"]].concat());
+    for compiler in CXX {
         let program = directory.join(compiler);
         compile(compiler, &["-std=c++17"], &["examples/linker.cpp"], &program, &with_static(&library));
         printed.push(run(&mut Command::new(&program)).stdout);
-        if compiler == CXX[0] && has("valgrind", "leaks of the example linker.cpp") {
+        if compiler == CXX[0] {
             under_valgrind(&program);
         }
         // The shared library, found where it lies, and not one that cargo has built before.
@@ -187,14 +200,16 @@ fn the_linker_in_cpp_links() {
         printed.push(run(Command::new(&program).env_remove("LD_LIBRARY_PATH")).stdout);
     }
     assert!(printed.windows(2).all(|pair| pair[0] == pair[1]));
-    let text = printed.first().map(|text| String::from_utf8_lossy(text).into_owned());
-    assert!(text.is_none_or(|text| text.contains("Num FDEs: 6") && text.contains("0000000000007014  sp+32")));
+    let text = String::from_utf8_lossy(&printed[0]);
+    assert!(text.contains("Num FDEs: 6") && text.contains("0000000000007014  sp+32"), "{text}");
 }
 
 #[test]
+#[ignore = "needs gcc and clang"]
 fn a_program_profiles_itself() {
     let (directory, library) = (directory("profiler"), static_library());
-    for compiler in C.into_iter().filter(|compiler| has(compiler, "the example profile_self.c")) {
+    need(&C);
+    for compiler in C {
         let program = directory.join(compiler);
         let sources = ["examples/profile_self.c", "examples/profiler.c"];
         compile(compiler, &["-std=c99"], &sources, &program, &with_static(&library));
@@ -208,9 +223,11 @@ fn a_program_profiles_itself() {
 
 /// Threads that come and go are no fewer samples for those that come after them.
 #[test]
+#[ignore = "needs gcc and clang"]
 fn threads_that_end_leave_room_for_others() {
     let (directory, library) = (directory("threads"), static_library());
-    for compiler in C.into_iter().filter(|compiler| has(compiler, "a profiler of 300 threads")) {
+    need(&C);
+    for compiler in C {
         let program = directory.join(compiler);
         let sources = ["tests/c/threads.c", "examples/profiler.c"];
         compile(compiler, &["-std=c99"], &sources, &program, &with_static(&library));
@@ -222,9 +239,11 @@ fn threads_that_end_leave_room_for_others() {
 
 /// The return addresses that compilers know are those that walks find, through code without tables too.
 #[test]
+#[ignore = "needs gcc and clang"]
 fn code_without_tables_is_left_by_frame_pointers() {
     let (directory, library) = (directory("no-tables"), static_library());
-    for compiler in C.into_iter().filter(|compiler| has(compiler, "code without tables")) {
+    need(&C);
+    for compiler in C {
         for level in ["-O1", "-O2"] {
             let bare = directory.join(format!("bare-{compiler}.o"));
             let mut command = Command::new(compiler);
@@ -243,11 +262,10 @@ fn code_without_tables_is_left_by_frame_pointers() {
 
 /// Every walk in the handler equals that of HP's libunwind, and an allocator that is called in it aborts.
 #[test]
+#[ignore = "needs gcc and HP's libunwind"]
 fn walks_in_a_signal_handler_equal_libunwinds() {
     const NO_LIBUNWIND: i32 = 77;
-    if !has("gcc", "walks in a signal handler") {
-        return;
-    }
+    need(&["gcc"]);
     let (directory, library) = (directory("walks"), static_library());
     let allocator = directory.join("liballocator.so");
     let mut command = Command::new("gcc");
@@ -261,23 +279,23 @@ fn walks_in_a_signal_handler_equal_libunwinds() {
     compile("gcc", &["-std=gnu99", "-Wno-pedantic"], &sources, &program, &with_static(&library));
     let output = Command::new(&program).arg("3000").env("LD_PRELOAD", &allocator).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    if output.status.code() == Some(NO_LIBUNWIND) {
-        skipped("walks in a signal handler", "there is no libunwind.so.8 (Debian: libunwind8)");
-        return;
-    }
+    assert_ne!(
+        output.status.code(),
+        Some(NO_LIBUNWIND),
+        "this test needs libunwind.so.8 (Debian: libunwind8)"
+    );
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && text.contains("differ 0"), "{}\n{text}{errors}", output.status);
 }
 
 #[test]
 fn nothing_else_is_exported() {
-    if !has("nm", "exported symbols") {
-        return;
-    }
-    let library = libraries().join("libcfipack_capi.so");
-    let output = run(Command::new("nm").args(["-D", "--defined-only"]).arg(&library));
-    let text = String::from_utf8(output.stdout).unwrap();
-    let symbols: Vec<_> = text.lines().filter_map(|line| line.split_whitespace().next_back()).collect();
+    use object::{Object as _, ObjectSymbol as _};
+
+    let bytes = std::fs::read(libraries().join("libcfipack_capi.so")).unwrap();
+    let library = object::File::parse(&*bytes).unwrap();
+    let defined = library.dynamic_symbols().filter(|symbol| !symbol.is_undefined());
+    let symbols: Vec<_> = defined.map(|symbol| symbol.name().unwrap()).collect();
     assert!(symbols.contains(&"cfipack_sframe_parse"));
     assert_eq!(symbols.iter().find(|symbol| !symbol.starts_with("cfipack_")), None);
     // And each of them is in the header.
@@ -295,10 +313,9 @@ fn nothing_else_is_exported() {
 
 /// Two static libraries of Rust in one program: each has its own copy of std.
 #[test]
+#[ignore = "needs gcc"]
 fn another_static_rust_library_may_be_linked_too() {
-    if !has("gcc", "a second static library of Rust") || !has("rustc", "a second static library of Rust") {
-        return;
-    }
+    need(&["gcc"]);
     let (directory, library) = (directory("two"), static_library());
     let other = directory.join("libother.a");
     std::fs::write(

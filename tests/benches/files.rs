@@ -28,13 +28,13 @@ fn main() {
     if env::args().any(|argument| argument == "images") {
         return match env::var_os("CFIPACK_MACOS_LIBRARIES") {
             Some(directory) => images(Path::new(&directory)),
-            None => println!("SKIPPED: files: images: not measured: CFIPACK_MACOS_LIBRARIES is not set"),
+            None => println!("files: images: not measured: CFIPACK_MACOS_LIBRARIES is not set"),
         };
     }
     for (name, path) in elf_files() {
         match path.as_deref().map(fs::read) {
             Some(Ok(bytes)) => elf_file(name, &bytes),
-            _ => println!("SKIPPED: files: {name}: not measured: it is not on this machine"),
+            _ => println!("files: {name}: not measured: it is not on this machine"),
         }
     }
 }

@@ -25,7 +25,7 @@ const FUNCTIONS: usize = 20_000;
 const ROUNDS: usize = 5;
 
 fn main() {
-    let Some(tools) = Tools::find("the time that other tools take") else { return };
+    let tools = Tools::find();
     readers(&tools);
     assemblers(&tools);
 }
@@ -39,12 +39,10 @@ fn report(subject: &str, ours: (&str, Duration), theirs: (&str, Duration), funct
 /// The conversion of a library, the whole process, beside tools that print the same rows.
 fn readers(tools: &Tools) {
     let Some(command) = env::var_os("CFIPACK_COMMAND") else {
-        return println!("SKIPPED: peers: the command: not measured: CFIPACK_COMMAND is not set");
+        return println!("peers: the command: not measured: CFIPACK_COMMAND is not set");
     };
     let Some(library) = libraries().into_iter().next() else {
-        return println!(
-            "SKIPPED: peers: not measured: the toolchain has neither librustc_driver nor libLLVM"
-        );
+        return println!("peers: not measured: the toolchain has neither librustc_driver nor libLLVM");
     };
     let functions = Functions::new(&library.cfi()).count();
     let path = toolchain_library(library.name).expect("it was there");

@@ -55,7 +55,7 @@ fn main() {
     for workload in workloads(Path::new(env!("CARGO_BIN_EXE_sweep")), &scratch) {
         match workload.record(&scratch) {
             Ok(path) => measure(workload.name, &Recording::read(&path).expect("perf wrote it")),
-            Err(error) => println!("SKIPPED: benches: {}: not measured: {error}", workload.name),
+            Err(error) => println!("benches: {}: not measured: {error}", workload.name),
         }
     }
 }

@@ -24,7 +24,7 @@ fn main() {
     }
     let libraries = libraries();
     if libraries.is_empty() {
-        println!("SKIPPED: benches: not measured: the toolchain has neither librustc_driver nor libLLVM");
+        println!("benches: not measured: the toolchain has neither librustc_driver nor libLLVM");
     }
     for library in Box::leak(libraries.into_boxed_slice()) {
         println!("\n{}", library.name);

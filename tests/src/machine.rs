@@ -4,13 +4,26 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// The libraries of the Rust toolchain, by the start of their file name.
+/// A shared library of the Rust toolchain, by the start of its file name.
 pub fn toolchain_library(prefix: &str) -> Option<PathBuf> {
     let library = sysroot()?.join("lib");
     find(&library, prefix).or_else(|| {
         let nested = library.join("rustlib").join(format!("{}-unknown-linux-gnu", env::consts::ARCH));
         find(&nested.join("lib"), prefix)
     })
+}
+
+/// A static library of the Rust toolchain for this machine, by the start of its file name. Panics without it.
+pub fn toolchain_archive(prefix: &str) -> PathBuf {
+    let target = format!("lib/rustlib/{}-unknown-linux-gnu/lib", env::consts::ARCH);
+    let directory = sysroot().expect("rustc runs").join(target);
+    let entries = fs::read_dir(&directory).expect("a toolchain for this machine");
+    let mut paths = entries.map(|entry| entry.expect("a file").path());
+    let is_it = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with(prefix) && name.ends_with(".rlib")
+    };
+    paths.find(is_it).unwrap_or_else(|| panic!("{}: no {prefix}*.rlib", directory.display()))
 }
 
 /// A program of the Rust toolchain: itself, and not what rustup runs by its name.
@@ -51,7 +64,10 @@ fn find(directory: &Path, prefix: &str) -> Option<PathBuf> {
     let mut found: Vec<_> = fs::read_dir(directory)
         .ok()?
         .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix)))
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with(prefix) && name.contains(".so")
+        })
         .collect();
     // The largest: libLLVM.so may be a linker script beside the library.
     found.sort_by_key(|path| fs::metadata(path).map_or(0, |metadata| metadata.len()));

@@ -1,17 +1,25 @@
 //! The tools of other people that cfipack is compared with, as `tests/reference-tools/install DIR`
-//! installs them. `CFIPACK_REFERENCE_TOOLS=DIR` names their directory; without it the
-//! tests that need them print what they do not test.
+//! installs them. `CFIPACK_REFERENCE_TOOLS=DIR` names their directory. Tests that need them are ignored by default, and fail
+//! without the variable.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::{env, fs};
 
-use crate::not_tested::skipped;
+use crate::needs;
 
-/// The reason why a comparison with the reference tools does not run.
-pub const NOT_SET: &str =
-    "CFIPACK_REFERENCE_TOOLS is not set (`tests/reference-tools/install DIR` installs them)";
+/// The directory of the trees. Panics if the variable is not set, or if a tree is not complete.
+pub fn trees() -> PathBuf {
+    let trees = needs::directory(
+        "CFIPACK_REFERENCE_TOOLS",
+        "`tests/reference-tools/install DIR` installs the tools there",
+    );
+    for tree in ["sid", "trixie"] {
+        assert!(trees.join(tree).join(".complete").exists(), "no tools in {}", trees.join(tree).display());
+    }
+    trees
+}
 
 /// The tree with the newest tools (binutils 2.46 or later, LLVM 23), and a working directory in it.
 #[derive(Debug)]
@@ -23,26 +31,19 @@ pub struct Tools {
 static DIRECTORIES: AtomicUsize = AtomicUsize::new(0);
 
 impl Tools {
-    /// The tools, or `None` after a message that `what` is not tested. Panics if the variable is set
-    /// and there are no tools: a requested comparison runs or fails.
-    pub fn find(what: &str) -> Option<Self> {
-        let Some(tools) = env::var_os("CFIPACK_REFERENCE_TOOLS") else {
-            skipped(what, NOT_SET);
-            return None;
-        };
-        let root = Path::new(&tools).join("sid");
-        assert!(root.join(".complete").exists(), "no tools in {}", root.display());
+    /// The tools. Panics without them.
+    pub fn find() -> Self {
+        let root = trees().join("sid");
         let number = DIRECTORIES.fetch_add(1, Ordering::Relaxed);
         let directory = format!("/tmp/cfipack-{}-{number}", std::process::id());
         let tools = Self { root, directory };
         fs::create_dir_all(tools.path("")).expect("the tools' tree can be written to (root?)");
-        Some(tools)
+        tools
     }
 
     /// The tree with older tools (binutils 2.44) beside this one, and a working directory in it.
     pub fn older(&self) -> Self {
         let root = self.root.with_file_name("trixie");
-        assert!(root.join(".complete").exists(), "no tools in {}", root.display());
         let tools = Self { root, directory: self.directory.clone() };
         fs::create_dir_all(tools.path("")).expect("the tools' tree can be written to (root?)");
         tools

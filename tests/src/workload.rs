@@ -36,7 +36,8 @@ pub fn libraries() -> Vec<Library> {
 }
 
 impl Library {
-    fn load(name: &'static str) -> Option<Self> {
+    /// A library of the toolchain, by the start of its file name.
+    pub fn load(name: &'static str) -> Option<Self> {
         let bytes: &'static [u8] = std::fs::read(toolchain_library(name)?).ok()?.leak();
         let file = File::parse(bytes).ok()?;
         let call_frames = file.call_frame_sections().ok()?.into_iter().next()?;

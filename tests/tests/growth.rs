@@ -1,8 +1,8 @@
 //! The cost of hostile input grows no faster than the input: instructions and memory, for each shape at three sizes,
 //! each twice the previous one.
 //!
-//! valgrind's callgrind counts instructions, in a process of this test that marks where the work of a shape ends; an
-//! allocator counts memory. No clock is read.
+//! valgrind's callgrind counts instructions, in a process of this program that marks where the work of a shape ends; an
+//! allocator counts memory, without valgrind too. No clock is read.
 
 #![allow(unsafe_code)]
 
@@ -11,13 +11,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use cfipack_tests::hostile::{
-    CFI, CODE, FILES, FUNCTIONS_TOGETHER, LINKED, LINKS, MACH_OBJECTS, OVERLAPPING_NAMES, PAGE_TABLES,
+    CFI, CODE, FILES, FUNCTIONS_TOGETHER, Input, LINKED, LINKS, MACH_OBJECTS, OVERLAPPING_NAMES, PAGE_TABLES,
     REGIONS, Shape, TABLES,
 };
-use cfipack_tests::not_tested::skipped;
+use cfipack_tests::needs;
 
 /// Parts of the smallest input.
 const PARTS: usize = 128;
@@ -109,21 +110,22 @@ fn request(_: u64, _: *const u8) {}
 const ZERO_STATS: u64 = 0x4354_0001;
 const DUMP_STATS_AT: u64 = 0x4354_0003;
 
-/// The measured process: prints the memory of each input, and makes callgrind write the instructions of its work.
-#[test]
-#[ignore = "started by the test below"]
-fn measured() {
-    for (number, (_, shape)) in shapes().enumerate() {
-        for size in 0..3 {
-            let input = shape.1(PARTS << size);
-            let before = NOW.load(Relaxed);
-            PEAK.store(before, Relaxed);
-            request(ZERO_STATS, std::ptr::null());
-            input.work();
-            request(DUMP_STATS_AT, format!("{number}.{size}\0").as_ptr());
-            println!("\nMEASURED {number}.{size} {} {}", input.len(), PEAK.load(Relaxed) - before);
-        }
-    }
+/// Runs `work` on an input, between marks for callgrind; what it costs without the instructions.
+fn measured(name: &str, input: &Input) -> Cost {
+    let before = NOW.load(Relaxed);
+    PEAK.store(before, Relaxed);
+    request(ZERO_STATS, std::ptr::null());
+    input.work();
+    request(DUMP_STATS_AT, format!("{name}\0").as_ptr());
+    Cost { bytes: input.len(), memory: PEAK.load(Relaxed) - before, instructions: None }
+}
+
+/// The costs of each shape at the three sizes.
+fn all_measured() -> Vec<[Cost; 3]> {
+    let of_shape = |(number, (_, shape)): (usize, (String, &Shape))| {
+        [0, 1, 2].map(|size| measured(&format!("{number}.{size}"), &shape.1(PARTS << size)))
+    };
+    shapes().enumerate().map(of_shape).collect()
 }
 
 /// Of one input.
@@ -134,26 +136,44 @@ struct Cost {
     instructions: Option<u64>,
 }
 
+/// One allocator counts for both tests.
+static COUNTED_MEMORY: Mutex<()> = Mutex::new(());
+
 #[test]
+fn hostile_input_takes_memory_in_proportion() {
+    let _alone = COUNTED_MEMORY.lock();
+    judge(&all_measured());
+}
+
+/// What makes a process of this program measure for callgrind.
+const COUNTED: &str = "CFIPACK_GROWTH_COUNTED";
+
+#[test]
+#[ignore = "needs valgrind"]
 fn hostile_input_costs_in_proportion() {
+    if std::env::var_os(COUNTED).is_some() {
+        for (number, costs) in all_measured().iter().enumerate() {
+            for (size, Cost { bytes, memory, .. }) in costs.iter().enumerate() {
+                println!("\nMEASURED {number}.{size} {bytes} {memory}");
+            }
+        }
+        return;
+    }
+    let _alone = COUNTED_MEMORY.lock();
+    needs::program("valgrind", "valgrind");
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("growth");
     let _ = fs::remove_dir_all(&directory);
     fs::create_dir_all(&directory).unwrap();
-    let program = std::env::current_exe().unwrap();
-    let arguments = ["--exact", "measured", "--ignored", "--nocapture", "--test-threads=1"];
-    let is_there =
-        |tool: &str| Command::new(tool).arg("--version").output().is_ok_and(|o| o.status.success());
-    let counts = cfg!(all(target_arch = "x86_64", target_os = "linux")) && is_there("valgrind");
-    let mut command = match counts {
-        true => Command::new("valgrind"),
-        false => Command::new(&program),
-    };
-    if counts {
-        command.args(["--tool=callgrind", "--callgrind-out-file=counted"]).arg(&program);
-    } else {
-        skipped("instructions for hostile input", "no valgrind for x86-64 Linux, which counts them");
-    }
-    let output = command.args(arguments).current_dir(&directory).output().unwrap();
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=callgrind", "--callgrind-out-file=counted"]).arg(std::env::current_exe().unwrap());
+    command.args([
+        "--exact",
+        "hostile_input_costs_in_proportion",
+        "--ignored",
+        "--nocapture",
+        "--test-threads=1",
+    ]);
+    let output = command.env(COUNTED, "1").current_dir(&directory).output().unwrap();
     let output_text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{output_text}\n{}", String::from_utf8_lossy(&output.stderr));
     let mut costs = BTreeMap::new();
@@ -162,14 +182,19 @@ fn hostile_input_costs_in_proportion() {
         let (bytes, memory) = (bytes.parse().unwrap(), memory.parse().unwrap());
         costs.insert(name.to_owned(), Cost { bytes, memory, instructions: None });
     }
-    if counts {
-        read_counts(&directory, &mut costs);
-    }
+    read_counts(&directory, &mut costs);
+    let count = shapes().count();
+    assert!(costs.len() == 3 * count && costs.values().all(|cost| cost.instructions.is_some()), "{costs:?}");
+    let of_shape = |number| [0, 1, 2].map(|size| costs[&format!("{number}.{size}")]);
+    judge(&(0..count).map(of_shape).collect::<Vec<_>>());
+}
+
+/// Fails if a shape costs too much.
+fn judge(all: &[[Cost; 3]]) {
     let mut faults = Vec::new();
-    for (number, (name, _)) in shapes().enumerate() {
-        let costs = [0, 1, 2].map(|size| costs[&format!("{number}.{size}")]);
+    for ((name, _), costs) in shapes().zip(all) {
         println!("{name}: {}", costs.map(|cost| format!("{cost:?}")).join(", "));
-        faults.extend(fault(&costs, counts).map(|fault| format!("{name}: {fault}: {costs:#?}")));
+        faults.extend(fault(costs).map(|fault| format!("{name}: {fault}: {costs:#?}")));
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
@@ -186,7 +211,7 @@ fn read_counts(directory: &Path, costs: &mut BTreeMap<String, Cost>) {
 }
 
 /// What of three costs is too much.
-fn fault(costs: &[Cost; 3], counts: bool) -> Option<&'static str> {
+fn fault(costs: &[Cost; 3]) -> Option<&'static str> {
     let largest = costs[2];
     if largest.memory > ROOM && largest.memory as f64 > MEMORY_PER_BYTE * largest.bytes as f64 {
         return Some("more memory than an input may take");
@@ -200,10 +225,10 @@ fn fault(costs: &[Cost; 3], counts: bool) -> Option<&'static str> {
     if grows(&|cost| cost.memory.max(ROOM) as f64) {
         return Some("memory grows faster than the input");
     }
-    let instructions = |cost: &Cost| cost.instructions.expect("callgrind counted it") as f64;
-    if counts && grows(&instructions) {
+    let instructions = |cost: &Cost| cost.instructions.map_or(0.0, |count| count as f64);
+    if grows(&instructions) {
         return Some("instructions grow faster than the input");
     }
-    let is_too_much = counts && instructions(&largest) > INSTRUCTIONS_PER_BYTE * largest.bytes as f64;
+    let is_too_much = instructions(&largest) > INSTRUCTIONS_PER_BYTE * largest.bytes as f64;
     is_too_much.then_some("more instructions than an input may take")
 }

@@ -7,8 +7,9 @@ use std::path::Path;
 use cfipack_tests::reference::Tools;
 
 #[test]
+#[ignore = "needs the reference tools"]
 fn inputs_are_those_of_their_sources() {
-    let Some(tools) = Tools::find("the inputs of the book's pages") else { return };
+    let tools = Tools::find();
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/formats/example");
     for entry in fs::read_dir(&example).unwrap().map(Result::unwrap) {
         let name = entry.file_name().into_string().unwrap();

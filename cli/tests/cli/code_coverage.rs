@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
+#[cfg(target_arch = "x86_64")]
+use cfipack_tests::rustc::assemble;
 use serde_json::{Value, json};
 
 use crate::program::{corpus, run_in, scratch};
@@ -67,15 +68,11 @@ fn a_limit_is_status_1() {
 
 /// One function of one byte with CFI, before 5000 bytes of code without, as a Go program has.
 #[test]
+#[cfg(target_arch = "x86_64")]
 fn little_coverage_is_a_warning() {
     let directory = scratch("little_code");
     let source = ".globl f, g\nf: .cfi_startproc\nret\n.cfi_endproc\ng: .skip 4999, 0xc3\n";
-    fs::write(directory.join("f.s"), source).unwrap();
-    let built = Command::new("cc").args(["-c", "f.s", "-o", "f.o"]).current_dir(&directory).status();
-    if !cfg!(target_arch = "x86_64") || !built.is_ok_and(|status| status.success()) {
-        eprintln!("NOT TESTED: little_coverage_is_a_warning: no C compiler `cc` for x86-64");
-        return;
-    }
+    assemble(&directory, source, "f.o");
     let line = "  code: 1 of 5000 bytes covered (0.02 %)\n";
     let warning = "warning: f.o: only 0.02 % of the code is covered: gaps --cfi lists ";
     let to_file = ["f.o", "-o", "g.o"];

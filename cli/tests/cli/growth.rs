@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use cfipack_tests::hostile::{Input, OVERLAPPING_NAMES};
-use cfipack_tests::not_tested::skipped;
+use cfipack_tests::needs;
 
 use crate::program::scratch;
 
@@ -54,21 +54,9 @@ fn sections_of_code(n: usize) -> Vec<u8> {
     bytes
 }
 
-/// Whether instructions can be counted.
-fn counts() -> bool {
-    let is_there = Command::new("valgrind").arg("--version").output().is_ok_and(|it| it.status.success());
-    let counts = is_there && cfg!(all(target_arch = "x86_64", target_os = "linux"));
-    if !counts {
-        skipped(
-            "growth of the command's work",
-            "there is no valgrind for x86-64 Linux, which counts instructions (Debian: valgrind)",
-        );
-    }
-    counts
-}
-
 /// Instructions of the program, which may refuse its input.
 fn instructions(directory: &Path, arguments: &[&str]) -> u64 {
+    needs::program("valgrind", "valgrind");
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--callgrind-out-file=counted", env!("CARGO_BIN_EXE_cfi2sframe")]);
     let output = command.args(arguments).current_dir(directory).output().unwrap();
@@ -88,10 +76,8 @@ fn check(what: &str, [once, twice]: [u64; 2]) {
 }
 
 #[test]
+#[ignore = "needs valgrind"]
 fn sections_of_code_cost_in_proportion() {
-    if !counts() {
-        return;
-    }
     let directory = scratch("growth");
     for verb in ["unwind-info", "explain", "stats"] {
         let counts = [3000, 6000].map(|n| {
@@ -105,10 +91,8 @@ fn sections_of_code_cost_in_proportion() {
 /// Trees that differ in one number.
 #[cfg(unix)]
 #[test]
+#[ignore = "needs valgrind"]
 fn trees_cost_in_proportion() {
-    if !counts() {
-        return;
-    }
     let directory = scratch("growth-trees");
     let library = fs::read(crate::program::corpus().join("linked.so")).unwrap();
     let links = |tree: &Path, n: usize| {
@@ -216,10 +200,8 @@ const COUNTED_ALONE: [&[&str]; 4] = [
 ];
 
 #[test]
+#[ignore = "needs valgrind"]
 fn names_that_overlap_cost_in_proportion() {
-    if !counts() {
-        return;
-    }
     let directory = scratch("growth-names-counted");
     let is_for_one =
         |name: &str| ["as long as they may be", "Mach-O object"].iter().any(|end| name.ends_with(end));

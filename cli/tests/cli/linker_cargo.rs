@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-use cfipack_tests::not_tested::skipped;
+use cfipack_tests::needs;
 
-use crate::linker_driver::{DRIVER, check_table, is_installed, successful};
+use crate::linker_driver::{DRIVER, check_table, successful};
 use crate::program::scratch;
 
 /// A crate with a build script and a procedural macro, which cargo links with the driver too, and runs.
@@ -82,54 +82,56 @@ fn linked_by_cargo(profile: &Path) -> Vec<PathBuf> {
     [vec![profile.join("counts")], scripts, macros].concat()
 }
 
-/// `cargo` with the driver as the linker of a configuration: a compiler driver, or the linker that one runs.
+/// The driver as a compiler driver, in the place of the one that Rust uses.
 #[test]
-fn cargo_builds() {
-    let what = "cfi2sframe-ld as cargo's linker";
-    if !cfg!(all(target_os = "linux", target_arch = "x86_64")) || !is_installed("readelf") {
-        return skipped(what, "there is no readelf for x86-64 Linux");
-    }
+fn cargo_builds_with_a_compiler_driver() {
     let directory = scratch("linker-driver-cargo");
-    write_crate(&directory);
     let driver = directory.join("cfi2sframe-cc");
     symlink(DRIVER, &driver).unwrap();
+    cargo_builds(&directory, &format!("linker = \"{}\"", driver.display()), None);
+}
+
+/// The driver as the linker that a compiler driver runs.
+#[test]
+#[ignore = "needs gcc and ld.bfd"]
+fn cargo_builds_with_fuse_ld() {
+    [("gcc", "gcc"), ("ld.bfd", "binutils")].iter().for_each(|(tool, package)| needs::program(tool, package));
+    let directory = scratch("linker-driver-cargo-gcc");
     fs::create_dir_all(directory.join("bin")).unwrap();
     symlink(DRIVER, directory.join("bin/ld.bfd")).unwrap();
-    let (driver, bin) = (driver.display(), directory.join("bin").display().to_string());
-    let by_bfd = format!("\"-Clink-arg=-B{bin}\", \"-Clink-arg=-fuse-ld=bfd\"");
-    let by_path = format!("\"-Clink-arg=--ld-path={DRIVER}\"");
-    let configurations = [
-        ("linker", format!("linker = \"{driver}\""), &["cc"][..], None),
-        ("fuse-ld", format!("linker = \"gcc\"\nrustflags = [{by_bfd}]"), &["gcc", "ld.bfd"], None),
-        (
-            "ld-path",
-            format!("linker = \"clang\"\nrustflags = [{by_path}]"),
-            &["clang", "ld.lld"],
-            Some("ld.lld"),
-        ),
-    ];
-    for (name, configuration, needs, linker) in configurations {
-        if let Some(missing) = needs.iter().find(|program| !is_installed(program)) {
-            skipped(&format!("{what}: {name}"), &format!("there is no {missing}"));
-            continue;
+    let bin = directory.join("bin");
+    let flags = format!("\"-Clink-arg=-B{}\", \"-Clink-arg=-fuse-ld=bfd\"", bin.display());
+    cargo_builds(&directory, &format!("linker = \"gcc\"\nrustflags = [{flags}]"), None);
+}
+
+#[test]
+#[ignore = "needs clang and ld.lld"]
+fn cargo_builds_with_ld_path() {
+    [("clang", "clang"), ("ld.lld", "lld")].iter().for_each(|(tool, package)| needs::program(tool, package));
+    let flags = format!("\"-Clink-arg=--ld-path={DRIVER}\"");
+    let configuration = format!("linker = \"clang\"\nrustflags = [{flags}]");
+    cargo_builds(&scratch("linker-driver-cargo-clang"), &configuration, Some("ld.lld"));
+}
+
+/// `cargo` with this configuration of the target.
+fn cargo_builds(directory: &Path, configuration: &str, linker: Option<&str>) {
+    write_crate(directory);
+    fs::create_dir_all(directory.join(".cargo")).unwrap();
+    let text = format!("[target.x86_64-unknown-linux-gnu]\n{configuration}\n");
+    fs::write(directory.join(".cargo/config.toml"), text).unwrap();
+    for (profile, option) in [("debug", "--quiet"), ("release", "--release")] {
+        let target = directory.join("target");
+        let mut cargo = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
+        cargo.args(["build", "--offline", option, "--target-dir"]).arg(&target).current_dir(directory);
+        cargo
+            .env_remove("RUSTFLAGS")
+            .env_remove("CARGO_ENCODED_RUSTFLAGS")
+            .envs(linker.map(|linker| ("CFI2SFRAME_LD", linker)));
+        successful(&mut cargo);
+        for file in linked_by_cargo(&target.join(profile)) {
+            check_table(&file);
         }
-        fs::create_dir_all(directory.join(".cargo")).unwrap();
-        let text = format!("[target.x86_64-unknown-linux-gnu]\n{configuration}\n");
-        fs::write(directory.join(".cargo/config.toml"), text).unwrap();
-        for (profile, option) in [("debug", "--quiet"), ("release", "--release")] {
-            let target = directory.join(name);
-            let mut cargo = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
-            cargo.args(["build", "--offline", option, "--target-dir"]).arg(&target).current_dir(&directory);
-            cargo
-                .env_remove("RUSTFLAGS")
-                .env_remove("CARGO_ENCODED_RUSTFLAGS")
-                .envs(linker.map(|linker| ("CFI2SFRAME_LD", linker)));
-            successful(&mut cargo);
-            for file in linked_by_cargo(&target.join(profile)) {
-                check_table(&file);
-            }
-            let output = successful(&mut Command::new(target.join(profile).join("counts")));
-            assert_eq!(output.stdout, b"41\n", "{name}, {profile}");
-        }
+        let output = successful(&mut Command::new(target.join(profile).join("counts")));
+        assert_eq!(output.stdout, b"41\n", "{profile}");
     }
 }

@@ -1,13 +1,16 @@
 //! `cfi2sframe-ld`: real linkers and compilers, and scripts in a linker's place.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::{env, fs};
 
-use cfipack_tests::not_tested::skipped;
+use cfipack_tests::needs;
+use cfipack_tests::rustc::rustc;
+use object::read::elf::ElfFile64;
+use object::{Object as _, elf};
 
 use crate::program::{command, scratch};
 
@@ -19,11 +22,6 @@ int depth(int n) { return n ? 1 + depth(n - 1) : 0; }
 int main(int argc, char **argv) { printf("%d\n", depth(argc + 40)); return argv[0] == 0; }
 "#;
 
-pub fn is_installed(program: &str) -> bool {
-    env::split_paths(&env::var_os("PATH").unwrap_or_default())
-        .any(|directory| directory.join(program).exists())
-}
-
 pub fn successful(command: &mut Command) -> Output {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -32,34 +30,31 @@ pub fn successful(command: &mut Command) -> Output {
 
 /// The file has a table that a program header leads to, and the table is right.
 pub fn check_table(path: &Path) {
-    let headers = Command::new("readelf").arg("-lSW").arg(path).output().unwrap();
-    let headers = String::from_utf8_lossy(&headers.stdout).into_owned();
-    assert!(headers.contains(".sframe"), "{}: {headers}", path.display());
-    // As readelf names the header's type that it does not know yet.
-    let is_found = headers.contains("GNU_SFRAME") || headers.contains("LOOS+0x474e554");
-    assert!(is_found, "{}: {headers}", path.display());
+    let bytes = fs::read(path).unwrap();
+    let file = ElfFile64::<object::Endianness>::parse(&*bytes).unwrap();
+    assert!(file.section_by_name(".sframe").is_some(), "{}", path.display());
+    let mut headers = file.elf_program_headers().iter().map(|header| header.p_type.get(file.endian()));
+    assert!(headers.any(|kind| kind == elf::PT_GNU_SFRAME), "{}", path.display());
     let verify = command(&["verify", path.to_str().unwrap()]).output().unwrap();
     let text = String::from_utf8_lossy(&verify.stdout).into_owned();
     assert!(text.contains("functions: ") && text.contains(" 0 different, "), "{}: {text}", path.display());
 }
 
-/// Every linker at hand through `cc -B DIRECTORY -fuse-ld=NAME`, which finds a link of that name to the driver.
+/// Every linker through `cc -B DIRECTORY -fuse-ld=NAME`, which finds a link of that name to the driver.
 #[test]
+#[ignore = "needs gcc, ld.bfd, ld.gold and ld.lld"]
 fn linkers_by_gcc() {
-    let what = "cfi2sframe-ld with compilers and linkers";
-    if !cfg!(all(target_os = "linux", target_arch = "x86_64"))
-        || !is_installed("gcc")
-        || !is_installed("readelf")
-    {
-        return skipped(what, "there are no gcc and readelf for x86-64 Linux");
-    }
+    needs::program("gcc", "gcc");
     let directory = scratch("linker-driver");
     fs::write(directory.join("source.c"), PROGRAM).unwrap();
-    for name in ["ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"] {
-        if !is_installed(name) {
-            skipped(what, &format!("there is no {name}"));
-            continue;
-        }
+    let linkers = [
+        ("ld", "binutils"),
+        ("ld.bfd", "binutils"),
+        ("ld.gold", "binutils or binutils-gold"),
+        ("ld.lld", "lld"),
+    ];
+    for (name, package) in linkers {
+        needs::program(name, package);
         symlink(DRIVER, directory.join(name)).unwrap();
         for flags in [&["-pie", "-fPIE"][..], &["-no-pie"], &["-static"], &["-shared", "-fPIC"]] {
             let output = directory.join(format!("{name}{}", flags[0]));
@@ -77,26 +72,25 @@ fn linkers_by_gcc() {
     }
 }
 
-/// `clang --ld-path`, and `rustc -C linker` with a compiler driver as the linker.
 #[test]
-fn compilers_that_take_a_path() {
-    let what = "cfi2sframe-ld as --ld-path and -C linker";
-    if !cfg!(all(target_os = "linux", target_arch = "x86_64")) || !is_installed("readelf") {
-        return skipped(what, "there is no readelf for x86-64 Linux");
-    }
-    let directory = scratch("linker-driver-paths");
+#[ignore = "needs clang and ld.lld"]
+fn clang_with_ld_path() {
+    [("clang", "clang"), ("ld.lld", "lld")].iter().for_each(|(tool, package)| needs::program(tool, package));
+    let directory = scratch("linker-driver-clang");
     fs::write(directory.join("source.c"), PROGRAM).unwrap();
+    let mut clang = Command::new("clang");
+    clang.args(["-O2", "source.c", "-o", "by-clang"]).arg(format!("--ld-path={DRIVER}"));
+    successful(clang.env("CFI2SFRAME_LD", "ld.lld").current_dir(&directory));
     let output = directory.join("by-clang");
-    if is_installed("clang") && is_installed("ld.lld") {
-        let mut clang = Command::new("clang");
-        clang.args(["-O2", "source.c", "-o", "by-clang"]).arg(format!("--ld-path={DRIVER}"));
-        successful(clang.env("CFI2SFRAME_LD", "ld.lld").current_dir(&directory));
-        check_table(&output);
-        assert_eq!(successful(&mut Command::new(&output)).stdout, b"41\n");
-    } else {
-        skipped(what, "there are no clang and lld");
-    }
+    check_table(&output);
+    assert_eq!(successful(&mut Command::new(&output)).stdout, b"41\n");
+}
 
+/// `rustc -C linker`, with a compiler driver as the linker: the one that Rust uses.
+#[test]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn rustc_with_the_driver() {
+    let directory = scratch("linker-driver-rustc");
     fs::write(directory.join("main.rs"), r#"fn main() { println!("{}", std::env::args().count() + 40) }"#)
         .unwrap();
     let driver = directory.join("cfi2sframe-cc");
@@ -111,14 +105,16 @@ fn compilers_that_take_a_path() {
     assert_eq!(successful(&mut Command::new(&output)).stdout, b"41\n");
 }
 
-/// A script in a linker's place, `script` in a directory `bin` that is alone in `PATH`, and the driver called by its
+/// `PATH` with these directories before the others.
+fn path_from(first: &[&Path]) -> OsString {
+    let rest = env::var_os("PATH").unwrap_or_default();
+    let first = first.iter().map(|directory| directory.to_path_buf());
+    env::join_paths(first.chain(env::split_paths(&rest))).unwrap()
+}
+
+/// A script in a linker's place, `script` in a directory `bin` that is early in `PATH`, and the driver called by its
 /// name.
-fn driven(
-    name: &str,
-    script: &str,
-    arguments: &[&OsStr],
-    variables: &[(&str, &str)],
-) -> (Output, std::path::PathBuf) {
+fn driven(name: &str, script: &str, arguments: &[&OsStr], variables: &[(&str, &str)]) -> (Output, PathBuf) {
     let directory = scratch(name);
     let bin = directory.join("bin");
     fs::create_dir(&bin).unwrap();
@@ -126,7 +122,7 @@ fn driven(
     fs::set_permissions(bin.join("ld.x"), fs::Permissions::from_mode(0o755)).unwrap();
     // It comes first in PATH, as with `gcc -B`, and passes itself over.
     symlink(DRIVER, directory.join("ld.x")).unwrap();
-    let path = env::join_paths([&directory, &bin, Path::new("/usr/bin"), Path::new("/bin")]).unwrap();
+    let path = path_from(&[&directory, &bin]);
     let mut driver = Command::new(directory.join("ld.x"));
     driver.args(arguments).current_dir(&directory).env("PATH", path).envs(variables.iter().copied());
     (driver.output().unwrap(), directory)
@@ -156,7 +152,7 @@ fn only_what_the_run_linked_is_changed() {
     let embedded = fs::read(directory.join("a.out")).unwrap();
     assert_ne!(embedded, original);
     fs::write(directory.join("a.out"), &original).unwrap();
-    let path = env::join_paths([&directory.join("bin"), Path::new("/usr/bin"), Path::new("/bin")]).unwrap();
+    let path = path_from(&[&directory.join("bin")]);
     successful(
         Command::new(directory.join("ld.x")).arg("--version").current_dir(&directory).env("PATH", path),
     );
@@ -204,6 +200,21 @@ fn refusals() {
     assert!(String::from_utf8(output.stderr).unwrap().contains("CFI2SFRAME_LD_OPTIONS=--no-such-option"));
 }
 
+/// A linked file without call frame information.
+fn without_cfi() -> PathBuf {
+    const SOURCE: &str = r#"
+#![no_std]
+core::arch::global_asm!(".globl function\nfunction: nop");
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! { loop {} }
+"#;
+    let directory = scratch("linker-driver-without-cfi");
+    fs::write(directory.join("bare.rs"), SOURCE).unwrap();
+    let kind = ["bare.rs", "--crate-type=cdylib", "-Clink-arg=-nostartfiles", "-Clink-arg=-nostdlib"];
+    rustc(&directory, &[&kind[..], &["-Cforce-unwind-tables=no", "-o", "bare.so"]].concat());
+    directory.join("bare.so")
+}
+
 /// A link that has to have a table fails where the linker has written nothing that could have one.
 #[test]
 fn a_table_in_the_end() {
@@ -218,15 +229,11 @@ fn a_table_in_the_end() {
         ("binary", "echo text >a.out", &["--oformat", "binary"], "a.out: not an ELF file: no table"),
         (
             "nothing",
-            &format!("{linked}; objcopy -g -R .sframe -R .eh_frame -R .bolt.org.eh_frame a.out"),
+            &format!("cp {} a.out", without_cfi().display()),
             &[],
             "a.out: no call frame information",
         ),
     ] {
-        if name == "nothing" && !is_installed("objcopy") {
-            skipped("a link without call frame information", "there is no objcopy (Debian: binutils)");
-            continue;
-        }
         let arguments: Vec<&OsStr> = arguments.iter().map(|argument| OsStr::new(*argument)).collect();
         for (required, code) in [("", 0), ("1", i32::from(!message.is_empty()))] {
             let variables = [("CFI2SFRAME_LD_REQUIRED", required)];
@@ -251,25 +258,36 @@ fn strict_in_a_response_file() {
     assert_eq!(output.status.code(), Some(0));
 }
 
-/// The driver gives up on response files that `ld` refuses, before it runs the linker, and on no others.
-#[test]
-fn too_many_response_files() {
-    let directory = scratch("linker-driver-response");
-    let [itself, empty, many] = ["itself", "empty", "many"].map(|name| directory.join(name));
+/// A directory with response files: one that names itself, and others that name so many. With each, whether it names more
+/// than `ld` reads.
+fn response_files(name: &str) -> [(PathBuf, bool); 3] {
+    let directory = scratch(name);
+    let [itself, empty, few, many] = ["itself", "empty", "few", "many"].map(|name| directory.join(name));
     let at = |path: &Path| format!("@{} ", path.display());
     fs::write(&itself, at(&itself).repeat(3)).unwrap();
     fs::write(&empty, "").unwrap();
+    fs::write(&few, at(&empty).repeat(1998)).unwrap();
+    fs::write(&many, at(&empty).repeat(1999)).unwrap();
+    [(itself, true), (few, false), (many, true)]
+}
+
+#[test]
+#[ignore = "needs ld"]
+fn ld_refuses_too_many_response_files() {
+    needs::program("ld", "binutils");
+    for (file, is_refused) in response_files("linker-driver-response-ld") {
+        let ld = Command::new("ld").arg(format!("@{}", file.display())).output().unwrap();
+        let messages = String::from_utf8_lossy(&ld.stderr);
+        assert_eq!(messages.contains("too many @-files"), is_refused, "{}: {messages}", file.display());
+    }
+}
+
+/// The driver gives up on response files that `ld` refuses, before it runs the linker, and on no others.
+#[test]
+fn too_many_response_files() {
     let linked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/container/linked.so");
-    for (count, file) in [(0, &itself), (1998, &many), (1999, &many)] {
-        fs::write(&many, at(&empty).repeat(count)).unwrap();
-        let argument = at(file).trim_end().to_owned();
-        let is_refused = if is_installed("ld") {
-            let ld = Command::new("ld").arg(&argument).output().unwrap();
-            String::from_utf8_lossy(&ld.stderr).contains("too many @-files")
-        } else {
-            skipped("response files as ld counts them", "there is no ld (Debian: binutils)");
-            count != 1998
-        };
+    for (file, is_refused) in response_files("linker-driver-response") {
+        let argument = format!("@{}", file.display());
         // A linker that takes as many as it is given.
         for (required, code) in [("", 0), ("1", i32::from(is_refused))] {
             let (output, directory) = driven(
@@ -282,11 +300,11 @@ fn too_many_response_files() {
             assert_eq!(
                 messages.contains("warning: cfi2sframe-ld: too many @-files"),
                 is_refused,
-                "{count}: {messages}"
+                "{argument}: {messages}"
             );
-            assert_eq!(output.status.code(), Some(code), "{count}: {messages}");
+            assert_eq!(output.status.code(), Some(code), "{argument}: {messages}");
             let is_unchanged = fs::read(directory.join("a.out")).unwrap() == fs::read(&linked).unwrap();
-            assert_eq!(is_unchanged, is_refused, "{count}");
+            assert_eq!(is_unchanged, is_refused, "{argument}");
         }
     }
 }

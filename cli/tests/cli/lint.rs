@@ -139,8 +139,9 @@ spin:
 ";
 
 #[test]
+#[ignore = "needs the reference tools"]
 fn called_functions_that_never_return_are_looked_at() {
-    let Some(tools) = Tools::find("calls that do not return") else { return };
+    let tools = Tools::find();
     let found = |end: &str| {
         tools.write("never.s", NEVER.replace("END", end));
         tools.run_well(&["as", "-o", "never.o", "never.s"]);
@@ -155,8 +156,9 @@ fn called_functions_that_never_return_are_looked_at() {
 }
 
 #[test]
+#[ignore = "needs the reference tools"]
 fn imported_functions_that_never_return_are_known_by_name() {
-    let Some(tools) = Tools::find("imported functions that do not return") else { return };
+    let tools = Tools::find();
     let found = |name: &str| {
         let call = format!("call {name}@PLT");
         let text = NEVER.replace("call never", &call).replace("call other", "call other@PLT");
@@ -172,8 +174,9 @@ fn imported_functions_that_never_return_are_known_by_name() {
 
 /// A library's own functions may be called by way of its PLT.
 #[test]
+#[ignore = "needs the reference tools"]
 fn own_functions_behind_stubs_are_looked_at() {
-    let Some(tools) = Tools::find("own functions that do not return") else { return };
+    let tools = Tools::find();
     let found = |end: &str| {
         let text = NEVER.replace("call never", "call never@PLT").replace("call other", "call other@PLT");
         tools.write("own.s", format!(".globl never\n{text}").replace("END", end));

@@ -19,7 +19,7 @@ mod innermost;
 #[cfg(unix)]
 mod into_files;
 mod json;
-#[cfg(unix)]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod linker_cargo;
 #[cfg(unix)]
 mod linker_driver;

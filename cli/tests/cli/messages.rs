@@ -6,6 +6,9 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
+#[cfg(target_arch = "x86_64")]
+use cfipack_tests::rustc::assemble;
+
 use crate::program::{command, corpus, run_in, scratch};
 
 /// A directory with a linked file, an object, an archive, a source, a directory and files of other kinds.
@@ -233,18 +236,11 @@ fn messages_have_the_style_of_claps() {
 
 /// `_start` of a program is an outermost frame, at which glibc 2.43's `backtrace()` finds none.
 #[test]
+#[cfg(target_arch = "x86_64")]
 fn version_2_with_outermost_frames_is_not_for_glibc() {
     let directory = scratch("outermost");
     let source = ".globl f\nf: .cfi_startproc\n.cfi_undefined 16\nnop\n.cfi_endproc\n";
-    fs::write(directory.join("f.s"), source).unwrap();
-    let built =
-        std::process::Command::new("cc").args(["-c", "f.s", "-o", "f.o"]).current_dir(&directory).status();
-    if !cfg!(target_arch = "x86_64") || !built.is_ok_and(|status| status.success()) {
-        eprintln!(
-            "NOT TESTED: version_2_with_outermost_frames_is_not_for_glibc: no C compiler `cc` for x86-64"
-        );
-        return;
-    }
+    assemble(&directory, source, "f.o");
     let words = "1 row of outermost frames, with which backtrace() of glibc 2.43 returns 0 frames";
     for (option, is_said) in [
         (["--sframe-version", "2"], true),

@@ -10,9 +10,7 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use cfipack_tests::not_tested::skipped;
-
-use crate::program::{command, corpus, run, scratch};
+use crate::program::{command, corpus, run, scratch, waiting};
 
 /// Number of the user and of the group `nobody`.
 const NOBODY: u32 = 65534;
@@ -185,12 +183,10 @@ fn a_file_that_may_not_be_written_is_not_replaced() {
 }
 
 #[test]
+#[ignore = "needs root"]
 fn owner_and_mode_are_kept_or_a_warning_is_printed() {
     let directory = open_directory("owner");
-    if !is_root(&directory) {
-        skipped("owners of outputs", "this is not the superuser");
-        return fs::remove_dir_all(directory).unwrap();
-    }
+    assert!(is_root(&directory), "this test needs root");
     let table = directory.join("table");
     let state = || fs::metadata(&table).map(|it| (it.uid(), it.gid(), it.mode() & 0o7777)).unwrap();
     fs::write(&table, "old").unwrap();
@@ -214,10 +210,8 @@ fn owner_and_mode_are_kept_or_a_warning_is_printed() {
 #[test]
 fn a_program_that_runs_is_replaced() {
     let (directory, table) = prepared("running");
-    let sleep = ["/bin/sleep", "/usr/bin/sleep"].into_iter().find(|path| Path::new(path).exists()).unwrap();
     let program = directory.join("program");
-    fs::copy(sleep, &program).unwrap();
-    let mut running = Command::new(&program).arg("60").spawn().unwrap();
+    let mut running = waiting(&directory, "program");
     let output = run(&["linked.so", "--section", program.to_str().unwrap()]);
     running.kill().unwrap();
     running.wait().unwrap();

@@ -1,7 +1,9 @@
 //! Runs the program as a user would, in the directory of the small files that these tests read.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+
+use cfipack_tests::rustc::rustc;
 
 /// The directory of `linked.so`, `linkable.o` and the others.
 pub fn corpus() -> PathBuf {
@@ -53,4 +55,16 @@ pub fn scratch(name: &str) -> PathBuf {
     let _ = std::fs::remove_dir_all(&directory);
     std::fs::create_dir_all(&directory).unwrap();
     directory
+}
+
+/// Makes a program, which ends when its input does, and starts it.
+pub fn waiting(directory: &Path, name: &str) -> Child {
+    std::fs::write(
+        directory.join("waits.rs"),
+        "fn main() { std::io::stdin().read_line(&mut String::new()).unwrap(); }",
+    )
+    .unwrap();
+    rustc(directory, &["waits.rs", "-o", name]);
+    std::fs::remove_file(directory.join("waits.rs")).unwrap();
+    Command::new(directory.join(name)).stdin(Stdio::piped()).spawn().unwrap()
 }

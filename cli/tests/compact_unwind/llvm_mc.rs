@@ -36,9 +36,10 @@ fn rows(file: &File<'_>) -> BTreeMap<Address, (u32, Option<String>, Option<Addre
 }
 
 #[test]
+#[ignore = "needs the reference tools"]
 fn rows_of_changed_objects_are_those_of_llvm_mc() {
     let what = "compact-unwind: rows of changed objects, against llvm-mc 23";
-    let Some(tools) = Tools::find(what) else { return };
+    let tools = Tools::find();
     let (seed, count) = cases(what, 8);
     let mut random = Random::new(seed);
     // Equal rows, rows that llvm-mc has and that are wrong, and rows that it has not.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use cfipack_container::{File, members};
 use cfipack_roundtrip::Options;
-use cfipack_tests::not_tested::skipped;
+use cfipack_tests::needs;
 
 use super::edited::{edited, scratch};
 use super::structure::assert_same_but_rows;
@@ -23,16 +23,13 @@ fn archives(directory: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn archives_of_packages() {
+#[ignore = "needs CFIPACK_MACOS_LIBRARIES"]
+fn archives_of_packages_download() {
     let what = "compact-unwind: archives of macOS packages";
-    let Some(directory) = std::env::var_os("CFIPACK_MACOS_LIBRARIES") else {
-        return skipped(what, "CFIPACK_MACOS_LIBRARIES is not set");
-    };
+    let directory = needs::directory("CFIPACK_MACOS_LIBRARIES", "tests/real-libraries/download DIR");
     let mut paths = Vec::new();
-    archives(Path::new(&directory), &mut paths);
-    if paths.is_empty() {
-        return skipped(what, "CFIPACK_MACOS_LIBRARIES has none");
-    }
+    archives(&directory, &mut paths);
+    assert!(!paths.is_empty(), "{}: no archives", directory.display());
     let scratch = scratch("compact-unwind-archives");
     let (mut functions, mut gained, mut objects) = (0, 0, 0);
     for path in &paths {

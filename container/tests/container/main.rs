@@ -5,8 +5,6 @@ mod damaged;
 mod elf_edges;
 mod linked;
 mod magic;
-#[path = "../../../tests/src/not_tested.rs"]
-mod not_tested;
 #[path = "../../../tests/src/random/mod.rs"]
 mod random;
 mod relocatable;

@@ -3,9 +3,9 @@
 #[path = "../../../container/tests/container/damage.rs"]
 mod damage;
 mod damaged;
-#[path = "../../../tests/src/not_tested.rs"]
-mod not_tested;
 #[path = "../../../tests/src/random/mod.rs"]
 mod random;
+#[path = "../../../tests/src/rustc.rs"]
+mod rustc;
 mod structure;
 mod thin;

@@ -82,7 +82,7 @@ fn command(seed: u64, count: usize) -> String {
     }
     // The thread of a test has its name. With one thread for all tests it has none.
     match thread::current().name() {
-        Some(test) if test != "main" => command + &format!(" {test} -- --exact"),
+        Some(test) if test != "main" => command + &format!(" {test} -- --exact --include-ignored"),
         _ => command,
     }
 }

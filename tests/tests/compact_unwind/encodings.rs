@@ -2,7 +2,6 @@
 //! second reader of both finds.
 
 use std::collections::BTreeMap;
-use std::env;
 use std::path::PathBuf;
 
 use cfipack_cfi::SectionKind;
@@ -12,7 +11,7 @@ use cfipack_format::Arch;
 use cfipack_format::compact_unwind::Mode as Kind;
 use cfipack_tests::encoding_by_cfi::{Judge, Judged};
 use cfipack_tests::machine::{system_library, toolchain_library};
-use cfipack_tests::not_tested::skipped;
+use cfipack_tests::needs;
 
 /// Counts of the functions of files.
 #[derive(Debug, Default)]
@@ -72,9 +71,7 @@ impl Found {
 
 /// Encodes every function of a library; at least `per_hundred` of 100 must get an encoding.
 fn check(what: &str, path: Option<PathBuf>, with_code: bool, per_hundred: usize) {
-    let Some(path) = path else {
-        return skipped(what, "this machine does not have it");
-    };
+    let path = path.unwrap_or_else(|| panic!("this test needs {what}"));
     let bytes = std::fs::read(&path).unwrap();
     let mut found = Found::default();
     found.add(what, &File::parse(&bytes).unwrap(), with_code);
@@ -84,13 +81,11 @@ fn check(what: &str, path: Option<PathBuf>, with_code: bool, per_hundred: usize)
 /// The Rust libraries among those of `tests/real-libraries/download`, whose functions nearly all have FDEs.
 /// LLVM merges epilogues in one function of a hundred, which is no obstacle.
 #[test]
-fn macos_libraries_in_rust() {
+#[ignore = "needs CFIPACK_MACOS_LIBRARIES"]
+fn macos_libraries_in_rust_download() {
     let what = "encodings of real macOS libraries";
-    let Some(directory) = env::var_os("CFIPACK_MACOS_LIBRARIES") else {
-        return skipped(what, "CFIPACK_MACOS_LIBRARIES is not set");
-    };
     let mut found = Found::default();
-    let mut open = vec![PathBuf::from(directory)];
+    let mut open = vec![needs::directory("CFIPACK_MACOS_LIBRARIES", "tests/real-libraries/download DIR")];
     while let Some(path) = open.pop() {
         if path.is_dir() {
             open.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
@@ -109,30 +104,41 @@ fn macos_libraries_in_rust() {
 }
 
 #[test]
-fn librustc_driver() {
+fn rusts_libstd() {
+    check("libstd", toolchain_library("libstd-"), true, 50);
+    check("libstd", toolchain_library("libstd-"), false, 50);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn librustc_driver_slow() {
     check("librustc_driver", toolchain_library("librustc_driver"), true, 50);
     check("librustc_driver", toolchain_library("librustc_driver"), false, 50);
 }
 
 #[test]
-fn libllvm() {
+#[ignore = "takes minutes"]
+fn libllvm_slow() {
     check("libLLVM", toolchain_library("libLLVM"), true, 50);
     check("libLLVM", toolchain_library("libLLVM"), false, 50);
 }
 
 #[test]
+#[ignore = "needs glibc"]
 fn libc() {
     check("libc.so.6", system_library("libc.so.6"), true, 30);
     check("libc.so.6", system_library("libc.so.6"), false, 10);
 }
 
 #[test]
+#[ignore = "needs libstdc++"]
 fn libstdcxx() {
     check("libstdc++.so.6", system_library("libstdc++.so.6"), true, 30);
     check("libstdc++.so.6", system_library("libstdc++.so.6"), false, 10);
 }
 
 #[test]
+#[ignore = "needs libcrypto.so.3"]
 fn libcrypto() {
     check("libcrypto.so.3", system_library("libcrypto.so.3"), true, 30);
 }

@@ -23,7 +23,7 @@ pub fn scratch(name: &str) -> PathBuf {
     path
 }
 
-/// The linkers, and objects of the sources beside this file.
+/// The linkers, and objects of the sources beside this file. Panics without the reference tools and `cc`.
 pub fn tools() -> &'static (Vec<Linker>, PathBuf) {
     static TOOLS: OnceLock<(Vec<Linker>, PathBuf)> = OnceLock::new();
     TOOLS.get_or_init(|| {
@@ -41,7 +41,7 @@ pub fn tools() -> &'static (Vec<Linker>, PathBuf) {
         let object = directory.join("opener.o");
         let status = Command::new("cc").arg("-o").arg(opener).arg(object).status();
         assert!(status.is_ok_and(|status| status.success()), "a C compiler");
-        (linkers("embedding in what it links", &directory), directory)
+        (linkers(&directory), directory)
     })
 }
 

@@ -1,4 +1,4 @@
-//! Programs and libraries of every linker at hand: with a table they run as before, and without it again they are the
+//! Programs and libraries of rustc and of every linker: with a table they run as before, and without it again they are the
 //! original files.
 
 use std::collections::BTreeMap;
@@ -7,18 +7,53 @@ use cfipack_container::File;
 use cfipack_encoder::sframe::Options;
 use cfipack_tests::embedded::embed;
 use cfipack_tests::linkers::LinkerKind;
-use cfipack_tests::not_tested::skipped;
 use cfipack_tests::reference::Tools;
+use cfipack_tests::rustc;
 use object::elf;
 use object::read::elf::ElfFile64;
 use object::{Object as _, ObjectSection as _};
 
 use crate::linked::{KINDS, link, loaded_table, run, scratch, tools, with_table, without_table};
 
+/// How rustc is asked for a program.
+const BY_RUSTC: [&[&str]; 5] = [
+    &[],
+    &["-Crelocation-model=static"],
+    &["-Cstrip=symbols"],
+    &["-Clink-arg=-Wl,-z,separate-code"],
+    &["-Clink-arg=-Wl,-z,max-page-size=0x10000", "-Clink-arg=-Wl,--build-id=none"],
+];
+
 #[test]
+fn programs_of_rustc_run_as_before() {
+    let directory = scratch("by-rustc");
+    for (number, options) in BY_RUSTC.iter().enumerate() {
+        rustc::program_library_object(&directory, options);
+        for (name, is_program) in [("program", true), ("library.so", false)] {
+            let what = format!("{name} with {options:?}");
+            let old = std::fs::read(directory.join(name)).expect("rustc writes it");
+            let (new, embedded) = with_table(&old);
+            assert_eq!(loaded_table(&new), Some((embedded.address.0, &embedded.table[..])), "{what}");
+            assert!(without_table(&new) == old, "{what}, {:?}: not the original", embedded.way);
+            if is_program {
+                let path = directory.join(format!("{name}-{number}"));
+                assert_eq!(run(&path, &old, false), "argument 2\nexit status: 2", "{what}");
+                assert_eq!(
+                    run(&path, &new, false),
+                    "argument 2\nexit status: 2",
+                    "{what}, {:?}",
+                    embedded.way
+                );
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs the reference tools and gcc"]
 fn linked_files_run_as_before() {
     let directory = scratch("programs");
-    let readelf = Tools::find("what readelf reads of files with tables");
+    let readelf = Tools::find();
     let mut ways = BTreeMap::<String, usize>::new();
     for (number, linker) in tools().0.iter().enumerate() {
         for (kind, object, options) in KINDS {
@@ -41,7 +76,7 @@ fn linked_files_run_as_before() {
                 let again = embed(&read_back, Options::new()).expect("call frame information");
                 assert!(again.expect("a place").rewrite.is_unchanged(&new), "{what}: a second run");
                 assert!(without_table(&new) == old, "{what}, {:?}: not the original", embedded.way);
-                if let Some(readelf) = readelf.as_ref().filter(|_| !strip) {
+                if !strip {
                     readelf.write("new", &new);
                     readelf.write("old", &old);
                     let warnings = |name| {
@@ -65,11 +100,10 @@ fn linked_files_run_as_before() {
 /// BOLT's `PT_GNU_RELRO` counts the zeros of no byte behind a segment's bytes as bytes of the file, and thereby what
 /// follows there: lld's symbol table, whose symbols move with their sections.
 #[test]
+#[ignore = "needs the reference tools and gcc"]
 fn relro_that_counts_zeros_as_bytes() {
     let directory = scratch("relro");
-    let Some(lld) = tools().0.iter().find(|linker| linker.kind == LinkerKind::Lld) else {
-        return skipped("BOLT's PT_GNU_RELRO", "there is no lld");
-    };
+    let lld = tools().0.iter().find(|linker| linker.kind == LinkerKind::Lld).expect("one of the tools");
     let path = directory.join("program");
     let mut old = link(lld, &path, "program.o", &["-pie", "-Wl,-S"]).expect("lld links it");
     let field = |at: usize| u64::from_le_bytes(old[at..at + 8].try_into().expect("8 bytes"));

@@ -1,20 +1,21 @@
 //! Files that are refused, each for its own reason, and those that an unknown note makes take the rarer ways.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cfipack_container::File;
 use cfipack_edit::{EmbedError, Embedding, Way};
 use cfipack_roundtrip::structure::check_structure;
+use cfipack_tests::{needs, rustc};
 
 use crate::linked::{link, loaded_table, run, scratch, tools, with_table, without_table};
 
-/// A program by the first linker that makes one.
-fn program(name: &str, options: &[&str]) -> Vec<u8> {
-    let path = scratch(name).join("program");
-    let linked = tools().0.iter().find_map(|linker| link(linker, &path, "program.o", options));
-    linked.expect("a linker")
+/// A directory with a program, a library and an object by rustc.
+fn by_rustc(name: &str) -> PathBuf {
+    let directory = scratch(name);
+    rustc::program_library_object(&directory, &[]);
+    directory
 }
 
 fn refusal(bytes: &[u8]) -> EmbedError {
@@ -24,7 +25,7 @@ fn refusal(bytes: &[u8]) -> EmbedError {
 
 #[test]
 fn refusals_name_their_reason() {
-    let old = program("refused", &["-pie"]);
+    let old = fs::read(by_rustc("refused").join("program")).expect("rustc writes it");
     let len = old.len() as u64;
     let with = |more: &[u8]| [&old[..], more].concat();
     let overlay = EmbedError::Overlay { offset: len, size: 12 };
@@ -58,22 +59,26 @@ fn refusals_name_their_reason() {
 }
 
 #[test]
-fn debug_files_and_objects_are_refused() {
-    let directory = scratch("debug-files");
-    let path = directory.join("program");
-    fs::write(&path, program("debugged", &["-pie"])).expect("a file can be written");
-    let debug = directory.join("program.debug");
-    let status = Command::new("objcopy").arg("--only-keep-debug").args([&path, &debug]).status();
-    if status.is_ok_and(|status| status.success()) {
-        let bytes = fs::read(debug).expect("objcopy writes it");
-        assert!(matches!(refusal(&bytes), EmbedError::NoContents { .. }), "{}", refusal(&bytes));
-    }
-    let object = fs::read(tools().1.join("program.o")).expect("the compiler writes it");
+fn objects_are_refused() {
+    let object = fs::read(by_rustc("objects").join("object.o")).expect("rustc writes it");
     assert_eq!(refusal(&object), EmbedError::Relocatable);
+}
+
+#[test]
+#[ignore = "needs objcopy"]
+fn debug_files_are_refused() {
+    needs::program("objcopy", "binutils");
+    let directory = by_rustc("debug-files");
+    let (program, debug) = (directory.join("program"), directory.join("program.debug"));
+    let status = Command::new("objcopy").arg("--only-keep-debug").args([&program, &debug]).status();
+    assert!(status.is_ok_and(|status| status.success()), "objcopy");
+    let bytes = fs::read(debug).expect("objcopy writes it");
+    assert!(matches!(refusal(&bytes), EmbedError::NoContents { .. }), "{}", refusal(&bytes));
 }
 
 /// A note that only its owner can read may have addresses relative to itself: it does not move.
 #[test]
+#[ignore = "needs the reference tools and gcc"]
 fn unknown_notes_stay() {
     let directory = scratch("notes");
     let note = directory.join("note.o");
@@ -122,6 +127,7 @@ fn unknown_notes_stay() {
 
 /// Go's linker counts the padding of its name in its note, which it puts right after the program headers.
 #[test]
+#[ignore = "needs the reference tools and gcc"]
 fn notes_of_go_move() {
     let directory = scratch("go");
     let (source, note) = (directory.join("note.s"), directory.join("note.o"));
@@ -158,6 +164,7 @@ fn name_of_section(bytes: &[u8], address: u64) -> String {
 
 /// lld counts a program header in `PT_PHDR` for a segment that it drops, since it has nothing in it.
 #[test]
+#[ignore = "needs the reference tools and gcc"]
 fn the_size_of_the_program_headers_is_restored() {
     let directory = scratch("surplus");
     let (source, object) = (directory.join("start.c"), directory.join("start.o"));
@@ -210,6 +217,7 @@ fn old_headers(file: &[u8]) -> std::ops::Range<usize> {
 
 /// What a relocated pointer leads to does not move, though it is of a kind that may.
 #[test]
+#[ignore = "needs the reference tools and gcc"]
 fn pointers_keep_sections_in_place() {
     let directory = scratch("pointers");
     let (source, object) = (directory.join("pointer.s"), directory.join("pointer.o"));

@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use cfipack_tests::not_tested::skipped;
+use cfipack_tests::needs;
 use cfipack_tests::random::cases;
 use cfipack_tests::traced::chain::{End, Frame, by_table};
 use cfipack_tests::traced::images::Images;
@@ -97,8 +97,9 @@ impl Backtraces {
     }
 }
 
-/// The output of gdb's script; `None` after a message with the reason.
-fn run_gdb(what: &str, program: &Path, stops: usize, seed: u64) -> Option<String> {
+/// The output of gdb's script.
+fn run_gdb(what: &str, program: &Path, stops: usize, seed: u64) -> String {
+    needs::program("gdb", "gdb");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gdb/backtraces.py");
     let written = program.with_extension("backtraces");
     let _ = fs::remove_file(&written);
@@ -106,22 +107,16 @@ fn run_gdb(what: &str, program: &Path, stops: usize, seed: u64) -> Option<String
     gdb.args(["-nx", "-batch", "-x"]).arg(script).arg(program).stdin(Stdio::null());
     gdb.env("CFIPACK_BACKTRACES", &written);
     gdb.env("CFIPACK_STOPS", stops.to_string()).env("CFIPACK_STOPS_SEED", seed.to_string());
-    let Ok(output) = gdb.output() else {
-        skipped(what, "there is no gdb");
-        return None;
-    };
+    let output = gdb.output().expect("gdb starts");
     let text = fs::read_to_string(&written).unwrap_or_default();
-    if !text.starts_with("started") {
-        let error = String::from_utf8_lossy(&output.stderr);
-        skipped(what, &format!("gdb cannot run its script or a program here: {error}"));
-        return None;
-    }
-    Some(text)
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(text.starts_with("started"), "{what}: gdb cannot run its script or a program here: {error}");
+    text
 }
 
 fn compare(what: &str, program: &Path, stops: usize) {
     let (seed, stops) = cases(what, stops);
-    let Some(text) = run_gdb(what, program, stops, seed) else { return };
+    let text = run_gdb(what, program, stops, seed);
     let process = RefCell::new(Backtraces::default());
     let mut images = Images::default();
     let mut stop = Stop {
@@ -164,17 +159,18 @@ fn compare(what: &str, program: &Path, stops: usize) {
 }
 
 fn compare_c(number: usize, options: &[&str]) {
+    needs::program("cc", "gcc");
     let what = format!("gdb, C program {}", options.join(" "));
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traced/program.c");
     let program = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("gdb-{number}"));
     let compiled = Command::new("cc").args(options).arg("-o").arg(&program).arg(&source).output();
-    match compiled {
-        Ok(output) if output.status.success() => compare(&what, &program, 100),
-        _ => skipped(&what, "there is no C compiler for it"),
-    }
+    let output = compiled.expect("cc runs");
+    assert!(output.status.success(), "{what}: {}", String::from_utf8_lossy(&output.stderr));
+    compare(&what, &program, 100);
 }
 
 #[test]
+#[ignore = "needs gdb and gcc"]
 fn c_program() {
     let all: [&[&str]; 6] = [
         &["-O0"],
@@ -190,6 +186,7 @@ fn c_program() {
 }
 
 #[test]
+#[ignore = "needs gdb"]
 fn rust_program() {
     let program = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("gdb-rust");
     // By another process, so that no child of another test has the program open for writing.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::{env, fs};
 
-use cfipack_tests::not_tested::skipped;
+use cfipack_tests::{needs, reference};
 
 use super::child::{command, lines, prepare};
 
@@ -67,8 +67,9 @@ fn libgcc_throws() {
 }
 
 #[test]
+#[ignore = "needs g++"]
 fn libgcc_throws_of_cpp() {
-    let what = "C++ exceptions through generated code";
+    needs::program("c++", "g++");
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (source, library) = (directory.join("jit-throw.cc"), directory.join("jit-throw.so"));
     let text = r#"
@@ -82,9 +83,7 @@ fn libgcc_throws_of_cpp() {
     fs::write(&source, text).unwrap();
     let compiled =
         Command::new("c++").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(&source).output();
-    if !compiled.is_ok_and(|output| output.status.success()) {
-        return skipped(what, "there is no C++ compiler");
-    }
+    assert!(compiled.is_ok_and(|output| output.status.success()), "a C++ compiler");
     let case = |cfi: &str| format!("libgcc {cfi} exception {}", library.display());
     assert_eq!(run(command(&case("right"))), ["caught 42"]);
     for broken in ["wrong", "none"] {
@@ -95,12 +94,9 @@ fn libgcc_throws_of_cpp() {
 
 /// The newest libgcc, which reads sections when they are registered and not at the first walk.
 #[test]
+#[ignore = "needs the reference tools"]
 fn newest_libgcc() {
-    let what = "libgcc of Debian sid";
-    let Some(tools) = env::var_os("CFIPACK_REFERENCE_TOOLS") else {
-        return skipped(what, cfipack_tests::reference::NOT_SET);
-    };
-    let root = Path::new(&tools).join("sid");
+    let root = reference::trees().join("sid");
     let (loader, libraries) =
         (root.join("lib64/ld-linux-x86-64.so.2"), root.join("usr/lib/x86_64-linux-gnu"));
     assert!(loader.exists() && libraries.join("libgcc_s.so.1").exists(), "{root:?}");
@@ -153,11 +149,10 @@ fn unpacked(version: u32, directory: &Path) -> bool {
 }
 
 #[test]
+#[ignore = "needs LLVM's libunwind"]
 fn llvm_libunwind() {
     let libraries = llvm_libunwinds();
-    if libraries.is_empty() {
-        skipped("LLVM's libunwind", "none is installed (Debian: libunwind-14, -16 or -19)");
-    }
+    assert!(!libraries.is_empty(), "this test needs LLVM's libunwind (Debian: libunwind-14, -16 or -19)");
     for library in libraries {
         let case = |case: &str| run(command(&format!("llvm {case} {}", library.display())));
         calls(case);
@@ -170,11 +165,11 @@ fn llvm_libunwind() {
 }
 
 #[test]
+#[ignore = "needs HP's libunwind"]
 fn hp_libunwind() {
     let candidates = ["/usr/lib/x86_64-linux-gnu/libunwind.so.8", "/usr/lib64/libunwind.so.8"];
-    let Some(library) = candidates.iter().find(|path| Path::new(path).exists()) else {
-        return skipped("HP's libunwind", "there is no libunwind.so.8 (Debian: libunwind8)");
-    };
+    let library = candidates.iter().find(|path| Path::new(path).exists());
+    let library = library.expect("this test needs libunwind.so.8 (Debian: libunwind8)");
     for form in ["ip-offset", "remote-table"] {
         let case = |case: &str| run(command(&format!("{form} {case} {library}")));
         calls(case);

@@ -6,7 +6,7 @@ use std::process::Command;
 use cfipack_format::Arch;
 use cfipack_tests::directives::{TARGETS, Target};
 use cfipack_tests::linkers::{LinkerKind, linkers};
-use cfipack_tests::not_tested::skipped;
+use cfipack_tests::needs;
 use cfipack_tests::random::{Case, Random, assert_enough, cases};
 use cfipack_tests::reference::Tools;
 
@@ -31,7 +31,7 @@ fn library() -> String {
 }
 
 /// Compiles a source to assembler text: gcc of this machine for x86-64, clang of the tools for others.
-fn compile(tools: &Tools, random: &mut Random, target: Target, name: &str, is_pic: bool) -> bool {
+fn compile(tools: &Tools, random: &mut Random, target: Target, name: &str, is_pic: bool) {
     let level = random.pick(&["-O0", "-O1", "-O2", "-O2", "-O3", "-Os"]);
     let mut options = vec![level, "-w", "-S", if is_pic { "-fPIC" } else { "-fno-pie" }];
     for option in [
@@ -52,39 +52,38 @@ fn compile(tools: &Tools, random: &mut Random, target: Target, name: &str, is_pi
         let compiler = if name.ends_with(".cpp") { "g++" } else { "gcc" };
         let mut gcc = Command::new(compiler);
         gcc.args(&options).arg(tools.path(name)).arg("-o").arg(tools.path(&output));
-        let Ok(output) = gcc.output() else { return false };
+        let output = gcc.output().expect("gcc runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        return true;
+        return;
     }
     let compiler = if name.ends_with(".cpp") { "clang++-23" } else { "clang-23" };
     let triple = if target.arch == Arch::S390x { "s390x-linux-gnu" } else { "aarch64-linux-gnu" };
     let mut command = vec![compiler, "-target", triple, "-fno-integrated-as", name, "-o", &output];
     command.extend(options);
     tools.run_well(&command);
-    true
 }
 
 /// Programs of a few sources, each linked in several ways.
 #[test]
+#[ignore = "needs the reference tools and g++"]
 fn compiled_programs_are_linked_as_relink_expects() {
     let what = "relink of compiled programs";
-    let Some(tools) = Kept::find(what) else { return };
+    ["gcc", "g++"].iter().for_each(|compiler| needs::program(compiler, "g++"));
+    let tools = Kept::find();
     let (seed, count) = cases(what, 1);
     let mut seeds = Random::new(seed);
     let mut sum = Count::default();
     for number in 0..count {
         let (_case, mut random) = Case::new(if number == 0 { seed } else { seeds.next() });
         for target in TARGETS {
-            if !program(&tools, &mut random, target, &mut sum) {
-                skipped(what, "for x86-64, gcc and g++ do not run");
-            }
+            program(&tools, &mut random, target, &mut sum);
         }
     }
     println!("{sum:?}");
     assert_enough(sum.with_functions > 0, sum);
 }
 
-fn program(tools: &Tools, random: &mut Random, target: Target, sum: &mut Count) -> bool {
+fn program(tools: &Tools, random: &mut Random, target: Target, sum: &mut Count) {
     let sources = 2 + random.below(5);
     let is_pic = random.chance(70);
     let mut script = String::from("set -e\n");
@@ -92,9 +91,7 @@ fn program(tools: &Tools, random: &mut Random, target: Target, sum: &mut Count) 
         let is_cpp = random.chance(70);
         let name = format!("s{number}.{}", if is_cpp { "cpp" } else { "c" });
         tools.write(&name, source(random, number, is_cpp));
-        if !compile(tools, random, target, &name, is_pic) {
-            return false;
-        }
+        compile(tools, random, target, &name, is_pic);
         script += &format!("{} --gsframe s{number}.s -o s{number}.o\n", target.assembler);
     }
     let linker = linker(target.arch);
@@ -131,11 +128,11 @@ fn program(tools: &Tools, random: &mut Random, target: Target, sum: &mut Count) 
             objects.iter().map(String::as_str).chain(["last.a"]).map(|name| tools.path(name)).collect();
         sum.add(&compare(&tools.read("map"), &tools.read("out"), &files));
     }
-    true
 }
 
 /// A C++ program with the libraries of this machine, some of them archives, linked by this machine's gcc with `ld` 2.47.
 #[test]
+#[ignore = "needs the reference tools and g++"]
 fn a_program_with_the_machines_libraries_is_linked_as_relink_expects() {
     const SOURCE: &str = "#include <iostream>\n#include <map>\n#include <string>\n#include <vector>\n\
         int sum(const std::map<std::string, std::vector<int>> &all) {\n\
@@ -143,17 +140,17 @@ fn a_program_with_the_machines_libraries_is_linked_as_relink_expects() {
         int main(int argc, char **argv) { try { std::map<std::string, std::vector<int>> all;\n\
         for (int i = 0; i < argc; i++) all[argv[i]].push_back(i); std::cout << sum(all); }\n\
         catch (const std::exception &e) { std::cerr << e.what(); } }\n";
-    let what = "relink of a program with the C++ library";
-    let Some(tools) = Kept::find(what) else { return };
-    let linkers = linkers(what, &tools.path("linkers"));
-    let Some(ld) = linkers.iter().find(|it| it.kind == LinkerKind::Bfd && it.is_at_least((2, 46))) else {
-        return skipped(what, "there is no ld 2.46 or later that runs here");
-    };
+    needs::program("g++", "g++");
+    let tools = Kept::find();
+    let linkers = linkers(&tools.path("linkers"));
+    let ld = linkers.iter().find(|it| it.kind == LinkerKind::Bfd && it.is_at_least((2, 46)));
+    let ld = ld.expect("the reference tools have ld 2.46 or later");
     tools.write("main.cpp", SOURCE);
     let compile = |options: &[&str]| {
         let mut gcc = Command::new("g++");
         gcc.args(options).args(["-S", "-O2", "-std=c++17", "-o"]).arg(tools.path("main.s"));
-        gcc.arg(tools.path("main.cpp")).output().is_ok_and(|output| output.status.success())
+        let output = gcc.arg(tools.path("main.cpp")).output().expect("g++ runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     };
     let mut sum = Count::default();
     for (pic, options) in [
@@ -164,9 +161,7 @@ fn a_program_with_the_machines_libraries_is_linked_as_relink_expects() {
         ("-fPIC", &["-shared"]),
         ("-fPIC", &["-r", "-nostdlib"]),
     ] {
-        if !compile(&[pic, "-ffunction-sections"]) {
-            return skipped(what, "g++ and its library are not here");
-        }
+        compile(&[pic, "-ffunction-sections"]);
         tools.run_well(&["as", "--gsframe", "main.s", "-o", "main.o"]);
         let [object, map, output] =
             ["main.o", "map", "out"].map(|name| tools.path(name).display().to_string());
@@ -184,8 +179,9 @@ fn a_program_with_the_machines_libraries_is_linked_as_relink_expects() {
 
 /// The objects that gcc's link-time optimisation makes, which `-save-temps` keeps.
 #[test]
+#[ignore = "needs the reference tools"]
 fn optimised_links_are_what_relink_expects() {
-    let Some(tools) = Kept::find("relink of link-time optimisation") else { return };
+    let tools = Kept::find();
     tools.write("a.c", "int g(int, char **);\nint main(int c, char **v) { volatile char b[64]; b[0] = c; return g(c + b[0], v); }\n");
     tools.write(
         "b.c",

@@ -44,9 +44,9 @@ impl Count {
 pub struct Kept(Option<Tools>);
 
 impl Kept {
-    /// Those that there are.
-    pub fn find(what: &str) -> Option<Self> {
-        Tools::find(what).map(Some).map(Self)
+    /// The tools. Panics without them.
+    pub fn find() -> Self {
+        Self(Some(Tools::find()))
     }
 }
 
@@ -197,7 +197,7 @@ fn link(tools: &Tools, program: &Program, command: &[String]) -> Report {
 fn random_programs_are_linked_as_relink_expects() {
     const LINKS: usize = 3;
     let what = "relink of random programs";
-    let Some(tools) = Kept::find(what) else { return };
+    let tools = Kept::find();
     let (seed, count) = cases(what, 4);
     let mut seeds = Random::new(seed);
     let mut sum = Count::default();
@@ -222,7 +222,7 @@ fn random_programs_are_linked_as_relink_expects() {
 #[test]
 fn unusual_links_are_what_relink_expects() {
     let what = "relink of unusual links";
-    let Some(tools) = Kept::find(what) else { return };
+    let tools = Kept::find();
     let (seed, count) = cases(what, 1);
     let mut random = Random::new(seed);
     // An address for relocatable output, and a script without the table.

@@ -161,9 +161,10 @@ fn meaning(function: decoder::Function<'_>) -> Vec<Row> {
 
 /// Each live function has the rows of its object's table, or rows that are true to its CFI, or is omitted by name.
 #[test]
+#[ignore = "needs the reference tools"]
 fn mixed_objects_become_one_true_table() {
     let what = "one table of objects of gas 2.47, gas 2.44 and llvm-mc";
-    let Some(tools) = Tools::find(what) else { return };
+    let tools = Tools::find();
     let older = tools.older();
     let (seed, count) = cases(what, 2);
     let mut random = Random::new(seed);

@@ -7,7 +7,7 @@ use cfipack_edit::{EmbedError, StartRelocation, embed_in_object, without_sframe}
 use cfipack_encoder::sframe::Options;
 use cfipack_format::sframe::Version;
 use cfipack_tests::embedded_objects::{embed, embedded, stripped};
-use cfipack_tests::not_tested::skipped;
+use cfipack_tests::needs;
 use cfipack_tests::reference::Tools;
 use object::{Object as _, ObjectSection as _};
 
@@ -40,8 +40,9 @@ fn complaints(tools: &Tools, object: &[u8]) -> String {
 }
 
 #[test]
+#[ignore = "needs the reference tools"]
 fn tables_are_replaced_whatever_they_are() {
-    let Some(tools) = Tools::find("objects with tables of their own") else { return };
+    let tools = Tools::find();
     let plain = assemble(&tools, &[], FUNCTION);
     let gas = assemble(&tools, &["--gsframe"], FUNCTION);
     tools.write("gas.o", &gas);
@@ -100,8 +101,9 @@ fn tables_are_replaced_whatever_they_are() {
 }
 
 #[test]
+#[ignore = "needs the reference tools"]
 fn what_refers_to_a_table_keeps_it() {
-    let Some(tools) = Tools::find("references to tables") else { return };
+    let tools = Tools::find();
     let with = |section: &str| assemble(&tools, &[], &format!("{FUNCTION}{section}"));
     let strip = |object: &[u8]| {
         let file = File::parse(object).unwrap();
@@ -130,8 +132,9 @@ fn what_refers_to_a_table_keeps_it() {
 }
 
 #[test]
+#[ignore = "needs the reference tools"]
 fn objects_that_are_more_or_less_are_refused() {
-    let Some(tools) = Tools::find("objects that are refused") else { return };
+    let tools = Tools::find();
     let object = assemble(&tools, &[], FUNCTION);
     let refused = |bytes: &[u8]| embed(bytes, Options::new()).unwrap_err();
     let mut signed = object.clone();
@@ -171,16 +174,17 @@ fn objects_that_are_more_or_less_are_refused() {
 
 /// nasm places the section headers before the sections, and has no symbols of sections for some of them.
 #[test]
+#[ignore = "needs the reference tools and nasm"]
 fn section_headers_before_the_sections_move_them() {
-    let what = "objects of nasm";
-    let Some(tools) = Tools::find(what) else { return };
+    needs::program("nasm", "nasm");
+    let tools = Tools::find();
     tools.write(
         "x.asm",
         "global f\nextern g\nsection .text\nf: call g\nret\nsection .data align=64\ndq f\nsection .bss\nresb 8\n",
     );
     let mut nasm = Command::new("nasm");
     nasm.args(["-felf64", "-o"]).arg(tools.path("x.o")).arg(tools.path("x.asm"));
-    let Ok(output) = nasm.output() else { return skipped(what, "nasm does not run") };
+    let output = nasm.output().expect("nasm runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let object = tools.read("x.o");
     assert_eq!(object[0x28], 0x40, "nasm's section headers follow the file's");

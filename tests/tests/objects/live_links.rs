@@ -11,7 +11,7 @@ use cfipack_roundtrip::{Options as VerifyOptions, Table, verify};
 use cfipack_tests::convert::{all_options, cfi_of};
 use cfipack_tests::embedded_objects::{embed, embedded, embedded_archive, stripped};
 use cfipack_tests::linkers::{Linker, LinkerKind, linkers};
-use cfipack_tests::not_tested::skipped;
+use cfipack_tests::needs;
 use cfipack_tests::reference::Tools;
 use object::{Object as _, ObjectSection as _};
 
@@ -59,7 +59,7 @@ const COMPILERS: [(&str, &[&str]); 6] = [
     ("clang", &["-O2", "-fPIE", "-gz", "-faddrsig"]),
 ];
 
-fn compile(directory: &Path, compiler: &str, options: &[&str]) -> Option<Vec<Vec<u8>>> {
+fn compile(directory: &Path, compiler: &str, options: &[&str]) -> Vec<Vec<u8>> {
     let mut objects = Vec::new();
     for (name, source) in SOURCES {
         let path = directory.join(name);
@@ -71,25 +71,25 @@ fn compile(directory: &Path, compiler: &str, options: &[&str]) -> Option<Vec<Vec
         };
         let mut command = Command::new(compiler);
         command.args(options).arg("-c").arg(&path).arg("-o").arg(directory.join("out.o"));
-        let output = command.output().ok()?;
+        let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         objects.push(std::fs::read(directory.join("out.o")).unwrap());
     }
-    Some(objects)
+    objects
 }
 
 #[test]
+#[ignore = "needs the reference tools, g++ and clang"]
 fn compiled_objects_link_and_run() {
-    let what = "links of objects with tables";
-    let Some(tools) = Tools::find(what) else { return };
+    for (compiler, package) in [("g++", "g++"), ("clang++", "clang")] {
+        needs::program(compiler, package);
+    }
+    let tools = Tools::find();
     let directory = tools.path("");
-    let linkers = linkers(what, &tools.path("linkers"));
+    let linkers = linkers(&tools.path("linkers"));
     let mut verified = 0;
     for (compiler, options) in COMPILERS {
-        let Some(objects) = compile(&directory, compiler, options) else {
-            skipped(what, &format!("{compiler} does not run"));
-            continue;
-        };
+        let objects = compile(&directory, compiler, options);
         for table in all_options() {
             let name = format!("{compiler} {options:?} {table:?}");
             let mut paths = Vec::new();
@@ -197,9 +197,9 @@ fn verify_linked(name: &str, bytes: &[u8], complaints: &str) -> bool {
 
 /// Other machines, whose programs do not run here, and clang 23.
 #[test]
+#[ignore = "needs the reference tools"]
 fn objects_of_other_machines_link_with_true_tables() {
-    let what = "links of objects with tables for AArch64 and s390x";
-    let Some(tools) = Tools::find(what) else { return };
+    let tools = Tools::find();
     let targets = [
         (Arch::Amd64, "x86_64-linux-gnu", "ld", &[][..]),
         (Arch::Aarch64, "aarch64-linux-gnu", "aarch64-linux-gnu-ld", &[][..]),
@@ -253,29 +253,24 @@ fn verify_small(name: &str, bytes: &[u8]) {
 
 /// A program whose every function comes from an object with a table put into it.
 #[test]
+#[ignore = "needs the reference tools and g++"]
 fn a_static_program_of_embedded_libraries_has_a_true_table() {
-    let what = "a static program of libraries with tables";
-    let Some(tools) = Tools::find(what) else { return };
-    let linkers = linkers(what, &tools.path("linkers"));
-    let Some(ld) = linkers.iter().find(|it| it.kind == LinkerKind::Bfd && it.is_at_least((2, 46))) else {
-        return skipped(what, "there is no ld 2.46 or later that runs here");
-    };
+    needs::program("g++", "g++");
+    let tools = Tools::find();
+    let linkers = linkers(&tools.path("linkers"));
+    let ld = linkers.iter().find(|it| it.kind == LinkerKind::Bfd && it.is_at_least((2, 46)));
+    let ld = ld.expect("the reference tools have ld 2.46 or later");
     for library in ["libc.a", "libm.a", "libstdc++.a", "libgcc.a", "libgcc_eh.a"] {
-        let output = Command::new("g++").arg(format!("-print-file-name={library}")).output();
-        let Ok(output) = output else { return skipped(what, "g++ does not run") };
+        let output = Command::new("g++").arg(format!("-print-file-name={library}")).output().unwrap();
         let path = String::from_utf8(output.stdout).unwrap();
-        let Ok(bytes) = std::fs::read(path.trim()) else {
-            return skipped(what, &format!("there is no {library}"));
-        };
+        let bytes = std::fs::read(path.trim()).unwrap_or_else(|error| panic!("{library}: {error}"));
         // libm.a may be a linker script, which names the library.
         if bytes.starts_with(b"!<arch>\n") {
             tools.write(library, embedded_archive(&bytes, Options::new()).0);
         }
     }
     let directory = tools.path("");
-    let Some(objects) = compile(&directory, "gcc", &["-O2"]) else {
-        return skipped(what, "gcc does not run");
-    };
+    let objects = compile(&directory, "gcc", &["-O2"]);
     let mut arguments = vec!["-static".to_owned(), format!("-L{}", directory.display())];
     for (number, object) in objects.iter().enumerate() {
         let file = format!("{number}.o");

@@ -86,8 +86,9 @@ table:  .quad a, b, local
 const READOBJ: &[&str] = &["llvm-readobj-23", "--addrsig", "--cg-profile", "-g", "--expand-relocs", "-r"];
 
 #[test]
+#[ignore = "needs the reference tools"]
 fn inserted_symbols_renumber_all_that_counts_them() {
-    let Some(tools) = Tools::find("new symbols of sections in objects of gas and llvm-mc") else { return };
+    let tools = Tools::find();
     tools.write("gas.s", SOURCE);
     tools.write(
         "llvm.s",
@@ -147,8 +148,9 @@ fn without_numbers(line: &str) -> String {
 }
 
 #[test]
+#[ignore = "needs the reference tools"]
 fn compact_relocations_cannot_be_renumbered() {
-    let Some(tools) = Tools::find("SHT_CREL") else { return };
+    let tools = Tools::find();
     tools.write("crel.s", SOURCE);
     let command =
         ["llvm-mc-23", "-triple", "x86_64-linux-gnu", "-filetype=obj", "--crel", "crel.s", "-o", "crel.o"];
@@ -165,8 +167,9 @@ fn compact_relocations_cannot_be_renumbered() {
 }
 
 #[test]
+#[ignore = "needs the reference tools"]
 fn objects_with_more_sections_than_16_bits_number() {
-    let Some(tools) = Tools::find("an object with 70000 sections") else { return };
+    let tools = Tools::find();
     let mut source = String::new();
     for number in 0..35_000 {
         let _ = writeln!(
@@ -198,8 +201,9 @@ fn objects_with_more_sections_than_16_bits_number() {
 
 /// The table's two sections are the first whose number has no room in the file's header.
 #[test]
+#[ignore = "needs the reference tools"]
 fn objects_that_get_more_sections_than_16_bits_number() {
-    let Some(tools) = Tools::find("an object that gets 65281 sections") else { return };
+    let tools = Tools::find();
     let assemble = |sections: usize| {
         let mut source = SOURCE.to_owned();
         for number in 0..sections {

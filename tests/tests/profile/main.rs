@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 
 use cfipack_encoder::sframe::Options;
 use cfipack_tests::convert::{build, cfi_of};
-use cfipack_tests::not_tested::skipped;
+use cfipack_tests::needs;
 use cfipack_tests::recorded::{Workload, workloads};
 use compare::{Comparison, Walks};
 use file::File;
@@ -40,14 +40,22 @@ use recording::Recording;
 use walk::{End, Frame, Space};
 
 #[test]
+#[ignore = "needs perf, g++, python3, perl, openssl and sqlite3"]
 fn stacks_by_table_are_those_by_cfi() {
+    for (program, package) in [
+        ("perf", "linux-perf"),
+        ("g++", "g++"),
+        ("python3", "python3"),
+        ("openssl", "openssl"),
+        ("sqlite3", "sqlite3"),
+    ] {
+        needs::program(program, package);
+    }
     let scratch = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("recorded");
     std::fs::create_dir_all(&scratch).expect("the target's directory can be written to");
     for workload in workloads(Path::new(env!("CARGO_BIN_EXE_sweep")), &scratch) {
-        match workload.record(&scratch) {
-            Ok(path) => check(&workload, &scratch, &Recording::read(&path).expect("perf wrote it")),
-            Err(error) => skipped(&format!("stacks of {}", workload.name), &error),
-        }
+        let path = workload.record(&scratch).unwrap_or_else(|error| panic!("{}: {error}", workload.name));
+        check(&workload, &scratch, &Recording::read(&path).expect("perf wrote it"));
     }
 }
 

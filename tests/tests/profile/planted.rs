@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use cfipack_container::File as ElfFile;
 use cfipack_decoder::sframe::Section;
 use cfipack_format::Address;
-use cfipack_tests::not_tested::skipped;
+use cfipack_tests::needs;
 use cfipack_tests::recorded::workloads;
 
 use crate::compare::{Comparison, Walks};
@@ -20,15 +20,16 @@ use crate::{hop, table};
 type Callers = HashMap<(String, u64), usize>;
 
 #[test]
+#[ignore = "needs perf and perl"]
 fn a_wrong_row_is_found() {
     let scratch = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("recorded-planted");
     fs::create_dir_all(&scratch).expect("the target's directory can be written to");
     let all = workloads(Path::new(env!("CARGO_BIN_EXE_sweep")), &scratch);
     let workload = all.iter().find(|workload| workload.name == "perl").expect("it is in the list");
-    let recording = match workload.record(&scratch) {
-        Ok(path) => Recording::read(&path).expect("perf wrote it"),
-        Err(error) => return skipped("a wrong row in a table", &error),
-    };
+    needs::program("perf", "linux-perf");
+    needs::program("perl", "perl");
+    let path = workload.record(&scratch).unwrap_or_else(|error| panic!("{error}"));
+    let recording = Recording::read(&path).expect("perf wrote it");
     let (before, callers) = compare(&recording);
     assert_eq!(before.different, 0, "{before}");
     let copies = workload.directory(&scratch);

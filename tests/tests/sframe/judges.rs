@@ -16,7 +16,7 @@ use cfipack_tests::judges::compare::{Compared, compare};
 use cfipack_tests::judges::image::image;
 use cfipack_tests::judges::{Fdes, dwarfdump, readelf};
 use cfipack_tests::machine::system_library;
-use cfipack_tests::not_tested::skipped;
+use cfipack_tests::needs;
 use cfipack_tests::random::{Random, cases};
 use cfipack_tests::reference::Tools;
 
@@ -169,8 +169,9 @@ fn a_row_that_differs_is_found() {
 }
 
 #[test]
+#[ignore = "needs the reference tools"]
 fn goldens() {
-    let Some(tools) = Tools::find("goldens by readelf and llvm-dwarfdump") else { return };
+    let tools = Tools::find();
     let goldens: Vec<_> = ["gas247", "llvm23"].into_iter().flat_map(corpora::sframe).collect();
     let names: Vec<_> = goldens.iter().map(|golden| golden.name.clone()).collect();
     let files: Vec<_> = goldens.into_iter().map(|golden| golden.object).collect();
@@ -185,13 +186,11 @@ fn goldens() {
 }
 
 #[test]
+#[ignore = "needs the reference tools and libcrypto.so.3"]
 fn machine_libraries() {
-    let Some(tools) = Tools::find("libraries by readelf and llvm-dwarfdump") else { return };
+    let tools = Tools::find();
     for name in ["libc.so.6", "libgcc_s.so.1", "libm.so.6", "libcrypto.so.3"] {
-        match system_library(name) {
-            Some(path) => library(&tools, &path),
-            None => skipped(name, "this machine does not have it"),
-        }
+        library(&tools, &system_library(name).unwrap_or_else(|| panic!("this test needs {name}")));
     }
 }
 
@@ -209,8 +208,9 @@ fn library(tools: &Tools, path: &Path) {
 /// Random instructions. Sections with `DW_CFA_set_loc` are judged by readelf alone: llvm-dwarfdump reads the
 /// operand as 8 bytes in every encoding of the CIE.
 #[test]
+#[ignore = "needs the reference tools"]
 fn random_instructions() {
-    let Some(tools) = Tools::find("random CFI by readelf and llvm-dwarfdump") else { return };
+    let tools = Tools::find();
     let (seed, count) = cases("random CFI by other tools", 60);
     for set_loc in [false, true] {
         let mut random = Random::new(seed.wrapping_add(u64::from(set_loc)));
@@ -234,16 +234,14 @@ fn random_instructions() {
 
 /// Libraries of arm64 and s390x that `tests/debian-libraries/download` fetched.
 #[test]
-fn debian_libraries() {
-    let what = "arm64 and s390x libraries by readelf and llvm-dwarfdump";
-    let Some(directory) = std::env::var_os("CFIPACK_DEBIAN_LIBRARIES") else {
-        return skipped(what, "CFIPACK_DEBIAN_LIBRARIES is not set (tests/debian-libraries/download DIR)");
-    };
-    let Some(tools) = Tools::find(what) else { return };
+#[ignore = "needs the reference tools and CFIPACK_DEBIAN_LIBRARIES"]
+fn debian_libraries_download() {
+    let directory = needs::directory("CFIPACK_DEBIAN_LIBRARIES", "tests/debian-libraries/download DIR");
+    let tools = Tools::find();
     // Functions whose CFI DWARF does not define.
-    library(&tools, &Path::new(&directory).join("arm64/libc6/files/usr/lib/aarch64-linux-gnu/libmvec.so.1"));
+    library(&tools, &directory.join("arm64/libc6/files/usr/lib/aarch64-linux-gnu/libmvec.so.1"));
     for (arch, machine) in [("arm64", "aarch64"), ("s390x", "s390x")] {
-        let root = Path::new(&directory).join(arch);
+        let root = directory.join(arch);
         let libraries = format!("files/usr/lib/{machine}-linux-gnu");
         for file in [
             format!("libc6/{libraries}/libc.so.6"),

@@ -67,9 +67,10 @@ fn rows(readelf: &str) -> Vec<(u64, Vec<(u64, &str)>)> {
 }
 
 #[test]
+#[ignore = "needs the reference tools"]
 fn expressions_are_those_that_readelf_prints() {
     let what = "CFAs by expressions, against readelf -wF";
-    let Some(tools) = Tools::find(what) else { return };
+    let tools = Tools::find();
     let (seed, count) = cases(what, 4);
     let mut random = Random::new(seed);
     let (mut compared, mut without_base) = (0, 0);

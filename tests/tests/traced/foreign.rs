@@ -6,7 +6,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -16,7 +15,7 @@ use cfipack_encoder::sframe::{Builder, Options};
 use cfipack_format::{Address, Arch, FunctionOffset, Row};
 use cfipack_linker::stubs::{Code, Recognised, Shape, Stubs, moved_by_veneer, recognise};
 use cfipack_tests::convert::{cfi_of, convert};
-use cfipack_tests::not_tested::skipped;
+use cfipack_tests::needs;
 use cfipack_tests::reference::Tools;
 use object::{Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
 
@@ -95,17 +94,19 @@ first: br %r14\nsecond: br %r14\nthird: br %r14\n",
 };
 
 #[test]
+#[ignore = "needs the reference tools and qemu"]
 fn plts_of_aarch64() {
     plts(&AARCH64, &[&[], &["-z", "now"], &["-z", "force-bti"], &["-z", "pac-plt"]]);
 }
 
 #[test]
+#[ignore = "needs the reference tools and qemu"]
 fn plts_of_s390x() {
     plts(&S390X, &[&[], &["-z", "now"]]);
 }
 
 fn plts(target: &Target, flavours: &[&[&str]]) {
-    let Some(tools) = Tools::find(&format!("stubs of {} stepped through", target.arch)) else { return };
+    let tools = Tools::find();
     assemble(&tools, target, "calls", target.calls);
     assemble(&tools, target, "library", target.library);
     for linker in target.linkers {
@@ -123,7 +124,7 @@ fn plts(target: &Target, flavours: &[&[&str]]) {
                     StubCode::new(&what, target.arch, section.address(), bytes)
                 })
                 .collect();
-            let Some(mut run) = Run::start(&what, target, &tools, &stubs, &[]) else { return };
+            let mut run = Run::start(&what, target, &tools, &stubs, &[]);
             // Each piece of code is entered as by a call.
             let pieces: Vec<_> = stubs.iter().flat_map(StubCode::pieces).collect();
             for &piece in &pieces {
@@ -167,9 +168,10 @@ const LANDING_PADS: &str = "
 
 /// What linkers put between calls and functions that are too far away for a branch, or for two instructions more.
 #[test]
+#[ignore = "needs the reference tools and qemu"]
 fn thunks_of_aarch64() {
     let target = &AARCH64;
-    let Some(tools) = Tools::find("thunks of AArch64 stepped through") else { return };
+    let tools = Tools::find();
     assemble(&tools, target, "plain", FAR);
     assemble(&tools, target, "pads", &format!("{FAR}{LANDING_PADS}"));
     let [bfd, lld, _] = target.linkers;
@@ -195,7 +197,7 @@ SECTIONS {{ .dynamic 0x1000 : {{ *(.dynamic) }} :d .text 0x10000 : {{ *(.text) }
             let file = object::File::parse(&*program).expect("an ELF file");
             let stubs = beside_functions(&what, target.arch, &file);
             let functions: Vec<_> = functions(&file).map(|function| function.1).collect();
-            let Some(mut run) = Run::start(&what, target, &tools, &stubs, &functions) else { return };
+            let mut run = Run::start(&what, target, &tools, &stubs, &functions);
             run.call(file.entry(), false);
             println!("{what}: {} places in {} regions of thunks", run.stepped.len(), stubs.len());
             assert!(run.stepped.len() >= 6, "{what}: {:x?}", run.stepped);
@@ -237,9 +239,10 @@ number: .quad 1
 
 /// Veneers have the rows of the function that they serve.
 #[test]
+#[ignore = "needs the reference tools and qemu"]
 fn veneers_of_aarch64() {
     let target = &AARCH64;
-    let Some(tools) = Tools::find("veneers of AArch64 stepped through") else { return };
+    let tools = Tools::find();
     assemble(&tools, target, "errata", ERRATA);
     tools.write("errata.lds", "SECTIONS { .text 0x10000 : { *(.text) } .data 0x4000000 : { *(.data) } }");
     let [bfd, lld, _] = target.linkers;
@@ -275,7 +278,7 @@ fn veneers_of_aarch64() {
         });
         let stubs: Vec<_> = veneers.collect();
         let functions = [function];
-        let Some(mut run) = Run::start(&what, target, &tools, &stubs, &functions) else { return };
+        let mut run = Run::start(&what, target, &tools, &stubs, &functions);
         run.call(functions[0].start, true);
         let expected: Vec<_> = [0, 4].map(|offset| stubs[0].address + offset).into();
         assert_eq!(run.stepped.iter().copied().collect::<Vec<_>>(), expected, "{what}");
@@ -374,7 +377,7 @@ impl<'r> Run<'r> {
         tools: &Tools,
         stubs: &'r [StubCode<'r>],
         functions: &'r [Range<u64>],
-    ) -> Option<Self> {
+    ) -> Self {
         assert!(!stubs.is_empty(), "{what}");
         let mut builder = Builder::new(target.arch, Options::new()).expect("the format has the architecture");
         for stub in stubs {
@@ -392,23 +395,15 @@ impl<'r> Run<'r> {
             std::process::id(),
             std::thread::current().id()
         ));
-        let mut qemu = match Qemu::start(target.qemu, &program, &socket) {
-            Ok(qemu) => qemu,
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                skipped(
-                    &format!("stubs of {} stepped through", target.arch),
-                    &format!("there is no {} (Debian's qemu-user)", target.qemu),
-                );
-                return None;
-            }
-            Err(error) => panic!("{what}: {error}"),
-        };
+        needs::program(target.qemu, "qemu-user");
+        let mut qemu =
+            Qemu::start(target.qemu, &program, &socket).unwrap_or_else(|error| panic!("{what}: {error}"));
         let bytes = tools.read("linked");
         let entry = object::File::parse(&*bytes).expect("an ELF file").entry();
         let at = value(target, &qemu.registers(), target.registers[0]);
         let bias = at.wrapping_sub(entry);
         let (what, stepped) = (what.to_string(), BTreeSet::new());
-        Some(Self { what, target, qemu, bias, stubs, functions, table, stepped })
+        Self { what, target, qemu, bias, stubs, functions, table, stepped }
     }
 
     /// Runs from a place in the file, as if it was called, until the program is elsewhere. Rows are judged in stubs;

@@ -16,46 +16,43 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cfipack_tests::embedded_copy::EmbeddedCopy;
-use cfipack_tests::not_tested::skipped;
+use cfipack_tests::needs;
 use cfipack_tests::traced::Process;
 use cfipack_tests::traced::chain::{End, by_cfi, by_table};
 use cfipack_tests::traced::images::Images;
 use child::Child;
 
 #[test]
+#[ignore = "needs ptrace and glibc"]
 fn rust_program() {
     trace("Rust program", Path::new(env!("CARGO_BIN_EXE_traced")), 30_000);
 }
 
 #[test]
+#[ignore = "needs ptrace and gcc"]
 fn c_program_optimised() {
     trace_c("-O2");
 }
 
 #[test]
+#[ignore = "needs ptrace and gcc"]
 fn c_program_with_frame_pointers() {
     trace_c("-O0");
 }
 
 fn trace_c(optimisation: &str) {
+    needs::program("cc", "gcc");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traced/program.c");
     let program = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("program{optimisation}"));
-    let compiled = Command::new("cc").arg(optimisation).arg("-o").arg(&program).arg(&source).output();
-    match compiled {
-        Ok(output) if output.status.success() => {
-            trace(&format!("C program {optimisation}"), &program, 10_000)
-        }
-        _ => skipped("the traced C program", "there is no C compiler"),
-    }
+    let compiled = Command::new("cc").arg(optimisation).arg("-o").arg(&program).arg(&source).status();
+    assert!(compiled.is_ok_and(|status| status.success()), "a C compiler");
+    trace(&format!("C program {optimisation}"), &program, 10_000);
 }
 
 fn trace(what: &str, program: &Path, at_least: usize) {
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(what.replace(' ', "-"));
     let copy = EmbeddedCopy::make(program, &directory).expect("copies with tables");
-    let mut child = match Child::start(copy.command()) {
-        Ok(child) => child,
-        Err(error) => return skipped(what, &format!("tracing is not permitted: {error}")),
-    };
+    let mut child = Child::start(copy.command()).expect("tracing is permitted");
     let mut images = Images::default();
     let (mut steps, mut frames, mut deepest, mut cut_short) = (0, 0, 0, 0);
     let mut ends = BTreeMap::new();

@@ -201,9 +201,10 @@ fn functions_may_move() {
 }
 
 #[test]
+#[ignore = "needs the reference tools"]
 fn llvm_objdump_prints_what_we_print() {
     let what = "tables of all layouts read by llvm-objdump 23";
-    let Some(tools) = Tools::find(what) else { return };
+    let tools = Tools::find();
     let (seed, count) = cases(what, 20);
     let mut random = Random::new(seed);
     for number in 0..count {

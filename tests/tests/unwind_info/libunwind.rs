@@ -3,16 +3,16 @@
 //! `tests/libunwind/build` compiles it; `CFIPACK_LIBUNWIND` names the program, `CFIPACK_MACOS_LIBRARIES` the images.
 
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::{env, thread};
+use std::thread;
 
 use cfipack_cfi as cfi;
 use cfipack_container::File;
 use cfipack_decoder::unwind_info::Section;
 use cfipack_format::compact_unwind::{Encoding, Flags, Mode};
 use cfipack_format::{Address, Arch, ImageOffset};
-use cfipack_tests::not_tested::skipped;
+use cfipack_tests::needs;
 use cfipack_tests::reference::Tools;
 
 use super::real_libraries::each_table;
@@ -31,23 +31,26 @@ struct Answer {
     fde: u64,
 }
 
+/// The program of `tests/libunwind/build`.
+fn judge() -> PathBuf {
+    needs::directory("CFIPACK_LIBUNWIND", "tests/libunwind/build prints it")
+}
+
 #[test]
-fn libunwind_finds_the_same() {
+#[ignore = "needs CFIPACK_LIBUNWIND and CFIPACK_MACOS_LIBRARIES"]
+fn libunwind_finds_the_same_download() {
     let what = "tables of real macOS libraries by LLVM's libunwind";
-    let (Some(directory), Some(judge)) =
-        (env::var_os("CFIPACK_MACOS_LIBRARIES"), env::var_os("CFIPACK_LIBUNWIND"))
-    else {
-        return skipped(what, "CFIPACK_MACOS_LIBRARIES or CFIPACK_LIBUNWIND is not set");
-    };
+    let directory = needs::directory("CFIPACK_MACOS_LIBRARIES", "tests/real-libraries/download DIR");
+    let judge = judge();
     let (mut images, mut pcs, mut in_dwarf_mode, mut scanned) = (0, 0, 0, 0);
-    each_table(Path::new(&directory), |name, file, bytes| {
+    each_table(&directory, |name, file, bytes| {
         if !matches!(file.arch(), Arch::Amd64 | Arch::Aarch64) {
             return;
         }
         let section = Section::parse(bytes).unwrap();
         let asked = questions(&section);
         let functions = functions(file);
-        let found = ask(Path::new(&judge), file, bytes, &asked);
+        let found = ask(&judge, file, bytes, &asked);
         assert_eq!(found.len(), asked.len(), "{name}");
         for (&pc, found) in asked.iter().zip(&found) {
             let (expected, is_scanned) = expected(file, &section, &functions, pc);
@@ -66,12 +69,10 @@ fn libunwind_finds_the_same() {
 /// With `--icf=all`, ld64.lld 23 writes LSDA records of functions in DWARF mode that lead to no LSDA: libunwind follows
 /// none of them, and takes the LSDA from the FDE.
 #[test]
-fn libunwind_follows_no_record_of_dwarf_mode() {
-    let what = "LSDA records of functions in DWARF mode by LLVM's libunwind, in an image of ld64.lld 23";
-    let Some(judge) = env::var_os("CFIPACK_LIBUNWIND") else {
-        return skipped(what, "CFIPACK_LIBUNWIND is not set");
-    };
-    let Some(tools) = Tools::find(what) else { return };
+#[ignore = "needs the reference tools and CFIPACK_LIBUNWIND"]
+fn libunwind_follows_no_record_of_dwarf_mode_download() {
+    let judge = judge();
+    let tools = Tools::find();
     tools.write("input.s", include_str!("../../../corpora/known-errors/ld64-lld-icf-lsda/input.s"));
     tools.run_well(&[
         "llvm-mc-23",
@@ -91,7 +92,7 @@ fn libunwind_follows_no_record_of_dwarf_mode() {
     let functions = functions(&file);
     let records: Vec<_> = section.all_lsdas().unwrap().collect();
     let asked: Vec<_> = records.iter().map(|record| ImageOffset(record.function.0 + 1)).collect();
-    let found = ask(Path::new(&judge), &file, &bytes, &asked);
+    let found = ask(&judge, &file, &bytes, &asked);
     let mut misleading = 0;
     for ((record, &pc), found) in records.iter().zip(&asked).zip(found) {
         assert_eq!(found, expected(&file, &section, &functions, pc).0, "{pc}");

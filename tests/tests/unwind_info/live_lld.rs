@@ -8,7 +8,6 @@ use cfipack_encoder::unwind_info::{Layout, Options};
 use cfipack_format::Arch;
 use cfipack_tests::linked::Linked;
 use cfipack_tests::mach_object::{self, Mix};
-use cfipack_tests::not_tested::skipped;
 use cfipack_tests::random::{Random, cases};
 use cfipack_tests::reference::Tools;
 use cfipack_tests::unwind_table::{Table, lay_out};
@@ -58,7 +57,7 @@ fn difference(ours: &[u8], theirs: &[u8]) -> String {
 }
 
 /// lld as every Rust toolchain with `gcc-ld` has it.
-fn toolchain_lld() -> Option<PathBuf> {
+fn toolchain_lld() -> PathBuf {
     let rustc = env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
     let print = |what: &[&str]| {
         let output = Command::new(&rustc).args(what).output().expect("rustc runs");
@@ -68,15 +67,18 @@ fn toolchain_lld() -> Option<PathBuf> {
     let host = version.lines().find_map(|line| line.strip_prefix("host: ")).expect("rustc names its host");
     let root = PathBuf::from(print(&["--print", "sysroot"]).trim());
     let lld = root.join("lib/rustlib").join(host).join("bin/gcc-ld/ld64.lld");
-    lld.exists().then_some(lld)
+    assert!(
+        lld.exists(),
+        "this test needs {}, which is a part of the Rust toolchains of rustup",
+        lld.display()
+    );
+    lld
 }
 
 #[test]
 fn the_toolchains_lld() {
     let what = "layout lld against the Rust toolchain's ld64.lld";
-    let Some(lld) = toolchain_lld() else {
-        return skipped(what, "the toolchain has no gcc-ld/ld64.lld");
-    };
+    let lld = toolchain_lld();
     let directory = env::temp_dir().join(format!("cfipack-lld-{}", std::process::id()));
     fs::create_dir_all(&directory).unwrap();
     compare(what, 60, |arch, object| {
@@ -89,9 +91,10 @@ fn the_toolchains_lld() {
 }
 
 #[test]
+#[ignore = "needs the reference tools"]
 fn lld_23() {
     let what = "layout lld against ld64.lld 23";
-    let Some(tools) = Tools::find(what) else { return };
+    let tools = Tools::find();
     compare(what, 60, |arch, object| {
         tools.write("f.o", object);
         tools.run_well(&[&["ld64.lld-23"][..], &arguments(arch)].concat());

@@ -20,11 +20,3 @@ mod real_libraries;
 mod smallest;
 #[cfg(feature = "symbolic")]
 mod symbolic;
-
-/// The place of `mod symbolic` in a run without it.
-#[cfg(not(feature = "symbolic"))]
-#[test]
-fn symbolic_reads_the_same() {
-    let why = "feature `symbolic` is off (`cargo test -p cfipack-tests --features symbolic --test unwind_info symbolic`)";
-    cfipack_tests::not_tested::skipped("tables of __unwind_info by symbolic's reader", why);
-}

@@ -3,8 +3,8 @@
 //! `tests/real-libraries/download DIR` fetches the libraries; `CFIPACK_MACOS_LIBRARIES=DIR` names their directory.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{env, fs};
 
 use cfipack_container::File;
 use cfipack_decoder::unwind_info::{Error, Section};
@@ -14,9 +14,14 @@ use cfipack_format::{Arch, ImageOffset, Key, LsdaKey, Register};
 use cfipack_roundtrip::Options;
 use cfipack_roundtrip::unwind_info::{self, Code, Image, Meaning, verify, violations};
 use cfipack_tests::convert::cfi_of;
-use cfipack_tests::not_tested::skipped;
+use cfipack_tests::needs;
 use cfipack_tests::unwind_table::{LAYOUTS_OF_LD64, Table};
 use object::read::macho::{FatArch, MachOFatFile32};
+
+/// The images of `tests/real-libraries/download`.
+fn directory() -> PathBuf {
+    needs::directory("CFIPACK_MACOS_LIBRARIES", "tests/real-libraries/download DIR")
+}
 
 fn files(directory: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).unwrap() {
@@ -53,14 +58,12 @@ pub(crate) fn each_table(directory: &Path, mut check: impl FnMut(&str, &File<'_>
 }
 
 #[test]
-fn layouts_are_what_apples_linker_and_lld_wrote() {
-    let what = "tables of real macOS libraries laid out again";
-    let Some(directory) = env::var_os("CFIPACK_MACOS_LIBRARIES") else {
-        return skipped(what, "CFIPACK_MACOS_LIBRARIES is not set");
-    };
+#[ignore = "needs CFIPACK_MACOS_LIBRARIES"]
+fn layouts_are_what_apples_linker_and_lld_wrote_download() {
+    let directory = directory();
     let (mut linkers, mut other) = (BTreeMap::<_, u64>::new(), Vec::new());
     let (mut theirs, mut ours, mut least) = (0, 0, 0);
-    each_table(Path::new(&directory), |name, file, bytes| {
+    each_table(&directory, |name, file, bytes| {
         let (arch, table) = (file.arch(), Table::read(bytes));
         let linker = linker_of(file, &table, bytes);
         if linker.is_none() {
@@ -171,17 +174,15 @@ impl Places for Given<'_> {
 /// What a linker reserves before layout is at most 3 % more than the table: with a first layout that grows by 64 KiB, and
 /// with nothing but the order of functions; of these a page more, which elm's table of 7 KB for 422 558 functions shows.
 #[test]
-fn sizes_are_known_before_layout() {
-    let what = "sizes of real macOS libraries' tables before layout";
-    let Some(directory) = env::var_os("CFIPACK_MACOS_LIBRARIES") else {
-        return skipped(what, "CFIPACK_MACOS_LIBRARIES is not set");
-    };
+#[ignore = "needs CFIPACK_MACOS_LIBRARIES"]
+fn sizes_are_known_before_layout_download() {
+    let directory = directory();
     const PAGE: f64 = 4096.0;
     const NAMES: [&str; 4] = ["first layout", "order alone", "any order", "8 bytes an entry"];
     for layout in [Layout::Small, Layout::Lld, Layout::LdPrime] {
         let (mut images, mut functions, mut len) = (0, 0, 0);
         let (mut bounds, mut worst, mut far) = ([0; 4], [0.0_f64; 4], Vec::new());
-        each_table(Path::new(&directory), |name, file, bytes| {
+        each_table(&directory, |name, file, bytes| {
             let table = Table::read(bytes);
             let (entries, addresses) = unfolded(file, &table);
             if entries.is_empty() {
@@ -234,15 +235,13 @@ fn sizes_are_known_before_layout() {
 /// function with CFI is equal to it. ld64 is an exception: it gives hand-written code wrong encodings (MKL in torch
 /// 1.4, `0x02000000` for a stack of some size), so the violations of its tables are counted.
 #[test]
-fn tables_of_other_linkers_are_true() {
-    let what = "tables of real macOS libraries verified";
-    let Some(directory) = env::var_os("CFIPACK_MACOS_LIBRARIES") else {
-        return skipped(what, "CFIPACK_MACOS_LIBRARIES is not set");
-    };
+#[ignore = "needs CFIPACK_MACOS_LIBRARIES"]
+fn tables_of_other_linkers_are_true_download() {
+    let directory = directory();
     let (mut warnings, mut of_ld64) = (BTreeMap::<_, u64>::new(), BTreeMap::<_, u64>::new());
     let mut incomplete = 0;
     let (mut tables, mut functions, mut with_pairs) = (0, 0, 0);
-    each_table(Path::new(&directory), |name, file, bytes| {
+    each_table(&directory, |name, file, bytes| {
         let (arch, base) = (file.arch(), file.as_macho().unwrap().image_base());
         let section = Section::parse(bytes).unwrap();
         let code = file.code_sections().unwrap();

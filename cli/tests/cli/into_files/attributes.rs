@@ -1,10 +1,10 @@
 //! Owner, mode, times, extended attributes and capabilities of a file that is replaced.
 
+use std::fmt::Debug;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
-
-use cfipack_tests::not_tested::skipped;
 
 use super::{built, messages, names};
 
@@ -12,47 +12,56 @@ use super::{built, messages, names};
 const CAPABILITY: [u8; 20] = [1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 #[test]
-fn owner_mode_and_attributes_stay() {
-    let Some(directory) = built("into_attributes") else { return };
+fn mode_stays() {
+    let directory = built("into_mode");
     let file = directory.join("program");
-    let is_root = chown(&file, Some(1), Some(2)).is_ok();
-    if !is_root {
-        skipped("owners and capabilities", "this is not the superuser");
-    }
     fs::set_permissions(&file, Permissions::from_mode(0o6751)).unwrap();
+    stays_when_replaced(&directory, || fs::metadata(&file).unwrap().mode());
+}
+
+#[test]
+#[ignore = "needs root"]
+fn owner_mode_and_attributes_stay() {
+    let directory = built("into_attributes");
+    let file = directory.join("program");
+    chown(&file, Some(1), Some(2)).expect("this test needs root");
+    fs::set_permissions(&file, Permissions::from_mode(0o6751)).unwrap();
+    // A file system may have none of one kind.
     let has_user_attributes = xattr::set(&file, "user.note", b"kept").is_ok();
-    if !has_user_attributes {
-        skipped("extended attributes", "the file system has none");
-    }
-    let has_capability = is_root && xattr::set(&file, "security.capability", &CAPABILITY).is_ok();
-    let state = || {
+    let has_capability = xattr::set(&file, "security.capability", &CAPABILITY).is_ok();
+    eprintln!("extended attributes: {has_user_attributes}, capabilities: {has_capability}");
+    stays_when_replaced(&directory, || {
         let it = fs::metadata(&file).unwrap();
         let attribute = |name| xattr::get(&file, name).unwrap_or_default();
-        ((it.uid(), it.gid(), it.mode()), attribute("user.note"), attribute("security.capability"))
-    };
+        let (note, capability) = (attribute("user.note"), attribute("security.capability"));
+        assert_eq!((note.is_some(), capability.is_some()), (has_user_attributes, has_capability));
+        ((it.uid(), it.gid(), it.mode()), note, capability)
+    });
+}
+
+/// Replaces `program` twice.
+fn stays_when_replaced<S: PartialEq + Debug>(directory: &Path, state: impl Fn() -> S) {
+    let file = directory.join("program");
     let before = state();
-    assert_eq!(before.1.is_some(), has_user_attributes);
-    assert_eq!(before.2.is_some(), has_capability);
     let inode = fs::metadata(&file).unwrap().ino();
-    messages(&directory, &["--in-place", "program"], 0);
+    messages(directory, &["--in-place", "program"], 0);
     assert_ne!(fs::metadata(&file).unwrap().ino(), inode);
     assert_eq!(state(), before);
-    messages(&directory, &["strip", "program"], 0);
+    messages(directory, &["strip", "program"], 0);
     assert_eq!(state(), before);
-    assert_eq!(names(&directory), ["library.so", "object.o", "program"]);
+    assert_eq!(names(directory), ["library.so", "object.o", "program"]);
 }
 
 /// A signature of the bytes would be wrong for the new ones.
 #[test]
+#[ignore = "needs root"]
 fn signatures_of_the_old_bytes_are_not_kept() {
-    let Some(directory) = built("into_signed") else { return };
+    let directory = built("into_signed");
     let file = directory.join("program");
     // A digest, not a signature: any kernel takes it.
     let digest = [&[4, 4][..], &[0; 32]].concat();
-    if xattr::set(&file, "security.ima", &digest).is_err() {
-        skipped("attribute security.ima", "it cannot be set here");
-        return;
-    }
+    xattr::set(&file, "security.ima", &digest)
+        .expect("this test needs root, and a file system with extended attributes");
     let text = messages(&directory, &["--in-place", "program"], 0);
     assert!(
         text.starts_with(
@@ -65,7 +74,7 @@ fn signatures_of_the_old_bytes_are_not_kept() {
 
 #[test]
 fn times_change_unless_they_are_to_be_kept() {
-    let Some(directory) = built("into_times") else { return };
+    let directory = built("into_times");
     let file = directory.join("library.so");
     let old = SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000, 123_456_000);
     let set = || {
@@ -86,7 +95,7 @@ fn times_change_unless_they_are_to_be_kept() {
 /// A new output has the permissions of the input, without set-user-ID; an old one keeps its own.
 #[test]
 fn permissions_of_an_output() {
-    let Some(directory) = built("into_output") else { return };
+    let directory = built("into_output");
     fs::set_permissions(directory.join("program"), Permissions::from_mode(0o4750)).unwrap();
     let mode = |name: &str| fs::metadata(directory.join(name)).unwrap().mode() & 0o7777;
     messages(&directory, &["program", "-o", "new"], 0);

@@ -8,8 +8,8 @@ use std::process::Command;
 use super::{built, messages, names, run_in};
 
 /// A tree of programs, libraries and objects with other files between them.
-fn tree(name: &str) -> Option<std::path::PathBuf> {
-    let directory = built(name)?;
+fn tree(name: &str) -> std::path::PathBuf {
+    let directory = built(name);
     for below in ["a", "b", "b/c"] {
         fs::create_dir(directory.join(below)).unwrap();
         for file in ["program", "library.so", "object.o"] {
@@ -21,7 +21,7 @@ fn tree(name: &str) -> Option<std::path::PathBuf> {
     fs::write(directory.join("a/.cfi2sframe.0123456789abcdef.tmp"), "left").unwrap();
     symlink("..", directory.join("b/loop")).unwrap();
     assert!(Command::new("mkfifo").arg(directory.join("b/fifo")).status().unwrap().success());
-    Some(directory)
+    directory
 }
 
 /// Bytes of all regular files, by name.
@@ -70,7 +70,7 @@ fn directories_and_threads() {
 
 #[test]
 fn a_failure_costs_one_file() {
-    let Some(directory) = tree("into_failures") else { return };
+    let directory = tree("into_failures");
     let whole = fs::read(directory.join("a/library.so")).unwrap();
     fs::write(directory.join("a/library.so"), &whole[..whole.len() / 2]).unwrap();
     let output = run_in(&directory, &["--in-place", "-r", "a", "missing", "b", "--json", "--jobs", "2"]);
@@ -95,7 +95,7 @@ fn a_failure_costs_one_file() {
 /// A reader that goes away does not stop the work.
 #[test]
 fn a_closed_pipe_does_not_stop_changes() {
-    let Some(directory) = tree("into_pipe") else { return };
+    let directory = tree("into_pipe");
     let program = env!("CARGO_BIN_EXE_cfi2sframe");
     let status = Command::new("sh")
         .args(["-c", r#""$0" --in-place -r a b --json | true"#, program])

@@ -30,8 +30,8 @@ fn sizes(archive: &Path, members: usize) -> Vec<u64> {
 }
 
 /// A directory `tree` with an archive, and `outside` beside it.
-fn tree(name: &str) -> Option<PathBuf> {
-    let directory = built(name)?;
+fn tree(name: &str) -> PathBuf {
+    let directory = built(name);
     for below in ["tree/a", "tree/inside", "outside"] {
         fs::create_dir_all(directory.join(below)).unwrap();
     }
@@ -41,12 +41,12 @@ fn tree(name: &str) -> Option<PathBuf> {
     symlink("../../outside/object.o", directory.join("tree/a/link.o")).unwrap();
     symlink("../../outside", directory.join("tree/a/directory")).unwrap();
     symlink("../inside", directory.join("tree/a/inside")).unwrap();
-    Some(directory)
+    directory
 }
 
 #[test]
 fn members_outside_of_the_tree_stay() {
-    let Some(directory) = tree("into_thin_tree") else { return };
+    let directory = tree("into_thin_tree");
     let [outside, absolute] = ["outside/object.o", "outside/absolute.o"].map(|name| directory.join(name));
     let before = [&outside, &absolute].map(|path| state(path));
     let canonical = fs::canonicalize(&directory).unwrap();
@@ -111,7 +111,7 @@ fn members_of_a_named_archive_are_listed() {
     for arguments in
         [&["tree/a/thin.a"][..], &["-r", "tree", "tree/a/thin.a"], &["-r", "tree/a/thin.a", "tree"]]
     {
-        let Some(directory) = tree("into_thin_named") else { return };
+        let directory = tree("into_thin_named");
         let members = ["../../outside/object.o", "directory/absolute.o"];
         let archive = directory.join("tree/a/thin.a");
         fs::write(&archive, thin_archive(&members)).unwrap();

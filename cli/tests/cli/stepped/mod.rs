@@ -13,7 +13,7 @@ use std::process::Command;
 use cfipack_container::{CallFrameSection, File};
 use cfipack_format::{Cfa, Register, Row, Rule};
 use cfipack_roundtrip::cfi::{Answer, Evaluator, Functions};
-use cfipack_tests::not_tested::skipped;
+use cfipack_tests::needs;
 use cfipack_tests::traced::{Process as _, Stopped};
 use child::Child;
 use serde_json::Value;
@@ -33,23 +33,20 @@ struct Frame {
 }
 
 #[test]
+#[ignore = "needs ptrace and gcc"]
 fn lint_says_at_each_instruction_what_the_machine_says() {
+    needs::program("cc", "gcc");
     let program = scratch("stepped").join("program");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/stepped/program.s");
     let flags = ["-nostdlib", "-static", "-no-pie", "-o"];
     let linked = Command::new("cc").args(flags).args([&program, &source]).status();
-    if !linked.is_ok_and(|status| status.success()) {
-        return skipped("what the machine says to lint", "there is no C compiler");
-    }
+    assert!(linked.unwrap().success());
     let bytes = std::fs::read(&program).unwrap();
     let file = File::parse(&bytes).unwrap();
     let symbols = file.symbols().unwrap();
     let rows = rows(&file);
     let accused = accused(&program);
-    let mut child = match Child::start(Command::new(&program)) {
-        Ok(child) => child,
-        Err(error) => return skipped("what the machine says to lint", &format!("tracing: {error}")),
-    };
+    let mut child = Child::start(Command::new(&program)).expect("tracing is permitted");
     let word = |child: &Child, address: u64| {
         let mut bytes = [0; 8];
         assert_eq!(child.read(address, &mut bytes), 8);

@@ -9,8 +9,9 @@ use super::{assemble, read};
 
 /// The exceptions are those of layout `gnu`, whatever the directives came from.
 #[test]
+#[ignore = "needs the reference tools"]
 fn goldens_listings_and_sources_are_what_gas_writes() {
-    let Some(tools) = Tools::find("listings and sources of the goldens against gas") else { return };
+    let tools = Tools::find();
     let mut different = BTreeMap::new();
     let (mut listings, mut sources, mut refused) = (0, 0, 0);
     for case in corpus() {

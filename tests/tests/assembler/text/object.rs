@@ -56,8 +56,9 @@ fn check(tools: &Tools, name: &str, numbers: &[u32]) {
 }
 
 #[test]
+#[ignore = "needs the reference tools"]
 fn linkers_take_an_object_of_tables_beside_the_code() {
-    let Some(tools) = Tools::find("an object of tables alone in a link") else { return };
+    let tools = Tools::find();
     for number in [1, 2] {
         objects(&tools, number, Linker::Gnu);
         let [code, tables, both] = ["code", "tables", "both"].map(|name| format!("{name}{number}.o"));

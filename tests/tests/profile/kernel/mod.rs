@@ -13,7 +13,7 @@ use cfipack_format::{Address, Arch};
 use cfipack_roundtrip::{KernelDraft, kernel_verdict};
 use cfipack_tests::convert::{build, cfi_of};
 use cfipack_tests::kernel_reader::{Frame, Table, Way, step};
-use cfipack_tests::not_tested::skipped;
+use cfipack_tests::needs;
 
 use core_file::Core;
 use truth::{Caller, Cfi};
@@ -65,14 +65,16 @@ struct Counts {
 }
 
 #[test]
+#[ignore = "needs gcc and qemu for three architectures"]
 fn the_kernels_reader_walks_stacks_of_three_architectures() {
     let scratch = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("kernel-reader");
     std::fs::create_dir_all(&scratch).expect("the target's directory can be written to");
     for target in &TARGETS {
-        match target.stacks(&scratch) {
-            Ok((program, cores)) => check(target, &program, &cores),
-            Err(why) => skipped(&format!("the kernel's walk of {:?} stacks", target.arch), &why),
-        }
+        needs::program(target.compiler, "gcc, gcc-aarch64-linux-gnu, gcc-s390x-linux-gnu");
+        needs::program(target.emulator, "qemu-user");
+        let stacks = target.stacks(&scratch);
+        let (program, cores) = stacks.unwrap_or_else(|why| panic!("{:?}: {why}", target.arch));
+        check(target, &program, &cores);
     }
 }
 
@@ -168,9 +170,7 @@ impl Target {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/profile/kernel");
         let run = |program: &str, arguments: &[&str]| {
             let output = Command::new(program).args(arguments).current_dir(&directory).output();
-            let output = output.map_err(|error| {
-                format!("{program}: {error} (Debian's packages gcc-*-linux-gnu, qemu-user)")
-            })?;
+            let output = output.map_err(|error| format!("{program}: {error}"))?;
             match output.status.success() {
                 true => Ok(()),
                 false => Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr))),

@@ -1,1 +1,0 @@
-../../../tests/src/not_tested.rs

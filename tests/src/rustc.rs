@@ -1,0 +1,78 @@
+//! Objects, programs and libraries that rustc makes, with the linker that it needs: tests which use them need no other
+//! compiler and no assembler.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+/// A program, which prints its first argument and has the number of its words as its status; and a function of its own. It
+/// depends on the C library alone, and has call frame information.
+const PROGRAM: &str = r#"
+#![no_std]
+#![no_main]
+
+#[link(name = "c")]
+unsafe extern "C" {
+    fn printf(format: *const u8, ...) -> i32;
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn depth(n: i32) -> i32 {
+    unsafe { printf(b"\0".as_ptr()) };
+    if n == 0 { 0 } else { depth(n - 1) + 1 }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn main(count: i32, words: *const *const u8) -> i32 {
+    let word = if count > 1 { unsafe { *words.add(1) } } else { b"none\0".as_ptr() };
+    unsafe { printf(b"%s %d\n\0".as_ptr(), word, depth(count)) };
+    count
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    loop {}
+}
+"#;
+
+/// Runs rustc, which must succeed.
+pub fn rustc<S: AsRef<OsStr>>(directory: &Path, arguments: &[S]) {
+    let mut rustc = Command::new(env::var_os("RUSTC").unwrap_or("rustc".into()));
+    rustc.args(["--edition=2024", "-Copt-level=1", "-Cpanic=abort", "-Cforce-unwind-tables=yes"]);
+    rustc.args(["-Ccodegen-units=1", "--cap-lints=allow"]).args(arguments).current_dir(directory);
+    let output = rustc.output().expect("rustc starts");
+    assert!(output.status.success(), "{rustc:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Writes `program`, `library.so` and `object.o` of one source into a directory, of which the first two are linked with
+/// further options.
+pub fn program_library_object(directory: &Path, options: &[&str]) {
+    let source = directory.join("source.rs");
+    fs::write(&source, PROGRAM).unwrap();
+    rustc(directory, &[&["source.rs", "-o", "program"], options].concat());
+    rustc(directory, &[&["source.rs", "--crate-type=cdylib", "-o", "library.so"], options].concat());
+    rustc(directory, &["source.rs", "--crate-type=lib", "--emit=obj", "-o", "object.o"]);
+    fs::remove_file(source).unwrap();
+}
+
+/// Assembles a text in GNU's syntax for the machine's architecture; the object's path.
+pub fn assemble(directory: &Path, text: &str, object: &str) -> PathBuf {
+    let source = directory.join(format!("{object}.rs"));
+    let syntax = if cfg!(target_arch = "x86_64") { "att_syntax, raw" } else { "raw" };
+    let module = format!("#![no_std]\ncore::arch::global_asm!({text:?}, options({syntax}));\n");
+    fs::write(&source, module).unwrap();
+    rustc(
+        directory,
+        &[
+            source.as_os_str(),
+            "--crate-type=lib".as_ref(),
+            "--emit=obj".as_ref(),
+            "-o".as_ref(),
+            object.as_ref(),
+        ],
+    );
+    fs::remove_file(source).unwrap();
+    directory.join(object)
+}
