@@ -6,7 +6,6 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use cfipack_format::elf::RelocationType;
-use cfipack_format::sframe::Abi;
 use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Arch, Endian, Key, Unsupported};
 use object::elf::{self, SectionFlags as ElfFlags, SectionType};
@@ -18,7 +17,7 @@ use object::{
 
 use crate::Dialect;
 use crate::assembly::{Assembly, AssemblyError};
-use crate::call_frames::Target;
+use crate::call_frames::{self, Target};
 use crate::encoder::sframe::Options;
 use crate::text::{Format, Label, Unit};
 
@@ -280,7 +279,15 @@ impl<'a, 'u> Object<'a, 'u> {
     fn eh_frame(&mut self, assembly: &Assembly) -> Result<(), ObjectError> {
         let frames = assembly.eh_frame().map_err(ObjectError::Assembly)?;
         let section = self.section(".eh_frame", elf::SHT_PROGBITS, frames.as_bytes().to_vec());
-        for relocation in frames.relocations() {
+        self.relocate_all(section, frames.relocations().iter().copied())
+    }
+
+    fn relocate_all(
+        &mut self,
+        section: object::write::SectionId,
+        relocations: impl Iterator<Item = call_frames::Relocation>,
+    ) -> Result<(), ObjectError> {
+        for relocation in relocations {
             let kind = relocation.elf_type(self.arch).ok_or(ObjectError::Architecture { arch: self.arch })?;
             if let Some((name, offset)) = self.symbols.target(relocation.target) {
                 let place = (name, offset.wrapping_add(relocation.addend));
@@ -303,18 +310,7 @@ impl<'a, 'u> Object<'a, 'u> {
             elf::SHT_GNU_SFRAME,
             bytes,
         );
-        let abi = Abi::of(self.arch).ok_or(ObjectError::Architecture { arch: self.arch })?;
-        let kind = abi.start_relocation(options.sframe.version);
-        for field in made.section.start_fields() {
-            if let Ok((name, offset)) = self.symbols.function(field.function) {
-                self.relocate(
-                    section,
-                    field.field.0,
-                    kind,
-                    (name, offset.wrapping_add(field.offset as i64)),
-                )?;
-            }
-        }
+        self.relocate_all(section, made.relocations())?;
         Ok(made.omitted)
     }
 

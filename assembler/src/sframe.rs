@@ -2,9 +2,11 @@
 
 use alloc::vec::Vec;
 
+use cfipack_format::sframe::Version;
 use cfipack_format::{Key, Reason, Unsupported};
 
 use crate::assembly::{Assembly, AssemblyError, Function};
+use crate::call_frames::{Relocation, Target};
 use crate::encoder::sframe::{Builder, GasDifference, GasMarks, Layout, Marked, Options, Section};
 use crate::instructions::MarkKind;
 use crate::parts::Parts;
@@ -21,6 +23,38 @@ pub struct Sframe {
     pub section: Section<'static>,
     /// The functions that it does not represent, and why.
     pub omitted: Vec<Unsupported>,
+    version: Version,
+}
+
+impl Sframe {
+    /// The fields of a [relocatable](Section::write_relocatable) section that depend on an address, in ascending order:
+    /// the start of each entry. They have the form of [`CallFrames::relocations`](crate::CallFrames::relocations), so that an object
+    /// writer treats both sections alike. All are relative to their fields, signed, of 8 bytes in version 3 and of 4 in
+    /// version 2, and lead to a [`Target::Function`].
+    ///
+    /// ```
+    /// use cfipack_assembler::{Assembly, Directives, Target};
+    /// use cfipack_encoder::sframe::Options;
+    /// use cfipack_format::{Arch, Key};
+    ///
+    /// let mut assembly = Assembly::new(Arch::Amd64);
+    /// assembly.push(Key(7), &Directives::new(Arch::Amd64, 16))?;
+    /// let sframe = assembly.sframe(Options::new())?;
+    /// let relocations: Vec<_> = sframe.relocations().collect();
+    /// assert_eq!((relocations[0].offset.0, relocations[0].target), (28, Target::Function(Key(7))));
+    /// assert_eq!(relocations[0].elf_type(Arch::Amd64).unwrap().name, "R_X86_64_PC64");
+    /// # Ok::<(), cfipack_assembler::AssemblyError>(())
+    /// ```
+    pub fn relocations(&self) -> impl Iterator<Item = Relocation> + '_ {
+        self.section.start_fields().map(|start| Relocation {
+            offset: start.field,
+            size: self.version.start_size() as u8,
+            is_pc_relative: true,
+            is_signed: true,
+            target: Target::Function(start.function),
+            addend: start.offset as i64,
+        })
+    }
 }
 
 impl Assembly {
@@ -41,7 +75,7 @@ impl Assembly {
             let function = parts.function(own, marked);
             omitted.extend(builder.push(Marked::new(&function, self.gas_marks(own))).err());
         }
-        Ok(Sframe { section: builder.finish().into_owned(), omitted })
+        Ok(Sframe { section: builder.finish().into_owned(), omitted, version: options.version })
     }
 
     /// The functions for which gas 2.47 writes rows of another meaning than that of their directives, each with the

@@ -76,21 +76,8 @@ static const uint8_t *eh_frame_of(const uint8_t *header) {
     return header + 4 + distance;
 }
 
-/* Bytes of an .eh_frame that starts somewhere before `limit`: up to the zero that ends it. */
-static size_t eh_frame_len(const uint8_t *start, const uint8_t *limit) {
-    const uint8_t *at = start;
-    while (limit - at >= 4) {
-        uint32_t length;
-        memcpy(&length, at, sizeof length);
-        if (length == 0 || length == 0xffffffff || (size_t)(limit - at) - 4 < length)
-            break;
-        at += 4 + length;
-    }
-    return (size_t)(at - start);
-}
-
-/* Makes a table of a file's .eh_frame. */
-static int make_table(struct table *module, const uint8_t *eh_frame, size_t len) {
+/* Makes a table of a file's .eh_frame, which ends before the segment does, `available` bytes after its start. */
+static int make_table(struct table *module, const uint8_t *eh_frame, size_t available) {
     struct cfipack_cfi_section section = {0};
     struct cfipack_cfi_sections cfi = {0};
     struct cfipack_conversion *conversion = NULL;
@@ -99,7 +86,14 @@ static int make_table(struct table *module, const uint8_t *eh_frame, size_t len)
 
     module->made = NULL;
     section.bytes = eh_frame;
-    section.len = len;
+    /* A zero ends the section. If a record is damaged, the functions before it have their rows all the same. */
+    switch (cfipack_eh_frame_len(eh_frame, available, ARCHITECTURE, &section.len, NULL)) {
+    case CFIPACK_STATUS_OK:
+    case CFIPACK_STATUS_MALFORMED:
+        break;
+    default:
+        return 0;
+    }
     section.address = (uintptr_t)eh_frame;
     section.kind = CFIPACK_EH_FRAME;
     cfi.sections = &section;
@@ -157,7 +151,7 @@ static struct table *table_of(const struct dl_phdr_info *info) {
             uint64_t start = info->dlpi_addr + segment->p_vaddr;
             const uint8_t *end = (const uint8_t *)(uintptr_t)(start + segment->p_filesz);
             if (segment->p_type == PT_LOAD && (uintptr_t)eh_frame >= start && eh_frame < end)
-                found = make_table(table, eh_frame, eh_frame_len(eh_frame, end));
+                found = make_table(table, eh_frame, (size_t)(end - eh_frame));
         }
     }
     if (!found) {

@@ -647,7 +647,8 @@ typedef struct cfipack_frame {
     uint8_t reserved[6];
 } cfipack_frame;
 
-/* A section of call frame information, with the addresses of the linked file. */
+/* A section of call frame information, with the addresses of the linked file. `cfipack_eh_frame_len` finds the length of an
+ * `.eh_frame` in memory. */
 typedef struct cfipack_cfi_section {
     /* The bytes. */
     const uint8_t *bytes;
@@ -1294,10 +1295,31 @@ enum cfipack_status cfipack_walk(const struct cfipack_modules *modules,
 /* Returns the meaning of `CFIPACK_END_...`, in English. Static; never null. */
 const char *cfipack_end_text(uint32_t end);
 
+/* Finds the length of an `.eh_frame` of which you know the start alone, as in the memory of a process: `.eh_frame_hdr`, which
+ * `PT_GNU_EH_FRAME` leads to, has a pointer to the section and no length. `bytes` is the start of the section, `available` the
+ * bytes from there to any place at or after its end, such as the end of the segment that contains it. `len` gets the bytes up to
+ * the zero that ends the section, the zero included. Memory after the zero is not read.
+ *
+ * `CFIPACK_STATUS_MALFORMED` if a record reaches beyond `available`: `len` gets the bytes of the records before it, which can
+ * be converted, and `message`, which may be null, gets the record's offset and length.
+ *
+ * Pointers are null, or lead to what their types say; `bytes` is readable for `available` bytes. */
+CFIPACK_MUST_CHECK
+enum cfipack_status cfipack_eh_frame_len(const uint8_t *bytes,
+                                         size_t available,
+                                         uint32_t architecture,
+                                         size_t *len,
+                                         struct cfipack_message *message);
+
 /* Makes a `.sframe` table for `address` of the call frame information of a linked file, whose functions have addresses, on
  * the threads of `pool`, which may be null. A function that the table cannot represent is omitted:
  * `cfipack_conversion_get_omitted` has the reason. `given` may be null: the defaults. `message`, which may be null, gets what
  * is wrong. The bytes of the sections need not stay. `cfipack_conversion_free` frees it.
+ *
+ * `CFIPACK_STATUS_MALFORMED` if a record reaches beyond its section, since functions after it cannot be found: the table that
+ * `out` gets has all others. `message` and `cfipack_conversion_get_omitted` have the record's offset. A section in memory
+ * whose length is not known is a frequent cause: see `cfipack_eh_frame_len`. `out` gets null for every other status than
+ * this one and `CFIPACK_STATUS_OK`.
  *
  * Pointers are null, or lead to what their types say. */
 CFIPACK_MUST_CHECK
@@ -1497,7 +1519,8 @@ enum cfipack_status cfipack_region_push(struct cfipack_region *region,
                                         size_t num_directives);
 
 /* Adds the functions of an `.eh_frame` that lies at `address`, such as another writer has made. They have no names. The
- * region is unchanged if one cannot be added.
+ * region is unchanged if one cannot be added, or read: unwinders would register all of the section. If you know the start of
+ * the section alone, `cfipack_eh_frame_len` finds its length.
  *
  * Pointers are null, or lead to what their types say; `bytes` is readable for `len` bytes. */
 CFIPACK_MUST_CHECK

@@ -588,13 +588,20 @@ private:
 /// A `.sframe` table that is made of the call frame information of a linked file.
 class conversion {
 public:
+    /// If `damage` is given, a record that reaches beyond its section is no exception: `damage` gets what is wrong, else an
+    /// empty message, and the table has the functions that can be found.
     conversion(std::uint32_t architecture, span<const cfipack_cfi_section> sections, std::uint64_t address,
-               const cfipack_sframe_options &options = sframe_options(), const cfipack_pool &pool = threads(1)) {
+               const cfipack_sframe_options &options = sframe_options(), const cfipack_pool &pool = threads(1),
+               cfipack_message *damage = nullptr) {
         cfipack_message message{};
         cfipack_conversion *handle = nullptr;
         const cfipack_cfi_sections cfi{sections.data(), sections.size(), architecture};
-        detail::check(cfipack_conversion_new(&handle, &cfi, &options, address, &pool, &message), message.text);
+        const cfipack_status status = cfipack_conversion_new(&handle, &cfi, &options, address, &pool, &message);
         handle_.reset(handle);
+        if (damage != nullptr)
+            *damage = message;
+        if (damage == nullptr || handle == nullptr)
+            detail::check(status, message.text);
     }
 
     cfipack_conversion *get() const noexcept { return handle_.get(); }

@@ -1,17 +1,20 @@
 //! Sections of call frame information as C gives them.
 
-use cfipack_format::cfi::{Section, SectionKind};
+use cfipack_cfi::{Section, SectionKind, eh_frame_len};
 use cfipack_format::{Address, Arch};
 
-use crate::arguments::{arch, array, reference};
-use crate::cfipack_status::{self, InvalidArgument};
+use crate::arguments::{arch, array, reference, write};
+use crate::cfipack_message;
+use crate::cfipack_status::{self, InvalidArgument, Malformed};
+use crate::status::{Described, described};
 
 /// A section is `.eh_frame`.
 pub const CFIPACK_EH_FRAME: u32 = 0;
 /// A section is `.debug_frame`.
 pub const CFIPACK_DEBUG_FRAME: u32 = 1;
 
-/// A section of call frame information, with the addresses of the linked file.
+/// A section of call frame information, with the addresses of the linked file. `cfipack_eh_frame_len` finds the length of an
+/// `.eh_frame` in memory.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_cfi_section {
@@ -41,6 +44,36 @@ pub struct cfipack_cfi_sections {
     pub num_sections: usize,
     /// `CFIPACK_ARCH_...`.
     pub architecture: u32,
+}
+
+/// Finds the length of an `.eh_frame` of which you know the start alone, as in the memory of a process: `.eh_frame_hdr`, which
+/// `PT_GNU_EH_FRAME` leads to, has a pointer to the section and no length. `bytes` is the start of the section, `available` the
+/// bytes from there to any place at or after its end, such as the end of the segment that contains it. `len` gets the bytes up to
+/// the zero that ends the section, the zero included. Memory after the zero is not read.
+///
+/// `CFIPACK_STATUS_MALFORMED` if a record reaches beyond `available`: `len` gets the bytes of the records before it, which can
+/// be converted, and `message`, which may be null, gets the record's offset and length.
+///
+/// # Safety
+/// Pointers are null, or lead to what their types say; `bytes` is readable for `available` bytes.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cfipack_eh_frame_len(
+    bytes: *const u8,
+    available: usize,
+    architecture: u32,
+    len: *mut usize,
+    message: *mut cfipack_message,
+) -> cfipack_status {
+    // SAFETY: promised by the caller.
+    unsafe {
+        described(message, || {
+            write(len, 0)?;
+            let found = eh_frame_len(array(bytes, available)?, arch(architecture)?);
+            write(len, found.unwrap_or_else(|error| error.offset().0))?;
+            found.map(|_| ()).map_err(|error| Described::new(Malformed, error))
+        })
+    }
 }
 
 /// The architecture of a file's call frame information, and its sections.

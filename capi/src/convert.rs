@@ -40,6 +40,11 @@ impl Opaque for cfipack_conversion {
 /// `cfipack_conversion_get_omitted` has the reason. `given` may be null: the defaults. `message`, which may be null, gets what
 /// is wrong. The bytes of the sections need not stay. `cfipack_conversion_free` frees it.
 ///
+/// `CFIPACK_STATUS_MALFORMED` if a record reaches beyond its section, since functions after it cannot be found: the table that
+/// `out` gets has all others. `message` and `cfipack_conversion_get_omitted` have the record's offset. A section in memory
+/// whose length is not known is a frequent cause: see `cfipack_eh_frame_len`. `out` gets null for every other status than
+/// this one and `CFIPACK_STATUS_OK`.
+///
 /// # Safety
 /// Pointers are null, or lead to what their types say.
 #[must_use]
@@ -54,38 +59,40 @@ pub unsafe extern "C" fn cfipack_conversion_new(
 ) -> cfipack_status {
     // SAFETY: promised by the caller.
     unsafe {
-        handle::create(out, message, || {
+        handle::create_in_part(out, message, || {
             let (arch, sections) = cfi_sections(cfi)?;
             let builder = Builder::new(arch, options(given)?.table()?);
             let builder = builder.map_err(|error| Failure::new(cfipack_status::Unsupported, &error))?;
-            convert(builder, &sections, Address(address), &Workers::get(pool)?)
+            Ok(convert(builder, &sections, Address(address), &Workers::get(pool)?))
         })
     }
 }
 
+/// Converts all functions that can be found; with an error if there may be others.
 fn convert<'a>(
     mut builder: Builder<'a>,
     sections: &[cfi::Section<'a>],
     address: Address,
     pool: &Workers,
-) -> Result<Converted, Failure> {
-    let (mut functions, mut omitted, mut hidden) = (0, Vec::new(), None);
+) -> (Converted, Result<(), Failure>) {
+    let (mut functions, mut omitted, mut found_all) = (0, Vec::new(), Ok(()));
     let note = |unsupported: &Unsupported| (unsupported.function.0, unsupported.to_string());
     for section in sections {
         functions += builder.push_all(Parallel::new(section, pool), |reason| match reason {
             OmittedFunction::Unsupported(unsupported) => omitted.push(note(&unsupported)),
-            // What follows a record whose end is unknown is hidden.
-            OmittedFunction::Malformed(error @ cfi::Error::Length { .. }) => hidden = Some(error),
-            OmittedFunction::Malformed(error) => omitted.push((0, error.to_string())),
+            OmittedFunction::Malformed(error) => {
+                // What follows a record whose end is unknown is hidden.
+                if matches!(error, cfi::Error::Length { .. }) && found_all.is_ok() {
+                    found_all = Err(Failure::new(cfipack_status::Malformed, &error));
+                }
+                omitted.push((0, error.to_string()));
+            }
         });
-    }
-    if let Some(error) = hidden {
-        return Err(Failure::new(cfipack_status::Malformed, &error));
     }
     let mut section = builder.finish_with(Finish::on(pool)).into_owned();
     section.omit_distant(address, Key::address);
     omitted.extend(section.omitted().iter().map(note));
-    Ok(Converted { section, address, functions: functions.to_usize(), omitted })
+    (Converted { section, address, functions: functions.to_usize(), omitted }, found_all)
 }
 
 /// Bytes of the table.

@@ -98,6 +98,20 @@ pub(crate) unsafe fn create<O: Opaque>(
     message: *mut cfipack_message,
     value: impl FnOnce() -> Result<O::State, Failure>,
 ) -> cfipack_status {
+    // SAFETY: promised by the caller.
+    unsafe { create_in_part(out, message, || value().map(|value| (value, Ok(())))) }
+}
+
+/// Makes a handle, and writes the pointer to it. What there is of a value may come with a failure, which is the call's status
+/// and message then.
+///
+/// # Safety
+/// As [`create`].
+pub(crate) unsafe fn create_in_part<O: Opaque>(
+    out: *mut *mut O,
+    message: *mut cfipack_message,
+    value: impl FnOnce() -> Result<(O::State, Result<(), Failure>), Failure>,
+) -> cfipack_status {
     if out.is_null() || !out.is_aligned() {
         let status = cfipack_status::InvalidArgument;
         // SAFETY: promised by the caller.
@@ -107,25 +121,26 @@ pub(crate) unsafe fn create<O: Opaque>(
     // SAFETY: not null and aligned; writable by the caller's promise.
     unsafe { out.write(core::ptr::null_mut()) };
     let mut made = None;
-    let result = guarded(|| Caught(value().map(|value| made = Some(value)))).0;
-    match (made, result) {
-        (Some(value), Ok(())) => {
-            // SAFETY: promised by the caller.
-            if let Err(status) = unsafe { write_optional(message, cfipack_message::EMPTY) } {
-                return status;
-            }
-            let handle = Box::new(Handle { value, message: cfipack_message::EMPTY });
-            // SAFETY: as above.
-            unsafe { out.write(Box::into_raw(handle).cast()) };
-            cfipack_status::Ok
-        }
-        (_, result) => {
-            let failure = result.err().unwrap_or(cfipack_status::Internal.into());
-            // SAFETY: promised by the caller.
-            let written = unsafe { write_optional(message, failure.message()) };
-            written.err().unwrap_or(failure.status)
-        }
+    let result = guarded(|| {
+        Caught(value().and_then(|(value, result)| {
+            made = Some(value);
+            result
+        }))
+    });
+    let (status, text) = match result.0 {
+        Ok(()) => (cfipack_status::Ok, cfipack_message::EMPTY),
+        Err(failure) => (failure.status, failure.message()),
+    };
+    // SAFETY: promised by the caller.
+    if let Err(status) = unsafe { write_optional(message, text) } {
+        return status;
     }
+    if let Some(value) = made {
+        let handle = Box::new(Handle { value, message: cfipack_message::EMPTY });
+        // SAFETY: as above.
+        unsafe { out.write(Box::into_raw(handle).cast()) };
+    }
+    status
 }
 
 /// Takes what a handle holds, and frees the handle.

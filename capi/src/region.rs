@@ -114,7 +114,8 @@ pub unsafe extern "C" fn cfipack_region_push(
 }
 
 /// Adds the functions of an `.eh_frame` that lies at `address`, such as another writer has made. They have no names. The
-/// region is unchanged if one cannot be added.
+/// region is unchanged if one cannot be added, or read: unwinders would register all of the section. If you know the start of
+/// the section alone, `cfipack_eh_frame_len` finds its length.
 ///
 /// # Safety
 /// Pointers are null, or lead to what their types say; `bytes` is readable for `len` bytes.

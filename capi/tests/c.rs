@@ -141,6 +141,16 @@ fn tables_have_what_was_given() {
     }
 }
 
+/// The sections of the files that a program has loaded end where the program's own unwinder ends them.
+#[test]
+#[ignore = "needs a C compiler"]
+fn sections_in_memory_end_at_their_zero() {
+    let (directory, library) = (directory("in-memory"), static_library());
+    let program = directory.join("program");
+    compile(C[0], &["-std=c99"], &["tests/c/in_memory.c"], &program, &with_static(&library));
+    run(&mut Command::new(&program));
+}
+
 /// Pools of a program's own threads, and of those that do not do what they are asked.
 #[test]
 #[ignore = "needs g++, clang and valgrind"]

@@ -23,6 +23,8 @@
 //! # Ok::<(), cfipack_cfi::Error>(())
 //! ```
 //!
+//! Where only the start of a section in memory is known, [`eh_frame_len`] finds its end.
+//!
 //! **Not for** finding sections in files or applying relocations (`cfipack-container`), nor for tables
 //! (`cfipack-encoder`).
 //!
@@ -49,6 +51,7 @@ mod record;
 mod stack_pointer;
 mod state;
 mod stretch;
+mod terminator;
 pub mod write;
 
 // The input of this crate, which its users need: the only types of another crate that are re-exported here.
@@ -69,3 +72,4 @@ pub use pointer::PointerEncoding;
 pub use stack_pointer::StackPointer;
 pub use state::{RA_SIGN_STATE, Registers, State};
 pub use stretch::{Step, Stretch};
+pub use terminator::eh_frame_len;

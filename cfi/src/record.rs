@@ -80,10 +80,16 @@ impl<'a> Records<'a> {
         }
     }
 
+    /// The end of the record at `at`.
+    #[inline]
+    pub(crate) fn end(&self, at: usize) -> Result<usize, Error> {
+        self.extent(at).map(|(_, _, end)| end)
+    }
+
     /// The end of the record at `at`, if one starts there.
     #[inline]
     pub(crate) fn record_end(&self, at: usize) -> Option<usize> {
-        self.extent(at).ok().map(|(_, _, end)| end)
+        self.end(at).ok()
     }
 
     /// The record at `at` and the offset after it; no record where a terminator stands.

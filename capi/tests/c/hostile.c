@@ -486,6 +486,12 @@ static void other_handles(void) {
     section.address = 0x2000;
     section.len = sizeof eh_frame - 20;
     REFUSED(cfipack_conversion_new(&conversion, &cfi, NULL, 0, NULL, &message));
+    cfipack_conversion_free(conversion); /* of the functions before the damage */
+    REFUSED(cfipack_eh_frame_len(eh_frame, HUGE_LENGTH, CFIPACK_ARCH_AMD64, &len, &message));
+    REFUSED(cfipack_eh_frame_len(NULL, sizeof eh_frame, CFIPACK_ARCH_AMD64, &len, &message));
+    REFUSED(cfipack_eh_frame_len(eh_frame, sizeof eh_frame, 0, &len, &message));
+    REFUSED(cfipack_eh_frame_len(eh_frame, sizeof eh_frame, CFIPACK_ARCH_AMD64, NULL, &message));
+    REFUSED(cfipack_eh_frame_len(eh_frame, sizeof eh_frame - 20, CFIPACK_ARCH_AMD64, &len, NULL));
     section.len = sizeof eh_frame;
     DONE(cfipack_conversion_new(&conversion, &cfi, NULL, 0x3000, &two, NULL));
     DONE(cfipack_conversion_len(conversion, &len));

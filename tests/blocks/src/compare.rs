@@ -14,7 +14,13 @@ pub fn agrees(shown: &str, real: &str) -> bool {
 
 /// What a page shows of an output that was printed in the directory.
 pub fn shown(output: &str, directory: &Path) -> String {
-    output.replace(&format!("{}/", directory.display()), "")
+    // Programs print the directory as it was entered, or without symbolic links.
+    let real = directory.canonicalize();
+    let names = [Some(directory), real.as_deref().ok()];
+    names
+        .into_iter()
+        .flatten()
+        .fold(output.into(), |output, name| output.replace(&format!("{}/", name.display()), ""))
 }
 
 /// Lines with what differs between runs replaced.

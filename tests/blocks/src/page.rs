@@ -14,7 +14,7 @@
 //! Comments in the line before a block: `<!-- from FILE -->`, the block is lines of the file; `<!-- bytes of FILE -->`, the
 //! block is a listing of the file. For the rest of a section, or before all sections for the
 //! whole page: `<!-- outputs of FILE HASH -->`, on another FILE outputs are not compared. For a page: `<!-- blocks run in
-//! DIRECTORY -->` of the source tree, without it in an empty directory.
+//! DIRECTORY -->` of the source tree, without it in a directory beside the tree.
 
 use std::ops::Range;
 

@@ -1,5 +1,6 @@
-//! The source tree, and the places where blocks run: a copy of the tree for pages about it, an empty directory outside of it
-//! for the others. The variables are those of a reader who has installed the command.
+//! The source tree, and the places where blocks run: for each page a directory outside of it that has nothing but a copy of
+//! the tree, `cfipack`, as a clone. Pages about the tree start in the copy, others beside it. The variables are those of a
+//! reader who has installed the command.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -49,24 +50,25 @@ impl Tree {
     /// A clean place for the page's blocks.
     pub fn session(&self, page: &Page) -> Result<Session, String> {
         let name = page.path.replace('/', "-");
+        let beside = self.outside.join(&name);
+        let clone = beside.join("cfipack");
         let home = self.outside.join("home");
         let in_order = |result: io::Result<()>| result.map_err(|error| format!("{}: {error}", page.path));
         in_order(fs::create_dir_all(&home))?;
         let mut variables = self.variables(&home);
         let source_tree = self.work.join("source");
-        if page.directory.is_some() || page.blocks.iter().any(|block| block.is_in_source_tree) {
-            in_order(self.copy_to(&source_tree))?;
-        }
+        in_order(self.copy_to(&source_tree))?;
+        in_order(fs::create_dir_all(&beside))?;
+        // What is built in the copy stays for the next pages.
+        in_order(std::os::unix::fs::symlink(&source_tree, &clone))?;
         let source_cargo_home = PathBuf::from(&variables["CARGO_HOME"]);
         let directory = if let Some(directory) = &page.directory {
-            source_tree.join(directory)
+            if directory == "." { clone } else { clone.join(directory) }
         } else {
-            let empty = self.outside.join(&name);
-            in_order(fs::create_dir_all(&empty))?;
             variables.insert("CARGO_HOME".into(), self.work.join("cargo-home").display().to_string());
             // What is between, for all crates; the results lie in each crate's own `target`.
             variables.insert("CARGO_BUILD_BUILD_DIR".into(), self.work.join("outside").display().to_string());
-            empty
+            beside
         };
         let work = self.outside.join("outputs").join(name);
         Ok(Session { directory, source_tree, source_cargo_home, work, variables })

@@ -1,0 +1,118 @@
+//! Runs the examples that read and write relocatable objects. The judge is gimli, on the CFI that this test relocates.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use cfipack::decoder::sframe::Section as Sframe;
+use cfipack::format::cfi::{Excluded, Exclusion, Section, SectionKind};
+use cfipack::format::{Address, Arch, SectionOffset};
+use cfipack::roundtrip::{Options, Report, Table, verify};
+use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget};
+
+/// Runs an example, which cargo puts beside the directory of the tests.
+fn example(name: &str, arguments: &[&Path]) -> String {
+    let program = env::current_exe().unwrap().parent().unwrap().with_file_name("examples").join(name);
+    let output = Command::new(program).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn scratch(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+fn corpus(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora").join(name)
+}
+
+/// The `.eh_frame` of an object, relocated to an address, and the FDEs of dead functions. All fields are PC-relative and
+/// have 32 bits; FDEs have their start field at 8.
+fn relocated(object: &[u8], at: u64, address_of: impl Fn(&str) -> Option<u64>) -> (Vec<u8>, Vec<Excluded>) {
+    let file = object::File::parse(object).unwrap();
+    let section = file.section_by_name(".eh_frame").unwrap();
+    let (mut bytes, mut dead) = (section.data().unwrap().to_vec(), Vec::new());
+    for (offset, relocation) in section.relocations() {
+        let target = match relocation.target() {
+            RelocationTarget::Symbol(symbol) => {
+                let symbol = file.symbol_by_index(symbol).unwrap();
+                let section = symbol.section_index().map(|index| file.section_by_index(index).unwrap());
+                let start = section.and_then(|section| address_of(section.name().unwrap()));
+                start.map(|start| start + symbol.address())
+            }
+            _ => None,
+        };
+        let Some(target) = target else {
+            let fde = SectionOffset(offset as usize - 8);
+            dead.push(Excluded { fde, reason: Exclusion::Discarded });
+            continue;
+        };
+        let value = (target as i64 + relocation.addend() - (at + offset) as i64) as u32;
+        let field = &mut bytes[offset as usize..][..4];
+        let value = if file.is_little_endian() { value.to_le_bytes() } else { value.to_be_bytes() };
+        field.copy_from_slice(&value);
+    }
+    (bytes, dead)
+}
+
+/// Links objects by the example, and compares the table with the CFI that lies where the map says.
+fn link(name: &str, arch: Arch, objects: &[PathBuf]) -> Report {
+    let output = scratch(name);
+    let arguments: Vec<_> = [&output].into_iter().chain(objects).map(PathBuf::as_path).collect();
+    let map = example("link_objects", &arguments);
+    let address = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap();
+    let (mut table_at, mut sections) = (None, BTreeMap::new());
+    for (at, place) in map.lines().map(|line| line.split_once(' ').unwrap()) {
+        match place.strip_suffix(')').and_then(|place| place.rsplit_once('(')) {
+            Some((path, section)) => assert!(sections.insert((path, section), address(at)).is_none()),
+            None => table_at = Some(address(at)),
+        }
+    }
+    let cfi = objects.iter().enumerate().map(|(number, path)| {
+        let at = 0x40_0000 + 0x1_0000 * number as u64;
+        let place = |section: &str| sections.get(&(path.to_str().unwrap(), section)).copied();
+        (at, relocated(&fs::read(path).unwrap(), at, place))
+    });
+    let cfi: Vec<_> = cfi.collect();
+    let cfi = cfi.iter().map(|(at, (bytes, dead))| {
+        Section::new(SectionKind::EhFrame, bytes, Address(*at), arch).with_excluded(dead)
+    });
+    let table = fs::read(output).unwrap();
+    let table = Sframe::parse(&table, Address(table_at.unwrap())).unwrap();
+    verify(&cfi.collect::<Vec<_>>(), &Table::new(&[table]), &Options::new())
+}
+
+/// Functions that are equal, different, missing, and in the table alone.
+fn counts(report: &Report) -> [u64; 4] {
+    assert!(report.is_true(), "{:?}", report.differences);
+    [report.equal, report.different, report.missing, report.extra]
+}
+
+/// The functions of a section of a group that both objects have are those of the first object.
+#[test]
+fn objects_with_tables_and_without_become_one_table() {
+    let twice = scratch("comdat.again.o");
+    fs::copy(corpus("container/comdat.eh_frame.o"), &twice).unwrap();
+    let objects = [corpus("container/linkable.o"), corpus("container/comdat.eh_frame.o"), twice];
+    // Four with a table; three and two that live, of which both objects have one twice.
+    assert_eq!(counts(&link("groups.sframe", Arch::Amd64, &objects)), [4 + 3 + 2, 0, 0, 0]);
+}
+
+/// Objects of GNU as 2.44, whose tables have version 2, of 2.47, and of LLVM.
+#[test]
+fn objects_of_several_assemblers_become_one_table() {
+    let x86_64 = ["x_adjust.gas244.o", "x_adjust.gas247.o", "x_adjust.llvm23.o"];
+    let objects = x86_64.map(|name| corpus("sframe/x86_64").join(name));
+    assert_eq!(counts(&link("x86_64.sframe", Arch::Amd64, &objects)), [3, 0, 0, 0]);
+    let objects = ["a_frame.gas244.o", "a_frame.gas247.o"].map(|name| corpus("sframe/aarch64").join(name));
+    assert_eq!(counts(&link("aarch64.sframe", Arch::Aarch64, &objects)), [2, 0, 0, 0]);
+}
+
+#[test]
+fn an_object_of_the_assembler_links() {
+    let object = scratch("functions.o");
+    example("assemble_object", &[&object]);
+    assert_eq!(counts(&link("functions.sframe", Arch::Amd64, &[object])), [2, 0, 0, 0]);
+}
