@@ -13,6 +13,7 @@ use crate::report::excluded::Excluded;
 use crate::report::fault::TableNames;
 use crate::report::kernel::{Fallback, KernelReport};
 use crate::report::place::Places;
+use crate::report::unverified;
 use crate::report::without_lists::WithoutLists;
 
 /// The name in reports of FDEs that are not counted as functions.
@@ -171,12 +172,12 @@ impl<'r> ReportJson<'r> {
     /// The report in JSON, about a file.
     pub fn new(report: &'r Report, names: &TableNames, places: &Places<'_, '_>) -> Self {
         let differences = report.differences.iter();
-        let unverified = report.unverified.iter();
+        let without_verdict = report.unverified.iter();
         Self {
             report: WithoutLists(report),
             faults: report.faults.iter().map(|fault| names.words(fault)).collect(),
             differences: differences.map(|&one| difference::listed(places, one.into())).collect(),
-            unverified: unverified.map(|one| one.named(|place| places.location(place))).collect(),
+            unverified: without_verdict.map(|one| unverified::listed(places, one)).collect(),
         }
     }
 }

@@ -28,6 +28,7 @@ use crate::report::limits::{Covered, Limits};
 use crate::report::place::Places;
 use crate::report::status::{self, Status};
 use crate::report::symbol::Names;
+use crate::report::unverified;
 use crate::report::verdict::{self, ReportJson};
 use crate::synthesized::{self, SynthesizedCounts};
 use crate::verbs::embed::{self, Conversions};
@@ -263,6 +264,10 @@ impl<'s, 'a> Summary<'s, 'a> {
             writeln!(text, "  verified against the CFI, as gimli evaluates it:")?;
             let places = Places::new(self.file).with_names(self.names);
             verdict::print(&mut text, report, &TableNames::default(), &places)?;
+            // The reasons of those that the conversion reports are above, and `explain` names them.
+            if report.unexplained != 0 {
+                unverified::print(&mut text, &report.unverified, report.more_unverified, &places)?;
+            }
         }
         std::io::stderr().write_all(&text)?;
         Ok(())

@@ -6,6 +6,7 @@ use std::fmt;
 use cfipack_format::Address;
 
 use crate::limited::Piece;
+use crate::sframe::Unverified;
 
 /// Functions are FDEs of the CFI, PCs are bytes of code.
 ///
@@ -67,6 +68,10 @@ pub struct Report {
     pub differences: Vec<Difference>,
     /// Differences and missing ranges after those.
     pub more_differences: u64,
+    /// The first functions that are unjudged, with the reason in words; as many.
+    pub unverified: Vec<Unverified>,
+    /// Unjudged functions after those.
+    pub more_unverified: u64,
 }
 
 impl Report {

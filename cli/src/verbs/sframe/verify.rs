@@ -22,6 +22,7 @@ use crate::report::fault::TableNames;
 use crate::report::kernel::KernelReport;
 use crate::report::place::Places;
 use crate::report::status::{self, Status};
+use crate::report::unverified;
 use crate::report::verdict::{self, AgainstCode, VerifyJson};
 use crate::synthesized;
 use crate::verbs::verify::Arguments;
@@ -117,6 +118,7 @@ fn print_all(
     let mut out = output::standard();
     writeln!(out, "{}: {}", object.name, Number(report.functions, "function"))?;
     verdict::print(&mut out, report, names, places)?;
+    unverified::print(&mut out, &report.unverified, report.more_unverified, places)?;
     if let Some(line) = excluded::line(excluded) {
         writeln!(out, "{line}")?;
     }

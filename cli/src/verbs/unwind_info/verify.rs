@@ -20,6 +20,7 @@ use crate::io::output;
 use crate::report::count::{Counts, Number};
 use crate::report::place::Places;
 use crate::report::status::{self, Status};
+use crate::report::unverified;
 use crate::report::verdict::DUPLICATES;
 use crate::verbs::verify::Arguments;
 
@@ -174,6 +175,7 @@ pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> 
     if report.more_differences != 0 {
         writeln!(out, "  and {} more", report.more_differences)?;
     }
+    unverified::print(out, &report.unverified, report.more_unverified, places)?;
     Ok(())
 }
 
