@@ -5,6 +5,8 @@ use std::fmt;
 use cfipack_container::Error;
 use cfipack_edit::EmbedError;
 
+use crate::absent::GCC_LTO;
+
 /// The reason why a file is left as it is.
 #[derive(Debug)]
 pub enum Problem {
@@ -31,6 +33,8 @@ pub enum Skip {
     NoCfi,
     /// The code lies in another file.
     DebugFile,
+    /// The code is made at the link.
+    GccLto,
     /// An object or an archive, where only linked files are wanted.
     NotLinked,
     /// A file that has a table already.
@@ -58,6 +62,7 @@ impl Skip {
             Self::OtherKind => "other-kind",
             Self::NoCfi => "no-cfi",
             Self::DebugFile => "debug-file",
+            Self::GccLto => "gcc-lto",
             Self::NotLinked => "not-linked",
             Self::HasTable => "has-table",
             Self::NoTable => "no-table",
@@ -83,7 +88,7 @@ impl Skip {
 impl Skip {
     /// Returns whether the user of a file that was named expects something else.
     pub fn is_missed(self) -> bool {
-        self.is_wrong_input() || matches!(self, Self::NoCfi | Self::DebugFile)
+        self.is_wrong_input() || matches!(self, Self::NoCfi | Self::DebugFile | Self::GccLto)
     }
 }
 
@@ -92,9 +97,10 @@ impl fmt::Display for Skip {
         f.write_str(match self {
             Self::NotElf => "neither an ELF file nor an archive",
             Self::NoObjects => "an archive without ELF files",
-            Self::OtherKind => "a Mach-O file, or ELF of a machine or kind without .sframe",
+            Self::OtherKind => "a Mach-O file (compact-unwind and unwind-info are for those), or ELF of a machine or kind without .sframe",
             Self::NoCfi => "no call frame information",
             Self::DebugFile => "a debug file: its code and its .eh_frame are empty (NOBITS)",
+            Self::GccLto => GCC_LTO,
             Self::NotLinked => "an object or archive",
             Self::HasTable => "has a table already",
             Self::NoTable => "no table",

@@ -102,6 +102,12 @@ impl Report {
             && self.unreadable == 0
     }
 
+    /// The number of PCs at which an answer of the table was held against something. If it is 0, the table is neither right nor
+    /// wrong: the CFI describes no code, gimli can judge none of its functions, or the table has none of them.
+    pub fn pcs_compared(&self) -> u64 {
+        self.pcs_equal + self.pcs_different + self.pcs_judged
+    }
+
     /// Returns whether the table has all rows of the CFI, and no others, and nothing is unjudged.
     pub fn is_complete(&self) -> bool {
         self.is_true() && self.equal == self.functions && self.pcs_hidden == 0

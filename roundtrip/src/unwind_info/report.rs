@@ -80,6 +80,11 @@ impl Report {
         self.pcs_different == 0 && self.handlers_different == 0
     }
 
+    /// The number of PCs at which an answer of the table was held against the CFI: 0 for an image without any.
+    pub fn pcs_compared(&self) -> u64 {
+        self.pcs - self.pcs_missing - self.pcs_unjudged
+    }
+
     /// Returns whether it is true, and nothing is missing or unjudged.
     pub fn is_complete(&self) -> bool {
         self.is_true() && self.equal + self.dwarf == self.functions

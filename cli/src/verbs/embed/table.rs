@@ -91,8 +91,11 @@ impl Edit for Embed {
         }
         let sections = file.call_frame_sections()?;
         if !input::describe_functions(&sections) && !self.conversions.table.synthesizes() {
-            let skip = if elf.is_debug_file() { Skip::DebugFile } else { Skip::NoCfi };
-            return Err(Problem::Skip(skip));
+            return Err(Problem::Skip(match () {
+                () if elf.is_debug_file() => Skip::DebugFile,
+                () if elf.is_gcc_lto() => Skip::GccLto,
+                () => Skip::NoCfi,
+            }));
         }
         let Conversions { table, threads, .. } = self.conversions;
         let table = if file.kind() == Kind::Relocatable { table.for_linker() } else { table };

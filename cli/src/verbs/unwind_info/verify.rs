@@ -158,6 +158,9 @@ pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> 
         ("unjudged", report.pcs_unjudged),
     ];
     writeln!(out, "{}", Counts(&rest))?;
+    if report.pcs_compared() == 0 {
+        writeln!(out, "  nothing was compared with CFI: {}", nothing(report))?;
+    }
     if report.without_cfi != 0 || report.pcs_without_cfi != 0 {
         let Report { without_cfi, pcs_without_cfi, .. } = report;
         writeln!(out, "  without CFI, not judged: {without_cfi} entries, {pcs_without_cfi} pcs")?;
@@ -177,6 +180,14 @@ pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> 
     }
     unverified::print(out, &report.unverified, report.more_unverified, places)?;
     Ok(())
+}
+
+/// The reason why no entry of a table was compared.
+fn nothing(report: &Report) -> &'static str {
+    match report.functions {
+        0 => "the file has none, so the table is held against its readers' rules only",
+        _ => "the table has no entry for its functions, or none can be judged",
+    }
 }
 
 /// Returns whether a rule is broken that a reader relies on.
