@@ -3,13 +3,14 @@
 use anyhow::anyhow;
 use cfipack_container::{File, Kind};
 
-use crate::io::input::{CALL_FRAMES, Contents, Object};
+use crate::io::input::{Contents, Object};
 
 /// The name in messages of what `.sframe` sections contain.
 pub const SFRAME_TABLE: &str = ".sframe table";
 
 /// An object of GCC that has no code yet.
-pub const GCC_LTO: &str = "an object of GCC's link-time optimization (-flto): the code is made at the link";
+pub const GCC_LTO: &str = "an object of GCC's link-time optimization (-flto), which has no code yet: convert the \
+                           linked program, or compile with -ffat-lto-objects";
 
 /// The message about a Mach-O file where an ELF file is needed.
 pub fn mach_o(file: &File<'_>) -> &'static str {
@@ -38,10 +39,8 @@ pub fn from_file(file: &File<'_>, what: &str) -> anyhow::Error {
             "a debug file: its code and its .eh_frame are empty (NOBITS), and in the file that it was split from"
         );
     }
-    if what == CALL_FRAMES && file.as_elf().is_some_and(|elf| elf.is_gcc_lto()) {
-        return anyhow!(
-            "{GCC_LTO}: convert the program that is linked from it, or compile with -ffat-lto-objects"
-        );
+    if file.as_elf().is_some_and(|elf| elf.is_gcc_lto()) {
+        return anyhow!(GCC_LTO);
     }
     if what == SFRAME_TABLE && file.as_elf().is_some() {
         return anyhow!("the file has no {what} (cfi2sframe FILE -o OUT adds one)");

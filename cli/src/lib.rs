@@ -58,6 +58,9 @@ new file back, verify its table and check its structure before it has its name.
 to their fields; for a relocatable object it writes the bytes before relocation, and --json
 lists the relocations. Without -o, --in-place and --section, only the summary is printed.
 Several INPUTs have a summary each; --section takes one.
+Every command reads all architectures of a fat Mach-O file, one after the other, and diff compares
+like with like; --arch selects one, which --section and a table in another file need. Files that
+are changed keep all of their architectures.
 Addresses are decimal, or hexadecimal with the prefix 0x. An input - is standard input.
 
 Exit status:

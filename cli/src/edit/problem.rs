@@ -29,6 +29,8 @@ pub enum Skip {
     NoObjects,
     /// ELF, but of a machine or kind that has no `.sframe`.
     OtherKind,
+    /// A Mach-O file.
+    MachO,
     /// A file that describes no function.
     NoCfi,
     /// The code lies in another file.
@@ -60,6 +62,7 @@ impl Skip {
             Self::NotElf => "not-elf",
             Self::NoObjects => "no-objects",
             Self::OtherKind => "other-kind",
+            Self::MachO => "mach-o",
             Self::NoCfi => "no-cfi",
             Self::DebugFile => "debug-file",
             Self::GccLto => "gcc-lto",
@@ -81,7 +84,7 @@ impl Skip {
 
     /// Returns whether it is an error for a file that was named, not found in a directory.
     pub fn is_wrong_input(self) -> bool {
-        matches!(self, Self::NotElf | Self::NoObjects | Self::OtherKind)
+        matches!(self, Self::NotElf | Self::NoObjects | Self::OtherKind | Self::MachO)
     }
 }
 
@@ -97,7 +100,8 @@ impl fmt::Display for Skip {
         f.write_str(match self {
             Self::NotElf => "neither an ELF file nor an archive",
             Self::NoObjects => "an archive without ELF files",
-            Self::OtherKind => "a Mach-O file (compact-unwind and unwind-info are for those), or ELF of a machine or kind without .sframe",
+            Self::OtherKind => "a Mach-O file, or ELF of a machine or kind without .sframe",
+            Self::MachO => "a Mach-O file: compact-unwind and unwind-info are the commands for it",
             Self::NoCfi => "no call frame information",
             Self::DebugFile => "a debug file: its code and its .eh_frame are empty (NOBITS)",
             Self::GccLto => GCC_LTO,

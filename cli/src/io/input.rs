@@ -23,9 +23,7 @@ use crate::report::status;
 /// The selected architecture of a fat file.
 #[derive(clap::Args, Debug)]
 pub struct Slice {
-    /// Read only this architecture of fat Mach-O files: x86_64, arm64, i386, ... Without it a verb goes
-    /// through all of them; where one is needed (--section, a table or an address elsewhere), it asks for
-    /// this option. Files that are changed keep all architectures
+    /// Of fat Mach-O files read only this architecture: x86_64, arm64, i386, ... [default: all]
     #[arg(long, value_name = "ARCH", value_parser = parse_arch)]
     arch: Option<String>,
 }

@@ -114,32 +114,36 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     check::output(section)?;
     let input = Input::open(path, &arguments.slice)?;
     let object = input.object(Placement::Apart)?;
-    match convert(&object, arguments, &table).with_context(|| object.name.to_string())? {
-        Outcome::Done(status) => Ok(status),
-        Outcome::Absent(what) | Outcome::MissingTable(what) => {
-            Err(absent::from_object(&object, what)).with_context(|| object.name.to_string())
-        }
-    }
+    let name = || object.name.to_string();
+    let Some(summary) = summary(&object, arguments, &table).with_context(name)? else {
+        return Err(absent::from_object(&object, CALL_FRAMES)).with_context(name);
+    };
+    let written = output::binary(section, &summary.bytes).and_then(|()| summary.write(arguments.json));
+    status::judged(summary.status(&arguments.limits), written)
 }
 
-/// Converts one object: writes the section if that was asked for, and the summary.
+/// Converts one object and writes the summary.
 fn convert(object: &Object<'_>, arguments: &Arguments, table: &TableOptions) -> anyhow::Result<Outcome> {
+    let Some(summary) = summary(object, arguments, table)? else { return Ok(Outcome::Absent(CALL_FRAMES)) };
+    let written = summary.write(arguments.json);
+    status::judged(summary.status(&arguments.limits), written).map(Outcome::Done)
+}
+
+/// The conversion of an object; none if it has no CFI.
+fn summary<'s, 'a>(
+    object: &'s Object<'a>,
+    arguments: &Arguments,
+    table: &TableOptions,
+) -> anyhow::Result<Option<Summary<'s, 'a>>> {
     let file = object.file()?;
     if file.as_macho().is_some() {
         bail!("{}", absent::mach_o(file));
     }
     let sections = file.call_frame_sections()?;
     if !arguments.synthesize && !input::describe_functions(&sections) {
-        return Ok(Outcome::Absent(CALL_FRAMES));
+        return Ok(None);
     }
-    let summary = Summary::of(object, file, &sections, arguments, table)?;
-    let section = arguments.section.as_deref();
-    let section = section.map_or(Ok(()), |section| output::binary(section, &summary.bytes));
-    let written = section.and_then(|()| match arguments.json {
-        true => summary.print_json(),
-        false => summary.print(),
-    });
-    status::judged(summary.status(&arguments.limits), written).map(Outcome::Done)
+    Summary::of(object, file, &sections, arguments, table).map(Some)
 }
 
 /// Refuses an input that is no file and could be a misspelt verb.
@@ -244,6 +248,10 @@ impl<'s, 'a> Summary<'s, 'a> {
             code: self.code,
         };
         Status::differs_if(!is_true).max(limits.status(&self.object.name, &covered))
+    }
+
+    fn write(&self, json: bool) -> anyhow::Result<()> {
+        if json { self.print_json() } else { self.print() }
     }
 
     /// Writes it to standard error, in one piece.

@@ -79,7 +79,7 @@ impl Edit for Embed {
     fn edit<'a>(&self, object: &'a [u8]) -> Result<(Option<Rewrite<'a>>, Table), Problem> {
         let file = File::parse(object)?;
         let options = self.conversions.table.get();
-        let Some(elf) = file.as_elf() else { return Err(Problem::Skip(Skip::OtherKind)) };
+        let Some(elf) = file.as_elf() else { return Err(Problem::Skip(Skip::MachO)) };
         if Builder::new(file.arch(), options).is_err() {
             return Err(Problem::Skip(Skip::OtherKind));
         }
