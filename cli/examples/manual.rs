@@ -52,7 +52,7 @@ fn write_pages(command: &Command, directory: &Path) -> io::Result<()> {
     let mut page = Vec::new();
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
-    man.render_synopsis_section(&mut page)?;
+    page.extend(synopsis(command).bytes());
     man.render_description_section(&mut page)?;
     page.extend(help.description().bytes());
     man.render_options_section(&mut page)?;
@@ -65,6 +65,17 @@ fn write_pages(command: &Command, directory: &Path) -> io::Result<()> {
         man.render_version_section(&mut page)?;
     }
     fs::write(directory.join(man.get_filename()), page)
+}
+
+/// The lines of the usage, with arguments as man pages have them: `[OPTIONS] INPUT...`.
+fn synopsis(command: &Command) -> String {
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage:").replace(['<', '>'], "");
+    let lines: Vec<_> = usage.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    format!(
+        ".SH SYNOPSIS\n{}",
+        roff(&lines.join("\n.br\n").lines().collect::<Vec<_>>()).replace("\\&.br", ".br")
+    )
 }
 
 /// The parts of the text that a command prints after its options.

@@ -24,7 +24,7 @@ mod verbs;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use report::status::{self, Status};
 use verbs::{
     annotate as annotate_verb, asm, compact_unwind, convert, diff, dump, explain, gaps, lint, lookup, merge,
@@ -57,6 +57,10 @@ new file back, verify its table and check its structure before it has its name.
 --section writes the table alone, for memory at --address, because starts of functions are relative
 to their fields; for a relocatable object it writes the bytes before relocation, and --json
 lists the relocations. Without -o, --in-place and --section, only the summary is printed.
+Several INPUTs have a summary each; --section takes one.
+Every command reads all architectures of a fat Mach-O file, one after the other, and diff compares
+like with like; --arch selects one, which --section and a table in another file need. Files that
+are changed keep all of their architectures.
 Addresses are decimal, or hexadecimal with the prefix 0x. An input - is standard input.
 
 Exit status:
@@ -74,6 +78,19 @@ Examples:
   cfi2sframe foo.o --section foo.sframe --json     write the table and list its relocations
   cfi2sframe dump a.out                            the table in a.out, as readelf prints it
   cfi2sframe help verify                           the options of a command";
+
+/// The end of the help that `-h` prints.
+const SHORT_HELP: &str = "\
+Examples:
+  cfi2sframe libfoo.so                             the table's size, and what it omits
+  cfi2sframe libfoo.so -o libfoo.new.so            the library with its table
+  cfi2sframe verify libfoo.new.so                  its table against its CFI
+  cfi2sframe dump libfoo.new.so                    the table, as readelf prints it
+
+--help lists all options of the conversion; cfi2sframe help COMMAND those of a command.";
+
+/// The options that `-h` lists.
+const SHORT_OPTIONS: [&str; 7] = ["inputs", "output", "in_place", "section", "consumer", "verify", "json"];
 
 #[derive(Subcommand, Debug)]
 enum Verb {
@@ -98,9 +115,21 @@ pub fn command() -> clap::Command {
     CommandLine::command()
 }
 
+/// The same command with the help of `-h`. Short help of clap's own would give `--help` another form.
+fn command_with_short_help() -> clap::Command {
+    let is_shown = |option: &clap::Arg| SHORT_OPTIONS.contains(&option.get_id().as_str());
+    command().after_help(SHORT_HELP).mut_args(|option| {
+        let is_hidden = !is_shown(&option);
+        option.hide(is_hidden)
+    })
+}
+
 /// Runs the command with the arguments of the process.
 pub fn main() -> ExitCode {
-    status::exit(run(&CommandLine::parse()))
+    let is_short = std::env::args_os().any(|argument| argument == "-h");
+    let command = if is_short { command_with_short_help() } else { command() };
+    let arguments = CommandLine::from_arg_matches(&command.get_matches());
+    status::exit(run(&arguments.unwrap_or_else(|error| error.exit())))
 }
 
 fn run(arguments: &CommandLine) -> anyhow::Result<Status> {

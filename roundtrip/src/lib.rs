@@ -57,7 +57,7 @@ pub use options::Options;
 pub use same_row::same_row;
 pub use sframe::{
     Bytes, Cursor, Diff, Difference, Fault, FaultKind, KernelDraft, KernelVerdict, KernelViolation,
-    ListedDifference, MissingFunction, Recurrence, Report, Segment, Stats, Table, TableAnswer,
+    ListedDifference, MissingFunction, Recurrence, Report, Segment, Side, Stats, Table, TableAnswer,
     TableDifference, Unverified, diff, innermost, kernel_verdict, most_frequent_first, stats, verify,
     verify_on, verify_with_reasons, verify_with_reasons_on,
 };

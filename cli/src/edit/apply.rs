@@ -193,7 +193,7 @@ fn edited<'a, E: Edit>(
                 (Some(skip), Some(name)) => {
                     // The last in the list of reasons is the most telling about an archive.
                     skipped = skipped.max(Some(skip));
-                    if skip == Skip::OtherKind {
+                    if matches!(skip, Skip::OtherKind | Skip::MachO) {
                         *of_other_kind += 1;
                         if *of_other_kind <= NAMED_MEMBERS {
                             warnings.push(format!("member {name} stays as it is: {skip}"));

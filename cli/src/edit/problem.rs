@@ -5,6 +5,8 @@ use std::fmt;
 use cfipack_container::Error;
 use cfipack_edit::EmbedError;
 
+use crate::absent::GCC_LTO;
+
 /// The reason why a file is left as it is.
 #[derive(Debug)]
 pub enum Problem {
@@ -27,10 +29,14 @@ pub enum Skip {
     NoObjects,
     /// ELF, but of a machine or kind that has no `.sframe`.
     OtherKind,
+    /// A Mach-O file.
+    MachO,
     /// A file that describes no function.
     NoCfi,
     /// The code lies in another file.
     DebugFile,
+    /// The code is made at the link.
+    GccLto,
     /// An object or an archive, where only linked files are wanted.
     NotLinked,
     /// A file that has a table already.
@@ -56,8 +62,10 @@ impl Skip {
             Self::NotElf => "not-elf",
             Self::NoObjects => "no-objects",
             Self::OtherKind => "other-kind",
+            Self::MachO => "mach-o",
             Self::NoCfi => "no-cfi",
             Self::DebugFile => "debug-file",
+            Self::GccLto => "gcc-lto",
             Self::NotLinked => "not-linked",
             Self::HasTable => "has-table",
             Self::NoTable => "no-table",
@@ -76,14 +84,14 @@ impl Skip {
 
     /// Returns whether it is an error for a file that was named, not found in a directory.
     pub fn is_wrong_input(self) -> bool {
-        matches!(self, Self::NotElf | Self::NoObjects | Self::OtherKind)
+        matches!(self, Self::NotElf | Self::NoObjects | Self::OtherKind | Self::MachO)
     }
 }
 
 impl Skip {
     /// Returns whether the user of a file that was named expects something else.
     pub fn is_missed(self) -> bool {
-        self.is_wrong_input() || matches!(self, Self::NoCfi | Self::DebugFile)
+        self.is_wrong_input() || matches!(self, Self::NoCfi | Self::DebugFile | Self::GccLto)
     }
 }
 
@@ -93,8 +101,10 @@ impl fmt::Display for Skip {
             Self::NotElf => "neither an ELF file nor an archive",
             Self::NoObjects => "an archive without ELF files",
             Self::OtherKind => "a Mach-O file, or ELF of a machine or kind without .sframe",
+            Self::MachO => "a Mach-O file: compact-unwind and unwind-info are the commands for it",
             Self::NoCfi => "no call frame information",
             Self::DebugFile => "a debug file: its code and its .eh_frame are empty (NOBITS)",
+            Self::GccLto => GCC_LTO,
             Self::NotLinked => "an object or archive",
             Self::HasTable => "has a table already",
             Self::NoTable => "no table",

@@ -39,6 +39,26 @@ pub fn for_each(
     Ok(worst)
 }
 
+/// Applies `each` to a file that must be one object, or to each object of a fat file. The second argument of `each` is
+/// whether there are several.
+pub fn for_each_slice(
+    path: &Path,
+    slice: &Slice,
+    placement: Placement,
+    mut each: impl FnMut(&Object<'_>, bool) -> anyhow::Result<Status>,
+) -> anyhow::Result<Status> {
+    let input = Input::open(path, slice)?;
+    let slices = input.slices(placement)?;
+    let several = slices.len() > 1;
+    let mut worst = Status::Done;
+    for object in &slices {
+        let result = each(object, several).with_context(|| object.name.to_string());
+        let Some(status) = reported(result) else { break };
+        worst = worst.max(status);
+    }
+    Ok(worst)
+}
+
 /// Applies `each` to every object in a file.
 fn for_each_in(
     path: &Path,

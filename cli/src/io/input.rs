@@ -23,7 +23,7 @@ use crate::report::status;
 /// The selected architecture of a fat file.
 #[derive(clap::Args, Debug)]
 pub struct Slice {
-    /// Read only this architecture: x86_64, arm64, i386, aarch64, s390x, ...
+    /// Of fat Mach-O files read only this architecture: x86_64, arm64, i386, ... [default: all]
     #[arg(long, value_name = "ARCH", value_parser = parse_arch)]
     arch: Option<String>,
 }
@@ -142,6 +142,15 @@ impl<'s> Input<'s> {
                 bail!("{name}: an archive; this command needs one object: extract its members")
             }
         }
+    }
+
+    /// The file as one object, or as the objects of a fat file, one for each architecture.
+    pub fn slices(&self, placement: Placement) -> anyhow::Result<Vec<Object<'_>>> {
+        let slices: Vec<_> = self.members()?.collect::<Result<_, _>>().unwrap_or_default();
+        if slices.len() < 2 || slices.iter().any(|member| member.is_of_archive) {
+            return Ok(vec![self.object(placement)?]);
+        }
+        self.objects(placement)?.collect()
     }
 
     /// The objects in the file: the members of an archive that are objects, or the file itself.

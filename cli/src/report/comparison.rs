@@ -1,9 +1,11 @@
 //! The report of `diff`, for both formats.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use cfipack_format::widen::ToU64;
-use cfipack_roundtrip::{Diff, ListedDifference};
+use cfipack_format::{Arch, Row, Saved};
+use cfipack_roundtrip::{Diff, ListedDifference, Side, TableDifference};
 use serde::Serialize;
 
 use crate::io::input::Object;
@@ -11,17 +13,18 @@ use crate::io::output;
 use crate::report::count::Counts;
 use crate::report::difference;
 use crate::report::place::Places;
+use crate::report::row::{self, RowJson};
 use crate::report::status::{self, Status};
 use crate::report::symbol::Names;
 use crate::report::without_lists::WithoutLists;
 
-/// Prints the result of the comparison of `objects`. `counted` is the word for what the tables describe; `faults`
+/// Prints the result of the comparison of `objects`. `counted` is the word for what the tables of an architecture describe; `faults`
 /// describes the tables' defects; the last argument is how symbols are printed, and whether the report is JSON.
 pub fn report(
     objects: [&Object<'_>; 2],
     diff: &Diff,
     faults: &[Vec<String>; 2],
-    counted: &str,
+    (arch, counted): (Arch, &str),
     (symbols, json): (Names, bool),
 ) -> anyhow::Result<Status> {
     let [a, b] = objects;
@@ -30,7 +33,7 @@ pub fn report(
         let mut out = output::standard();
         if json {
             let names = objects.map(|object| object.name.plain());
-            output::json(&mut out, &DiffJson::new(names, diff, faults, &places))?;
+            output::json(&mut out, &DiffJson::new(names, arch, diff, faults, &places))?;
         } else {
             print(&mut out, diff, counted, &places)?;
             print_faults(&mut out, objects, diff, faults)?;
@@ -59,7 +62,9 @@ fn print(
     )?;
     for difference in &diff.differences {
         let pcs = difference.start..difference.end;
-        let words = difference::words(places, pcs, Some(difference.function), &difference.words());
+        // A function that one table has is the place itself.
+        let function = Some(difference.function).filter(|_| difference.only_in.is_none());
+        let words = difference::words(places, pcs, function, &difference.words());
         match places.has_names() {
             true => writeln!(out, "{}: {words}", places.name(difference.start))?,
             false => writeln!(out, "{words}")?,
@@ -100,18 +105,53 @@ pub struct DiffJson<'r> {
     diff: WithoutLists<'r, Diff>,
     /// Of A, and of B.
     faults: &'r [Vec<String>; 2],
-    differences: Vec<ListedDifference<String>>,
+    differences: Vec<DifferenceJson>,
+}
+
+/// A difference with the rows of both tables for its PCs; `only_in` is null unless one table lacks the whole function.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct DifferenceJson {
+    #[serde(flatten)]
+    difference: ListedDifference<String>,
+    only_in: Option<Side>,
+    rows_a: Vec<TableRow>,
+    rows_b: Vec<TableRow>,
+}
+
+/// A row as `lookup` has it.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct TableRow {
+    #[serde(flatten)]
+    row: RowJson,
+    /// Of compact unwind: bytes from the CFA.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    saved: BTreeMap<String, i32>,
+}
+
+impl DifferenceJson {
+    fn new(arch: Arch, difference: &TableDifference, places: &Places<'_, '_>) -> Self {
+        let row = |(row, saved): &(Row, Saved)| TableRow {
+            row: RowJson::new(arch, row),
+            saved: row::saved(arch, saved),
+        };
+        let [rows_a, rows_b] = difference.rows.each_ref().map(|rows| rows.iter().map(row).collect());
+        let only_in = difference.only_in;
+        Self { difference: difference::listed(places, difference.clone().into()), only_in, rows_a, rows_b }
+    }
 }
 
 impl<'r> DiffJson<'r> {
     fn new(
         [a, b]: [String; 2],
+        arch: Arch,
         diff: &'r Diff,
         faults: &'r [Vec<String>; 2],
         places: &Places<'_, '_>,
     ) -> Self {
         let differences = diff.differences.iter();
-        let differences = differences.map(|one| difference::listed(places, one.clone().into())).collect();
+        let differences = differences.map(|one| DifferenceJson::new(arch, one, places)).collect();
         Self { schema: "cfipack/diff/1", a, b, diff: WithoutLists(diff), faults, differences }
     }
 }

@@ -22,5 +22,6 @@ pub mod status;
 pub mod style;
 pub mod symbol;
 pub mod target;
+pub mod unverified;
 pub mod verdict;
 pub mod without_lists;

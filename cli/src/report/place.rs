@@ -157,6 +157,12 @@ impl<'f, 'a> Places<'f, 'a> {
         self.named(address, |offset| offset == 0)
     }
 
+    /// The address of the symbol that [`Places::symbol`] names a place by.
+    pub fn start_of_symbol(&self, address: Address) -> Option<Address> {
+        let symbol = self.symbols()?.lookup(address)?;
+        Some(address.offset(-(symbol.offset as i64)))
+    }
+
     fn named(&self, address: Address, is_wanted: impl Fn(u64) -> bool) -> SymbolName {
         let symbol = self.symbols().and_then(|symbols| symbols.lookup(address));
         let symbol = symbol.filter(|symbol| is_wanted(symbol.offset));

@@ -8,6 +8,9 @@ use cfipack_format::widen::ToU64;
 /// The reason of an FDE that cannot be read.
 pub const MALFORMED: &str = "malformed-record";
 
+/// The reason of a function that the file's own table lacks.
+pub const NOT_IN_THE_TABLE: &str = "not-in-the-table";
+
 /// Counts functions by reason; `malformed` is the number of FDEs that cannot be read.
 pub fn count(omitted: &[Unsupported], malformed: usize) -> BTreeMap<&'static str, u64> {
     let mut reasons = BTreeMap::new();

@@ -1,6 +1,8 @@
 //! Rows in JSON.
 
-use cfipack_format::{Arch, Cfa, Register, Row, Rule};
+use std::collections::BTreeMap;
+
+use cfipack_format::{Arch, Cfa, Register, Row, Rule, Saved};
 use cfipack_roundtrip::words::Name;
 use serde::Serialize;
 
@@ -40,6 +42,12 @@ enum RuleJson {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
 fn is_false(value: &bool) -> bool {
     !value
+}
+
+/// The registers of a compact encoding by name, each with the bytes from the CFA to where it is saved.
+pub fn saved(arch: Arch, saved: &Saved) -> BTreeMap<String, i32> {
+    let registers = saved.as_slice().iter();
+    registers.map(|&(register, at)| (Name(arch, register).to_string(), at)).collect()
 }
 
 impl RowJson {

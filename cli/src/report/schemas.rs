@@ -41,6 +41,7 @@ fn schemas() -> Vec<(&'static str, Value)> {
         of::<convert::SummaryJson<'_>>("convert"),
         of::<DiffJson<'_>>("diff"),
         of::<Either<sframe::dump::TableJson<'_>, unwind_info::dump::DumpJson<'_>>>("dump"),
+        of::<sframe::symbols::SymbolsJson<'_, '_, '_>>("dump-symbols"),
         of::<FileJson<'_, embed::Table>>("embed"),
         of::<
             Either<

@@ -13,7 +13,9 @@ use crate::report::excluded::Excluded;
 use crate::report::fault::TableNames;
 use crate::report::kernel::{Fallback, KernelReport};
 use crate::report::place::Places;
+use crate::report::unverified;
 use crate::report::without_lists::WithoutLists;
+use crate::verbs::sframe::displaced::Displaced;
 
 /// The name in reports of FDEs that are not counted as functions.
 pub const DUPLICATES: &str = "duplicates with the start of another";
@@ -52,6 +54,9 @@ pub fn print(
     if report.pcs_judged != 0 {
         writeln!(out, "  {JUDGED_BY_CODE}")?;
     }
+    if report.pcs_compared() == 0 {
+        writeln!(out, "  nothing was compared: {}", nothing(report))?;
+    }
     let reasons = report.reasons_by_count();
     if !reasons.is_empty() {
         writeln!(out, "  missing or unjudged: {}", Counts(&reasons).list())?;
@@ -78,6 +83,19 @@ pub fn print(
     Ok(())
 }
 
+/// The reason why no answer of a table was compared.
+fn nothing(report: &Report) -> &'static str {
+    if report.functions == 0 {
+        "the CFI has no function"
+    } else if report.pcs_missing != 0 {
+        "the table has none of the functions"
+    } else if report.pcs_unjudged != 0 || report.unjudged != 0 {
+        "no function of the CFI can be judged"
+    } else {
+        "the functions of the CFI have no code"
+    }
+}
+
 /// The report of [`print()`], as `cfipack/verify/1`.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -93,6 +111,9 @@ pub struct VerifyJson<'r> {
     excluded: &'r Excluded,
     /// The comparison of the CFI with the code; null if it was not asked for.
     cfi_against_code: Option<AgainstCode>,
+    /// Present if `--address` is wrong for a bare section, and another address fits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    displaced: Option<&'r Displaced>,
 }
 
 impl<'r> VerifyJson<'r> {
@@ -119,7 +140,13 @@ impl<'r> VerifyJson<'r> {
             fallback,
             excluded,
             cfi_against_code,
+            displaced: None,
         }
+    }
+
+    /// With the address that fits.
+    pub fn with_displaced(self, displaced: Option<&'r Displaced>) -> Self {
+        Self { displaced, ..self }
     }
 }
 
@@ -171,12 +198,12 @@ impl<'r> ReportJson<'r> {
     /// The report in JSON, about a file.
     pub fn new(report: &'r Report, names: &TableNames, places: &Places<'_, '_>) -> Self {
         let differences = report.differences.iter();
-        let unverified = report.unverified.iter();
+        let without_verdict = report.unverified.iter();
         Self {
             report: WithoutLists(report),
             faults: report.faults.iter().map(|fault| names.words(fault)).collect(),
             differences: differences.map(|&one| difference::listed(places, one.into())).collect(),
-            unverified: unverified.map(|one| one.named(|place| places.location(place))).collect(),
+            unverified: without_verdict.map(|one| unverified::listed(places, one)).collect(),
         }
     }
 }

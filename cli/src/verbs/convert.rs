@@ -14,10 +14,12 @@ use cfipack_format::{Reason, Unsupported};
 use cfipack_roundtrip::{Options, Report, most_frequent_first};
 use serde::Serialize;
 
+use crate::absent;
 use crate::conversion::{self, Conversion, TableOptions};
 use crate::coverage::CodeBytes;
 use crate::io::check;
-use crate::io::input::{self, Input, Object};
+use crate::io::each::{self, Outcome};
+use crate::io::input::{self, CALL_FRAMES, Input, Object};
 use crate::io::output;
 use crate::missing::ConversionReasons;
 use crate::report::cfi_bytes::{CfiBytes, TableBytes};
@@ -28,6 +30,7 @@ use crate::report::limits::{Covered, Limits};
 use crate::report::place::Places;
 use crate::report::status::{self, Status};
 use crate::report::symbol::Names;
+use crate::report::unverified;
 use crate::report::verdict::{self, ReportJson};
 use crate::synthesized::SynthesizedCounts;
 use crate::verbs::embed::{self, Conversions};
@@ -36,7 +39,7 @@ use crate::verbs::sframe::verify;
 /// Options of the conversion
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
-    /// Object or linked file with .eh_frame or .debug_frame; several with --in-place
+    /// Objects, linked files or archives with .eh_frame or .debug_frame
     #[arg(value_name = "INPUT", required = true)]
     inputs: Vec<PathBuf>,
     /// Write the .sframe section to FILE; "-" is standard output
@@ -85,16 +88,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         return arguments.embed.run(&arguments.inputs, conversions);
     }
     arguments.embed.check_unused()?;
-    let section = arguments.section.as_deref();
-    let [path] = &arguments.inputs[..] else {
-        bail!(
-            "{} inputs, of which one is converted: --in-place puts a table into each",
-            arguments.inputs.len()
-        )
-    };
-    if path.is_dir() {
+    if let Some(path) = arguments.inputs.iter().find(|path| path.is_dir()) {
         bail!("{}: a directory: --in-place -r puts tables into the files in it", path.display());
     }
+    let section = arguments.section.as_deref();
     if arguments.json && section.is_some_and(output::is_standard) {
         bail!("--section and --json both write to standard output");
     }
@@ -103,25 +100,50 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     }
     let table = arguments.table.with_synthesize(arguments.synthesize);
     table.check()?;
-    if section.is_some_and(|section| output::is_same_file(section, path)) {
+    let Some(section) = section else {
+        return each::for_each(&arguments.inputs, &arguments.slice, Placement::Apart, |object, _| {
+            convert(object, arguments, &table)
+        });
+    };
+    let [path] = &arguments.inputs[..] else {
+        bail!("--section: {} inputs, but one section: convert each by itself", arguments.inputs.len())
+    };
+    if output::is_same_file(section, path) {
         bail!("{}: --section would overwrite the input", path.display());
     }
-    section.map_or(Ok(()), check::output)?;
+    check::output(section)?;
     let input = Input::open(path, &arguments.slice)?;
     let object = input.object(Placement::Apart)?;
     let name = || object.name.to_string();
-    let file = object.file().with_context(name)?;
-    let sections = match arguments.synthesize {
-        true => file.call_frame_sections().with_context(name)?,
-        false => input::call_frame_sections(file).with_context(name)?,
+    let Some(summary) = summary(&object, arguments, &table).with_context(name)? else {
+        return Err(absent::from_object(&object, CALL_FRAMES)).with_context(name);
     };
-    let summary = Summary::of(&object, file, &sections, arguments, &table).with_context(name)?;
-    let section = section.map_or(Ok(()), |section| output::binary(section, &summary.bytes));
-    let written = section.and_then(|()| match arguments.json {
-        true => summary.print_json(),
-        false => summary.print().with_context(name),
-    });
+    let written = output::binary(section, &summary.bytes).and_then(|()| summary.write(arguments.json));
     status::judged(summary.status(&arguments.limits), written)
+}
+
+/// Converts one object and writes the summary.
+fn convert(object: &Object<'_>, arguments: &Arguments, table: &TableOptions) -> anyhow::Result<Outcome> {
+    let Some(summary) = summary(object, arguments, table)? else { return Ok(Outcome::Absent(CALL_FRAMES)) };
+    let written = summary.write(arguments.json);
+    status::judged(summary.status(&arguments.limits), written).map(Outcome::Done)
+}
+
+/// The conversion of an object; none if it has no CFI.
+fn summary<'s, 'a>(
+    object: &'s Object<'a>,
+    arguments: &Arguments,
+    table: &TableOptions,
+) -> anyhow::Result<Option<Summary<'s, 'a>>> {
+    let file = object.file()?;
+    if file.as_macho().is_some() {
+        bail!("{}", absent::mach_o(file));
+    }
+    let sections = file.call_frame_sections()?;
+    if !arguments.synthesize && !input::describe_functions(&sections) {
+        return Ok(None);
+    }
+    Summary::of(object, file, &sections, arguments, table).map(Some)
 }
 
 /// Refuses an input that is no file and could be a misspelt verb.
@@ -169,9 +191,6 @@ impl<'s, 'a> Summary<'s, 'a> {
         arguments: &Arguments,
         options: &TableOptions,
     ) -> anyhow::Result<Self> {
-        if file.as_macho().is_some() {
-            bail!("a Mach-O file: .sframe is for ELF files");
-        }
         let is_relocatable = file.kind() == Kind::Relocatable;
         if is_relocatable && arguments.address.is_some() {
             bail!("--address: the linker places the section of a relocatable object");
@@ -230,6 +249,10 @@ impl<'s, 'a> Summary<'s, 'a> {
         Status::differs_if(!is_true).max(limits.status(&self.object.name, &covered))
     }
 
+    fn write(&self, json: bool) -> anyhow::Result<()> {
+        if json { self.print_json() } else { self.print() }
+    }
+
     /// Writes it to standard error, in one piece.
     fn print(&self) -> anyhow::Result<()> {
         let Conversion { functions, .. } = self.conversion;
@@ -264,6 +287,10 @@ impl<'s, 'a> Summary<'s, 'a> {
             writeln!(text, "  verified against the CFI, as gimli evaluates it:")?;
             let places = Places::new(self.file).with_names(self.names);
             verdict::print(&mut text, report, &TableNames::default(), &places)?;
+            // The reasons of those that the conversion reports are above, and `explain` names them.
+            if report.unexplained != 0 {
+                unverified::print(&mut text, &report.unverified, report.more_unverified, &places)?;
+            }
         }
         std::io::stderr().write_all(&text)?;
         Ok(())

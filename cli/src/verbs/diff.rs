@@ -1,12 +1,14 @@
 //! `diff`: compares two tables by meaning.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use cfipack_container::Placement;
+use cfipack_container::{File, Placement};
 use cfipack_format::Address;
 
-use crate::io::input::{self, Input};
+use crate::io::input::{self, Input, Object};
+use crate::io::output;
 use crate::report::status::Status;
 use crate::report::symbol::Names;
 use crate::verbs::table::FileTables;
@@ -48,7 +50,46 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let [a, b] = [&arguments.a, &arguments.b].map(|path| Input::open(path, &arguments.slice));
     let [a, b] = [a?, b?];
-    let [a, b] = [a.object(Placement::Apart)?, b.object(Placement::Apart)?];
+    let [all_a, all_b] = [a.slices(Placement::Apart)?, b.slices(Placement::Apart)?];
+    let mut status = Status::Done;
+    for [a, b] in pairs(&all_a, &all_b)? {
+        if all_a.len() > 1 && all_b.len() > 1 && !arguments.json {
+            writeln!(output::standard(), "{} and {}:", a.name, b.name)?;
+        }
+        status = status.max(compare(a, b, arguments)?);
+    }
+    Ok(status)
+}
+
+/// The objects to compare: two files, or of fat files those of the same architecture.
+fn pairs<'o, 'a>(
+    all_a: &'o [Object<'a>],
+    all_b: &'o [Object<'a>],
+) -> anyhow::Result<Vec<[&'o Object<'a>; 2]>> {
+    if let ([a], [b]) = (all_a, all_b) {
+        return Ok(vec![[a, b]]);
+    }
+    let (few, many) = if all_a.len() <= all_b.len() { (all_a, all_b) } else { (all_b, all_a) };
+    let is_like = |one: &Object<'_>, other: &Object<'_>| match (&one.name.member, &other.name.member) {
+        (Some(one), Some(other)) => one == other,
+        _ => one.file().ok().map(File::arch) == other.file().ok().map(File::arch),
+    };
+    let name = &few[0].name;
+    if few.len() > 1 && few.len() != many.len() {
+        bail!("{name} and {}: the files have other architectures, choose one with --arch", many[0].name);
+    }
+    let mut pairs = Vec::new();
+    for one in few {
+        let mut like = many.iter().filter(|other| is_like(one, other));
+        let (Some(other), None) = (like.next(), like.next()) else {
+            bail!("{}: has no counterpart in the other file, choose one with --arch", one.name);
+        };
+        pairs.push(if all_a.len() <= all_b.len() { [one, other] } else { [other, one] });
+    }
+    Ok(pairs)
+}
+
+fn compare(a: &Object<'_>, b: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {
     let Arguments { address, address_b, .. } = *arguments;
     if address_b.is_some() && !b.is_bare_sframe() {
         bail!("{}: --address-b: B is not a bare .sframe section", b.name);
@@ -59,5 +100,5 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     if a.is_compact() != b.is_compact() {
         bail!("{} and {}: their tables have different formats", a.name, b.name);
     }
-    FileTables::of(&a).diff(&b, arguments)
+    FileTables::of(a).diff(b, arguments)
 }

@@ -35,7 +35,7 @@ pub struct Arguments {
     pub json: bool,
     /// Print the rows of .sframe tables by symbols and offsets, in words: the text depends neither on addresses nor
     /// on how a table encodes its rows
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long)]
     pub symbols: bool,
     #[command(flatten)]
     pub names: Names,

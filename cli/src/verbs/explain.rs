@@ -1,12 +1,14 @@
 //! `explain`: prints why functions are omitted, or one function's rows beside its instructions.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 
-use anyhow::Context as _;
 use cfipack_container::Placement;
 
 use crate::conversion::TableOptions;
-use crate::io::input::{self, Input, Object};
+use crate::io::each;
+use crate::io::input::{self, Object};
+use crate::io::output;
 use crate::report::place::Places;
 use crate::report::status::Status;
 use crate::report::symbol::Names;
@@ -56,9 +58,12 @@ pub struct Arguments {
 
 /// Explains what a table omits.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
-    let input = Input::open(&arguments.file, &arguments.slice)?;
-    let object = input.object(Placement::Apart)?;
-    explain(&object, arguments).with_context(|| object.name.to_string())
+    each::for_each_slice(&arguments.file, &arguments.slice, Placement::Apart, |object, several| {
+        if several && !arguments.json {
+            writeln!(output::standard(), "{}:", object.name)?;
+        }
+        explain(object, arguments)
+    })
 }
 
 fn explain(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {

@@ -1,12 +1,14 @@
 //! `lookup`: prints the row for a PC.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 
-use anyhow::Context as _;
 use cfipack_container::Placement;
 use cfipack_format::Address;
 
-use crate::io::input::{self, Input, Object};
+use crate::io::each;
+use crate::io::input::{self, Object};
+use crate::io::output;
 use crate::report::place::Places;
 use crate::report::status::Status;
 use crate::report::symbol::Names;
@@ -47,9 +49,12 @@ pub struct Arguments {
 
 /// Looks up every address.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
-    let input = Input::open(&arguments.file, &arguments.slice)?;
-    let object = input.object(Placement::Apart)?;
-    lookup(&object, arguments).with_context(|| object.name.to_string())
+    each::for_each_slice(&arguments.file, &arguments.slice, Placement::Apart, |object, several| {
+        if several && !arguments.json {
+            writeln!(output::standard(), "{}:", object.name)?;
+        }
+        lookup(object, arguments)
+    })
 }
 
 fn lookup(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {

@@ -11,6 +11,7 @@ use crate::io::each;
 use crate::io::input;
 use crate::report::limits::Limits;
 use crate::report::status::Status;
+use crate::report::symbol::Names;
 use crate::verbs::stats_link;
 use crate::verbs::table::FileTables;
 
@@ -33,6 +34,8 @@ pub struct Arguments {
     /// Print one JSON object for each file, one per line; with --link one for all
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub names: Names,
     #[command(flatten)]
     slice: input::Slice,
     #[command(flatten)]

@@ -361,6 +361,20 @@ fn explained() {
         (&explained["schema"], &function["reason"]),
         (&json!("cfipack/explain/1"), &json!("encodable"))
     );
+    // One entry for both functions, which have the same encoding.
+    let directory = unpack("explained", &["l_003_two_same.dylib"]);
+    for (address, name) in [
+        ("0x2d0", "0x2d0 <_f0>: "),
+        ("0x2d4", "0x2d4 <_f1>: "),
+        ("0x2d5", "0x2d4 <_f1>: "),
+        ("_f1", "0x2d4 <_f1>: "),
+    ] {
+        let printed = text(run_in(&directory, &["explain", "l_003_two_same.dylib", address]).stdout);
+        assert!(
+            printed.starts_with(name) && printed.contains("; the entry is for 0x2d0..0x2d8\n"),
+            "{printed}"
+        );
+    }
     let output = run_in(&mc, &["explain", "x02_rbp.o"]);
     assert_eq!(text(output.stdout), "x02_rbp.o: no function is in DWARF mode\n");
 }

@@ -97,21 +97,60 @@ fn a_slice_is_selected() {
     }
 }
 
+/// Verbs about one object go through all of a fat file's.
+#[test]
+fn all_slices() {
+    let directory = unpack("all_slices");
+    for verb in [&["explain"][..], &["lookup", "0x331"], &["lookup", "0x3b5"]] {
+        let (verb, more) = (verb[0], &verb[1..]);
+        let printed = |file: &str| {
+            let output = run_in(&directory, &[&[verb, file][..], more].concat());
+            assert_ne!(output.status.code(), Some(2), "{verb} {file}: {}", text(output.stderr));
+            text(output.stdout)
+        };
+        let alone = ["x86", "arm"].map(&printed);
+        let named = |name: &str, text: &str, old: &str| {
+            format!("fat({name}):\n{}", text.replace(old, &format!("fat({name})")))
+        };
+        let expected = named("x86_64", &alone[0], "x86:").replace("fat(x86_64) ", "fat(x86_64): ")
+            + &named("arm64", &alone[1], "arm:").replace("fat(arm64) ", "fat(arm64): ");
+        assert_eq!(printed("fat"), expected, "{verb} {more:?}");
+    }
+    // Each is compared with that of its own architecture.
+    let output = run_in(&directory, &["diff", "fat", "fat"]);
+    let printed = text(output.stdout);
+    assert_eq!(
+        (output.status.code(), printed.matches(" equal, 0 different").count()),
+        (Some(0), 4),
+        "{printed}"
+    );
+    for alone in ["x86", "arm"] {
+        for pair in [["fat", alone], [alone, "fat"]] {
+            assert_eq!(run_in(&directory, &["diff", pair[0], pair[1]]).status.code(), Some(0), "{pair:?}");
+        }
+    }
+}
+
 #[test]
 fn a_missing_slice_is_one_line_of_error() {
     let directory = unpack("no_slice");
     let several = "fat: the file has several architectures, choose one with --arch: x86_64, arm64";
     let missing = "fat: the file has no arm64e, but x86_64, arm64";
     for verb in [&["lookup", "fat", "1"][..], &["explain", "fat"], &["diff", "fat", "arm"], &["fat"]] {
-        assert!(error_of(&directory, verb).contains(several), "{verb:?}");
         let named = [verb, &["--arch", "arm64e"]].concat();
         assert!(error_of(&directory, &named).contains(missing), "{named:?}");
     }
     for verb in ["dump", "verify", "stats", "unwind-info"] {
         assert!(error_of(&directory, &[verb, "fat", "--arch", "arm64e"]).contains(missing), "{verb}");
     }
-    let error = error_of(&directory, &["unwind-info", "fat", "--section", "table"]);
-    assert!(error.contains(several), "{error}");
+    for one in [
+        &["unwind-info", "fat", "--section", "table"][..],
+        &["fat", "--section", "table"],
+        &["verify", "fat", "--unwind-info", "arm"],
+    ] {
+        let error = error_of(&directory, one);
+        assert!(error.contains(several), "{error}");
+    }
     let error = error_of(&directory, &["dump", "arm", "--arch", "x86_64"]);
     assert!(error.contains("arm: the file has no x86_64, but arm64"), "{error}");
 }

@@ -16,6 +16,7 @@ mod files;
 mod gaps;
 mod growth;
 mod innermost;
+mod inputs;
 #[cfg(unix)]
 mod into_files;
 mod json;
@@ -28,6 +29,7 @@ mod manual;
 mod merge;
 #[cfg(unix)]
 mod messages;
+mod missing;
 mod objects;
 mod options;
 #[cfg(unix)]

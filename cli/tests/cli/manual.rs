@@ -36,5 +36,7 @@ fn a_page_and_completions_for_each_verb() {
             assert!(read(&directory.join("completions").join(file)).contains(verb), "{file}: {verb}");
         }
     }
-    assert!(read(&directory.join("man1/cfi2sframe.1")).contains("EXIT STATUS"));
+    let page = read(&directory.join("man1/cfi2sframe.1"));
+    assert!(page.contains("EXIT STATUS"));
+    assert!(page.contains("\n.SH SYNOPSIS\ncfi2sframe [OPTIONS] INPUT...\n.br\n"), "{page}");
 }

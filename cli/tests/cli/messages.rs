@@ -82,8 +82,8 @@ fn what_is_typed_wrong() {
         (&["stat", "linked.so"], "stat: no file, and no command; a similar command: stats"),
         (&["unwind_info", "x"], "unwind_info: no file, and no command; a similar command: unwind-info"),
         (
-            &["linked.so", "linkable.o"],
-            "2 inputs, of which one is converted: --in-place puts a table into each",
+            &["linked.so", "linkable.o", "--section", "x"],
+            "--section: 2 inputs, but one section: convert each by itself",
         ),
         (&["no-such-file"], "no-such-file: No such file or directory (os error 2)"),
         (&["d"], "d: a directory: --in-place -r puts tables into the files in it"),
@@ -116,7 +116,10 @@ fn what_is_typed_wrong() {
         (&["explain", "linked.so", "nosuch"], "linked.so: no symbol of a function has the name nosuch"),
         (&["asm", "linked.so"], "linked.so: an object, a linked file or an archive, not assembler text"),
         (&["linked.so", "--arch", "aarch64"], "linked.so: the file has no aarch64, but x86_64"),
-        (&["members.a"], "members.a: an archive; this command needs one object: extract its members"),
+        (
+            &["lookup", "members.a", "1"],
+            "members.a: an archive; this command needs one object: extract its members",
+        ),
         (
             &["strip", "m.c"],
             "m.c: offset 0x0: neither an ELF file, a Mach-O file nor an archive: starts with 69 6e 74 20, as text: a source, or a linker script that names the library",

@@ -86,7 +86,7 @@ fn every_report_has_the_keys_of_its_schema() {
     );
     let omitting = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/sframe/x86_64");
     let mach_o = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/compact-unwind/mc");
-    let runs: [(&Path, &[&str]); 48] = [
+    let runs: [(&Path, &[&str]); 50] = [
         (&containers, &["linked.so"]),
         (&containers, &["linked.so", "--verify"]),
         (&containers, &["linkable.o", "--verify"]),
@@ -98,6 +98,8 @@ fn every_report_has_the_keys_of_its_schema() {
         (&containers, &["strip", "embedded.so", "-o", "stripped.so"]),
         (&containers, &["strip", "embedded.a", "-o", "stripped.a"]),
         (&containers, &["dump", "linked.so", "linkable.o", "damaged.so"]),
+        (&containers, &["dump", "--symbols", "linked.so", "linkable.o", "damaged.so"]),
+        (&containers, &["verify", "both_frames", "--sframe", "linked.so"]),
         (&containers, &["lookup", "linked.so", "0x285", "0x270", "1"]),
         (&containers, &["lookup", "linkable.o", ".text+2"]),
         (&containers, &["verify", "linked.so", "linkable.o", "damaged.so"]),

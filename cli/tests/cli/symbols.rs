@@ -63,3 +63,22 @@ fn json_names_the_symbol() {
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["functions"][0]["symbol"], "f");
 }
+
+/// The JSON depends on addresses and on a table's form as little as the text.
+#[test]
+fn json_by_symbols() {
+    let json = |name: &str| -> serde_json::Value {
+        let output = run(&["dump", "--symbols", "--json", golden(name).to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(0), "{name}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    for name in ["x_pushpop_fp", "x_dup_value"] {
+        let [gas, llvm] = ["gas247", "llvm23"].map(|tool| json(&format!("{name}.{tool}.o")));
+        assert_eq!(gas["functions"], llvm["functions"], "{name}");
+        let [function] = &gas["functions"].as_array().unwrap()[..] else { panic!("{gas}") };
+        let rows = dumped(&golden(&format!("{name}.gas247.o"))).lines().count() - 1;
+        assert_eq!((&function["name"], function["rows"].as_array().unwrap().len()), (&"f".into(), rows));
+    }
+    let output = run(&["dump", "--symbols", "--json", "../compact-unwind/mc/x02_rbp.o"]);
+    assert!(text(output.stderr).contains("--symbols prints .sframe tables"));
+}

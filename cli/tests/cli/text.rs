@@ -25,7 +25,7 @@ fn help() {
         "unwind-info",
         "compact-unwind",
     ];
-    let mut text = transcript(&["--help"]);
+    let mut text = format!("{}\n{}", transcript(&["-h"]), transcript(&["--help"]));
     for verb in verbs {
         text += &format!("\n{}", transcript(&[verb, "--help"]));
     }
@@ -64,7 +64,7 @@ fn errors_are_one_line_and_status_2() {
         &["no-such-file"],
         &["container.s"],
         &["."],
-        &["members.a"],
+        &["members.a", "--section", "x"],
         &["linked.so", "--section", "no-such-directory/x"],
         &["linked.so", "--section", "../container/linked.so"],
         &["linked.so", "--section", "-", "--json"],

@@ -33,7 +33,8 @@ fn an_expression_is_no_base() {
             assert_eq!((&verified["unjudged"], &verified["unjudged_in_table"]), (&json!(1), &json!(0)));
         }
         let (status, verified) = json(&["verify", &name]);
-        assert_eq!(status, Some(in_table), "{verified}");
+        // Nothing but that function could be compared, if it were in the table.
+        assert_eq!(status, Some(1), "{verified}");
         assert_eq!(verified["unjudged"], 1);
         assert_eq!(verified["unjudged_in_table"], in_table);
         // gimli evaluates no row after the change, be it after the next `DW_CFA_def_cfa`.

@@ -160,6 +160,18 @@ impl<'a> Elf<'a> {
         })
     }
 
+    /// Returns whether it has GCC's intermediate code for optimization at the link (`-flto`) and no instructions: a
+    /// "slim" object, which GCC's manual describes at `-ffat-lto-objects`.
+    pub fn is_gcc_lto(&self) -> bool {
+        let headers = &self.headers;
+        let is_lto = |header: &_| headers.name(header).starts_with(b".gnu.lto_");
+        let has_code = |header: &elf::SectionHeader64<_>| {
+            header.sh_flags(headers.endian).contains(elf::SHF_EXECINSTR)
+                && header.sh_size(headers.endian) != 0
+        };
+        headers.sections.iter().any(is_lto) && !headers.sections.iter().any(has_code)
+    }
+
     pub(crate) fn code_sections(&self) -> Result<Vec<Section<'a>>, Error> {
         let headers = &self.headers;
         let mut found = Vec::new();

@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 
 use cfipack_format::widen::ToU64;
-use cfipack_format::{Address, Arch, FunctionOffset};
+use cfipack_format::{Address, Arch, FunctionOffset, Row, Saved};
 
 use super::compare::same_answer;
 use super::fault::Fault;
@@ -73,10 +73,26 @@ pub struct TableDifference {
     pub end: Address,
     /// The recurrence of the difference further on in a PC-mask function.
     pub recurrence: Recurrence,
+    /// The table that has the whole function, if the other table has no row for any of its PCs.
+    pub only_in: Option<Side>,
     /// The description by table `a`, in words.
     pub a: String,
     /// The description by table `b`, in words.
     pub b: String,
+    /// The rows of `a` and of `b` for these PCs, each with its start from that of the table's function, and the registers
+    /// that compact unwind restores.
+    pub rows: [Vec<(Row, Saved)>; 2],
+}
+
+/// One of two tables that are compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub enum Side {
+    /// The first.
+    A,
+    /// The second.
+    B,
 }
 
 impl From<TableDifference> for ListedDifference {
@@ -108,7 +124,12 @@ impl fmt::Display for TableDifference {
 impl TableDifference {
     /// The description by both, without the place.
     pub fn words(&self) -> String {
-        format!("A: {}; B: {}{}", self.a, self.b, self.recurrence)
+        let Self { a, b, recurrence, .. } = self;
+        match self.only_in {
+            Some(Side::A) => format!("only in A: {a}{recurrence}"),
+            Some(Side::B) => format!("only in B: {b}{recurrence}"),
+            None => format!("A: {a}; B: {b}{recurrence}"),
+        }
     }
 }
 
@@ -117,28 +138,72 @@ struct Found {
     function: Address,
     range: Range<u64>,
     recurrence: Recurrence,
-    /// The descriptions by both tables, without the places that their rows start at.
+    /// The answers of both tables at the first PC.
     answers: [TableAnswer; 2],
+    /// If only one table answers: its answers after the first.
+    more: Vec<TableAnswer>,
+    /// The whole function in the table that has it.
+    extent: Range<u64>,
 }
 
 impl Piece for Found {
     fn continue_with(&mut self, next: &Self) -> bool {
-        let is_continued = self.range.end == next.range.start
-            && (self.function, self.recurrence, &self.answers)
-                == (next.function, next.recurrence, &next.answers);
-        if is_continued {
-            self.range.end = next.range.end;
+        let place = |found: &Self| (found.function, found.recurrence, found.one_side());
+        if self.range.end != next.range.start || place(self) != place(next) {
+            return false;
         }
-        is_continued
+        if self.answers.each_ref().map(unplaced) != next.answers.each_ref().map(unplaced) {
+            // All rows of a function that one table lacks are one difference.
+            let Some(side) = self.one_side() else { return false };
+            let answer = next.answers[side as usize];
+            let last = self.more.last().unwrap_or(&self.answers[side as usize]);
+            if unplaced(last) != unplaced(&answer) {
+                self.more.push(answer);
+            }
+        }
+        self.range.end = next.range.end;
+        true
     }
 }
 
 impl Found {
+    /// The table that answers, if the other one does not.
+    fn one_side(&self) -> Option<Side> {
+        match self.answers {
+            [_, TableAnswer::Nothing] => Some(Side::A),
+            [TableAnswer::Nothing, _] => Some(Side::B),
+            _ => None,
+        }
+    }
+
+    /// Returns whether it is all of the function.
+    fn is_whole(&self) -> bool {
+        let Recurrence { period, times } = self.recurrence;
+        let len = if times == 1 { self.range.end - self.range.start } else { period * times };
+        self.range.start == self.extent.start && len == self.extent.end - self.extent.start
+    }
+
     fn describe(self, arch: Arch) -> TableDifference {
-        let Self { function, range, recurrence, answers: [a, b] } = self;
-        let words = |own, other| Answered { arch, own, other }.to_string();
+        let only_in = self.one_side().filter(|_| self.is_whole());
+        let Self { function, range, recurrence, answers: [a, b], more, .. } = self;
+        let words = |own, other| match (own, other) {
+            (TableAnswer::Row(..), TableAnswer::Nothing) if !more.is_empty() => {
+                format!("{} rows", 1 + more.len())
+            }
+            _ => Answered { arch, own: unplaced(&own), other: unplaced(&other) }.to_string(),
+        };
+        let (words_a, words_b) = (words(a, b), words(b, a));
+        let rows = |first, other| {
+            let rest = if other == TableAnswer::Nothing { &more[..] } else { &[] };
+            let rows = [first].into_iter().chain(rest.iter().copied()).filter_map(|answer| match answer {
+                TableAnswer::Row(row, _) => Some((row, Saved::default())),
+                _ => None,
+            });
+            rows.collect()
+        };
         let (start, end) = (Address(range.start), Address(range.end));
-        TableDifference { function, start, end, recurrence, a: words(a, b), b: words(b, a) }
+        let rows = [rows(a, b), rows(b, a)];
+        TableDifference { function, start, end, recurrence, only_in, a: words_a, b: words_b, rows }
     }
 }
 
@@ -215,12 +280,14 @@ pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
         let end = at_a.end.min(at_b.end);
         let start_in = |table: &Table<'_>, place: Option<usize>| Some(table.extent(place?)?.start);
         let function = start_in(a, at_a.function).or_else(|| start_in(b, at_b.function));
+        let extents = [(a, &at_a), (b, &at_b)]
+            .map(|(table, at)| table.extent(at.piece).filter(|_| at.function.is_some()));
         if let Some(function) = function {
             let period = lcm(at_a.period(), at_b.period());
             let until = |pc| at_a.until(pc).min(at_b.until(pc));
             each_piece(pc..end, period, until, |range, recurrence| {
                 let (in_a, in_b) = (at_a.at(range.start), at_b.at(range.start));
-                walk.judge(Address(function), range, recurrence, in_a, in_b);
+                walk.judge(Address(function), range, recurrence, [in_a, in_b], &extents);
             });
         }
         pc = end;
@@ -260,8 +327,8 @@ impl Walk {
         function: Address,
         range: Range<u64>,
         recurrence: Recurrence,
-        a: &TableAnswer,
-        b: &TableAnswer,
+        [a, b]: [&TableAnswer; 2],
+        extents: &[Option<Range<u64>>; 2],
     ) {
         let Self { arch, diff, differences, met: [met_a, met_b] } = self;
         let pcs = (range.end - range.start) * recurrence.times;
@@ -281,7 +348,8 @@ impl Walk {
             [false, _] => &mut diff.pcs_only_b,
             [true, true] => &mut diff.pcs_different,
         } += pcs;
-        differences.add(Found { function, range, recurrence, answers: [unplaced(a), unplaced(b)] });
+        let extent = extents[usize::from(!has[0])].clone().unwrap_or_default();
+        differences.add(Found { function, range, recurrence, answers: [*a, *b], more: Vec::new(), extent });
     }
 }
 

@@ -19,7 +19,7 @@ mod table;
 mod verify;
 
 pub use cursor::{Cursor, Segment};
-pub use diff::{Diff, TableDifference, diff};
+pub use diff::{Diff, Side, TableDifference, diff};
 pub use fault::{Fault, FaultKind};
 pub use kernel::{KernelDraft, KernelVerdict, KernelViolation, kernel_verdict};
 pub use missing::MissingFunction;

@@ -82,6 +82,8 @@ pub struct Report {
     pub faults: Vec<Fault>,
     /// The first functions that are missing or unjudged, with the reason in words; as many.
     pub unverified: Vec<Unverified>,
+    /// Missing and unjudged functions after those.
+    pub more_unverified: u64,
 }
 
 impl Report {
@@ -98,6 +100,12 @@ impl Report {
             && self.pcs_hidden == 0
             && self.unjudged_in_table == 0
             && self.unreadable == 0
+    }
+
+    /// The number of PCs at which an answer of the table was held against something. If it is 0, the table is neither right nor
+    /// wrong: the CFI describes no code, gimli can judge none of its functions, or the table has none of them.
+    pub fn pcs_compared(&self) -> u64 {
+        self.pcs_equal + self.pcs_different + self.pcs_judged
     }
 
     /// Returns whether the table has all rows of the CFI, and no others, and nothing is unjudged.
@@ -237,14 +245,24 @@ pub struct Unverified<P = Address> {
     pub function: Option<P>,
     /// The PC whose row stands in the way, where there is one.
     pub pc: Option<P>,
+    /// True if the table lacks the function, false if gimli could not judge it.
+    pub missing: bool,
     /// The cause, in words without addresses.
     pub words: String,
+}
+
+impl<P> Unverified<P> {
+    /// A function that a table lacks, and why: `pc` is the place whose row no table can represent, if there is one.
+    pub fn missing(function: Option<P>, pc: Option<P>, words: String) -> Self {
+        Self { function, pc, missing: true, words }
+    }
 }
 
 impl Unverified {
     /// The function with other names of its places.
     pub fn named<P>(&self, mut name: impl FnMut(Address) -> P) -> Unverified<P> {
-        let Self { function, pc, words } = self;
-        Unverified { function: function.map(&mut name), pc: pc.map(name), words: words.clone() }
+        let Self { function, pc, missing, words } = self;
+        let [function, pc] = [function, pc].map(|place| place.map(&mut name));
+        Unverified { function, pc, missing: *missing, words: words.clone() }
     }
 }

@@ -1,7 +1,7 @@
 //! Two tables by meaning.
 
 use cfipack_format::widen::ToU64;
-use cfipack_format::{Address, Arch};
+use cfipack_format::{Address, Arch, Row, Saved};
 
 use super::words::MeaningWords;
 use super::{Entry, Meaning, Table};
@@ -88,8 +88,10 @@ pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
                 start: Address(pc),
                 end: Address(end),
                 recurrence: Recurrence::ONCE,
+                only_in: only_in(&in_a, &in_b, pc, end),
                 a: words(a.arch, &in_a),
                 b: words(a.arch, &in_b),
+                rows: [&in_a, &in_b].map(rows),
             });
         }
         side_a.is_met |= has[1];
@@ -124,6 +126,23 @@ fn is_same(arch: Arch, a: &InTable<'_>, b: &InTable<'_>) -> bool {
         Some((entry.personality, entry.lsda.map(|lsda| (lsda, entry.start))))
     };
     unwinds_alike && handler(a) == handler(b)
+}
+
+/// The side that has an entry for exactly these PCs, if the other has nothing for them.
+fn only_in(a: &InTable<'_>, b: &InTable<'_>, start: u64, end: u64) -> Option<crate::Side> {
+    let (side, entry) = match (a.meaning, b.meaning) {
+        (_, Meaning::Nothing) => (crate::Side::A, a.entry?),
+        (Meaning::Nothing, _) => (crate::Side::B, b.entry?),
+        _ => return None,
+    };
+    ((entry.start.0, entry.end.0) == (start, end)).then_some(side)
+}
+
+fn rows(in_table: &InTable<'_>) -> Vec<(Row, Saved)> {
+    match in_table.meaning {
+        Meaning::Row(row, saved) => vec![(row, saved)],
+        _ => Vec::new(),
+    }
 }
 
 fn words(arch: Arch, in_table: &InTable<'_>) -> String {

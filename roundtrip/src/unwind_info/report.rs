@@ -6,6 +6,7 @@ use std::fmt;
 use cfipack_format::Address;
 
 use crate::limited::Piece;
+use crate::sframe::Unverified;
 
 /// Functions are FDEs of the CFI, PCs are bytes of code.
 ///
@@ -67,12 +68,21 @@ pub struct Report {
     pub differences: Vec<Difference>,
     /// Differences and missing ranges after those.
     pub more_differences: u64,
+    /// The first functions that are unjudged, with the reason in words; as many.
+    pub unverified: Vec<Unverified>,
+    /// Unjudged functions after those.
+    pub more_unverified: u64,
 }
 
 impl Report {
     /// Returns whether the table encodes nothing about a body that the CFI does not describe.
     pub fn is_true(&self) -> bool {
         self.pcs_different == 0 && self.handlers_different == 0
+    }
+
+    /// The number of PCs at which an answer of the table was held against the CFI: 0 for an image without any.
+    pub fn pcs_compared(&self) -> u64 {
+        self.pcs - self.pcs_missing - self.pcs_unjudged
     }
 
     /// Returns whether it is true, and nothing is missing or unjudged.

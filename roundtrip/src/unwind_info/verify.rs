@@ -14,6 +14,7 @@ use super::{Entry, Meaning, Table};
 use crate::cfi::{Answer, DISPUTED, Evaluator, Function, Functions, Handler, Unevaluated};
 use crate::limited::Limited;
 use crate::options::Options;
+use crate::sframe::Unverified;
 
 /// Compares a table with the CFI of its functions, at every PC: exact in the body, and at every call and
 /// system call.
@@ -49,7 +50,7 @@ pub fn verify(cfi: &[cfi::Section<'_>], table: &Table<'_>, options: &Options) ->
     verifier.gap(done, Address(u64::MAX));
     for unreadable in functions.unreadable() {
         verifier.report.functions += 1;
-        verifier.not_evaluated(unreadable.error.into());
+        verifier.not_evaluated(None, unreadable.error.into());
     }
     let mut report = verifier.report;
     let (missing, more) = verifier.missing.finish();
@@ -104,7 +105,7 @@ impl Verifier<'_> {
         report.pcs_unjudged += function.end.0 - judged;
         match result {
             _ if tally.different != 0 => report.different += 1,
-            Err(error) => self.not_evaluated(error),
+            Err(error) => self.not_evaluated(Some(function.start), error),
             Ok(()) if tally.missing != 0 => {
                 report.missing += 1;
                 let found = self.table.find(function.start);
@@ -281,15 +282,21 @@ impl Verifier<'_> {
         let pcs = function.end.0 - function.start.0;
         self.report.pcs += pcs;
         self.report.pcs_unjudged += pcs;
-        self.unjudged(DISPUTED.to_owned());
+        self.unjudged(Some(function.start), DISPUTED.to_owned());
     }
 
-    fn not_evaluated(&mut self, error: Unevaluated) {
-        self.unjudged(error.to_string());
+    fn not_evaluated(&mut self, function: Option<Address>, error: Unevaluated) {
+        self.unjudged(function, error.to_string());
     }
 
-    fn unjudged(&mut self, why: String) {
-        self.report.unjudged += 1;
-        *self.report.reasons.entry(why).or_default() += 1;
+    fn unjudged(&mut self, function: Option<Address>, words: String) {
+        let report = &mut self.report;
+        report.unjudged += 1;
+        *report.reasons.entry(words.clone()).or_default() += 1;
+        if report.unverified.len() < self.options.limit {
+            report.unverified.push(Unverified { function, pc: None, missing: false, words });
+        } else {
+            report.more_unverified += 1;
+        }
     }
 }

@@ -80,7 +80,7 @@ impl Edit for Embed {
     fn edit<'a>(&self, object: &'a [u8]) -> Result<(Option<Rewrite<'a>>, Table), Problem> {
         let file = File::parse(object)?;
         let options = self.conversions.table.get();
-        let Some(elf) = file.as_elf() else { return Err(Problem::Skip(Skip::OtherKind)) };
+        let Some(elf) = file.as_elf() else { return Err(Problem::Skip(Skip::MachO)) };
         if Builder::new(file.arch(), options).is_err() {
             return Err(Problem::Skip(Skip::OtherKind));
         }
@@ -92,8 +92,11 @@ impl Edit for Embed {
         }
         let sections = file.call_frame_sections()?;
         if !input::describe_functions(&sections) && !self.conversions.table.synthesizes() {
-            let skip = if elf.is_debug_file() { Skip::DebugFile } else { Skip::NoCfi };
-            return Err(Problem::Skip(skip));
+            return Err(Problem::Skip(match () {
+                () if elf.is_debug_file() => Skip::DebugFile,
+                () if elf.is_gcc_lto() => Skip::GccLto,
+                () => Skip::NoCfi,
+            }));
         }
         let Conversions { table, threads, .. } = self.conversions;
         let table = if file.kind() == Kind::Relocatable { table.for_linker() } else { table };

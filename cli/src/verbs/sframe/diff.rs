@@ -36,5 +36,5 @@ pub fn compare(a: &Object<'_>, b: &Object<'_>, arguments: &Arguments) -> anyhow:
     let words =
         |names: &TableNames, faults: &[Fault]| faults.iter().map(|fault| names.words(fault)).collect();
     let faults = [words(&of_a, &diff.faults[0]), words(&of_b, &diff.faults[1])];
-    comparison::report([a, b], &diff, &faults, "functions", (arguments.names, arguments.json))
+    comparison::report([a, b], &diff, &faults, (arch, "functions"), (arguments.names, arguments.json))
 }

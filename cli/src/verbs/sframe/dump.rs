@@ -152,7 +152,7 @@ struct FunctionJson {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "RowOrError"))]
 #[serde(untagged)]
-enum RowEntry {
+pub enum RowEntry {
     Row(RowJson),
     Error { error: String },
 }

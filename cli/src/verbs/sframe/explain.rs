@@ -1,5 +1,6 @@
 //! The functions that a table omits, or one function.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::io::Write;
 
@@ -7,10 +8,11 @@ use cfipack_container::{CallFrameSection, File};
 use cfipack_decoder::sframe::{Function, Section};
 use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Arch, Key, RegisterName};
-use cfipack_roundtrip::innermost;
 use cfipack_roundtrip::words::Words;
+use cfipack_roundtrip::{Options, innermost};
 use serde::Serialize;
 
+use super::verify;
 use crate::conversion::{Conversion, TableOptions};
 use crate::instructions::listing::Listing;
 use crate::io::input::{self, Object};
@@ -18,7 +20,7 @@ use crate::report::count::Number;
 use crate::report::escaped::Escaped;
 use crate::report::explanation::{self, Explanation};
 use crate::report::place::Places;
-use crate::report::reasons;
+use crate::report::reasons::{self, NOT_IN_THE_TABLE};
 use crate::report::row::RowJson;
 use crate::report::status::Status;
 use crate::report::symbol::SymbolName;
@@ -39,6 +41,7 @@ pub fn explain(
             let conversion = Conversion::of(file, &sections, &arguments.table, 1)?;
             let mut explained = omitted(&conversion, places);
             let address = conversion.address;
+            explained.extend(not_in_tables(object, &sections, &conversion, places)?);
             explained.extend(innermost_only(file.arch(), &conversion.linked()?, address, places)?);
             explained
         }
@@ -75,6 +78,34 @@ fn omitted(conversion: &Conversion, places: &Places<'_, '_>) -> Vec<FunctionJson
         ..FunctionJson::default()
     });
     omitted.chain(malformed).collect()
+}
+
+/// Every function that the file's own tables lack, if they exist, and that the conversion does not omit.
+fn not_in_tables(
+    object: &Object<'_>,
+    sections: &[CallFrameSection<'_>],
+    conversion: &Conversion,
+    places: &Places<'_, '_>,
+) -> anyhow::Result<Vec<FunctionJson>> {
+    let tables = object.sframe_sections(Address(0))?;
+    let tables = object.tables(&tables)?;
+    if tables.is_empty() {
+        return Ok(Vec::new());
+    }
+    let omitted: HashSet<_> = conversion.omitted.iter().map(|omitted| omitted.function.address()).collect();
+    let options = Options::new().with_limit(usize::MAX);
+    let report = verify::against_any(object.file()?, sections, &tables, &options, 1)?;
+    let missing = report.unverified.iter().filter(|one| one.missing);
+    let missing = missing.filter_map(|one| Some((one.function?, one)));
+    let explained = missing.filter(|(start, _)| !omitted.contains(start)).map(|(start, one)| FunctionJson {
+        start: Some(places.location(start)),
+        symbol: places.symbol(start),
+        pc: one.pc.map(|pc| places.location(pc)),
+        reason: Some(NOT_IN_THE_TABLE),
+        words: Some(one.words.clone()),
+        ..FunctionJson::default()
+    });
+    Ok(explained.collect())
 }
 
 /// Every function of a table with a row that unwinds an innermost frame only.
@@ -248,12 +279,14 @@ impl Explanation for FunctionJson {
         if let Some(innermost) = self.innermost_only.as_ref().filter(|_| self.rows.is_empty()) {
             return writeln!(out, ": unwound as an innermost frame only: {innermost}");
         }
+        let kind = if self.reason == Some(NOT_IN_THE_TABLE) { "missing" } else { "omitted" };
         match (&self.words, &self.pc) {
-            (Some(words), Some(pc)) => writeln!(out, ": omitted: at {} {words}", Escaped(pc))?,
+            (Some(words), Some(pc)) => writeln!(out, ": {kind}: at {} {words}", Escaped(pc))?,
             (Some(words), None) if self.origin.is_some() => {
                 writeln!(out, ": no CFI covers it; {}", Escaped(words))?;
             }
-            (Some(words), None) => writeln!(out, "omitted: {}", Escaped(words))?,
+            (Some(words), None) if self.start.is_some() => writeln!(out, ": {kind}: {}", Escaped(words))?,
+            (Some(words), None) => writeln!(out, "{kind}: {}", Escaped(words))?,
             (None, _) => {
                 let rows = Number(self.rows.len().to_u64(), "row");
                 let origin = self.origin.map_or("", |_| " from its code (--synthesize): no CFI covers it");

@@ -1,6 +1,7 @@
 //! `.sframe`: the parts of verbs for ELF files.
 
 pub mod diff;
+pub mod displaced;
 pub mod dump;
 pub mod explain;
 pub mod lookup;

@@ -19,7 +19,9 @@ use crate::report::cfi_bytes::CfiBytes;
 use crate::report::count::{Counts, Number, percent};
 use crate::report::escaped::Escaped;
 use crate::report::limits::Covered;
+use crate::report::place::Places;
 use crate::report::status::{self, Status};
+use crate::report::unverified::WithoutRows;
 use crate::verbs::stats::{Arguments, Source};
 
 /// Counts the tables of an object; for one without a table, counts the table that a conversion writes.
@@ -36,10 +38,12 @@ pub fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outco
         arguments.table.check_unused()?;
     }
     let name = object.name.plain();
+    let places = Places::of(object).with_names(arguments.names);
     let report = match &object.contents {
-        Contents::File(file) if tables.is_empty() => converted(name, file, &arguments.table)?,
+        Contents::File(file) if tables.is_empty() => converted(name, file, &arguments.table, &places)?,
         Contents::File(file) => {
-            StatsJson { coverage: coverage(file, &tables)?, ..StatsJson::new(name, Source::Table, &tables) }
+            let coverage = coverage(file, &tables, &places)?;
+            StatsJson { coverage, ..StatsJson::new(name, Source::Table, &tables) }
         }
         Contents::Table(_) | Contents::UnwindInfo(_) => {
             arguments.limits.check_unused()?;
@@ -62,7 +66,12 @@ pub fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outco
 }
 
 /// The table that a conversion writes.
-fn converted(name: String, file: &File<'_>, options: &TableOptions) -> anyhow::Result<StatsJson> {
+fn converted(
+    name: String,
+    file: &File<'_>,
+    options: &TableOptions,
+    places: &Places<'_, '_>,
+) -> anyhow::Result<StatsJson> {
     let sections = input::call_frame_sections(file)?;
     let conversion = Conversion::of(file, &sections, options, 1)?;
     let bytes = match file.kind() {
@@ -74,6 +83,7 @@ fn converted(name: String, file: &File<'_>, options: &TableOptions) -> anyhow::R
         functions: conversion.functions,
         covered: conversion.converted(),
         reasons: conversion.reasons().into_iter().map(|(name, count)| (name.to_string(), count)).collect(),
+        without_rows: WithoutRows::of_conversion(places, &conversion),
         code_coverage: conversion.with_table(file, &bytes, |tables| CodeBytes::of_tables(file, tables))?,
         cfi_bytes: CfiBytes::of(file, &sections)?,
     };
@@ -81,7 +91,11 @@ fn converted(name: String, file: &File<'_>, options: &TableOptions) -> anyhow::R
 }
 
 /// The share of its CFI that the file's own tables cover; none if it has no CFI.
-fn coverage(file: &File<'_>, tables: &[Section<'_>]) -> anyhow::Result<Option<Coverage>> {
+fn coverage(
+    file: &File<'_>,
+    tables: &[Section<'_>],
+    places: &Places<'_, '_>,
+) -> anyhow::Result<Option<Coverage>> {
     let sections = file.call_frame_sections()?;
     if !input::describe_functions(&sections) {
         return Ok(None);
@@ -91,6 +105,7 @@ fn coverage(file: &File<'_>, tables: &[Section<'_>]) -> anyhow::Result<Option<Co
         functions: report.functions,
         covered: report.equal + report.different,
         reasons: report.reasons,
+        without_rows: WithoutRows::new(places, &report.unverified, report.more_unverified),
         code_coverage: CodeBytes::of_tables(file, tables)?,
         cfi_bytes: CfiBytes::of(file, &sections)?,
     }))
@@ -115,6 +130,8 @@ struct Coverage {
     functions: u64,
     covered: u64,
     reasons: BTreeMap<String, u64>,
+    #[serde(flatten)]
+    without_rows: WithoutRows,
     code_coverage: CodeBytes,
     cfi_bytes: CfiBytes,
 }
@@ -197,9 +214,8 @@ impl StatsJson {
         for table in &self.tables {
             table.print(out)?;
         }
-        let Some(Coverage { functions, covered, reasons, code_coverage, cfi_bytes }) = &self.coverage else {
-            return Ok(());
-        };
+        let Some(coverage) = &self.coverage else { return Ok(()) };
+        let Coverage { functions, covered, reasons, without_rows, code_coverage, cfi_bytes } = coverage;
         let total = self.tables.iter().map(|table| table.stats.bytes.total).sum();
         writeln!(out, "  size: {} of {cfi_bytes}", percent(total, cfi_bytes.total()))?;
         let all = Number(*functions, "function");
@@ -208,6 +224,7 @@ impl StatsJson {
         if !reasons.is_empty() {
             writeln!(out, "  omitted: {}", Counts(&reasons).list())?;
         }
+        without_rows.print(out)?;
         writeln!(out, "  {}", code_coverage.line())?;
         Ok(())
     }

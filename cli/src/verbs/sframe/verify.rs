@@ -9,6 +9,7 @@ use cfipack_format::Unsupported;
 use cfipack_format::pool::Threads;
 use cfipack_roundtrip::{MissingFunction, Options, Report, Table, verify_with_reasons_on};
 
+use super::displaced::Displaced;
 use crate::absent::{self, SFRAME_TABLE};
 use crate::against_code;
 use crate::io::each::Outcome;
@@ -21,6 +22,7 @@ use crate::report::fault::TableNames;
 use crate::report::kernel::KernelReport;
 use crate::report::place::Places;
 use crate::report::status::{self, Status};
+use crate::report::unverified;
 use crate::report::verdict::{self, AgainstCode, VerifyJson};
 use crate::synthesized;
 use crate::verbs::verify::Arguments;
@@ -78,21 +80,22 @@ pub fn verify(
         false => None,
     };
     let code = code.as_ref().map(AgainstCode::new);
+    let is_bare = elsewhere.is_some_and(Object::is_bare_sframe) && !report.is_faultless();
+    let address = arguments.address.unwrap_or_default();
+    let displaced = is_bare.then(|| Displaced::find(&sections, &tables, address)).flatten();
+    let (kernel, displaced) = (kernel.as_ref(), displaced.as_ref());
     let written = match arguments.json {
-        true => print_json(&VerifyJson::new(
-            &object.name.plain(),
-            &report,
-            kernel.as_ref(),
-            &excluded,
-            &names,
-            &places,
-            code,
-        )),
-        false => print_all(object, &report, kernel.as_ref(), &excluded, &names, &places, code),
+        true => {
+            let name = object.name.plain();
+            let json = VerifyJson::new(&name, &report, kernel, &excluded, &names, &places, code);
+            print_json(&json.with_displaced(displaced))
+        }
+        false => print_all(object, (&report, displaced), kernel, &excluded, &names, &places, code),
     };
     let keeps_rules = kernel.is_none_or(|kernel| kernel.is_accepted());
     let wrong_cfi = code.is_some_and(|code| code.wrong != 0);
-    let status = Status::differs_if(!report.is_faultless() || !keeps_rules || wrong_cfi);
+    let status =
+        Status::differs_if(!report.is_faultless() || !keeps_rules || wrong_cfi || report.pcs_compared() == 0);
     status::judged(status, written).map(Outcome::Done)
 }
 
@@ -105,7 +108,7 @@ fn print_json(report: &VerifyJson<'_>) -> anyhow::Result<()> {
 /// Writes the report, and that of a profile.
 fn print_all(
     object: &Object<'_>,
-    report: &Report,
+    (report, displaced): (&Report, Option<&Displaced>),
     kernel: Option<&KernelReport>,
     excluded: &Excluded,
     names: &TableNames,
@@ -114,7 +117,11 @@ fn print_all(
 ) -> anyhow::Result<()> {
     let mut out = output::standard();
     writeln!(out, "{}: {}", object.name, Number(report.functions, "function"))?;
+    if let Some(displaced) = displaced {
+        writeln!(out, "  {}", displaced.words())?;
+    }
     verdict::print(&mut out, report, names, places)?;
+    unverified::print(&mut out, &report.unverified, report.more_unverified, places)?;
     if let Some(line) = excluded::line(excluded) {
         writeln!(out, "{line}")?;
     }

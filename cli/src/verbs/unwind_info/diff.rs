@@ -29,5 +29,6 @@ pub fn compare(a: &Object<'_>, b: &Object<'_>, arguments: &Arguments) -> anyhow:
         tables.push(table.with_context(|| name.to_string())?);
     }
     let diff = diff(&tables[0], &tables[1], &Options::default());
-    comparison::report([a, b], &diff, &Default::default(), "entries", (arguments.names, arguments.json))
+    let counted = (known.arch()?, "entries");
+    comparison::report([a, b], &diff, &Default::default(), counted, (arguments.names, arguments.json))
 }

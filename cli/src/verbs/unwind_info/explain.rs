@@ -2,27 +2,31 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::ops::Range;
 
 use cfipack_cfi::Function;
 use cfipack_container::{CallFrameSection, File};
 use cfipack_format::Address;
-use cfipack_roundtrip::unwind_info::{Code, Meaning, MeaningWords, Table};
+use cfipack_roundtrip::unwind_info::{Code, Entry, Meaning, MeaningWords, Table};
 use serde::Serialize;
 
 use super::encodings::CompactEncoder;
-use super::source::{Source, check_arch, image_base};
+use super::source::{Source, check_arch, function_starts, image_base};
 use crate::instructions::listing::Listing;
 use crate::io::input::Object;
 use crate::report::escaped::Escaped;
 use crate::report::explanation::{self, Explanation};
 use crate::report::place::Places;
-use crate::report::reasons;
+use crate::report::reasons::{self, NOT_IN_THE_TABLE};
 use crate::report::status::Status;
 use crate::report::symbol::SymbolName;
 use crate::verbs::explain::Arguments;
 
 /// The reason of a function in DWARF mode that can be encoded: only the writer of the table knows why it is not.
 const ENCODABLE: &str = "encodable";
+
+/// The reason of a function with CFI whose entry has nothing.
+const NO_UNWIND_INFORMATION: &str = "no-unwind-information";
 
 /// Explains every function of the CFI without a compact encoding in the table, or the one at `address`. For a file
 /// without a table, the encodings are computed from its CFI.
@@ -42,7 +46,9 @@ pub fn explain(
     };
     let sections = file.call_frame_sections()?;
     let encoder = CompactEncoder::new(file.arch(), source.code())?;
-    let mut explainer = Explainer { table, places, encoder };
+    let is_image = source.table.is_some();
+    let starts = function_starts(file)?;
+    let mut explainer = Explainer { table, is_image, starts, places, encoder };
     let found = match address {
         Some(address) => {
             let mut found: Vec<_> = explainer.at(address, &sections).into_iter().collect();
@@ -84,6 +90,10 @@ pub fn reasons_of_dwarf(
 struct Explainer<'e, 'a, 'f> {
     /// None if the file has none.
     table: Option<Table<'e>>,
+    /// True if code without an entry has no unwind information.
+    is_image: bool,
+    /// The starts of functions as the linker listed them.
+    starts: Vec<Address>,
     places: &'e Places<'e, 'a>,
     encoder: CompactEncoder<'e, 'f>,
 }
@@ -117,12 +127,26 @@ impl<'f> Explainer<'_, '_, 'f> {
         }
         let table = self.table.as_ref()?;
         let entry = table.find(address)?;
-        let encoding = Some(entry.encoding.to_string());
+        let mut words = MeaningWords(table.arch(), table.meaning(entry)).to_string();
+        let function = self.function_in(entry, address);
+        let range = entry.start..entry.end;
+        if function != range {
+            words += &format!("; the entry is for {}", self.places.range(range));
+        }
         Some(FunctionJson {
-            encoding,
-            words: MeaningWords(table.arch(), table.meaning(entry)).to_string(),
-            ..self.place(entry.start, entry.end.0 - entry.start.0)
+            encoding: Some(entry.encoding.to_string()),
+            words,
+            ..self.place(function.start, function.end.0 - function.start.0)
         })
+    }
+
+    /// The function that contains the address, by the linker's list or by symbols: an entry may be for several.
+    fn function_in(&self, entry: &Entry, address: Address) -> Range<Address> {
+        let after = self.starts.partition_point(|start| *start <= address);
+        let start = after.checked_sub(1).map(|index| self.starts[index]);
+        let start = start.or_else(|| self.places.start_of_symbol(address)).unwrap_or(entry.start);
+        let end = self.starts.get(after).copied().unwrap_or(entry.end);
+        start.max(entry.start)..end.min(entry.end)
     }
 
     fn place(&self, start: Address, size: u64) -> FunctionJson {
@@ -143,6 +167,15 @@ impl<'f> Explainer<'_, '_, 'f> {
             explained.encoding = entry.map(|entry| entry.encoding.to_string());
             if let Meaning::Row(..) | Meaning::Malformed(_) = meaning {
                 explained.words = MeaningWords(table.arch(), meaning).to_string();
+                return explained;
+            }
+            if self.is_image && meaning == Meaning::Nothing {
+                let reason = if entry.is_some() { NO_UNWIND_INFORMATION } else { NOT_IN_THE_TABLE };
+                explained.reason = Some(reason);
+                explained.words = match self.encoder.encode(function) {
+                    Ok(encoding) => format!("its CFI could be encoded as {encoding}"),
+                    Err(_) => "its CFI could be in DWARF mode".to_owned(),
+                };
                 return explained;
             }
         }
@@ -190,8 +223,11 @@ impl Explanation for FunctionJson {
         if let Some(encoding) = &self.encoding {
             write!(out, ": encoding {encoding}")?;
         }
-        if self.reason.is_some() {
-            write!(out, ": in DWARF mode")?;
+        match self.reason {
+            None => {}
+            Some(NOT_IN_THE_TABLE) => write!(out, ": missing in the table")?,
+            Some(NO_UNWIND_INFORMATION) => write!(out, ": without unwind information in the table")?,
+            Some(_) => write!(out, ": in DWARF mode")?,
         }
         match &self.pc {
             Some(pc) => writeln!(out, ": at {} {}", Escaped(pc), self.words)?,

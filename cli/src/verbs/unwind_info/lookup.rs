@@ -8,14 +8,13 @@ use anyhow::Context as _;
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Address, Arch, ImageOffset};
 use cfipack_roundtrip::unwind_info::{Entry, Meaning, MeaningWords};
-use cfipack_roundtrip::words::Name;
 use serde::Serialize;
 
 use super::source::Source;
 use crate::io::input::Object;
 use crate::io::output;
 use crate::report::place::Places;
-use crate::report::row::RowJson;
+use crate::report::row::{self, RowJson};
 use crate::report::status::{self, Status};
 use crate::report::symbol::SymbolName;
 use crate::report::target::Target;
@@ -163,8 +162,7 @@ impl AnswerJson {
         if let Meaning::Row(found, registers) = meaning {
             row = Some(RowJson::new(arch, &found));
             words = Some(MeaningWords(arch, meaning).to_string());
-            let registers = registers.as_slice().iter();
-            saved = registers.map(|&(register, at)| (Name(arch, register).to_string(), at)).collect();
+            saved = row::saved(arch, &registers);
         }
         let entry = answer.entry.map(|entry| EntryJson {
             start: entry.start,

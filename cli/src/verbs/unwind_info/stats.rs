@@ -6,8 +6,8 @@ use cfipack_container::{CompactUnwind, File};
 use cfipack_decoder::unwind_info::Section;
 use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Arch};
-use cfipack_roundtrip::most_frequent_first;
 use cfipack_roundtrip::unwind_info::{Code, Meaning, Modes, Stats, Table, modes, stats};
+use cfipack_roundtrip::{Unverified, most_frequent_first};
 use serde::Serialize;
 
 use super::encodings::Coverage;
@@ -19,7 +19,9 @@ use crate::io::input::{CALL_FRAMES, Object};
 use crate::io::output;
 use crate::report::count::{Counts, percent};
 use crate::report::escaped::Escaped;
+use crate::report::place::Places;
 use crate::report::status::Status;
+use crate::report::unverified::WithoutRows;
 use crate::verbs::stats::{Arguments, Source as TableSource};
 
 /// Counts the tables of an object; for one without a table, counts the table built from its CFI.
@@ -27,15 +29,16 @@ pub fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outco
     arguments.table.check_unused()?;
     arguments.limits.check_unused()?;
     let source = Source::of(object)?;
+    let places = Places::of(object).with_names(arguments.names);
     let report = match (source.parse()?, &source.rows) {
-        (Some(section), _) => of_table(object, &source, &section)?,
+        (Some(section), _) => of_table(object, &source, &section, &places)?,
         (None, Some(compact)) => of_rows(object, source.arch()?, compact),
         (None, None) => {
             let file = object.file()?;
             if file.call_frame_sections()?.is_empty() {
                 return Ok(Outcome::Absent(CALL_FRAMES));
             }
-            of_cfi(object, file, &source)?
+            of_cfi(object, file, &source, &places)?
         }
     };
     let mut out = output::standard();
@@ -53,10 +56,11 @@ fn of_table(
     object: &Object<'_>,
     source: &Source<'_, '_>,
     section: &Section<'_>,
+    places: &Places<'_, '_>,
 ) -> anyhow::Result<StatsJson> {
     let arch = source.arch()?;
     let table = Table::of_image(arch, source.base(), section, source.code());
-    let coverage = source.file.map(|file| coverage(file, source.code(), &table)).transpose()?;
+    let coverage = source.file.map(|file| coverage(file, source.code(), &table, places)).transpose()?;
     Ok(StatsJson {
         unwind_info: Some(stats(arch, section)),
         coverage: coverage.flatten(),
@@ -78,9 +82,18 @@ fn of_rows(object: &Object<'_>, arch: Arch, compact: &CompactUnwind<'_>) -> Stat
 }
 
 /// The table that is built from a file's CFI.
-fn of_cfi(object: &Object<'_>, file: &File<'_>, source: &Source<'_, '_>) -> anyhow::Result<StatsJson> {
+fn of_cfi(
+    object: &Object<'_>,
+    file: &File<'_>,
+    source: &Source<'_, '_>,
+    places: &Places<'_, '_>,
+) -> anyhow::Result<StatsJson> {
     let built = BuiltTable::of(file, source, &TableOptions::FROM_CFI)?;
-    let coverage = built.entries.encodings.coverage();
+    let encodings = &built.entries.encodings;
+    let malformed = encodings.malformed.iter();
+    let malformed = malformed.map(|error| Unverified::missing(None, None, error.to_string()));
+    let without_rows = WithoutRows::first(places, malformed.collect());
+    let coverage = TableCoverage { coverage: encodings.coverage(), without_rows };
     Ok(StatsJson {
         unwind_info: Some(built.stats(file)?),
         coverage: Some(coverage),
@@ -89,14 +102,28 @@ fn of_cfi(object: &Object<'_>, file: &File<'_>, source: &Source<'_, '_>) -> anyh
 }
 
 /// The unwinding of the functions in the linker's list of starts; none without such a list.
-fn coverage(file: &File<'_>, code: Code<'_>, table: &Table<'_>) -> anyhow::Result<Option<Coverage>> {
+fn coverage(
+    file: &File<'_>,
+    code: Code<'_>,
+    table: &Table<'_>,
+    places: &Places<'_, '_>,
+) -> anyhow::Result<Option<TableCoverage>> {
     let starts: Vec<Address> = function_starts(file)?;
     if starts.is_empty() {
         return Ok(None);
     }
     let mut coverage = Coverage { functions: starts.len().to_u64(), ..Coverage::default() };
+    let mut without = Vec::new();
     for start in starts {
-        let meaning = table.find(start).map_or(Meaning::Nothing, |entry| table.meaning(entry));
+        let entry = table.find(start);
+        let meaning = entry.map_or(Meaning::Nothing, |entry| table.meaning(entry));
+        let reason = match (meaning, entry) {
+            (Meaning::Row(..) | Meaning::Dwarf, _) => None,
+            (Meaning::Malformed(_), _) => Some("an encoding that cannot be read"),
+            (Meaning::Nothing, Some(_)) => Some("an entry without unwind information"),
+            (Meaning::Nothing, None) => Some("no entry"),
+        };
+        without.extend(reason.map(|words| Unverified::missing(Some(start), None, words.to_owned())));
         match meaning {
             Meaning::Row(..) => coverage.compact += 1,
             Meaning::Dwarf => coverage.dwarf += 1,
@@ -104,7 +131,7 @@ fn coverage(file: &File<'_>, code: Code<'_>, table: &Table<'_>) -> anyhow::Resul
         }
     }
     coverage.reasons = reasons_of_dwarf(file, code, table)?;
-    Ok(Some(coverage))
+    Ok(Some(TableCoverage { coverage, without_rows: WithoutRows::first(places, without) }))
 }
 
 /// The report, as `cfipack/stats/1`.
@@ -119,7 +146,18 @@ pub struct StatsJson {
     unwind_info: Option<Stats>,
     #[serde(skip_serializing_if = "Option::is_none")]
     compact_unwind: Option<RowsJson>,
-    coverage: Option<Coverage>,
+    coverage: Option<TableCoverage>,
+}
+
+/// How functions are unwound, and those that are not.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "CompactTableCoverage"))]
+struct TableCoverage {
+    #[serde(flatten)]
+    coverage: Coverage,
+    #[serde(flatten)]
+    without_rows: WithoutRows,
 }
 
 /// `__compact_unwind`.
@@ -193,11 +231,11 @@ impl StatsJson {
             writeln!(out, "  rows: {rows}{}", words(modes))?;
             writeln!(out, "  personalities: {personalities}, LSDAs: {lsdas}")?;
         }
-        let Some(Coverage { functions, compact, dwarf, none, reasons }) = &self.coverage else {
-            return Ok(());
-        };
+        let Some(TableCoverage { coverage, without_rows }) = &self.coverage else { return Ok(()) };
+        let Coverage { functions, compact, dwarf, none, reasons } = coverage;
         write!(out, "  functions: {functions}: {compact} compact ({})", percent(*compact, *functions))?;
         writeln!(out, ", {dwarf} in DWARF mode, {none} without unwind information")?;
+        without_rows.print(out)?;
         let reasons = most_frequent_first(reasons);
         if !reasons.is_empty() {
             writeln!(out, "  in DWARF mode: {}", Counts(&reasons).list())?;

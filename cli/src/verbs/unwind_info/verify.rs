@@ -20,6 +20,7 @@ use crate::io::output;
 use crate::report::count::{Counts, Number};
 use crate::report::place::Places;
 use crate::report::status::{self, Status};
+use crate::report::unverified;
 use crate::report::verdict::DUPLICATES;
 use crate::verbs::verify::Arguments;
 
@@ -157,6 +158,9 @@ pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> 
         ("unjudged", report.pcs_unjudged),
     ];
     writeln!(out, "{}", Counts(&rest))?;
+    if report.pcs_compared() == 0 {
+        writeln!(out, "  nothing was compared with CFI: {}", nothing(report))?;
+    }
     if report.without_cfi != 0 || report.pcs_without_cfi != 0 {
         let Report { without_cfi, pcs_without_cfi, .. } = report;
         writeln!(out, "  without CFI, not judged: {without_cfi} entries, {pcs_without_cfi} pcs")?;
@@ -174,7 +178,16 @@ pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> 
     if report.more_differences != 0 {
         writeln!(out, "  and {} more", report.more_differences)?;
     }
+    unverified::print(out, &report.unverified, report.more_unverified, places)?;
     Ok(())
+}
+
+/// The reason why no entry of a table was compared.
+fn nothing(report: &Report) -> &'static str {
+    match report.functions {
+        0 => "the file has none, so the table is held against its readers' rules only",
+        _ => "the table has no entry for its functions, or none can be judged",
+    }
 }
 
 /// Returns whether a rule is broken that a reader relies on.

@@ -13,8 +13,8 @@ fn options_that_do_not_go_together() {
     }
     let cases: [(&[&str], &str); 13] = [
         (
-            &["linkable.o", "members.a"],
-            "2 inputs, of which one is converted: --in-place puts a table into each",
+            &["linkable.o", "members.a", "--section", "x"],
+            "--section: 2 inputs, but one section: convert each by itself",
         ),
         (&["linkable.o", "members.a", "-o", "x"], "-o: 2 inputs, but one output: --in-place changes each"),
         (

@@ -48,8 +48,11 @@ pub(super) fn describe<'a>(
             report.unverified.push(Unverified {
                 function: function.map(|function| function.start),
                 pc: unsupported.map(|unsupported| unsupported.pc()),
+                missing: matches!(cause, Cause::Missing),
                 words: words(cause, unsupported, is_known),
             });
+        } else {
+            report.more_unverified += 1;
         }
         *report.reasons.entry(name(cause, unsupported)).or_default() += 1;
     }
