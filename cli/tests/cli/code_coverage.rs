@@ -46,9 +46,18 @@ fn every_report_has_the_figures_of_gaps() {
     let whole = json!({"code": 50, "covered": 48, "gap_bytes": 0, "padding_bytes": 2});
     let line = "  code: 48 of 48 bytes covered (100.00 %)\n";
     for arguments in [&["linked.so"][..], &["linked.so", "-o", "copy"]] {
+        // Nothing needs the figures of a linked file: its code is not read, and they are not printed.
         let (_, _, text) = ran(&directory, arguments);
-        assert!(text.contains(line), "{text}");
-        assert_eq!(json_of(&directory, &[arguments, &["--json"]].concat())["code_coverage"], whole);
+        assert!(!text.contains("code:") && !text.contains("of the code"), "{text}");
+        assert_eq!(json_of(&directory, &[arguments, &["--json"]].concat()).get("code_coverage"), None);
+        for option in [&["--strict"][..], &["--min-code-coverage", "99"]] {
+            let (_, _, text) = ran(&directory, &[arguments, option].concat());
+            assert!(text.contains(line), "{text}");
+            assert_eq!(
+                json_of(&directory, &[arguments, option, &["--json"]].concat())["code_coverage"],
+                whole
+            );
+        }
     }
 }
 
