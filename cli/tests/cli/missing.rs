@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::compact::{json_of, run_in, text, unpack};
-use crate::program::{corpus, run, scratch};
+#[cfg(target_os = "linux")]
+use crate::program::corpus;
+use crate::program::{run, scratch};
 
 /// Two objects with tables: `all.o` of f1, f2 and f3, and `without.o`, whose table lacks f2. By the source, x_mixed_flex.s, f2
 /// has 7 bytes, and its CFA is based on r10 from byte 5 on, which needs a flex FDE.
@@ -56,6 +58,7 @@ fn a_function_that_a_table_lacks_is_named() {
 
 /// As many as differences, and the number of the others.
 #[test]
+#[cfg(target_os = "linux")]
 fn the_first_functions_are_named() {
     let directory = scratch("first");
     let program = env!("CARGO_BIN_EXE_cfi2sframe");

@@ -52,7 +52,8 @@ pub fn rewrite_members<'a, E: From<Error>>(
     let is_other = bytes.starts_with(&object::archive::AIX_BIG_MAGIC) || fat::has_magic(bytes);
     if is_other && let Some(&magic) = bytes.first_chunk() {
         let value = u32::from_be_bytes(magic).into();
-        return Err(Error::Unsupported { what: "archive format", offset: 0, value, name: None }.into());
+        let name = fat::has_magic(bytes).then_some("of a fat Mach-O file");
+        return Err(Error::Unsupported { what: "archive format", offset: 0, value, name }.into());
     }
     let Some(entries) = Entries::of(bytes) else {
         return Ok(rewrite(&Member::only(bytes))?.unwrap_or_else(|| Rewrite::unchanged(bytes.len())));
