@@ -46,33 +46,27 @@ pub fn rustc<S: AsRef<OsStr>>(directory: &Path, arguments: &[S]) {
     assert!(output.status.success(), "{rustc:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Writes `program`, `library.so` and `object.o` of one source into a directory, of which the first two are linked with
-/// further options.
-pub fn program_library_object(directory: &Path, options: &[&str]) {
-    let source = directory.join("source.rs");
-    fs::write(&source, PROGRAM).unwrap();
-    rustc(directory, &[&["source.rs", "-o", "program"], options].concat());
-    rustc(directory, &[&["source.rs", "--crate-type=cdylib", "-o", "library.so"], options].concat());
-    rustc(directory, &["source.rs", "--crate-type=lib", "--emit=obj", "-o", "object.o"]);
-    fs::remove_file(source).unwrap();
+/// Writes `program`, `library.so` and `object.o` of one source into a directory.
+pub fn program_library_object(directory: &Path) {
+    program(directory, &[]);
+    rustc(directory, &["program.rs", "--crate-type=cdylib", "-o", "library.so"]);
+    rustc(directory, &["program.rs", "--crate-type=lib", "--emit=obj", "-o", "object.o"]);
+    fs::remove_file(directory.join("program.rs")).unwrap();
+}
+
+/// Writes `program` into a directory, linked with further options, and its source `program.rs`.
+pub fn program(directory: &Path, options: &[&str]) {
+    fs::write(directory.join("program.rs"), PROGRAM).unwrap();
+    rustc(directory, &[&["program.rs", "-o", "program"], options].concat());
 }
 
 /// Assembles a text in GNU's syntax for the machine's architecture; the object's path.
 pub fn assemble(directory: &Path, text: &str, object: &str) -> PathBuf {
-    let source = directory.join(format!("{object}.rs"));
+    let source = directory.join("assembled.rs");
     let syntax = if cfg!(target_arch = "x86_64") { "att_syntax, raw" } else { "raw" };
     let module = format!("#![no_std]\ncore::arch::global_asm!({text:?}, options({syntax}));\n");
     fs::write(&source, module).unwrap();
-    rustc(
-        directory,
-        &[
-            source.as_os_str(),
-            "--crate-type=lib".as_ref(),
-            "--emit=obj".as_ref(),
-            "-o".as_ref(),
-            object.as_ref(),
-        ],
-    );
+    rustc(directory, &["assembled.rs", "--crate-type=lib", "--emit=obj", "-o", object]);
     fs::remove_file(source).unwrap();
     directory.join(object)
 }

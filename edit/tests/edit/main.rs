@@ -6,6 +6,7 @@ mod damaged;
 #[path = "../../../tests/src/random/mod.rs"]
 mod random;
 #[path = "../../../tests/src/rustc.rs"]
+#[expect(dead_code, reason = "nothing is assembled here")]
 mod rustc;
 mod structure;
 mod thin;

@@ -62,11 +62,13 @@ fn assemble(tools: &Tools, file: &File, arch: Arch, command: &[&str]) -> Object 
 }
 
 #[test]
+#[ignore = "needs the reference tools"]
 fn random_functions_are_what_gas_writes() {
     random_programs("CFI of directives against gas", Dialect::Gas, |_, assembler| vec![assembler]);
 }
 
 #[test]
+#[ignore = "needs the reference tools"]
 fn random_functions_are_what_llvm_mc_writes() {
     random_programs("CFI of directives against llvm-mc", Dialect::Llvm, |arch, _| {
         vec!["llvm-mc-23", "-filetype=obj", triple(arch)]

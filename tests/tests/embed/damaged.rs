@@ -10,7 +10,7 @@ use crate::linked::{KINDS, link, scratch, tools, with_table};
 #[test]
 fn damaged_headers_do_no_harm() {
     let directory = scratch("damaged-by-rustc");
-    rustc::program_library_object(&directory, &["-Cstrip=symbols"]);
+    rustc::program_library_object(&directory);
     let of_corpora =
         ["linked.so", "headers_first"].map(|name| corpora::directory().join("container").join(name));
     let paths = ["program", "library.so"].map(|name| directory.join(name)).into_iter().chain(of_corpora);

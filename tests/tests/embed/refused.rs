@@ -14,7 +14,7 @@ use crate::linked::{link, loaded_table, run, scratch, tools, with_table, without
 /// A directory with a program, a library and an object by rustc.
 fn by_rustc(name: &str) -> PathBuf {
     let directory = scratch(name);
-    rustc::program_library_object(&directory, &[]);
+    rustc::program_library_object(&directory);
     directory
 }
 

@@ -194,6 +194,7 @@ fn link(tools: &Tools, program: &Program, command: &[String]) -> Report {
 
 /// Each random program is linked in several ways, on each architecture.
 #[test]
+#[ignore = "needs the reference tools"]
 fn random_programs_are_linked_as_relink_expects() {
     const LINKS: usize = 3;
     let what = "relink of random programs";
@@ -220,6 +221,7 @@ fn random_programs_are_linked_as_relink_expects() {
 
 /// Links in which `ld` does something of its own with tables, relocations or PLTs: relink says what, and expects the rest.
 #[test]
+#[ignore = "needs the reference tools"]
 fn unusual_links_are_what_relink_expects() {
     let what = "relink of unusual links";
     let tools = Kept::find();

@@ -28,7 +28,7 @@ use crate::program::{command, scratch};
 fn built(name: &str) -> PathBuf {
     static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
         let directory = scratch("into_built");
-        rustc::program_library_object(&directory, &[]);
+        rustc::program_library_object(&directory);
         directory
     });
     let directory = scratch(name);

@@ -1,20 +1,16 @@
-//! A program and a library of rustc.
+//! Programs and a library of rustc.
 
 use std::path::Path;
 
-use crate::rustc::program_library_object;
+use crate::rustc;
 
 /// Small linked files: a position-independent program, another one, and a library.
 pub(super) fn programs(test: &str) -> Vec<(&'static str, Vec<u8>)> {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("structure-{test}"));
     std::fs::create_dir_all(&directory).unwrap();
-    let built = |name: &str, options: &[&str]| {
-        program_library_object(&directory, options);
-        std::fs::read(directory.join(name)).unwrap()
-    };
-    vec![
-        ("pie", built("program", &[])),
-        ("fixed", built("program", &["-Crelocation-model=static"])),
-        ("library", built("library.so", &[])),
-    ]
+    let read = |name: &str| std::fs::read(directory.join(name)).unwrap();
+    rustc::program(&directory, &["-Crelocation-model=static"]);
+    let fixed = read("program");
+    rustc::program_library_object(&directory);
+    vec![("pie", read("program")), ("fixed", fixed), ("library", read("library.so"))]
 }
