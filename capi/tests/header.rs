@@ -8,15 +8,15 @@ use std::process::Command;
 mod needs;
 
 #[test]
+#[ignore = "needs cbindgen"]
 fn the_header_is_that_of_the_sources() {
+    needs::program("cbindgen", "none; cargo install cbindgen@0.29.4");
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
-    let after = config.after_includes.unwrap_or_default();
-    config.after_includes = Some(format!("\n{}{after}", version()));
-    let bindings = cbindgen::Builder::new().with_crate(root).with_config(config).generate().unwrap();
-    let mut generated = Vec::new();
-    bindings.write(&mut generated);
-    let generated = c89(&String::from_utf8(generated).unwrap());
+    let mut cbindgen = Command::new("cbindgen");
+    let output =
+        cbindgen.args(["--quiet", "--config", "cbindgen.toml", "."]).current_dir(root).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let generated = c89(&String::from_utf8(output.stdout).unwrap()).replace("@VERSION@", &version());
     let path = root.join("include/cfipack.h");
     if std::env::var_os("CFIPACK_UPDATE_HEADER").is_some() {
         std::fs::create_dir_all(root.join("include")).unwrap();

@@ -1,10 +1,11 @@
 //! Output of the verbs with `--json`: it is as the schemas in `docs/schemas/` promise.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use jsonschema::Validator;
+use cfipack_tests::needs;
 use serde_json::Value;
 
 use crate::compact::unpack;
@@ -36,32 +37,52 @@ fn forbid_other_keys(schema: &mut Value) {
     }
 }
 
-/// Runs the command in a directory and holds each line of its output to the schema that it names. Returns their verbs.
-fn validate(directory: &Path, arguments: &[&str]) -> BTreeSet<String> {
+/// Runs the command in a directory. Returns each line of its output with the verb whose schema the line names.
+fn reports(directory: &Path, arguments: &[&str]) -> Vec<(String, String)> {
     let output = run_in(directory, arguments);
     let text = String::from_utf8(output.stdout).unwrap();
-    let mut verbs = BTreeSet::new();
-    for line in text.lines() {
+    assert!(!text.is_empty(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let with_verb = |line: &str| {
         let report: Value = serde_json::from_str(line).unwrap();
-        let verb =
-            report["schema"].as_str().and_then(|name| name.strip_prefix("cfipack/")?.strip_suffix("/1"));
-        let verb = verb.unwrap_or_else(|| panic!("{arguments:?}: {report}"));
-        let validator: Validator = jsonschema::validator_for(&schema(verb)).unwrap();
-        let errors: Vec<_> = validator
-            .iter_errors(&report)
-            .map(|error| format!("{}: {error}", error.instance_path()))
-            .collect();
-        assert!(errors.is_empty(), "{arguments:?}: {errors:#?}\n{report}");
-        verbs.insert(verb.to_owned());
+        let schema = report["schema"].as_str().unwrap_or_else(|| panic!("{arguments:?}: {report}"));
+        let verb = schema.strip_prefix("cfipack/").and_then(|name| name.strip_suffix("/1"));
+        (verb.unwrap_or_else(|| panic!("{arguments:?}: {schema}")).to_owned(), line.to_owned())
+    };
+    text.lines().map(with_verb).collect()
+}
+
+#[test]
+fn every_report_names_a_schema_and_every_schema_has_a_report() {
+    let schemas = fs::read_dir(directory()).unwrap().map(|entry| entry.unwrap().path());
+    let schemas: BTreeSet<_> =
+        schemas.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect();
+    let verbs: BTreeSet<_> = all_reports("schemas").into_iter().map(|(verb, _)| verb).collect();
+    assert_eq!(verbs, schemas);
+}
+
+#[test]
+#[ignore = "needs check-jsonschema"]
+fn every_report_has_the_keys_of_its_schema() {
+    needs::program("check-jsonschema", "none; pip install check-jsonschema");
+    let scratch = scratch("schemas-checked");
+    let mut files: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    for (number, (verb, report)) in all_reports("schemas-reports").into_iter().enumerate() {
+        let path = scratch.join(format!("{verb}-{number}.json"));
+        fs::write(&path, report).unwrap();
+        files.entry(verb).or_default().push(path);
     }
-    assert!(!verbs.is_empty(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    verbs
+    for (verb, reports) in files {
+        let schema_file = scratch.join(format!("{verb}.schema"));
+        fs::write(&schema_file, schema(&verb).to_string()).unwrap();
+        let mut check = Command::new("check-jsonschema");
+        let output = check.arg("--schemafile").arg(&schema_file).args(&reports).output().unwrap();
+        assert!(output.status.success(), "{verb}: {}", String::from_utf8_lossy(&output.stdout));
+    }
 }
 
 /// Every verb, on files with and without tables, of both formats, linked or not, whole and damaged.
-#[test]
-fn every_report_has_the_keys_of_its_schema() {
-    let containers = scratch("schemas");
+fn all_reports(name: &str) -> Vec<(String, String)> {
+    let containers = scratch(name);
     for file in fs::read_dir(corpus()).unwrap().map(Result::unwrap) {
         fs::copy(file.path(), containers.join(file.file_name())).unwrap();
     }
@@ -75,7 +96,7 @@ fn every_report_has_the_keys_of_its_schema() {
     )
     .unwrap();
     let compact = unpack(
-        "schemas-compact",
+        &format!("{name}-compact"),
         &[
             "l_6_pers_3.dylib",
             "l_6_pers_3.o",
@@ -138,13 +159,7 @@ fn every_report_has_the_keys_of_its_schema() {
         (&mach_o, &["explain", "x41_pers_custom.o", "__text+0"]),
         (&mach_o, &["compact-unwind", "x41_pers_custom.o", "--dry-run"]),
     ];
-    let mut verbs = BTreeSet::new();
-    for (directory, arguments) in runs {
-        let arguments: Vec<_> = arguments.iter().copied().chain(["--json"]).collect();
-        verbs.extend(validate(directory, &arguments));
-    }
-    let schemas = fs::read_dir(self::directory()).unwrap().map(|entry| entry.unwrap().path());
-    let schemas: BTreeSet<_> =
-        schemas.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect();
-    assert_eq!(verbs, schemas);
+    let with_json = |arguments: &[&'static str]| [arguments, &["--json"]].concat();
+    let each = runs.into_iter().map(|(directory, arguments)| reports(directory, &with_json(arguments)));
+    each.flatten().collect()
 }
