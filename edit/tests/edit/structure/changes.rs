@@ -135,8 +135,8 @@ fn copies_are_found(programs: Programs) {
         let unread = copies_of_headers(old, new);
         // Names of sections that moved are read no longer either, where they were: zeros are as good.
         let names = header(old, ".shstrtab");
-        let is_unnamed =
-            |at: usize| changed[at] == 0 && (names.offset..names.offset + names.size).contains(&at);
+        let start = names.offset + if unread.is_empty() { 0 } else { unread.start };
+        let is_unnamed = |at: usize| changed[at] == 0 && (start..start + names.size).contains(&at);
         let is_free = |at: usize| is_table(at) || is_old(at) || unread.contains(&at) || is_unnamed(at);
         let differs = (to..to + len).any(|at| changed[at] != new[at] && !is_free(at));
         let what = format!("{kind}: {from:#x} to {to:#x}, {len:#x} bytes");
