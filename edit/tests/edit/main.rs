@@ -3,6 +3,9 @@
 #[path = "../../../container/tests/container/damage.rs"]
 mod damage;
 mod damaged;
+#[path = "../../../tests/src/needs.rs"]
+#[expect(dead_code, reason = "no directory is needed here")]
+mod needs;
 #[path = "../../../tests/src/random/mod.rs"]
 mod random;
 #[path = "../../../tests/src/rustc.rs"]

@@ -27,7 +27,7 @@ pub fn scratch(name: &str) -> PathBuf {
 pub fn tools() -> &'static (Vec<Linker>, PathBuf) {
     static TOOLS: OnceLock<(Vec<Linker>, PathBuf)> = OnceLock::new();
     TOOLS.get_or_init(|| {
-        let directory = scratch("objects");
+        let directory = scratch("objects-and-linkers");
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/embed");
         for name in ["program", "library", "opener"] {
             for (suffix, option) in [("", "-fPIC"), (".fixed", "-fno-pic")] {

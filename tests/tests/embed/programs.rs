@@ -101,7 +101,8 @@ fn linked_files_run_as_before() {
 #[ignore = "needs the reference tools and gcc"]
 fn relro_that_counts_zeros_as_bytes() {
     let directory = scratch("relro");
-    let lld = tools().0.iter().find(|linker| linker.kind == LinkerKind::Lld).expect("one of the tools");
+    // The newest: that of the reference tools.
+    let lld = tools().0.iter().rfind(|linker| linker.kind == LinkerKind::Lld).expect("one of the tools");
     let path = directory.join("program");
     let mut old = link(lld, &path, "program.o", &["-pie", "-Wl,-S"]).expect("lld links it");
     let field = |at: usize| u64::from_le_bytes(old[at..at + 8].try_into().expect("8 bytes"));

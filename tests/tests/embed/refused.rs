@@ -60,7 +60,7 @@ fn refusals_name_their_reason() {
 
 #[test]
 fn objects_are_refused() {
-    let object = fs::read(by_rustc("objects").join("object.o")).expect("rustc writes it");
+    let object = fs::read(by_rustc("object-of-rustc").join("object.o")).expect("rustc writes it");
     assert_eq!(refusal(&object), EmbedError::Relocatable);
 }
 

@@ -58,6 +58,14 @@ fn headers(bytes: &[u8]) -> Vec<Header> {
     sections.iter().enumerate().map(header).collect()
 }
 
+/// Where an edited file still has the original's ELF and program headers, which nothing reads any longer, if it has others on
+/// a page before them.
+fn copies_of_headers(old: &[u8], new: &[u8]) -> std::ops::Range<usize> {
+    const PAGE: usize = 0x1000;
+    let has_page = new.get(PAGE..PAGE + 16) == Some(&old[..16]);
+    PAGE..PAGE + if has_page { 64 + 56 * usize::from(old[56]) } else { 0 }
+}
+
 /// The header of a section that a file has.
 fn header(bytes: &[u8], name: &str) -> Header {
     headers(bytes).into_iter().find(|header| header.name == name).unwrap()

@@ -83,8 +83,10 @@ fn check_load(check: &Check<'_>, from: &Load, to: &Load) -> Result<(), Structure
     if let Some(&(field, old, new)) = fields.iter().find(|(_, old, new)| old != new) {
         return Err(differs(index, field, old, new));
     }
-    // A program that is loaded where it was linked for has no alignment but that of pages, whatever is written there.
-    let is_page = check.new.is_executable && [old.align, new.align].contains(&PAGE);
+    // A program that is loaded where it was linked for has no alignment but that of pages, whatever power of 2 is written
+    // there.
+    let is_page =
+        check.new.is_executable && [old.align, new.align].contains(&PAGE) && new.align.is_power_of_two();
     if new.align != old.align && !is_page {
         return Err(differs(index, "p_align", old.align, new.align));
     }
