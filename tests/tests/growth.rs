@@ -6,13 +6,12 @@
 
 #![allow(unsafe_code)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use cfipack_tests::allocated::{Counting, peak};
 use cfipack_tests::hostile::{
     CFI, CODE, FILES, FUNCTIONS_TOGETHER, LINKED, LINKS, MACH_OBJECTS, OVERLAPPING_NAMES, PAGE_TABLES,
     REGIONS, Shape, TABLES,
@@ -54,38 +53,8 @@ fn shapes() -> impl Iterator<Item = (String, &'static Shape)> {
         .flat_map(|(kind, shapes)| shapes.iter().map(move |shape| (format!("{kind}: {}", shape.0), shape)))
 }
 
-/// Counts what is allocated.
-struct Counting;
-
-static NOW: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
 #[global_allocator]
 static COUNTING: Counting = Counting;
-
-// SAFETY: everything is passed on to the system's allocator, which keeps the contract.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let now = NOW.fetch_add(layout.size(), Relaxed) + layout.size();
-        PEAK.fetch_max(now, Relaxed);
-        // SAFETY: as of the caller.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        NOW.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: as of the caller.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    // The kernel provides zeroed memory only when it is touched; here it counts too.
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        let now = NOW.fetch_add(layout.size(), Relaxed) + layout.size();
-        PEAK.fetch_max(now, Relaxed);
-        // SAFETY: as of the caller.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-}
 
 /// A request to callgrind, which recognises these instructions; without it they have no effect.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -116,12 +85,10 @@ fn measured() {
     for (number, (_, shape)) in shapes().enumerate() {
         for size in 0..3 {
             let input = shape.1(PARTS << size);
-            let before = NOW.load(Relaxed);
-            PEAK.store(before, Relaxed);
             request(ZERO_STATS, std::ptr::null());
-            input.work();
+            let memory = peak(|| input.work());
             request(DUMP_STATS_AT, format!("{number}.{size}\0").as_ptr());
-            println!("\nMEASURED {number}.{size} {} {}", input.len(), PEAK.load(Relaxed) - before);
+            println!("\nMEASURED {number}.{size} {} {}", input.len(), memory);
         }
     }
 }
