@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::env;
+use std::path::Path;
 use std::process::Command;
 
 use cfipack_cfi as cfi;
@@ -38,7 +39,12 @@ pub fn libraries() -> Vec<Library> {
 impl Library {
     /// A library of the toolchain, by the start of its file name.
     pub fn load(name: &'static str) -> Option<Self> {
-        let bytes: &'static [u8] = std::fs::read(toolchain_library(name)?).ok()?.leak();
+        Self::read(name, &toolchain_library(name)?)
+    }
+
+    /// Reads a library for x86-64 with CFI; `None` if it is anything else.
+    pub fn read(name: &'static str, path: &Path) -> Option<Self> {
+        let bytes: &'static [u8] = std::fs::read(path).ok()?.leak();
         let file = File::parse(bytes).ok()?;
         let call_frames = file.call_frame_sections().ok()?.into_iter().next()?;
         let sections = object::File::parse(bytes).ok()?;

@@ -34,7 +34,7 @@ const fn against_code(name: &'static str, arguments: &'static [&'static str]) ->
 /// Programs of `cfipack-tests` that go through files.
 const PROGRAMS: [&str; 2] = ["sweep", "against-code"];
 
-const GROUPS: [Group; 17] = [
+const GROUPS: [Group; 16] = [
     bench("files"),
     Group { name: "images", program: "files", arguments: &["images"], needs: Some(MACOS) },
     Group { name: "sweep", program: "sweep", arguments: &["/usr/bin", "/usr/lib"], needs: None },
@@ -51,7 +51,6 @@ const GROUPS: [Group; 17] = [
     bench("capi"),
     bench("profile"),
     bench("scaling"),
-    bench("instructions"),
 ];
 
 /// The groups that can be measured here, of those that are wanted, or of all.

@@ -21,10 +21,10 @@ const TIMED: &[&str] = &[
     "unwind_info_lookup",
     "unwind_info_build",
     "compact_unwind_encode",
-    "instructions",
+    "counted",
 ];
 
-const PARTS: [Part; 19] = [
+const PARTS: [Part; 20] = [
     ("landing", landing::NEEDS, landing::table),
     ("shares", &["files"], |all| landing::shares(of(all, "files")?)),
     ("disturbed", &[], |all| Ok(disturbed(all))),
@@ -43,7 +43,8 @@ const PARTS: [Part; 19] = [
     ("unwind-info", APPLE, unwind_info),
     ("frames", &["profile"], |all| frames(of(all, "profile")?)),
     ("linker", &["linker"], |all| linker(of(all, "linker")?)),
-    ("instructions", &["instructions"], |all| instructions(of(all, "instructions")?)),
+    ("instructions", &["counted"], |all| instructions(of(all, "counted")?)),
+    ("processes", &["counted"], |all| processes(of(all, "counted")?)),
     ("c-interface", &["capi"], |all| c_interface(of(all, "capi")?)),
     ("provenance-true", &[], |all| {
         Ok(provenance(all, &["sweep", "sweep-foreign", "images", "hidden-cfi", "lint"]))
@@ -331,7 +332,6 @@ fn disturbed(all: &All) -> String {
     let is_disturbed = |bench: &&&str| all.get(**bench).is_some_and(Measured::is_disturbed);
     let benches: Vec<_> = TIMED
         .iter()
-        .filter(|bench| **bench != "instructions")
         .filter(is_disturbed)
         .map(|bench| format!("`{bench}`"))
         .collect();
@@ -344,15 +344,36 @@ fn disturbed(all: &All) -> String {
     }
 }
 
-/// What conversion and verification take of the processor, however busy it is.
-fn instructions(instructions: &Measured) -> Result<String, String> {
-    let mut table =
-        Table::new(&["instructions, millions", "cfipack", "gimli walks all rows", "times as few"]);
-    for figure in &instructions.figures {
-        let its = figure.yardstick.as_ref().map_or(0.0, |yardstick| yardstick.value);
-        let millions = |count: f64| format!("{:.0}", count / 1e6);
-        let name = format!("`{}`, {}", figure.name, figure.subject);
-        table.row([name, millions(figure.value), millions(its), format!("{:.2}", figure.times_less())]);
+/// The yardstick of calls of the libraries, among the counted jobs.
+const GIMLI: &str = "gimli walks all rows";
+
+/// What calls of the libraries take of the processor, however busy it is. They are the jobs whose memory is not counted.
+fn instructions(counted: &Measured) -> Result<String, String> {
+    let mut table = Table::new(&["instructions, millions", "cfipack", GIMLI, "times as few"]);
+    let its = counted.value(GIMLI, "instructions").ok_or_else(|| format!("no counted job: {GIMLI}"))?;
+    let calls = counted.subjects().into_iter().filter(|job| counted.value(job, MEMORY).is_none());
+    for job in calls.filter(|job| *job != GIMLI) {
+        let value = counted.value(job, "instructions").unwrap_or(f64::NAN);
+        table.row([job.into(), millions(value), millions(its), format!("{:.2}", its / value)]);
+    }
+    Ok(table.0)
+}
+
+const MEMORY: &str = "peak memory";
+
+fn millions(count: f64) -> String {
+    format!("{:.1}", count / 1e6)
+}
+
+/// What whole processes take.
+fn processes(counted: &Measured) -> Result<String, String> {
+    let mut table = Table::new(&["the command", "instructions, millions", "memory", "page faults"]);
+    for job in counted.subjects() {
+        let Some(memory) = counted.value(job, MEMORY) else { continue };
+        let instructions = counted.value(job, "instructions").map_or("not counted".into(), millions);
+        let faults = counted.value(job, "page faults").ok_or_else(|| format!("{job}: no page faults"))?;
+        // The kernel counts in units of 1024 bytes.
+        table.row([job.into(), instructions, kilobytes(memory * 1024.0), grouped(faults)]);
     }
     Ok(table.0)
 }

@@ -87,6 +87,13 @@ impl Segment {
         self.offset..self.offset.saturating_add(self.file_size)
     }
 
+    /// The bytes of the file that are read by this header. `PT_GNU_RELRO` names memory to protect: no byte is read by it,
+    /// and its size may be that of whole pages.
+    pub fn used(&self) -> Range<u64> {
+        let size = if self.kind == elf::PT_GNU_RELRO.0 { 0 } else { self.file_size };
+        self.offset..self.offset.saturating_add(size)
+    }
+
     /// One past its last address.
     pub fn end_address(&self) -> u64 {
         self.address.saturating_add(self.memory_size)

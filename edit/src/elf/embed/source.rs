@@ -91,7 +91,7 @@ impl<'a> Source<'a> {
             let at = self.phoff + index.to_u64() * Segment::LEN;
             let damaged =
                 |value| Err(EmbedError::File(Error::Table { what: "program header", offset: at, value }));
-            if segment.range().end > self.len() {
+            if segment.used().end > self.len() {
                 return damaged(segment.file_size);
             }
             if !segment.is_loaded() {
@@ -149,7 +149,7 @@ impl<'a> Source<'a> {
     /// only section headers follow.
     pub fn contents(&self, segments: &[Segment], sections: &[Header], names: usize) -> Contents {
         let tables = EHSIZE.max(self.phoff + segments.len().to_u64() * Segment::LEN);
-        let segments = segments.iter().map(|segment| segment.range().end);
+        let segments = segments.iter().map(|segment| segment.used().end);
         let others = sections.iter().enumerate().filter(|(index, _)| *index != names);
         let others =
             others.filter(|(_, section)| section.has_bytes()).map(|(_, section)| section.range().end);
@@ -258,7 +258,7 @@ impl<'a> Source<'a> {
         // Of what PT_PHDR counts, program headers are in use.
         let segments = self.segments.iter().filter(counts).map(|segment| match segment.kind {
             kind if kind == elf::PT_PHDR.0 => self.phoff..self.ph_end(),
-            _ => segment.range(),
+            _ => segment.used(),
         });
         let used = sections.chain(segments).filter(|range| range.end > from && !range.is_empty());
         used.map(|range| range.start).min().unwrap_or(u64::MAX)

@@ -120,6 +120,38 @@ fn a_segment_that_is_loaded_from_elsewhere() {
     check_structure(&old, &embedded(&old)).unwrap();
 }
 
+/// Older versions of lld round `PT_GNU_RELRO` up to a page, beyond all that its segment has in memory; after BOLT this header
+/// counts the same number of bytes of the file, thereby symbols and headers, which change.
+#[test]
+fn relro_that_counts_bytes_after_its_segment() {
+    let text = ([LOAD, 5], [0, 0x40_0000, 0x210, 0x210]);
+    let data = ([LOAD, 6], [0x210, 0x40_1210, 0x10, 0x10]);
+    let relro = ([RELRO, 4], [0x210, 0x40_1210, 0x100, 0x100]);
+    let sections = [text_after(3), (".got", [1, 3], [0x40_1210, 0x210, 0x10])];
+    let mut old = program(&[text, data, relro], &sections, 0x220);
+    old[0x210..0x220].fill(7);
+    assert_eq!(way(&old), Way::Prepend);
+    let new = embedded(&old);
+    check_structure(&old, &new).unwrap();
+    assert_eq!(offset_of(&new, RELRO), 0x1210);
+    let back = without_sframe(&File::parse(&new).unwrap()).unwrap().unwrap().to_vec(&new);
+    assert!(back == old, "strip gives the original");
+    check_structure(&new, &back).unwrap();
+    // Its offset and each byte that it protects count.
+    let mut elsewhere = new.clone();
+    let count = usize::from(new[56]);
+    let at = (64..64 + 56 * count).step_by(56).find(|&at| new[at..at + 4] == RELRO.to_le_bytes()).unwrap();
+    elsewhere[at + 8..at + 16].copy_from_slice(&0x210_u64.to_le_bytes());
+    let error = check_structure(&old, &elsewhere).unwrap_err();
+    assert!(
+        matches!(error, StructureError::Segment { field: "p_offset", old: 0x1210, new: 0x210, .. }),
+        "{error}"
+    );
+    let mut changed = new;
+    changed[0x121f] = 8;
+    check_structure(&old, &changed).unwrap_err();
+}
+
 /// A note that is not loaded is found by its offset alone.
 #[test]
 fn a_segment_that_is_not_loaded() {

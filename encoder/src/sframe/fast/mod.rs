@@ -12,9 +12,9 @@
 //! [`batch`] (what a step waits for, it awaits for sixteen functions together), [`memo`] (equal instructions have equal
 //! FREs), [`direct`] (from instructions to FREs by a table).
 //!
-//! A layer stays that saves at least a tenth. By the bench `instructions`, on libLLVM: 153 million with all layers, 239
-//! with `direct` alone, 265 with `batch` and `memo` alone, 406 with none. Batches serve the memo and the lookup of equal
-//! blocks: where nothing is shared, functions are pushed one by one.
+//! A layer stays that saves at least a tenth of the instructions: `tests/counted/run` counts those of conversion with all
+//! layers, function by function with `direct` alone, and by the general path. Batches serve the memo and the
+//! lookup of equal blocks: where nothing is shared, functions are pushed one by one.
 
 pub(crate) mod batch;
 pub(crate) mod cies;

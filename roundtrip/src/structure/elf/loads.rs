@@ -79,14 +79,6 @@ impl Loads {
         (end <= load.file_end()).then(|| load.segment.offset + (address - load.segment.vaddr))
     }
 
-    /// The offset in the file of the first byte that is loaded at a range of addresses; the last ones may be zeros of no
-    /// byte, which BOLT counts to the `p_filesz` of `PT_GNU_RELRO`.
-    pub(super) fn offset_of_start(&self, address: u64, size: u64) -> Option<u64> {
-        let load = self.containing(address, size)?;
-        let is_loaded = address < load.file_end() || size == 0 && address == load.file_end();
-        is_loaded.then(|| load.segment.offset + (address - load.segment.vaddr))
-    }
-
     /// The address that a byte of the file is loaded at; of several, the lowest.
     pub(super) fn address_of(&self, offset: u64) -> Option<u64> {
         let load = self.0.iter().find(|load| {

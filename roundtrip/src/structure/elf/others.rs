@@ -145,15 +145,21 @@ fn check_other(
     if let Some(&(field, old, new)) = fields.iter().find(|(_, old, new)| old != new) {
         return Err(differs(index, field, old, new));
     }
-    let in_old = old.loads.offset_of_start(from.vaddr, from.filesz);
-    let in_new = new.loads.offset_of_start(to.vaddr, to.filesz);
+    // `PT_GNU_RELRO` protects memory: no byte of the file is read by it. Older versions of lld round it up to a page, beyond its
+    // segment's memory, and BOLT counts all of it as bytes of the file. Sections and what is loaded are compared elsewhere.
+    let reads_none = from.kind == elf::PT_GNU_RELRO.0;
+    let loaded = |image: &Image<'_>, segment: Segment| match reads_none {
+        true => image.loads.offset_of(segment.vaddr, segment.filesz.min(1)),
+        false => image.loads.offset_of(segment.vaddr, segment.filesz),
+    };
+    let (in_old, in_new) = (loaded(old, from), loaded(new, to));
     let is_shifted = places.shifts.iter().any(|&shift| to.offset == from.offset.wrapping_add(shift));
     let (expected, is_right) = match (in_old, in_new) {
         _ if is_own => (new.segments_at, to.offset == new.segments_at),
         (Some(in_old), Some(in_new)) if in_old == from.offset => (in_new, to.offset == in_new),
         // By its address it is loaded from elsewhere, or not at all.
         _ => {
-            let is_right = in_old.is_some() || places.are_same(check, from, to);
+            let is_right = in_old.is_some() || reads_none || places.are_same(check, from, to);
             (from.offset, is_right && is_shifted)
         }
     };
