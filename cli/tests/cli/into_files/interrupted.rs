@@ -12,11 +12,11 @@ use cfipack_tests::rustc::rustc;
 use super::{built, names, run_in};
 use crate::program::{command, scratch};
 
-/// A directory with a library of 48 MiB of data.
+/// A directory with a library of 16 MiB of data.
 fn big(name: &str) -> PathBuf {
     const SOURCE: &str = r#"
 #![no_std]
-core::arch::global_asm!(".pushsection .data\n.globl big\nbig: .fill 0x600000, 8, 0x0123456789abcdef\n.popsection");
+core::arch::global_asm!(".pushsection .data\n.globl big\nbig: .fill 0x200000, 8, 0x0123456789abcdef\n.popsection");
 #[unsafe(no_mangle)]
 extern "C" fn function() {}
 #[panic_handler]
@@ -25,7 +25,7 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! { loop {} }
     let directory = scratch(name);
     fs::write(directory.join("big.rs"), SOURCE).unwrap();
     rustc(&directory, &["big.rs", "--crate-type=cdylib", "-Clink-arg=-Wl,--undefined=big", "-o", "big.so"]);
-    assert!(fs::metadata(directory.join("big.so")).unwrap().len() > 48 << 20);
+    assert!(fs::metadata(directory.join("big.so")).unwrap().len() > 16 << 20);
     directory
 }
 
