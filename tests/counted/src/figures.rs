@@ -11,9 +11,10 @@ const TOLERANCE: f64 = 0.02;
 /// The same for memory and page faults, where the kernel is not that of the file: kernels map a different number of pages of
 /// a file at a page fault.
 const TOLERANCE_OTHER_KERNEL: f64 = 0.10;
-/// How much more or less memory (16 pages, in kB) and page faults may be beside that.
-const SLACK_MEMORY: f64 = 64.0;
-const SLACK_FAULTS: f64 = 16.0;
+/// How much more or less memory (in kB) and page faults may be beside that. Linux counts the pages of a process on each
+/// processor and adds the counts up now and then: two runs of one small process differed by 600 kB.
+const SLACK_MEMORY: f64 = 1024.0;
+const SLACK_FAULTS: f64 = 32.0;
 
 /// A figure of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,10 +136,10 @@ mod tests {
     fn more_than_two_percent_is_named() {
         let old = file("6", &[(INSTRUCTIONS, 1000), (MEMORY, 100_000), (FAULTS, 1000)]);
         let found = |kernel, figures: &[_]| old.differences(&file(kernel, figures)).join("; ");
-        assert_eq!(found("6", &[(INSTRUCTIONS, 1020), (MEMORY, 102_064), (FAULTS, 964)]), "");
-        let worse = found("6", &[(INSTRUCTIONS, 1021), (MEMORY, 97_935), (FAULTS, 1000)]);
+        assert_eq!(found("6", &[(INSTRUCTIONS, 1020), (MEMORY, 103_024), (FAULTS, 948)]), "");
+        let worse = found("6", &[(INSTRUCTIONS, 1021), (MEMORY, 96_975), (FAULTS, 1000)]);
         let expected = "WORSE: job: instructions: 1000 became 1021 (+2.1 %); \
-                        BETTER: job: peak memory: 100000 became 97935 (-2.1 %)";
+                        BETTER: job: peak memory: 100000 became 96975 (-3.0 %)";
         assert_eq!(worse, expected);
         let other = found("5", &[(INSTRUCTIONS, 1021), (MEMORY, 110_000), (FAULTS, 900)]);
         assert_eq!(other, "WORSE: job: instructions: 1000 became 1021 (+2.1 %)");
