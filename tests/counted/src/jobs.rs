@@ -11,7 +11,7 @@ pub enum Measured {
     All,
     /// A process that takes too long under callgrind.
     Memory,
-    /// A call of the libraries, by the second of two in a process: instructions.
+    /// A call of the libraries, for librustc_driver: instructions, without those of a process that only prepares it.
     Call,
 }
 
@@ -54,12 +54,12 @@ pub const JOBS: [Job; 18] = [
         "__unwind_info of an image, lld",
         "./cfi2sframe unwind-info image.dylib --layout lld --section out",
     ),
-    call("gimli walks all rows", "./work gimli std.so"),
-    call("convert, small", "./work small std.so"),
-    call("convert, gnu", "./work gnu std.so"),
-    call("convert, small, function by function", "./work one-by-one std.so"),
-    call("convert, small, general path", "./work general std.so"),
-    call("verify", "./work verify std.so"),
+    call("gimli walks all rows", "./work gimli driver.so"),
+    call("convert, small", "./work small driver.so"),
+    call("convert, gnu", "./work gnu driver.so"),
+    call("convert, small, function by function", "./work one-by-one driver.so"),
+    call("convert, small, general path", "./work general driver.so"),
+    call("verify", "./work verify driver.so"),
     call("10 000 lookups", "./work lookup std.so"),
     call("10 000 steps", "./work step std.so"),
 ];

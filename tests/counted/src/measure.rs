@@ -10,7 +10,7 @@ use crate::figures::{FAULTS, Figure, INSTRUCTIONS, MEMORY};
 use crate::jobs::{Job, Measured};
 
 /// The number of runs whose least memory and page faults count.
-const RUNS: usize = 3;
+const RUNS: usize = 5;
 
 /// The argument with which this program runs a command and prints what it took.
 pub const CHILD: &str = "child";
@@ -20,8 +20,8 @@ pub fn measure(job: &Job, directory: &Path) -> Result<Vec<Figure>, String> {
     let figure = |name: &'static str, value| Figure { job: job.name.into(), name: name.into(), value };
     let count = |last: &str| instructions(directory, &format!("{} {last}", job.command));
     if job.measured == Measured::Call {
-        let (once, twice) = (count("1")?, count("2")?);
-        return Ok(vec![figure(INSTRUCTIONS, twice.saturating_sub(once))]);
+        let (never, once) = (count("0")?, count("1")?);
+        return Ok(vec![figure(INSTRUCTIONS, once.saturating_sub(never))]);
     }
     let mut figures = Vec::new();
     if job.measured == Measured::All {

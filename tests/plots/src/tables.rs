@@ -330,11 +330,7 @@ fn linker(linker: &Measured) -> Result<String, String> {
 /// Which times are not those of an idle machine.
 fn disturbed(all: &All) -> String {
     let is_disturbed = |bench: &&&str| all.get(**bench).is_some_and(Measured::is_disturbed);
-    let benches: Vec<_> = TIMED
-        .iter()
-        .filter(is_disturbed)
-        .map(|bench| format!("`{bench}`"))
-        .collect();
+    let benches: Vec<_> = TIMED.iter().filter(is_disturbed).map(|bench| format!("`{bench}`")).collect();
     match benches.is_empty() {
         true => "All times are those of an idle machine.".into(),
         false => format!(
@@ -347,13 +343,15 @@ fn disturbed(all: &All) -> String {
 /// The yardstick of calls of the libraries, among the counted jobs.
 const GIMLI: &str = "gimli walks all rows";
 
-/// What calls of the libraries take of the processor, however busy it is. They are the jobs whose memory is not counted.
+/// What conversion and verification take of the processor, however busy it is: calls of the libraries, whose memory is not
+/// counted.
 fn instructions(counted: &Measured) -> Result<String, String> {
     let mut table = Table::new(&["instructions, millions", "cfipack", GIMLI, "times as few"]);
-    let its = counted.value(GIMLI, "instructions").ok_or_else(|| format!("no counted job: {GIMLI}"))?;
-    let calls = counted.subjects().into_iter().filter(|job| counted.value(job, MEMORY).is_none());
-    for job in calls.filter(|job| *job != GIMLI) {
-        let value = counted.value(job, "instructions").unwrap_or(f64::NAN);
+    let of = |job| counted.value(job, "instructions").ok_or_else(|| format!("no counted job: {job}"));
+    let is_call = |job: &&str| counted.value(job, MEMORY).is_none();
+    let walks_all = |job: &&str| job.starts_with("convert") || job.starts_with("verify");
+    for job in counted.subjects().into_iter().filter(|job| is_call(job) && walks_all(job)) {
+        let (value, its) = (of(job)?, of(GIMLI)?);
         table.row([job.into(), millions(value), millions(its), format!("{:.2}", its / value)]);
     }
     Ok(table.0)

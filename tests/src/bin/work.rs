@@ -1,4 +1,5 @@
-//! Does one piece of work of the libraries on a library's CFI a number of times. `tests/counted/run` counts the second.
+//! Does one piece of work of the libraries on a library's CFI a number of times. `tests/counted/run` counts the instructions of one
+//! time, and of none.
 //!
 //!     work WAY FILE TIMES
 
