@@ -92,7 +92,7 @@ fn sections_of_code_cost_in_proportion() {
 #[cfg(unix)]
 #[test]
 #[ignore = "needs valgrind"]
-fn trees_cost_in_proportion() {
+fn trees_cost_in_proportion_slow() {
     let directory = scratch("growth-trees");
     let library = fs::read(crate::program::corpus().join("linked.so")).unwrap();
     let links = |tree: &Path, n: usize| {
@@ -201,7 +201,7 @@ const COUNTED_ALONE: [&[&str]; 4] = [
 
 #[test]
 #[ignore = "needs valgrind"]
-fn names_that_overlap_cost_in_proportion() {
+fn names_that_overlap_cost_in_proportion_slow() {
     let directory = scratch("growth-names-counted");
     let is_for_one =
         |name: &str| ["as long as they may be", "Mach-O object"].iter().any(|end| name.ends_with(end));
