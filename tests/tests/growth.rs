@@ -150,7 +150,7 @@ const COUNTED: &str = "CFIPACK_GROWTH_COUNTED";
 
 #[test]
 #[ignore = "needs valgrind"]
-fn hostile_input_costs_in_proportion() {
+fn hostile_input_costs_in_proportion_slow() {
     if std::env::var_os(COUNTED).is_some() {
         for (number, costs) in all_measured().iter().enumerate() {
             for (size, Cost { bytes, memory, .. }) in costs.iter().enumerate() {
@@ -168,7 +168,7 @@ fn hostile_input_costs_in_proportion() {
     command.args(["--tool=callgrind", "--callgrind-out-file=counted"]).arg(std::env::current_exe().unwrap());
     command.args([
         "--exact",
-        "hostile_input_costs_in_proportion",
+        "hostile_input_costs_in_proportion_slow",
         "--ignored",
         "--nocapture",
         "--test-threads=1",
