@@ -1,8 +1,15 @@
 //! This crate writes, reads and verifies unwind tables from DWARF call frame information (CFI): GNU `.sframe` and
 //! Apple `__unwind_info`.
 //!
-//! It re-exports the libraries of cfipack as modules, each with a feature of its own. Each type has one path: no library
-//! re-exports another's, but [`cfi`] its input, which [`format`](mod@format) has for all. Start with your task:
+//! Start with the module of your task. Each has the dozen names that the task needs, and an example that you can run:
+//!
+//! | module | task |
+//! |---|---|
+//! | [`link`] | a linker makes one table of its objects' tables and CFI |
+//! | [`convert`] | a tool makes a table for a finished file, and verifies it |
+//! | [`unwind`] | a profiler looks up a PC in a table, or walks a stack |
+//!
+//! The other modules are the libraries of cfipack, each with a feature of its own, and with everything that it has.
 //!
 //! # A linker
 //! A [merger](linker::sframe::Merger) takes the tables and the call frame information of all objects and becomes a
@@ -65,6 +72,13 @@
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg(all(feature = "encoder", feature = "container", feature = "roundtrip"))]
+pub mod convert;
+#[cfg(feature = "linker")]
+pub mod link;
+#[cfg(feature = "decoder")]
+pub mod unwind;
 
 #[cfg(feature = "assembler")]
 #[doc(inline)]
