@@ -46,5 +46,7 @@
 
 pub use cfipack_encoder::sframe::{At, Conflict, Finish, WriteError, Written};
 pub use cfipack_format::pool::Pool;
+#[cfg(feature = "std")]
+pub use cfipack_format::pool::Threads;
 pub use cfipack_format::{Address, Arch, Key, SectionOffset};
 pub use cfipack_linker::sframe::{Field, Live, Merger, Note, Object, Options, Prefer, Section};
