@@ -13,7 +13,7 @@ use crate::report::explanation::ExplainJson;
 use crate::report::lint::LintJson;
 use crate::report::verdict::VerifyJson;
 use crate::verbs::{
-    annotate, asm, compact_unwind, convert, embed, gaps, merge, sframe, stats_link, strip, unwind_info,
+    annotate, compact_unwind, convert, embed, gaps, merge, sframe, stats_link, strip, unwind_info,
 };
 
 /// The report about a file with `.sframe`, or with `__unwind_info` or `__compact_unwind`.
@@ -36,7 +36,6 @@ fn schemas() -> Vec<(&'static str, Value)> {
     }
     vec![
         of::<annotate::AnnotateJson>("annotate"),
-        of::<asm::SummaryJson<'_>>("asm"),
         of::<compact_unwind::SummaryJson<'_>>("compact-unwind"),
         of::<convert::SummaryJson<'_>>("convert"),
         of::<DiffJson<'_>>("diff"),

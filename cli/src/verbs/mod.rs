@@ -2,7 +2,6 @@
 //! tables' format are in `sframe/` and `unwind_info/`, which `table.rs` chooses.
 
 pub mod annotate;
-pub mod asm;
 pub mod compact_unwind;
 pub mod convert;
 pub mod diff;
