@@ -15,7 +15,6 @@ pub mod many;
 pub mod merge;
 pub mod sframe;
 pub mod stats;
-pub mod stats_link;
 pub mod strip;
 pub mod table;
 pub mod unwind_info;
