@@ -44,20 +44,15 @@ mod from_cfi;
 #[cfg(feature = "gimli")]
 mod from_gimli;
 mod instructions;
-#[cfg(feature = "object")]
-mod object;
 mod parts;
 pub mod region;
 #[cfg(feature = "std")]
 pub mod registry;
 mod sframe;
-pub mod text;
 
 use cfipack_cfi as cfi;
 use cfipack_encoder as encoder;
 
-#[cfg(feature = "object")]
-pub use self::object::{Linker, ObjectError, ObjectOptions, TablesObject, Unnamed, UnnamedReason};
 pub use assembly::{Assembly, AssemblyError};
 pub use call_frames::{
     CallFrames, MachOFrames, MachORelocation, MachOTarget, PlaceError, Relocation, Target,

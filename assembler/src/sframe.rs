@@ -3,11 +3,11 @@
 use alloc::vec::Vec;
 
 use cfipack_format::sframe::Version;
-use cfipack_format::{Key, Reason, Unsupported};
+use cfipack_format::{Reason, Unsupported};
 
 use crate::assembly::{Assembly, AssemblyError, Function};
 use crate::call_frames::{Relocation, Target};
-use crate::encoder::sframe::{Builder, GasDifference, GasMarks, Layout, Marked, Options, Section};
+use crate::encoder::sframe::{Builder, GasMarks, Layout, Marked, Options, Section};
 use crate::instructions::MarkKind;
 use crate::parts::Parts;
 
@@ -76,20 +76,6 @@ impl Assembly {
             omitted.extend(builder.push(Marked::new(&function, self.gas_marks(own))).err());
         }
         Ok(Sframe { section: builder.finish().into_owned(), omitted, version: options.version })
-    }
-
-    /// The functions for which gas 2.47 writes rows of another meaning than that of their directives, each with the
-    /// first PC: there its table is not that of layout [`Gnu`](Layout::Gnu), which has the directives' rows or omits the
-    /// function.
-    pub fn gas_differences(&self) -> Vec<(Key, GasDifference)> {
-        let marked = self.with_zero_advances();
-        let mut parts = Parts::new(self);
-        let difference = |(number, own): (usize, &Function)| {
-            let function = parts.function(own, marked.get(number).and_then(Option::as_deref));
-            let difference = GasDifference::of(Marked::new(&function, self.gas_marks(own)))?;
-            Some((own.key, difference))
-        };
-        self.functions.iter().enumerate().filter_map(difference).collect()
     }
 
     /// Marks of what gas knows of a function.

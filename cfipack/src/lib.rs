@@ -64,7 +64,6 @@
 //! | `structure` | with `roundtrip`: checks edited files | object |
 //! | `linker` | [`linker`]: the inputs of a link to one table; enables `decoder`, `encoder` | `alloc` |
 //! | `assembler` | [`assembler`]: CFI directives to tables and what runtimes register; enables `encoder` | `alloc` |
-//! | `object` (no default) | with `assembler`: objects that have only tables; enables `std` | object |
 //! | `gimli` (no default) | with `assembler`: directives from gimli's frame tables | gimli |
 //! | `serde` (no default) | reports and statistics serialize themselves, addresses as text | serde |
 //! | `schemars` (no default) | JSON Schemas of what `serde` writes; enables `serde` | schemars, `alloc` |

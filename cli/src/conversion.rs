@@ -15,7 +15,7 @@ use cfipack_format::sframe::Version;
 use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Arch, Key};
 
-use cfipack_roundtrip::{KernelDraft, stats};
+use cfipack_roundtrip::stats;
 
 use crate::coverage::CodeBytes;
 use crate::io::input::number_in;
@@ -33,7 +33,7 @@ pub struct TableOptions {
     /// Version of the format: 2 or 3
     #[arg(long, value_name = "N", default_value = "3", value_parser = parse_version)]
     sframe_version: Version,
-    /// The reader: glibc-2.43 takes version 2, the others 3, kernel-no-flex without flex FDEs
+    /// The reader: glibc-2.43 takes version 2, the others 3
     #[arg(long = "for", value_name = "NAME", value_enum, conflicts_with = "sframe_version")]
     consumer: Option<Consumer>,
     /// Omit functions that need flex FDEs, for readers that do not support them
@@ -66,8 +66,6 @@ pub enum Consumer {
     Binutils,
     // The reader that the newest series proposes for Linux.
     Kernel,
-    // As it was proposed before it read flex FDEs.
-    KernelNoFlex,
 }
 
 /// Parses the number of a version that is written.
@@ -86,15 +84,6 @@ impl Consumer {
         }
     }
 
-    /// The draft of the kernel's reader, if it is one.
-    pub fn kernel_draft(self) -> Option<KernelDraft> {
-        match self {
-            Self::Glibc243 | Self::Binutils => None,
-            Self::Kernel => Some(KernelDraft::Newest),
-            Self::KernelNoFlex => Some(KernelDraft::NoFlex),
-        }
-    }
-
     /// Names the readers of tables made for it, in words.
     pub fn readers(self) -> &'static str {
         match self {
@@ -104,9 +93,6 @@ impl Consumer {
             Self::Binutils => "binutils 2.46 and later, and not glibc 2.43, which reads version 2",
             Self::Kernel => {
                 "the reader proposed for the Linux kernel, whose rules the tables keep, and binutils 2.46 and later"
-            }
-            Self::KernelNoFlex => {
-                "the reader of older proposals for the Linux kernel, whose rules the tables keep, and binutils 2.46 and later"
             }
         }
     }
@@ -122,7 +108,7 @@ impl TableOptions {
     pub fn get(&self) -> Options {
         let version = match self.consumer {
             Some(Consumer::Glibc243) => Version::V2,
-            Some(Consumer::Binutils | Consumer::Kernel | Consumer::KernelNoFlex) => Version::V3,
+            Some(Consumer::Binutils | Consumer::Kernel) => Version::V3,
             None => self.sframe_version,
         };
         Options::new()
@@ -131,7 +117,7 @@ impl TableOptions {
                 LayoutName::Small => Layout::Small,
                 LayoutName::Gnu => Layout::Gnu,
             })
-            .with_flex(!self.no_flex && self.consumer != Some(Consumer::KernelNoFlex))
+            .with_flex(!self.no_flex)
             .with_outermost(self.consumer != Some(Consumer::Glibc243))
             .with_share(!self.no_sharing)
             .with_merge_functions(self.merge_functions)

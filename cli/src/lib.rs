@@ -27,7 +27,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use report::status::{self, Status};
 use verbs::{
-    annotate as annotate_verb, asm, compact_unwind, convert, diff, dump, explain, gaps, lint, lookup, merge,
+    annotate as annotate_verb, compact_unwind, convert, diff, dump, explain, gaps, lint, lookup, merge,
     stats, strip, unwind_info, verify,
 };
 
@@ -105,7 +105,6 @@ enum Verb {
     Gaps(gaps::Arguments),
     Lint(lint::Arguments),
     UnwindInfo(unwind_info::build::Arguments),
-    Asm(asm::Arguments),
     Annotate(annotate_verb::Arguments),
     CompactUnwind(compact_unwind::Arguments),
 }
@@ -146,7 +145,6 @@ fn run(arguments: &CommandLine) -> anyhow::Result<Status> {
         Some(Verb::Gaps(arguments)) => gaps::run(arguments),
         Some(Verb::Lint(arguments)) => lint::run(arguments),
         Some(Verb::UnwindInfo(arguments)) => unwind_info::build::run(arguments),
-        Some(Verb::Asm(arguments)) => asm::run(arguments),
         Some(Verb::Annotate(arguments)) => annotate_verb::run(arguments),
         Some(Verb::CompactUnwind(arguments)) => compact_unwind::run(arguments),
     }

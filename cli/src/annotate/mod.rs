@@ -1,6 +1,7 @@
 //! Directives for functions of a source that have none, from the code of its object: the core of `annotate`, which prints nothing.
 
 mod directives;
+mod lines;
 mod places;
 mod statements;
 
@@ -9,13 +10,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use anyhow::{Context as _, bail};
-use cfipack_assembler::text::{Format, SourceLine, source_lines};
 use cfipack_code::{Code, Instructions, Rows};
 use cfipack_container::File;
 use cfipack_format::Address;
 use cfipack_roundtrip::{LineSections, Lines};
 
 use self::directives::directives;
+use self::lines::{SourceLine, source_lines};
 use self::places::{Place, Source};
 use crate::against_code::memory::FileMemory;
 use crate::synthesized;
@@ -102,7 +103,7 @@ pub fn annotate(text: &[u8], name: &[u8], file: &File<'_>) -> anyhow::Result<Ann
     }
     let sections = file.call_frame_sections()?;
     let memory = FileMemory::new(file)?;
-    let lines = source_lines(file.arch(), Format::Elf, text);
+    let lines = source_lines(file.arch(), text);
     let source = Source::new(file.arch(), text, &lines, &memory, table, is_own);
     let synthesized::Described { functions, others: unnamed } = synthesized::Described::of(file, &sections)?;
     let mut annotated = Annotated { unnamed, ..Annotated::default() };

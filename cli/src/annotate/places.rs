@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use cfipack_assembler::text::SourceLine;
 use cfipack_code::{Code, Disassembler, Instructions, Text};
 use cfipack_format::{Address, Arch};
 use cfipack_roundtrip::{Line, Lines};
 
 use super::Omission;
+use super::lines::SourceLine;
 use super::statements::{
     agrees, data_len, is_alignment, is_directive, is_of_symbols, is_section, macros, makes_bytes, word,
 };

@@ -6,14 +6,14 @@ use std::ops::Range;
 use cfipack_container::{File, Kind};
 use cfipack_decoder::sframe::Section;
 use cfipack_format::Address;
-use cfipack_roundtrip::{KernelDraft, KernelVerdict, kernel_verdict};
+use cfipack_roundtrip::{KernelVerdict, kernel_verdict};
 use serde::Serialize;
 
 use crate::coverage::CodeBytes;
 use crate::report::count::Number;
 use crate::report::place::Places;
 
-/// A draft of the kernel's reader, and its verdict on the tables of a file.
+/// The verdict of the kernel's reader on the tables of a file.
 #[derive(Debug)]
 pub struct KernelReport {
     verdicts: Vec<KernelVerdict>,
@@ -39,14 +39,9 @@ impl KernelReport {
     ///
     /// # Errors
     /// A section of code cannot be read.
-    pub fn new(
-        draft: KernelDraft,
-        file: &File<'_>,
-        tables: &[Section<'_>],
-        limit: usize,
-    ) -> anyhow::Result<Self> {
+    pub fn new(file: &File<'_>, tables: &[Section<'_>], limit: usize) -> anyhow::Result<Self> {
         let text = text(file)?;
-        let verdict = |table| kernel_verdict(table, draft, text.clone(), limit);
+        let verdict = |table| kernel_verdict(table, text.clone(), limit);
         let verdicts: Vec<_> = tables.iter().map(verdict).collect();
         let mut report = Self { verdicts, fallback: None };
         if file.kind() == Kind::Linked {

@@ -12,9 +12,7 @@ use crate::report::edits::FileJson;
 use crate::report::explanation::ExplainJson;
 use crate::report::lint::LintJson;
 use crate::report::verdict::VerifyJson;
-use crate::verbs::{
-    annotate, asm, compact_unwind, convert, embed, gaps, merge, sframe, stats_link, strip, unwind_info,
-};
+use crate::verbs::{annotate, compact_unwind, convert, embed, gaps, merge, sframe, strip, unwind_info};
 
 /// The report about a file with `.sframe`, or with `__unwind_info` or `__compact_unwind`.
 #[derive(JsonSchema)]
@@ -36,7 +34,6 @@ fn schemas() -> Vec<(&'static str, Value)> {
     }
     vec![
         of::<annotate::AnnotateJson>("annotate"),
-        of::<asm::SummaryJson<'_>>("asm"),
         of::<compact_unwind::SummaryJson<'_>>("compact-unwind"),
         of::<convert::SummaryJson<'_>>("convert"),
         of::<DiffJson<'_>>("diff"),
@@ -54,7 +51,6 @@ fn schemas() -> Vec<(&'static str, Value)> {
         of::<Either<sframe::lookup::AnswerJson, unwind_info::lookup::AnswerJson>>("lookup"),
         of::<merge::MergeJson<'_>>("merge"),
         of::<Either<sframe::stats::StatsJson, unwind_info::stats::StatsJson>>("stats"),
-        of::<stats_link::LinkJson<'_>>("stats-link"),
         of::<FileJson<'_, strip::Stripped>>("strip"),
         of::<unwind_info::build::SummaryJson<'_>>("unwind-info"),
         of::<Either<VerifyJson<'_>, unwind_info::verify::VerifyJson<'_>>>("verify"),

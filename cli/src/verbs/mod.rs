@@ -2,7 +2,6 @@
 //! tables' format are in `sframe/` and `unwind_info/`, which `table.rs` chooses.
 
 pub mod annotate;
-pub mod asm;
 pub mod compact_unwind;
 pub mod convert;
 pub mod diff;
@@ -16,7 +15,6 @@ pub mod many;
 pub mod merge;
 pub mod sframe;
 pub mod stats;
-pub mod stats_link;
 pub mod strip;
 pub mod table;
 pub mod unwind_info;

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context as _;
 use cfipack_container::Placement;
 use serde::Serialize;
 
@@ -12,7 +11,6 @@ use crate::io::input;
 use crate::report::limits::Limits;
 use crate::report::status::Status;
 use crate::report::symbol::Names;
-use crate::verbs::stats_link;
 use crate::verbs::table::FileTables;
 
 /// Prints the sizes of a table's parts and its coverage
@@ -22,16 +20,12 @@ For a file without a table, the figures are those of the table that a conversion
 
 Examples:
   cfi2sframe stats a.out libfoo.so
-  cfi2sframe stats --layout gnu --json libfoo.so | jq .tables[0].bytes
-  cfi2sframe stats --link *.o libbar.a              functions, rows and bytes of each object")]
+  cfi2sframe stats --layout gnu --json libfoo.so | jq .tables[0].bytes")]
 pub struct Arguments {
     /// Objects, linked files, archives of objects, or bare .sframe or __unwind_info sections
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Print what each relocatable object contributes to the table of a link in which all functions live
-    #[arg(long)]
-    link: bool,
-    /// Print one JSON object for each file, one per line; with --link one for all
+    /// Print one JSON object for each file, one per line
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
@@ -47,11 +41,6 @@ pub struct Arguments {
 /// Counts the tables of every file.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     arguments.table.check()?;
-    if arguments.link {
-        arguments.limits.check_unused().context("--link")?;
-        let inputs = stats_link::open(&arguments.files, &arguments.slice)?;
-        return stats_link::run(&inputs, &arguments.table, arguments.json);
-    }
     each::for_each(&arguments.files, &arguments.slice, Placement::Apart, |object, _| {
         FileTables::of(object).stats(arguments)
     })

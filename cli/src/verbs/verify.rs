@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use cfipack_container::Placement;
 use cfipack_format::Address;
-use cfipack_roundtrip::KernelDraft;
 
 use crate::io::each;
 use crate::io::input::{self, Input};
@@ -71,18 +70,6 @@ pub struct Arguments {
 pub enum Profile {
     // The Linux kernel's unwinder, as the newest series proposes it.
     Kernel,
-    // As it was before it read flex FDEs.
-    KernelNoFlex,
-}
-
-impl Profile {
-    /// The draft of the kernel's reader.
-    pub fn draft(self) -> KernelDraft {
-        match self {
-            Self::Kernel => KernelDraft::Newest,
-            Self::KernelNoFlex => KernelDraft::NoFlex,
-        }
-    }
 }
 
 /// Verifies every file.

@@ -71,8 +71,6 @@ fn a_limit_is_status_1() {
         let is_named = text.contains("warning: shortened: less than ") && text.contains("covered: 85.42 %\n");
         assert_eq!(is_named, status == 1, "{text}");
     }
-    let (status, _, text) = ran(&directory, &["stats", "--link", "shortened", "--min-code-coverage", "1"]);
-    assert!(status == Some(2) && text.contains("--min-code-coverage"), "{text}");
 }
 
 /// One function of one byte with CFI, before 5000 bytes of code without, as a Go program has.

@@ -131,11 +131,9 @@ fn trees_cost_in_proportion_slow() {
 }
 
 /// What is asked about files whose names start at successive bytes of one long name.
-const QUESTIONS: [&[&str]; 16] = [
+const QUESTIONS: [&[&str]; 14] = [
     &["stats"],
     &["stats", "--json"],
-    &["stats", "--link"],
-    &["stats", "--link", "--json"],
     &["verify"],
     &["verify", "--json"],
     &["dump"],
@@ -189,7 +187,7 @@ fn names_that_overlap_take_room_in_proportion() {
 
 /// Questions about all files at once: a verb's text and JSON read the same.
 const COUNTED: [&[&str]; 5] =
-    [&["stats", "--json"], &["stats", "--link"], &["verify", "--json"], &["dump"], &["gaps", "--json"]];
+    [&["stats", "--json"], &["stats"], &["verify", "--json"], &["dump"], &["gaps", "--json"]];
 
 /// Questions about one file, for some of the shapes.
 const COUNTED_ALONE: [&[&str]; 4] = [

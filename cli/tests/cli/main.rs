@@ -3,7 +3,6 @@
 mod annotate;
 mod annotate_text;
 mod archives;
-mod asm_warnings;
 mod book;
 mod broken_rules;
 mod code_coverage;

@@ -67,7 +67,7 @@ fn refused(directory: &Path, arguments: &[&str]) -> String {
 #[test]
 fn what_is_typed_wrong() {
     let directory = files("messages");
-    let cases: [(&[&str], &str); 32] = [
+    let cases: [(&[&str], &str); 30] = [
         (&["linked.so", "-o", "no/out"], "no/out: there is no directory no"),
         (&["linked.so", "--section", "no/out"], "no/out: there is no directory no"),
         (&["linked.so", "-o", "d"], "d: a directory; the output is a file"),
@@ -76,7 +76,6 @@ fn what_is_typed_wrong() {
         (&["merge", "linked.so", "--section", "no/out"], "no/out: there is no directory no"),
         (&["unwind-info", "linked.so", "--section", "no/out"], "no/out: there is no directory no"),
         (&["compact-unwind", "dsym", "-o", "no/out"], "no/out: there is no directory no"),
-        (&["asm", "m.c", "-o", "no/out"], "no/out: there is no directory no"),
         (&["verfy", "linked.so"], "verfy: no file, and no command; a similar command: verify"),
         (&["dmp"], "dmp: no file, and no command; a similar command: dump"),
         (&["stat", "linked.so"], "stat: no file, and no command; a similar command: stats"),
@@ -114,7 +113,6 @@ fn what_is_typed_wrong() {
             "text.so: offset 0x0: neither an ELF file, a Mach-O file nor an archive: starts with 2f 2a 20 47, as text: a source, or a linker script that names the library",
         ),
         (&["explain", "linked.so", "nosuch"], "linked.so: no symbol of a function has the name nosuch"),
-        (&["asm", "linked.so"], "linked.so: an object, a linked file or an archive, not assembler text"),
         (&["linked.so", "--arch", "aarch64"], "linked.so: the file has no aarch64, but x86_64"),
         (
             &["lookup", "members.a", "1"],
@@ -132,12 +130,6 @@ fn what_is_typed_wrong() {
     assert!(arch.ends_with("x86_64h, i386, arm64, arm64e, arm64_32, armv7, armv7s, armv7k, ppc, ppc64, aarch64, aarch64_be, s390x"), "{arch}");
     let place = refused(&directory, &["lookup", "linked.so", "0xzz"]);
     assert!(place.ends_with("in an object .text+0x4; or a symbol"), "{place}");
-    let output = run_in(&directory, &["asm", "m.c"]);
-    let text = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        text.contains(": error: neither a directive nor an instruction: ") && !text.contains("``"),
-        "{text}"
-    );
 }
 
 /// By the headers of ELF and Mach-O, and the first bytes of the others.

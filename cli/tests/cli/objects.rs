@@ -156,32 +156,3 @@ fn internal_addresses_are_not_printed() {
     assert_eq!(report["unverified"][0]["function"], ".text+0x0");
     assert!(!report["unverified"][0]["words"].as_str().unwrap().contains("0x"));
 }
-
-/// By x_two_sections.s and its goldens: three functions, two of which have one row and the same, the other two rows.
-#[test]
-fn each_object_says_what_it_contributes_to_a_link() {
-    let tables = ["gas247", "gas244", "llvm23"].map(|tool| gas(&format!("x_two_sections.{tool}")));
-    let [new, old, llvm] = &tables;
-    let arguments = ["stats", "--link", new, old, llvm, "../container/comdat.eh_frame.o"];
-    // An entry of the index has 16 bytes, an attribute 5, a row 3.
-    let alone = 3 * 16 + (5 + 3) + (5 + 2 * 3);
-    assert_eq!(alone, 67);
-    let text = printed(0, &arguments);
-    let expected = [
-        format!("{new}: 3 functions, 4 rows, 67 bytes: 3 copied"),
-        format!("{old}: 3 functions, 4 rows, 67 bytes: 3 encoded again"),
-        format!("{llvm}: 3 functions, 4 rows, 67 bytes: 3 encoded again"),
-    ];
-    assert_eq!(text.lines().take(3).collect::<Vec<_>>(), expected);
-    assert!(text.lines().nth(3).unwrap().ends_with(": 3 from CFI"), "{text}");
-
-    let json: Value =
-        serde_json::from_str(&printed(0, &["stats", "--link", "--json", new, old, llvm])).unwrap();
-    assert_eq!(json["schema"], "cfipack/stats-link/1");
-    let counts = ["functions", "rows", "bytes", "bytes_apart", "omitted"];
-    let counts = counts.map(|name| json[name].as_u64().unwrap());
-    // Equal rows are there once.
-    assert_eq!(counts, [9, 12, 28 + alone + 2 * 3 * 16, 28 + 3 * alone, 0]);
-    assert_eq!(json["inputs"][1]["reencoded"], 3);
-    assert_eq!(error(&["stats", "--link", "linked.so"]), "--link: this has been linked");
-}

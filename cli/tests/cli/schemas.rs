@@ -107,7 +107,7 @@ fn all_reports(name: &str) -> Vec<(String, String)> {
     );
     let omitting = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/sframe/x86_64");
     let mach_o = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/compact-unwind/mc");
-    let runs: [(&Path, &[&str]); 50] = [
+    let runs: [(&Path, &[&str]); 46] = [
         (&containers, &["linked.so"]),
         (&containers, &["linked.so", "--verify"]),
         (&containers, &["linkable.o", "--verify"]),
@@ -129,7 +129,6 @@ fn all_reports(name: &str) -> Vec<(String, String)> {
         (&containers, &["diff", "linked.so", "sectionless.so"]),
         (&containers, &["diff", "linked.so", "damaged.so"]),
         (&containers, &["stats", "linked.so", "linkable.o", "both_frames"]),
-        (&containers, &["stats", "--link", "linkable.o", "explain.o"]),
         (&containers, &["explain", "linkable.o"]),
         (&containers, &["explain", "linked.so", "0x270"]),
         (&containers, &["explain", "explain.o", ".text+4"]),
@@ -144,9 +143,6 @@ fn all_reports(name: &str) -> Vec<(String, String)> {
         (&containers, &["gaps", "linked.so", "--cfi"]),
         (&containers, &["merge", "linked.so"]),
         (&containers, &["annotate", "annotate.s", "--object", "annotate.o", "-o", "/dev/null"]),
-        (&containers, &["asm", "f.s", "--arch", "x86_64", "--format", "elf"]),
-        (&containers, &["asm", "f.s", "--arch", "x86_64", "--format", "elf", "--emit", "eh-frame"]),
-        (&containers, &["asm", "f.s", "--arch", "x86_64", "--format", "mach-o", "--emit", "compact-unwind"]),
         (&containers, &["unwind-info", "linked.so", "--verify"]),
         (&compact, &["unwind-info", "l_6_pers_3.dylib", "--verify"]),
         (&compact, &["unwind-info", "l_6_pers_3.o"]),

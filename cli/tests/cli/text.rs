@@ -42,7 +42,6 @@ fn reports() {
         &["linked.so", "--no-flex", "--threads", "3"],
         &["lookup", "linked.so", "0x27d", "644", "0x1"],
         &["verify", "--profile", "kernel", "linked.so", "linkable.o"],
-        &["verify", "--profile", "kernel-no-flex", "linked.so"],
         &["verify", "members.a"],
         &["diff", "linked.so", "sectionless.so"],
         &["stats", "linked.so", "debug_frame.none.o"],

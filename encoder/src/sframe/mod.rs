@@ -103,7 +103,6 @@ pub use options::{Layout, Options};
 pub use parallel::source::{Parallel, Parts};
 pub use push_all::{OmittedFunction, Source};
 pub use push_stubs::StubPart;
-pub use rows::gas_difference::GasDifference;
 pub use rows::gas_marks::{GasMarks, Marked};
 pub use table::at::At;
 pub use table::conflict::{Conflict, Written};

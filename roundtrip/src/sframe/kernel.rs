@@ -1,8 +1,8 @@
 //! Demands of the Linux kernel's reader on a table beyond the format itself.
 //!
-//! Source: the readers proposed for Linux (version 3 only) as of 2026, one [`KernelDraft`] each: with validation on they
-//! check all of this when a table is registered, and refuse the table at the first violation. A PC that a table does
-//! not answer for does not end a walk: the kernel goes on by the frame pointer, which is a guess.
+//! Source: the reader that the series of April 2026 proposes for Linux (version 3 only): with validation on it checks all
+//! of this when a table is registered, and refuses the table at the first violation. A PC that a table does not answer
+//! for does not end a walk: the kernel goes on by the frame pointer, which is a guess.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,27 +10,6 @@ use std::ops::Range;
 use cfipack_decoder::sframe::{self, Function, Section};
 use cfipack_format::sframe::{FdeType, Flags, Version};
 use cfipack_format::{Address, Cfa, SectionOffset};
-
-/// A draft of the kernel's reader.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[non_exhaustive]
-pub enum KernelDraft {
-    /// The series of April 2026, which reads flex FDEs.
-    #[default]
-    Newest,
-    /// The drafts before it, which refuse them.
-    NoFlex,
-}
-
-impl KernelDraft {
-    /// Returns whether the reader takes flex FDEs.
-    pub fn has_flex(self) -> bool {
-        match self {
-            Self::Newest => true,
-            Self::NoFlex => false,
-        }
-    }
-}
 
 /// A rule of the kernel's reader that a table breaks. Offsets count from the section's start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,11 +51,6 @@ pub enum KernelViolation {
         /// The start of the function.
         start: Address,
     },
-    /// A flex function, in [`KernelDraft::NoFlex`].
-    Flex {
-        /// The offset of the FDE.
-        offset: SectionOffset,
-    },
     /// A default row with a data word for a place that the header fixes.
     WordsLeft {
         /// The offset of the FRE.
@@ -115,7 +89,6 @@ impl KernelViolation {
             Self::OutsideText { offset, start } => {
                 format!("FDE at offset {offset}: the function at {} is not within the code", place(start))
             }
-            Self::Flex { offset } => format!("FDE at offset {offset}: a flex function"),
             Self::WordsLeft { offset } => {
                 format!("FRE at offset {offset}: a data word for a place that the header fixes")
             }
@@ -161,14 +134,9 @@ impl KernelVerdict {
     }
 }
 
-/// The verdict of a draft of the kernel's reader on a table: it describes the first `limit` broken rules and counts all.
+/// The verdict of the kernel's reader on a table: it describes the first `limit` broken rules and counts all.
 /// `text` is the code that the table may speak of, if known.
-pub fn kernel_verdict(
-    section: &Section<'_>,
-    draft: KernelDraft,
-    text: Option<Range<Address>>,
-    limit: usize,
-) -> KernelVerdict {
+pub fn kernel_verdict(section: &Section<'_>, text: Option<Range<Address>>, limit: usize) -> KernelVerdict {
     let mut verdict = KernelVerdict { limit, ..KernelVerdict::default() };
     check_header(section, &mut verdict);
     let mut before = None;
@@ -188,11 +156,6 @@ pub fn kernel_verdict(
         let end = start.offset(i64::from(function.size()));
         let is_inside = text.as_ref().is_none_or(|text| start >= text.start && end <= text.end);
         verdict.require(is_inside, KernelViolation::OutsideText { offset, start });
-        let is_read = match function.fde_type() {
-            FdeType::Default => true,
-            FdeType::Flex => draft.has_flex(),
-        };
-        verdict.require(is_read, KernelViolation::Flex { offset });
         rows += u64::from(function.num_fres());
         check_rows(section, &function, &mut verdict);
     }

@@ -14,14 +14,13 @@ mod missing;
 mod repeat;
 mod report;
 mod stats;
-mod stub;
 mod table;
 mod verify;
 
 pub use cursor::{Cursor, Segment};
 pub use diff::{Diff, Side, TableDifference, diff};
 pub use fault::{Fault, FaultKind};
-pub use kernel::{KernelDraft, KernelVerdict, KernelViolation, kernel_verdict};
+pub use kernel::{KernelVerdict, KernelViolation, kernel_verdict};
 pub use missing::MissingFunction;
 pub use repeat::Recurrence;
 pub use report::{Difference, ListedDifference, Report, Unverified, most_frequent_first};

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use cfipack_container::File;
 use cfipack_decoder::sframe::Section;
 use cfipack_format::cfi;
-use cfipack_roundtrip::{KernelDraft, Options, Table, diff, kernel_verdict, stats, verify};
+use cfipack_roundtrip::{Options, Table, diff, kernel_verdict, stats, verify};
 
 use crate::gas::corpus;
 
@@ -18,7 +18,7 @@ fn run(cfi: &[cfi::Section<'_>], bytes: &[u8], address: cfipack_format::Address)
         [report.pcs_equal, report.pcs_different, report.pcs_missing, report.pcs_unjudged, report.pcs_padding];
     assert_eq!(report.pcs, pcs.iter().sum::<u64>(), "{report:#?}");
     assert_eq!(report.functions, report.equal + report.different + report.missing + report.unjudged);
-    kernel_verdict(&section, KernelDraft::Newest, None, 100);
+    kernel_verdict(&section, None, 100);
     let counted = stats(&section);
     let parts = counted.bytes;
     assert!(parts.header + parts.index + parts.attributes + parts.other <= parts.total);

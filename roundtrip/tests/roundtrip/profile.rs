@@ -2,17 +2,13 @@
 
 use cfipack_decoder::sframe::Section;
 use cfipack_format::{Address, Arch, SectionOffset};
-use cfipack_roundtrip::{KernelDraft, KernelViolation, kernel_verdict, stats};
+use cfipack_roundtrip::{KernelViolation, kernel_verdict, stats};
 
 use crate::made::{self, Made, SP1, SP2, TABLE_ADDRESS, flex};
 
 fn violations(bytes: &[u8]) -> Vec<KernelViolation> {
-    violations_in(KernelDraft::Newest, bytes)
-}
-
-fn violations_in(draft: KernelDraft, bytes: &[u8]) -> Vec<KernelViolation> {
     let section = Section::parse(bytes, TABLE_ADDRESS).unwrap();
-    let found = kernel_verdict(&section, draft, Some(Address(0x1000)..Address(0x2000)), 100);
+    let found = kernel_verdict(&section, Some(Address(0x1000)..Address(0x2000)), 100);
     assert_eq!(found.more, 0);
     found.first
 }
@@ -46,7 +42,6 @@ fn kernel_rules() {
     made[1].rows[0] = (0, flex(2), vec![0x39, 8]);
     let bytes_of_flex = made::table(Arch::Amd64, &made);
     assert_eq!(violations(&bytes_of_flex), []);
-    assert_eq!(violations_in(KernelDraft::NoFlex, &bytes_of_flex), [KernelViolation::Flex { offset }]);
 
     // A control word of 0 alone: no return address is given; another word of it is left over.
     for (words, is_read) in [(&[0x39, 8, 0, 0x33, 16][..], true), (&[0x39, 8, 0, 0], false), (&[0x39], false)]

@@ -3,5 +3,4 @@
 mod call_frames;
 mod compact_unwind;
 mod sframe;
-mod text;
 mod truth;

@@ -182,68 +182,7 @@ fn goldens_are_what_gas_writes() {
     assert_eq!(names, exceptions(), "{different:#?}");
 }
 
-/// Where gas's table contradicts the CFI beside it, the assembly finds so from the directives alone, and nowhere else:
-/// the goldens that the documentation lists, and the tables of random functions of which the judge decides.
-#[test]
-#[ignore = "needs the reference tools"]
-fn differences_from_gas_are_known_without_gas() {
-    let tools = Tools::find();
-    let mut different = Vec::new();
-    for case in corpus() {
-        // `.cfi_val_encoded_addr` is no directive of ours, nor are offsets that CFI cannot have.
-        if ["x86_64/x_val_encoded", "aarch64/a_unaligned", "x86_64/x_cfa_m3"].contains(&&*case.name) {
-            continue;
-        }
-        let command: Vec<_> = case.command.iter().map(String::as_str).collect();
-        let object = Object::assemble(&tools, &case.text, case.arch, &command).expect(&case.name);
-        let (assembly, _) = object.assembly(Dialect::Gas);
-        if !assembly.gas_differences().is_empty() {
-            different.push(case.name);
-        }
-    }
-    let mut expected = exceptions();
-    expected.retain(|name| !["aarch64/a_unaligned", "x86_64/x_cfa_m3"].contains(&&**name));
-    assert_eq!(different, expected);
-}
-
-#[test]
-#[ignore = "needs the reference tools"]
-fn differences_of_random_functions_are_those_of_the_bytes() {
-    let what = "where gas's tables contradict its CFI, of random directives";
-    let tools = Tools::find();
-    let (seed, count) = cases(what, 2);
-    let mut random = Random::new(seed);
-    let (mut right, mut wrong) = (0, 0);
-    for target in TARGETS {
-        for number in 0..40 * count {
-            let file = File::random(&mut random, target, Mode::Wild, 1);
-            // gas stops at some.
-            let command = [target.assembler, "--gsframe"];
-            let Ok(object) = Object::assemble(&tools, &file.text(), target.arch, &command) else { continue };
-            let (assembly, errors) = object.assembly(Dialect::Gas);
-            if !errors.is_empty() {
-                continue;
-            }
-            let differences = assembly.gas_differences();
-            match compare(&object) {
-                Ok(()) => right += 1,
-                Err(why) => {
-                    wrong += 1;
-                    assert!(
-                        !differences.is_empty(),
-                        "{:?}, file {number}: {why}\n{}",
-                        target.arch,
-                        file.text()
-                    );
-                }
-            }
-        }
-    }
-    println!("{right} tables are gas's, {wrong} are not");
-    assert!(right > 10 * count && wrong > count, "{right} {wrong}");
-}
-
-pub fn exceptions() -> Vec<String> {
+fn exceptions() -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/gnu-exceptions.md");
     let text = std::fs::read_to_string(path).unwrap();
     let sections = text.split("\n## ").filter(|section| !section.starts_with(NOT_CARRIED));

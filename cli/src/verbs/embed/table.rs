@@ -9,7 +9,7 @@ use cfipack_edit::{Embedding, Rewrite, StartRelocation, embed_in_object, without
 use cfipack_encoder::sframe::Builder;
 use cfipack_format::Unsupported;
 use cfipack_format::widen::ToU64;
-use cfipack_roundtrip::{KernelDraft, Options, Report};
+use cfipack_roundtrip::{Options, Report};
 use serde::Serialize;
 
 use super::Conversions;
@@ -123,9 +123,9 @@ impl Edit for Embed {
             _ => return Err(Problem::Refused(format!("the new file has {} tables", sections.len()))),
         };
         self.check_cfi(&file, &tables, table)?;
-        let draft = self.conversions.table.consumer().and_then(Consumer::kernel_draft);
-        if let Some(draft) = draft.filter(|_| file.kind() == Kind::Linked) {
-            check_kernel_rules(draft, &file, &tables)?;
+        let is_for_kernel = self.conversions.table.consumer() == Some(Consumer::Kernel);
+        if is_for_kernel && file.kind() == Kind::Linked {
+            check_kernel_rules(&file, &tables)?;
         }
         table.verified = true;
         Ok(())
@@ -133,12 +133,8 @@ impl Edit for Embed {
 }
 
 /// Refuses tables that break a rule of the kernel's reader.
-fn check_kernel_rules(
-    draft: KernelDraft,
-    file: &File<'_>,
-    tables: &[sframe::Section<'_>],
-) -> Result<(), Problem> {
-    let report = KernelReport::new(draft, file, tables, 1)?;
+fn check_kernel_rules(file: &File<'_>, tables: &[sframe::Section<'_>]) -> Result<(), Problem> {
+    let report = KernelReport::new(file, tables, 1)?;
     match report.violations(&Places::new(file)).first() {
         Some(first) => Err(Problem::Refused(format!("the new table breaks a rule of the kernel: {first}"))),
         None => Ok(()),

@@ -25,7 +25,7 @@ use crate::report::status::{self, Status};
 use crate::report::unverified;
 use crate::report::verdict::{self, AgainstCode, VerifyJson};
 use crate::synthesized;
-use crate::verbs::verify::Arguments;
+use crate::verbs::verify::{Arguments, Profile};
 
 /// Checks tables for the code of another object.
 pub fn check_for(table: &Object<'_>, object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<()> {
@@ -71,8 +71,7 @@ pub fn verify(
     let sections = input::call_frame_sections(file)?;
     let report = against_any(file, &sections, &tables, &options, arguments.threads.into())?;
     let excluded = excluded::count(&sections);
-    let kernel =
-        arguments.profile.map(|profile| KernelReport::new(profile.draft(), file, &tables, options.limit));
+    let kernel = arguments.profile.map(|Profile::Kernel| KernelReport::new(file, &tables, options.limit));
     let kernel = kernel.transpose()?;
     let places = Places::new(file).with_names(arguments.names);
     let code = match arguments.lint {

@@ -8,10 +8,8 @@
 pub(crate) mod flex;
 pub(crate) mod fre;
 pub(crate) mod fres;
-pub(crate) mod gas_difference;
 pub(crate) mod gas_instruction;
 pub(crate) mod gas_marks;
-mod gas_row;
 pub(crate) mod gas_state;
 pub(crate) mod gnu;
 mod narrow;

@@ -10,7 +10,7 @@ use std::process::Command;
 use cfipack_container::File;
 use cfipack_encoder::sframe::Options;
 use cfipack_format::{Address, Arch};
-use cfipack_roundtrip::{KernelDraft, kernel_verdict};
+use cfipack_roundtrip::kernel_verdict;
 use cfipack_tests::convert::{build, cfi_of};
 use cfipack_tests::kernel_reader::{Frame, Table, Way, step};
 use cfipack_tests::needs;
@@ -79,27 +79,27 @@ fn the_kernels_reader_walks_stacks_of_three_architectures() {
 }
 
 fn check(target: &Target, program: &[u8], cores: &[Core]) {
-    let newest = walk_all(target.arch, program, cores, KernelDraft::Newest);
-    let no_flex = walk_all(target.arch, program, cores, KernelDraft::NoFlex);
-    println!("{:?}: {newest:?}; without flex FDEs: {no_flex:?}", target.arch);
-    assert_eq!(newest.stacks, POINTS);
-    assert!(newest.by_table > 6 * POINTS && newest.without_cfi >= 1, "{:?}: {newest:?}", target.arch);
-    assert_eq!((newest.complete, newest.bad_guesses), (POINTS, 0), "{:?}: {newest:?}", target.arch);
+    let flex = walk_all(target.arch, program, cores, true);
+    let no_flex = walk_all(target.arch, program, cores, false);
+    println!("{:?}: {flex:?}; without flex FDEs: {no_flex:?}", target.arch);
+    assert_eq!(flex.stacks, POINTS);
+    assert!(flex.by_table > 6 * POINTS && flex.without_cfi >= 1, "{:?}: {flex:?}", target.arch);
+    assert_eq!((flex.complete, flex.bad_guesses), (POINTS, 0), "{:?}: {flex:?}", target.arch);
     let guesses = |counts: &Counts| counts.good_guesses + counts.bad_guesses;
-    assert!(guesses(&newest) <= guesses(&no_flex), "{:?}: {newest:?} {no_flex:?}", target.arch);
-    // `aligned` on x86-64: what the older draft omits goes by the frame pointer.
-    assert!(target.arch != Arch::Amd64 || guesses(&newest) < guesses(&no_flex), "{newest:?} {no_flex:?}");
+    assert!(guesses(&flex) <= guesses(&no_flex), "{:?}: {flex:?} {no_flex:?}", target.arch);
+    // `aligned` on x86-64: what a table without flex FDEs omits goes by the frame pointer.
+    assert!(target.arch != Arch::Amd64 || guesses(&flex) < guesses(&no_flex), "{flex:?} {no_flex:?}");
 }
 
-/// Walks every stack by a table for a draft.
-fn walk_all(arch: Arch, program: &[u8], cores: &[Core], draft: KernelDraft) -> Counts {
+/// Walks every stack by a table with or without flex FDEs.
+fn walk_all(arch: Arch, program: &[u8], cores: &[Core], has_flex: bool) -> Counts {
     let file = File::parse(program).expect("an ELF file");
     let sections = file.call_frame_sections().expect("its CFI");
-    let options = Options::new().with_flex(draft.has_flex());
+    let options = Options::new().with_flex(has_flex);
     let (section, ..) = build(cfi_of(&sections), arch, options);
     let bytes = section.into_bytes(Address(TABLE), |key| key.address()).expect("within reach");
     let ours = cfipack_decoder::sframe::Section::parse(&bytes, Address(TABLE)).expect("our table");
-    assert!(kernel_verdict(&ours, draft, None, 1).is_accepted());
+    assert!(kernel_verdict(&ours, None, 1).is_accepted());
     let table = Table::new(&bytes, TABLE, arch).expect("the model takes it");
     table.validate(0..u64::MAX).expect("the model takes all of it");
     let cfi =

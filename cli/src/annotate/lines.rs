@@ -1,0 +1,246 @@
+//! The lines of a source, and where their statements are.
+
+use std::ops::Range;
+
+use cfipack_format::{Arch, Family};
+
+/// A line of a source.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SourceLine {
+    /// The bytes in the text, without the line feed.
+    pub range: Range<usize>,
+    /// The statements' bytes in the text, after their labels; statements that are labels alone are not listed.
+    pub statements: Vec<Range<usize>>,
+    /// True if the line starts in a comment of an earlier one.
+    pub starts_in_comment: bool,
+}
+
+/// The lines of a source for ELF with their statements. Macros are not expanded, and no condition is evaluated. Comments are
+/// those of the assembler and of the C preprocessor, which reads some sources first.
+pub fn source_lines(arch: Arch, text: &[u8]) -> Vec<SourceLine> {
+    let mut splitter = Splitter::new(arch);
+    let mut lines = Vec::new();
+    let mut start = 0;
+    for line in text.split(|byte| *byte == b'\n') {
+        let starts_in_comment = splitter.in_comment;
+        let (mut at, mut statements) = (0, Vec::new());
+        while let Some(piece) = splitter.next(line, &mut at) {
+            let first = piece.start + after_labels(&line[piece.clone()]);
+            if first < piece.end {
+                statements.push(start + first..start + piece.end);
+            }
+        }
+        lines.push(SourceLine { range: start..start + line.len(), statements, starts_in_comment });
+        start += line.len() + 1;
+    }
+    lines
+}
+
+/// Splits lines into statements; knows whether a line starts in a comment.
+#[derive(Clone, Debug)]
+struct Splitter {
+    /// True if `#` starts a comment anywhere; it does so at the start of a line in every source.
+    hash_comments: bool,
+    /// True if one slash starts a comment at the start of a line.
+    slash_lines: bool,
+    in_comment: bool,
+}
+
+impl Splitter {
+    fn new(arch: Arch) -> Self {
+        let (hash_comments, slash_lines) = match arch.family() {
+            Family::X86 => (true, true),
+            Family::Aarch64 => (false, false),
+            Family::S390x | Family::Riscv => (true, false),
+        };
+        Self { hash_comments, slash_lines, in_comment: false }
+    }
+
+    /// The next statement of a line from `at` on, which becomes the place after it. None at the line's end.
+    fn next(&mut self, line: &[u8], at: &mut usize) -> Option<Range<usize>> {
+        let is_first = *at == 0;
+        let start = self.skip(line, *at)?;
+        if is_first
+            && line[..start].iter().all(|&byte| is_space(byte))
+            && self.is_comment_line(&line[start..])
+        {
+            *at = line.len();
+            return None;
+        }
+        let mut index = start;
+        // The last comments in the statement with nothing between them.
+        let mut comment = 0..0;
+        let (end, after) = loop {
+            let Some(&byte) = line.get(index) else { break (line.len(), line.len()) };
+            let next = line.get(index + 1);
+            match byte {
+                b';' => break (index, index + 1),
+                b'#' if self.hash_comments => break (index, line.len()),
+                b'/' if next == Some(&b'/') => break (index, line.len()),
+                b'/' if next == Some(&b'*') => {
+                    let Some(length) = find(&line[index + 2..], b"*/") else {
+                        self.in_comment = true;
+                        break (index, line.len());
+                    };
+                    let is_next = comment.end > 0 && line[comment.end..index].iter().all(|&b| is_space(b));
+                    let first = if is_next { comment.start } else { index };
+                    index += 2 + length + 2;
+                    comment = first..index;
+                }
+                b'"' => match string_end(line, index) {
+                    Some(after) => index = after,
+                    None => break (line.len(), line.len()),
+                },
+                // A character: 'x, '\n or 'x'.
+                b'\'' if next == Some(&b'\\') => index += 3,
+                b'\'' => index += 2,
+                _ => index += 1,
+            }
+        };
+        *at = after;
+        let mut end = trimmed(line, start, end);
+        if comment.end > 0 && end == comment.end {
+            end = trimmed(line, start, comment.start);
+        }
+        Some(start.min(end)..end)
+    }
+
+    /// Returns whether the text at the start of a line is a comment up to the end of the line.
+    fn is_comment_line(&self, text: &[u8]) -> bool {
+        match text {
+            [b'#', ..] => true,
+            [b'/', b'*', ..] => false,
+            [b'/', ..] => self.slash_lines,
+            _ => false,
+        }
+    }
+
+    /// The first byte from `at` on that is neither space, nor a comment, nor a separator.
+    fn skip(&mut self, line: &[u8], mut at: usize) -> Option<usize> {
+        loop {
+            if self.in_comment {
+                at += find(&line[at..], b"*/")? + 2;
+                self.in_comment = false;
+            }
+            match *line.get(at)? {
+                b';' => at += 1,
+                byte if is_space(byte) => at += 1,
+                b'/' if line.get(at + 1) == Some(&b'*') => {
+                    self.in_comment = true;
+                    at += 2;
+                }
+                _ => return Some(at),
+            }
+        }
+    }
+}
+
+/// The end of a piece of a line without the space before it.
+fn trimmed(line: &[u8], start: usize, mut end: usize) -> usize {
+    while end > start && is_space(line[end - 1]) {
+        end -= 1;
+    }
+    end
+}
+
+/// The end of a string that starts at `at`.
+fn string_end(line: &[u8], at: usize) -> Option<usize> {
+    let mut index = at + 1;
+    loop {
+        match *line.get(index)? {
+            b'"' => return Some(index + 1),
+            b'\\' => index += 2,
+            _ => index += 1,
+        }
+    }
+}
+
+fn find(text: &[u8], pattern: &[u8]) -> Option<usize> {
+    text.windows(pattern.len()).position(|window| window == pattern)
+}
+
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r' | 0x0c)
+}
+
+/// The first place from `at` on that is neither space nor in a comment.
+fn skip_blank(text: &[u8], mut at: usize) -> usize {
+    loop {
+        match text.get(at) {
+            Some(&byte) if is_space(byte) => at += 1,
+            Some(b'/') if text.get(at + 1) == Some(&b'*') => {
+                let length = find(&text[at + 2..], b"*/");
+                at = length.map_or(text.len(), |length| at + 2 + length + 2);
+            }
+            _ => return at,
+        }
+    }
+}
+
+/// The start of a statement after its labels.
+fn after_labels(statement: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(after) = after_label(&statement[at..]) {
+        at = skip_blank(statement, at + after);
+    }
+    at
+}
+
+/// The place after a label at the start of a statement.
+fn after_label(statement: &[u8]) -> Option<usize> {
+    let is_name =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'$' | b'@' | 0x80..);
+    let name = match statement.first() {
+        Some(b'"') => string_end(statement, 0)?,
+        _ => statement.iter().take_while(|&&byte| is_name(byte)).count(),
+    };
+    let space = statement[name..].iter().take_while(|&&byte| is_space(byte)).count();
+    let colon = name + space;
+    (name > 0 && statement.get(colon) == Some(&b':')).then_some(colon + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The statements of each line.
+    fn statements(arch: Arch, text: &str) -> Vec<Vec<&str>> {
+        let lines = source_lines(arch, text.as_bytes());
+        lines
+            .into_iter()
+            .map(|line| line.statements.into_iter().map(|range| &text[range]).collect())
+            .collect()
+    }
+
+    #[test]
+    fn lines_have_statements_without_labels_and_comments() {
+        let text =
+            "f:\tpush %rbx; call g # h\n/* two\nlines */ ret\n/ret\n  # 1 \"f.S\"\nf: 1: \"a b\" : # ;\n";
+        let expected = [&["push %rbx", "call g"][..], &[], &["ret"], &[], &[], &[], &[]];
+        assert_eq!(statements(Arch::Amd64, text), expected);
+        let lines = source_lines(Arch::Amd64, text.as_bytes());
+        let in_comment: Vec<_> = lines.iter().map(|line| line.starts_in_comment).collect();
+        assert_eq!(in_comment, [false, false, true, false, false, false, false]);
+        assert_eq!((lines[2].range.clone(), &text[lines[2].range.clone()]), (32..44, "lines */ ret"));
+    }
+
+    /// `#` starts an immediate operand of AArch64 and a comment of the others; two slashes are the preprocessor's.
+    #[test]
+    fn comments_are_those_of_the_architecture() {
+        assert_eq!(statements(Arch::Aarch64, "add x0, x0, #1 // b"), [["add x0, x0, #1"]]);
+        assert_eq!(statements(Arch::S390x, "la %r1,1 # b"), [["la %r1,1"]]);
+        assert_eq!(statements(Arch::Amd64, "ret // as in /*.S\nret"), [["ret"], ["ret"]]);
+    }
+
+    /// What stands in a string or as a character separates nothing, and a comment inside of a statement belongs to it.
+    #[test]
+    fn strings_characters_and_inner_comments_are_of_statements() {
+        let text = ".ascii \"a;#\\\"/*\"; nop\nmov $';, %al; cmp $'\\;, %al\nmov /* a */ %al, %bl /* b */ /* c */; \"open ;";
+        let expected = [
+            &[".ascii \"a;#\\\"/*\"", "nop"][..],
+            &["mov $';, %al", "cmp $'\\;, %al"],
+            &["mov /* a */ %al, %bl", "\"open ;"],
+        ];
+        assert_eq!(statements(Arch::Amd64, text), expected);
+    }
+}

@@ -1,1 +1,0 @@
-../../../../assembler/tests/assembler/gas_object.rs
