@@ -1,4 +1,4 @@
-//! The work of an analysis: block by block, until nothing more is learned.
+//! Does the work of an analysis: follows block after block until no state changes any more.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -12,16 +12,16 @@ use crate::state::State;
 use crate::table::{JumpTable, Memory};
 use crate::value::Value;
 
-/// The most times that a block is followed with less knowledge.
+/// How often a block is followed at most. Each time less is known about its state.
 const MAX_VISITS: u8 = 40;
-/// Entries of jump tables that may be read for each byte of a function, and for the function itself.
+/// Limits on the entries of jump tables that one function may read: 4 for each byte of the function, plus 1024.
 const TABLE_ENTRIES: (usize, usize) = (4, 1 << 10);
-/// Bytes of arguments of a call that an unwinder removes before it goes on at a landing pad, at most.
+/// The most bytes of arguments that we believe an unwinder removes before it enters a landing pad.
 const MAX_ARGUMENTS: i32 = 1 << 10;
-/// Slots that may be known of all blocks for each byte of a function, and for the function itself.
+/// Limits on the stack slots that all states of one function remember: 4 for each byte of the function, plus 16384.
 const SLOTS: (usize, usize) = (4, 1 << 14);
 
-/// Returns whether the code at an address is marked as a target of jumps by registers.
+/// Returns whether the code at an address is marked as a target of indirect jumps (`bti j` on AArch64).
 fn is_marked(analysis: &Analysis<'_>, target: Address, memory: Bytes<'_>) -> bool {
     let Code { arch, start, bytes, .. } = analysis.code;
     let at = usize::try_from(target.0.wrapping_sub(start.0)).ok();
@@ -32,34 +32,35 @@ fn is_marked(analysis: &Analysis<'_>, target: Address, memory: Bytes<'_>) -> boo
     }
 }
 
-/// A way from one instruction to another.
+/// A path from one instruction to another.
 struct Edge {
     from: usize,
     to: usize,
     is_call: bool,
 }
 
-/// A call that does not return was found.
+/// A call that does not return was found, so the analysis has to start over.
 pub(super) struct Restart;
 
-/// The work of an analysis.
+/// The work that is left to do, and the budgets that limit it.
 pub(super) struct Run<'w> {
     entries_left: usize,
     slots_left: usize,
     waiting: Vec<u32>,
-    /// Calls with the states after them, which are followed last.
+    /// Calls with the states after them. They are followed last, because a call may turn out not to return.
     deferred: VecDeque<(usize, usize, Box<State>)>,
-    /// States that are no longer needed: the memory for others.
+    /// States that are no longer in use. Their memory is reused.
     #[allow(clippy::vec_box, reason = "they go into blocks and back without being copied")]
     spare: Vec<Box<State>>,
     ways: Ways<'w>,
-    /// No further call is found not to return.
+    /// True in the last restart: no further call is found not to return.
     is_last: bool,
-    /// The call through which the block that is followed was reached.
+    /// The call through which the current block was reached.
     via: Option<usize>,
-    /// The first instructions of all blocks, once others than direct branches have led to one.
+    /// The first instructions of all blocks. The set is built when an entry, a landing pad or an indirect jump first
+    /// starts a new block.
     starts: Option<BTreeSet<usize>>,
-    /// Addresses that instructions of the function name, ascending.
+    /// Addresses that instructions of the function mention, ascending.
     constants: Option<Vec<u64>>,
 }
 
@@ -83,7 +84,7 @@ impl<'w> Run<'w> {
 }
 
 impl Run<'_> {
-    /// Follows every way from the entries.
+    /// Follows every path from the entries.
     pub(super) fn follow(&mut self, analysis: &mut Analysis<'_>, memory: Bytes<'_>) -> Result<(), Restart> {
         self.spare = analysis.instructions.spare.take();
         let result = self.follow_all(analysis, memory);
@@ -132,7 +133,8 @@ impl Run<'_> {
         }
     }
 
-    /// The block that starts with an instruction. If it was in the middle of another one, that is followed again.
+    /// Returns the block that starts with an instruction. If the instruction lies in the middle of a block that was
+    /// followed already, the larger block is followed again, up to here.
     fn lead(&mut self, analysis: &mut Analysis<'_>, index: usize) -> Option<u32> {
         if analysis.block_at[index] == NONE {
             let all = || analysis.blocks.iter().map(|block| block.first).collect::<BTreeSet<_>>();
@@ -148,7 +150,7 @@ impl Run<'_> {
         analysis.lead(Some(index))
     }
 
-    /// Takes the memory of a state; false if there is none left.
+    /// Reserves memory for a state. Returns false if the function has used up its budget.
     fn spend(&mut self, analysis: &mut Analysis<'_>, index: usize, state: &State) -> bool {
         let left = self.slots_left.checked_sub(state.num_slots());
         self.slots_left = left.unwrap_or(0);
@@ -165,7 +167,7 @@ impl Run<'_> {
         }
     }
 
-    /// Follows a block up to where the next begins.
+    /// Follows a block to its end.
     fn block(&mut self, analysis: &mut Analysis<'_>, number: u32, memory: Bytes<'_>) -> Result<(), Restart> {
         let block = &mut analysis.blocks[number as usize];
         block.waits = false;
@@ -180,7 +182,7 @@ impl Run<'_> {
         self.instructions(analysis, first, state, memory)
     }
 
-    /// A copy of a state.
+    /// Copies a state into spare memory.
     fn copied(&mut self, state: &State) -> Box<State> {
         match self.spare.pop() {
             Some(mut copy) => {
@@ -217,7 +219,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Follows what comes after the last instruction of a block.
+    /// Follows the paths that leave the last instruction of a block.
     fn leave(
         &mut self,
         analysis: &mut Analysis<'_>,
@@ -281,7 +283,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A call goes on where it returns to, and at its landing pad.
+    /// Follows a call to the place where it returns, and to its landing pad.
     fn call(&mut self, analysis: &mut Analysis<'_>, index: usize, state: Box<State>) -> Result<(), Restart> {
         let offset = analysis.instructions.as_slice()[index].offset;
         let sites = self.ways.call_sites;
@@ -301,7 +303,7 @@ impl Run<'_> {
             self.spare.push(landed);
             result?;
         }
-        // One at the end does not return.
+        // A call that is the function's last instruction does not return.
         if let Some(to) = analysis.after_padding(index)
             && !analysis.noreturn.contains(&index)
             && self.spend(analysis, index, &state)
@@ -311,7 +313,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Takes from a state at a landing pad what other calls leave differently there.
+    /// Weakens the state at a landing pad in the places where calls of the same pad disagree.
     fn doubt(&mut self, analysis: &mut Analysis<'_>, pad: usize, state: &mut State) -> Result<(), Restart> {
         let arch = analysis.code.arch;
         for (register, slot) in analysis.doubtful.get(&pad).into_iter().flatten() {
@@ -330,7 +332,7 @@ impl Run<'_> {
         Err(Restart)
     }
 
-    /// A jump to a known target, in the function or out of it.
+    /// Follows a jump to a known target inside or outside of the function.
     fn jump(
         &mut self,
         analysis: &mut Analysis<'_>,
@@ -354,7 +356,8 @@ impl Run<'_> {
         }
     }
 
-    /// A jump through a table, or to an unknown function, before which the frame is gone.
+    /// Follows an indirect jump through its table. Without a table the jump is taken for a tail call if the frame is
+    /// gone.
     fn table(
         &mut self,
         analysis: &mut Analysis<'_>,
@@ -373,7 +376,8 @@ impl Run<'_> {
                 if self.entries_left == 0 || (!is_inside && (!table.is_limited() || found == 0)) {
                     break;
                 }
-                // Where the first target is marked as one, all are: the processor refuses others.
+                // If the first target of a table is marked, then all targets are: the processor refuses jumps to
+                // unmarked code.
                 if found == 0 {
                     is_guarded = is_marked(analysis, target, memory);
                 } else if is_guarded && !is_marked(analysis, target, memory) {
@@ -395,7 +399,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The next address after a table that an instruction of the function names: another table, mostly.
+    /// Returns the lowest address after the table that some instruction mentions. Most often another table starts
+    /// there.
     fn end_of_table(&mut self, analysis: &Analysis<'_>, table: u64) -> Option<u64> {
         let constants = self.constants.get_or_insert_with(|| {
             let constant = |op: &Op| match op {
@@ -409,7 +414,7 @@ impl Run<'_> {
         constants.get(constants.partition_point(|address| *address <= table)).copied()
     }
 
-    /// Brings a state to an instruction that nothing needs any more.
+    /// Brings a state to an instruction. The caller does not need the state any more.
     fn last_edge(
         &mut self,
         analysis: &mut Analysis<'_>,
@@ -431,7 +436,10 @@ impl Run<'_> {
         result
     }
 
-    /// Brings a state to an instruction.
+    /// Brings a state to an instruction: the first state is stored, and a later state is joined with it.
+    ///
+    /// If the states contradict each other, a call on one of the paths does not return. Then this function notes the
+    /// call and asks for a restart.
     fn edge(&mut self, analysis: &mut Analysis<'_>, edge: Edge, state: &State) -> Result<(), Restart> {
         let via = if edge.is_call { Some(edge.from) } else { self.via };
         let Some(number) = self.lead(analysis, edge.to) else { return Ok(()) };
@@ -456,7 +464,7 @@ impl Run<'_> {
             };
             if let Some(call) = culprit {
                 analysis.noreturn.insert(call);
-                // Nothing follows yet from a call that was about to return.
+                // The call has not been followed yet, so nothing depends on it.
                 return if edge.is_call { Ok(()) } else { Err(Restart) };
             }
             if known.get(arch, arch.stack_pointer()) != state.get(arch, arch.stack_pointer()) {
