@@ -1,7 +1,7 @@
-//! Relocations of data, applied to copies of the sections of relocatable objects.
+//! Applies the relocations of relocatable objects to copies of sections.
 //!
-//! Only what `.eh_frame`, `.debug_frame` and `.sframe` contain is applied: addresses and distances
-//! of 4 and 8 bytes (the psABIs' `S + A` and `S + A - P`).
+//! Only the relocations of `.eh_frame`, `.debug_frame` and `.sframe` are known: addresses and distances of 4 and 8
+//! bytes (`S + A` and `S + A - P` in the psABIs).
 
 use std::borrow::Cow;
 
@@ -17,16 +17,16 @@ use super::placement::Addresses;
 use crate::error::Error;
 use crate::relocation::Relocation;
 
-/// An index of the sections of relocations, by the section that they are of.
+/// The relocation sections of a file, by the section that they apply to.
 #[derive(Default, Debug)]
 pub(super) struct RelocationIndex {
-    /// Target and relocation section, sorted.
+    /// Pairs of a section and its relocation section, sorted.
     pairs: Vec<(usize, usize)>,
     extended: ExtendedIndexes,
 }
 
 impl RelocationIndex {
-    /// Looks at the section headers only.
+    /// Reads only the section headers.
     pub(super) fn read(headers: &Headers<'_>) -> Self {
         let is_relocations =
             |kind: elf::SectionType| matches!(kind, elf::SHT_RELA | elf::SHT_REL | elf::SHT_CREL);
@@ -37,7 +37,7 @@ impl RelocationIndex {
         Self { pairs, extended: ExtendedIndexes::read(headers) }
     }
 
-    /// Applies a section's relocations to its bytes, copying them first if there are any.
+    /// Applies a section's relocations to its bytes. The bytes are copied first if there are any relocations.
     pub(super) fn apply(
         &self,
         headers: &Headers<'_>,
@@ -51,7 +51,8 @@ impl RelocationIndex {
         Ok(())
     }
 
-    /// The relocations of a section with these bytes, in the file's order.
+    /// Returns the relocations of a section in file order. The `bytes` are the section's bytes; they hold implicit
+    /// addends.
     pub(super) fn relocations(
         &self,
         headers: &Headers<'_>,
@@ -70,7 +71,8 @@ impl RelocationIndex {
             let damaged = |_: object::Error| damage;
             let symbols = self.extended.symbols(headers, header.sh_link(endian).to_usize()).ok_or(damage)?;
             let mut push = |entry: Crel, implicit: bool| {
-                // No field is named twice, so more relocations than bytes are damage, not data.
+                // A field has at most one relocation. So if there are more relocations than bytes, the file is
+                // damaged.
                 if all.len() > bytes.len() {
                     return Err(damage);
                 }
@@ -89,8 +91,7 @@ impl RelocationIndex {
         Ok(all)
     }
 
-    /// The fields of a section with these bytes, by offset, ascending, that get the address of something
-    /// that is defined in a section, or the distance to it.
+    /// Returns the offsets of fields that get the address of a defined symbol, or the distance to one, ascending.
     pub(super) fn defined_fields(
         &self,
         headers: &Headers<'_>,
@@ -111,12 +112,13 @@ impl RelocationIndex {
     }
 }
 
-/// The operation of a relocation on its field.
+/// The operation that a relocation performs on its field.
 #[derive(Clone, Copy)]
 enum Operation {
-    /// Nothing: a marker, or a pointer to a GOT slot (personalities; never a function's start).
+    /// The relocation does nothing here. It is a marker, or it is a pointer to a GOT slot. Pointers to personalities
+    /// go through GOT slots; starts of functions never do.
     Nothing,
-    /// Stores `S + A`, or `S + A - P` if relative, in `width` bytes.
+    /// The relocation stores `S + A` in `width` bytes, or `S + A - P` if it is relative.
     Store { width: usize, relative: bool },
 }
 
@@ -154,7 +156,7 @@ impl Operation {
     }
 }
 
-/// Looks up a relocation's symbol, and its addend in `field_bytes` if it is an implicit one.
+/// Looks up a relocation's symbol. An implicit addend is read from `field_bytes`, which are the bytes of the section.
 fn resolve(
     headers: &Headers<'_>,
     section: usize,
