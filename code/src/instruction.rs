@@ -66,7 +66,7 @@ pub(crate) const fn callee_saved_bits(arch: Arch) -> u64 {
     }
 }
 
-/// One instruction of a function.
+/// An instruction of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Instruction {

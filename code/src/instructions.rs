@@ -7,7 +7,7 @@ use crate::instruction::{ALWAYS, Decoded, Flow, Instruction, Op, Special, index_
 use crate::spare::Spare;
 use crate::x86::X86Decoder;
 
-/// The code of one function.
+/// The code of a function.
 #[derive(Clone, Copy)]
 pub struct Code<'c> {
     /// The architecture.
@@ -21,7 +21,7 @@ pub struct Code<'c> {
     pub relocated: &'c [u32],
 }
 
-/// The instructions of one function, in memory order.
+/// The instructions of a function, in memory order.
 #[derive(Debug, Default)]
 pub struct Instructions {
     list: Vec<Instruction>,

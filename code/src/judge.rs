@@ -1,7 +1,7 @@
 //! Compares a function's rows with the function's code.
 //!
 //! - [`finding`]: disagreements as a caller sees them
-//! - [`compare`]: compares one row with one state
+//! - [`compare`]: compares a row with a state
 //! - [`expected`]: a fast path for rows that agree
 
 mod compare;
@@ -20,7 +20,7 @@ use crate::state::State;
 use crate::value::Value;
 use crate::words::{CfaWords, PlaceWords, ValueWords, name};
 
-/// Checks the rows of one function. Make a judge with [`Judge::new`], then call [`Judge::judge`].
+/// Checks the rows of a function. Make a judge with [`Judge::new`], then call [`Judge::judge`].
 pub struct Judge<'j, 'c> {
     arch: Arch,
     analysis: &'j Analysis<'c>,

@@ -15,7 +15,7 @@ pub struct Rows {
     rules: Vec<(Register, Rule)>,
 }
 
-/// One row with the rules of all registers.
+/// A row with the rules of all registers.
 #[derive(Clone, Copy, Debug)]
 pub struct FullRow<'r> {
     /// The row: its start, the CFA, the return address and the frame pointer.

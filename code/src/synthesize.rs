@@ -350,7 +350,7 @@ fn rule(arch: Arch, state: &State, register: Register, last: Option<FullRow<'_>>
     }
 }
 
-/// Returns whether the stack may be another one after a system call of Linux: `clone`, `clone3`, `vfork`,
+/// Returns whether the stack may be another stack after a system call of Linux: `clone`, `clone3`, `vfork`,
 /// `rt_sigreturn`.
 fn leaves_the_stack(arch: Arch, number: i32) -> bool {
     match arch {

@@ -6,7 +6,7 @@ use cfipack_format::{Address, Endian};
 
 use crate::value::Value;
 
-/// The most tables that are remembered for one function.
+/// The most tables that are remembered for a function.
 const MAX_TABLES: usize = 1 << 12;
 
 /// The jump tables that a function's instructions load from.

@@ -1,4 +1,4 @@
-//! The knowledge about one value, and places on the stack.
+//! The knowledge about a value, and places on the stack.
 
 use cfipack_format::Register;
 
@@ -17,7 +17,7 @@ pub enum Value {
     /// Either the value that a register had at the function's entry, or any other value. There are two cases:
     ///
     /// - A called function has kept the return address in a register that the ABI lets it change. Functions in
-    ///   assembler make such agreements with each other.
+    ///   assembler make this kind of agreement with each other.
     /// - Calls before a landing pad disagree about the place of a callee-saved register, because some of them cannot
     ///   throw.
     Perhaps(Register),
@@ -74,7 +74,7 @@ impl Value {
         }
     }
 
-    /// Returns the place in memory that the value points at, if the value is such an address.
+    /// Returns the place in memory that the value points at, if the value is an address on the stack.
     pub(crate) fn place(self) -> Option<Place> {
         match self {
             Self::Cfa(offset) => Some(Place::new(None, offset)),

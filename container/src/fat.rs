@@ -36,7 +36,7 @@ pub fn slices(bytes: &[u8]) -> Result<Option<Vec<Slice<'_>>>, Error> {
     }
 }
 
-/// Returns the slices of a fat file of one width.
+/// Returns the slices of a fat file with entries of type `Arch`.
 ///
 /// # Errors
 /// Fails if the fat header is damaged or empty, or if the slices overlap or end beyond the file.

@@ -6,7 +6,7 @@ use yaxpeax_arm::armv8::a64::{Instruction, Opcode, Operand, SIMDSizeCode, ShiftS
 use super::LINK;
 use crate::instruction::{Index, Op, Table};
 
-/// Collects the effects of one instruction.
+/// Collects the effects of an instruction.
 pub(super) struct Effect<'o> {
     pub(super) ops: &'o mut Vec<Op>,
     /// The registers with unknown values afterwards, as bits.

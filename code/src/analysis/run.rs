@@ -14,11 +14,11 @@ use crate::value::Value;
 
 /// How often a block is followed at most. Each time less is known about its state.
 const MAX_VISITS: u8 = 40;
-/// Limits on the entries of jump tables that one function may read: 4 for each byte of the function, plus 1024.
+/// Limits on the entries of jump tables that a function may read: 4 for each byte of the function, plus 1024.
 const TABLE_ENTRIES: (usize, usize) = (4, 1 << 10);
 /// The most bytes of arguments that we believe an unwinder removes before it enters a landing pad.
 const MAX_ARGUMENTS: i32 = 1 << 10;
-/// Limits on the stack slots that all states of one function remember: 4 for each byte of the function, plus 16384.
+/// Limits on the stack slots that all states of a function remember: 4 for each byte of the function, plus 16384.
 const SLOTS: (usize, usize) = (4, 1 << 14);
 
 /// Returns whether the code at an address is marked as a target of indirect jumps (`bti j` on AArch64).

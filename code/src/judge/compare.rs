@@ -1,4 +1,4 @@
-//! Compares one row with the state at one instruction.
+//! Compares a row with the state at an instruction.
 
 use cfipack_format::{Cfa, Register, Rule};
 

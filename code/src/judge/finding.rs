@@ -86,7 +86,7 @@ impl Kind {
     }
 }
 
-/// One disagreement between a row and the code.
+/// A disagreement between a row and the code.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Finding {
@@ -96,7 +96,7 @@ pub struct Finding {
     pub wrong: (u32, u32),
     /// The kind of the disagreement.
     pub kind: Kind,
-    /// One sentence that says what the row has and what the code does.
+    /// A sentence that says where the row and the code differ.
     pub words: String,
     /// True if the rows before this instruction were wrong already. Then the disagreement changes or ends here.
     pub continues: bool,
@@ -122,7 +122,7 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// The most disagreements of one function that are kept.
+    /// The most disagreements of a function that are kept.
     pub const MAX_FINDINGS: usize = 1 << 12;
 
     /// Returns the offsets of calls before a wrong row from which no path reaches a proper return.
@@ -143,5 +143,5 @@ impl Judgement {
     }
 }
 
-/// The most calls of one function that [`Judgement::unconfirmed_calls`] looks at.
+/// The most calls of a function that [`Judgement::unconfirmed_calls`] looks at.
 const MAX_CALLS: usize = 16;

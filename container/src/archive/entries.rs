@@ -43,7 +43,7 @@ pub enum IndexKind {
     },
 }
 
-/// One entry of an archive.
+/// An entry of an archive.
 #[derive(Clone, Debug)]
 pub struct Entry<'a> {
     /// The kind of the entry.

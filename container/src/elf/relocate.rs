@@ -91,7 +91,7 @@ impl RelocationIndex {
         Ok(all)
     }
 
-    /// Returns the offsets of fields that get the address of a defined symbol, or the distance to one, ascending.
+    /// Returns the offsets of fields that get the address of a defined symbol, or the distance to it, ascending.
     pub(super) fn defined_fields(
         &self,
         headers: &Headers<'_>,

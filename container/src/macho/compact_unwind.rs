@@ -29,7 +29,7 @@ pub struct CompactUnwind<'a> {
     referents: Vec<(SectionOffset, Referent<'a>)>,
 }
 
-/// One row of `__compact_unwind`.
+/// A row of `__compact_unwind`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct CompactUnwindRow {

@@ -74,7 +74,7 @@ impl<'a> MachO<'a> {
         self.headers.locate(address)
     }
 
-    /// Returns a section's relocations in the same form as those of ELF files.
+    /// Returns a section's relocations in the same form as for ELF files.
     pub(crate) fn relocations(&self, section: usize) -> Result<Vec<Relocation>, Error> {
         self.headers.relocations(section)
     }

@@ -95,7 +95,7 @@ impl Headers<'_> {
         Ok(entries.iter().map(|entry| self.fixup(entry)))
     }
 
-    /// Returns a section's relocations in the same form as those of ELF files. The addend is the value in the field.
+    /// Returns a section's relocations in the same form as for ELF files. The addend is the value in the field.
     /// If a relocation does not name a symbol, it has the section and a value of 0.
     pub(super) fn relocations(&self, section: usize) -> Result<Vec<Relocation>, Error> {
         let mut all = Vec::new();

@@ -21,7 +21,7 @@ pub struct SymbolTable<'a> {
     size: usize,
 }
 
-/// One symbol of the symbol table.
+/// A symbol of the symbol table.
 #[derive(Clone, Copy, Debug)]
 pub struct Symbol<'a> {
     /// The name as it is in the file. A name of more than 4096 bytes is cut after 4097 bytes.

@@ -65,7 +65,7 @@ struct Reach {
 /// A key with a repeated encoding: it is not common, and other keys have it, too.
 struct Repeat {
     at: u32,
-    /// One more than the last earlier key with the same encoding, or 0 if there is no earlier key.
+    /// The index of the last earlier key with the same encoding, plus 1, or 0 if there is no earlier key.
     after: u32,
 }
 

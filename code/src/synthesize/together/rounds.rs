@@ -1,6 +1,6 @@
 //! Follows functions that jump into each other, until another round learns nothing new.
 //!
-//! Compilers move code that seldom runs out of its function (GCC names the moved part `.cold`). Such a fragment is
+//! Compilers move code that seldom runs out of its function (GCC names the moved part `.cold`). This fragment is
 //! not a function: jumps enter it while the frame of its function is in place, and it jumps back into the middle of
 //! its function. So a round follows each function again with the states that the other functions bring into it.
 
@@ -37,7 +37,7 @@ pub(super) struct Frames {
     pub none: bool,
 }
 
-/// The result of following one function once.
+/// The result of following a function once.
 pub(super) struct Followed<T> {
     pub rows: Result<T, Omission>,
     /// True if some path leaves the function by a return, or by a jump to another function.
@@ -47,7 +47,7 @@ pub(super) struct Followed<T> {
     /// The targets of jumps out of the function, ascending.
     pub jumps: Box<[(Address, Frames)]>,
     /// Targets outside of the function that its jump tables seem to have. A compiler's tables only lead into their
-    /// own function, so such a table has most likely been read beyond its end.
+    /// own function, so this table has most likely been read beyond its end.
     pub table_targets: BTreeSet<Address>,
     /// The states in which this function jumps into other functions, by target, ascending. Plain jumps to the start
     /// of another function are not in the list. The states are shared, because a state is larger than a small

@@ -26,7 +26,7 @@ pub(super) fn sort(ways: &mut Vec<Way>) {
     });
 }
 
-/// Returns the ways into one function. The list must be [sorted](sort).
+/// Returns the ways into a function. The list must be [sorted](sort).
 pub(super) fn of(ways: &[Way], function: usize) -> &[Way] {
     let start = ways.partition_point(|way| way.function < function);
     let count = ways[start..].partition_point(|way| way.function == function);
