@@ -41,11 +41,13 @@ pub(crate) fn near_target(instruction: &Instruction, pc: Address) -> Option<Addr
             | Opcode::TBZ
             | Opcode::TBNZ
     );
-    let offset = |operand: &Operand| match operand {
+    if !is_branch {
+        return None;
+    }
+    instruction.operands.iter().find_map(|operand| match operand {
         Operand::PCOffset(offset) => Some(pc.offset(*offset)),
         _ => None,
-    };
-    instruction.operands.iter().find_map(offset).filter(|_| is_branch)
+    })
 }
 
 /// Decodes the four bytes at `pc`, and appends the known effects to `ops`.
@@ -77,7 +79,7 @@ pub(crate) fn decode(
     match flow {
         Flow::Call(_) => effect.writes = CALL_CHANGES,
         Flow::Stop => {}
-        _ => effect.of(&instruction, pc, is_relocated),
+        _ => effect.add_instruction(&instruction, pc, is_relocated),
     }
     let writes = effect.writes & !(1 << 63);
     let sets_flags = sets_flags(&instruction);

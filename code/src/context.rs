@@ -24,8 +24,10 @@ impl Context {
 
     /// Turns a constant into a value.
     pub(crate) fn constant(&self, value: u64) -> Value {
-        let near = || i32::try_from(value.wrapping_sub(self.start) as i64).map(Value::Near);
-        i32::try_from(value as i64).map(Value::Number).or_else(|_| near()).unwrap_or(Value::Unknown)
+        if let Ok(number) = i32::try_from(value as i64) {
+            return Value::Number(number);
+        }
+        i32::try_from(value.wrapping_sub(self.start) as i64).map_or(Value::Unknown, Value::Near)
     }
 
     /// Returns the address that a value stands for, if it is a known address.

@@ -177,7 +177,7 @@ impl Instructions {
 
     /// Returns the index of the instruction that contains the byte at an offset.
     pub fn index_around(&self, offset: u32) -> Option<usize> {
-        let index = self.list.partition_point(|one| one.offset <= offset).checked_sub(1)?;
+        let index = self.list.partition_point(|instruction| instruction.offset <= offset).checked_sub(1)?;
         (offset < self.list[index].end()).then_some(index)
     }
 }

@@ -165,8 +165,8 @@ impl<'j, 'c> Judge<'j, 'c> {
         judgement.is_cut = pending.len() >= Judgement::MAX_FINDINGS;
         pending.truncate(Judgement::MAX_FINDINGS);
         pending.sort_by_key(|finding| (finding.index, finding.kind));
-        pending.dedup_by(|one, other| {
-            one.wrong == other.wrong && one.kind == other.kind && one.words == other.words
+        pending.dedup_by(|finding, before| {
+            finding.wrong == before.wrong && finding.kind == before.kind && finding.words == before.words
         });
         judgement.findings = pending;
         judgement
@@ -216,9 +216,11 @@ impl<'j, 'c> Judge<'j, 'c> {
     fn finding(&self, index: usize, to: usize, kind: Kind, words: String) -> Finding {
         let is_end = self.cfa[to] == CfaState::Right;
         let all = self.analysis.instructions().as_slice();
-        let wrong = match is_end {
-            true => (all[to].offset, all[to].offset),
-            false => (all[to].offset, all[self.ends.get(to).map_or(to, |end| *end as usize)].end()),
+        let wrong = if is_end {
+            (all[to].offset, all[to].offset)
+        } else {
+            let last = self.ends.get(to).map_or(to, |end| *end as usize);
+            (all[to].offset, all[last].end())
         };
         Finding { index, wrong, kind, words, continues: is_end, after_call: None }
     }
@@ -355,9 +357,10 @@ impl<'j, 'c> Judge<'j, 'c> {
         let arch = self.arch;
         let link = arch.return_address();
         if 1 << bit == SIGNATURE {
-            let words = match row.row.signed {
-                true => "the row has a signed return address, but the code has not signed it",
-                false => "the return address is signed, but the row has it unsigned",
+            let words = if row.row.signed {
+                "the row has a signed return address, but the code has not signed it"
+            } else {
+                "the return address is signed, but the row has it unsigned"
             };
             return (Kind::Signature, words.to_string());
         }
@@ -404,12 +407,12 @@ impl<'j, 'c> Judge<'j, 'c> {
                 return None;
             }
             let around = instructions.index_around(start)?;
-            let one = instructions.as_slice()[around];
-            if one.is_unknown {
+            let instruction = instructions.as_slice()[around];
+            if instruction.is_unknown {
                 return None;
             }
             let words = format!("a row starts inside this instruction, at +{}", row.row.start);
-            let wrong = (one.offset, one.end());
+            let wrong = (instruction.offset, instruction.end());
             Some(Finding {
                 index: around,
                 wrong,

@@ -249,9 +249,12 @@ struct Places {
 
 impl Places {
     fn note(&mut self, row: &Row) {
-        let is_slot = |rule: &Rule| matches!(rule, Rule::Cfa(_));
-        self.return_address = Some(row.return_address).filter(is_slot).or(self.return_address);
-        self.frame_pointer = Some(row.frame_pointer).filter(is_slot).or(self.frame_pointer);
+        if let Rule::Cfa(_) = row.return_address {
+            self.return_address = Some(row.return_address);
+        }
+        if let Rule::Cfa(_) = row.frame_pointer {
+            self.frame_pointer = Some(row.frame_pointer);
+        }
     }
 }
 
@@ -269,30 +272,32 @@ fn row(
     let cfa = cfa(arch, state, last).ok_or(Omission::Cfa)?;
     let (return_address, signed) = return_address(arch, state, places.return_address)?;
     let frame_pointer = arch.frame_pointer();
-    let is_callers = |value| value == Value::Caller(frame_pointer);
-    let before = places.frame_pointer;
-    let frame_pointer =
-        place(arch, state, (frame_pointer, before), is_callers).ok_or(Omission::FramePointer)?.0;
+    let place = place(arch, state, (frame_pointer, places.frame_pointer), |value| {
+        value == Value::Caller(frame_pointer)
+    });
+    let (frame_pointer, _) = place.ok_or(Omission::FramePointer)?;
     let row = Row { start: FunctionOffset(instruction.offset), cfa, return_address, frame_pointer, signed };
     places.note(&row);
     Ok(row)
 }
 
 fn cfa(arch: Arch, state: &State, last: Option<&Row>) -> Option<Cfa> {
-    let by = |register: Register| match state.get(arch, register) {
-        Value::Cfa(offset) => Some(Cfa::Register { register, offset: -i64::from(offset) }),
-        _ => None,
-    };
     let frame_pointer = arch.frame_pointer();
     // A frame pointer that points at the saved frame pointer will stay where it is.
     let points_at_saved = state.pointed(arch, frame_pointer, 0) == Value::Caller(frame_pointer);
     let keeps =
         matches!(last, Some(Row { cfa: Cfa::Register { register, .. }, .. }) if *register == frame_pointer);
-    let (first, second) = match points_at_saved || keeps {
-        true => (frame_pointer, arch.stack_pointer()),
-        false => (arch.stack_pointer(), frame_pointer),
+    let registers = if points_at_saved || keeps {
+        [frame_pointer, arch.stack_pointer()]
+    } else {
+        [arch.stack_pointer(), frame_pointer]
     };
-    by(first).or_else(|| by(second))
+    for register in registers {
+        if let Value::Cfa(offset) = state.get(arch, register) {
+            return Some(Cfa::Register { register, offset: -i64::from(offset) });
+        }
+    }
+    None
 }
 
 /// Returns the rule of the return address, and whether the address is signed.
@@ -303,8 +308,9 @@ fn return_address(arch: Arch, state: &State, before: Option<Rule>) -> Result<(Ru
         size if state.slot(-size) == Value::Caller(link) => return Ok((Rule::Cfa(-size), false)),
         _ => return Err(Omission::ReturnAddress),
     }
-    let is_callers = |value| matches!(value, Value::Signed) || value == Value::Caller(link);
-    let (rule, value) = place(arch, state, (link, before), is_callers).ok_or(Omission::ReturnAddress)?;
+    let place =
+        place(arch, state, (link, before), |value| value == Value::Signed || value == Value::Caller(link));
+    let (rule, value) = place.ok_or(Omission::ReturnAddress)?;
     Ok((rule, value == Value::Signed))
 }
 
@@ -321,18 +327,36 @@ fn place(
         Value::Cfa(offset) => Some(offset),
         _ => None,
     };
-    let slot = |lowest: i32| {
-        let is_there = |slot: &(i32, Value)| slot.0 >= lowest && is_callers(slot.1);
-        let is_before = |slot: &(i32, Value)| before == Some(Rule::Cfa(slot.0.into()));
-        let kept = state.slots().filter(is_there).find(is_before);
-        kept.or_else(|| state.slots().find(is_there)).map(|(offset, value)| (Rule::Cfa(offset.into()), value))
-    };
-    let in_register = || {
-        let value = state.get(arch, register);
-        is_callers(value).then_some((Rule::SameValue, value))
-    };
-    let in_red_zone = || slot(stack?.saturating_sub(red_zone(arch)));
-    slot(stack.unwrap_or(i32::MIN)).or_else(in_register).or_else(in_red_zone)
+    if let Some(slot) = slot_with(state, stack.unwrap_or(i32::MIN), before, &is_callers) {
+        return Some(slot);
+    }
+    let value = state.get(arch, register);
+    if is_callers(value) {
+        return Some((Rule::SameValue, value));
+    }
+    slot_with(state, stack?.saturating_sub(red_zone(arch)), before, &is_callers)
+}
+
+/// Returns the slot at or above the offset `lowest` that holds the caller's value. If several slots hold it, the slot
+/// that had the rule `before` goes first.
+fn slot_with(
+    state: &State,
+    lowest: i32,
+    before: Option<Rule>,
+    is_callers: &impl Fn(Value) -> bool,
+) -> Option<(Rule, Value)> {
+    let mut first = None;
+    for (offset, value) in state.slots() {
+        if offset < lowest || !is_callers(value) {
+            continue;
+        }
+        let slot = (Rule::Cfa(offset.into()), value);
+        if before == Some(slot.0) {
+            return Some(slot);
+        }
+        first = first.or(Some(slot));
+    }
+    first
 }
 
 /// Returns the rule of a callee-saved register. The rule of the last row stays while it is right.

@@ -125,7 +125,7 @@ impl JumpTable {
 
     /// Returns the number of entries if two paths bound the index differently: the larger bound, or none.
     fn limit_with(&self, limit: Option<u32>) -> Option<u32> {
-        self.limit.zip(limit).map(|(one, other)| one.max(other))
+        Some(self.limit?.max(limit?))
     }
 
     /// Iterates over the targets in the table, up to its limit or the end of the file's bytes.

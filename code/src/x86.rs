@@ -180,10 +180,7 @@ impl<'c> X86Decoder<'c> {
             && self.register(instruction.memory_index()).is_some()
             && !relocated
             && instruction.memory_index_scale() == u32::from(self.arch.pointer_size());
-        match is_table {
-            true => Flow::JumpTable(instruction.memory_displacement64()),
-            false => Flow::JumpMemory,
-        }
+        if is_table { Flow::JumpTable(instruction.memory_displacement64()) } else { Flow::JumpMemory }
     }
 
     /// Returns the register if the name is of full width, such as `rax`.
@@ -285,7 +282,7 @@ impl<'c> X86Decoder<'c> {
             _ => {}
         }
         if let Some(to) = first {
-            self.of_register(instruction, relocated, to, ops);
+            self.register_effects(instruction, relocated, to, ops);
         } else if mnemonic == Mnemonic::Mov && !relocated {
             // Writing a constant to the low half of a register clears the upper half.
             let half = instruction.op0_register();
@@ -297,7 +294,7 @@ impl<'c> X86Decoder<'c> {
     }
 
     /// Appends the effects of an instruction whose first operand is a whole register.
-    fn of_register(&self, instruction: &Instruction, relocated: bool, to: Index, ops: &mut Vec<Op>) {
+    fn register_effects(&self, instruction: &Instruction, relocated: bool, to: Index, ops: &mut Vec<Op>) {
         let stack = self.arch.stack_pointer().0 as Index;
         let source = (instruction.op1_kind() == OpKind::Register)
             .then(|| self.register(instruction.op1_register()))

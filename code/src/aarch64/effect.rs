@@ -67,7 +67,7 @@ fn constant(operand: &Operand) -> Option<u64> {
 
 impl Effect<'_> {
     /// Adds the effects of an instruction.
-    pub(super) fn of(&mut self, instruction: &Instruction, pc: Address, is_relocated: bool) {
+    pub(super) fn add_instruction(&mut self, instruction: &Instruction, pc: Address, is_relocated: bool) {
         use Opcode as O;
         let operands = &instruction.operands;
         match instruction.opcode {

@@ -137,13 +137,14 @@ impl Run<'_> {
     /// followed already, the larger block is followed again, up to here.
     fn lead(&mut self, analysis: &mut Analysis<'_>, index: usize) -> Option<u32> {
         if analysis.block_at[index] == NONE {
-            let all = || analysis.blocks.iter().map(|block| block.first).collect::<BTreeSet<_>>();
-            let starts = self.starts.get_or_insert_with(all);
+            let starts =
+                self.starts.get_or_insert_with(|| analysis.blocks.iter().map(|block| block.first).collect());
             let around = starts.range(..index).next_back().copied();
             starts.insert(index);
             let around = around.map_or(NONE, |first| analysis.block_at[first]);
-            let is_known = |block: &&mut Block| block.state.is_some();
-            if let Some(block) = analysis.blocks.get_mut(around as usize).filter(is_known) {
+            if let Some(block) = analysis.blocks.get_mut(around as usize)
+                && block.state.is_some()
+            {
                 self.wait(block, around);
             }
         }
@@ -403,13 +404,14 @@ impl Run<'_> {
     /// there.
     fn end_of_table(&mut self, analysis: &Analysis<'_>, table: u64) -> Option<u64> {
         let constants = self.constants.get_or_insert_with(|| {
-            let constant = |op: &Op| match op {
-                Op::Constant { value, .. } => Some(*value),
-                _ => None,
-            };
-            let mut all: Vec<_> = analysis.instructions.ops.iter().filter_map(constant).collect();
-            all.sort_unstable();
-            all
+            let mut constants = Vec::new();
+            for op in &analysis.instructions.ops {
+                if let Op::Constant { value, .. } = op {
+                    constants.push(*value);
+                }
+            }
+            constants.sort_unstable();
+            constants
         });
         constants.get(constants.partition_point(|address| *address <= table)).copied()
     }
@@ -443,7 +445,6 @@ impl Run<'_> {
     fn edge(&mut self, analysis: &mut Analysis<'_>, edge: Edge, state: &State) -> Result<(), Restart> {
         let via = if edge.is_call { Some(edge.from) } else { self.via };
         let Some(number) = self.lead(analysis, edge.to) else { return Ok(()) };
-        let is_after = |call: usize| analysis.after_padding(call) == Some(edge.to);
         let block = &analysis.blocks[number as usize];
         let Some(known) = &block.state else {
             if !self.spend(analysis, edge.to, state) {
@@ -459,7 +460,7 @@ impl Run<'_> {
         if loss.is_any() && !self.is_last && known.is_grave(arch, loss, state) {
             let culprit = match (edge.is_call, block.via, via) {
                 (true, ..) => Some(edge.from),
-                (false, Some(own), _) if is_after(own) => Some(own),
+                (false, Some(own), _) if analysis.after_padding(own) == Some(edge.to) => Some(own),
                 (false, own, other) => own.or(other),
             };
             if let Some(call) = culprit {

@@ -136,10 +136,8 @@ impl Judgement {
         calls.dedup();
         // Each call costs a search through the function.
         calls.truncate(MAX_CALLS);
-        let returns =
-            |call: &usize| analysis.after_padding(*call).is_some_and(|next| analysis.returns_from(next));
-        let offset = |call: usize| analysis.instructions().as_slice()[call].offset;
-        calls.into_iter().filter(move |call| !returns(call)).map(offset)
+        calls.retain(|call| !analysis.after_padding(*call).is_some_and(|next| analysis.returns_from(next)));
+        calls.into_iter().map(|call| analysis.instructions().as_slice()[call].offset)
     }
 }
 

@@ -28,19 +28,17 @@ impl State {
     /// Returns the callee-saved registers, and slots with their values, that one state has and the other state may
     /// lack.
     pub(crate) fn disagreements(&self, arch: Arch, other: &Self) -> Vec<(Register, Option<i32>)> {
-        let is_saved =
-            |register| index_of(arch, register).is_some_and(|own| callee_saved(arch).contains(&own));
-        let own = |value: Value| match value {
-            Value::Caller(register) => Some(register).filter(|register| is_saved(*register)),
-            _ => None,
-        };
         let mut all = Vec::new();
-        for (one, two) in [(self, other), (other, self)] {
-            let kept = callee_saved(arch).iter().filter(|index| one.at(**index) == Value::caller(**index));
-            let differ = kept.map(|index| (one.at(*index), two.at(*index), None));
-            let places = one.slots().map(|(offset, value)| (value, two.slot(offset.into()), Some(offset)));
+        for (state, against) in [(self, other), (other, self)] {
+            let kept = callee_saved(arch).iter().filter(|index| state.at(**index) == Value::caller(**index));
+            let differ = kept.map(|index| (state.at(*index), against.at(*index), None));
+            let places =
+                state.slots().map(|(offset, value)| (value, against.slot(offset.into()), Some(offset)));
             for (value, there, slot) in differ.chain(places) {
-                let Some(register) = own(value) else { continue };
+                let Value::Caller(register) = value else { continue };
+                if !index_of(arch, register).is_some_and(|index| callee_saved(arch).contains(&index)) {
+                    continue;
+                }
                 if there != value && there != Value::Perhaps(register) {
                     all.push((register, slot));
                 }

@@ -59,9 +59,12 @@ impl State {
     /// Forgets the registers and slots that a called function may change.
     fn call(&mut self, arch: Arch, writes: u64) {
         let link = arch.return_address();
-        let is_return = |value| value == Value::Caller(link) || value == Value::Perhaps(link);
         for index in indexes(writes & self.registers.known()) {
-            let is_left = u16::from(index) != link.0 && is_return(self.at(index));
+            let has_return_address = match self.at(index) {
+                Value::Caller(register) | Value::Perhaps(register) => register == link,
+                _ => false,
+            };
+            let is_left = u16::from(index) != link.0 && has_return_address;
             self.registers.set(index, if is_left { Value::Perhaps(link) } else { Value::Unknown });
         }
         self.changed(writes);

@@ -164,14 +164,20 @@ fn omit_by<T>(
 
 /// Omits functions that call a function after which the caller's registers or stack pointer cannot be restored.
 fn omit_odd_calls<T>(rounds: &mut Rounds<'_, T>) {
-    let is_odd = |rows: &Result<_, _>| match rows {
-        Err(omission) => matches!(
-            omission,
-            Omission::SavedRegister | Omission::StackAtReturn | Omission::FramePointer | Omission::NoPlace
-        ),
-        Ok(_) => false,
-    };
-    let odd: Vec<bool> = rounds.all.iter().map(|followed| is_odd(&followed.rows)).collect();
+    let odd: Vec<bool> = rounds
+        .all
+        .iter()
+        .map(|followed| match followed.rows {
+            Err(omission) => matches!(
+                omission,
+                Omission::SavedRegister
+                    | Omission::StackAtReturn
+                    | Omission::FramePointer
+                    | Omission::NoPlace
+            ),
+            Ok(_) => false,
+        })
+        .collect();
     for index in 0..rounds.all.len() {
         let calls = rounds.all[index].calls.iter();
         if calls.filter_map(|target| rounds.around(*target)).any(|(called, _)| odd[called]) {
@@ -206,14 +212,13 @@ fn omit_groups<T>(rounds: &mut Rounds<'_, T>, candidates: &[Candidate<'_>]) {
                 }
             }
         }
-        let is_function = |index: &usize| {
-            rounds.all[*index].leaves || rounds.is_called(*index) && candidates[*index].is_named
-        };
-        let is_function = group.iter().any(is_function);
-        for index in
-            group.iter().filter(|index| !rounds.is_entered_as_followed(**index)).copied().collect::<Vec<_>>()
-        {
-            omit(rounds, index, Omission::NeverReturns);
+        let is_function = group
+            .iter()
+            .any(|&index| rounds.all[index].leaves || rounds.is_called(index) && candidates[index].is_named);
+        for &index in &group {
+            if !rounds.is_entered_as_followed(index) {
+                omit(rounds, index, Omission::NeverReturns);
+            }
         }
         let is_whole = group.iter().all(|index| rounds.all[*index].rows.is_ok());
         for index in group {

@@ -145,16 +145,19 @@ impl<'r, T> Rounds<'r, T> {
                 .collect();
             all.sort_unstable();
             all.dedup();
-            let is_new = |index: &usize| {
-                stale.contains(index) || ways::of(&new, *index) != ways::of(&self.entries, *index)
-            };
-            self.unsettled = all.into_iter().filter(is_new).collect();
+            all.retain(|index| {
+                stale.contains(index)
+                    || ways::into_function(&new, *index) != ways::into_function(&self.entries, *index)
+            });
+            self.unsettled = all.into_iter().collect();
             if self.unsettled.is_empty() {
                 return;
             }
             for index in self.unsettled.clone() {
-                let ways = ways::of(&new, index).iter();
-                let ways: Vec<_> = ways.map(|way| Entry { offset: way.offset, state: &way.state }).collect();
+                let ways: Vec<_> = ways::into_function(&new, index)
+                    .iter()
+                    .map(|way| Entry { offset: way.offset, state: &way.state })
+                    .collect();
                 self.all[index] = self.follow(index, !self.fragments.contains(&index), &ways);
             }
             self.entries = new;
@@ -297,7 +300,7 @@ impl<'r, T> Rounds<'r, T> {
 }
 
 fn around(candidates: &[Candidate<'_>], address: Address) -> Option<(usize, u32)> {
-    let index = candidates.partition_point(|one| one.code.start <= address).checked_sub(1)?;
+    let index = candidates.partition_point(|candidate| candidate.code.start <= address).checked_sub(1)?;
     let code = &candidates[index].code;
     let offset = address.0 - code.start.0;
     (offset < code.bytes.len() as u64).then_some((index, offset as u32))

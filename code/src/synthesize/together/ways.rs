@@ -27,7 +27,7 @@ pub(super) fn sort(ways: &mut Vec<Way>) {
 }
 
 /// Returns the ways into a function. The list must be [sorted](sort).
-pub(super) fn of(ways: &[Way], function: usize) -> &[Way] {
+pub(super) fn into_function(ways: &[Way], function: usize) -> &[Way] {
     let start = ways.partition_point(|way| way.function < function);
     let count = ways[start..].partition_point(|way| way.function == function);
     &ways[start..start + count]
