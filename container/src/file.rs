@@ -40,9 +40,10 @@ impl<'a> File<'a> {
     /// Parses the headers of a file, like [`parse`](Self::parse), and lets you choose the addresses of the sections
     /// of a relocatable object.
     pub fn parse_with(bytes: &'a [u8], placement: Placement) -> Result<Self, Error> {
-        let format = match macho::has_magic(bytes) {
-            true => Format::MachO(MachO::parse(bytes)?),
-            false => Format::Elf(Elf::parse(bytes, placement)?),
+        let format = if macho::has_magic(bytes) {
+            Format::MachO(MachO::parse(bytes)?)
+        } else {
+            Format::Elf(Elf::parse(bytes, placement)?)
         };
         Ok(Self { format })
     }
@@ -180,7 +181,7 @@ impl<'a> File<'a> {
     pub fn symbols(&self) -> Result<Symbols<'a>, Error> {
         match &self.format {
             Format::Elf(elf) => Symbols::read(elf),
-            Format::MachO(file) => Ok(Symbols::of_mach_o(file)),
+            Format::MachO(file) => Ok(Symbols::from_mach_o(file)),
         }
     }
 

@@ -85,10 +85,11 @@ impl<'a> Symbols<'a> {
     }
 
     /// Returns the symbols in a Mach-O file's sections of code.
-    pub(crate) fn of_mach_o(file: &MachO<'a>) -> Self {
+    pub(crate) fn from_mach_o(file: &MachO<'a>) -> Self {
         // Labels with `ltmp` come from the assembler, and names with `L` from the compiler.
-        let is_name = |name: &[u8]| !name.is_empty() && !name.starts_with(b"ltmp") && !name.starts_with(b"L");
-        let symbols = file.code_symbols().filter(|(name, ..)| is_name(name));
+        let symbols = file
+            .code_symbols()
+            .filter(|(name, ..)| !name.is_empty() && !name.starts_with(b"ltmp") && !name.starts_with(b"L"));
         let mut sorted: Vec<_> = symbols
             .map(|(name, address, end)| Entry { address, end, is_function: name.starts_with(b"_"), name })
             .collect();

@@ -75,7 +75,7 @@ pub struct Entries<'a> {
 impl<'a> Entries<'a> {
     /// Returns the entries of an ordinary or thin archive, or `None` if the bytes do not start with an archive's
     /// magic.
-    pub fn of(bytes: &'a [u8]) -> Option<Self> {
+    pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let is_thin = bytes.starts_with(&THIN_MAGIC);
         let is_archive = is_thin || bytes.starts_with(&MAGIC);
         is_archive.then_some(Self { bytes, is_thin, names: &[], next: MAGIC.len() })

@@ -73,7 +73,7 @@ fn members_of_slice(bytes: &[u8]) -> Result<Members<'_>, Error> {
     if bytes.starts_with(&object::archive::THIN_MAGIC) {
         return Err(Error::ThinArchive);
     }
-    let Some(entries) = Entries::of(bytes) else {
+    let Some(entries) = Entries::parse(bytes) else {
         return Ok(Members { source: Source::Single(Some(bytes)) });
     };
     // The symbol index comes first. If its size is damaged, it may claim the bytes of all members after it.
@@ -122,10 +122,13 @@ impl<'a> Entry<'a> {
 }
 
 fn next_of_archive<'a>(bytes: &'a [u8], entries: &mut Entries<'a>) -> Option<Result<Member<'a>, Error>> {
-    let is_member =
-        |entry: &Result<Entry<'_>, _>| entry.as_ref().map_or(true, |entry| entry.kind == EntryKind::Member);
-    let entry = entries.find(is_member)?;
-    Some(entry.map(|entry| entry.member(bytes)))
+    for entry in entries {
+        match entry {
+            Ok(entry) if entry.kind != EntryKind::Member => {}
+            entry => return Some(entry.map(|entry| entry.member(bytes))),
+        }
+    }
+    None
 }
 
 /// Returns the next member of a fat file, with its architecture in the name.
@@ -137,15 +140,13 @@ fn next_of_fat<'a>(
         if let Some((arch, members)) = begun
             && let Some(member) = members.next()
         {
-            let in_arch = |name: Option<Cow<'_, str>>| match name {
-                Some(name) => Cow::Owned(format!("{arch}:{name}")),
-                None => arch.clone(),
-            };
-            return Some(member.map(|Member { name, bytes, is_of_archive, .. }| Member {
-                name: Some(in_arch(name)),
-                bytes,
+            return Some(member.map(|member| Member {
+                name: Some(match member.name {
+                    Some(name) => Cow::Owned(format!("{arch}:{name}")),
+                    None => arch.clone(),
+                }),
                 arch: Some(arch.clone()),
-                is_of_archive,
+                ..member
             }));
         }
         let slice = slices.next()?;

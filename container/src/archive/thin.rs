@@ -26,7 +26,7 @@ pub fn thin_members(bytes: &[u8]) -> Result<Option<Vec<ThinMember<'_>>>, Error> 
     if !bytes.starts_with(&object::archive::THIN_MAGIC) {
         return Ok(None);
     }
-    let entries = Entries::of(bytes).into_iter().flatten();
+    let entries = Entries::parse(bytes).into_iter().flatten();
     let members = entries.filter_map(|entry| match entry {
         Ok(entry) => entry.thin_member().map(Ok),
         Err(error) => Some(Err(error)),

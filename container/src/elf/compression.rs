@@ -62,10 +62,10 @@ pub(super) fn decompress_by_name<'a>(
 
 /// Refuses a size that these compressed bytes cannot have.
 fn check(data: &[u8], size: u64, section: SectionName) -> Result<(), Error> {
-    match size > data.len().to_u64().saturating_mul(MOST) {
-        true => Err(Error::Compressed { section, size }),
-        false => Ok(()),
+    if size > data.len().to_u64().saturating_mul(MOST) {
+        return Err(Error::Compressed { section, size });
     }
+    Ok(())
 }
 
 fn inflate(

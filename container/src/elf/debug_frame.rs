@@ -43,24 +43,23 @@ impl<'a> Elf<'a> {
         known.sort_unstable();
         let is_relocatable = self.headers.kind == Kind::Relocatable;
         let code_at_zero = LazyCell::new(|| self.code_at_zero());
-        let may_be_code = |function: &Function<'_>| {
-            self.addresses.is_loaded(function.key.address())
-                && (function.key.address() != Address(0) || code_at_zero.may_be(function))
-        };
         for section in sections.iter_mut().filter(|section| !is_eh_frame(section)) {
             if !is_relocatable {
                 self.exclude_beyond_the_last_address(section);
             }
             section.exclude_where(|function| {
-                if known.binary_search(&function.key.address()).is_ok() {
-                    Some(Exclusion::Superseded)
-                } else {
-                    (!is_relocatable && !may_be_code(function)).then_some(Exclusion::Discarded)
+                let start = function.key.address();
+                if known.binary_search(&start).is_ok() {
+                    return Some(Exclusion::Superseded);
                 }
+                let may_be_code = is_relocatable
+                    || self.addresses.is_loaded(start)
+                        && (start != Address(0) || code_at_zero.may_be(function));
+                (!may_be_code).then_some(Exclusion::Discarded)
             });
         }
         let superfluous = self.superfluous(&sections);
-        for found in superfluous.chunk_by(|(one, _), (other, _)| one == other) {
+        for found in superfluous.chunk_by(|(section, _), (next, _)| section == next) {
             sections[found[0].0].exclude(found.iter().map(|(_, excluded)| *excluded));
         }
         sections
@@ -69,13 +68,14 @@ impl<'a> Elf<'a> {
     /// Excludes functions that the linker discarded by setting their start to -1. They end after the last address,
     /// and no section contains their start.
     fn exclude_beyond_the_last_address(&self, section: &mut CallFrameSection<'a>) {
-        let beyond = |function| match function {
-            Err(cfipack_cfi::Error::Range { offset, start, .. }) if !self.addresses.is_loaded(start) => {
-                Some(Excluded { fde: offset, reason: Exclusion::Discarded })
+        let mut found = Vec::new();
+        for function in cfipack_cfi::Functions::new(&section.cfi()) {
+            if let Err(cfipack_cfi::Error::Range { offset, start, .. }) = function
+                && !self.addresses.is_loaded(start)
+            {
+                found.push(Excluded { fde: offset, reason: Exclusion::Discarded });
             }
-            _ => None,
-        };
-        let found: Vec<_> = cfipack_cfi::Functions::new(&section.cfi()).filter_map(beyond).collect();
+        }
         section.exclude(found);
     }
 
@@ -91,11 +91,11 @@ impl<'a> Elf<'a> {
         }
         let mut found = Vec::new();
         for (index, section) in sections.iter().enumerate().filter(|(_, section)| !is_eh_frame(section)) {
-            let with_code =
-                cfipack_cfi::Functions::new(&section.cfi()).flatten().filter(|function| function.size != 0);
-            let with_others =
-                with_code.filter(|function| several.binary_search(&function.key.address()).is_ok());
-            found.extend(with_others.map(|function| (index, function)));
+            for function in cfipack_cfi::Functions::new(&section.cfi()).flatten() {
+                if function.size != 0 && several.binary_search(&function.key.address()).is_ok() {
+                    found.push((index, function));
+                }
+            }
         }
         found.sort_by_key(|(_, function)| function.key.address());
         let mut symbols = None;
@@ -185,11 +185,12 @@ fn superfluous_of(
             discarded = others;
         }
     }
-    let because = |reason| {
-        move |(section, function): (usize, Function<'_>)| (section, Excluded { fde: function.fde, reason })
-    };
-    let repeated = repeated.into_iter().map(because(Exclusion::Repeated));
-    repeated.chain(discarded.into_iter().map(because(Exclusion::Discarded))).collect()
+    let repeated = repeated.into_iter().map(|found| (found, Exclusion::Repeated));
+    let discarded = discarded.into_iter().map(|found| (found, Exclusion::Discarded));
+    repeated
+        .chain(discarded)
+        .map(|((section, function), reason)| (section, Excluded { fde: function.fde, reason }))
+        .collect()
 }
 
 /// Returns everything that an FDE says about the code at its start, including the content of its CIE.

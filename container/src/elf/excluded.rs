@@ -13,9 +13,10 @@ impl Elf<'_> {
     pub(super) fn exclude_discarded(&self, section: &mut CallFrameSection<'_>) -> Result<(), Error> {
         let Some(index) = section.section.index else { return Ok(()) };
         let fields = self.relocation_index.defined_fields(&self.headers, index, &section.section.bytes)?;
-        let is_kept =
-            |function: &Function<'_>| fields.binary_search(&function.start_field.0.to_u64()).is_ok();
-        section.exclude_where(|function| (!is_kept(function)).then_some(Exclusion::Discarded));
+        section.exclude_where(|function| {
+            let is_kept = fields.binary_search(&function.start_field.0.to_u64()).is_ok();
+            (!is_kept).then_some(Exclusion::Discarded)
+        });
         Ok(())
     }
 }

@@ -67,7 +67,7 @@ impl<'a> Elf<'a> {
         Ok(Section {
             index: Some(index.0),
             name: names::text(headers.name(header)),
-            address: Address(self.addresses.of(index.0)),
+            address: Address(self.addresses.of_section(index.0)),
             bytes,
         })
     }
@@ -75,7 +75,7 @@ impl<'a> Elf<'a> {
     pub(crate) fn call_frame_sections(&self) -> Result<Vec<CallFrameSection<'a>>, Error> {
         let headers = &self.headers;
         let mut found = Vec::new();
-        let mut room = Room::of(headers);
+        let mut room = Room::for_file(headers);
         for (index, header) in headers.sections.enumerate() {
             let kind = match headers.name(header) {
                 b".eh_frame" if header.sh_flags(headers.endian).contains(elf::SHF_ALLOC) => {
@@ -93,15 +93,17 @@ impl<'a> Elf<'a> {
             found.extend(section.map(|section| (cfi::SectionKind::EhFrame, section)));
         }
         let (text, data) = (self.text_base(), self.data_base());
-        let with_bases = |(kind, section)| CallFrameSection {
-            section,
-            kind,
-            arch: headers.arch,
-            text,
-            data,
-            excluded: Vec::new(),
-        };
-        let mut sections: Vec<_> = found.into_iter().map(with_bases).collect();
+        let mut sections: Vec<_> = found
+            .into_iter()
+            .map(|(kind, section)| CallFrameSection {
+                section,
+                kind,
+                arch: headers.arch,
+                text,
+                data,
+                excluded: Vec::new(),
+            })
+            .collect();
         if headers.kind == Kind::Relocatable {
             sections.iter_mut().try_for_each(|section| self.exclude_discarded(section))?;
         }
@@ -111,7 +113,7 @@ impl<'a> Elf<'a> {
     pub(crate) fn sframe_sections(&self) -> Result<Vec<Section<'a>>, Error> {
         let headers = &self.headers;
         let mut found = Vec::new();
-        let mut room = Room::of(headers);
+        let mut room = Room::for_file(headers);
         for (index, header) in headers.sections.enumerate() {
             let is_sframe =
                 header.sh_type(headers.endian) == elf::SHT_GNU_SFRAME || headers.name(header) == b".sframe";
@@ -156,8 +158,9 @@ impl<'a> Elf<'a> {
         headers.sections.iter().any(|header| {
             let flags = header.sh_flags(headers.endian);
             let is_loaded = flags.contains(elf::SHF_ALLOC) && header.sh_size(headers.endian) != 0;
-            let is_wanted = || flags.contains(elf::SHF_EXECINSTR) || headers.name(header) == b".eh_frame";
-            is_loaded && !headers.has_bytes(header) && is_wanted()
+            is_loaded
+                && !headers.has_bytes(header)
+                && (flags.contains(elf::SHF_EXECINSTR) || headers.name(header) == b".eh_frame")
         })
     }
 
@@ -165,12 +168,12 @@ impl<'a> Elf<'a> {
     /// instructions. Source: GCC's manual, `-ffat-lto-objects`.
     pub fn is_gcc_lto(&self) -> bool {
         let headers = &self.headers;
-        let is_lto = |header: &_| headers.name(header).starts_with(b".gnu.lto_");
-        let has_code = |header: &elf::SectionHeader64<_>| {
+        let has_lto = headers.sections.iter().any(|header| headers.name(header).starts_with(b".gnu.lto_"));
+        let has_code = headers.sections.iter().any(|header| {
             header.sh_flags(headers.endian).contains(elf::SHF_EXECINSTR)
                 && header.sh_size(headers.endian) != 0
-        };
-        headers.sections.iter().any(is_lto) && !headers.sections.iter().any(has_code)
+        });
+        has_lto && !has_code
     }
 
     pub(crate) fn code_sections(&self) -> Result<Vec<Section<'a>>, Error> {
@@ -194,7 +197,7 @@ impl<'a> Elf<'a> {
             found.push(Section {
                 index: Some(index.0),
                 name: names::text(headers.name(header)),
-                address: Address(self.addresses.of(index.0)),
+                address: Address(self.addresses.of_section(index.0)),
                 bytes: Cow::Borrowed(bytes),
             });
         }
@@ -209,7 +212,7 @@ impl<'a> Elf<'a> {
     pub(crate) fn data_sections(&self) -> Result<Vec<Section<'a>>, Error> {
         let headers = &self.headers;
         let mut found = Vec::new();
-        let mut room = Room::of(headers);
+        let mut room = Room::for_file(headers);
         for (index, header) in headers.sections.enumerate() {
             let flags = header.sh_flags(headers.endian);
             let is_data = flags.contains(elf::SHF_ALLOC) && !flags.contains(elf::SHF_EXECINSTR);
@@ -222,7 +225,7 @@ impl<'a> Elf<'a> {
                 Err(_) => Section {
                     index: Some(index.0),
                     name: names::text(headers.name(header)),
-                    address: Address(self.addresses.of(index.0)),
+                    address: Address(self.addresses.of_section(index.0)),
                     bytes: Cow::Borrowed(headers.section_bytes(index.0)?),
                 },
             });
@@ -233,13 +236,13 @@ impl<'a> Elf<'a> {
     /// Returns the section with a name if it is not loaded, decompressed and relocated.
     pub(crate) fn debug_section(&self, name: &str) -> Result<Option<Section<'a>>, Error> {
         let headers = &self.headers;
-        let mut all = headers.sections.enumerate();
-        let is_it = |header: &SectionHeader64<Endianness>| {
+        for (index, header) in headers.sections.enumerate() {
             let is_loaded = header.sh_flags(headers.endian).contains(elf::SHF_ALLOC);
-            !is_loaded && headers.name(header) == name.as_bytes() && headers.has_bytes(header)
-        };
-        let found = all.find(|(_, header)| is_it(header));
-        found.map(|(index, header)| self.section(index, header, &mut Room::of(headers))).transpose()
+            if !is_loaded && headers.name(header) == name.as_bytes() && headers.has_bytes(header) {
+                return self.section(index, header, &mut Room::for_file(headers)).map(Some);
+            }
+        }
+        Ok(None)
     }
 
     /// Returns the section that contains an address.
@@ -249,14 +252,14 @@ impl<'a> Elf<'a> {
 
     /// Returns the address of a section, or 0 if the section does not exist.
     pub(crate) fn start_of_section(&self, index: SectionIndex) -> u64 {
-        self.addresses.of(index.0)
+        self.addresses.of_section(index.0)
     }
 
     /// Returns the end address of a section (exclusive), or 0 if the section does not exist.
     pub(crate) fn end_of_section(&self, index: SectionIndex) -> u64 {
         let headers = &self.headers;
         let size = headers.sections.section(index).map_or(0, |header| header.sh_size(headers.endian));
-        self.addresses.of(index.0).saturating_add(size)
+        self.addresses.of_section(index.0).saturating_add(size)
     }
 
     /// Returns the relocations of a section in file order.
@@ -267,7 +270,7 @@ impl<'a> Elf<'a> {
     fn address_of(&self, name: &[u8]) -> Option<u64> {
         let (index, _) =
             self.headers.sections.enumerate().find(|(_, header)| self.headers.name(header) == name)?;
-        Some(self.addresses.of(index.0))
+        Some(self.addresses.of_section(index.0))
     }
 
     fn text_base(&self) -> Address {

@@ -75,23 +75,23 @@ impl Addresses {
     }
 
     /// Returns the address of a section, or 0 if the section does not exist.
-    pub(crate) fn of(&self, section: usize) -> u64 {
+    pub(crate) fn of_section(&self, section: usize) -> u64 {
         self.all.get(section).copied().unwrap_or(0)
     }
 
     /// Returns whether an address lies in some section. Sections may overlap.
     pub(super) fn is_loaded(&self, address: Address) -> bool {
-        let after = self.placed.partition_point(|&index| self.of(index) <= address.0);
+        let after = self.placed.partition_point(|&index| self.of_section(index) <= address.0);
         after.checked_sub(1).is_some_and(|last| address.0 < self.reached[last])
     }
 
     /// Returns the section that contains an address.
     pub(super) fn locate<'a>(&self, headers: &Headers<'a>, address: Address) -> Option<Location<'a>> {
-        let after = self.placed.partition_point(|&index| self.of(index) <= address.0);
+        let after = self.placed.partition_point(|&index| self.of_section(index) <= address.0);
         // An empty section may have the same address as the section that we look for.
         for &index in self.placed[..after].iter().rev() {
             let header = headers.sections.section(SectionIndex(index)).ok()?;
-            let offset = address.0 - self.of(index);
+            let offset = address.0 - self.of_section(index);
             let size = header.sh_size(headers.endian);
             if offset < size || (offset == size && headers.kind == Kind::Relocatable) {
                 let name = names::text(headers.name(header));

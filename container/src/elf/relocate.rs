@@ -61,7 +61,7 @@ impl RelocationIndex {
     ) -> Result<Vec<Relocation>, Error> {
         let Headers { endian, bytes: file, sections, .. } = *headers;
         let mut all = Vec::new();
-        for holder in self.of(section) {
+        for holder in self.relocation_sections(section) {
             let Ok(header) = sections.section(SectionIndex(holder)) else { continue };
             let damage = Error::Table {
                 what: "relocations",
@@ -98,7 +98,8 @@ impl RelocationIndex {
         section: usize,
         bytes: &[u8],
     ) -> Result<Vec<u64>, Error> {
-        let is_stored = |kind| matches!(Operation::of(headers.arch, kind), Some(Operation::Store { .. }));
+        let is_stored =
+            |kind| matches!(Operation::of_type(headers.arch, kind), Some(Operation::Store { .. }));
         let relocations = self.relocations(headers, section, bytes)?.into_iter();
         let defined = relocations.filter(|field| field.section.is_some() && is_stored(field.kind));
         let mut fields: Vec<_> = defined.map(|field| field.offset).collect();
@@ -106,7 +107,7 @@ impl RelocationIndex {
         Ok(fields)
     }
 
-    fn of(&self, section: usize) -> impl Iterator<Item = usize> {
+    fn relocation_sections(&self, section: usize) -> impl Iterator<Item = usize> {
         let first = self.pairs.partition_point(|&(target, _)| target < section);
         self.pairs[first..].iter().take_while(move |&&(target, _)| target == section).map(|&(_, index)| index)
     }
@@ -123,7 +124,7 @@ enum Operation {
 }
 
 impl Operation {
-    fn of(arch: Arch, kind: u32) -> Option<Self> {
+    fn of_type(arch: Arch, kind: u32) -> Option<Self> {
         let store = |width, relative| Some(Self::Store { width, relative });
         let kind = elf::RelocationType(kind);
         match arch {
@@ -168,7 +169,7 @@ fn resolve(
         offset: entry.r_offset,
         kind: entry.r_type.0,
         relative: matches!(
-            Operation::of(headers.arch, entry.r_type.0),
+            Operation::of_type(headers.arch, entry.r_type.0),
             Some(Operation::Store { relative: true, .. })
         ),
         symbol: (entry.r_sym != 0).then_some(entry.r_sym.to_usize()),
@@ -196,7 +197,7 @@ fn implicit_addend(
     bytes: &[u8],
     relocation: &Relocation,
 ) -> Result<i64, Error> {
-    let Some(Operation::Store { width, .. }) = Operation::of(headers.arch, relocation.kind) else {
+    let Some(Operation::Store { width, .. }) = Operation::of_type(headers.arch, relocation.kind) else {
         return Ok(0);
     };
     let endian = headers.arch.endian();
@@ -219,17 +220,17 @@ fn store(
     relocation: Relocation,
 ) -> Result<(), Error> {
     let Relocation { offset, kind, .. } = relocation;
-    let Some(operation) = Operation::of(headers.arch, kind) else {
+    let Some(operation) = Operation::of_type(headers.arch, kind) else {
         return Err(Error::RelocationType { section: headers.name_for_error(section), offset, value: kind });
     };
     let Operation::Store { width, relative } = operation else { return Ok(()) };
     let Some(range) = field_range(bytes.len(), offset, width) else {
         return Err(Error::RelocationField { section: headers.name_for_error(section), offset });
     };
-    let symbol = relocation.section.map_or(0, |section| addresses.of(section));
+    let symbol = relocation.section.map_or(0, |section| addresses.of_section(section));
     let mut value = symbol.wrapping_add(relocation.value).wrapping_add_signed(relocation.addend);
     if relative {
-        value = value.wrapping_sub(addresses.of(section).wrapping_add(offset));
+        value = value.wrapping_sub(addresses.of_section(section).wrapping_add(offset));
     }
     let endian = headers.arch.endian();
     let field = &mut bytes.to_mut()[range];

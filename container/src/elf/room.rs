@@ -25,7 +25,7 @@ pub(super) struct Room {
 
 impl Room {
     /// Returns the limits for a file.
-    pub(super) fn of(headers: &Headers<'_>) -> Self {
+    pub(super) fn for_file(headers: &Headers<'_>) -> Self {
         let length = headers.bytes.len().to_u64();
         Self { copied: length, decompressed: length.saturating_mul(DECOMPRESSED_PER_BYTE) }
     }

@@ -130,8 +130,8 @@ impl<'a> Headers<'a> {
     /// Returns the symbols that are defined in this file, by address. If several symbols share an address, the first
     /// stays.
     fn symbols_by_address(&self) -> Vec<Symbol<'a>> {
-        let defined = |symbol: &Symbol<'_>| symbol.is_real && symbol.section.is_some();
-        let mut symbols: Vec<_> = self.symbols.iter().filter(defined).collect();
+        let mut symbols: Vec<_> = self.symbols.iter().collect();
+        symbols.retain(|symbol| symbol.is_real && symbol.section.is_some());
         symbols.sort_by_key(|symbol| symbol.value);
         symbols.dedup_by_key(|symbol| symbol.value);
         symbols

@@ -151,14 +151,18 @@ impl<'a> Headers<'a> {
     /// Returns the section that contains an address. In a relocatable object, it may also be a section that ends
     /// there, if no other section starts there.
     pub fn locate(&self, address: Address) -> Option<Location<'a>> {
-        let offset_in = |header: &Header<'_>| address.0.checked_sub(header.address);
-        let inside = |header: &Header<'_>| offset_in(header).is_some_and(|offset| offset < header.size);
-        let at_end = |header: &Header<'_>| offset_in(header).is_some_and(|offset| offset == header.size);
-        let ends = self.kind == Kind::Relocatable;
-        let section = self.sections.iter().position(inside).or_else(|| {
-            let found = self.sections.iter().position(at_end);
-            found.filter(|_| ends)
-        })?;
+        let mut found = None;
+        for (section, header) in self.sections.iter().enumerate() {
+            let Some(offset) = address.0.checked_sub(header.address) else { continue };
+            if offset < header.size {
+                found = Some(section);
+                break;
+            }
+            if offset == header.size && self.kind == Kind::Relocatable {
+                found = found.or(Some(section));
+            }
+        }
+        let section = found?;
         let header = &self.sections[section];
         let name = String::from_utf8_lossy(header.name);
         Some(Location { section, name, offset: address.0 - header.address })

@@ -55,7 +55,7 @@ enum Operation {
 }
 
 impl Operation {
-    fn of(arch: Arch, kind: RelocationType) -> Option<Self> {
+    fn of_type(arch: Arch, kind: RelocationType) -> Option<Self> {
         match arch {
             Arch::Amd64 => match kind {
                 macho::X86_64_RELOC_UNSIGNED => Some(Self::Add),
@@ -157,7 +157,7 @@ impl Headers<'_> {
 /// Applies a section's relocations to its bytes. The bytes are copied first if anything changes.
 pub(super) fn apply(file: &Headers<'_>, section: usize, bytes: &mut Cow<'_, [u8]>) -> Result<(), Error> {
     for fixup in file.fixups(section)? {
-        let Some(operation) = Operation::of(file.arch, fixup.kind) else {
+        let Some(operation) = Operation::of_type(file.arch, fixup.kind) else {
             let (offset, value) = (fixup.offset.into(), fixup.kind.0.into());
             return Err(Error::RelocationType { section: file.name_for_error(section), offset, value });
         };

@@ -255,7 +255,7 @@ impl<'c> Rows<'c> {
         }
         if self.outside_long != 0 {
             // There are several long rows, and only a call can decide which of them is the body.
-            let called = self.code.and_then(|code| calls::find(self.arch, code, start, size));
+            let called = self.code.and_then(|code| calls::find_call(self.arch, code, start, size));
             let clear = self.outside_long <= self.inside || matches!(called, Some(Found::Call(_)));
             if self.code.is_none() || !clear {
                 self.stopped_at = Some(self.outside_long_at);
@@ -284,7 +284,7 @@ impl<'c> Rows<'c> {
     #[inline]
     fn has_no_call(&mut self, from: u32, to: u32) -> Result<(), Reason> {
         let (Some(code), true) = (self.code, from < to) else { return Ok(()) };
-        let (at, reason) = match calls::find(self.arch, code, from, to) {
+        let (at, reason) = match calls::find_call(self.arch, code, from, to) {
             None => return Ok(()),
             Some(Found::Call(at)) => (at, Reason::CallOutsideBody),
             Some(Found::Unreadable(at)) => (at, Reason::CodeUnreadable),

@@ -24,7 +24,7 @@ pub(super) enum Found {
 
 /// Finds the first call that starts in a range of a function. The range is in bytes from the function's start, and an
 /// instruction must start at `from`.
-pub(super) fn find(arch: Arch, code: &[u8], from: u32, to: u32) -> Option<Found> {
+pub(super) fn find_call(arch: Arch, code: &[u8], from: u32, to: u32) -> Option<Found> {
     let Some(range) = code.get(from.to_usize()..to.to_usize()) else {
         return Some(Found::Unreadable(from));
     };
@@ -91,7 +91,7 @@ mod tests {
     /// Words as aarch64-linux-gnu-as 2.47 assembles them.
     #[test]
     fn arm64() {
-        let find = |word: u32| find(Arch::Aarch64, &word.to_le_bytes(), 0, 4);
+        let find = |word: u32| find_call(Arch::Aarch64, &word.to_le_bytes(), 0, 4);
         // bl ., blr x3, blraaz x3, blrabz x3, blraa x3, x4, blrab x3, sp
         for call in [0x9400_0000, 0xd63f_0060, 0xd63f_087f, 0xd63f_0c7f, 0xd73f_0864, 0xd73f_0c7f] {
             assert_eq!(find(call), Some(Found::Call(0)), "{call:08x}");
@@ -103,9 +103,9 @@ mod tests {
             assert_eq!(find(other), None, "{other:08x}");
         }
         let code = [0x1f, 0x20, 0x03, 0xd5, 0, 0, 0, 0x94];
-        assert_eq!(super::find(Arch::Aarch64, &code, 0, 8), Some(Found::Call(4)));
-        assert_eq!(super::find(Arch::Aarch64, &code, 0, 12), Some(Found::Unreadable(0)));
-        assert_eq!(super::find(Arch::Aarch64, &code, 0, 2), Some(Found::Unreadable(0)));
+        assert_eq!(super::find_call(Arch::Aarch64, &code, 0, 8), Some(Found::Call(4)));
+        assert_eq!(super::find_call(Arch::Aarch64, &code, 0, 12), Some(Found::Unreadable(0)));
+        assert_eq!(super::find_call(Arch::Aarch64, &code, 0, 2), Some(Found::Unreadable(0)));
     }
 
     #[cfg(feature = "iced-x86")]
@@ -113,20 +113,20 @@ mod tests {
     fn x86() {
         // mov eax, ebp; call rax
         let code = [0x89, 0xe8, 0xff, 0xd0];
-        assert_eq!(find(Arch::Amd64, &code, 0, 2), None);
-        assert_eq!(find(Arch::Amd64, &code, 0, 4), Some(Found::Call(2)));
+        assert_eq!(find_call(Arch::Amd64, &code, 0, 2), None);
+        assert_eq!(find_call(Arch::Amd64, &code, 0, 4), Some(Found::Call(2)));
         // syscall; sysenter; int 0x80; int3
-        assert_eq!(find(Arch::Amd64, &[0x0f, 0x05], 0, 2), Some(Found::Call(0)));
-        assert_eq!(find(Arch::I386, &[0x0f, 0x34], 0, 2), Some(Found::Call(0)));
-        assert_eq!(find(Arch::I386, &[0xcd, 0x80], 0, 2), Some(Found::Call(0)));
-        assert_eq!(find(Arch::Amd64, &[0xcc, 0x90], 0, 2), None);
+        assert_eq!(find_call(Arch::Amd64, &[0x0f, 0x05], 0, 2), Some(Found::Call(0)));
+        assert_eq!(find_call(Arch::I386, &[0x0f, 0x34], 0, 2), Some(Found::Call(0)));
+        assert_eq!(find_call(Arch::I386, &[0xcd, 0x80], 0, 2), Some(Found::Call(0)));
+        assert_eq!(find_call(Arch::Amd64, &[0xcc, 0x90], 0, 2), None);
         // jmp rax; call [rip + 0]; ff /7 is no instruction
-        assert_eq!(find(Arch::Amd64, &[0xff, 0xe0], 0, 2), None);
-        assert_eq!(find(Arch::Amd64, &[0xff, 0x15, 0, 0, 0, 0], 0, 6), Some(Found::Call(0)));
-        assert_eq!(find(Arch::Amd64, &[0x90, 0xff, 0xff], 0, 3), Some(Found::Unreadable(1)));
+        assert_eq!(find_call(Arch::Amd64, &[0xff, 0xe0], 0, 2), None);
+        assert_eq!(find_call(Arch::Amd64, &[0xff, 0x15, 0, 0, 0, 0], 0, 6), Some(Found::Call(0)));
+        assert_eq!(find_call(Arch::Amd64, &[0x90, 0xff, 0xff], 0, 3), Some(Found::Unreadable(1)));
         // A far call, in 32-bit mode.
         let far = [0x9a, 0, 0, 0, 0, 0, 0];
-        assert_eq!(find(Arch::I386, &far, 0, 7), Some(Found::Call(0)));
-        assert_eq!(find(Arch::Amd64, &far, 0, 7), Some(Found::Unreadable(0)));
+        assert_eq!(find_call(Arch::I386, &far, 0, 7), Some(Found::Call(0)));
+        assert_eq!(find_call(Arch::Amd64, &far, 0, 7), Some(Found::Unreadable(0)));
     }
 }

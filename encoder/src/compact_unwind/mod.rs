@@ -85,9 +85,10 @@ use crate::{Reason, UnsupportedFormat};
 
 /// Refuses architectures without compact encodings.
 const fn check(arch: Arch) -> Result<(), UnsupportedFormat> {
-    match arch.has_compact_unwind() {
-        true => Ok(()),
-        false => Err(UnsupportedFormat::Arch { arch, format: "__compact_unwind" }),
+    if arch.has_compact_unwind() {
+        Ok(())
+    } else {
+        Err(UnsupportedFormat::Arch { arch, format: "__compact_unwind" })
     }
 }
 
@@ -143,8 +144,9 @@ impl Section {
             return Err(Reason::Architecture);
         }
         let before = self.bytes.len() as u32;
-        let moved = |relocation: Relocation| Relocation { offset: before + relocation.offset, ..relocation };
-        self.relocations.extend(shard.relocations.into_iter().map(moved));
+        for relocation in shard.relocations {
+            self.relocations.push(Relocation { offset: before + relocation.offset, ..relocation });
+        }
         self.bytes.extend(shard.bytes);
         Ok(())
     }

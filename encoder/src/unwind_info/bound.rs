@@ -96,8 +96,8 @@ fn compressed(entries: usize, rare: usize, common: usize) -> usize {
 fn ranked(entries: &[Entry], personalities: &[NonZeroU32], arch: Arch) -> Vec<(Named, u32)> {
     let mut ids = EncodingIds::new();
     for entry in entries.iter().filter(|entry| !is_dwarf(entry.encoding, arch)) {
-        let known = |personality| personalities.iter().position(|&known| known == personality);
-        let number = entry.personality.and_then(known).map_or(0, |at| at as u32 + 1);
+        let at = personalities.iter().position(|&known| Some(known) == entry.personality);
+        let number = at.map_or(0, |at| at as u32 + 1);
         ids.number(Encoding(entry.encoding.0 | number << 28));
     }
     // The most used encodings come first. Equally used encodings are sorted by their value.
@@ -114,17 +114,28 @@ fn ranked(entries: &[Entry], personalities: &[NonZeroU32], arch: Arch) -> Vec<(N
 
 /// Returns the numbers of these encodings in a table. An encoding that the table does not have is skipped.
 pub(super) fn numbers(table: &DedupedEntries, common: impl Iterator<Item = Named>) -> Vec<u32> {
-    let with_number = |(encoding, number): (&Encoding, u64)| u64::from(encoding.0) << 32 | number;
-    let mut known: Vec<u64> = table.encodings.iter().zip(0..).map(with_number).collect();
+    // Each encoding with its number below.
+    let mut known: Vec<u64> = Vec::with_capacity(table.encodings.len());
+    for (encoding, number) in table.encodings.iter().zip(0..) {
+        known.push(u64::from(encoding.0) << 32 | number);
+    }
     known.sort_unstable();
-    let find = |(encoding, personality): Named| {
+    let mut numbers = Vec::new();
+    for (encoding, personality) in common {
         let index = match personality {
-            Some(personality) => table.personalities.iter().position(|&known| known == personality)? + 1,
+            Some(personality) => match table.personalities.iter().position(|&known| known == personality) {
+                Some(at) => at + 1,
+                None => continue,
+            },
             None => 0,
         };
         let encoding = u64::from(encoding.0 | (index as u32) << 28);
         let at = known.partition_point(|known| known >> 32 < encoding);
-        known.get(at).filter(|&known| known >> 32 == encoding).map(|&known| known as u32)
-    };
-    common.filter_map(find).collect()
+        if let Some(&found) = known.get(at)
+            && found >> 32 == encoding
+        {
+            numbers.push(found as u32);
+        }
+    }
+    numbers
 }

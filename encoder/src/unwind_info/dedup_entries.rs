@@ -54,7 +54,7 @@ impl DedupedEntries {
 
 /// Which entry counts if several entries have the same address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum OfOneAddress {
+pub(super) enum SameAddress {
     /// The last entry with unwind information counts.
     Last,
     /// The first entry with unwind information and a length counts. If there is none, the first entry with unwind
@@ -62,7 +62,7 @@ pub(super) enum OfOneAddress {
     First,
 }
 
-impl OfOneAddress {
+impl SameAddress {
     /// Returns whether an entry replaces the entry before it at the same address.
     fn replaces(self, before: &Placed, entry: &Placed) -> bool {
         let [was_known, is_known] = [before, entry].map(|entry| entry.encoding != Encoding::NONE);
@@ -92,7 +92,7 @@ pub(super) fn dedup(
     arch: Arch,
     layout: Layout,
     places: &impl Places,
-    of_one_address: OfOneAddress,
+    same_address: SameAddress,
 ) -> DedupedEntries {
     let mut folder = Deduplicator {
         arch,
@@ -110,7 +110,7 @@ pub(super) fn dedup(
         if let Some(previous) = pending.replace(entry) {
             if previous.function != entry.function {
                 folder.push(previous);
-            } else if !of_one_address.replaces(&previous, &entry) {
+            } else if !same_address.replaces(&previous, &entry) {
                 pending = Some(previous);
             }
         }

@@ -12,7 +12,7 @@ use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
 use super::backward::{Room, backward};
 use super::bound::Bound;
 use super::common_palette::MAX_COMMON;
-use super::dedup_entries::{DedupedEntries, OfOneAddress, dedup};
+use super::dedup_entries::{DedupedEntries, SameAddress, dedup};
 use super::entry::Entry;
 use super::error::{Warning, WriteError};
 use super::min_pages::Partition;
@@ -115,7 +115,7 @@ impl Section {
     /// # Errors
     /// This function returns [`WriteError::TooLarge`] if the table would be larger than 4 GiB.
     pub fn plan(&self, tentative: &impl Places, growth: u32) -> Result<Plan, WriteError> {
-        let mut table = self.deduped(&Tentative(tentative), OfOneAddress::First);
+        let mut table = self.deduped(&Tentative(tentative), SameAddress::First);
         let Options { layout, .. } = self.options;
         if !table.is_written {
             return Ok(Plan { max_len: 0, pages: None });
@@ -128,8 +128,12 @@ impl Section {
         let max_len = if layout == Layout::Small {
             let partition = small::choose(&table, self.arch);
             let len = fixed_len(&table) + partition.size() + split_len(&partition.pages, growth.splits);
-            let place = |entry: &Entry| Some((tentative.function(entry.function)?.0, entry.function));
-            let mut order: Vec<_> = self.entries.iter().filter_map(place).collect();
+            let mut order = Vec::with_capacity(self.entries.len());
+            for entry in &self.entries {
+                if let Some(at) = tentative.function(entry.function) {
+                    order.push((at.0, entry.function));
+                }
+            }
             if !order.is_sorted_by_key(|entry| entry.0) {
                 order.sort_by_cached_key(|entry| u64::from(entry.0));
             }
@@ -174,7 +178,7 @@ impl Section {
         function_at: impl Fn(Key) -> ImageOffset,
         lsda_at: impl Fn(LsdaKey) -> ImageOffset,
     ) -> Result<Placed, WriteError> {
-        self.placed(end, &Everywhere { function_at, lsda_at }, OfOneAddress::Last, None)
+        self.placed(end, &Everywhere { function_at, lsda_at }, SameAddress::Last, None)
     }
 
     /// Does the same as [`place`](Self::place) for a linker whose functions and LSDAs may have no address, and whose
@@ -191,22 +195,22 @@ impl Section {
         end: Option<ImageOffset>,
         places: &impl Places,
     ) -> Result<Placed, WriteError> {
-        self.placed(end, places, OfOneAddress::First, plan)
+        self.placed(end, places, SameAddress::First, plan)
     }
 
-    fn deduped(&self, places: &impl Places, of_one_address: OfOneAddress) -> DedupedEntries {
-        dedup(&self.entries, self.arch, self.options.layout, places, of_one_address)
+    fn deduped(&self, places: &impl Places, same_address: SameAddress) -> DedupedEntries {
+        dedup(&self.entries, self.arch, self.options.layout, places, same_address)
     }
 
     fn placed(
         &self,
         end: Option<ImageOffset>,
         places: &impl Places,
-        of_one_address: OfOneAddress,
+        same_address: SameAddress,
         plan: Option<&Plan>,
     ) -> Result<Placed, WriteError> {
         let Options { layout, .. } = self.options;
-        let mut table = self.deduped(places, of_one_address);
+        let mut table = self.deduped(places, same_address);
         if let Some(end) = end
             && layout != Layout::Lld
         {
@@ -340,7 +344,7 @@ mod tests {
             });
             let moved = At(moved.collect());
             let plan = section.plan(&first, growth as u32).unwrap();
-            let table = section.deduped(&moved, OfOneAddress::First);
+            let table = section.deduped(&moved, SameAddress::First);
             if !table.is_written {
                 continue;
             }

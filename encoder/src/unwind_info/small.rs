@@ -120,8 +120,9 @@ impl<'a> Search<'a> {
         let pieces = if keys.len() <= TRIED_KEYS {
             vec![keys]
         } else {
-            let piece = |keys: &'a [Key]| &keys[..keys.len().min(TRIED_KEYS / PIECES)];
-            keys.chunks(keys.len().div_ceil(PIECES)).map(piece).collect()
+            keys.chunks(keys.len().div_ceil(PIECES))
+                .map(|keys| &keys[..keys.len().min(TRIED_KEYS / PIECES)])
+                .collect()
         };
         Self {
             table,
