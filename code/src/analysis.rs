@@ -231,7 +231,7 @@ impl<'c> Analysis<'c> {
                 Flow::Branch(target, _) => (target, true),
                 Flow::Jump(target) => (target, false),
                 Flow::Call(_) => {
-                    self.lead(self.after_padding(index));
+                    self.start_block(self.after_padding(index));
                     continue;
                 }
                 Flow::JumpRegister(_)
@@ -242,8 +242,8 @@ impl<'c> Analysis<'c> {
                     continue;
                 }
             };
-            self.lead(target.and_then(|target| self.index_of(target)));
-            self.lead(ends.then_some(index + 1).filter(|next| *next < all.as_slice().len()));
+            self.start_block(target.and_then(|target| self.index_of(target)));
+            self.start_block(ends.then_some(index + 1).filter(|next| *next < all.as_slice().len()));
         }
     }
 
@@ -253,7 +253,7 @@ impl<'c> Analysis<'c> {
     }
 
     /// Makes an instruction the first of a block, and returns the block's number.
-    fn lead(&mut self, first: Option<usize>) -> Option<u32> {
+    fn start_block(&mut self, first: Option<usize>) -> Option<u32> {
         let first = first?;
         let known = self.block_at[first];
         if known != NONE {

@@ -106,19 +106,19 @@ impl Run<'_> {
         }
         loop {
             while let Some(block) = self.waiting.pop() {
-                self.block(analysis, block, memory)?;
+                self.follow_block(analysis, block, memory)?;
             }
             let Some((from, to, state)) = self.deferred.pop_front() else { return Ok(()) };
             self.slots_left = self.slots_left.saturating_add(state.num_slots());
             if !analysis.noreturn.contains(&from) {
-                self.last_edge(analysis, Edge { from, to, is_call: true }, state)?;
+                self.bring_last(analysis, Edge { from, to, is_call: true }, state)?;
             }
         }
     }
 
     /// Begins at an entry.
     fn enter(&mut self, analysis: &mut Analysis<'_>, index: usize, state: &State) {
-        let Some(number) = self.lead(analysis, index) else { return };
+        let Some(number) = self.block_at(analysis, index) else { return };
         let block = &mut analysis.blocks[number as usize];
         block.via = None;
         let changed = match &mut block.state {
@@ -129,13 +129,13 @@ impl Run<'_> {
             }
         };
         if changed {
-            self.wait(block, number);
+            self.enqueue(block, number);
         }
     }
 
     /// Returns the block that starts with an instruction. If the instruction lies in the middle of a block that was
     /// followed already, the larger block is followed again, up to here.
-    fn lead(&mut self, analysis: &mut Analysis<'_>, index: usize) -> Option<u32> {
+    fn block_at(&mut self, analysis: &mut Analysis<'_>, index: usize) -> Option<u32> {
         if analysis.block_at[index] == NONE {
             let starts =
                 self.starts.get_or_insert_with(|| analysis.blocks.iter().map(|block| block.first).collect());
@@ -145,10 +145,10 @@ impl Run<'_> {
             if let Some(block) = analysis.blocks.get_mut(around as usize)
                 && block.state.is_some()
             {
-                self.wait(block, around);
+                self.enqueue(block, around);
             }
         }
-        analysis.lead(Some(index))
+        analysis.start_block(Some(index))
     }
 
     /// Reserves memory for a state. Returns false if the function has used up its budget.
@@ -161,7 +161,7 @@ impl Run<'_> {
         left.is_some()
     }
 
-    fn wait(&mut self, block: &mut Block, number: u32) {
+    fn enqueue(&mut self, block: &mut Block, number: u32) {
         if !block.waits {
             block.waits = true;
             self.waiting.push(number);
@@ -169,7 +169,12 @@ impl Run<'_> {
     }
 
     /// Follows a block to its end.
-    fn block(&mut self, analysis: &mut Analysis<'_>, number: u32, memory: Bytes<'_>) -> Result<(), Restart> {
+    fn follow_block(
+        &mut self,
+        analysis: &mut Analysis<'_>,
+        number: u32,
+        memory: Bytes<'_>,
+    ) -> Result<(), Restart> {
         let block = &mut analysis.blocks[number as usize];
         block.waits = false;
         block.visits = block.visits.saturating_add(1);
@@ -180,7 +185,7 @@ impl Run<'_> {
             return Ok(());
         };
         let state = self.copied(state);
-        self.instructions(analysis, first, state, memory)
+        self.follow_instructions(analysis, first, state, memory)
     }
 
     /// Copies a state into spare memory.
@@ -195,7 +200,7 @@ impl Run<'_> {
     }
 
     /// Follows the instructions of a block.
-    fn instructions(
+    fn follow_instructions(
         &mut self,
         analysis: &mut Analysis<'_>,
         first: usize,
@@ -206,10 +211,10 @@ impl Run<'_> {
         for (index, instruction) in all.as_slice().iter().enumerate().skip(first) {
             if index != first && analysis.block_at[index] != NONE {
                 let edge = Edge { from: index - 1, to: index, is_call: false };
-                return self.last_edge(analysis, edge, state);
+                return self.bring_last(analysis, edge, state);
             }
             if !matches!(instruction.flow, Flow::Next) {
-                return self.leave(analysis, index, state, memory);
+                return self.follow_flow(analysis, index, state, memory);
             }
             state.apply(analysis.code.arch, instruction, all.ops(instruction), &mut analysis.context);
         }
@@ -221,7 +226,7 @@ impl Run<'_> {
     }
 
     /// Follows the paths that leave the last instruction of a block.
-    fn leave(
+    fn follow_flow(
         &mut self,
         analysis: &mut Analysis<'_>,
         index: usize,
@@ -238,46 +243,51 @@ impl Run<'_> {
         state.apply(arch, &instruction, all.ops(&instruction), &mut analysis.context);
         let result = match instruction.flow {
             Flow::Next | Flow::Return | Flow::Stop => Ok(()),
-            Flow::Call(_) => return self.call(analysis, index, state),
+            Flow::Call(_) => return self.follow_call(analysis, index, state),
             Flow::Branch(target, _) if state.is_told_by(instruction.flow) => {
                 let mut taken = self.copied(&state);
                 taken.branched(instruction.flow, true);
-                let result = self.jump(analysis, index, (target, false), &taken);
+                let result = self.follow_jump(analysis, index, (target, false), &taken);
                 self.spare.push(taken);
                 result?;
                 state.branched(instruction.flow, false);
-                return self.next(analysis, index, state);
+                return self.follow_next(analysis, index, state);
             }
             Flow::Branch(target, _) => {
-                self.jump(analysis, index, (target, false), &state)?;
-                return self.next(analysis, index, state);
+                self.follow_jump(analysis, index, (target, false), &state)?;
+                return self.follow_next(analysis, index, state);
             }
-            Flow::Jump(target) => self.jump(analysis, index, (target, false), &state),
+            Flow::Jump(target) => self.follow_jump(analysis, index, (target, false), &state),
             Flow::JumpRegister(_) => match analysis.context.address(before) {
-                Some(address) => self.jump(analysis, index, (Some(Address(address)), false), &state),
+                Some(address) => self.follow_jump(analysis, index, (Some(Address(address)), false), &state),
                 None => {
                     let number = match before {
                         Value::Target(number) | Value::Entry(number) => Some(number),
                         _ => None,
                     };
                     let table = number.and_then(|number| analysis.context.tables.get(number));
-                    self.table(analysis, index, table, &state, memory)
+                    self.follow_table(analysis, index, table, &state, memory)
                 }
             },
             Flow::JumpTable(address) => {
                 let size = arch.pointer_size();
                 let table = JumpTable::of_addresses(address, size, state.limit());
-                self.table(analysis, index, Some(table), &state, memory)
+                self.follow_table(analysis, index, Some(table), &state, memory)
             }
-            Flow::JumpMemory => self.table(analysis, index, None, &state, memory),
+            Flow::JumpMemory => self.follow_table(analysis, index, None, &state, memory),
         };
         self.spare.push(state);
         result
     }
 
-    fn next(&mut self, analysis: &mut Analysis<'_>, from: usize, state: Box<State>) -> Result<(), Restart> {
+    fn follow_next(
+        &mut self,
+        analysis: &mut Analysis<'_>,
+        from: usize,
+        state: Box<State>,
+    ) -> Result<(), Restart> {
         if from + 1 < analysis.block_at.len() {
-            return self.last_edge(analysis, Edge { from, to: from + 1, is_call: false }, state);
+            return self.bring_last(analysis, Edge { from, to: from + 1, is_call: false }, state);
         }
         self.spare.push(state);
         analysis.doubts.insert((Doubt::FallsOff, analysis.instructions.as_slice()[from].offset));
@@ -285,7 +295,12 @@ impl Run<'_> {
     }
 
     /// Follows a call to the place where it returns, and to its landing pad.
-    fn call(&mut self, analysis: &mut Analysis<'_>, index: usize, state: Box<State>) -> Result<(), Restart> {
+    fn follow_call(
+        &mut self,
+        analysis: &mut Analysis<'_>,
+        index: usize,
+        state: Box<State>,
+    ) -> Result<(), Restart> {
         let offset = analysis.instructions.as_slice()[index].offset;
         let sites = self.ways.call_sites;
         let site = sites.partition_point(|site| site.end <= offset);
@@ -298,9 +313,9 @@ impl Run<'_> {
                 landed.set(arch, arch.stack_pointer(), Value::Cfa(stack));
             }
             if let Some(pad) = analysis.index_of(site.landing_pad) {
-                self.doubt(analysis, pad, &mut landed)?;
+                self.weaken_at_pad(analysis, pad, &mut landed)?;
             }
-            let result = self.jump(analysis, index, (Some(site.landing_pad), false), &landed);
+            let result = self.follow_jump(analysis, index, (Some(site.landing_pad), false), &landed);
             self.spare.push(landed);
             result?;
         }
@@ -315,7 +330,12 @@ impl Run<'_> {
     }
 
     /// Weakens the state at a landing pad in the places where calls of the same pad disagree.
-    fn doubt(&mut self, analysis: &mut Analysis<'_>, pad: usize, state: &mut State) -> Result<(), Restart> {
+    fn weaken_at_pad(
+        &mut self,
+        analysis: &mut Analysis<'_>,
+        pad: usize,
+        state: &mut State,
+    ) -> Result<(), Restart> {
         let arch = analysis.code.arch;
         for (register, slot) in analysis.doubtful.get(&pad).into_iter().flatten() {
             state.doubt(arch, *register, *slot);
@@ -334,7 +354,7 @@ impl Run<'_> {
     }
 
     /// Follows a jump to a known target inside or outside of the function.
-    fn jump(
+    fn follow_jump(
         &mut self,
         analysis: &mut Analysis<'_>,
         from: usize,
@@ -343,7 +363,7 @@ impl Run<'_> {
     ) -> Result<(), Restart> {
         match target {
             Some(address) if analysis.is_inside(address) => match analysis.index_of(address) {
-                Some(to) => self.edge(analysis, Edge { from, to, is_call: false }, state),
+                Some(to) => self.bring(analysis, Edge { from, to, is_call: false }, state),
                 None => {
                     let offset = analysis.instructions.as_slice()[from].offset;
                     analysis.doubts.insert((Doubt::IntoInstruction, offset));
@@ -359,7 +379,7 @@ impl Run<'_> {
 
     /// Follows an indirect jump through its table. Without a table the jump is taken for a tail call if the frame is
     /// gone.
-    fn table(
+    fn follow_table(
         &mut self,
         analysis: &mut Analysis<'_>,
         from: usize,
@@ -386,7 +406,7 @@ impl Run<'_> {
                 }
                 self.entries_left -= 1;
                 found += 1;
-                self.jump(analysis, from, (Some(target), true), state)?;
+                self.follow_jump(analysis, from, (Some(target), true), state)?;
             }
         }
         if found == 0 {
@@ -417,23 +437,23 @@ impl Run<'_> {
     }
 
     /// Brings a state to an instruction. The caller does not need the state any more.
-    fn last_edge(
+    fn bring_last(
         &mut self,
         analysis: &mut Analysis<'_>,
         edge: Edge,
         state: Box<State>,
     ) -> Result<(), Restart> {
-        let Some(number) = self.lead(analysis, edge.to) else { return Ok(()) };
+        let Some(number) = self.block_at(analysis, edge.to) else { return Ok(()) };
         if analysis.blocks[number as usize].state.is_none() {
             if self.spend(analysis, edge.to, &state) {
                 let via = if edge.is_call { Some(edge.from) } else { self.via };
                 let block = &mut analysis.blocks[number as usize];
                 (block.state, block.via) = (Some(state), via);
-                self.wait(block, number);
+                self.enqueue(block, number);
             }
             return Ok(());
         }
-        let result = self.edge(analysis, edge, &state);
+        let result = self.bring(analysis, edge, &state);
         self.spare.push(state);
         result
     }
@@ -442,9 +462,9 @@ impl Run<'_> {
     ///
     /// If the states contradict each other, a call on one of the paths does not return. Then this function notes the
     /// call and asks for a restart.
-    fn edge(&mut self, analysis: &mut Analysis<'_>, edge: Edge, state: &State) -> Result<(), Restart> {
+    fn bring(&mut self, analysis: &mut Analysis<'_>, edge: Edge, state: &State) -> Result<(), Restart> {
         let via = if edge.is_call { Some(edge.from) } else { self.via };
-        let Some(number) = self.lead(analysis, edge.to) else { return Ok(()) };
+        let Some(number) = self.block_at(analysis, edge.to) else { return Ok(()) };
         let block = &analysis.blocks[number as usize];
         let Some(known) = &block.state else {
             if !self.spend(analysis, edge.to, state) {
@@ -452,7 +472,7 @@ impl Run<'_> {
             }
             let block = &mut analysis.blocks[number as usize];
             (block.state, block.via) = (Some(self.copied(state)), via);
-            self.wait(block, number);
+            self.enqueue(block, number);
             return Ok(());
         };
         let arch = analysis.code.arch;
@@ -478,7 +498,7 @@ impl Run<'_> {
         }
         if let (Some(known), true) = (&mut block.state, loss.is_any()) {
             known.lose(loss, state);
-            self.wait(block, number);
+            self.enqueue(block, number);
         }
         Ok(())
     }

@@ -69,7 +69,7 @@ impl std::fmt::Debug for Surroundings<'_> {
 /// by jumps with a frame in place. The fragment and its function are then followed together: either all of them get
 /// rows, or none.
 ///
-/// A function is omitted if
+/// A function is omitted for the reasons of [`Analysis::synthesize`], and also if
 ///
 /// - a function with CFI jumps into its middle, or to it with a frame in place ([`Omission::Entered`]);
 /// - it jumps into the middle of a function with CFI ([`Omission::IntoFunction`]);

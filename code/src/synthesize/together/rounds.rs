@@ -1,8 +1,9 @@
 //! Follows functions that jump into each other, until another round learns nothing new.
 //!
-//! Compilers move code that seldom runs out of its function (GCC names the moved part `.cold`). This fragment is
-//! not a function: jumps enter it while the frame of its function is in place, and it jumps back into the middle of
-//! its function. So a round follows each function again with the states that the other functions bring into it.
+//! Compilers move rarely executed code out of its function. GCC adds `.cold` to the name of the moved part, and we
+//! call it a *fragment*. A fragment is not a function: jumps enter it while the frame of its function is in place, and
+//! it jumps back into the middle of its function. So each round follows the functions again, with the states that
+//! other functions bring into them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
