@@ -1,7 +1,7 @@
-//! AArch64 instructions as effects, by the operands that yaxpeax-arm decodes.
+//! Decodes AArch64 instructions into effects, with yaxpeax-arm.
 //!
-//! It is the decoder because it decodes all of A64 but SVE and SME into typed operands without allocating, in Rust without
-//! `unsafe`; what it does not know makes every register unknown.
+//! We chose yaxpeax-arm because it decodes all of A64 except SVE and SME into typed operands, does not allocate, and
+//! is Rust without `unsafe`. An instruction that it does not know makes every register unknown.
 
 mod effect;
 
@@ -14,21 +14,21 @@ use crate::instruction::{Condition, Decoded, Flow, Index, Op, Special};
 
 const LINK: Index = 30;
 
-/// The bits of x0 to x18 and x30, which a call may change (AAPCS64).
+/// The registers x0 to x18 and x30, as bits. A call may change them (AAPCS64).
 const CALL_CHANGES: u64 = 0x4007_ffff;
 
-/// The instruction of these four bytes, little endian as on every AArch64.
+/// Decodes four bytes, which are little-endian on every AArch64.
 pub(crate) fn disassemble(bytes: [u8; 4]) -> Option<Instruction> {
     InstDecoder::default().decode(&mut U8Reader::new(&bytes)).ok()
 }
 
-/// Returns whether an instruction marks a target of jumps by registers: `bti j`, `bti jc`.
+/// Returns whether an instruction marks a target of indirect jumps: `bti j` or `bti jc`.
 pub(crate) fn is_jump_target(bytes: [u8; 4]) -> bool {
     let Some(Instruction { opcode: Opcode::HINT, operands, .. }) = disassemble(bytes) else { return false };
     matches!(operands, [Operand::ControlReg(4), Operand::Immediate(4 | 6), ..])
 }
 
-/// The target of a direct branch or call at `pc`.
+/// Returns the target of a direct branch or call at `pc`.
 pub(crate) fn near_target(instruction: &Instruction, pc: Address) -> Option<Address> {
     let is_branch = matches!(
         instruction.opcode,
@@ -41,14 +41,16 @@ pub(crate) fn near_target(instruction: &Instruction, pc: Address) -> Option<Addr
             | Opcode::TBZ
             | Opcode::TBNZ
     );
-    let offset = |operand: &Operand| match operand {
+    if !is_branch {
+        return None;
+    }
+    instruction.operands.iter().find_map(|operand| match operand {
         Operand::PCOffset(offset) => Some(pc.offset(*offset)),
         _ => None,
-    };
-    instruction.operands.iter().find_map(offset).filter(|_| is_branch)
+    })
 }
 
-/// The instruction of these four bytes at `pc`; its known effects are appended to `ops`.
+/// Decodes the four bytes at `pc`, and appends the known effects to `ops`.
 pub(crate) fn decode(
     bytes: [u8; 4],
     (arch, pc): (Arch, Address),
@@ -56,7 +58,7 @@ pub(crate) fn decode(
     ops: &mut Vec<Op>,
 ) -> Decoded {
     let word = u32::from_le_bytes(bytes);
-    // `nop`, and zeros.
+    // Padding is `nop` or zeros.
     let is_padding = word == 0xd503_201f || word == 0;
     let Some(instruction) = disassemble(bytes) else {
         let flow = if word == 0 { Flow::Stop } else { Flow::Next };
@@ -77,7 +79,7 @@ pub(crate) fn decode(
     match flow {
         Flow::Call(_) => effect.writes = CALL_CHANGES,
         Flow::Stop => {}
-        _ => effect.of(&instruction, pc, is_relocated),
+        _ => effect.add_instruction(&instruction, pc, is_relocated),
     }
     let writes = effect.writes & !(1 << 63);
     let sets_flags = sets_flags(&instruction);
@@ -118,7 +120,7 @@ fn flow(instruction: &Instruction, target: Option<Address>) -> Flow {
     match instruction.opcode {
         O::B => Flow::Jump(target),
         O::BL => Flow::Call(target),
-        // `al` and `nv` always branch.
+        // The conditions `al` and `nv` always branch.
         O::Bcc(14 | 15) | O::BCcc(14 | 15) => Flow::Jump(target),
         O::Bcc(code) | O::BCcc(code) => Flow::Branch(target, condition(code)),
         O::CBZ | O::CBNZ | O::TBZ | O::TBNZ => Flow::Branch(target, Condition::Other),
@@ -147,7 +149,7 @@ fn condition(code: u8) -> Condition {
     match code {
         0 => Condition::Equal,
         1 => Condition::NotEqual,
-        // hs and lo; hi and ls.
+        // The conditions hs and lo, then hi and ls.
         2 | 3 => Condition::AtLeast,
         8 | 9 => Condition::Above,
         _ => Condition::Other,
@@ -158,13 +160,14 @@ fn condition(code: u8) -> Condition {
 mod tests {
     use super::*;
 
-    /// No word of AArch64 is a panic of the disassembler or of what reads effects. These are many of each kind.
+    /// Neither the disassembler nor our reading of operands panics on any word. The test tries two million words of
+    /// all kinds.
     #[test]
     fn every_kind_of_word_is_decoded() {
         let mut word = 0u32;
         let mut ops = Vec::new();
         for _ in 0..2_000_000 {
-            // A step that reaches every word in the end.
+            // The step is odd, so the sequence reaches every word in the end.
             word = word.wrapping_add(0x9e37_79b1);
             ops.clear();
             decode(word.to_le_bytes(), (Arch::Aarch64, Address(0x1000)), false, &mut ops);

@@ -1,4 +1,7 @@
-//! Follows a function's execution from its entry, without its CFI.
+//! Follows the execution of a function from its entry, without its CFI.
+//!
+//! An [`Analysis`] divides the function into blocks and follows every path through them ([`run`]). Where two paths
+//! meet, only facts that hold on both paths stay. The text calls a path that execution can take a *way*.
 
 mod run;
 
@@ -14,55 +17,56 @@ use crate::state::State;
 use crate::table::Memory;
 use crate::value::Value;
 
-/// The most calls of a function that are found not to return, each of which begins the analysis anew.
+/// The most restarts of an analysis. Each time that a call turns out not to return, the analysis starts over.
 const MAX_RESTARTS: usize = 16;
-/// The most blocks of a function: more than a million bytes of code have. And those of a byte of code, and of any function, for
-/// what is known of each is hundreds of bytes.
+/// Limits on the blocks of a function: one block for every 4 bytes, plus 1024, and at most 2^18 in all. The state of
+/// a block takes hundreds of bytes. Functions with a million bytes of code stay below the limit.
 const MAX_BLOCKS: usize = 1 << 18;
 const BLOCKS: (usize, usize) = (4, 1 << 10);
 
-/// A way into a function beside its start: a landing pad, or code that jumps into the middle.
+/// An entry of a function beside its start. For example, a landing pad, or code that another function jumps into.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'e> {
-    /// Bytes from the function's start.
+    /// The offset of the entry in bytes from the function's start.
     pub offset: u32,
-    /// What is known there.
+    /// The state in which execution enters.
     pub state: &'e State,
 }
 
-/// Calls that can throw, and where execution continues then.
+/// A range of calls that can throw, and the place where execution continues when they do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CallSite {
-    /// The first byte of the calls, from the function's start.
+    /// The offset of the first byte of the range, from the function's start.
     pub start: u32,
-    /// One past the last byte.
+    /// The offset after the last byte of the range.
     pub end: u32,
-    /// The landing pad.
+    /// The address of the landing pad.
     pub landing_pad: Address,
-    /// The stack pointer there, in bytes from the CFA, if it is known from elsewhere: the unwinder removes arguments that a
-    /// call has pushed. What does not fit a call is ignored.
+    /// The stack pointer at the landing pad, in bytes from the CFA, if you know it. The unwinder removes arguments
+    /// that a call has pushed, so the value can differ from the value at the call. A value that does not fit a call
+    /// is ignored.
     pub stack: Option<i32>,
 }
 
-/// The reason why something about a function is not known.
+/// The reason why the analysis does not know something about a function.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum Doubt {
-    /// There is no disassembler for the architecture.
+    /// No disassembler for the architecture is built in.
     NoDisassembler,
-    /// An indirect jump may lead anywhere in the function: no jump table was recognised.
+    /// An indirect jump may lead anywhere in the function, because no jump table was recognized.
     IndirectJump,
     /// A jump leads into the middle of an instruction.
     IntoInstruction,
     /// The disassembler does not know an instruction.
     UnknownInstruction,
-    /// Execution continues after the function's last instruction.
+    /// Execution runs over the function's last instruction.
     FallsOff,
-    /// No way leads to code that is no padding.
+    /// No path leads to some code that is not padding.
     NotReached,
-    /// The stack pointer has two values where ways join.
+    /// Two paths meet with different stack pointers.
     Conflict,
-    /// The function is too large, or has too many ways.
+    /// The function is too large, or has too many paths.
     TooLarge,
 }
 
@@ -79,7 +83,7 @@ impl Doubt {
         Self::TooLarge,
     ];
 
-    /// The name in reports.
+    /// Returns the name of the reason in reports, for example `indirect-jump`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NoDisassembler => "no-disassembler",
@@ -94,68 +98,70 @@ impl Doubt {
     }
 }
 
-/// A jump out of a function.
+/// A jump that leaves the function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Exit {
-    /// The index of the instruction.
+    /// The index of the jumping instruction.
     pub index: usize,
-    /// The target; none for an unknown one, which is a function: the frame is as it was at the entry.
+    /// The target. It is `None` if the target is unknown and the stack is as it was at the function's entry. Such a
+    /// jump is taken for a tail call.
     pub target: Option<Address>,
-    /// True if the target is an entry of a jump table, whose end may be elsewhere than it seems.
+    /// True if the target comes from a jump table. The end of a jump table is a guess, so the target may be wrong.
     pub is_from_table: bool,
 }
 
-/// The knowledge about every instruction of a function.
+/// The result of following a function: the state before each instruction, jumps that leave the function, and doubts.
 #[derive(Debug)]
 pub struct Analysis<'c> {
     code: Code<'c>,
     instructions: &'c Instructions,
     context: Shared<'static>,
-    /// The number of the block that each instruction starts, or [`NONE`].
+    /// For each instruction the number of the block that it starts, or [`NONE`].
     block_at: Vec<u32>,
     blocks: Vec<Block>,
     exits: Vec<Exit>,
     doubts: BTreeSet<(Doubt, u32)>,
     /// The indexes of calls that do not return.
     noreturn: BTreeSet<usize>,
-    /// The first instructions of landing pads.
+    /// The indexes of the first instructions of landing pads.
     pads: BTreeSet<usize>,
-    /// Registers and slots at landing pads, by their first instructions, of which it is not known whether they have the caller's
-    /// values: not every call that stands before a landing pad can throw, and those that cannot may be at other places of the
+    /// Registers and slots that may or may not have the caller's value at a landing pad, by the pad's first
+    /// instruction. Some calls in the range of a landing pad cannot throw, and they may stand at other places of the
     /// prologue.
     doubtful: BTreeMap<usize, BTreeSet<(Register, Option<i32>)>>,
-    /// Places in other functions where the same frame goes on.
+    /// Addresses in other functions where execution continues with the same frame.
     pub(crate) goes_on_at: BTreeSet<Address>,
-    /// True if the function is part of another one.
+    /// True if the function is a fragment of another function.
     pub(crate) is_fragment: bool,
-    /// True if it is a function though no way leaves it.
+    /// True if the code counts as a function although no path leaves it.
     pub(crate) may_stay: bool,
 }
 
 const NONE: u32 = u32::MAX;
 
-/// A block: instructions from one that ways lead to.
+/// A block is a run of instructions. Jumps lead only to its first instruction.
 #[derive(Debug)]
 struct Block {
     first: usize,
-    /// None where no way leads.
+    /// The state before the first instruction, or `None` if no path leads there.
     state: Option<Box<State>>,
-    /// The call after which execution came here, if no other way has confirmed that it returns.
+    /// The call that execution reached this block through. `None` once another path has shown that the call returns.
     via: Option<usize>,
     visits: u8,
     waits: bool,
 }
 
-/// What [`Analysis::new`] is told beside the code.
+/// The parts of a function's surroundings that [`Analysis::new`] uses: where execution enters, and how calls behave.
 #[derive(Clone, Copy, Debug)]
 pub struct Ways<'w> {
-    /// The state at the function's start; none if execution does not begin there.
+    /// The state at the function's start. Pass `None` if execution does not begin there, as in a `.cold` fragment.
+    /// For an ordinary function, pass [`State::at_entry`].
     pub start: Option<&'w State>,
-    /// Further entries.
+    /// Further entries, in any order.
     pub entries: &'w [Entry<'w>],
-    /// Calls with landing pads, ascending and apart.
+    /// Calls with landing pads. The ranges must be ascending and must not overlap.
     pub call_sites: &'w [CallSite],
-    /// Offsets of calls that do not return, ascending, beside those that the analysis finds.
+    /// Offsets of calls that do not return, ascending. The analysis finds further ones by itself.
     pub noreturn: &'w [u32],
 }
 
@@ -166,7 +172,10 @@ impl Drop for Analysis<'_> {
 }
 
 impl<'c> Analysis<'c> {
-    /// Follows every way from the entries.
+    /// Follows every path through the function from its entries.
+    ///
+    /// The `memory` supplies the bytes of jump tables; pass [`NoMemory`](crate::NoMemory) if you have only the code.
+    /// This function never fails: look at [`doubts`](Self::doubts) to learn what it could not follow.
     pub fn new(code: Code<'c>, instructions: &'c Instructions, memory: &dyn Memory, ways: Ways<'_>) -> Self {
         let mut analysis = Self {
             code,
@@ -222,7 +231,7 @@ impl<'c> Analysis<'c> {
                 Flow::Branch(target, _) => (target, true),
                 Flow::Jump(target) => (target, false),
                 Flow::Call(_) => {
-                    self.lead(self.after_padding(index));
+                    self.start_block(self.after_padding(index));
                     continue;
                 }
                 Flow::JumpRegister(_)
@@ -233,18 +242,18 @@ impl<'c> Analysis<'c> {
                     continue;
                 }
             };
-            self.lead(target.and_then(|target| self.index_of(target)));
-            self.lead(ends.then_some(index + 1).filter(|next| *next < all.as_slice().len()));
+            self.start_block(target.and_then(|target| self.index_of(target)));
+            self.start_block(ends.then_some(index + 1).filter(|next| *next < all.as_slice().len()));
         }
     }
 
-    /// Removes all blocks; their memory is for others.
+    /// Removes all blocks, and gives their memory back for other functions.
     fn give_back(&mut self) {
         self.instructions.spare.give(self.blocks.drain(..).filter_map(|block| block.state));
     }
 
-    /// Makes an instruction the first of a block.
-    fn lead(&mut self, first: Option<usize>) -> Option<u32> {
+    /// Makes an instruction the first of a block, and returns the block's number.
+    fn start_block(&mut self, first: Option<usize>) -> Option<u32> {
         let first = first?;
         let known = self.block_at[first];
         if known != NONE {
@@ -260,33 +269,34 @@ impl<'c> Analysis<'c> {
         Some(number)
     }
 
-    /// The code.
+    /// Returns the code that was analyzed.
     pub fn code(&self) -> &Code<'c> {
         &self.code
     }
 
-    /// The instructions.
+    /// Returns the decoded instructions of the function.
     pub fn instructions(&self) -> &'c Instructions {
         self.instructions
     }
 
-    /// The reasons why something is not known, each with the offset of an instruction.
+    /// Iterates over the reasons why something is not known, each with the offset of an instruction. If there are
+    /// none, every path was followed to its end.
     pub fn doubts(&self) -> impl Iterator<Item = (Doubt, u32)> {
         self.doubts.iter().copied()
     }
 
-    /// Jumps out of the function that keep to no other rule than that they leave it.
+    /// Returns the jumps that leave the function, ascending by instruction.
     pub fn exits(&self) -> &[Exit] {
         &self.exits
     }
 
-    /// Returns whether a call, by its index, was found not to return.
+    /// Returns whether the analysis found that the call at this index does not return.
     pub fn is_noreturn(&self, index: usize) -> bool {
         self.noreturn.contains(&index)
     }
 
-    /// Returns whether execution from an instruction on reaches a return, or a jump to another function, with the stack
-    /// pointer as a call left it: what is known there can then be right.
+    /// Returns whether execution can get from an instruction to a return or a tail call, with the stack pointer as
+    /// the call left it. If it can, the state at this instruction may be right.
     pub(crate) fn returns_from(&self, first: usize) -> bool {
         let arch = self.code.arch;
         let entry = Value::Cfa(-(arch.cfa_offset_at_entry() as i32));
@@ -313,7 +323,8 @@ impl<'c> Analysis<'c> {
         false
     }
 
-    /// The instructions that execution goes on to: the next one, or what a call returns to; the target of a direct branch.
+    /// Returns the instructions that can execute next: the next one in memory, or where a call returns to, and the
+    /// target of a direct branch.
     pub(crate) fn next(&self, index: usize) -> [Option<usize>; 2] {
         let next = (index + 1 < self.block_at.len()).then_some(index + 1);
         let target = |target: Option<Address>| target.and_then(|target| self.index_of(target));
@@ -328,7 +339,11 @@ impl<'c> Analysis<'c> {
         }
     }
 
-    /// Calls `each` with the index of every instruction and what is known before it; none where no way leads.
+    /// Calls `each` with the index of every instruction and the state before it, in memory order. The state is `None`
+    /// if no path leads to the instruction.
+    ///
+    /// Prefer this function to [`states`](Self::states) if you look at each state once: it copies a state only per
+    /// block.
     pub fn for_each(&self, mut each: impl FnMut(usize, &Instruction, Option<&State>)) {
         let mut state: Option<State> = None;
         let mut context = Shared::Borrowed(&*self.context);
@@ -350,14 +365,14 @@ impl<'c> Analysis<'c> {
         }
     }
 
-    /// The states before all instructions; none where no way leads.
+    /// Returns the states before all instructions, by index. A state is `None` if no path leads to the instruction.
     pub fn states(&self) -> Vec<Option<State>> {
         let mut states = Vec::with_capacity(self.instructions.as_slice().len());
         self.for_each(|_, _, state| states.push(state.cloned()));
         states
     }
 
-    /// The state after an instruction, where it goes on: `taken` where its branch is taken.
+    /// Returns the state after an instruction. Set `taken` to get the state at the target of a branch.
     pub fn after(&self, state: &State, instruction: &Instruction, taken: bool) -> State {
         let mut after = state.clone();
         let mut context = Shared::Borrowed(&*self.context);
@@ -371,12 +386,12 @@ impl<'c> Analysis<'c> {
         self.pads.contains(&index)
     }
 
-    /// Returns whether a block starts with an instruction.
+    /// Returns whether an instruction starts a block.
     pub(crate) fn is_start(&self, index: usize) -> bool {
         self.block_at.get(index).is_some_and(|number| *number != NONE)
     }
 
-    /// The index of the instruction at an address.
+    /// Returns the index of the instruction that starts at an address.
     pub fn index_of(&self, address: Address) -> Option<usize> {
         self.instructions.index_of(u32::try_from(address.0.checked_sub(self.code.start.0)?).ok()?)
     }
@@ -385,7 +400,7 @@ impl<'c> Analysis<'c> {
         address.0.wrapping_sub(self.code.start.0) < self.code.bytes.len() as u64
     }
 
-    /// The first instruction after one that is no padding: where a call returns to.
+    /// Returns the index of the instruction that a call at `index` returns to. Padding after the call is skipped.
     pub fn after_padding(&self, index: usize) -> Option<usize> {
         self.instructions.after_padding(index)
     }
@@ -407,7 +422,7 @@ impl<'c> Analysis<'c> {
         self.doubts.extend(unknown.map(|offset| (Doubt::UnknownInstruction, offset)));
     }
 
-    /// Calls `each` with every [exit](Self::exits) that a way leads to, and what is known before it.
+    /// Calls `each` with every [exit](Self::exits) that a path leads to, and the state before the jump.
     pub fn for_each_exit(&self, mut each: impl FnMut(&Exit, &State)) {
         let mut next = 0;
         self.for_each(|index, _, state| {
@@ -420,7 +435,8 @@ impl<'c> Analysis<'c> {
         });
     }
 
-    /// The state before an instruction; none where no way leads. Costs following its block up to there.
+    /// Returns the state before an instruction, or `None` if no path leads to it. This function follows the
+    /// instruction's block from its start each time.
     pub fn state_before(&self, index: usize) -> Option<State> {
         let first = self.block_at.get(..=index)?.iter().rposition(|number| *number != NONE)?;
         let mut state = self.blocks[self.block_at[first] as usize].state.as_deref()?.clone();
@@ -437,8 +453,8 @@ impl<'c> Analysis<'c> {
 }
 
 impl Analysis<'_> {
-    /// The register with an offset that gives the CFA: the stack pointer if it is known, else the frame pointer, else any
-    /// other register.
+    /// Returns the register and the offset that give the CFA in a state. The stack pointer is best, then the frame
+    /// pointer, then any other register.
     pub fn cfa(&self, state: &State) -> Option<(Register, i64)> {
         let arch = self.code.arch;
         let general = (0..32).map(Register);

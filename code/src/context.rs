@@ -1,4 +1,4 @@
-//! What an analysis collects about a function as it follows it.
+//! Facts about a whole function that the values in its states refer to.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use crate::table::{JumpTables, TableBase};
 use crate::value::Value;
 
-/// What values of a function's states refer to.
+/// The jump tables and address-making instructions of a function, by number.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     /// The function's address.
     start: u64,
     pub tables: JumpTables,
-    /// Numbers of instructions that make values without a known distance from the CFA, by their offsets.
+    /// Numbers for instructions that make an address without a known distance to the CFA, by the instruction's
+    /// offset.
     sites: BTreeMap<u32, u16>,
 }
 
@@ -21,13 +22,15 @@ impl Context {
         Self { start, tables: JumpTables::default(), sites: BTreeMap::new() }
     }
 
-    /// A constant as a value.
+    /// Turns a constant into a value.
     pub(crate) fn constant(&self, value: u64) -> Value {
-        let near = || i32::try_from(value.wrapping_sub(self.start) as i64).map(Value::Near);
-        i32::try_from(value as i64).map(Value::Number).or_else(|_| near()).unwrap_or(Value::Unknown)
+        if let Ok(number) = i32::try_from(value as i64) {
+            return Value::Number(number);
+        }
+        i32::try_from(value.wrapping_sub(self.start) as i64).map_or(Value::Unknown, Value::Near)
     }
 
-    /// The address that a value is.
+    /// Returns the address that a value stands for, if it is a known address.
     pub(crate) fn address(&self, value: Value) -> Option<u64> {
         match value {
             Value::Number(value) => Some(i64::from(value) as u64),
@@ -43,7 +46,7 @@ impl Context {
         }
     }
 
-    /// The number of an instruction that makes a value without a known distance from the CFA.
+    /// Returns the number of an instruction that makes an address without a known distance to the CFA.
     pub(crate) fn site(shared: &mut Shared<'_>, offset: u32) -> Option<u16> {
         let next = u16::try_from(shared.sites.len()).ok();
         match shared.sites.get(&offset) {
@@ -54,7 +57,7 @@ impl Context {
         }
     }
 
-    /// The number of the table that the instruction at an offset loads an entry of.
+    /// Returns the number of the jump table that the instruction at an offset loads from.
     pub(crate) fn entry(
         shared: &mut Shared<'_>,
         offset: u32,
@@ -67,7 +70,7 @@ impl Context {
         }
     }
 
-    /// The target that an entry of a table with something added gives.
+    /// Returns the target that a table entry plus `base` gives.
     pub(crate) fn target(shared: &mut Shared<'_>, entry: u32, base: TableBase) -> Value {
         match shared.tables.known_target(entry, base) {
             Some(known) => known,
@@ -76,6 +79,7 @@ impl Context {
     }
 }
 
-/// The context of an analysis, copied where something is added. Once all ways have been followed, nothing is: a copy for each
-/// instruction that is looked at would cost the square of a function's size.
+/// The context of an analysis, which is copied when something is added to it. When all paths have been followed,
+/// nothing is added any more. A copy for each later look at an instruction would take time quadratic in the
+/// function's size.
 pub(crate) type Shared<'c> = Cow<'c, Context>;

@@ -1,18 +1,19 @@
-//! Instructions as effects on what unwinding needs: registers, the stack, and where execution goes next.
+//! An instruction, as its effects on the values that unwinding needs: registers, the stack, and the flow of
+//! execution.
 
 use cfipack_format::{Address, Arch, Family, Register};
 
-/// A register by its index in a [`State`](crate::State): the DWARF number of a general register, and 32 to 39 for
-/// d8 to d15 of AArch64.
+/// A register's index in a [`State`](crate::State). For a general register it is the DWARF number. The indexes 32 to
+/// 39 are d8 to d15 of AArch64.
 pub(crate) type Index = u8;
 
-/// The number of registers of a [`State`](crate::State).
+/// The number of registers in a [`State`](crate::State).
 pub(crate) const REGISTERS: usize = 40;
 
-/// DWARF's number of d8, and the registers d8 to d15 that a function of AArch64 keeps for its caller (AAPCS64).
+/// The DWARF number of d8. A function of AArch64 keeps d8 to d15 for its caller (AAPCS64).
 const D8: u16 = 72;
 
-/// The index of a register, if it is followed.
+/// Returns the index of a register, or `None` if the register is not followed.
 pub(crate) fn index_of(arch: Arch, register: Register) -> Option<Index> {
     match (arch.family(), register.0) {
         (Family::X86, 0..16) | (Family::Aarch64, 0..32) | (Family::S390x, 0..16) => Some(register.0 as Index),
@@ -21,12 +22,12 @@ pub(crate) fn index_of(arch: Arch, register: Register) -> Option<Index> {
     }
 }
 
-/// The register of an index.
+/// Returns the register with an index.
 pub(crate) fn register_of(index: Index) -> Register {
     Register(if index < 32 { u16::from(index) } else { u16::from(index) - 32 + D8 })
 }
 
-/// Registers beside the stack pointer and the return address that a function keeps for its caller: System V's psABIs,
+/// Returns the callee-saved registers beside the stack pointer and the return address. Source: System V's psABIs,
 /// AAPCS64.
 pub(crate) const fn callee_saved(arch: Arch) -> &'static [Index] {
     match arch {
@@ -39,12 +40,12 @@ pub(crate) const fn callee_saved(arch: Arch) -> &'static [Index] {
             &[19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 32, 33, 34, 35, 36, 37, 38, 39]
         }
         Arch::S390x => &[6, 7, 8, 9, 10, 11, 12, 13],
-        // No disassembler reads its code.
+        // No disassembler for this architecture is built in.
         Arch::Riscv64 => &[],
     }
 }
 
-/// The bits of [`callee_saved`].
+/// Returns the [`callee_saved`] registers as bits.
 #[inline]
 pub(crate) const fn callee_saved_bits(arch: Arch) -> u64 {
     const fn bits(arch: Arch) -> u64 {
@@ -69,65 +70,68 @@ pub(crate) const fn callee_saved_bits(arch: Arch) -> u64 {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Instruction {
-    /// Bytes from the function's start.
+    /// The offset in bytes from the function's start.
     pub offset: u32,
-    /// Bytes.
+    /// The length in bytes.
     pub len: u8,
-    /// Where execution goes next.
+    /// Where execution continues after the instruction.
     pub flow: Flow,
-    /// True if it fills the space between blocks, when no branch leads to it.
+    /// True if compilers fill the space between blocks with this instruction, such as `nop`. It can still be
+    /// executed.
     pub is_padding: bool,
-    /// True if the disassembler does not know it.
+    /// True if the disassembler does not know the instruction.
     pub is_unknown: bool,
-    /// True if it changes the flags by which a later branch decides.
+    /// True if the instruction changes the flags that later branches test.
     pub(crate) sets_flags: bool,
-    /// The kind of instruction that rows of its function depend on beside its flow.
+    /// A further property that matters for the function's rows.
     pub(crate) special: Special,
-    /// Its known effects: a range of [`Instructions::ops`](crate::Instructions).
+    /// The known effects, as the start and length of a range in [`Instructions::ops`](crate::Instructions).
     pub(crate) ops: (u32, u8),
-    /// Registers, by their bits, with an unknown value afterwards, once its known effects are applied.
+    /// The registers, as bits, that are unknown after the instruction and its known effects.
     pub(crate) writes: u64,
-    /// Registers that it can change, by their bits; the highest stands for anything else.
+    /// The registers, as bits, that the instruction can change. Bit 63 stands for anything else.
     pub(crate) affects: u64,
-    /// Registers, by their bits: while nothing is known of them, all it does is to make those unknown that it changes.
+    /// If nothing is known about these registers (as bits), then the instruction only makes registers unknown.
     pub(crate) reads: u64,
 }
 
-/// The bit of [`Instruction::reads`] of an instruction that does more whatever is known.
+/// This bit in [`Instruction::reads`] means that the instruction may do more, whatever is known.
 pub(crate) const ALWAYS: u64 = 1 << 63;
 
 impl Instruction {
-    /// The offset of the next instruction in memory.
+    /// Returns the offset of the next instruction in memory.
     pub fn end(&self) -> u32 {
         self.offset + u32::from(self.len)
     }
 }
 
-/// The flow of execution after an instruction.
+/// Where execution continues after an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flow {
-    /// To the next instruction.
+    /// At the next instruction.
     Next,
-    /// To the next instruction, after a call that may also never return; the called function, if it is known.
+    /// At the next instruction, after a call. The call may also never return. The address is the called function, if
+    /// known.
     Call(Option<Address>),
-    /// To the next instruction or to the target, if it is known.
+    /// At the next instruction or at the target, if known.
     Branch(Option<Address>, Condition),
-    /// To the target only, if it is known: a relocation may decide it.
+    /// At the target. It is `None` if a relocation decides it.
     Jump(Option<Address>),
-    /// To the address in a register, an [index](crate::Instruction) of a state.
+    /// At the address in a register. The number is the register's index in a state: on x86 and AArch64, its DWARF
+    /// number.
     JumpRegister(u8),
-    /// To the address loaded from memory, which no known table has.
+    /// At an address that is loaded from memory, but not from a known table.
     JumpMemory,
-    /// To an address loaded from the table at this address.
+    /// At an address that is loaded from the jump table at this address.
     JumpTable(u64),
-    /// To the caller.
+    /// At the caller.
     Return,
-    /// Nowhere.
+    /// Nowhere: execution stops.
     Stop,
 }
 
 impl Flow {
-    /// Returns whether execution can go on to the next instruction, not counting the return of a call.
+    /// Returns whether execution can continue at the next instruction, not counting the return of a call.
     pub(crate) const fn falls_through(self) -> bool {
         match self {
             Self::Next | Self::Branch(..) => true,
@@ -142,18 +146,18 @@ impl Flow {
     }
 }
 
-/// The part of a branch's condition that values are followed through.
+/// The part of a branch's condition that says something about values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Condition {
-    /// The compared values are equal where the branch is taken.
+    /// The branch is taken if the compared values are equal.
     Equal,
-    /// The compared values are equal where it is not taken.
+    /// The branch is taken if the compared values are not equal.
     NotEqual,
-    /// The branch separates values above a limit from the limit and values below it, unsigned.
+    /// The branch separates values above a limit from the other values, unsigned.
     Above,
-    /// The branch separates values below a limit from the limit and values above it, unsigned.
+    /// The branch separates values from a limit upwards from the other values, unsigned.
     AtLeast,
-    /// Any other.
+    /// Any other condition.
     Other,
 }
 
@@ -166,19 +170,21 @@ pub(crate) enum Op {
     Constant { to: Index, value: u64 },
     /// Sixteen bits of a constant are replaced.
     Keep { to: Index, shift: u8, value: u16 },
-    /// `to = left + (right << shift)`, or minus that; `signed` if `right` is the low part of a register, sign-extended.
+    /// `to = left + (right << shift)`, or `left - (right << shift)` with `minus`. With `signed`, only the low part of
+    /// `right` is used, sign-extended.
     Sum { to: Index, left: Index, right: Index, shift: u8, minus: bool, signed: bool },
-    /// `to` has the bits of `from` but for some low ones: what aligns a stack pointer.
+    /// `to = from` with some low bits cleared. This aligns a stack pointer.
     Align { to: Index, from: Index },
     /// `to` is loaded from `base + offset`.
     Load { to: Index, base: Index, offset: i32 },
-    /// `size` bytes at `base + offset` are overwritten, with a whole register or something else.
+    /// `size` bytes at `base + offset` are overwritten. `from` is the register that is stored, if it is stored as a
+    /// whole.
     Store { from: Option<Index>, base: Index, offset: i32, size: u16 },
-    /// `to` is loaded from an entry of a table at an address, or at the address in a register.
+    /// `to` is loaded from an entry of a table. The table's address is known, or is in a register.
     Entry { to: Index, table: Table, size: u8, signed: bool },
-    /// The flags tell whether two registers are equal.
+    /// The flags say whether two registers are equal.
     Compare { left: Index, right: Index },
-    /// The flags tell how a register compares with a constant.
+    /// The flags say how a register compares with a constant.
     Limit { register: Index, value: u32 },
     /// The return address in the link register is signed.
     Sign,
@@ -187,7 +193,7 @@ pub(crate) enum Op {
 }
 
 impl Op {
-    /// The bits of the registers that get a value.
+    /// Returns the registers, as bits, that get a value.
     pub(crate) fn written(&self) -> u64 {
         match *self {
             Self::Set { to, .. }
@@ -205,12 +211,13 @@ impl Op {
         }
     }
 
-    /// The bits of registers without whose values it gives none, and does nothing; [`ALWAYS`] if it may do more.
+    /// Returns the registers, as bits, that must be known for the effect to do anything; [`ALWAYS`] if it may do
+    /// more.
     pub(crate) fn read(&self, arch: Arch) -> u64 {
         match *self {
             Self::Set { from, .. } | Self::Align { from, .. } => 1 << from,
             Self::Keep { to, .. } => 1 << to,
-            // What is unknown is taken off the stack nevertheless.
+            // The stack pointer changes even if the amount is unknown.
             Self::Sum { to, .. } if Register(to.into()) == arch.stack_pointer() => ALWAYS,
             Self::Sum { left, right, .. } => 1 << left | 1 << right,
             Self::Load { base, .. } | Self::Store { base, .. } => 1 << base,
@@ -225,14 +232,14 @@ impl Op {
     }
 }
 
-/// The place of a table.
+/// Where a jump table is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Table {
     At(u64),
     Register(Index),
 }
 
-/// An instruction as a decoder returns it, with the effects in the decoder's own list.
+/// An instruction as a decoder returns it. Its effects are in a separate list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Decoded {
     pub len: u8,
@@ -249,8 +256,8 @@ pub(crate) struct Decoded {
 pub(crate) enum Special {
     /// None.
     No,
-    /// It calls the kernel, or what is above it.
+    /// The instruction calls the kernel or a hypervisor.
     SystemCall,
-    /// It signs the return address, but not with key A for the stack pointer.
+    /// The instruction signs the return address, but not with key A and the stack pointer.
     OtherSigning,
 }

@@ -1,4 +1,4 @@
-//! A function's instructions, decoded once.
+//! The decoded instructions of a function.
 
 use cfipack_format::{Address, Arch, Family, Register};
 
@@ -14,22 +14,25 @@ pub struct Code<'c> {
     pub arch: Arch,
     /// The address of the first byte.
     pub start: Address,
-    /// The bytes.
+    /// The machine code, from the first byte of the function to its end.
     pub bytes: &'c [u8],
-    /// Offsets from the function's start of fields that relocations change, ascending; their values are unknown.
+    /// Offsets of fields that relocations change, in bytes from the function's start, ascending. The analysis does
+    /// not use the values in these fields. In a linked file the slice is empty.
     pub relocated: &'c [u32],
 }
 
-/// The instructions of a function, one after the other from its first byte.
+/// The instructions of a function, in memory order.
 #[derive(Debug, Default)]
 pub struct Instructions {
     list: Vec<Instruction>,
     pub(crate) ops: Vec<Op>,
-    /// The memory of states of functions before.
+    /// Memory of states that earlier functions have given back.
     pub(crate) spare: Spare,
-    /// For each instruction, the next one that is no padding, or the number of all.
+    /// For each instruction, the index of the next instruction that is not padding. It is the number of instructions
+    /// if there is none.
     solid: Vec<u32>,
-    /// For each 64 bytes a bit for each where an instruction starts, and the number of instructions that start before.
+    /// For each 64 bytes of code: a bit for each byte where an instruction starts, and the number of earlier
+    /// instructions.
     starts: Vec<(u64, u32)>,
 }
 
@@ -39,10 +42,11 @@ impl std::fmt::Debug for Code<'_> {
     }
 }
 
-/// The bit of [`Instruction::affects`] for what is no register.
+/// The bit of [`Instruction::affects`] for memory and signatures.
 const OTHER: u64 = 1 << 63;
 
-/// The registers that known effects change, by their bits, memory and signatures having one more; those that they read.
+/// Returns the registers that known effects change, and the registers that they read, as bits. [`OTHER`] stands for
+/// memory and signatures.
 fn effects(arch: Arch, ops: &[Op], flow: Flow) -> (u64, u64) {
     let own = if let Flow::Call(_) = flow { (OTHER, ALWAYS) } else { (0, 0) };
     ops.iter().fold(own, |(bits, reads), op| {
@@ -55,7 +59,7 @@ fn effects(arch: Arch, ops: &[Op], flow: Flow) -> (u64, u64) {
 }
 
 impl Code<'_> {
-    /// Returns whether a relocation changes one of `len` bytes from an offset on.
+    /// Returns whether a relocation changes one of the `len` bytes from `offset` on.
     pub(crate) fn is_relocated(&self, offset: usize, len: usize) -> bool {
         let next = self.relocated.partition_point(|field| (*field as usize) < offset);
         self.relocated.get(next).is_some_and(|field| (*field as usize) < offset + len)
@@ -63,14 +67,15 @@ impl Code<'_> {
 }
 
 impl Instructions {
-    /// Decodes a function.
+    /// Decodes a function. Bytes that the disassembler does not know become instructions with
+    /// [`is_unknown`](Instruction::is_unknown) set.
     pub fn new(code: &Code<'_>) -> Self {
         let mut instructions = Self::default();
         instructions.decode(code);
         instructions
     }
 
-    /// Decodes another function, in the memory that is there already.
+    /// Decodes another function and reuses the memory. Call this in a loop over functions.
     pub fn decode(&mut self, code: &Code<'_>) {
         self.list.clear();
         self.ops.clear();
@@ -93,7 +98,7 @@ impl Instructions {
             };
             let count = self.ops.len() - first;
             let (affected, reads) = effects(code.arch, &self.ops[first..], decoded.flow);
-            // The ops of a function are fewer than 2^32: callers limit its size.
+            // A function has fewer than 2^32 ops, because callers limit its size.
             self.list.push(Instruction {
                 offset: offset as u32,
                 len: decoded.len,
@@ -121,7 +126,7 @@ impl Instructions {
         }
     }
 
-    /// Makes an index of where instructions start in so many bytes.
+    /// Builds the index of the offsets where instructions start.
     fn index(&mut self, len: usize) {
         self.starts.clear();
         self.starts.resize(len.div_ceil(64), (0, 0));
@@ -135,23 +140,23 @@ impl Instructions {
         }
     }
 
-    /// The first instruction after one that is no padding.
+    /// Returns the next instruction after `index` that is not padding.
     pub(crate) fn after_padding(&self, index: usize) -> Option<usize> {
         self.solid.get(index).map(|next| *next as usize).filter(|next| *next < self.list.len())
     }
 
-    /// The instructions in order.
+    /// Returns the instructions in memory order.
     pub fn as_slice(&self) -> &[Instruction] {
         &self.list
     }
 
-    /// The effects of an instruction.
+    /// Returns the known effects of an instruction.
     pub(crate) fn ops(&self, instruction: &Instruction) -> &[Op] {
         let (first, count) = instruction.ops;
         &self.ops[first as usize..first as usize + usize::from(count)]
     }
 
-    /// Returns whether an instruction can change one of these registers, by their bits, or memory, or sign an address.
+    /// Returns whether an instruction can change memory, sign an address, or change one of these registers (as bits).
     pub(crate) fn affects(instruction: &Instruction, registers: u64) -> bool {
         instruction.affects & (registers | OTHER) != 0
     }
@@ -162,21 +167,23 @@ impl Instructions {
         instruction.affects & (1 << index) != 0
     }
 
-    /// The index of the instruction that starts at an offset.
+    /// Returns the index of the instruction that starts at an offset in bytes, or `None` if no instruction starts
+    /// there.
     pub fn index_of(&self, offset: u32) -> Option<usize> {
         let (bits, before) = self.starts.get(offset as usize / 64)?;
         let bit = 1_u64 << (offset % 64);
         (bits & bit != 0).then(|| *before as usize + (bits & (bit - 1)).count_ones() as usize)
     }
 
-    /// The index of the instruction that an offset is in.
+    /// Returns the index of the instruction that contains the byte at an offset.
     pub fn index_around(&self, offset: u32) -> Option<usize> {
-        let index = self.list.partition_point(|one| one.offset <= offset).checked_sub(1)?;
+        let index = self.list.partition_point(|instruction| instruction.offset <= offset).checked_sub(1)?;
         (offset < self.list[index].end()).then_some(index)
     }
 }
 
-/// The length of an instruction, by its two highest bits (z/Architecture Principles of Operation, "Instruction Formats").
+/// Returns an instruction's length from its two highest bits. Source: z/Architecture Principles of Operation,
+/// "Instruction Formats".
 fn s390x_len(first: u8) -> usize {
     match first >> 6 {
         0 => 2,
@@ -185,7 +192,7 @@ fn s390x_len(first: u8) -> usize {
     }
 }
 
-/// An instruction of which only the length is known.
+/// Makes an instruction of which nothing but the length is known.
 fn unknown(len: usize) -> Decoded {
     Decoded {
         len: len as u8,

@@ -1,4 +1,8 @@
-//! Compares a function's rows with what its code does.
+//! Compares a function's rows with the function's code.
+//!
+//! - [`finding`]: disagreements as a caller sees them
+//! - [`compare`]: compares a row with a state
+//! - [`expected`]: a fast path for rows that agree
 
 mod compare;
 mod expected;
@@ -16,24 +20,25 @@ use crate::state::State;
 use crate::value::Value;
 use crate::words::{CfaWords, PlaceWords, ValueWords, name};
 
-/// Judges the rows of a function.
+/// Checks the rows of a function. Make a judge with [`Judge::new`], then call [`Judge::judge`].
 pub struct Judge<'j, 'c> {
     arch: Arch,
     analysis: &'j Analysis<'c>,
     rows: &'j Rows,
     cfa: Vec<CfaState>,
-    /// For each instruction the registers with wrong rules, by their indexes; bit 63 stands for the return address, bit 62 for
-    /// its signature.
+    /// For each instruction the registers with wrong rules, as bits. Bit 63 stands for the return address, and bit 62
+    /// for its signature.
     wrong: Vec<u64>,
-    /// True if the CFA is right wherever a way leads.
+    /// True if the CFA is right at every instruction that a path leads to.
     are_right: bool,
-    /// Returns with the stack pointer elsewhere.
+    /// Returns that leave the stack pointer in the wrong place.
     returns: Vec<Finding>,
-    /// For each instruction the last one of those in memory from it on whose CFA is wrong as its own is.
+    /// For each instruction with a wrong CFA: the last instruction of the run that follows it with the same wrong
+    /// CFA. One finding covers the whole run.
     ends: Vec<u32>,
 }
 
-/// For each instruction the last one from it on with the same wrong CFA.
+/// Finds the end of each run of instructions with the same wrong CFA.
 fn ends(cfa: &[CfaState]) -> Vec<u32> {
     let mut ends: Vec<u32> = (0..cfa.len() as u32).collect();
     for index in (1..cfa.len()).rev() {
@@ -51,14 +56,15 @@ impl std::fmt::Debug for Judge<'_, '_> {
 }
 
 impl<'j, 'c> Judge<'j, 'c> {
-    /// Compares rows with what is known at every instruction.
+    /// Compares the rows with the state before every instruction.
     pub fn new(analysis: &'j Analysis<'c>, rows: &'j Rows) -> Self {
         let arch = analysis.code().arch;
         let count = analysis.instructions().as_slice().len();
         let (cfa, wrong, returns) = (Vec::with_capacity(count), Vec::with_capacity(count), Vec::new());
         let mut judge = Self { arch, analysis, rows, cfa, wrong, are_right: true, returns, ends: Vec::new() };
         let mut row_index = 0;
-        // Registers without a rule that have other values than the caller's, and those that every return has restored.
+        // `lost` has registers without a rule that have lost the caller's value. `kept` has registers that every
+        // return restores.
         let (mut lost, mut kept, mut returns) = (Vec::new(), u64::MAX, false);
         let mut last: Option<(usize, Compared)> = None;
         let mut expected = rows.get(0).map(|row| Expected::new(arch, row));
@@ -75,7 +81,7 @@ impl<'j, 'c> Judge<'j, 'c> {
             }
             let row = expected.as_ref().filter(|_| row_index != 0 || first <= instruction.offset);
             let compared = match (state, row, last) {
-                // Most instructions change nothing that rows are about.
+                // Most instructions change nothing that a row describes.
                 (Some(_), Some(row), Some((known, compared)))
                     if known == row_index && !row.depends_on(analysis.instructions(), index - 1) =>
                 {
@@ -104,7 +110,8 @@ impl<'j, 'c> Judge<'j, 'c> {
         if judge.cfa.iter().any(|cfa| matches!(cfa, CfaState::Off(_) | CfaState::Wrong)) {
             judge.ends = ends(&judge.cfa);
         }
-        // A function that does not restore a register, or never returns, follows another convention.
+        // A function that never restores a register, or never returns, follows its own convention. So this is not a
+        // fault.
         for (index, lost) in lost {
             judge.wrong[index] |= if returns { lost & kept } else { 0 };
         }
@@ -116,14 +123,14 @@ impl<'j, 'c> Judge<'j, 'c> {
         self.rows.get(self.rows.index_at(offset)?)
     }
 
-    /// Every disagreement and where it ends.
+    /// Returns every disagreement between the rows and the code, and where it ends.
     pub fn judge(&self) -> Judgement {
         let mut judgement = Judgement::default();
         let mut pending: Vec<Finding> = self.returns.clone();
         if self.is_clean() {
             self.count(&mut judgement);
         } else {
-            // The last instruction before that is no padding.
+            // The last instruction before this one that is not padding.
             let mut before = None;
             self.analysis.for_each(|index, instruction, state| {
                 match (self.cfa[index], state) {
@@ -158,15 +165,17 @@ impl<'j, 'c> Judge<'j, 'c> {
         judgement.is_cut = pending.len() >= Judgement::MAX_FINDINGS;
         pending.truncate(Judgement::MAX_FINDINGS);
         pending.sort_by_key(|finding| (finding.index, finding.kind));
-        pending.dedup_by(|one, other| {
-            one.wrong == other.wrong && one.kind == other.kind && one.words == other.words
+        pending.dedup_by(|finding, before| {
+            finding.wrong == before.wrong && finding.kind == before.kind && finding.words == before.words
         });
         judgement.findings = pending;
         judgement
     }
 
-    /// Returns whether the row is right wherever a way leads, and ways end as their instructions do: a call after which none
-    /// goes on may be one that was only taken not to return.
+    /// Returns whether no instruction has a wrong row, so that a slow search for findings is not needed.
+    ///
+    /// Each path must also end as its last instruction does. If no path continues after a call, the call may only
+    /// have been taken for a call that does not return.
     fn is_clean(&self) -> bool {
         let all = self.analysis.instructions().as_slice();
         let goes_on = |index: usize| {
@@ -182,7 +191,7 @@ impl<'j, 'c> Judge<'j, 'c> {
                 || (0..self.cfa.len()).all(|index| self.cfa[index] != CfaState::Right || goes_on(index)))
     }
 
-    /// Counts the instructions of a function that is clean.
+    /// Counts the instructions of a function without findings.
     fn count(&self, judgement: &mut Judgement) {
         for (instruction, cfa) in self.analysis.instructions().as_slice().iter().zip(&self.cfa) {
             if *cfa == CfaState::Right {
@@ -194,7 +203,7 @@ impl<'j, 'c> Judge<'j, 'c> {
         }
     }
 
-    /// The end of the instructions from `first` on, in memory, for which `is_wrong`.
+    /// Returns the offsets of the run of instructions from `first` on for which `is_wrong` returns true.
     fn extent(&self, first: usize, is_wrong: impl Fn(usize) -> bool) -> (u32, u32) {
         let all = self.analysis.instructions().as_slice();
         let mut last = first;
@@ -207,9 +216,11 @@ impl<'j, 'c> Judge<'j, 'c> {
     fn finding(&self, index: usize, to: usize, kind: Kind, words: String) -> Finding {
         let is_end = self.cfa[to] == CfaState::Right;
         let all = self.analysis.instructions().as_slice();
-        let wrong = match is_end {
-            true => (all[to].offset, all[to].offset),
-            false => (all[to].offset, all[self.ends.get(to).map_or(to, |end| *end as usize)].end()),
+        let wrong = if is_end {
+            (all[to].offset, all[to].offset)
+        } else {
+            let last = self.ends.get(to).map_or(to, |end| *end as usize);
+            (all[to].offset, all[last].end())
         };
         Finding { index, wrong, kind, words, continues: is_end, after_call: None }
     }
@@ -226,12 +237,12 @@ impl<'j, 'c> Judge<'j, 'c> {
         Some(self.finding(index, index, Kind::Entry, words))
     }
 
-    /// The disagreements between an instruction and those that execution goes on to.
+    /// Finds disagreements between an instruction and the instructions that can execute next.
     fn edges(&self, index: usize, instruction: &Instruction, state: &State, found: &mut Vec<Finding>) {
         let [next, taken] = self.analysis.next(index);
         for (to, is_taken) in [(next, false), (taken, true)] {
             let Some(to) = to else { continue };
-            // Most instructions change nothing that matters.
+            // Most instructions do not change whether the CFA is right.
             if self.cfa[to] == self.cfa[index] && self.cfa[to] != CfaState::Unknown {
                 continue;
             }
@@ -240,7 +251,7 @@ impl<'j, 'c> Judge<'j, 'c> {
         }
     }
 
-    /// The disagreement between two instructions that execute one after the other.
+    /// Finds the disagreement between two instructions that execute one after the other.
     fn edge(&self, from: usize, to: usize, after: &State) -> Option<Finding> {
         let off = match self.cfa[from] {
             CfaState::Right => 0,
@@ -258,7 +269,7 @@ impl<'j, 'c> Judge<'j, 'c> {
             self.analysis.instructions().changes(instruction, self.arch, register) && !instruction.is_unknown
         };
         let has = match after.get(self.arch, register) {
-            // As if the row before had been right, so that a disagreement is told where it begins.
+            // We assume that the row before was right, so that a disagreement is only reported where it begins.
             Value::Cfa(place) => match i64::from(place).saturating_sub(off).saturating_add(offset) {
                 0 => return None,
                 wrong => format!("the CFA is now {}", self.cfa_words(register, offset.saturating_sub(wrong))),
@@ -266,7 +277,8 @@ impl<'j, 'c> Judge<'j, 'c> {
             Value::Caller(own) if own == register => {
                 format!("{} has the caller's value now", RegisterName(self.arch, register))
             }
-            // Assembler functions call others that keep more than the ABI asks for: undecided.
+            // Functions in assembler sometimes rely on callees that keep more registers than the ABI asks for. We
+            // cannot decide this.
             _ if matches!(instruction.flow, Flow::Call(_)) => return None,
             _ if is_same && changes(register) => {
                 format!("{} has another value now", RegisterName(self.arch, register))
@@ -296,7 +308,7 @@ impl<'j, 'c> Judge<'j, 'c> {
         CfaWords(self.arch, Cfa::Register { register, offset }).to_string()
     }
 
-    /// The fault of a return: the stack pointer must be where it was at the function's entry.
+    /// Checks a return: the stack pointer must be where it was at the function's entry.
     fn at_return(&self, index: usize, state: &State) -> Option<Finding> {
         let stack = self.arch.stack_pointer();
         let expected = -self.arch.cfa_offset_at_entry();
@@ -312,7 +324,7 @@ impl<'j, 'c> Judge<'j, 'c> {
         }
     }
 
-    /// Registers whose rules begin to be wrong at an instruction.
+    /// Finds registers with rules that are right before an instruction and wrong at it.
     fn registers(&self, index: usize, call: Option<usize>, state: &State, found: &mut Vec<Finding>) {
         let before = index.checked_sub(1).map_or(0, |before| self.wrong[before]);
         let mut new = self.wrong[index] & !before;
@@ -322,7 +334,8 @@ impl<'j, 'c> Judge<'j, 'c> {
         while new != 0 {
             let bit = new.trailing_zeros();
             new &= new - 1;
-            // Calls that do not throw stand between those that do, and may be at other places of the prologue.
+            // Some calls in the range of a landing pad cannot throw, and they may stand at other places of the
+            // prologue.
             if is_pad && self.cfa[index] == CfaState::Right {
                 continue;
             }
@@ -332,7 +345,8 @@ impl<'j, 'c> Judge<'j, 'c> {
         }
     }
 
-    /// Returns whether the instruction before another one, but for padding, is a call, and a row starts between them.
+    /// Returns whether the last instruction before `index`, not counting padding, is a call, and a row starts in
+    /// between.
     fn is_after_call(&self, before: usize, index: usize) -> bool {
         let all = self.analysis.instructions().as_slice();
         let row = |index: usize| self.rows.index_at(all[index].offset);
@@ -343,9 +357,10 @@ impl<'j, 'c> Judge<'j, 'c> {
         let arch = self.arch;
         let link = arch.return_address();
         if 1 << bit == SIGNATURE {
-            let words = match row.row.signed {
-                true => "the row has a signed return address, but the code has not signed it",
-                false => "the return address is signed, but the row has it unsigned",
+            let words = if row.row.signed {
+                "the row has a signed return address, but the code has not signed it"
+            } else {
+                "the return address is signed, but the row has it unsigned"
             };
             return (Kind::Signature, words.to_string());
         }
@@ -370,7 +385,7 @@ impl<'j, 'c> Judge<'j, 'c> {
         (kind, format!("the row has {own} {}, {there}{is}", PlaceWords(arch, register, rule)))
     }
 
-    /// Where the caller's value of a register is, as the end of a sentence.
+    /// Returns where the caller's value of a register is, as the end of a sentence.
     fn whereabouts(&self, state: &State, register: Register) -> String {
         let arch = self.arch;
         let is_own = |value: Value| {
@@ -383,7 +398,7 @@ impl<'j, 'c> Judge<'j, 'c> {
         slot.map_or_else(String::new, |(offset, _)| format!("; it is at CFA{offset:+}"))
     }
 
-    /// Rows that start inside instructions.
+    /// Finds rows that start inside an instruction.
     fn boundaries(&self) -> impl Iterator<Item = Finding> {
         let instructions = self.analysis.instructions();
         self.rows.iter().filter_map(move |row| {
@@ -392,12 +407,12 @@ impl<'j, 'c> Judge<'j, 'c> {
                 return None;
             }
             let around = instructions.index_around(start)?;
-            let one = instructions.as_slice()[around];
-            if one.is_unknown {
+            let instruction = instructions.as_slice()[around];
+            if instruction.is_unknown {
                 return None;
             }
             let words = format!("a row starts inside this instruction, at +{}", row.row.start);
-            let wrong = (one.offset, one.end());
+            let wrong = (instruction.offset, instruction.end());
             Some(Finding {
                 index: around,
                 wrong,

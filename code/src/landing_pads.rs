@@ -1,17 +1,20 @@
-//! Landing pads: where execution continues when a called function throws.
+//! Reads landing pads from an LSDA. A landing pad is where execution continues when a called function throws.
 //!
-//! Source: the language-specific data area of C++ as "Exception Handling ABI for the Itanium C++ ABI" leaves it to
-//! implementations, and GCC, LLVM and Rust write it; pointer encodings of the LSB Core specification, "DWARF Extensions".
+//! Source: "Exception Handling ABI for the Itanium C++ ABI" leaves the language-specific data area (LSDA) of C++ to
+//! implementations. This module reads the form that GCC, LLVM and Rust write. The pointer encodings are in the LSB
+//! Core specification, "DWARF Extensions".
 
 use cfipack_format::{Address, Arch, Endian};
 
 use crate::analysis::CallSite;
 
-/// The encoding of no value.
+/// The encoding that says that a value is omitted.
 const OMIT: u8 = 0xff;
 
-/// The call sites with landing pads of a function's LSDA, ascending; empty if it is none that this knows. Those of a function
-/// of `size` bytes are no more than its bytes.
+/// Returns the call sites with landing pads from a function's LSDA, ascending.
+///
+/// Pass in `at` the address of the LSDA, and the function's start and `size` in bytes. The result is empty if the
+/// LSDA is damaged or has an unknown form. It never has more entries than the function has bytes.
 pub fn read(lsda: &[u8], at: Address, start: Address, size: u32, arch: Arch) -> Vec<CallSite> {
     let mut cursor = Cursor { bytes: lsda, at: at.0, arch };
     cursor.call_sites(start, size).unwrap_or_default()
@@ -81,7 +84,7 @@ impl Cursor<'_> {
         None
     }
 
-    /// A value, absolute or relative to its own place.
+    /// Reads a value that is absolute or relative to its own place.
     fn pointer(&mut self, encoding: u8) -> Option<u64> {
         let at = self.at;
         let value = match encoding & 0x0f {
@@ -105,14 +108,14 @@ impl Cursor<'_> {
 mod tests {
     use super::*;
 
-    /// As GCC writes it: bases omitted, numbers as ULEB128.
+    /// GCC writes it in this form: both bases are omitted, and numbers are ULEB128.
     #[test]
     fn call_sites_with_landing_pads() {
         let lsda = [0xff, 0xff, 0x01, 12, 2, 5, 0x1e, 0, 0x10, 4, 0, 0, 0x14, 4, 0x22, 1];
         let sites = read(&lsda, Address(0x2000), Address(0x1000), 0x30, Arch::Amd64);
         let site = |start, end, pad| CallSite { start, end, landing_pad: Address(pad), stack: None };
         assert_eq!(sites, [site(2, 7, 0x101e), site(0x14, 0x18, 0x1022)]);
-        // Cut off, or beyond the function.
+        // An LSDA that is cut off, and an LSDA with a call site after the end of the function.
         assert_eq!(read(&lsda[..10], Address(0x2000), Address(0x1000), 0x30, Arch::Amd64), []);
         assert_eq!(read(&lsda, Address(0x2000), Address(0x1000), 0x17, Arch::Amd64), []);
     }

@@ -1,12 +1,12 @@
-//! Follows the code of functions: what instructions do to the stack pointer, the return address and saved registers.
+//! Follows the code of functions: how instructions change the stack pointer, the return address and saved registers.
 //!
-//! You give the bytes of a function ([`Code`]), and get what is known before each of its instructions ([`Analysis`]):
-//! where the canonical frame address (CFA) is, where the return address and the caller's registers are, and why something is
-//! not known ([`Doubt`]). Execution is followed from the function's entry, without its call frame information (CFI), so that
-//! the result can judge CFI, and replace it where there is none.
+//! You pass the bytes of a function ([`Code`]) and get the state before each instruction ([`Analysis`]). A state says
+//! where the canonical frame address (CFA), the return address and the caller's registers are. If something is not
+//! known, a [`Doubt`] says why. The analysis follows execution from the function's entry and does not look at the
+//! call frame information (CFI). So you can use the result to check CFI, or to replace CFI that is missing.
 //!
-//! It depends on `cfipack-format` and two disassemblers (iced-x86, yaxpeax-arm), whose types are in no signature. It shares
-//! no code with the readers of CFI that it judges.
+//! This crate depends on `cfipack-format` and on two disassemblers (iced-x86, yaxpeax-arm), and no signature mentions
+//! their types. It shares no code with the readers of CFI that it checks.
 //!
 //! ```
 //! use cfipack_code::{Analysis, Code, Instructions, NoMemory, State, Value, Ways};
@@ -27,9 +27,20 @@
 //! assert_eq!(analysis.doubts().next(), None);
 //! ```
 //!
-//! Work is bounded for each byte of code: a block is followed at most 40 times, and a function at most 17 times, when calls
-//! turn out not to return. Nothing recurses. What is kept for a byte of code is bounded too: blocks, slots of their
-//! states, findings. Limits that are reached are [`Doubt::TooLarge`].
+//! The work for each byte of code is bounded: a block is followed at most 40 times, and a function at most 17 times,
+//! because the analysis starts over when a call turns out not to return. Nothing recurses. Memory for each byte of
+//! code is bounded, too. A function that reaches a limit gets the doubt [`Doubt::TooLarge`].
+//!
+//! The modules:
+//!
+//! - `instruction`, `instructions`: an instruction as its effects; the decoded instructions of a function
+//! - `x86`, `aarch64`: the decoders
+//! - `value`, `state`: the knowledge about one register or slot, and about all of them
+//! - `analysis`, `context`, `table`: follows a function; constants and jump tables that it refers to
+//! - `judge`, `rows`: compares rows with an analysis
+//! - `synthesize`: makes rows where CFI is missing
+//! - `returns`, `stub`, `landing_pads`: functions that never return, PLT stubs, LSDAs
+//! - `text`, `words`: prints instructions, rules and values
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -1,4 +1,4 @@
-//! Functions that never return, told from others by their flow alone.
+//! Finds functions that never return, by their flow of execution alone.
 
 use std::collections::VecDeque;
 
@@ -7,10 +7,13 @@ use cfipack_format::Address;
 use crate::instruction::Flow;
 use crate::instructions::{Code, Instructions};
 
-/// Returns whether a function may return: whether its first instruction has a way to a return or out of the code. `called`
-/// tells it of functions that are called or jumped to, and is asked as late as it can be: a function that has a way without
-/// calls asks nothing. Jumps whose target is not known leave the code. A call at the end of the code, with nothing but padding
-/// behind it, does not return: compilers end functions so.
+/// Returns whether a function may return. It may if a path from its first instruction reaches a return or leaves the
+/// code.
+///
+/// This function calls `called` to ask whether another function returns: a function that is called or jumped to. It
+/// asks as late as possible, and not at all if a path without calls decides. A jump with an unknown target counts as
+/// a path that leaves the code. A call at the end of the code, with only padding after it, counts as a call that does
+/// not return, because compilers end functions in this way.
 ///
 /// ```
 /// use cfipack_code::{Code, Instructions, may_return};
@@ -34,7 +37,8 @@ pub fn may_return(
     };
     let mut seen = vec![false; all.len()];
     let mut waiting = vec![0];
-    // Where execution goes on, or none out of the code, if a function returns.
+    // The functions to ask about. If the function returns, execution continues at the index, or outside of the code
+    // (`None`).
     let mut calls = VecDeque::new();
     loop {
         let Some(index) = waiting.pop() else {
@@ -46,7 +50,7 @@ pub fn may_return(
             }
             continue;
         };
-        // Execution runs off the end of the code.
+        // Execution runs over the end of the code.
         let Some(instruction) = all.get(index) else { return true };
         if std::mem::replace(&mut seen[index], true) {
             continue;

@@ -1,8 +1,12 @@
-//! The rows of a function that are judged.
+//! The rows that are compared with a function's code.
 
 use cfipack_format::{Arch, Register, Row, Rule};
 
-/// The rows of a function, ascending, with the rules of all registers: as the caller has them from CFI or a table.
+/// The rows of a function, ascending by offset. You fill it with rows from CFI or from a table, and pass it to a
+/// [`Judge`](crate::Judge).
+///
+/// Unlike a plain list of [`Row`], it has the rules of all registers. You can [`clear`](Self::clear) it to reuse its
+/// memory.
 #[derive(Clone, Debug, Default)]
 pub struct Rows {
     rows: Vec<Row>,
@@ -14,14 +18,14 @@ pub struct Rows {
 /// A row with the rules of all registers.
 #[derive(Clone, Copy, Debug)]
 pub struct FullRow<'r> {
-    /// The row.
+    /// The row: its start, the CFA, the return address and the frame pointer.
     pub row: Row,
-    /// The rules of registers beside the return address and the frame pointer that do not keep their value, ascending.
+    /// The rules of all other registers, ascending by register. A register without a rule keeps its value.
     pub saved: &'r [(Register, Rule)],
 }
 
 impl FullRow<'_> {
-    /// The rule of a register.
+    /// Returns the rule of any register.
     pub fn rule(&self, arch: Arch, register: Register) -> Rule {
         if register == arch.frame_pointer() {
             return self.row.frame_pointer;
@@ -33,7 +37,8 @@ impl FullRow<'_> {
         found.map_or(Rule::SameValue, |(_, rule)| *rule)
     }
 
-    /// The return address, the frame pointer and the others, without those that have the same value.
+    /// Iterates over all rules that are not [`Rule::SameValue`]: the return address, the frame pointer, then the
+    /// others.
     pub fn rules(&self, arch: Arch) -> impl Iterator<Item = (Register, Rule)> {
         let named = [
             (arch.return_address(), self.row.return_address),
@@ -44,20 +49,20 @@ impl FullRow<'_> {
 }
 
 impl Rows {
-    /// No rows.
+    /// Makes an empty list.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Removes all rows.
+    /// Removes all rows and keeps the memory.
     pub fn clear(&mut self) {
         self.rows.clear();
         self.ends.clear();
         self.rules.clear();
     }
 
-    /// Adds a row that starts after the others; `saved` are the rules of registers beside the return address and the frame
-    /// pointer that do not keep their value, ascending.
+    /// Adds a row. It must start after the rows before it. Pass in `saved` the rules of registers other than the
+    /// return address and the frame pointer, ascending by register. Leave out registers that keep their value.
     pub fn push(&mut self, row: Row, saved: &[(Register, Rule)]) {
         self.rules.extend_from_slice(saved);
         self.rows.push(row);
@@ -69,7 +74,7 @@ impl Rows {
         &self.rules[start..self.ends[index]]
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
@@ -79,34 +84,34 @@ impl Rows {
         self.rows.is_empty()
     }
 
-    /// A row by its index.
+    /// Returns the row at an index.
     pub fn get(&self, index: usize) -> Option<FullRow<'_>> {
         Some(FullRow { row: *self.rows.get(index)?, saved: self.rules_of(index) })
     }
 
-    /// The last row.
+    /// Returns the last row.
     pub fn last(&self) -> Option<FullRow<'_>> {
         self.get(self.rows.len().checked_sub(1)?)
     }
 
-    /// A row by its index, to be changed.
+    /// Returns the row at an index, so that you can change it.
     pub fn row_mut(&mut self, index: usize) -> Option<&mut Row> {
         self.rows.get_mut(index)
     }
 
-    /// The rules of a row by its index, to be changed.
+    /// Returns the rules in `saved` of the row at an index, so that you can change them.
     pub fn saved_mut(&mut self, index: usize) -> &mut [(Register, Rule)] {
         let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
         let end = self.ends.get(index).copied().unwrap_or(start);
         &mut self.rules[start..end]
     }
 
-    /// The rows in order.
+    /// Iterates over the rows in order.
     pub fn iter(&self) -> impl Iterator<Item = FullRow<'_>> {
         (0..self.rows.len()).filter_map(|index| self.get(index))
     }
 
-    /// The index of the row in force at an offset from the function's start.
+    /// Returns the index of the row that applies at an offset from the function's start, in bytes.
     pub fn index_at(&self, offset: u32) -> Option<usize> {
         self.rows.partition_point(|row| row.start.0 <= offset).checked_sub(1)
     }

@@ -1,4 +1,4 @@
-//! Memory of states that are done, for those of the functions that follow.
+//! Recycles the memory of states: a state is large, and each function needs many of them.
 
 #![allow(clippy::vec_box, reason = "they go into blocks and back without being copied")]
 
@@ -9,17 +9,17 @@ use crate::state::State;
 /// The most states that are kept from one function to the next.
 const MAX_SPARE: usize = 1 << 12;
 
-/// States that nothing refers to.
+/// States that are no longer in use. The next function reuses their memory.
 #[derive(Debug, Default)]
 pub(crate) struct Spare(Mutex<Vec<Box<State>>>);
 
 impl Spare {
-    /// All of them.
+    /// Takes all spare states.
     pub fn take(&self) -> Vec<Box<State>> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Gives states back.
+    /// Gives states back. States beyond [`MAX_SPARE`] are dropped.
     pub fn give(&self, states: impl IntoIterator<Item = Box<State>>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let room = MAX_SPARE.saturating_sub(kept.len());

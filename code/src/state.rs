@@ -1,4 +1,9 @@
-//! What is known before an instruction: the values of registers, and of slots of the stack.
+//! The state before an instruction: the known values of registers and of stack slots.
+//!
+//! - [`registers`]: the values of registers
+//! - [`effect`]: an instruction's effects on a state
+//! - [`join`]: the state where two paths meet
+//! - [`copies`]: the places that hold values of the caller's registers
 
 mod copies;
 mod effect;
@@ -13,27 +18,30 @@ use self::registers::{Registers, indexes};
 use crate::instruction::{Index, REGISTERS, index_of, register_of};
 use crate::value::{Place, Value};
 
-/// The most slots that are followed; what is stored in others is unknown.
+/// The most slots that a state remembers. The values of further slots are unknown.
 const MAX_SLOTS: usize = 64;
 
-/// The knowledge before an instruction, on every way from the function's entry to it.
+/// The facts that hold before an instruction on every path from the function's entry.
+///
+/// An [`Analysis`](crate::Analysis) gives you a state for each instruction. You make a state yourself to say how a
+/// function is entered: [`State::at_entry`] for a call, [`State::unknown`] with [`set`](Self::set) for anything else.
 #[derive(PartialEq, Eq, Debug)]
 pub struct State {
     registers: Registers,
-    /// Ascending by place.
+    /// Slots with a known value, ascending by place.
     slots: Vec<(Place, Value)>,
     flags: Flags,
-    /// A register that is below a number; 255 for a value in memory.
+    /// A register and an upper bound (exclusive) of its value. The register number 255 stands for a value in memory.
     limit: Option<(Index, u32)>,
 }
 
-/// The knowledge about the flags.
+/// The meaning of the processor's flags.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Flags {
     Unknown,
-    /// They compare two registers.
+    /// The flags come from comparing two registers.
     Compared(Index, Index),
-    /// They compare a register with a constant.
+    /// The flags come from comparing a register with a constant.
     Limit(Index, u32),
 }
 
@@ -42,7 +50,7 @@ impl Clone for State {
         Self { slots: self.slots.clone(), ..*self }
     }
 
-    /// Copies into the memory that is there.
+    /// Copies the other state and reuses this state's memory.
     fn clone_from(&mut self, other: &Self) {
         let Self { registers, slots, flags, limit } = self;
         slots.clone_from(&other.slots);
@@ -52,7 +60,7 @@ impl Clone for State {
 }
 
 impl State {
-    /// The state at a function's entry, by the ABI.
+    /// Returns the state at a function's entry after an ordinary call, by the architecture's ABI.
     pub fn at_entry(arch: Arch) -> Self {
         let mut state =
             Self { registers: Registers::UNKNOWN, slots: Vec::new(), flags: Flags::Unknown, limit: None };
@@ -71,17 +79,17 @@ impl State {
         state
     }
 
-    /// A state in which nothing is known.
+    /// Returns a state in which nothing is known.
     pub fn unknown() -> Self {
         Self { registers: Registers::UNKNOWN, slots: Vec::new(), flags: Flags::Unknown, limit: None }
     }
 
-    /// A register's value.
+    /// Returns a register's value.
     pub fn get(&self, arch: Arch, register: Register) -> Value {
         index_of(arch, register).map_or(Value::Unknown, |index| self.at(index))
     }
 
-    /// Gives a register a value.
+    /// Sets a register's value. Registers that are not followed are ignored.
     pub fn set(&mut self, arch: Arch, register: Register, value: Value) {
         if let Some(index) = index_of(arch, register) {
             self.registers.set(index, value);
@@ -93,29 +101,30 @@ impl State {
         self.registers.get(index)
     }
 
-    /// Returns whether registers, by their bits, have the caller's values.
+    /// Returns whether all registers in a bit set have the caller's values.
     pub(crate) fn keeps(&self, bits: u64) -> bool {
         bits & !self.registers.known() == 0
             && indexes(bits).all(|index| self.at(index) == Value::caller(index))
     }
 
-    /// The value stored at the CFA plus `offset`.
+    /// Returns the 8-byte value that is stored at the CFA plus `offset`.
     pub fn slot(&self, offset: i64) -> Value {
         i32::try_from(offset).map_or(Value::Unknown, |offset| self.load(Place::new(None, offset)))
     }
 
-    /// Stores a value at the CFA plus `offset`.
+    /// Stores an 8-byte value at the CFA plus `offset`.
     pub fn set_slot(&mut self, offset: i32, value: Value) {
         self.store(Place::new(None, offset), value, 8);
     }
 
-    /// The value of what a register, with an offset added, points at.
+    /// Returns the value in memory at a register plus `offset`.
     pub fn pointed(&self, arch: Arch, register: Register, offset: i64) -> Value {
         let Ok(offset) = i32::try_from(offset) else { return Value::Unknown };
         self.get(arch, register).plus(offset).place().map_or(Value::Unknown, |place| self.load(place))
     }
 
-    /// The slots in the frame: bytes from the CFA, and the value.
+    /// Iterates over the known slots in the frame: the offset from the CFA in bytes, and the value. The offsets
+    /// ascend.
     pub fn slots(&self) -> impl Iterator<Item = (i32, Value)> {
         let in_frame = self.slots.iter().filter(|slot| slot.0.site().is_none());
         in_frame.map(|(place, value)| (place.offset(), *value))
@@ -126,17 +135,17 @@ impl State {
     }
 
     fn load(&self, place: Place) -> Value {
-        // Mostly there are few, and those that were stored last are first.
+        // There are mostly few slots. The stack grows down, so recently stored values come first.
         let found = self.slots.iter().find(|slot| slot.0 >= place).filter(|slot| slot.0 == place);
         found.map_or(Value::Unknown, |slot| slot.1)
     }
 
-    /// The indexes of the slots of which `size` bytes at a place are a part.
+    /// Returns the indexes of all slots that overlap `size` bytes at a place.
     fn overlapped(&self, place: Place, size: u16) -> Range<usize> {
         let at = |offset| Place::new(place.site(), offset);
         let (first, end) =
             (at(place.offset().saturating_sub(7)), at(place.offset().saturating_add(size.into())));
-        // Few are there, mostly.
+        // There are mostly few slots, so counting beats a binary search.
         let before = self.slots.iter().take_while(|slot| slot.0 < first).count();
         before..before + self.slots[before..].iter().take_while(|slot| slot.0 < end).count()
     }
@@ -156,7 +165,8 @@ impl State {
         }
     }
 
-    /// What is known in another function, of the same frame: nothing that refers to the code of this one.
+    /// Returns the state as another function sees it after a jump within the same frame. Facts that refer to this
+    /// function's code are dropped.
     pub(crate) fn carried(mut self) -> Self {
         let stays = |value: Value| match value {
             Value::Unknown

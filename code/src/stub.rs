@@ -1,4 +1,4 @@
-//! Stubs that jump through a pointer, as those of a PLT do.
+//! Finds the pointer that a stub, such as an entry of a PLT, jumps through.
 
 use cfipack_format::{Address, Family};
 
@@ -6,10 +6,11 @@ use crate::instruction::{Flow, Op};
 use crate::instructions::{Code, Instructions};
 use crate::x86;
 
-/// Instructions of a stub up to its jump, at most.
+/// A stub jumps within this number of instructions.
 const MOST: usize = 5;
 
-/// The address of the pointer through which code jumps at once, as a PLT's entry does; none for other code.
+/// Returns the address of the pointer that a stub jumps through, or `None` if the code is not a stub. For an entry of
+/// a PLT, this is the address of its slot in the GOT.
 ///
 /// ```
 /// use cfipack_code::{Code, Instructions, jump_slot};
@@ -21,7 +22,7 @@ const MOST: usize = 5;
 /// assert_eq!(jump_slot(&code, &Instructions::new(&code)), Some(Address(0x110a)));
 /// ```
 pub fn jump_slot(code: &Code<'_>, instructions: &Instructions) -> Option<Address> {
-    // A register with a constant, and one that was loaded from a known address.
+    // A register with its constant, and a register with the address that it was loaded from.
     let (mut constant, mut loaded) = (None, None);
     for instruction in instructions.as_slice().iter().take(MOST) {
         match instruction.flow {
@@ -46,7 +47,7 @@ pub fn jump_slot(code: &Code<'_>, instructions: &Instructions) -> Option<Address
     None
 }
 
-/// The address of memory that the instruction at an offset names by its distance.
+/// Returns the address that an instruction accesses relative to itself.
 fn near_memory(code: &Code<'_>, offset: u32) -> Option<Address> {
     match code.arch.family() {
         Family::X86 => {

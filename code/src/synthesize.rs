@@ -1,4 +1,7 @@
-//! Rows of a function that has no CFI, from its code.
+//! Synthesizes the rows of a function that has no CFI, from the function's instructions.
+//!
+//! [`Analysis::synthesize`] and [`Analysis::describe`] work on one function. The module [`together`] works on all
+//! functions of a file, which also covers functions that jump into each other.
 
 mod together;
 
@@ -16,40 +19,40 @@ pub use together::{Candidate, Jump, Surroundings, synthesize, synthesize_with};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum Omission {
-    /// Something about its ways is not known.
+    /// The analysis of the function has a doubt. For example, it could not follow an indirect jump.
     Doubt(Doubt),
-    /// The file has no code there, or not all of it.
+    /// The file has no bytes for the function, or not all of them.
     NoCode,
-    /// No symbol of a function starts there.
+    /// No function symbol starts at the address.
     NoEntry,
-    /// No way returns, or goes on in another function: what enters it need not be a call.
+    /// No path returns or ends in a jump to another function. So nothing shows that a call enters this code.
     NeverReturns,
-    /// The CFA has no known distance from the stack pointer or the frame pointer.
+    /// Neither the stack pointer nor the frame pointer has a known distance to the CFA.
     Cfa,
-    /// The return address is at no known place.
+    /// The place of the return address is not known.
     ReturnAddress,
-    /// The caller's frame pointer is at no known place.
+    /// The place of the caller's frame pointer is not known.
     FramePointer,
-    /// Another register of the caller is at no known place.
+    /// The place of another register that belongs to the caller is not known.
     NoPlace,
-    /// A way out leaves the stack pointer elsewhere than the call did.
+    /// At a return or a tail call the stack pointer is not where the call left it.
     StackAtReturn,
-    /// A way out has another value in a register that a function keeps for its caller.
+    /// At a return or a tail call a callee-saved register does not have the caller's value.
     SavedRegister,
-    /// It is not known whether the return address is signed, or it is signed in a way that tables do not have.
+    /// It is not known whether the return address is signed, or it is signed with a key that tables cannot represent.
     SigningState,
-    /// A system call may start a thread on another stack, or not return.
+    /// A system call may start a thread on another stack (`clone`), or may not return (`rt_sigreturn`).
     SystemCall,
-    /// A jump leads into another function, behind its start.
+    /// The function jumps into the middle of another function.
     IntoFunction,
-    /// Another function jumps into it, or to it with a frame in place.
+    /// Another function jumps into the middle of this function, or to its start with a frame in place.
     Entered,
-    /// It calls a function that does not keep to the calling convention.
+    /// The function calls another function that does not keep to the calling convention.
     OddCall,
 }
 
 impl Omission {
-    /// The name in reports.
+    /// Returns the name of the reason in reports, for example `never-returns`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Doubt(doubt) => doubt.name(),
@@ -71,7 +74,8 @@ impl Omission {
     }
 }
 
-/// Bytes below the stack pointer that nothing overwrites (System V's psABI for x86-64).
+/// The size in bytes of the area below the stack pointer that nothing overwrites. Source: System V's psABI for
+/// x86-64.
 const fn red_zone(arch: Arch) -> i32 {
     match arch {
         Arch::Amd64 => 128,
@@ -80,13 +84,15 @@ const fn red_zone(arch: Arch) -> i32 {
 }
 
 impl Analysis<'_> {
-    /// The function's rows, each from where one of them changes: the canonical frame address by the stack pointer or the frame
-    /// pointer, the return address, the caller's frame pointer.
+    /// Returns the function's rows: the CFA by the stack pointer or the frame pointer, the return address, and the
+    /// caller's frame pointer. A new row starts wherever one of them changes.
     ///
-    /// They hold if the function is entered at its start alone, by a call or a jump that leaves the frame as a call does.
+    /// The rows hold if the function is entered only at its start, by a call or by a jump that leaves the stack as a
+    /// call does.
     ///
     /// # Errors
-    /// Not every way of the function is decided, or one breaks the calling convention.
+    /// This function returns an [`Omission`] if a path through the function cannot be followed, or if a path breaks
+    /// the calling convention.
     pub fn synthesize(&self) -> Result<Vec<Row>, Omission> {
         let arch = self.code().arch;
         let mut rows: Vec<Row> = Vec::new();
@@ -94,7 +100,7 @@ impl Analysis<'_> {
         self.each_row(|instruction, state| {
             let mut row = row(arch, instruction, state, rows.last(), &mut places)?;
             if rows.is_empty() {
-                // Padding before it is no way.
+                // Padding before the first instruction is never executed, so the first row can start at 0.
                 row.start = FunctionOffset(0);
             }
             if rows.last().is_none_or(|last| !last.unwinds_as(&row)) {
@@ -102,16 +108,20 @@ impl Analysis<'_> {
             }
             Ok(())
         })?;
-        // Many functions have two, and those of a file are kept together.
+        // Many functions have only two rows, and a caller keeps the rows of a whole file.
         rows.shrink_to_fit();
         Ok(rows)
     }
 
-    /// The function's rows as [`synthesize`](Self::synthesize) makes them, with every other register that it keeps for its
-    /// caller. A register that was stored stays described by its slot as long as that holds its value, as compilers write it.
+    /// Returns the function's rows as [`synthesize`](Self::synthesize) does, and adds the rules of all other
+    /// callee-saved registers.
+    ///
+    /// Like compilers do, this function keeps a register's rule for as long as the register's slot holds the caller's
+    /// value. For example, the rule stays while the register is restored early in an epilogue.
     ///
     /// # Errors
-    /// The errors of [`synthesize`](Self::synthesize), or a register of the caller is at no known place.
+    /// This function returns the errors of [`synthesize`](Self::synthesize), or [`Omission::NoPlace`] if the place of
+    /// a callee-saved register is not known.
     pub fn describe(&self) -> Result<Rows, Omission> {
         let arch = self.code().arch;
         let (mut rows, mut saved, mut places) = (Rows::new(), Vec::new(), Places::default());
@@ -142,7 +152,8 @@ impl Analysis<'_> {
         Ok(rows)
     }
 
-    /// Calls `each` with every instruction and what is known before it, if every way of the function is decided.
+    /// Calls `each` with every instruction and the state before it. Fails if a path through the function cannot be
+    /// followed.
     fn each_row(
         &self,
         mut each: impl FnMut(&Instruction, &State) -> Result<(), Omission>,
@@ -162,7 +173,7 @@ impl Analysis<'_> {
             });
             failed = result.err();
         });
-        // A table of jumps that was read too far, or too little.
+        // The jump table was read too far, or not far enough.
         if self.exits().iter().any(|exit| exit.is_from_table) {
             failed = failed.or(Some(Omission::Doubt(Doubt::IndirectJump)));
         }
@@ -173,13 +184,14 @@ impl Analysis<'_> {
         }
     }
 
-    /// Lets the function jump to places where what is known is known too; a fragment is not entered at its start.
+    /// Permits jumps to these targets in other functions, since the states there are known. A fragment is not entered
+    /// at its start.
     fn let_leave(&mut self, targets: impl Iterator<Item = Address>, is_fragment: bool) {
         self.goes_on_at = targets.collect();
         self.is_fragment = is_fragment;
     }
 
-    /// Lets the function never return.
+    /// Permits that the function never returns.
     fn let_stay(&mut self) {
         self.may_stay = true;
     }
@@ -187,7 +199,8 @@ impl Analysis<'_> {
     /// Returns whether execution leaves the function at an instruction.
     ///
     /// # Errors
-    /// It does so with something else than a call left.
+    /// Fails if execution leaves while a register or the stack pointer differs from the state that the calling
+    /// convention asks for.
     fn check_leaving(
         &self,
         index: usize,
@@ -219,7 +232,7 @@ impl Analysis<'_> {
         let is_there = match (arch.pushed_by_call(), state.get(arch, link)) {
             (1.., _) => state.slot(-arch.pushed_by_call()) == Value::Caller(link),
             (_, Value::Caller(register)) => register == link,
-            // An instruction that returns can authenticate too.
+            // Instructions such as `retaa` authenticate the address and return at once.
             (_, Value::Signed) => is_return,
             _ => false,
         };
@@ -227,7 +240,7 @@ impl Analysis<'_> {
     }
 }
 
-/// The slots where a function has saved registers, by the rows so far.
+/// The slots in which the function has saved registers, as the rows so far have them.
 #[derive(Default)]
 struct Places {
     return_address: Option<Rule>,
@@ -236,13 +249,16 @@ struct Places {
 
 impl Places {
     fn note(&mut self, row: &Row) {
-        let is_slot = |rule: &Rule| matches!(rule, Rule::Cfa(_));
-        self.return_address = Some(row.return_address).filter(is_slot).or(self.return_address);
-        self.frame_pointer = Some(row.frame_pointer).filter(is_slot).or(self.frame_pointer);
+        if let Rule::Cfa(_) = row.return_address {
+            self.return_address = Some(row.return_address);
+        }
+        if let Rule::Cfa(_) = row.frame_pointer {
+            self.frame_pointer = Some(row.frame_pointer);
+        }
     }
 }
 
-/// The row at an instruction; `last` is the one before, whose way to the CFA it keeps while that is right.
+/// Returns the row at an instruction. The CFA keeps the register of the row before (`last`) while that is right.
 fn row(
     arch: Arch,
     instruction: &Instruction,
@@ -256,33 +272,35 @@ fn row(
     let cfa = cfa(arch, state, last).ok_or(Omission::Cfa)?;
     let (return_address, signed) = return_address(arch, state, places.return_address)?;
     let frame_pointer = arch.frame_pointer();
-    let is_callers = |value| value == Value::Caller(frame_pointer);
-    let before = places.frame_pointer;
-    let frame_pointer =
-        place(arch, state, (frame_pointer, before), is_callers).ok_or(Omission::FramePointer)?.0;
+    let place = place(arch, state, (frame_pointer, places.frame_pointer), |value| {
+        value == Value::Caller(frame_pointer)
+    });
+    let (frame_pointer, _) = place.ok_or(Omission::FramePointer)?;
     let row = Row { start: FunctionOffset(instruction.offset), cfa, return_address, frame_pointer, signed };
     places.note(&row);
     Ok(row)
 }
 
 fn cfa(arch: Arch, state: &State, last: Option<&Row>) -> Option<Cfa> {
-    let by = |register: Register| match state.get(arch, register) {
-        Value::Cfa(offset) => Some(Cfa::Register { register, offset: -i64::from(offset) }),
-        _ => None,
-    };
     let frame_pointer = arch.frame_pointer();
-    // A frame pointer that points at the saved one stays where it is.
+    // A frame pointer that points at the saved frame pointer will stay where it is.
     let points_at_saved = state.pointed(arch, frame_pointer, 0) == Value::Caller(frame_pointer);
     let keeps =
         matches!(last, Some(Row { cfa: Cfa::Register { register, .. }, .. }) if *register == frame_pointer);
-    let (first, second) = match points_at_saved || keeps {
-        true => (frame_pointer, arch.stack_pointer()),
-        false => (arch.stack_pointer(), frame_pointer),
+    let registers = if points_at_saved || keeps {
+        [frame_pointer, arch.stack_pointer()]
+    } else {
+        [arch.stack_pointer(), frame_pointer]
     };
-    by(first).or_else(|| by(second))
+    for register in registers {
+        if let Value::Cfa(offset) = state.get(arch, register) {
+            return Some(Cfa::Register { register, offset: -i64::from(offset) });
+        }
+    }
+    None
 }
 
-/// The rule of the return address, and whether it is signed.
+/// Returns the rule of the return address, and whether the address is signed.
 fn return_address(arch: Arch, state: &State, before: Option<Rule>) -> Result<(Rule, bool), Omission> {
     let link = arch.return_address();
     match arch.pushed_by_call() {
@@ -290,13 +308,15 @@ fn return_address(arch: Arch, state: &State, before: Option<Rule>) -> Result<(Ru
         size if state.slot(-size) == Value::Caller(link) => return Ok((Rule::Cfa(-size), false)),
         _ => return Err(Omission::ReturnAddress),
     }
-    let is_callers = |value| matches!(value, Value::Signed) || value == Value::Caller(link);
-    let (rule, value) = place(arch, state, (link, before), is_callers).ok_or(Omission::ReturnAddress)?;
+    let place =
+        place(arch, state, (link, before), |value| value == Value::Signed || value == Value::Caller(link));
+    let (rule, value) = place.ok_or(Omission::ReturnAddress)?;
     Ok((rule, value == Value::Signed))
 }
 
-/// The place where a caller's register is: a slot that calls leave alone, else the register, else a slot of the red zone.
-/// Of slots the one that it was in before, because another one with the same value may be the program's own.
+/// Returns the place that holds the caller's value of a register. A slot that calls cannot overwrite is best, then
+/// the register itself, then a slot in the red zone. The slot that held the value in the row before goes first,
+/// because another slot with the same value may be a variable of the program.
 fn place(
     arch: Arch,
     state: &State,
@@ -307,21 +327,39 @@ fn place(
         Value::Cfa(offset) => Some(offset),
         _ => None,
     };
-    let slot = |lowest: i32| {
-        let is_there = |slot: &(i32, Value)| slot.0 >= lowest && is_callers(slot.1);
-        let is_before = |slot: &(i32, Value)| before == Some(Rule::Cfa(slot.0.into()));
-        let kept = state.slots().filter(is_there).find(is_before);
-        kept.or_else(|| state.slots().find(is_there)).map(|(offset, value)| (Rule::Cfa(offset.into()), value))
-    };
-    let in_register = || {
-        let value = state.get(arch, register);
-        is_callers(value).then_some((Rule::SameValue, value))
-    };
-    let in_red_zone = || slot(stack?.saturating_sub(red_zone(arch)));
-    slot(stack.unwrap_or(i32::MIN)).or_else(in_register).or_else(in_red_zone)
+    if let Some(slot) = slot_with(state, stack.unwrap_or(i32::MIN), before, &is_callers) {
+        return Some(slot);
+    }
+    let value = state.get(arch, register);
+    if is_callers(value) {
+        return Some((Rule::SameValue, value));
+    }
+    slot_with(state, stack?.saturating_sub(red_zone(arch)), before, &is_callers)
 }
 
-/// The rule of a register that the function keeps for its caller: the last row's while that is right.
+/// Returns the slot at or above the offset `lowest` that holds the caller's value. If several slots hold it, the slot
+/// that had the rule `before` goes first.
+fn slot_with(
+    state: &State,
+    lowest: i32,
+    before: Option<Rule>,
+    is_callers: &impl Fn(Value) -> bool,
+) -> Option<(Rule, Value)> {
+    let mut first = None;
+    for (offset, value) in state.slots() {
+        if offset < lowest || !is_callers(value) {
+            continue;
+        }
+        let slot = (Rule::Cfa(offset.into()), value);
+        if before == Some(slot.0) {
+            return Some(slot);
+        }
+        first = first.or(Some(slot));
+    }
+    first
+}
+
+/// Returns the rule of a callee-saved register. The rule of the last row stays while it is right.
 fn rule(arch: Arch, state: &State, register: Register, last: Option<FullRow<'_>>) -> Option<Rule> {
     let lowest = match state.get(arch, arch.stack_pointer()) {
         Value::Cfa(offset) => i64::from(offset) - i64::from(red_zone(arch)),
@@ -336,7 +374,8 @@ fn rule(arch: Arch, state: &State, register: Register, last: Option<FullRow<'_>>
     }
 }
 
-/// Linux's numbers of the system calls after which the stack is another one: `clone`, `clone3`, `vfork`, `rt_sigreturn`.
+/// Returns whether the stack may be another stack after a system call of Linux: `clone`, `clone3`, `vfork`,
+/// `rt_sigreturn`.
 fn leaves_the_stack(arch: Arch, number: i32) -> bool {
     match arch {
         Arch::Amd64 => matches!(number, 56 | 435 | 58 | 15),

@@ -1,4 +1,4 @@
-//! Tables of jumps.
+//! Jump tables, as `switch` statements compile to them, and the memory that they are read from.
 
 use std::collections::BTreeMap;
 
@@ -6,46 +6,47 @@ use cfipack_format::{Address, Endian};
 
 use crate::value::Value;
 
-/// The most tables of a function.
+/// The most tables that are remembered for a function.
 const MAX_TABLES: usize = 1 << 12;
 
-/// The tables that a function's instructions load from.
+/// The jump tables that a function's instructions load from.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JumpTables {
     list: Vec<JumpTable>,
-    /// By the instruction that loads.
+    /// The number of the table, by the offset of the loading instruction.
     sites: BTreeMap<u32, u32>,
 }
 
-/// A table of offsets or addresses of code.
+/// A table of code addresses, or of offsets that give code addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct JumpTable {
     address: u64,
-    /// Bytes of an entry.
+    /// The size of an entry in bytes.
     size: u8,
     signed: bool,
-    /// The number of entries, if comparisons tell.
+    /// The number of entries, if a comparison in the code bounds the index.
     limit: Option<u32>,
-    /// None for entries that are addresses.
+    /// `None` if the entries are addresses.
     base: Option<TableBase>,
 }
 
-/// What is added to an entry.
+/// The address that is added to each entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TableBase {
     pub base: u64,
-    /// Entries count units of `1 << shift` bytes.
+    /// Each entry counts units of `1 << shift` bytes.
     pub shift: u8,
     pub signed: bool,
 }
 
-/// The memory of the file that a function's code is in.
+/// The memory of the file that the code comes from. Implement it so that an analysis can read jump tables.
 pub trait Memory {
-    /// The bytes from an address up to the end of what the file has there; empty for none.
+    /// Returns the file's bytes from an address to the end of the section or segment around it. Return an empty slice
+    /// if the file has no bytes there.
     fn at(&self, address: Address) -> &[u8];
 }
 
-/// No memory: tables are unknown.
+/// A file without readable memory. Jump tables remain unknown, and indirect jumps become doubts.
 #[derive(Clone, Copy, Debug)]
 pub struct NoMemory;
 
@@ -56,7 +57,8 @@ impl Memory for NoMemory {
 }
 
 impl JumpTables {
-    /// The number of the table that an instruction loads an entry of, if that is known already: none for one without a table.
+    /// Returns the number of the table that an instruction loads from, if nothing has to be added to answer. The
+    /// inner `None` means that the instruction has no usable table.
     pub(crate) fn known_entry(&self, site: u32, address: u64, limit: Option<u32>) -> Option<Option<u32>> {
         let Some(&number) = self.sites.get(&site) else {
             return (self.list.len() >= MAX_TABLES).then_some(None);
@@ -68,7 +70,7 @@ impl JumpTables {
         (known.limit == known.limit_with(limit)).then_some(Some(number))
     }
 
-    /// The target that an entry with something added gives, if that is known already.
+    /// Returns the target that a table entry plus `base` gives, if nothing has to be added to answer.
     pub(crate) fn known_target(&self, entry: u32, base: TableBase) -> Option<Value> {
         match self.list.get(entry as usize).map(|table| table.base) {
             None => Some(Value::Unknown),
@@ -78,7 +80,7 @@ impl JumpTables {
         }
     }
 
-    /// The number of the table that an instruction loads an entry of.
+    /// Returns the number of the table that an instruction loads from, and adds the table if it is new.
     pub(crate) fn entry(
         &mut self,
         site: u32,
@@ -93,14 +95,14 @@ impl JumpTables {
         let next = self.list.len() as u32;
         let number = *self.sites.entry(site).or_insert(next);
         match self.list.get_mut(number as usize) {
-            // Fewer comparisons on another way.
+            // Another path has compared the index less strictly, or not at all.
             Some(known) => known.limit = known.limit_with(limit),
             None => self.list.push(JumpTable { address, size, signed, limit, base: None }),
         }
         Some(number)
     }
 
-    /// The target that an entry with something added gives.
+    /// Returns the target that a table entry plus `base` gives.
     pub(crate) fn target(&mut self, entry: u32, base: TableBase) -> Value {
         if let Some(known) = self.known_target(entry, base) {
             return known;
@@ -109,24 +111,24 @@ impl JumpTables {
         Value::Target(entry)
     }
 
-    /// The table of a number.
+    /// Returns a table by its number.
     pub(crate) fn get(&self, number: u32) -> Option<JumpTable> {
         self.list.get(number as usize).copied()
     }
 }
 
 impl JumpTable {
-    /// A table of addresses.
+    /// Makes a table whose entries are addresses.
     pub(crate) fn of_addresses(address: u64, size: u8, limit: Option<u32>) -> Self {
         Self { address, size, signed: false, limit, base: None }
     }
 
-    /// The number of entries that comparisons on two ways allow.
+    /// Returns the number of entries if two paths bound the index differently: the larger bound, or none.
     fn limit_with(&self, limit: Option<u32>) -> Option<u32> {
-        self.limit.zip(limit).map(|(one, other)| one.max(other))
+        Some(self.limit?.max(limit?))
     }
 
-    /// The targets of the entries, in order: up to the limit, or the end of what the file has.
+    /// Iterates over the targets in the table, up to its limit or the end of the file's bytes.
     pub(crate) fn targets<'m>(
         &self,
         memory: &'m dyn Memory,
@@ -145,17 +147,17 @@ impl JumpTable {
         })
     }
 
-    /// The address of the first entry.
+    /// Returns the address of the first entry.
     pub(crate) fn address(&self) -> u64 {
         self.address
     }
 
-    /// The number of entries up to an address.
+    /// Returns how many whole entries fit before an address.
     pub(crate) fn count_up_to(&self, end: u64) -> usize {
         usize::try_from(end.saturating_sub(self.address) / u64::from(self.size.max(1))).unwrap_or(usize::MAX)
     }
 
-    /// Returns whether comparisons tell the number of entries.
+    /// Returns whether a comparison bounds the number of entries.
     pub(crate) fn is_limited(&self) -> bool {
         self.limit.is_some()
     }

@@ -1,4 +1,4 @@
-//! Instructions as text.
+//! Prints instructions.
 
 use cfipack_format::{Address, Arch, Family};
 use iced_x86::{Formatter as _, IntelFormatter};
@@ -6,16 +6,17 @@ use iced_x86::{Formatter as _, IntelFormatter};
 use crate::instructions::Code;
 use crate::{aarch64, x86};
 
-/// The text of an instruction.
+/// An instruction as text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Text {
-    /// All of it; empty where the architecture has no disassembler.
+    /// The complete text. It is empty if no disassembler for the architecture is built in.
     Plain(String),
-    /// The text before the target of a direct branch, and the target; none if a relocation decides where it leads.
+    /// The text of a direct branch without its target, and the target. You can print a symbol instead of the address.
+    /// The target is `None` if a relocation decides it.
     Branch(String, Option<Address>),
 }
 
-/// Prints instructions.
+/// Turns machine code into text.
 pub struct Disassembler {
     formatter: IntelFormatter,
 }
@@ -33,7 +34,7 @@ impl Default for Disassembler {
 }
 
 impl Disassembler {
-    /// A disassembler: Intel's syntax for x86.
+    /// Makes a disassembler. It uses Intel's syntax for x86.
     pub fn new() -> Self {
         let mut formatter = IntelFormatter::new();
         let options = formatter.options_mut();
@@ -47,7 +48,7 @@ impl Disassembler {
         Self { formatter }
     }
 
-    /// The text of the instruction at an offset of a function's code.
+    /// Returns the text of the instruction at an offset in a function's code, in bytes from its start.
     pub fn text(&mut self, code: &Code<'_>, offset: u32) -> Text {
         let Some(rest) = code.bytes.get(offset as usize..) else { return Text::Plain(String::new()) };
         let pc = code.start.offset(offset.into());
@@ -84,7 +85,7 @@ fn aarch64(bytes: [u8; 4], pc: Address, is_relocated: bool) -> Text {
     let text = instruction.to_string();
     match aarch64::near_target(&instruction, pc) {
         Some(target) => {
-            // The disassembler's operand is relative; it is the last one.
+            // The last operand is the relative target; we cut it off.
             let end = text.rfind('$').unwrap_or(text.len());
             Text::Branch(text[..end].trim_end().to_string(), (!is_relocated).then_some(target))
         }

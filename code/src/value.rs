@@ -1,45 +1,48 @@
-//! Knowledge about values, followed from a function's entry without its CFI.
+//! The knowledge about a value, and places on the stack.
 
 use cfipack_format::Register;
 
 use crate::instruction::{Index, register_of};
 
-/// The knowledge about the value of a register or a slot of the stack.
+/// The value of a register or a stack slot, as far as it is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Value {
-    /// Nothing.
+    /// Nothing is known about the value.
     Unknown,
     /// The value that a register had at the function's entry.
     Caller(Register),
-    /// The return address, signed.
+    /// The return address with a pointer-authentication signature (AArch64).
     Signed,
-    /// The value that a register had at the function's entry, or any other. Of the return address, if a function that was
-    /// called has kept a register that the ABI lets it change: functions in assembler agree on that among themselves. Of a
-    /// register that the function keeps, behind a landing pad, if some of the calls before it leave it here and others not.
+    /// Either the value that a register had at the function's entry, or any other value. There are two cases:
+    ///
+    /// - A called function has kept the return address in a register that the ABI lets it change. Functions in
+    ///   assembler make this kind of agreement with each other.
+    /// - Calls before a landing pad disagree about the place of a callee-saved register, because some of them cannot
+    ///   throw.
     Perhaps(Register),
-    /// The CFA plus this: a place in the frame.
+    /// The CFA plus this number of bytes: an address in the frame.
     Cfa(i32),
-    /// A value that one instruction made and that has no known distance from the CFA, plus this: what aligning a stack
-    /// pointer leaves. The number is that of the instruction among such.
+    /// An address without a known distance to the CFA, plus this number of bytes. For example, it comes from aligning
+    /// the stack pointer. The first number identifies the instruction that made the address.
     Site(u16, i32),
     /// A constant.
     Number(i32),
-    /// An address: the function's start plus this.
+    /// The address of the function's start plus this number of bytes.
     Near(i32),
-    /// An entry of a table, by its number in the analysis.
+    /// An entry that was loaded from a jump table. The number identifies the table in the analysis.
     Entry(u32),
-    /// The target that an entry of a table gives, by its number in the analysis.
+    /// The code address that a table entry gives. The number identifies the table in the analysis.
     Target(u32),
 }
 
 impl Value {
-    /// The value of a register at the entry.
+    /// Returns the value that a register has at the entry.
     pub(crate) fn caller(index: Index) -> Self {
         Self::Caller(register_of(index))
     }
 
-    /// The value plus `add`.
+    /// Returns the value plus a constant.
     pub(crate) fn plus(self, add: i32) -> Self {
         match self {
             value if add == 0 => value,
@@ -58,7 +61,7 @@ impl Value {
         }
     }
 
-    /// Joins the values that two ways bring.
+    /// Joins the values that two paths bring.
     pub(crate) fn joined(self, other: Self) -> Self {
         match (self, other) {
             _ if self == other => self,
@@ -71,7 +74,7 @@ impl Value {
         }
     }
 
-    /// The place in memory that the value points at.
+    /// Returns the place in memory that the value points at, if the value is an address on the stack.
     pub(crate) fn place(self) -> Option<Place> {
         match self {
             Self::Cfa(offset) => Some(Place::new(None, offset)),
@@ -87,7 +90,7 @@ impl Value {
         }
     }
 
-    /// Returns whether a slot with the value is worth following.
+    /// Returns whether a slot with this value is worth remembering.
     pub(crate) fn is_followed(self) -> bool {
         match self {
             Self::Caller(_) | Self::Signed | Self::Perhaps(_) | Self::Cfa(_) | Self::Site(..) => true,
@@ -96,27 +99,28 @@ impl Value {
     }
 }
 
-/// A place on the stack: bytes from the CFA, or from what an instruction made. One number, because states are compared more
-/// often than changed: places from the CFA are the lowest, and those of one origin are ascending.
+/// A place on the stack, as an offset from the CFA or from an address that an instruction made. Both parts are packed
+/// into one number, because places are compared more often than they are changed. Places relative to the CFA come
+/// first, and offsets from the same origin ascend.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place(u64);
 
 impl Place {
-    /// So many bytes from what an instruction made, by its number, or from the CFA.
+    /// Makes the place `offset` bytes from the CFA, or from the address that instruction `site` made.
     #[inline]
     pub fn new(site: Option<u16>, offset: i32) -> Self {
         let origin = site.map_or(0, |site| u64::from(site) + 1);
         Self(origin << 32 | u64::from(offset as u32 ^ 1 << 31))
     }
 
-    /// The instruction that made what the place is counted from; none for the CFA.
+    /// Returns the instruction that made the place's origin, or `None` for the CFA.
     #[inline]
     pub fn site(self) -> Option<u16> {
-        // At most 2^16.
+        // The number is at most 2^16.
         (self.0 >> 32).checked_sub(1).map(|site| site as u16)
     }
 
-    /// Bytes.
+    /// Returns the offset from the origin in bytes.
     #[inline]
     pub fn offset(self) -> i32 {
         (self.0 as u32 ^ 1 << 31) as i32

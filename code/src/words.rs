@@ -1,4 +1,4 @@
-//! Rules and values in few characters.
+//! Prints rules and values in a few characters.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use cfipack_format::{Arch, Cfa, Register, RegisterName, Rule};
 
 use crate::value::Value;
 
-/// A CFA: `rsp+16`.
+/// Displays a CFA, for example `rsp+16`.
 #[derive(Clone, Copy, Debug)]
 pub struct CfaWords(pub Arch, pub Cfa);
 
@@ -21,7 +21,7 @@ impl fmt::Display for CfaWords {
     }
 }
 
-/// A register's name; the return address of x86 has none, and is `ra`.
+/// Returns a register's name. The return address of x86 is not a register; its name is `ra`.
 pub fn name(arch: Arch, register: Register) -> String {
     match arch.pushed_by_call() {
         1.. if register == arch.return_address() => "ra".to_string(),
@@ -29,7 +29,7 @@ pub fn name(arch: Arch, register: Register) -> String {
     }
 }
 
-/// The place that a rule gives: `at CFA-16`, `in rbx`.
+/// Displays the place that a rule gives, for example `at CFA-16` or `in rbx`.
 pub(crate) struct PlaceWords(pub Arch, pub Register, pub Rule);
 
 impl fmt::Display for PlaceWords {
@@ -48,7 +48,7 @@ impl fmt::Display for PlaceWords {
     }
 }
 
-/// A value: `the caller's rbx`.
+/// Displays a value, for example `the caller's rbx`.
 pub(crate) struct ValueWords(pub Arch, pub Value);
 
 impl fmt::Display for ValueWords {

@@ -1,4 +1,4 @@
-//! x86 instructions as effects, by iced-x86.
+//! Decodes x86 instructions into effects, with iced-x86.
 
 mod usual;
 
@@ -12,23 +12,23 @@ use iced_x86::{
 use self::usual::Written;
 use crate::instruction::{Condition, Decoded, Flow, Index, Op, Special, Table};
 
-/// The bits of the registers that a call may change, by the psABIs and the machine's numbers: all but rbx, rbp, rsp and
-/// r12 to r15; ebx, ebp, esp, esi and edi.
+/// The registers that a call may change, as bits by the machine's numbers: all but rbx, rbp, rsp and r12 to r15 (64
+/// bits), or all but ebx, ebp, esp, esi and edi (32 bits). Source: System V's psABIs.
 const CALL_CHANGES: u64 = 0b0000_1111_1100_0111;
 const CALL_CHANGES_32: u64 = 0b0000_0111;
 
-/// Decodes the instructions of a function one after the other.
+/// Decodes the instructions of a function in memory order.
 pub(crate) struct X86Decoder<'c> {
     arch: Arch,
     is_wide: bool,
-    /// The bits of the registers that a call may change.
+    /// The registers that a call may change, as bits by DWARF's numbers.
     call_changes: u64,
     start: Address,
     decoder: Decoder<'c>,
     info: InstructionInfoFactory,
 }
 
-/// An instruction at an address, as iced has it.
+/// Decodes the instruction at an address.
 pub(crate) fn decode(arch: Arch, code: &[u8], pc: Address) -> Instruction {
     decoder(arch, code, pc).decode()
 }
@@ -38,20 +38,21 @@ fn decoder(arch: Arch, code: &[u8], pc: Address) -> Decoder<'_> {
     Decoder::with_ip(bits, code, pc.0, DecoderOptions::NONE)
 }
 
-/// The target of a direct branch or call.
+/// Returns the target of a direct branch or call.
 pub(crate) fn near_target(instruction: &Instruction) -> Option<Address> {
     let is_near =
         matches!(instruction.op0_kind(), OpKind::NearBranch64 | OpKind::NearBranch32 | OpKind::NearBranch16);
     is_near.then(|| Address(instruction.near_branch_target()))
 }
 
-/// The address of memory that an instruction names by its distance.
+/// Returns the address that an instruction accesses relative to itself (`[rip+x]`).
 pub(crate) fn near_memory(arch: Arch, code: &[u8], pc: Address) -> Option<Address> {
     let instruction = decode(arch, code, pc);
     instruction.is_ip_rel_memory_operand().then(|| Address(instruction.ip_rel_memory_address()))
 }
 
-/// The DWARF number of a register by the machine's number, as in Mach-O's `__eh_frame` on i386.
+/// Returns a register's DWARF number by the machine's number. For i386 the numbers are as in Mach-O's `__eh_frame`,
+/// where esp is 5 and ebp is 4.
 pub(crate) fn dwarf(arch: Arch, number: usize) -> Register {
     const AMD64: [u16; 8] = [0, 2, 1, 3, 7, 6, 4, 5];
     const I386: [u16; 8] = [0, 1, 2, 3, 5, 4, 6, 7];
@@ -59,7 +60,7 @@ pub(crate) fn dwarf(arch: Arch, number: usize) -> Register {
     Register(numbers.get(number).copied().unwrap_or(number as u16))
 }
 
-/// Bits by the machine's numbers to bits by DWARF's.
+/// Turns bits by the machine's numbers into bits by DWARF's numbers.
 fn renumbered(arch: Arch, mut machine: u64) -> u64 {
     let mut bits = 0;
     while machine != 0 {
@@ -69,7 +70,7 @@ fn renumbered(arch: Arch, mut machine: u64) -> u64 {
     bits
 }
 
-/// Returns whether an instruction returns to what a near call pushed.
+/// Returns whether an instruction returns from a near call.
 fn is_near_return(instruction: &Instruction) -> bool {
     instruction.mnemonic() == Mnemonic::Ret
 }
@@ -84,7 +85,7 @@ fn special(instruction: &Instruction, control: FlowControl) -> Special {
 }
 
 impl<'c> X86Decoder<'c> {
-    /// A decoder of code that lies at `start`.
+    /// Makes a decoder for code that starts at address `start`.
     pub(crate) fn new(arch: Arch, code: &'c [u8], start: Address) -> Self {
         let is_wide = arch.pointer_size() == 8;
         let call_changes = renumbered(arch, if is_wide { CALL_CHANGES } else { CALL_CHANGES_32 });
@@ -98,8 +99,8 @@ impl<'c> X86Decoder<'c> {
         }
     }
 
-    /// The instruction after the last one, at `offset`; its known effects are appended to `ops`. `is_relocated` tells whether
-    /// a relocation changes one of so many bytes.
+    /// Decodes the next instruction, at `offset`, and appends its known effects to `ops`. The function `is_relocated`
+    /// says whether a relocation changes one of the instruction's bytes; its argument is the instruction's length.
     pub(crate) fn decode(
         &mut self,
         offset: usize,
@@ -109,7 +110,7 @@ impl<'c> X86Decoder<'c> {
         let mut instruction = Instruction::default();
         self.decoder.decode_out(&mut instruction);
         if instruction.is_invalid() {
-            // The next one is looked for one byte on, wherever the decoder has stopped.
+            // We try again one byte later, wherever the decoder has stopped.
             self.decoder.set_ip(self.start.0.wrapping_add(offset.to_u64() + 1));
             if self.decoder.set_position(offset + 1).is_err() {
                 debug_assert!(false, "the byte at {offset} is there");
@@ -154,9 +155,9 @@ impl<'c> X86Decoder<'c> {
     ) -> Flow {
         match control {
             FlowControl::Next | FlowControl::XbeginXabortXend => Flow::Next,
-            // A call of the next instruction pushes its address, as position-independent i386 code reads it.
+            // Position-independent i386 code calls the next instruction to read its own address from the stack.
             FlowControl::Call if target == Some(Address(instruction.next_ip())) => Flow::Next,
-            // System calls and their like return by themselves.
+            // System calls return by themselves.
             FlowControl::Call if near_target(instruction).is_none() => Flow::Next,
             FlowControl::Call => Flow::Call(target),
             FlowControl::IndirectCall => Flow::Call(None),
@@ -164,7 +165,7 @@ impl<'c> X86Decoder<'c> {
             FlowControl::UnconditionalBranch => Flow::Jump(target),
             FlowControl::IndirectBranch => self.indirect(instruction, relocated),
             FlowControl::Return if is_near_return(instruction) => Flow::Return,
-            // From an interrupt, a system call, or to another segment: no call led there.
+            // This returns from an interrupt or a system call, or to another segment. No call led here.
             FlowControl::Return => Flow::Stop,
             FlowControl::Interrupt if instruction.mnemonic() == Mnemonic::Int => Flow::Next,
             FlowControl::Interrupt | FlowControl::Exception => Flow::Stop,
@@ -179,34 +180,31 @@ impl<'c> X86Decoder<'c> {
             && self.register(instruction.memory_index()).is_some()
             && !relocated
             && instruction.memory_index_scale() == u32::from(self.arch.pointer_size());
-        match is_table {
-            true => Flow::JumpTable(instruction.memory_displacement64()),
-            false => Flow::JumpMemory,
-        }
+        if is_table { Flow::JumpTable(instruction.memory_displacement64()) } else { Flow::JumpMemory }
     }
 
-    /// The register that a name of full width stands for.
+    /// Returns the register if the name is of full width, such as `rax`.
     fn register(&self, register: X86) -> Option<Index> {
         let is_full = if self.is_wide { register.is_gpr64() } else { register.is_gpr32() };
         is_full.then(|| dwarf(self.arch, register.number()).0 as Index)
     }
 
-    /// The register that a name of any width stands for.
+    /// Returns the register that a name of any width is a part of.
     fn whole(&self, register: X86) -> Option<Index> {
         register.is_gpr().then(|| dwarf(self.arch, register.full_register().number()).0 as Index)
     }
 
-    /// A memory operand that is a register and an offset.
+    /// Returns a memory operand's register and offset, if it has only these two.
     fn memory(&self, instruction: &Instruction) -> Option<(Index, i32)> {
         let is_plain = instruction.memory_index() == X86::None && instruction.segment_prefix() == X86::None;
         let base = self.register(instruction.memory_base()).filter(|_| is_plain)?;
         Some((base, instruction.memory_displacement64() as i32))
     }
 
-    /// Appends the known effects; returns the registers with unknown values.
+    /// Appends the known effects, and returns the registers with unknown values as bits.
     fn effect(&mut self, instruction: &Instruction, relocated: bool, ops: &mut Vec<Op>) -> u64 {
         let usual = usual::written(instruction);
-        // Of what writes nothing, comparisons alone have effects.
+        // Among instructions that write nothing, only comparisons have effects.
         if usual == Some(Written::NOTHING) && instruction.mnemonic() != Mnemonic::Cmp {
             return 0;
         }
@@ -217,7 +215,7 @@ impl<'c> X86Decoder<'c> {
             ops.push(Op::Set { to: stack, from: stack, add: increment });
         }
         self.changes(instruction, relocated, ops);
-        // `pop rsp` leaves what it has loaded.
+        // The stack pointer after `pop rsp` is the loaded value.
         let is_loaded = instruction.mnemonic() == Mnemonic::Pop
             && self.register(instruction.op0_register()) == Some(stack);
         if increment > 0 && !is_loaded && instruction.mnemonic() != Mnemonic::Leave {
@@ -225,7 +223,7 @@ impl<'c> X86Decoder<'c> {
         }
         let known = ops[first..].iter().fold(0, |bits, op| bits | op.written());
         let Written { registers, first: is_write } = usual.unwrap_or_else(|| self.written(instruction));
-        // `lock or [rsp], 0` is a barrier, and a probe of the stack.
+        // Compilers use `lock or [rsp], 0` as a barrier or to probe the stack. It changes nothing.
         let is_barrier = matches!(instruction.mnemonic(), Mnemonic::Or | Mnemonic::Add | Mnemonic::Xor)
             && immediate(instruction, self.is_wide) == Some(0);
         let stores = is_write && ops.len() == first && !is_barrier;
@@ -239,7 +237,7 @@ impl<'c> X86Decoder<'c> {
         renumbered(self.arch, registers) & !known
     }
 
-    /// The registers that an instruction writes, and whether it writes its first operand, by iced's tables.
+    /// Asks iced which registers an instruction writes, and whether it writes its first operand.
     fn written(&mut self, instruction: &Instruction) -> Written {
         let info = self.info.info_options(instruction, InstructionInfoOptions::NO_MEMORY_USAGE);
         let mut registers = 0;
@@ -256,7 +254,7 @@ impl<'c> X86Decoder<'c> {
         Written { registers, first }
     }
 
-    /// The effects with a known result, but for that of the stack pointer by pushes and pops.
+    /// Appends the effects with a known result. Changes of the stack pointer by pushes and pops are added elsewhere.
     fn changes(&self, instruction: &Instruction, relocated: bool, ops: &mut Vec<Op>) {
         let (stack, frame) = (self.arch.stack_pointer().0 as Index, self.arch.frame_pointer().0 as Index);
         let pointer = i32::from(self.arch.pointer_size());
@@ -284,9 +282,9 @@ impl<'c> X86Decoder<'c> {
             _ => {}
         }
         if let Some(to) = first {
-            self.of_register(instruction, relocated, to, ops);
+            self.register_effects(instruction, relocated, to, ops);
         } else if mnemonic == Mnemonic::Mov && !relocated {
-            // A constant in a half register clears the other half.
+            // Writing a constant to the low half of a register clears the upper half.
             let half = instruction.op0_register();
             if half.is_gpr32() && instruction.op1_kind() == OpKind::Immediate32 {
                 let to = dwarf(self.arch, half.number()).0 as Index;
@@ -295,8 +293,8 @@ impl<'c> X86Decoder<'c> {
         }
     }
 
-    /// The effects on a whole register, the first operand.
-    fn of_register(&self, instruction: &Instruction, relocated: bool, to: Index, ops: &mut Vec<Op>) {
+    /// Appends the effects of an instruction whose first operand is a whole register.
+    fn register_effects(&self, instruction: &Instruction, relocated: bool, to: Index, ops: &mut Vec<Op>) {
         let stack = self.arch.stack_pointer().0 as Index;
         let source = (instruction.op1_kind() == OpKind::Register)
             .then(|| self.register(instruction.op1_register()))
@@ -339,7 +337,7 @@ impl<'c> X86Decoder<'c> {
         }
     }
 
-    /// `lea`.
+    /// Appends the effect of `lea`.
     fn address(&self, instruction: &Instruction, relocated: bool, to: Index, ops: &mut Vec<Op>) {
         if instruction.is_ip_rel_memory_operand() {
             if !relocated {
@@ -356,7 +354,7 @@ impl<'c> X86Decoder<'c> {
         }
     }
 
-    /// A load from a table: `[base + 4 * index]`, `[8 * index + address]`.
+    /// Appends a load from a table, such as `[base + 4 * index]` or `[8 * index + address]`.
     fn entry(&self, instruction: &Instruction, relocated: bool, to: Index, signed: bool, ops: &mut Vec<Op>) {
         let size = instruction.memory_size().size() as u8;
         if self.register(instruction.memory_index()).is_none()
@@ -376,7 +374,7 @@ impl<'c> X86Decoder<'c> {
     fn compare(&self, instruction: &Instruction, ops: &mut Vec<Op>) {
         let left = match instruction.op0_kind() {
             OpKind::Register => self.whole(instruction.op0_register()),
-            // A value in memory, which is loaded later.
+            // A value in memory. It is loaded into a register later.
             _ => Some(u8::MAX),
         };
         let right = (instruction.op1_kind() == OpKind::Register)
@@ -393,7 +391,7 @@ impl<'c> X86Decoder<'c> {
     }
 }
 
-/// The constant that is the second operand.
+/// Returns the second operand if it is a constant.
 fn immediate(instruction: &Instruction, is_wide: bool) -> Option<i64> {
     let kind = instruction.op1_kind();
     let is_immediate = matches!(

@@ -249,7 +249,8 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// A section's name as an error carries it: the first bytes of a long one.
+/// A section's name inside an error. Only the first 23 bytes of a long name are kept, so that errors stay small and
+/// are `Copy`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SectionName {
     bytes: [u8; Self::CAPACITY],
@@ -259,7 +260,7 @@ pub struct SectionName {
 impl SectionName {
     const CAPACITY: usize = 23;
 
-    /// The start of a name, as much as fits.
+    /// Keeps the start of a name: at most 23 bytes, and only whole characters.
     pub fn new(name: &str) -> Self {
         let mut bytes = [0; Self::CAPACITY];
         let fits = |&end: &usize| end <= name.len() && name.is_char_boundary(end);
@@ -268,7 +269,7 @@ impl SectionName {
         Self { bytes, length: length as u8 }
     }
 
-    /// The part of the name that is kept.
+    /// Returns the part of the name that is kept.
     pub fn as_str(&self) -> &str {
         core::str::from_utf8(&self.bytes[..usize::from(self.length)]).unwrap_or_default()
     }

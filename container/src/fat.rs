@@ -1,4 +1,4 @@
-//! Fat files: one file for each of several architectures, in one. And what Apple's tools call these.
+//! Fat files, which contain one file per architecture, and Apple's names of architectures.
 
 use std::borrow::Cow;
 
@@ -12,22 +12,22 @@ use crate::elf::headers::arch_of;
 use crate::elf::machine;
 use crate::error::Error;
 
-/// The file of one architecture.
+/// The file of one architecture inside of a fat file.
 #[derive(Clone, Debug)]
 pub struct Slice<'a> {
-    /// The architecture, as Apple's tools call it.
+    /// The architecture's name as Apple's tools print it, for example `arm64e`.
     pub name: Cow<'static, str>,
-    /// The bytes.
+    /// The bytes of the file.
     pub bytes: &'a [u8],
 }
 
-/// Returns whether a file starts as fat files do, of either width.
+/// Returns whether a file starts with the magic of a fat file, of either width.
 pub fn has_magic(bytes: &[u8]) -> bool {
     let magics = [macho::FAT_MAGIC, macho::FAT_MAGIC_64];
     bytes.first_chunk().is_some_and(|magic| magics.contains(&u32::from_be_bytes(*magic)))
 }
 
-/// The slices of a fat file in its order; none if it is not one.
+/// Returns the slices of a fat file in file order, or `None` if the file is not a fat file.
 pub fn slices(bytes: &[u8]) -> Result<Option<Vec<Slice<'_>>>, Error> {
     match bytes.first_chunk().map(|magic| u32::from_be_bytes(*magic)) {
         Some(macho::FAT_MAGIC) => read::<FatArch32>(bytes).map(Some),
@@ -36,7 +36,10 @@ pub fn slices(bytes: &[u8]) -> Result<Option<Vec<Slice<'_>>>, Error> {
     }
 }
 
-/// The slices of a fat file of one width.
+/// Returns the slices of a fat file with entries of type `Arch`.
+///
+/// # Errors
+/// Fails if the fat header is damaged or empty, or if the slices overlap or end beyond the file.
 pub fn read<Arch: FatArch>(bytes: &[u8]) -> Result<Vec<Slice<'_>>, Error> {
     let file = MachOFatFile::<Arch>::parse(bytes).map_err(|_| Error::Table {
         what: "fat header",
@@ -47,7 +50,7 @@ pub fn read<Arch: FatArch>(bytes: &[u8]) -> Result<Vec<Slice<'_>>, Error> {
         return Err(Error::Table { what: "fat header", offset: 4, value: 0 });
     }
     let mut slices = Vec::new();
-    // Slices that overlap could make a small file as many times as long as it has slices.
+    // Slices may overlap. Without this limit, a small file with many slices would give us many times its size.
     let mut room = bytes.len().to_u64();
     for (i, arch) in file.arches().iter().enumerate() {
         let (_, size) = arch.file_range();
@@ -60,7 +63,7 @@ pub fn read<Arch: FatArch>(bytes: &[u8]) -> Result<Vec<Slice<'_>>, Error> {
     Ok(slices)
 }
 
-/// The architecture in the header of a Mach-O or ELF file; none of what is neither.
+/// Returns the architecture's name from the header of a Mach-O or ELF file, or `None` for another file.
 pub fn arch(bytes: &[u8]) -> Option<Cow<'static, str>> {
     mach_o_arch(bytes).or_else(|| elf_arch(bytes))
 }
@@ -88,7 +91,7 @@ fn mach_o_arch(bytes: &[u8]) -> Option<Cow<'static, str>> {
 }
 
 fn name(cpu: CpuType, subtype: CpuSubtype) -> Cow<'static, str> {
-    // The top byte has flags.
+    // The top byte contains flags.
     Cow::Borrowed(match (cpu, subtype.0 & 0x00ff_ffff) {
         (macho::CPU_TYPE_X86_64, 8) => "x86_64h",
         (macho::CPU_TYPE_X86_64, _) => "x86_64",

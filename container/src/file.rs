@@ -1,4 +1,4 @@
-//! A file, whatever its format.
+//! An object file or a linked file of either format.
 
 use std::borrow::Cow;
 
@@ -13,13 +13,13 @@ use crate::relocation::Relocation;
 use crate::section::{CallFrameSection, Location, Section};
 use crate::symbols::Symbols;
 
-/// An object file or a linked file.
+/// An object file or a linked file, ELF or Mach-O. This is where you start: parse a file, then ask for its sections.
 #[derive(Debug)]
 pub struct File<'a> {
     format: Format<'a>,
 }
 
-/// The file's contents, by its format.
+/// The parsed headers, by format.
 #[derive(Debug)]
 enum Format<'a> {
     Elf(Elf<'a>),
@@ -27,21 +27,28 @@ enum Format<'a> {
 }
 
 impl<'a> File<'a> {
-    /// A file whose relocatable sections are laid out [apart](Placement::Apart).
+    /// Parses the headers of a file. If the file is relocatable, its sections get [separate
+    /// addresses](Placement::Apart).
+    ///
+    /// # Errors
+    /// Fails if the bytes are not an ELF or Mach-O file of a supported architecture, or if a table in the headers is
+    /// damaged. For archives and fat files, call [`members`](crate::members) first.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
         Self::parse_with(bytes, Placement::Apart)
     }
 
-    /// A file whose sections, if it is relocatable, are laid out as `placement` states.
+    /// Parses the headers of a file, like [`parse`](Self::parse), and lets you choose the addresses of the sections
+    /// of a relocatable object.
     pub fn parse_with(bytes: &'a [u8], placement: Placement) -> Result<Self, Error> {
-        let format = match macho::has_magic(bytes) {
-            true => Format::MachO(MachO::parse(bytes)?),
-            false => Format::Elf(Elf::parse(bytes, placement)?),
+        let format = if macho::has_magic(bytes) {
+            Format::MachO(MachO::parse(bytes)?)
+        } else {
+            Format::Elf(Elf::parse(bytes, placement)?)
         };
         Ok(Self { format })
     }
 
-    /// The architecture of its code.
+    /// Returns the architecture of the file's code.
     pub fn arch(&self) -> Arch {
         match &self.format {
             Format::Elf(elf) => elf.headers().arch,
@@ -49,7 +56,7 @@ impl<'a> File<'a> {
         }
     }
 
-    /// The kind of file: linked or not.
+    /// Returns whether the file is relocatable or linked.
     pub fn kind(&self) -> Kind {
         match &self.format {
             Format::Elf(elf) => elf.headers().kind,
@@ -57,7 +64,7 @@ impl<'a> File<'a> {
         }
     }
 
-    /// The bytes that it was parsed from.
+    /// Returns the bytes that the file was parsed from.
     pub fn bytes(&self) -> &'a [u8] {
         match &self.format {
             Format::Elf(elf) => elf.headers().bytes,
@@ -65,7 +72,7 @@ impl<'a> File<'a> {
         }
     }
 
-    /// The file with the questions about ELF alone; none of a Mach-O file.
+    /// Returns the file's ELF-specific interface, or `None` for a Mach-O file.
     pub fn as_elf(&self) -> Option<&Elf<'a>> {
         match &self.format {
             Format::Elf(elf) => Some(elf),
@@ -73,7 +80,7 @@ impl<'a> File<'a> {
         }
     }
 
-    /// The file with the questions about Mach-O alone; none of an ELF file.
+    /// Returns the file's Mach-O-specific interface, or `None` for an ELF file.
     pub fn as_macho(&self) -> Option<&MachO<'a>> {
         match &self.format {
             Format::Elf(_) => None,
@@ -81,25 +88,34 @@ impl<'a> File<'a> {
         }
     }
 
-    /// Every `.eh_frame` that is in force, and after them every `.debug_frame`. The bytes are the file's own;
-    /// FDEs that describe no function of their own are [listed](CallFrameSection::excluded) beside them:
+    /// Returns the sections of call frame information: every `.eh_frame` (or `__eh_frame`), then every
+    /// `.debug_frame`.
     ///
-    /// - of `.debug_frame`, those that start where one of `.eh_frame` does, and in a linked file those that start
-    ///   where nothing is loaded, or at 0 where neither a section of code nor the symbol of a function is: the
-    ///   linker has discarded the function;
-    /// - of several in `.debug_frame` with one start, all that repeat another. If the rest disagree, those whose
-    ///   size is not that of a symbol of a function there (a linker discarded functions, whose start is 0 when
-    ///   linked, folded equal ones, or took one of several groups). If no symbol decides, all of them count: a
-    ///   table made of them has no function with that start, and `cfipack_roundtrip::verify` leaves it unjudged.
-    ///   Where all sections lie at [zero](Placement::Zero), equal starts mean nothing, and all count;
-    /// - in a relocatable object, those whose start no relocation gives an address in a section: what
-    ///   `ld.lld -r` and `mold -r` leave of functions in discarded groups.
+    /// The bytes of a section are as in the file, apart from decompression and relocation. Some FDEs do not describe
+    /// a function of their own. [`CallFrameSection::excluded`] lists them, and `cfipack_cfi` skips them. An FDE is
+    /// excluded in these cases:
     ///
-    /// A section that a post-link optimiser put aside (`.bolt.org.eh_frame`) is not in force. A `.zdebug_frame` is a
-    /// compressed `.debug_frame`. Compressed sections may become 64 bytes for each byte of the file together; a
-    /// section beyond that is an error.
+    /// - It is in `.debug_frame`, and a function in `.eh_frame` has the same start.
+    /// - It is in `.debug_frame` of a linked file, and the linker has discarded the function. Then nothing is loaded
+    ///   at its start, or its start is 0 and neither a section of code nor the symbol of a function of its size is
+    ///   there.
+    /// - It is in `.debug_frame` and repeats another FDE with the same start.
+    /// - It is in `.debug_frame`, other FDEs with the same start differ from it, and no function symbol at the start
+    ///   has its size. For example, a linker folds equal functions, or keeps one copy of a group. If no symbol
+    ///   decides, all of these FDEs count. Then a table has no function with this start, and
+    ///   `cfipack_roundtrip::verify` leaves the function unjudged.
+    /// - It is in a relocatable object, and no relocation ties its start to a section. `ld.lld -r` and `mold -r`
+    ///   leave such FDEs for functions in discarded groups.
     ///
-    /// Without section headers, `.eh_frame` is found through its `.eh_frame_hdr`.
+    /// With [`Placement::Zero`] all sections lie at 0, so equal starts do not exclude an FDE.
+    ///
+    /// This function also reads a compressed `.debug_frame` (`.zdebug_frame` as well), and finds `.eh_frame` through
+    /// `.eh_frame_hdr` if the file has no section headers. It does not return sections that a post-link optimizer put
+    /// aside (`.bolt.org.eh_frame`), because they do not apply to the code any more.
+    ///
+    /// # Errors
+    /// Fails if a section or its relocations are damaged, or if compressed sections become more than 64 bytes for
+    /// each byte of the file.
     pub fn call_frame_sections(&self) -> Result<Vec<CallFrameSection<'a>>, Error> {
         match &self.format {
             Format::Elf(elf) => elf.call_frame_sections(),
@@ -107,8 +123,9 @@ impl<'a> File<'a> {
         }
     }
 
-    /// Every `.sframe`: by name, by type, or without section headers by its segment, which may
-    /// be longer than the table (ld reserves the size before merging): the table's header governs.
+    /// Returns every `.sframe` section, found by name or type. In a file without section headers, the segment
+    /// `PT_GNU_SFRAME` is returned. It may be longer than the table, because ld reserves its size before it merges
+    /// tables. So use the length in the table's header.
     pub fn sframe_sections(&self) -> Result<Vec<Section<'a>>, Error> {
         match &self.format {
             Format::Elf(elf) => elf.sframe_sections(),
@@ -116,10 +133,11 @@ impl<'a> File<'a> {
         }
     }
 
-    /// The code: executable sections, or executable segments without section headers. What a
-    /// post-link optimiser renamed (`.bolt.org.text`) still holds the functions that it left alone.
-    /// Relocations are not applied to code. PLTs are the sections whose names start with `.plt` or
-    /// `.iplt`.
+    /// Returns the sections of code, or the executable segments if the file has no section headers. Relocations are
+    /// not applied.
+    ///
+    /// To recognize a PLT, look for names that start with `.plt` or `.iplt`. A section that a post-link optimizer
+    /// renamed (`.bolt.org.text`) still contains the functions that the optimizer did not change.
     pub fn code_sections(&self) -> Result<Vec<Section<'a>>, Error> {
         match &self.format {
             Format::Elf(elf) => elf.code_sections(),
@@ -127,8 +145,9 @@ impl<'a> File<'a> {
         }
     }
 
-    /// The data that a linked or relocatable ELF file loads beside its code, relocated in an object as far as its relocations
-    /// are of kinds that call frame information has; others leave a section as it is. None of a Mach-O file.
+    /// Returns the sections of data that an ELF file loads, for example to read jump tables. In a relocatable object,
+    /// relocations are applied to a section if this crate knows all of their types; otherwise the section is returned
+    /// as it is. The result is empty for a Mach-O file.
     pub fn data_sections(&self) -> Result<Vec<Section<'a>>, Error> {
         match &self.format {
             Format::Elf(elf) => elf.data_sections(),
@@ -136,7 +155,8 @@ impl<'a> File<'a> {
         }
     }
 
-    /// The section of an ELF file's debugging information that has a name, decompressed and relocated; none of a Mach-O file.
+    /// Returns the section of an ELF file's debug information with the given name, decompressed and relocated. The
+    /// result is `None` for a Mach-O file.
     pub fn debug_section(&self, name: &str) -> Result<Option<Section<'a>>, Error> {
         match &self.format {
             Format::Elf(elf) => elf.debug_section(name),
@@ -144,8 +164,12 @@ impl<'a> File<'a> {
         }
     }
 
-    /// The pointers that the dynamic linker sets to functions and data of other files (`JUMP_SLOT`, `GLOB_DAT`), with the
-    /// names of what they lead to; of linked ELF files with section headers alone. What cannot be read is left out.
+    /// Returns the pointers that the dynamic linker sets to functions and data of other files (`JUMP_SLOT`,
+    /// `GLOB_DAT`), with the names of these functions and data. For example, you can name the target of a PLT stub
+    /// with it.
+    ///
+    /// The result is empty unless the file is a linked ELF file with section headers. Relocations that cannot be read
+    /// are skipped.
     pub fn imports(&self) -> Vec<(Address, Cow<'a, str>)> {
         match &self.format {
             Format::Elf(elf) => elf.imports(),
@@ -153,18 +177,18 @@ impl<'a> File<'a> {
         }
     }
 
-    /// The symbols of functions, sorted. Reads the whole symbol table.
+    /// Reads the symbols of functions, sorted by address. This function reads the whole symbol table.
     pub fn symbols(&self) -> Result<Symbols<'a>, Error> {
         match &self.format {
             Format::Elf(elf) => Symbols::read(elf),
-            Format::MachO(file) => Ok(Symbols::of_mach_o(file)),
+            Format::MachO(file) => Ok(Symbols::from_mach_o(file)),
         }
     }
 
-    /// The section that an address lies in. In a relocatable ELF object laid out
-    /// [apart](Placement::Apart) the end of a section still belongs to it, and laid out at
-    /// [zero](Placement::Zero) there is no answer. In a Mach-O object the end belongs to it unless
-    /// another section starts there.
+    /// Returns the section that contains an address, and the offset in it.
+    ///
+    /// In a relocatable object, the end address of a section also belongs to it, unless another section starts there.
+    /// An ELF object with [`Placement::Zero`] has no answer, because all sections lie at the same address.
     pub fn locate(&self, address: Address) -> Option<Location<'a>> {
         match &self.format {
             Format::Elf(elf) => elf.locate(address),
@@ -172,8 +196,8 @@ impl<'a> File<'a> {
         }
     }
 
-    /// The relocations of a section of a relocatable object, in the file's order: what its fields
-    /// name, such as the function that an FDE's start field belongs to.
+    /// Returns the relocations of a section of a relocatable object, in file order. You need them, for example, to
+    /// find the function that the start field of an FDE refers to.
     pub fn relocations(&self, section: usize) -> Result<Vec<Relocation>, Error> {
         match &self.format {
             Format::Elf(elf) => elf.relocations(section),

@@ -1,10 +1,11 @@
 //! The two kinds of files.
 
-/// The kind of a file: linked or not.
+/// Whether a file is linked.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
-    /// An object for a linker: relocations are applied here, addresses come from a [`Placement`](crate::Placement).
+    /// A relocatable object. This crate applies its relocations, and [`Placement`](crate::Placement) chooses its
+    /// addresses.
     Relocatable,
-    /// An executable or a shared library, with addresses of its own.
+    /// An executable or a shared library. It has its own addresses.
     Linked,
 }

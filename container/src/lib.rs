@@ -1,13 +1,14 @@
-//! ELF and Mach-O files, fat files and archives: finds call frame information, code and unwind tables.
+//! Reads ELF and Mach-O files, fat files and archives, and finds call frame information, code and unwind tables in
+//! them.
 //!
-//! You give it the bytes of a file ([`members`], then [`File::parse`]); you get its sections of
-//! call frame information ready for `cfipack_cfi`, its `.sframe`, `__unwind_info` or
-//! `__compact_unwind` tables, its code and its symbols. Everything is borrowed from the file and
-//! looked at only when asked for, so a memory-mapped library costs the pages of what is used. The
-//! sections of relocatable objects are copied, and the copies relocated.
+//! Pass the bytes of a file to [`members`], and each member to [`File::parse`]. Then you can ask for the sections of
+//! call frame information, ready for `cfipack_cfi`, for the `.sframe`, `__unwind_info` and `__compact_unwind` tables,
+//! for code and for symbols. Everything is borrowed from the file and read only when you ask for it. So if you map a
+//! large library into memory, you only pay for the pages that you use. Sections of relocatable objects are copied,
+//! and the copies are relocated.
 //!
-//! Questions that only one format has an answer to are those of [`Elf`] and [`MachO`], which [`File::as_elf`] and
-//! [`File::as_macho`] return. The crate reads only: `cfipack-edit` puts tables into files.
+//! Questions that only one format has an answer to are methods of [`Elf`] and [`MachO`]; see [`File::as_elf`] and
+//! [`File::as_macho`]. This crate never writes: `cfipack-edit` puts tables into files.
 //!
 //! ```
 //! # fn functions(bytes: &[u8]) -> Result<usize, cfipack_container::Error> {
@@ -18,6 +19,15 @@
 //! }
 //! # Ok(functions) }
 //! ```
+//!
+//! The modules:
+//!
+//! - `file`, `kind`, `section`, `relocation`, `symbols`: a file and its parts, independent of the format
+//! - `elf`, `macho`: the two formats
+//! - `archive`, `fat`: files that contain other files
+//! - `raw`: headers and entries with their places in the file, for editors
+//! - `error`: errors, with the names of files that we do not read (`unknown`)
+//! - `magic`, `names`: magic numbers, and bounded names from string tables
 
 mod archive;
 mod elf;

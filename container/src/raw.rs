@@ -1,7 +1,7 @@
-//! Headers, entries and symbols as they lie in a file, for crates of this release of cfipack.
+//! Headers, entries and symbols as they lie in a file. This module is for the other crates of cfipack.
 //!
-//! An editor of files needs to know where each field stands. Other crates better use the rest of this one: a minor
-//! version may change anything here, and the changelog does not mention it.
+//! An editor of files needs to know the place of each field. In other programs, use the rest of this crate instead:
+//! any minor version may change this module, and the changelog does not mention such changes.
 
 /// The entries of `ar` archives.
 pub mod archive {

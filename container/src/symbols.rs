@@ -1,4 +1,4 @@
-//! Names for addresses.
+//! Finds names for addresses.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -14,7 +14,7 @@ use crate::kind::Kind;
 use crate::macho::file::MachO;
 use crate::names;
 
-/// The functions' symbols of a file, by address.
+/// The symbols of a file's functions, sorted by address.
 #[derive(Debug)]
 pub struct Symbols<'a> {
     sorted: Vec<Entry<'a>>,
@@ -23,21 +23,21 @@ pub struct Symbols<'a> {
 #[derive(Debug)]
 struct Entry<'a> {
     address: u64,
-    /// The end of its code: after its size, or with its section if it has none.
+    /// The end of the symbol's code: the address plus its size, or the end of its section if the size is 0.
     end: u64,
-    /// Symbols of type function are better names than labels.
+    /// Symbols of functions are better names than labels.
     is_function: bool,
     name: &'a [u8],
 }
 
-/// A symbol that an address belongs to.
+/// A symbol, and the distance of an address from it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Symbol<'a> {
-    /// The name, as the file mangles it; what is not UTF-8 is replaced, and after 4096 bytes it is cut, with `…` at its
-    /// end.
+    /// The name, mangled as in the file. Bytes that are not UTF-8 are replaced. After 4096 bytes the name is cut, and
+    /// `…` is added.
     pub name: Cow<'a, str>,
-    /// Bytes from its address.
+    /// The distance from the symbol's address in bytes.
     pub offset: u64,
 }
 
@@ -64,7 +64,7 @@ impl<'a> Symbols<'a> {
                     continue;
                 };
                 let name = names::at(strings, symbol.st_name(endian));
-                // `$x` and `$d` mark code and data on AArch64; `.L` names are the compiler's.
+                // The labels `$x` and `$d` mark code and data on AArch64. Names with `.L` are the compiler's labels.
                 if section.0 == 0 || name.is_empty() || name.starts_with(b"$") || name.starts_with(b".L") {
                     continue;
                 }
@@ -84,11 +84,12 @@ impl<'a> Symbols<'a> {
         Ok(Self { sorted })
     }
 
-    /// The symbols of a Mach-O file that are in sections of code.
-    pub(crate) fn of_mach_o(file: &MachO<'a>) -> Self {
-        // `ltmp` labels are the assembler's, `L` names the compiler's.
-        let is_name = |name: &[u8]| !name.is_empty() && !name.starts_with(b"ltmp") && !name.starts_with(b"L");
-        let symbols = file.code_symbols().filter(|(name, ..)| is_name(name));
+    /// Returns the symbols in a Mach-O file's sections of code.
+    pub(crate) fn from_mach_o(file: &MachO<'a>) -> Self {
+        // Labels with `ltmp` come from the assembler, and names with `L` from the compiler.
+        let symbols = file
+            .code_symbols()
+            .filter(|(name, ..)| !name.is_empty() && !name.starts_with(b"ltmp") && !name.starts_with(b"L"));
         let mut sorted: Vec<_> = symbols
             .map(|(name, address, end)| Entry { address, end, is_function: name.starts_with(b"_"), name })
             .collect();
@@ -96,7 +97,7 @@ impl<'a> Symbols<'a> {
         Self { sorted }
     }
 
-    /// The addresses of the symbols with a name, ascending, each once.
+    /// Returns the addresses of all symbols with a name, ascending. Each address occurs once.
     pub fn named(&self, name: &str) -> Vec<Address> {
         let named = self.sorted.iter().filter(|entry| entry.name == name.as_bytes());
         let mut addresses: Vec<_> = named.map(|entry| Address(entry.address)).collect();
@@ -104,38 +105,38 @@ impl<'a> Symbols<'a> {
         addresses
     }
 
-    /// All of them with their addresses, ascending.
+    /// Iterates over all symbols, ascending by address.
     pub fn iter(&self) -> impl Iterator<Item = (Address, Cow<'a, str>)> {
         self.sorted.iter().map(|entry| (Address(entry.address), String::from_utf8_lossy(entry.name)))
     }
 
-    /// The addresses that have symbols, ascending; one with several comes as often.
+    /// Iterates over the addresses of all symbols, ascending. An address with several symbols occurs several times.
     pub fn addresses(&self) -> impl Iterator<Item = Address> {
         self.sorted.iter().map(|entry| Address(entry.address))
     }
 
-    /// The code of the symbol that an address belongs to, as [`lookup`](Self::lookup) finds it: from its address to its
-    /// size, or to the end of its section if it has none.
+    /// Returns the range of code that belongs to the symbol at or before an address, like [`lookup`](Self::lookup). A
+    /// symbol without a size extends to the end of its section.
     pub fn extent(&self, address: Address) -> Option<Range<Address>> {
         let after = self.sorted.partition_point(|entry| entry.address <= address.0);
         let entry = self.sorted.get(after.checked_sub(1)?)?;
         (address.0 < entry.end).then_some(Address(entry.address)..Address(entry.end))
     }
 
-    /// Returns whether a function's symbol, and not a label alone, is at an address.
+    /// Returns whether the symbol of a function is at an address. A label is not enough.
     pub fn is_function(&self, start: Address) -> bool {
         let first = self.sorted.partition_point(|entry| entry.address < start.0);
         let mut here = self.sorted[first..].iter().take_while(|entry| entry.address == start.0);
         here.any(|entry| entry.is_function)
     }
 
-    /// The next address that has a symbol after an address.
+    /// Returns the lowest address after `address` that has a symbol.
     pub fn next_after(&self, address: Address) -> Option<Address> {
         let after = self.sorted.partition_point(|entry| entry.address <= address.0);
         self.sorted.get(after).map(|entry| Address(entry.address))
     }
 
-    /// The sizes of the functions that start at an address.
+    /// Returns the sizes in bytes of the functions that start at an address.
     pub(crate) fn sizes_of_functions(&self, start: Address) -> HashSet<u64> {
         let first = self.sorted.partition_point(|entry| entry.address < start.0);
         let here = self.sorted[first..].iter().take_while(|entry| entry.address == start.0);
@@ -144,7 +145,8 @@ impl<'a> Symbols<'a> {
             .collect()
     }
 
-    /// The symbol whose code holds an address: the nearest one before it, if it reaches that far.
+    /// Returns the symbol that an address belongs to: the last symbol at or before the address, if its code extends
+    /// that far.
     pub fn lookup(&self, address: Address) -> Option<Symbol<'a>> {
         let after = self.sorted.partition_point(|entry| entry.address <= address.0);
         let entry = self.sorted.get(after.checked_sub(1)?)?;

@@ -1,6 +1,6 @@
-//! The kinds of files that are not read here.
+//! Names of file formats that this crate does not read.
 
-/// The name of a kind of file that is not read here, by its first bytes, at most 4.
+/// Returns the name of a file format that this crate does not read, from at most the first 4 bytes.
 pub(crate) fn name(start: &[u8]) -> Option<&'static str> {
     Some(match start {
         b"BC\xc0\xde" | [0xde, 0xc0, 0x17, 0x0b] => "as LLVM bitcode: the code is made at the link",

@@ -1,11 +1,18 @@
-//! Reads DWARF call frame information and packs its rows into the compact unwind tables: GNU `.sframe`,
-//! and Apple's `__unwind_info` and `__compact_unwind`.
+//! Packs DWARF call frame information (CFI) into compact unwind tables: GNU `.sframe`, and Apple's `__unwind_info`
+//! and `__compact_unwind`.
 //!
-//! **You give** the bytes of `.eh_frame` or `.debug_frame`, relocated, and the address where they lie in
-//! memory; for Apple's tables also the functions' code, if it is at hand. **You get** the functions one by
-//! one ([`cfi`]) and a table of them ([`sframe`]; [`compact_unwind`], then [`unwind_info`]) that needs only
-//! addresses: its size is known before the code is laid out, and it can be written again after a relayout.
-//! A table omits what it cannot represent, and an [`Unsupported`] names the PC and the rule that is the reason. Any bytes may be given: a malformed record is an error, never a panic.
+//! **Input:** the relocated bytes of `.eh_frame` or `.debug_frame`, and the address of these bytes in memory. For
+//! Apple's tables you can also pass the code of functions. [`cfi`] splits the bytes into functions.
+//!
+//! **Output:** a table that needs only addresses. You know its size before the code is laid out, and you can write it
+//! again after a relayout. If a function cannot be represented, the table omits it, and an [`Unsupported`] says why:
+//! it has the PC and the rule. You can pass any bytes: a malformed record is an error and never a panic.
+//!
+//! The modules:
+//!
+//! - [`sframe`]: functions to `.sframe`
+//! - [`compact_unwind`]: functions to compact encodings, and `__compact_unwind` for objects
+//! - [`unwind_info`]: compact encodings to `__unwind_info` for linked images
 //!
 //! ```
 //! use cfipack_cfi as cfi;
@@ -28,14 +35,14 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
-//! **Not for** finding sections in files, or applying a file's relocations (`cfipack-container`); reading
-//! tables (`cfipack-decoder`); proof that a table represents its CFI (`cfipack-roundtrip`).
+//! Other crates find sections in files and apply a file's relocations (`cfipack-container`), read tables
+//! (`cfipack-decoder`), and prove that a table represents its CFI (`cfipack-roundtrip`).
 //!
 //! # Features
 //! The crate is `no_std` + `alloc`.
-//! - `std`, a default: `Threads` of [`cfipack_format::pool`], those of the standard library. Without it the caller lends
-//!   its own as a [`Pool`](cfipack_format::pool::Pool).
-//! - `iced-x86`: finds the calls in x86 code, without which fewer functions have a compact encoding.
+//! - `std` (on by default): lets you use `Threads` of [`cfipack_format::pool`], which are the threads of the standard
+//!   library. Without it, pass your own [`Pool`](cfipack_format::pool::Pool).
+//! - `iced-x86`: finds calls in x86 code. Without it, fewer x86 functions have a compact encoding.
 
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -1,4 +1,4 @@
-//! Effects of an instruction on registers and memory.
+//! Finds the effects of an AArch64 instruction on registers and memory.
 
 use cfipack_format::Address;
 use yaxpeax_arm::armv8::a64::{Instruction, Opcode, Operand, SIMDSizeCode, ShiftStyle, SizeCode};
@@ -6,16 +6,16 @@ use yaxpeax_arm::armv8::a64::{Instruction, Opcode, Operand, SIMDSizeCode, ShiftS
 use super::LINK;
 use crate::instruction::{Index, Op, Table};
 
-/// The effects of an instruction, as they are found.
+/// Collects the effects of an instruction.
 pub(super) struct Effect<'o> {
     pub(super) ops: &'o mut Vec<Op>,
-    /// The followed registers that it changes, by their indexes.
+    /// The registers with unknown values afterwards, as bits.
     pub(super) writes: u64,
-    /// True if data is big endian.
+    /// True if data is big-endian.
     pub(super) is_big: bool,
 }
 
-/// A general register that an operand is: none for the zero register, 31 for the stack pointer.
+/// Returns the general register in an operand: `None` for the zero register, 31 for the stack pointer.
 pub(super) fn general(operand: &Operand) -> Option<Index> {
     match *operand {
         Operand::Register(_, 31) => None,
@@ -24,7 +24,7 @@ pub(super) fn general(operand: &Operand) -> Option<Index> {
     }
 }
 
-/// A followed register that an operand is all of: a general one of 64 bits, or d8 to d15.
+/// Returns the register if an operand is all of it: a general register of 64 bits, or d8 to d15.
 fn followed(operand: &Operand) -> Option<Index> {
     match *operand {
         Operand::Register(SizeCode::X, 31) => None,
@@ -36,10 +36,10 @@ fn followed(operand: &Operand) -> Option<Index> {
     }
 }
 
-/// Bytes of a followed register.
+/// The size of a followed register in bytes.
 const REGISTER: i32 = 8;
 
-/// Bytes of a register that is stored or loaded.
+/// Returns the size in bytes of a register that is stored or loaded.
 fn width(operand: &Operand) -> i32 {
     match *operand {
         Operand::Register(SizeCode::W, _) | Operand::RegisterOrSP(SizeCode::W, _) => 4,
@@ -54,7 +54,7 @@ fn width(operand: &Operand) -> i32 {
     }
 }
 
-/// The constant that an operand is.
+/// Returns the constant in an operand.
 fn constant(operand: &Operand) -> Option<u64> {
     match *operand {
         Operand::Immediate(value) => Some(value.into()),
@@ -67,7 +67,7 @@ fn constant(operand: &Operand) -> Option<u64> {
 
 impl Effect<'_> {
     /// Adds the effects of an instruction.
-    pub(super) fn of(&mut self, instruction: &Instruction, pc: Address, is_relocated: bool) {
+    pub(super) fn add_instruction(&mut self, instruction: &Instruction, pc: Address, is_relocated: bool) {
         use Opcode as O;
         let operands = &instruction.operands;
         match instruction.opcode {
@@ -118,7 +118,7 @@ impl Effect<'_> {
             | O::STZ2G
             | O::STGM
             | O::STZGM => self.write_back(&operands[1]),
-            // The registers of these are read.
+            // These instructions only read their registers.
             O::CCMN
             | O::CCMP
             | O::CBZ
@@ -174,7 +174,7 @@ impl Effect<'_> {
             O::AUTIASP | O::AUTIBSP | O::AUTIAZ | O::AUTIBZ | O::XPACLRI => self.ops.push(Op::Authenticate),
             O::PACIA | O::PACIB if general(&operands[0]) == Some(LINK) => self.ops.push(Op::Sign),
             O::AUTIA | O::AUTIB if general(&operands[0]) == Some(LINK) => self.ops.push(Op::Authenticate),
-            // The variants that work on x16 and x17.
+            // These variants work on x16 and x17.
             O::PACIA1716 | O::PACIB1716 | O::AUTIA1716 | O::AUTIB1716 => self.writes |= 1 << 17,
             _ => {
                 self.write(&operands[0]);
@@ -205,7 +205,7 @@ impl Effect<'_> {
         }
     }
 
-    /// The change of an access's base.
+    /// Adds the change of an access's base register.
     fn write_back(&mut self, access: &Operand) {
         match *access {
             Operand::RegPreIndex(base, add, true) | Operand::RegPostIndex(base, add) => {
@@ -216,7 +216,7 @@ impl Effect<'_> {
         }
     }
 
-    /// `add` and `sub`.
+    /// Adds the effect of `add`, `sub` or `cmp`.
     fn sum(&mut self, instruction: &Instruction, is_relocated: bool) {
         let [to, left, right, _] = &instruction.operands;
         let minus = matches!(instruction.opcode, Opcode::SUB | Opcode::SUBS);
@@ -259,7 +259,7 @@ impl Effect<'_> {
         }
     }
 
-    /// `orr`, which moves registers and constants.
+    /// Adds the effect of `orr`. Assemblers use it to move registers and constants.
     fn or(&mut self, operands: &[Operand; 4]) {
         if !matches!(operands[1], Operand::Register(_, 31)) {
             return self.write(&operands[0]);
@@ -301,21 +301,21 @@ impl Effect<'_> {
         }
     }
 
-    /// Loads of whole registers, one after the other in memory.
+    /// Adds loads of registers that follow each other in memory.
     fn load(&mut self, registers: &[Operand], access: &Operand) {
         let place = match *access {
             Operand::RegPreIndex(base, offset, _) => Some((base as Index, offset)),
             Operand::RegPostIndex(base, _) => Some((base as Index, 0)),
             _ => None,
         };
-        // With an index before the access the base changes last too, so that offsets count from the old one.
+        // With a pre-index, the base also changes last. So all offsets here are relative to the old base.
         let mut delayed = None;
         for (number, register) in registers.iter().enumerate() {
             match (self.in_memory(register), place) {
                 (Some((to, within)), Some((base, start))) => {
                     let offset = start + number as i32 * width(register) + within;
                     let load = Op::Load { to, base, offset };
-                    // The base itself is loaded last.
+                    // If the base itself is loaded, this load comes last.
                     if to == base { delayed = Some(load) } else { self.ops.push(load) }
                 }
                 _ => self.write(register),
@@ -332,7 +332,7 @@ impl Effect<'_> {
         }
     }
 
-    /// A load that may be from a table.
+    /// Adds a load that may read a jump table.
     fn entry(&mut self, operands: &[Operand; 4], signed: bool) {
         if let (Some(to), Operand::RegRegOffset(base, _, _, _, shift)) = (general(&operands[0]), operands[1])
             && let Some(size) = 1u8.checked_shl(shift.into()).filter(|size| *size <= 8)
@@ -345,7 +345,8 @@ impl Effect<'_> {
         self.write_back(&operands[1]);
     }
 
-    /// The followed register that is stored or loaded with an operand, and its offset there: d8 is the lower half of q8.
+    /// Returns the followed register in an operand that is stored or loaded, and its offset there. For example, d8 is
+    /// the lower half of q8.
     fn in_memory(&self, operand: &Operand) -> Option<(Index, i32)> {
         match *operand {
             Operand::SIMDRegister(SIMDSizeCode::Q, number) => {
@@ -356,7 +357,7 @@ impl Effect<'_> {
         }
     }
 
-    /// Stores of registers, one after the other in memory.
+    /// Adds stores of registers that follow each other in memory.
     fn store(&mut self, registers: &[Operand], access: &Operand) {
         let place = match *access {
             Operand::RegPreIndex(base, offset, _) => Some((base as Index, offset)),

@@ -1,4 +1,4 @@
-//! The work of an analysis: block by block, until nothing more is learned.
+//! Does the work of an analysis: follows block after block until no state changes any more.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -12,16 +12,16 @@ use crate::state::State;
 use crate::table::{JumpTable, Memory};
 use crate::value::Value;
 
-/// The most times that a block is followed with less knowledge.
+/// How often a block is followed at most. Each time less is known about its state.
 const MAX_VISITS: u8 = 40;
-/// Entries of jump tables that may be read for each byte of a function, and for the function itself.
+/// Limits on the entries of jump tables that a function may read: 4 for each byte of the function, plus 1024.
 const TABLE_ENTRIES: (usize, usize) = (4, 1 << 10);
-/// Bytes of arguments of a call that an unwinder removes before it goes on at a landing pad, at most.
+/// The most bytes of arguments that we believe an unwinder removes before it enters a landing pad.
 const MAX_ARGUMENTS: i32 = 1 << 10;
-/// Slots that may be known of all blocks for each byte of a function, and for the function itself.
+/// Limits on the stack slots that all states of a function remember: 4 for each byte of the function, plus 16384.
 const SLOTS: (usize, usize) = (4, 1 << 14);
 
-/// Returns whether the code at an address is marked as a target of jumps by registers.
+/// Returns whether the code at an address is marked as a target of indirect jumps (`bti j` on AArch64).
 fn is_marked(analysis: &Analysis<'_>, target: Address, memory: Bytes<'_>) -> bool {
     let Code { arch, start, bytes, .. } = analysis.code;
     let at = usize::try_from(target.0.wrapping_sub(start.0)).ok();
@@ -32,34 +32,35 @@ fn is_marked(analysis: &Analysis<'_>, target: Address, memory: Bytes<'_>) -> boo
     }
 }
 
-/// A way from one instruction to another.
+/// A path from one instruction to another.
 struct Edge {
     from: usize,
     to: usize,
     is_call: bool,
 }
 
-/// A call that does not return was found.
+/// A call that does not return was found, so the analysis has to start over.
 pub(super) struct Restart;
 
-/// The work of an analysis.
+/// The work that is left to do, and the budgets that limit it.
 pub(super) struct Run<'w> {
     entries_left: usize,
     slots_left: usize,
     waiting: Vec<u32>,
-    /// Calls with the states after them, which are followed last.
+    /// Calls with the states after them. They are followed last, because a call may turn out not to return.
     deferred: VecDeque<(usize, usize, Box<State>)>,
-    /// States that are no longer needed: the memory for others.
+    /// States that are no longer in use. Their memory is reused.
     #[allow(clippy::vec_box, reason = "they go into blocks and back without being copied")]
     spare: Vec<Box<State>>,
     ways: Ways<'w>,
-    /// No further call is found not to return.
+    /// True in the last restart: no further call is found not to return.
     is_last: bool,
-    /// The call through which the block that is followed was reached.
+    /// The call through which the current block was reached.
     via: Option<usize>,
-    /// The first instructions of all blocks, once others than direct branches have led to one.
+    /// The first instructions of all blocks. The set is built when an entry, a landing pad or an indirect jump first
+    /// starts a new block.
     starts: Option<BTreeSet<usize>>,
-    /// Addresses that instructions of the function name, ascending.
+    /// Addresses that instructions of the function mention, ascending.
     constants: Option<Vec<u64>>,
 }
 
@@ -83,7 +84,7 @@ impl<'w> Run<'w> {
 }
 
 impl Run<'_> {
-    /// Follows every way from the entries.
+    /// Follows every path from the entries.
     pub(super) fn follow(&mut self, analysis: &mut Analysis<'_>, memory: Bytes<'_>) -> Result<(), Restart> {
         self.spare = analysis.instructions.spare.take();
         let result = self.follow_all(analysis, memory);
@@ -105,19 +106,19 @@ impl Run<'_> {
         }
         loop {
             while let Some(block) = self.waiting.pop() {
-                self.block(analysis, block, memory)?;
+                self.follow_block(analysis, block, memory)?;
             }
             let Some((from, to, state)) = self.deferred.pop_front() else { return Ok(()) };
             self.slots_left = self.slots_left.saturating_add(state.num_slots());
             if !analysis.noreturn.contains(&from) {
-                self.last_edge(analysis, Edge { from, to, is_call: true }, state)?;
+                self.bring_last(analysis, Edge { from, to, is_call: true }, state)?;
             }
         }
     }
 
     /// Begins at an entry.
     fn enter(&mut self, analysis: &mut Analysis<'_>, index: usize, state: &State) {
-        let Some(number) = self.lead(analysis, index) else { return };
+        let Some(number) = self.block_at(analysis, index) else { return };
         let block = &mut analysis.blocks[number as usize];
         block.via = None;
         let changed = match &mut block.state {
@@ -128,27 +129,29 @@ impl Run<'_> {
             }
         };
         if changed {
-            self.wait(block, number);
+            self.enqueue(block, number);
         }
     }
 
-    /// The block that starts with an instruction. If it was in the middle of another one, that is followed again.
-    fn lead(&mut self, analysis: &mut Analysis<'_>, index: usize) -> Option<u32> {
+    /// Returns the block that starts with an instruction. If the instruction lies in the middle of a block that was
+    /// followed already, the larger block is followed again, up to here.
+    fn block_at(&mut self, analysis: &mut Analysis<'_>, index: usize) -> Option<u32> {
         if analysis.block_at[index] == NONE {
-            let all = || analysis.blocks.iter().map(|block| block.first).collect::<BTreeSet<_>>();
-            let starts = self.starts.get_or_insert_with(all);
+            let starts =
+                self.starts.get_or_insert_with(|| analysis.blocks.iter().map(|block| block.first).collect());
             let around = starts.range(..index).next_back().copied();
             starts.insert(index);
             let around = around.map_or(NONE, |first| analysis.block_at[first]);
-            let is_known = |block: &&mut Block| block.state.is_some();
-            if let Some(block) = analysis.blocks.get_mut(around as usize).filter(is_known) {
-                self.wait(block, around);
+            if let Some(block) = analysis.blocks.get_mut(around as usize)
+                && block.state.is_some()
+            {
+                self.enqueue(block, around);
             }
         }
-        analysis.lead(Some(index))
+        analysis.start_block(Some(index))
     }
 
-    /// Takes the memory of a state; false if there is none left.
+    /// Reserves memory for a state. Returns false if the function has used up its budget.
     fn spend(&mut self, analysis: &mut Analysis<'_>, index: usize, state: &State) -> bool {
         let left = self.slots_left.checked_sub(state.num_slots());
         self.slots_left = left.unwrap_or(0);
@@ -158,15 +161,20 @@ impl Run<'_> {
         left.is_some()
     }
 
-    fn wait(&mut self, block: &mut Block, number: u32) {
+    fn enqueue(&mut self, block: &mut Block, number: u32) {
         if !block.waits {
             block.waits = true;
             self.waiting.push(number);
         }
     }
 
-    /// Follows a block up to where the next begins.
-    fn block(&mut self, analysis: &mut Analysis<'_>, number: u32, memory: Bytes<'_>) -> Result<(), Restart> {
+    /// Follows a block to its end.
+    fn follow_block(
+        &mut self,
+        analysis: &mut Analysis<'_>,
+        number: u32,
+        memory: Bytes<'_>,
+    ) -> Result<(), Restart> {
         let block = &mut analysis.blocks[number as usize];
         block.waits = false;
         block.visits = block.visits.saturating_add(1);
@@ -177,10 +185,10 @@ impl Run<'_> {
             return Ok(());
         };
         let state = self.copied(state);
-        self.instructions(analysis, first, state, memory)
+        self.follow_instructions(analysis, first, state, memory)
     }
 
-    /// A copy of a state.
+    /// Copies a state into spare memory.
     fn copied(&mut self, state: &State) -> Box<State> {
         match self.spare.pop() {
             Some(mut copy) => {
@@ -192,7 +200,7 @@ impl Run<'_> {
     }
 
     /// Follows the instructions of a block.
-    fn instructions(
+    fn follow_instructions(
         &mut self,
         analysis: &mut Analysis<'_>,
         first: usize,
@@ -203,10 +211,10 @@ impl Run<'_> {
         for (index, instruction) in all.as_slice().iter().enumerate().skip(first) {
             if index != first && analysis.block_at[index] != NONE {
                 let edge = Edge { from: index - 1, to: index, is_call: false };
-                return self.last_edge(analysis, edge, state);
+                return self.bring_last(analysis, edge, state);
             }
             if !matches!(instruction.flow, Flow::Next) {
-                return self.leave(analysis, index, state, memory);
+                return self.follow_flow(analysis, index, state, memory);
             }
             state.apply(analysis.code.arch, instruction, all.ops(instruction), &mut analysis.context);
         }
@@ -217,8 +225,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Follows what comes after the last instruction of a block.
-    fn leave(
+    /// Follows the paths that leave the last instruction of a block.
+    fn follow_flow(
         &mut self,
         analysis: &mut Analysis<'_>,
         index: usize,
@@ -235,54 +243,64 @@ impl Run<'_> {
         state.apply(arch, &instruction, all.ops(&instruction), &mut analysis.context);
         let result = match instruction.flow {
             Flow::Next | Flow::Return | Flow::Stop => Ok(()),
-            Flow::Call(_) => return self.call(analysis, index, state),
+            Flow::Call(_) => return self.follow_call(analysis, index, state),
             Flow::Branch(target, _) if state.is_told_by(instruction.flow) => {
                 let mut taken = self.copied(&state);
                 taken.branched(instruction.flow, true);
-                let result = self.jump(analysis, index, (target, false), &taken);
+                let result = self.follow_jump(analysis, index, (target, false), &taken);
                 self.spare.push(taken);
                 result?;
                 state.branched(instruction.flow, false);
-                return self.next(analysis, index, state);
+                return self.follow_next(analysis, index, state);
             }
             Flow::Branch(target, _) => {
-                self.jump(analysis, index, (target, false), &state)?;
-                return self.next(analysis, index, state);
+                self.follow_jump(analysis, index, (target, false), &state)?;
+                return self.follow_next(analysis, index, state);
             }
-            Flow::Jump(target) => self.jump(analysis, index, (target, false), &state),
+            Flow::Jump(target) => self.follow_jump(analysis, index, (target, false), &state),
             Flow::JumpRegister(_) => match analysis.context.address(before) {
-                Some(address) => self.jump(analysis, index, (Some(Address(address)), false), &state),
+                Some(address) => self.follow_jump(analysis, index, (Some(Address(address)), false), &state),
                 None => {
                     let number = match before {
                         Value::Target(number) | Value::Entry(number) => Some(number),
                         _ => None,
                     };
                     let table = number.and_then(|number| analysis.context.tables.get(number));
-                    self.table(analysis, index, table, &state, memory)
+                    self.follow_table(analysis, index, table, &state, memory)
                 }
             },
             Flow::JumpTable(address) => {
                 let size = arch.pointer_size();
                 let table = JumpTable::of_addresses(address, size, state.limit());
-                self.table(analysis, index, Some(table), &state, memory)
+                self.follow_table(analysis, index, Some(table), &state, memory)
             }
-            Flow::JumpMemory => self.table(analysis, index, None, &state, memory),
+            Flow::JumpMemory => self.follow_table(analysis, index, None, &state, memory),
         };
         self.spare.push(state);
         result
     }
 
-    fn next(&mut self, analysis: &mut Analysis<'_>, from: usize, state: Box<State>) -> Result<(), Restart> {
+    fn follow_next(
+        &mut self,
+        analysis: &mut Analysis<'_>,
+        from: usize,
+        state: Box<State>,
+    ) -> Result<(), Restart> {
         if from + 1 < analysis.block_at.len() {
-            return self.last_edge(analysis, Edge { from, to: from + 1, is_call: false }, state);
+            return self.bring_last(analysis, Edge { from, to: from + 1, is_call: false }, state);
         }
         self.spare.push(state);
         analysis.doubts.insert((Doubt::FallsOff, analysis.instructions.as_slice()[from].offset));
         Ok(())
     }
 
-    /// A call goes on where it returns to, and at its landing pad.
-    fn call(&mut self, analysis: &mut Analysis<'_>, index: usize, state: Box<State>) -> Result<(), Restart> {
+    /// Follows a call to the place where it returns, and to its landing pad.
+    fn follow_call(
+        &mut self,
+        analysis: &mut Analysis<'_>,
+        index: usize,
+        state: Box<State>,
+    ) -> Result<(), Restart> {
         let offset = analysis.instructions.as_slice()[index].offset;
         let sites = self.ways.call_sites;
         let site = sites.partition_point(|site| site.end <= offset);
@@ -295,13 +313,13 @@ impl Run<'_> {
                 landed.set(arch, arch.stack_pointer(), Value::Cfa(stack));
             }
             if let Some(pad) = analysis.index_of(site.landing_pad) {
-                self.doubt(analysis, pad, &mut landed)?;
+                self.weaken_at_pad(analysis, pad, &mut landed)?;
             }
-            let result = self.jump(analysis, index, (Some(site.landing_pad), false), &landed);
+            let result = self.follow_jump(analysis, index, (Some(site.landing_pad), false), &landed);
             self.spare.push(landed);
             result?;
         }
-        // One at the end does not return.
+        // A call that is the function's last instruction does not return.
         if let Some(to) = analysis.after_padding(index)
             && !analysis.noreturn.contains(&index)
             && self.spend(analysis, index, &state)
@@ -311,8 +329,13 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Takes from a state at a landing pad what other calls leave differently there.
-    fn doubt(&mut self, analysis: &mut Analysis<'_>, pad: usize, state: &mut State) -> Result<(), Restart> {
+    /// Weakens the state at a landing pad in the places where calls of the same pad disagree.
+    fn weaken_at_pad(
+        &mut self,
+        analysis: &mut Analysis<'_>,
+        pad: usize,
+        state: &mut State,
+    ) -> Result<(), Restart> {
         let arch = analysis.code.arch;
         for (register, slot) in analysis.doubtful.get(&pad).into_iter().flatten() {
             state.doubt(arch, *register, *slot);
@@ -330,8 +353,8 @@ impl Run<'_> {
         Err(Restart)
     }
 
-    /// A jump to a known target, in the function or out of it.
-    fn jump(
+    /// Follows a jump to a known target inside or outside of the function.
+    fn follow_jump(
         &mut self,
         analysis: &mut Analysis<'_>,
         from: usize,
@@ -340,7 +363,7 @@ impl Run<'_> {
     ) -> Result<(), Restart> {
         match target {
             Some(address) if analysis.is_inside(address) => match analysis.index_of(address) {
-                Some(to) => self.edge(analysis, Edge { from, to, is_call: false }, state),
+                Some(to) => self.bring(analysis, Edge { from, to, is_call: false }, state),
                 None => {
                     let offset = analysis.instructions.as_slice()[from].offset;
                     analysis.doubts.insert((Doubt::IntoInstruction, offset));
@@ -354,8 +377,9 @@ impl Run<'_> {
         }
     }
 
-    /// A jump through a table, or to an unknown function, before which the frame is gone.
-    fn table(
+    /// Follows an indirect jump through its table. Without a table the jump is taken for a tail call if the frame is
+    /// gone.
+    fn follow_table(
         &mut self,
         analysis: &mut Analysis<'_>,
         from: usize,
@@ -373,7 +397,8 @@ impl Run<'_> {
                 if self.entries_left == 0 || (!is_inside && (!table.is_limited() || found == 0)) {
                     break;
                 }
-                // Where the first target is marked as one, all are: the processor refuses others.
+                // If the first target of a table is marked, then all targets are: the processor refuses jumps to
+                // unmarked code.
                 if found == 0 {
                     is_guarded = is_marked(analysis, target, memory);
                 } else if is_guarded && !is_marked(analysis, target, memory) {
@@ -381,7 +406,7 @@ impl Run<'_> {
                 }
                 self.entries_left -= 1;
                 found += 1;
-                self.jump(analysis, from, (Some(target), true), state)?;
+                self.follow_jump(analysis, from, (Some(target), true), state)?;
             }
         }
         if found == 0 {
@@ -395,47 +420,51 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The next address after a table that an instruction of the function names: another table, mostly.
+    /// Returns the lowest address after the table that some instruction mentions. Most often another table starts
+    /// there.
     fn end_of_table(&mut self, analysis: &Analysis<'_>, table: u64) -> Option<u64> {
         let constants = self.constants.get_or_insert_with(|| {
-            let constant = |op: &Op| match op {
-                Op::Constant { value, .. } => Some(*value),
-                _ => None,
-            };
-            let mut all: Vec<_> = analysis.instructions.ops.iter().filter_map(constant).collect();
-            all.sort_unstable();
-            all
+            let mut constants = Vec::new();
+            for op in &analysis.instructions.ops {
+                if let Op::Constant { value, .. } = op {
+                    constants.push(*value);
+                }
+            }
+            constants.sort_unstable();
+            constants
         });
         constants.get(constants.partition_point(|address| *address <= table)).copied()
     }
 
-    /// Brings a state to an instruction that nothing needs any more.
-    fn last_edge(
+    /// Brings a state to an instruction. The caller does not need the state any more.
+    fn bring_last(
         &mut self,
         analysis: &mut Analysis<'_>,
         edge: Edge,
         state: Box<State>,
     ) -> Result<(), Restart> {
-        let Some(number) = self.lead(analysis, edge.to) else { return Ok(()) };
+        let Some(number) = self.block_at(analysis, edge.to) else { return Ok(()) };
         if analysis.blocks[number as usize].state.is_none() {
             if self.spend(analysis, edge.to, &state) {
                 let via = if edge.is_call { Some(edge.from) } else { self.via };
                 let block = &mut analysis.blocks[number as usize];
                 (block.state, block.via) = (Some(state), via);
-                self.wait(block, number);
+                self.enqueue(block, number);
             }
             return Ok(());
         }
-        let result = self.edge(analysis, edge, &state);
+        let result = self.bring(analysis, edge, &state);
         self.spare.push(state);
         result
     }
 
-    /// Brings a state to an instruction.
-    fn edge(&mut self, analysis: &mut Analysis<'_>, edge: Edge, state: &State) -> Result<(), Restart> {
+    /// Brings a state to an instruction: the first state is stored, and a later state is joined with it.
+    ///
+    /// If the states contradict each other, a call on one of the paths does not return. Then this function notes the
+    /// call and asks for a restart.
+    fn bring(&mut self, analysis: &mut Analysis<'_>, edge: Edge, state: &State) -> Result<(), Restart> {
         let via = if edge.is_call { Some(edge.from) } else { self.via };
-        let Some(number) = self.lead(analysis, edge.to) else { return Ok(()) };
-        let is_after = |call: usize| analysis.after_padding(call) == Some(edge.to);
+        let Some(number) = self.block_at(analysis, edge.to) else { return Ok(()) };
         let block = &analysis.blocks[number as usize];
         let Some(known) = &block.state else {
             if !self.spend(analysis, edge.to, state) {
@@ -443,7 +472,7 @@ impl Run<'_> {
             }
             let block = &mut analysis.blocks[number as usize];
             (block.state, block.via) = (Some(self.copied(state)), via);
-            self.wait(block, number);
+            self.enqueue(block, number);
             return Ok(());
         };
         let arch = analysis.code.arch;
@@ -451,12 +480,12 @@ impl Run<'_> {
         if loss.is_any() && !self.is_last && known.is_grave(arch, loss, state) {
             let culprit = match (edge.is_call, block.via, via) {
                 (true, ..) => Some(edge.from),
-                (false, Some(own), _) if is_after(own) => Some(own),
+                (false, Some(own), _) if analysis.after_padding(own) == Some(edge.to) => Some(own),
                 (false, own, other) => own.or(other),
             };
             if let Some(call) = culprit {
                 analysis.noreturn.insert(call);
-                // Nothing follows yet from a call that was about to return.
+                // The call has not been followed yet, so nothing depends on it.
                 return if edge.is_call { Ok(()) } else { Err(Restart) };
             }
             if known.get(arch, arch.stack_pointer()) != state.get(arch, arch.stack_pointer()) {
@@ -469,7 +498,7 @@ impl Run<'_> {
         }
         if let (Some(known), true) = (&mut block.state, loss.is_any()) {
             known.lose(loss, state);
-            self.wait(block, number);
+            self.enqueue(block, number);
         }
         Ok(())
     }

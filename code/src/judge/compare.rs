@@ -1,4 +1,4 @@
-//! One row, and the state at one instruction.
+//! Compares a row with the state at an instruction.
 
 use cfipack_format::{Cfa, Register, Rule};
 
@@ -8,31 +8,31 @@ use crate::rows::FullRow;
 use crate::state::State;
 use crate::value::Value;
 
-/// The state of a row's CFA at an instruction.
+/// Whether a row's CFA is right at an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum CfaState {
-    /// Not decided.
+    /// This cannot be decided.
     Unknown,
     /// The row is right.
     Right,
-    /// It is off by so many bytes.
+    /// The row's CFA is off by this number of bytes.
     Off(i64),
-    /// It is wrong, by an unknown distance.
+    /// The row's CFA is wrong by an unknown number of bytes.
     Wrong,
 }
 
-/// The comparison of a row with the state at an instruction.
+/// The result of comparing a row with a state.
 #[derive(Clone, Copy)]
 pub(super) struct Compared {
     pub(super) cfa: CfaState,
-    /// Registers with wrong rules.
+    /// The registers with wrong rules, as bits.
     pub(super) wrong: u64,
-    /// Registers without a rule that have another value than the caller's.
+    /// The registers without a rule that do not have the caller's value, as bits.
     pub(super) lost: u64,
 }
 
 impl Compared {
-    /// All is as the row has it.
+    /// The row agrees with the state in everything.
     pub(super) const RIGHT: Self = Self { cfa: CfaState::Right, wrong: 0, lost: 0 };
 }
 
@@ -40,7 +40,7 @@ pub(super) const RETURN_ADDRESS: u64 = 1 << 63;
 pub(super) const SIGNATURE: u64 = 1 << 62;
 
 impl Judge<'_, '_> {
-    /// The callee-saved registers that have other values than the caller's.
+    /// Returns the callee-saved registers that do not have the caller's value, as bits.
     pub(super) fn changed(&self, state: &State) -> u64 {
         callee_saved(self.arch).iter().fold(0, |changed, index| {
             changed | if state.at(*index) == Value::caller(*index) { 0 } else { 1 << index }
@@ -49,7 +49,7 @@ impl Judge<'_, '_> {
 
     /// Compares a row with a state.
     pub(super) fn compare(&self, state: &State, row: FullRow<'_>) -> Compared {
-        // No unwinder needs the CFA of an outermost frame.
+        // A row with an undefined return address marks the outermost frame. No unwinder needs its CFA.
         if row.row.return_address == Rule::Undefined {
             return Compared { cfa: CfaState::Right, wrong: 0, lost: 0 };
         }
@@ -71,18 +71,18 @@ impl Judge<'_, '_> {
             },
             Cfa::Undefined | Cfa::Expression => CfaState::Unknown,
         };
-        // Only the called function's code would tell.
+        // Only the code of the called function would tell.
         let link = self.arch.return_address();
         let at = self.value_by(state, link, row.row.return_address);
         if cfa == CfaState::Right && at == Some(Value::Perhaps(link)) {
             return Compared { cfa: CfaState::Unknown, wrong: 0, lost: 0 };
         }
-        // Rules count from the row's CFA.
+        // Rules are relative to the row's CFA, so they can only be checked if the CFA is right.
         let (wrong, lost) = if cfa == CfaState::Right { self.wrong_rules(state, row) } else { (0, 0) };
         Compared { cfa, wrong, lost }
     }
 
-    /// The registers with wrong rules, and those without one that have another value.
+    /// Returns the registers with wrong rules, and the registers without a rule that have lost the caller's value.
     fn wrong_rules(&self, state: &State, row: FullRow<'_>) -> (u64, u64) {
         let arch = self.arch;
         let (mut wrong, mut lost) = (0, 0);
@@ -121,7 +121,7 @@ impl Judge<'_, '_> {
         (wrong, lost)
     }
 
-    /// The value that a rule gives for a register; none if it cannot be evaluated.
+    /// Returns the value that a rule gives for a register, or `None` if the rule cannot be evaluated.
     pub(super) fn value_by(&self, state: &State, register: Register, rule: Rule) -> Option<Value> {
         let arch = self.arch;
         match rule {

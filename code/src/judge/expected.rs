@@ -1,4 +1,4 @@
-//! A row, prepared for the comparison with many states that agree with it.
+//! A fast path: a row in a form that is quickly compared with many states that agree with it.
 
 use cfipack_format::{Arch, Cfa, Rule};
 
@@ -8,22 +8,23 @@ use crate::rows::FullRow;
 use crate::state::State;
 use crate::value::{Place, Value};
 
-/// The most slots of a row that are compared at once: those of x86, and of most functions of AArch64.
+/// The most slots of a row that are compared here. This is enough for x86 and for most functions of AArch64.
 const MAX_STORED: usize = 12;
 
-/// The registers and slots of a state by which it agrees with a row.
+/// The registers and slots that a state must have to agree with a row.
 pub(super) struct Expected<'r> {
     pub row: FullRow<'r>,
-    /// The registers, by their bits, on which the comparison depends.
+    /// The registers that the comparison depends on, as bits.
     registers: u64,
-    /// True if rules depend on registers beside those.
+    /// True if some rules depend on further registers.
     is_odd: bool,
-    /// The register that gives the CFA, and its place; none for a row that is compared in full.
+    /// The register that the CFA is based on, and the register's place relative to the CFA. `None` if the row always
+    /// needs the full comparison.
     cfa: Option<(Index, i32)>,
-    /// The slots that rules name, ascending, and what is there.
+    /// The slots that rules mention, ascending, with their expected values.
     stored: [(Place, Value); MAX_STORED],
     num_stored: usize,
-    /// Callee-saved registers, and that of the return address, that keep their values, by their bits.
+    /// The registers that must still have the caller's value, as bits.
     kept: u64,
 }
 
@@ -38,7 +39,8 @@ impl<'r> Expected<'r> {
         let registers = named.into_iter().flatten().fold(saved, |bits, index| bits | 1 << index);
         let is_odd = !row.saved.iter().all(|(_, rule)| matches!(rule, Rule::Cfa(_)));
         let is_usual = |rule| matches!(rule, Rule::SameValue | Rule::Cfa(_));
-        // Rules of registers that have their own place in a row do not count.
+        // The frame pointer and the return address have their own fields in a row. A rule for them in `saved` is not
+        // usual.
         let named = [arch.frame_pointer(), arch.return_address()];
         let is_plain = !row.saved.iter().any(|(register, _)| named.contains(register))
             && !is_odd
@@ -72,12 +74,13 @@ impl<'r> Expected<'r> {
         Self { row, registers, is_odd, cfa, stored, num_stored, kept }
     }
 
-    /// Returns whether an instruction can change what the row is about.
+    /// Returns whether an instruction can change anything that the row describes.
     pub(super) fn depends_on(&self, all: &Instructions, index: usize) -> bool {
         self.is_odd || Instructions::affects(&all.as_slice()[index], self.registers)
     }
 
-    /// Returns whether everything in a state is as the row has it. False may mean that it is only not seen here.
+    /// Returns whether a state agrees with the row in everything. If this returns false, only the full comparison can
+    /// tell.
     pub(super) fn is_met_by(&self, state: &State) -> bool {
         let Some((base, place)) = self.cfa else { return false };
         state.at(base) == Value::Cfa(place)

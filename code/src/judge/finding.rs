@@ -1,19 +1,19 @@
-//! Disagreements between a function's rows and its code.
+//! The disagreements between a function's rows and its code.
 
 use crate::analysis::Analysis;
 
-/// A kind of disagreement.
+/// The kind of a disagreement.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
     /// The row at the function's entry does not describe the frame that a call leaves.
     Entry,
     /// The instruction changes the register that the CFA is based on, and no row follows.
     NoRow,
-    /// A row changes the CFA, and the instruction before does not.
+    /// A row changes the CFA, and the instruction before it does not.
     NoInstruction,
     /// A row and the instruction before it change the CFA differently.
     Mismatch,
-    /// The row at a branch's target has another CFA.
+    /// The row at a branch's target has another CFA than the code.
     Branch,
     /// The stack pointer is not where the call left it when the function returns.
     Return,
@@ -45,7 +45,7 @@ impl Kind {
         Self::LostRegister,
     ];
 
-    /// The name in reports.
+    /// Returns the name in reports, for example `no-row`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Entry => "entry",
@@ -62,7 +62,7 @@ impl Kind {
         }
     }
 
-    /// A sentence about it.
+    /// Returns a sentence that describes the kind.
     pub const fn sentence(self) -> &'static str {
         match self {
             Self::Entry => "The row at the function's entry does not describe the frame that a call leaves.",
@@ -86,38 +86,38 @@ impl Kind {
     }
 }
 
-/// A disagreement.
+/// A disagreement between a row and the code.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Finding {
-    /// The index of the instruction that it is about.
+    /// The index of the instruction that the finding is about.
     pub index: usize,
-    /// Offsets from the function's start of the code for which the row is wrong: from its first instruction to the end of the
-    /// last one without a gap.
+    /// The range of code with the wrong row, as offsets from the function's start. The second offset is exclusive.
     pub wrong: (u32, u32),
-    /// The kind.
+    /// The kind of the disagreement.
     pub kind: Kind,
-    /// One sentence: what the row has and what the code does.
+    /// A sentence that says where the row and the code differ.
     pub words: String,
-    /// True if a row was wrong before it already: the disagreement changes or ends.
+    /// True if the rows before this instruction were wrong already. Then the disagreement changes or ends here.
     pub continues: bool,
-    /// The index of the call after which a row starts that is wrong: it may not return.
+    /// The index of a call before the wrong row. The call may not return, and then the row is about something else.
     pub(crate) after_call: Option<usize>,
 }
 
-/// The judgement about a function.
+/// The result of comparing a function's rows with its code.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Judgement {
-    /// The disagreements, by instruction.
+    /// The disagreements, ascending by instruction.
     pub findings: Vec<Finding>,
-    /// Instructions, but for padding, about which nothing can be decided: no way leads there, or the CFA is not known.
+    /// The number of instructions that could not be checked, not counting padding: no path leads to them, or the CFA
+    /// is not known.
     pub undecided: u64,
-    /// The offset of the first of them.
+    /// The offset of the first instruction that could not be checked.
     pub first_undecided: Option<u32>,
-    /// Instructions whose row is right.
+    /// The number of instructions with a right row.
     pub right: u64,
-    /// True if there are more disagreements than are kept: [`MAX_FINDINGS`](Self::MAX_FINDINGS).
+    /// True if there are more disagreements than [`MAX_FINDINGS`](Self::MAX_FINDINGS).
     pub is_cut: bool,
 }
 
@@ -125,20 +125,21 @@ impl Judgement {
     /// The most disagreements of a function that are kept.
     pub const MAX_FINDINGS: usize = 1 << 12;
 
-    /// Offsets of calls after which a row starts that is wrong, and nothing shows that they return: code of another way to
-    /// come there, which is not known.
+    /// Returns the offsets of calls before a wrong row from which no path reaches a proper return.
+    ///
+    /// Such a call may never return, as `abort` does. Then the code after it belongs to another, unknown path, and
+    /// the row is not a fault. Run the analysis again with these offsets in
+    /// [`Ways::noreturn`](crate::Ways::noreturn), and judge once more.
     pub fn unconfirmed_calls(&self, analysis: &Analysis<'_>) -> impl Iterator<Item = u32> {
         let mut calls: Vec<_> = self.findings.iter().filter_map(|finding| finding.after_call).collect();
         calls.sort_unstable();
         calls.dedup();
-        // Each costs a search through the function.
+        // Each call costs a search through the function.
         calls.truncate(MAX_CALLS);
-        let returns =
-            |call: &usize| analysis.after_padding(*call).is_some_and(|next| analysis.returns_from(next));
-        let offset = |call: usize| analysis.instructions().as_slice()[call].offset;
-        calls.into_iter().filter(move |call| !returns(call)).map(offset)
+        calls.retain(|call| !analysis.after_padding(*call).is_some_and(|next| analysis.returns_from(next)));
+        calls.into_iter().map(|call| analysis.instructions().as_slice()[call].offset)
     }
 }
 
-/// The most calls of a function that are looked at at once.
+/// The most calls of a function that [`Judgement::unconfirmed_calls`] looks at.
 const MAX_CALLS: usize = 16;

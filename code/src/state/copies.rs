@@ -1,4 +1,4 @@
-//! The places in a state that have the caller's registers, or may have them.
+//! The places in a state that hold, or may hold, values of the caller's registers.
 
 use cfipack_format::{Arch, Register};
 
@@ -7,9 +7,10 @@ use crate::instruction::{callee_saved, index_of};
 use crate::value::{Place, Value};
 
 impl State {
-    /// Returns whether bytes at a place are all that is left of the return address or of a register that the function has to
-    /// restore. No store to an object of the frame overwrites those: if one seems to, its pointer is that of a way that is
-    /// never taken, such as another turn of a loop over a buffer.
+    /// Returns whether the bytes at a place are the last copy of the return address or of a callee-saved register.
+    ///
+    /// A store to a variable of the frame never overwrites the last copy. If a store seems to, its pointer comes from
+    /// a path that is never taken, for example from another turn of a loop over a buffer.
     pub(super) fn has_only_copy(&self, arch: Arch, place: Place, size: u16) -> bool {
         self.slots[self.overlapped(place, size)].iter().map(|slot| slot.1).any(|value| {
             let own = match value {
@@ -24,22 +25,20 @@ impl State {
         })
     }
 
-    /// The registers that the function keeps for its caller, and slots with their values, that one of two states has and the
-    /// other may not have.
+    /// Returns the callee-saved registers, and slots with their values, that one state has and the other state may
+    /// lack.
     pub(crate) fn disagreements(&self, arch: Arch, other: &Self) -> Vec<(Register, Option<i32>)> {
-        let is_saved =
-            |register| index_of(arch, register).is_some_and(|own| callee_saved(arch).contains(&own));
-        let own = |value: Value| match value {
-            Value::Caller(register) => Some(register).filter(|register| is_saved(*register)),
-            _ => None,
-        };
         let mut all = Vec::new();
-        for (one, two) in [(self, other), (other, self)] {
-            let kept = callee_saved(arch).iter().filter(|index| one.at(**index) == Value::caller(**index));
-            let differ = kept.map(|index| (one.at(*index), two.at(*index), None));
-            let places = one.slots().map(|(offset, value)| (value, two.slot(offset.into()), Some(offset)));
+        for (state, against) in [(self, other), (other, self)] {
+            let kept = callee_saved(arch).iter().filter(|index| state.at(**index) == Value::caller(**index));
+            let differ = kept.map(|index| (state.at(*index), against.at(*index), None));
+            let places =
+                state.slots().map(|(offset, value)| (value, against.slot(offset.into()), Some(offset)));
             for (value, there, slot) in differ.chain(places) {
-                let Some(register) = own(value) else { continue };
+                let Value::Caller(register) = value else { continue };
+                if !index_of(arch, register).is_some_and(|index| callee_saved(arch).contains(&index)) {
+                    continue;
+                }
                 if there != value && there != Value::Perhaps(register) {
                     all.push((register, slot));
                 }
@@ -48,7 +47,7 @@ impl State {
         all
     }
 
-    /// Forgets whether a place has what it may have.
+    /// Records that a register or slot may have lost the caller's value.
     pub(crate) fn doubt(&mut self, arch: Arch, register: Register, slot: Option<i32>) {
         match slot {
             Some(offset) => self.set_slot(offset, Value::Perhaps(register)),
@@ -56,7 +55,7 @@ impl State {
         }
     }
 
-    /// The bits of registers of the caller whose value may be somewhere.
+    /// Returns the registers, as bits, with a [`Value::Perhaps`] in some register or slot.
     pub(super) fn perhaps(&self, arch: Arch) -> u64 {
         let values = self.registers.indexes().map(|index| self.at(index));
         values.chain(self.slots.iter().map(|slot| slot.1)).fold(0, |bits, value| match value {

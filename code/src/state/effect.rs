@@ -1,4 +1,4 @@
-//! Effects of instructions on a state.
+//! The effects of instructions on a state.
 
 use cfipack_format::{Arch, Register};
 
@@ -9,14 +9,15 @@ use crate::instruction::{ALWAYS, Condition, Flow, Index, Instruction, Op, REGIST
 use crate::table::TableBase;
 use crate::value::Value;
 
-/// Returns whether a register is one that compilers address slots of saved registers by.
+/// Returns whether a register is the stack pointer or the frame pointer. Compilers address the slots of saved
+/// registers only by these two registers.
 fn is_frame(arch: Arch, base: Index) -> bool {
     let base = Register(base.into());
     base == arch.stack_pointer() || base == arch.frame_pointer()
 }
 
 impl State {
-    /// Carries out an instruction, but for where execution goes.
+    /// Applies an instruction's effects. The direction of a branch is applied by [`branched`](Self::branched).
     #[inline]
     pub(crate) fn apply(
         &mut self,
@@ -25,7 +26,7 @@ impl State {
         ops: &[Op],
         context: &mut Shared<'_>,
     ) {
-        // Most instructions make registers unknown, and nothing else.
+        // Most instructions only make registers unknown.
         if instruction.reads & (self.registers.known() | ALWAYS) != 0 {
             return self.apply_known(arch, instruction, ops, context);
         }
@@ -55,18 +56,21 @@ impl State {
         }
     }
 
-    /// Forgets what a called function may change.
+    /// Forgets the registers and slots that a called function may change.
     fn call(&mut self, arch: Arch, writes: u64) {
         let link = arch.return_address();
-        let is_return = |value| value == Value::Caller(link) || value == Value::Perhaps(link);
         for index in indexes(writes & self.registers.known()) {
-            let is_left = u16::from(index) != link.0 && is_return(self.at(index));
+            let has_return_address = match self.at(index) {
+                Value::Caller(register) | Value::Perhaps(register) => register == link,
+                _ => false,
+            };
+            let is_left = u16::from(index) != link.0 && has_return_address;
             self.registers.set(index, if is_left { Value::Perhaps(link) } else { Value::Unknown });
         }
         self.changed(writes);
         self.limit = None;
-        // What lies below the stack pointer is the called function's, and pointers into the frame that are stored in it
-        // may be those of objects, which it changes.
+        // Memory below the stack pointer belongs to the called function. A stored pointer into the frame may belong
+        // to a variable that the called function changes.
         let stack = self.at(arch.stack_pointer().0 as Index);
         let entry = -(arch.cfa_offset_at_entry() as i32);
         self.slots.retain(|(place, value)| {
@@ -76,10 +80,10 @@ impl State {
         });
     }
 
-    /// Forgets what depends on registers that have other values now, by their bits.
+    /// Forgets the facts about flags and bounds that depend on changed registers. The registers are bits.
     #[inline]
     fn changed(&mut self, bits: u64) {
-        // The number of a value in memory is that of no register.
+        // The number for a value in memory (255) is not a register's bit.
         let has = |index: Index| bits.checked_shr(index.into()).is_some_and(|bits| bits & 1 != 0);
         if self.limit.is_some_and(|limit| has(limit.0)) {
             self.limit = None;
@@ -105,7 +109,7 @@ impl State {
             },
             Op::Sum { to, left, right, shift, minus, signed } => {
                 let value = self.sum(self.at(left), self.at(right), (shift, minus, signed), context);
-                // An unknown amount is taken off the stack: a frame of variable size.
+                // An unknown amount is taken off the stack, for an array of variable size.
                 let is_stack = Register(to.into()) == arch.stack_pointer() && left == to;
                 match value {
                     Value::Unknown if is_stack => (to, self.site(Context::site(context, site))),
@@ -165,7 +169,7 @@ impl State {
         self.changed(1 << to);
     }
 
-    /// The number of entries that a jump through a table chooses from.
+    /// Returns the number of entries that the next jump through a table chooses from.
     pub(crate) fn limit(&self) -> Option<u32> {
         self.limit.map(|limit| limit.1)
     }
@@ -202,7 +206,8 @@ impl State {
         }
     }
 
-    /// A new value without a known distance from others: those that the same instruction made before are forgotten.
+    /// Returns a new value with no known distance to other values. Values that the same instruction made before are
+    /// forgotten.
     fn site(&mut self, site: Option<u16>) -> Value {
         let Some(site) = site else { return Value::Unknown };
         let is_old = |value: Value| matches!(value, Value::Site(old, _) if old == site);
@@ -215,7 +220,7 @@ impl State {
         Value::Site(site, 0)
     }
 
-    /// Returns whether a branch tells something: whether [`branched`](Self::branched) can change the state.
+    /// Returns whether [`branched`](Self::branched) can change the state.
     pub(crate) fn is_told_by(&self, flow: Flow) -> bool {
         use Condition as C;
         matches!(
@@ -225,7 +230,7 @@ impl State {
         )
     }
 
-    /// The state where a branch is taken, or where it is not.
+    /// Adds the facts that hold where a branch is taken, or where it is not taken.
     #[inline]
     pub(crate) fn branched(&mut self, flow: Flow, taken: bool) {
         if let Flow::Branch(_, condition) = flow {

@@ -1,4 +1,4 @@
-//! States of two ways to one instruction, joined.
+//! Joins the states of two paths that lead to the same instruction.
 
 use cfipack_format::Arch;
 
@@ -7,15 +7,15 @@ use super::{Flags, State};
 use crate::instruction::{callee_saved_bits, index_of};
 use crate::value::{Place, Value};
 
-/// Returns whether a slot's value is known as well where another state is joined.
+/// Returns whether a slot's value stays as well known after a join with another state.
 fn stays((place, value): &(Place, Value), other: &State) -> bool {
     value.joined(other.load(*place)) == *value
 }
 
-/// The knowledge in a state that another one, which is joined, does not have.
+/// The facts of a state that a join with another state loses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Loss {
-    /// The registers, by their bits, of which less is known.
+    /// The registers, as bits, of which less is known after the join.
     registers: u64,
     slots: bool,
     flags: bool,
@@ -23,7 +23,7 @@ pub(crate) struct Loss {
 }
 
 impl Loss {
-    /// Returns whether joining changes anything.
+    /// Returns whether the join changes anything.
     pub(crate) fn is_any(self) -> bool {
         let Self { registers, slots, flags, limit } = self;
         registers != 0 || slots || flags || limit
@@ -31,7 +31,7 @@ impl Loss {
 }
 
 impl State {
-    /// The knowledge that is gone once another state is joined.
+    /// Returns the facts that a join with `other` would lose.
     pub(crate) fn loss(&self, other: &Self) -> Loss {
         let mut registers = self.registers.known() & !other.registers.known();
         for index in indexes(self.registers.known() & other.registers.known()) {
@@ -47,13 +47,14 @@ impl State {
         }
     }
 
-    /// Returns whether slots, ascending by place, have these values.
+    /// Returns whether the state has these slots with these values. The slots must be ascending by place.
     pub(crate) fn has_slots(&self, slots: &[(Place, Value)]) -> bool {
         let mut own = self.slots.iter();
         slots.iter().all(|slot| own.find(|own| own.0 >= slot.0).is_some_and(|own| own == slot))
     }
 
-    /// Returns whether a loss takes the stack pointer, or the place of a register of the caller, that is known in both.
+    /// Returns whether the join would lose the stack pointer or the last place of a caller's register, while both
+    /// states know it. Then one of the states most likely comes from a path that is never taken.
     pub(crate) fn is_grave(&self, arch: Arch, loss: Loss, other: &Self) -> bool {
         let (stack, link) = (arch.stack_pointer(), index_of(arch, arch.return_address()));
         if let (Value::Cfa(own), Value::Cfa(other)) = (self.get(arch, stack), other.get(arch, stack))
@@ -75,7 +76,7 @@ impl State {
         lost & !joined.perhaps(arch) != 0
     }
 
-    /// Keeps what is known in another state too, by its [`loss`](Self::loss).
+    /// Joins with `other`, given the [`loss`](Self::loss) of the join.
     pub(crate) fn lose(&mut self, loss: Loss, other: &Self) {
         for index in indexes(loss.registers) {
             self.registers.set(index, self.at(index).joined(other.at(index)));
@@ -94,14 +95,15 @@ impl State {
         }
     }
 
-    /// Keeps what is known in both; returns whether that is less than before.
+    /// Keeps only the facts that hold in both states. Returns whether anything was lost.
     pub(crate) fn join(&mut self, other: &Self) -> bool {
         let loss = self.loss(other);
         self.lose(loss, other);
         loss.is_any()
     }
 
-    /// The bits of registers of the caller whose value is in one of some registers, or in a slot that counts.
+    /// Returns the registers, as bits, with the caller's value in one of the registers `among` or in a slot that
+    /// counts.
     fn kept(&self, arch: Arch, among: u64, counts: impl Fn(&(Place, Value)) -> bool) -> u64 {
         let bit = |value: Value| match value {
             Value::Caller(register) => index_of(arch, register).map_or(1 << 63, |index| 1 << index),

@@ -1,33 +1,34 @@
-//! What is known about registers.
+//! The known values of registers.
 
 use crate::instruction::{Index, REGISTERS};
 use crate::value::Value;
 
-/// The values of registers. Most of them are unknown nearly everywhere, so that a bit tells for each whether there is one:
-/// instructions that make values unknown clear bits, and states are compared and joined where both have bits.
+/// The values of registers. Nearly all registers are unknown nearly everywhere, so a bit says whether a register has
+/// a value. This makes common work fast: to forget a register clears its bit, and a join only looks at registers with
+/// bits in both states.
 #[derive(Clone, Copy)]
 pub(super) struct Registers {
     known: u64,
-    /// Left over from before where nothing is known.
+    /// Where the bit is clear, the entry is left over from earlier.
     values: [Value; REGISTERS],
 }
 
 impl Registers {
-    /// Nothing is known.
+    /// All registers are unknown.
     pub const UNKNOWN: Self = Self { known: 0, values: [Value::Unknown; REGISTERS] };
 
-    /// Makes these the same as others.
+    /// Copies all registers.
     #[inline]
     pub fn copy(&mut self, other: &Self) {
         self.known = other.known;
-        // x86 has 16 registers.
+        // x86 has only 16 registers, so half of the array is enough.
         match other.known >> 16 {
             0 => self.values[..16].copy_from_slice(&other.values[..16]),
             _ => self.values = other.values,
         }
     }
 
-    /// A register's value; unknown for an index that no register has.
+    /// Returns a register's value. It is unknown for an index without a register.
     #[inline]
     pub fn get(&self, index: Index) -> Value {
         match self.values.get(usize::from(index)) {
@@ -43,26 +44,26 @@ impl Registers {
         self.known = if value == Value::Unknown { self.known & !bit } else { self.known | bit };
     }
 
-    /// Makes registers unknown, by their bits.
+    /// Makes registers unknown. The registers are bits.
     #[inline]
     pub fn forget(&mut self, bits: u64) {
         self.known &= !bits;
     }
 
-    /// The bits of registers with a value.
+    /// Returns the registers with a value, as bits.
     #[inline]
     pub fn known(&self) -> u64 {
         self.known
     }
 
-    /// The registers with a value, ascending.
+    /// Iterates over the registers with a value, ascending.
     #[inline]
     pub fn indexes(&self) -> impl Iterator<Item = Index> + use<> {
         indexes(self.known)
     }
 }
 
-/// The numbers of bits that are set, ascending.
+/// Iterates over the numbers of the bits that are set, ascending.
 #[inline]
 pub(super) fn indexes(mut bits: u64) -> impl Iterator<Item = Index> {
     std::iter::from_fn(move || {

@@ -1,4 +1,11 @@
-//! The functions of a file that have no CFI, together: what one does shows how another is entered.
+//! Synthesizes rows for all functions of a file that have no CFI.
+//!
+//! The functions are treated together, because one function often shows how another is entered. For example, a jump
+//! with a frame in place shows that its target is a `.cold` fragment and not a function.
+//!
+//! - [`rounds`] follows the functions until their jumps into each other are known.
+//! - [`ways`] sorts and joins the states that functions bring into each other.
+//! - This file then omits each function with an entry that the synthesis cannot describe.
 
 mod rounds;
 mod ways;
@@ -11,38 +18,39 @@ use crate::analysis::{Analysis, CallSite};
 use crate::instructions::Code;
 use crate::table::Memory;
 
-/// Bytes of a function beyond which it is not followed.
+/// Functions of this size in bytes or more are not followed; they are omitted as [`Doubt::TooLarge`](super::Doubt).
 const MAX_CODE: usize = 1 << 24;
 
-/// A function to make rows of.
+/// A function without CFI, for which you want rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'c> {
     /// The function's code.
     pub code: Code<'c>,
-    /// Calls of the function that have landing pads, if they are known from elsewhere.
+    /// The function's calls that have landing pads, if you know them. For example, they can come from an LSDA.
     pub call_sites: &'c [CallSite],
-    /// False if only a call shows that a function starts there: in what is no code, it can be one that seems to be. Then a
-    /// way has to leave it as a function does, with which other places than a function's start do not agree.
+    /// Set this to false if only a call shows that a function starts here. The call may be a misread piece of data,
+    /// so the function is then omitted unless a path through it returns or ends in a jump to another function. Data
+    /// that is read as code does not do so with the stack pointer and all saved registers intact.
     pub is_named: bool,
 }
 
-/// A jump into another function.
+/// A jump from one function into another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Jump {
-    /// The target.
+    /// The address that the jump leads to.
     pub target: Address,
-    /// True if a frame is in place: the stack pointer is not where the call left it.
+    /// True if the jumping function still has its frame: the stack pointer is not where the call left it.
     pub has_frame: bool,
 }
 
-/// The rest of the file, as far as it shows how functions are entered.
+/// Describes the rest of the file, as far as it shows how functions are entered.
 #[derive(Clone, Copy)]
 pub struct Surroundings<'s> {
-    /// Jumps of functions that have CFI.
+    /// Jumps out of functions that have CFI. They may lead anywhere.
     pub jumps: &'s [Jump],
-    /// Targets of direct calls of functions that have CFI.
+    /// Targets of direct calls in functions that have CFI.
     pub calls: &'s [Address],
-    /// Returns whether an address is in a function of the file, behind its start.
+    /// Returns whether an address lies in some function of the file, after the function's first byte.
     pub is_inside: &'s dyn Fn(Address) -> bool,
 }
 
@@ -53,13 +61,20 @@ impl std::fmt::Debug for Surroundings<'_> {
     }
 }
 
-/// Makes the rows of functions, ascending and apart, as [`Analysis::synthesize`] does for one.
+/// Synthesizes rows for functions that have no CFI, all at once. The candidates must be ascending and must not
+/// overlap.
 ///
-/// Functions that jump into the middle of others, or with a frame in place, are followed together: all of them get rows, or
-/// none. What jumps alone enter, with a frame in place, is a fragment of those that have them, as compilers divide functions;
-/// one that no way leaves as a function does gets rows if a call leads to it. A function gets none if one with CFI enters it
-/// elsewhere than at its start, or with a frame in place; if it jumps into one with CFI; or if it calls one that does not
-/// keep its registers or stack pointer.
+/// The result has one entry per candidate, in the same order, like [`Analysis::synthesize`] gives for a single
+/// function. Call this function instead if functions jump into each other. For example, a `.cold` fragment is entered
+/// by jumps with a frame in place. The fragment and its function are then followed together: either all of them get
+/// rows, or none.
+///
+/// A function is omitted for the reasons of [`Analysis::synthesize`], and also if
+///
+/// - a function with CFI jumps into its middle, or to it with a frame in place ([`Omission::Entered`]);
+/// - it jumps into the middle of a function with CFI ([`Omission::IntoFunction`]);
+/// - it calls a function that does not keep its caller's registers or stack pointer ([`Omission::OddCall`]);
+/// - no path leaves it as a function does, and no call leads to it ([`Omission::NeverReturns`]).
 pub fn synthesize(
     candidates: &[Candidate<'_>],
     surroundings: &Surroundings<'_>,
@@ -68,8 +83,10 @@ pub fn synthesize(
     synthesize_with(candidates, surroundings, memory, |analysis| analysis.synthesize())
 }
 
-/// Makes of each function what `rows` makes of its analysis, and omits the same functions as [`synthesize`]. Of a function
-/// that is followed more than once the last result counts.
+/// Does the same as [`synthesize`], but calls `rows` on the [`Analysis`] of each function to make the result.
+///
+/// The function `rows` can run more than once for the same candidate, because candidates that jump into each other
+/// are followed several times. The last result counts.
 pub fn synthesize_with<T>(
     candidates: &[Candidate<'_>],
     surroundings: &Surroundings<'_>,
@@ -83,7 +100,7 @@ pub fn synthesize_with<T>(
     rounds.all.into_iter().map(|followed| followed.rows).collect()
 }
 
-/// Omits a function, if it is not already.
+/// Omits a function, unless it is omitted already. The first reason stays.
 fn omit<T>(rounds: &mut Rounds<'_, T>, index: usize, omission: Omission) {
     let rows = &mut rounds.all[index].rows;
     if rows.is_ok() {
@@ -91,7 +108,7 @@ fn omit<T>(rounds: &mut Rounds<'_, T>, index: usize, omission: Omission) {
     }
 }
 
-/// Omits functions with ways into them, or into others, that are not known.
+/// Omits functions that are entered, or that enter other functions, in a manner that the synthesis cannot describe.
 fn omit_entered<T>(rounds: &mut Rounds<'_, T>, surroundings: &Surroundings<'_>) {
     let mut omitted = Vec::new();
     for jump in surroundings.jumps {
@@ -107,7 +124,7 @@ fn omit_entered<T>(rounds: &mut Rounds<'_, T>, surroundings: &Surroundings<'_>) 
     }
 }
 
-/// The functions that are omitted because of what a function does, with the reasons.
+/// Adds to `omitted` the functions that cannot get rows because of the function at `index`, each with its reason.
 fn omit_by<T>(
     rounds: &Rounds<'_, T>,
     index: usize,
@@ -119,7 +136,8 @@ fn omit_by<T>(
         match rounds.around(*target) {
             None if (surroundings.is_inside)(*target) => omitted.push((index, Omission::IntoFunction)),
             None => {}
-            // A fragment that something enters as a function, or a function that is called and entered with a frame in place.
+            // Either something enters a fragment as if it were a function, or a function is both called and entered
+            // with a frame.
             Some((other, 0)) if rounds.fragments.contains(&other) && frames.none => {
                 omitted.push((other, Omission::Entered));
             }
@@ -134,7 +152,8 @@ fn omit_by<T>(
     }
     let targets = followed.table_targets.iter().filter_map(|target| rounds.around(*target));
     for (other, offset) in targets {
-        // If it is a fragment's place, or the start of what seems to be a function, a table may have it after all.
+        // The jump table may have been read too far. But if the entry leads to a fragment or to the start of a
+        // function, then it may be a real entry, and the target must not get rows.
         if rounds.is_start(other, offset) || rounds.fragments.contains(&other) {
             omitted.push((other, Omission::Entered));
         }
@@ -143,16 +162,22 @@ fn omit_by<T>(
     omitted.extend(calls.filter(|(_, offset)| *offset != 0).map(|(other, _)| (other, Omission::Entered)));
 }
 
-/// Omits functions that call one after which what is nowhere cannot be restored.
+/// Omits functions that call a function after which the caller's registers or stack pointer cannot be restored.
 fn omit_odd_calls<T>(rounds: &mut Rounds<'_, T>) {
-    let is_odd = |rows: &Result<_, _>| match rows {
-        Err(omission) => matches!(
-            omission,
-            Omission::SavedRegister | Omission::StackAtReturn | Omission::FramePointer | Omission::NoPlace
-        ),
-        Ok(_) => false,
-    };
-    let odd: Vec<bool> = rounds.all.iter().map(|followed| is_odd(&followed.rows)).collect();
+    let odd: Vec<bool> = rounds
+        .all
+        .iter()
+        .map(|followed| match followed.rows {
+            Err(omission) => matches!(
+                omission,
+                Omission::SavedRegister
+                    | Omission::StackAtReturn
+                    | Omission::FramePointer
+                    | Omission::NoPlace
+            ),
+            Ok(_) => false,
+        })
+        .collect();
     for index in 0..rounds.all.len() {
         let calls = rounds.all[index].calls.iter();
         if calls.filter_map(|target| rounds.around(*target)).any(|(called, _)| odd[called]) {
@@ -161,7 +186,8 @@ fn omit_odd_calls<T>(rounds: &mut Rounds<'_, T>) {
     }
 }
 
-/// Omits functions that are divided into parts of which one has no rows, or that nothing shows to be functions.
+/// Omits each group of functions that jump into each other if one of them has no rows, or if nothing shows that the
+/// group is a function.
 fn omit_groups<T>(rounds: &mut Rounds<'_, T>, candidates: &[Candidate<'_>]) {
     let count = rounds.all.len();
     let (mut into, mut from) = (vec![Vec::new(); count], vec![Vec::new(); count]);
@@ -186,14 +212,13 @@ fn omit_groups<T>(rounds: &mut Rounds<'_, T>, candidates: &[Candidate<'_>]) {
                 }
             }
         }
-        let is_function = |index: &usize| {
-            rounds.all[*index].leaves || rounds.is_called(*index) && candidates[*index].is_named
-        };
-        let is_function = group.iter().any(is_function);
-        for index in
-            group.iter().filter(|index| !rounds.is_entered_as_followed(**index)).copied().collect::<Vec<_>>()
-        {
-            omit(rounds, index, Omission::NeverReturns);
+        let is_function = group
+            .iter()
+            .any(|&index| rounds.all[index].leaves || rounds.is_called(index) && candidates[index].is_named);
+        for &index in &group {
+            if !rounds.is_entered_as_followed(index) {
+                omit(rounds, index, Omission::NeverReturns);
+            }
         }
         let is_whole = group.iter().all(|index| rounds.all[*index].rows.is_ok());
         for index in group {

@@ -1,24 +1,25 @@
-//! The operands that usual instructions write, without iced's general answer, which takes longer than decoding.
+//! A fast answer for common instructions: the operands that they write. Iced's general answer takes longer than
+//! decoding.
 
 use iced_x86::{ConditionCode, Instruction, Mnemonic, OpKind, Register};
 
-/// The registers and the operand that an instruction writes.
+/// The registers that an instruction writes, and whether it writes its first operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Written {
-    /// General registers by the bits of the machine's numbers, whichever part of them.
+    /// The general registers, as bits by the machine's numbers. A register is set if any part of it is written.
     pub registers: u64,
-    /// True if it always writes its first operand.
+    /// True if the instruction always writes its first operand.
     pub first: bool,
 }
 
 impl Written {
-    /// Nothing.
+    /// The instruction writes nothing.
     pub const NOTHING: Self = Self { registers: 0, first: false };
 }
 
 const RSP: u64 = 1 << 4;
 
-/// The registers that an instruction writes, and whether it writes its first operand; none for one that is not usual.
+/// Returns the registers and operands that a common instruction writes, or `None` for other instructions.
 pub(super) fn written(instruction: &Instruction) -> Option<Written> {
     use Mnemonic as M;
     let kind = instruction.op0_kind();
@@ -76,7 +77,7 @@ pub(super) fn written(instruction: &Instruction) -> Option<Written> {
         | M::Vmovsd
         | M::Vmovd
         | M::Vmovq => first(instruction),
-        // `setcc` and `cmovcc`: a compare that adds has three operands.
+        // This is `setcc` or `cmovcc`. The instruction `cmpccxadd` has three operands.
         _ if instruction.condition_code() != ConditionCode::None && instruction.op_count() <= 2 => {
             first(instruction)
         }
@@ -84,7 +85,7 @@ pub(super) fn written(instruction: &Instruction) -> Option<Written> {
         M::Pcmpestri | M::Pcmpistri | M::Pcmpestri64 | M::Vpcmpestri | M::Vpcmpistri | M::Vpcmpestri64 => {
             None
         }
-        // Nothing but vector registers: whether the first operand is among what is written matters in memory alone.
+        // This writes only vector registers. Whether the first operand is written matters only for memory.
         _ if kind == OpKind::Register && instruction.op0_register().is_vector_register() => {
             Some(Written::NOTHING)
         }
@@ -92,12 +93,12 @@ pub(super) fn written(instruction: &Instruction) -> Option<Written> {
     }
 }
 
-/// The same for an instruction that always writes its first operand, and nothing else.
+/// Returns the registers for an instruction that always writes its first operand and nothing else.
 fn first(instruction: &Instruction) -> Option<Written> {
     let registers = match instruction.op0_kind() {
         OpKind::Register => bit(instruction.op0_register()),
         OpKind::Memory => 0,
-        // Strings, which move pointers on.
+        // String instructions also move pointers.
         _ => return None,
     };
     Some(Written { registers, first: true })
@@ -114,13 +115,15 @@ mod tests {
 
     use crate::x86::{X86Decoder, decode};
 
-    /// Operands: registers, and memory with a displacement, of each number in the opcode; immediates follow.
+    /// ModRM bytes: registers, and memory with a displacement, for each number in the opcode. Immediate operands
+    /// follow.
     const OPERANDS: [u8; 24] = [
         0x00, 0x45, 0x48, 0x4c, 0x50, 0x58, 0x60, 0x68, 0x70, 0x78, 0xc0, 0xc1, 0xc8, 0xca, 0xd0, 0xd3, 0xd8,
         0xdc, 0xe0, 0xe5, 0xe8, 0xf0, 0xf8, 0xff,
     ];
 
-    /// What stands before an opcode: all prefixes that choose an instruction, with all maps of opcodes.
+    /// Returns all byte sequences that can precede an opcode: prefixes that select an instruction, with all opcode
+    /// maps.
     fn starts() -> Vec<Vec<u8>> {
         let mut all = Vec::new();
         for prefixes in
@@ -132,7 +135,7 @@ mod tests {
         }
         for map in 1..=3 {
             for last in 0..16 {
-                // VEX with three bytes: W, no second source or xmm0, the vector's length and the implied prefix.
+                // VEX with three bytes: W, no second source or xmm0, the vector length and the implied prefix.
                 all.push(vec![0xc4, 0xe0 | map, (last & 8) << 4 | 0x78 | (last & 7)]);
                 all.push(vec![0xc4, 0xe0 | map, (last & 8) << 4 | 0x70 | (last & 7)]);
                 // EVEX.

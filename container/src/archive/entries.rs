@@ -1,4 +1,4 @@
-//! The entries of an archive as they lie in the file: its members and the tables that describe them.
+//! The entries of an archive as they lie in the file: the members, and the tables that describe the members.
 
 use std::ops::Range;
 
@@ -8,60 +8,62 @@ use object::archive::{MAGIC, TERMINATOR, THIN_MAGIC};
 use crate::error::Error;
 use crate::names::MAX_NAME_LEN;
 
-/// Bytes of an entry's header.
+/// The size of an entry's header in bytes.
 pub const HEADER_LEN: usize = 60;
 
-/// The decimal size in a header.
+/// The place of the decimal size in an entry's header.
 pub const SIZE_FIELD: Range<usize> = 48..58;
 
-/// The kind of an entry.
+/// The kind of an archive's entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EntryKind {
     /// A file.
     Member,
-    /// The symbol index, with what its numbers look like.
+    /// The symbol index, in one of two forms.
     SymbolIndex(IndexKind),
-    /// The long names of a GNU archive.
+    /// The table of long names in a GNU archive.
     Names,
-    /// An entry that only Microsoft's archives have: a second symbol index, of another form, and maps for hybrid code.
+    /// An entry that only Microsoft's archives have: a second symbol index in another form, or a map for hybrid code.
     Foreign,
 }
 
-/// A form of the symbol index.
+/// The form of a symbol index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IndexKind {
-    /// `/`, or `/SYM64/` with 8 bytes a number: a count and as many offsets, big-endian.
+    /// The entry `/` or `/SYM64/`: a count, then as many offsets of members. All numbers are big-endian.
     Gnu {
-        /// Bytes of a number.
+        /// The size of each number in bytes: 4, or 8 in `/SYM64/`.
         width: usize,
     },
-    /// `__.SYMDEF`, or `__.SYMDEF_64`: the bytes of pairs of name and offset, in the byte order of the machine.
+    /// The entry `__.SYMDEF` or `__.SYMDEF_64`: the size of a list in bytes, then the list of pairs (name, offset of
+    /// a member). Numbers have the byte order of the machine.
     Bsd {
-        /// Bytes of a number.
+        /// The size of each number in bytes: 4, or 8 in `__.SYMDEF_64`.
         width: usize,
     },
 }
 
-/// An entry.
+/// An entry of an archive.
 #[derive(Clone, Debug)]
 pub struct Entry<'a> {
     /// The kind of the entry.
     pub kind: EntryKind,
-    /// The start of its header.
+    /// The offset of the entry's header in the archive.
     pub header: usize,
-    /// The name, without what only ends it.
+    /// The name, without the padding or `/` at its end.
     pub name: &'a [u8],
-    /// In a thin archive, where the member starts in the archive that the name leads to.
+    /// In a thin archive, if the name leads to another archive: the offset of the member's header in that archive.
     pub nested: Option<u64>,
-    /// The bytes in the file, after a name that stands before them; none for a member of a thin archive.
+    /// The place of the contents in the archive. A BSD-style name (`#1/length`) before the contents is not part of
+    /// them. In a thin archive the range of a member is empty.
     pub data: Range<usize>,
-    /// The size that the header states, which contains that of a name before the bytes.
+    /// The size that the header states in bytes. It includes a BSD-style name before the contents.
     pub size: u64,
-    /// The start of the next entry: after a byte of padding, if there is one.
+    /// The offset of the next entry, after the byte of padding if there is one.
     pub end: usize,
 }
 
-/// The entries of an archive, in its order.
+/// Iterates over the entries of an archive in file order. After an error the iterator ends.
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
     bytes: &'a [u8],
@@ -71,8 +73,9 @@ pub struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    /// The entries of an archive or a thin one; none of what is neither.
-    pub fn of(bytes: &'a [u8]) -> Option<Self> {
+    /// Returns the entries of an ordinary or thin archive, or `None` if the bytes do not start with an archive's
+    /// magic.
+    pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let is_thin = bytes.starts_with(&THIN_MAGIC);
         let is_archive = is_thin || bytes.starts_with(&MAGIC);
         is_archive.then_some(Self { bytes, is_thin, names: &[], next: MAGIC.len() })
@@ -106,7 +109,7 @@ impl<'a> Entries<'a> {
             end,
         };
         self.bytes.get(entry.data.clone())?;
-        // The padding of the last one may be missing.
+        // The padding after the last entry may be missing.
         entry.end = (end + (end & 1)).min(self.bytes.len());
         match gnu {
             None => self.find_name(&mut entry)?,
@@ -121,7 +124,7 @@ impl<'a> Entries<'a> {
         Some(entry)
     }
 
-    /// Finds a member's name where the header states that it is.
+    /// Replaces the name in a member's header by the long name that it refers to, if it does.
     fn find_name(&self, entry: &mut Entry<'a>) -> Option<()> {
         if let Some(length) = entry.name.strip_prefix(b"#1/") {
             let length = usize::try_from(decimal(length)?).ok()?;
@@ -166,7 +169,7 @@ impl<'a> Iterator for Entries<'a> {
     }
 }
 
-/// The form of the symbol index with this name in archives of the BSDs and of Darwin.
+/// Returns the form of the symbol index if the name is that of an index in archives of the BSDs or Darwin.
 fn bsd_index(name: &[u8]) -> Option<IndexKind> {
     match name {
         b"__.SYMDEF" | b"__.SYMDEF SORTED" => Some(IndexKind::Bsd { width: 4 }),
@@ -175,7 +178,7 @@ fn bsd_index(name: &[u8]) -> Option<IndexKind> {
     }
 }
 
-/// A field without the spaces that fill it.
+/// Removes the spaces at the end of a field.
 fn trimmed(field: &[u8]) -> &[u8] {
     field.trim_ascii_end()
 }

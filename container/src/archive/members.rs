@@ -1,4 +1,4 @@
-//! The members of `ar` archives and fat files, and the common case of a file that is neither.
+//! Iterates over the object files in a file: in an `ar` archive, in a fat file, or the file itself.
 
 use std::borrow::Cow;
 use std::vec;
@@ -10,25 +10,25 @@ use super::symbol_index;
 use crate::error::Error;
 use crate::fat::{self, Slice};
 
-/// A file inside a file.
+/// A file inside of another file.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Member<'a> {
-    /// The name in the archive, or its architecture in a fat file, or both with a colon between;
-    /// none if the file itself is the only member.
+    /// The member's name in the archive, or its architecture in a fat file. If an archive is in a fat file, the name
+    /// has both, for example `arm64:main.o`. It is `None` if the file is its own only member.
     pub name: Option<Cow<'a, str>>,
-    /// The bytes.
+    /// The contents of the member.
     pub bytes: &'a [u8],
-    /// The architecture as `lipo` and `llvm-objdump --arch` call it (`x86_64`, `arm64`, `arm64e`): in
-    /// a fat file by that file's header, elsewhere by its own; none if that is not Mach-O or ELF. Those of
-    /// ELF are `x86_64`, `aarch64`, `aarch64_be` and `s390x`.
+    /// The architecture, as `lipo` and `llvm-objdump --arch` call it, for example `x86_64`, `arm64` or `arm64e`. ELF
+    /// files are named `x86_64`, `aarch64`, `aarch64_be` or `s390x`. In a fat file the name comes from the fat
+    /// header, otherwise from the member's own header. It is `None` if the member is neither Mach-O nor ELF.
     pub arch: Option<Cow<'static, str>>,
-    /// True if it comes from an archive, which may hold anything. What a fat file contains is of an
-    /// architecture must be an object or a linked file.
+    /// True if the member comes from an archive. An archive may contain any kind of file, while a slice of a fat file
+    /// must be an object or a linked file.
     pub is_of_archive: bool,
 }
 
-/// The members of a file, in its order.
+/// Iterates over the members of a file in file order; see [`members`].
 #[derive(Debug)]
 pub struct Members<'a> {
     source: Source<'a>,
@@ -43,14 +43,23 @@ enum Source<'a> {
     },
     Fat {
         slices: vec::IntoIter<Slice<'a>>,
-        /// The members of the slice that was begun, and its architecture.
+        /// The architecture and the members of the current slice.
         slice: Option<(Cow<'static, str>, Box<Members<'a>>)>,
     },
 }
 
-/// The members of an archive, the slices of a fat file (and their members where they are
-/// archives), or the file itself if it is neither. Members need not be objects:
-/// [`File::parse`](crate::File::parse) decides. An archive without members is an error, and a member whose name has more than 4096 bytes.
+/// Returns the members of a file, so that you can treat all kinds of input alike:
+///
+/// - an archive has its members,
+/// - a fat file has its slices, and the members of slices that are archives,
+/// - any other file is its own only member.
+///
+/// Members need not be objects; [`File::parse`](crate::File::parse) decides.
+///
+/// # Errors
+/// This function returns an error for an archive without members, a thin archive ([`Error::ThinArchive`]), a damaged
+/// fat header or a damaged symbol index. The iterator returns an error for a damaged member, and for a member with a
+/// name of more than 4096 bytes.
 pub fn members(bytes: &[u8]) -> Result<Members<'_>, Error> {
     if let Some(slices) = fat::slices(bytes)? {
         let source = Source::Fat { slices: slices.into_iter(), slice: None };
@@ -59,15 +68,15 @@ pub fn members(bytes: &[u8]) -> Result<Members<'_>, Error> {
     members_of_slice(bytes)
 }
 
-/// The members of what is not a fat file.
+/// Returns the members of a file that is not a fat file.
 fn members_of_slice(bytes: &[u8]) -> Result<Members<'_>, Error> {
     if bytes.starts_with(&object::archive::THIN_MAGIC) {
         return Err(Error::ThinArchive);
     }
-    let Some(entries) = Entries::of(bytes) else {
+    let Some(entries) = Entries::parse(bytes) else {
         return Ok(Members { source: Source::Single(Some(bytes)) });
     };
-    // The symbol index, which comes first, may claim the bytes of all that follow it.
+    // The symbol index comes first. If its size is damaged, it may claim the bytes of all members after it.
     if let Some(Ok(index)) = entries.clone().next() {
         symbol_index::check(bytes, &index)?;
     }
@@ -90,14 +99,14 @@ impl<'a> Iterator for Members<'a> {
 }
 
 impl<'a> Member<'a> {
-    /// A file that is neither an archive nor fat, as its own only member.
+    /// Makes a member of a file that is neither an archive nor a fat file.
     pub fn only(bytes: &'a [u8]) -> Self {
         Self { name: None, bytes, arch: fat::arch(bytes), is_of_archive: false }
     }
 }
 
 impl<'a> Slice<'a> {
-    /// The slice as a member of its file.
+    /// Returns the slice as a member of the fat file.
     pub fn member(&self) -> Member<'a> {
         let arch = Some(self.name.clone());
         Member { name: arch.clone(), bytes: self.bytes, arch, is_of_archive: false }
@@ -105,7 +114,7 @@ impl<'a> Slice<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// The member that it is, in the bytes of the archive.
+    /// Returns the entry as a member of the archive with these bytes.
     pub fn member(&self, archive: &'a [u8]) -> Member<'a> {
         let (name, bytes) = (Some(String::from_utf8_lossy(self.name)), &archive[self.data.clone()]);
         Member { name, bytes, arch: fat::arch(bytes), is_of_archive: true }
@@ -113,13 +122,16 @@ impl<'a> Entry<'a> {
 }
 
 fn next_of_archive<'a>(bytes: &'a [u8], entries: &mut Entries<'a>) -> Option<Result<Member<'a>, Error>> {
-    let is_member =
-        |entry: &Result<Entry<'_>, _>| entry.as_ref().map_or(true, |entry| entry.kind == EntryKind::Member);
-    let entry = entries.find(is_member)?;
-    Some(entry.map(|entry| entry.member(bytes)))
+    for entry in entries {
+        match entry {
+            Ok(entry) if entry.kind != EntryKind::Member => {}
+            entry => return Some(entry.map(|entry| entry.member(bytes))),
+        }
+    }
+    None
 }
 
-/// The next member of a fat file, under its architecture's name.
+/// Returns the next member of a fat file, with its architecture in the name.
 fn next_of_fat<'a>(
     slices: &mut vec::IntoIter<Slice<'a>>,
     begun: &mut Option<(Cow<'static, str>, Box<Members<'a>>)>,
@@ -128,15 +140,13 @@ fn next_of_fat<'a>(
         if let Some((arch, members)) = begun
             && let Some(member) = members.next()
         {
-            let in_arch = |name: Option<Cow<'_, str>>| match name {
-                Some(name) => Cow::Owned(format!("{arch}:{name}")),
-                None => arch.clone(),
-            };
-            return Some(member.map(|Member { name, bytes, is_of_archive, .. }| Member {
-                name: Some(in_arch(name)),
-                bytes,
+            return Some(member.map(|member| Member {
+                name: Some(match member.name {
+                    Some(name) => Cow::Owned(format!("{arch}:{name}")),
+                    None => arch.clone(),
+                }),
                 arch: Some(arch.clone()),
-                is_of_archive,
+                ..member
             }));
         }
         let slice = slices.next()?;

@@ -1,4 +1,4 @@
-//! The symbol index of an archive, whose entries lead to the headers of members.
+//! Reads the symbol index of an archive. Its entries lead to the headers of members.
 
 use std::ops::Range;
 
@@ -7,27 +7,30 @@ use cfipack_format::widen::ToU64;
 use super::entries::{Entry, EntryKind, IndexKind};
 use crate::error::Error;
 
-/// Checks that a symbol index is whole; what is none is in order.
+/// Checks that a symbol index is complete. Any other entry passes.
 pub(super) fn check(bytes: &[u8], entry: &Entry<'_>) -> Result<(), Error> {
     let EntryKind::SymbolIndex(kind) = entry.kind else { return Ok(()) };
     Numbers::find(bytes, entry, kind).map(|_| ())
 }
 
-/// The offsets in a symbol index.
+/// The place of the offsets in a symbol index, so that an editor can rewrite them.
 #[derive(Clone, Debug)]
 pub struct Numbers {
-    /// The records, each of which ends with an offset.
+    /// The place of the records in the archive. Each record ends with an offset.
     pub range: Range<usize>,
-    /// Bytes of a record.
+    /// The size of a record in bytes.
     pub stride: usize,
-    /// Bytes of an offset.
+    /// The size of an offset in bytes.
     pub width: usize,
-    /// True if numbers are big-endian.
+    /// True if the numbers are big-endian.
     pub is_big: bool,
 }
 
 impl Numbers {
-    /// The offsets of the entry of a symbol index, which has to be whole.
+    /// Finds the offsets in a symbol index. The `kind` is the entry's form.
+    ///
+    /// # Errors
+    /// Returns [`Error::Archive`] if the index is not complete.
     pub fn find(bytes: &[u8], entry: &Entry<'_>, kind: IndexKind) -> Result<Self, Error> {
         let data = &bytes[entry.data.clone()];
         let found = match kind {
@@ -41,9 +44,9 @@ impl Numbers {
         Ok(Self { range, ..found })
     }
 
-    /// A count, and as many offsets.
+    /// Reads a GNU index: a count, then as many offsets.
     fn gnu(data: &[u8], width: usize) -> Option<Self> {
-        // An index without symbols may have no bytes at all.
+        // An index without symbols may be empty.
         if data.is_empty() {
             return Some(Self { range: 0..0, stride: width, width, is_big: true });
         }
@@ -52,7 +55,7 @@ impl Numbers {
         (end <= data.len()).then_some(Self { range: width..end, stride: width, width, is_big: true })
     }
 
-    /// The size of the records, the records, the size of the names, the names.
+    /// Reads a BSD index: the size of the records, the records, the size of the names, the names.
     fn bsd(data: &[u8], width: usize, is_big: bool) -> Option<Self> {
         if data.is_empty() {
             return Some(Self { range: 0..0, stride: 2 * width, width, is_big });
@@ -65,13 +68,13 @@ impl Numbers {
         is_whole.then_some(Self { range: width..end, stride: 2 * width, width, is_big })
     }
 
-    /// The offset in a field.
+    /// Returns the offset in a field of `width` bytes.
     pub fn read(&self, field: &[u8]) -> u64 {
         number(field, self.is_big)
     }
 }
 
-/// A number of at most 8 bytes.
+/// Reads a number of at most 8 bytes.
 fn number(bytes: &[u8], is_big: bool) -> u64 {
     let push = |value, &byte: &u8| value << 8 | u64::from(byte);
     if is_big { bytes.iter().fold(0, push) } else { bytes.iter().rev().fold(0, push) }

@@ -1,4 +1,5 @@
-//! Thin archives: their members are files of their own, whose sizes the archive repeats.
+//! Reads thin archives. The members of a thin archive are separate files, and the archive has only their names and
+//! sizes.
 
 use super::entries::{Entries, Entry, EntryKind};
 use crate::error::Error;
@@ -7,20 +8,25 @@ use crate::error::Error;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ThinMember<'a> {
-    /// The file, from the directory of the archive; `/` separates its parts, and what starts with one is absolute.
+    /// The path of the member's file, relative to the directory of the archive. Parts are separated by `/`, and a
+    /// path that starts with `/` is absolute.
     pub path: &'a [u8],
-    /// If that file is an archive, where the member's header starts in it.
+    /// If the file at [`path`](Self::path) is an archive itself: the offset of the member's header in that archive.
     pub nested: Option<u64>,
-    /// The member's size in bytes, as the archive states.
+    /// The member's size in bytes, as the archive states it. The file may have changed since.
     pub size: u64,
 }
 
-/// The members of a thin archive, in its order; none if the file is not one. A file may be there several times.
+/// Returns the members of a thin archive in file order, or `None` if the file is not a thin archive. A path may occur
+/// several times.
+///
+/// # Errors
+/// Returns [`Error::Archive`] for a damaged member.
 pub fn thin_members(bytes: &[u8]) -> Result<Option<Vec<ThinMember<'_>>>, Error> {
     if !bytes.starts_with(&object::archive::THIN_MAGIC) {
         return Ok(None);
     }
-    let entries = Entries::of(bytes).into_iter().flatten();
+    let entries = Entries::parse(bytes).into_iter().flatten();
     let members = entries.filter_map(|entry| match entry {
         Ok(entry) => entry.thin_member().map(Ok),
         Err(error) => Some(Err(error)),
@@ -29,7 +35,7 @@ pub fn thin_members(bytes: &[u8]) -> Result<Option<Vec<ThinMember<'_>>>, Error> 
 }
 
 impl<'a> Entry<'a> {
-    /// The member that it is in a thin archive; none of a table.
+    /// Returns the entry as a member of a thin archive, or `None` if the entry is a table.
     pub fn thin_member(&self) -> Option<ThinMember<'a>> {
         let is_member = self.kind == EntryKind::Member;
         is_member.then_some(ThinMember { path: self.name, nested: self.nested, size: self.size })

@@ -1,4 +1,5 @@
-//! Compressed sections (`SHF_COMPRESSED`, or by name): of what is read here only `.debug_frame` can be one.
+//! Decompresses sections (`SHF_COMPRESSED`, or `.zdebug_*` by name). Of the sections that this crate needs, only
+//! debug sections such as `.debug_frame` can be compressed.
 
 use std::borrow::Cow;
 
@@ -12,11 +13,11 @@ use super::headers::Headers;
 use super::room::Room;
 use crate::error::{Error, SectionName};
 
-/// The number of bytes that one compressed byte may claim to become: zlib reaches 1032 at most. What all sections of
-/// a file may become together, [`Room`] knows.
+/// The most bytes that one compressed byte may become. Zlib reaches 1032. The limit for all sections of a file
+/// together is in [`Room`].
 const MOST: u64 = 1032;
 
-/// Decompresses a section that its header calls compressed.
+/// Decompresses a section with the flag `SHF_COMPRESSED`.
 pub(super) fn decompress<'a>(
     headers: &Headers<'a>,
     index: usize,
@@ -41,8 +42,8 @@ pub(super) fn decompress<'a>(
     inflate(format, data, uncompressed_size, section)
 }
 
-/// Decompresses a section that is compressed in the way of before `SHF_COMPRESSED` (`.zdebug_frame`): "ZLIB",
-/// the size as 8 bytes, big-endian, and a stream of zlib.
+/// Decompresses a section in the format that was used before `SHF_COMPRESSED` (`.zdebug_frame`): "ZLIB", the size as
+/// 8 bytes in big-endian order, and a zlib stream.
 pub(super) fn decompress_by_name<'a>(
     headers: &Headers<'a>,
     index: usize,
@@ -59,12 +60,12 @@ pub(super) fn decompress_by_name<'a>(
     inflate(CompressionFormat::Zlib, data, size, section)
 }
 
-/// Refuses what no compressed bytes become.
+/// Refuses a size that these compressed bytes cannot have.
 fn check(data: &[u8], size: u64, section: SectionName) -> Result<(), Error> {
-    match size > data.len().to_u64().saturating_mul(MOST) {
-        true => Err(Error::Compressed { section, size }),
-        false => Ok(()),
+    if size > data.len().to_u64().saturating_mul(MOST) {
+        return Err(Error::Compressed { section, size });
     }
+    Ok(())
 }
 
 fn inflate(

@@ -1,7 +1,8 @@
-//! FDEs of `.debug_frame` for what `.eh_frame` does not describe, each described once.
+//! Decides which FDEs of `.debug_frame` count, so that each function is described once.
 //!
-//! Code built without unwind tables is described there alone, in files whose C runtime has an `.eh_frame`.
-//! Assemblers and compilers can also write both, which agree then.
+//! Some code is described only in `.debug_frame`: code that was built without unwind tables, in a file with a C
+//! runtime that has an `.eh_frame`. Other functions are described in both sections, because assemblers and compilers
+//! can write both. Then the two descriptions agree.
 
 use std::cell::LazyCell;
 use std::collections::HashSet;
@@ -18,20 +19,23 @@ use crate::section::CallFrameSection;
 use crate::symbols::Symbols;
 
 impl<'a> Elf<'a> {
-    /// The sections, every `.eh_frame` first. Excluded are the functions of `.debug_frame` that start where one
-    /// of `.eh_frame` does, those that start where a linked file can have no code, which the linker discarded,
-    /// and of functions of `.debug_frame` with one start those that are [superfluous](Self::superfluous).
+    /// Returns the sections with each `.eh_frame` first, and with a list of FDEs that do not count. An FDE of
+    /// `.debug_frame` does not count if
     ///
-    /// Code can be wherever a section is loaded: overlays have code and data at one address, and where no memory
-    /// is protected code runs whose section is not marked as code. What the linker discarded starts
-    /// at 0, where [more is asked for](CodeAtZero).
+    /// - a function in `.eh_frame` has the same start,
+    /// - the file is linked and cannot have code at the start, because the linker discarded the function, or
+    /// - another FDE of `.debug_frame` has the same start and this FDE is [superfluous](Self::superfluous).
+    ///
+    /// We accept code in every loaded section. Some firmware has no memory protection and runs code from sections
+    /// that are not marked as code, and overlays put code and data at the same address. A discarded function starts
+    /// at 0, so for this start [`CodeAtZero`] asks for more.
     pub(super) fn each_function_once(
         &self,
         mut sections: Vec<CallFrameSection<'a>>,
     ) -> Vec<CallFrameSection<'a>> {
         sections.sort_by_key(|section| !is_eh_frame(section));
         let (eh_frames, debug_frames) = sections.split_at(sections.partition_point(is_eh_frame));
-        // Where all sections lie at zero, equal starts mean nothing.
+        // If all sections lie at zero, functions with equal starts need not be the same.
         if debug_frames.is_empty() || self.addresses.is_ambiguous() {
             return sections;
         }
@@ -39,47 +43,47 @@ impl<'a> Elf<'a> {
         known.sort_unstable();
         let is_relocatable = self.headers.kind == Kind::Relocatable;
         let code_at_zero = LazyCell::new(|| self.code_at_zero());
-        let may_be_code = |function: &Function<'_>| {
-            self.addresses.is_loaded(function.key.address())
-                && (function.key.address() != Address(0) || code_at_zero.may_be(function))
-        };
         for section in sections.iter_mut().filter(|section| !is_eh_frame(section)) {
             if !is_relocatable {
                 self.exclude_beyond_the_last_address(section);
             }
             section.exclude_where(|function| {
-                if known.binary_search(&function.key.address()).is_ok() {
-                    Some(Exclusion::Superseded)
-                } else {
-                    (!is_relocatable && !may_be_code(function)).then_some(Exclusion::Discarded)
+                let start = function.key.address();
+                if known.binary_search(&start).is_ok() {
+                    return Some(Exclusion::Superseded);
                 }
+                let may_be_code = is_relocatable
+                    || self.addresses.is_loaded(start)
+                        && (start != Address(0) || code_at_zero.may_be(function));
+                (!may_be_code).then_some(Exclusion::Discarded)
             });
         }
         let superfluous = self.superfluous(&sections);
-        for found in superfluous.chunk_by(|(one, _), (other, _)| one == other) {
+        for found in superfluous.chunk_by(|(section, _), (next, _)| section == next) {
             sections[found[0].0].exclude(found.iter().map(|(_, excluded)| *excluded));
         }
         sections
     }
 
-    /// Excludes functions that linkers discarded by a start of -1: they end beyond the last address, and no section has
-    /// their start.
+    /// Excludes functions that the linker discarded by setting their start to -1. They end after the last address,
+    /// and no section contains their start.
     fn exclude_beyond_the_last_address(&self, section: &mut CallFrameSection<'a>) {
-        let beyond = |function| match function {
-            Err(cfipack_cfi::Error::Range { offset, start, .. }) if !self.addresses.is_loaded(start) => {
-                Some(Excluded { fde: offset, reason: Exclusion::Discarded })
+        let mut found = Vec::new();
+        for function in cfipack_cfi::Functions::new(&section.cfi()) {
+            if let Err(cfipack_cfi::Error::Range { offset, start, .. }) = function
+                && !self.addresses.is_loaded(start)
+            {
+                found.push(Excluded { fde: offset, reason: Exclusion::Discarded });
             }
-            _ => None,
-        };
-        let found: Vec<_> = cfipack_cfi::Functions::new(&section.cfi()).filter_map(beyond).collect();
+        }
         section.exclude(found);
     }
 
-    /// Of FDEs of `.debug_frame` that start at one address, which to exclude, in order of their sections.
+    /// Finds the FDEs to exclude among FDEs of `.debug_frame` with the same start. Returns them by section.
     ///
-    /// Linkers leave the FDEs of functions that they discarded, with a start of 0, which is code in
-    /// firmware; and those of functions that they folded, or took from another group, with the start of
-    /// the one that is kept.
+    /// Linkers leave the FDEs of discarded functions in the file. Their start is 0, and in firmware there may be code
+    /// at 0. When linkers fold equal functions, or keep only one copy of a group, then all FDEs get the start of the
+    /// copy that stays.
     fn superfluous(&self, sections: &[CallFrameSection<'a>]) -> Vec<(usize, Excluded)> {
         let several = shared_starts(sections);
         if several.is_empty() {
@@ -87,17 +91,17 @@ impl<'a> Elf<'a> {
         }
         let mut found = Vec::new();
         for (index, section) in sections.iter().enumerate().filter(|(_, section)| !is_eh_frame(section)) {
-            let with_code =
-                cfipack_cfi::Functions::new(&section.cfi()).flatten().filter(|function| function.size != 0);
-            let with_others =
-                with_code.filter(|function| several.binary_search(&function.key.address()).is_ok());
-            found.extend(with_others.map(|function| (index, function)));
+            for function in cfipack_cfi::Functions::new(&section.cfi()).flatten() {
+                if function.size != 0 && several.binary_search(&function.key.address()).is_ok() {
+                    found.push((index, function));
+                }
+            }
         }
         found.sort_by_key(|(_, function)| function.key.address());
         let mut symbols = None;
         let mut superfluous = Vec::new();
         for group in found.chunk_by(|(_, a), (_, b)| a.start == b.start) {
-            // Without symbols that can be read all remain.
+            // If the symbols cannot be read, all FDEs count.
             let sizes = || {
                 let symbols = symbols.get_or_insert_with(|| Symbols::read(self).ok());
                 symbols.as_ref().map(|symbols| symbols.sizes_of_functions(group[0].1.key.address()))
@@ -122,11 +126,11 @@ impl<'a> Elf<'a> {
     }
 }
 
-/// The code that a linked file can have at 0.
+/// The code that a linked file can have at address 0.
 enum CodeAtZero {
-    /// A section of code.
+    /// A section of code lies at 0.
     Any,
-    /// No section of code, but symbols of functions of these sizes.
+    /// No section of code lies at 0, but function symbols with these sizes in bytes do.
     OfSizes(HashSet<u64>),
 }
 
@@ -143,13 +147,13 @@ fn is_eh_frame(section: &CallFrameSection<'_>) -> bool {
     section.kind == SectionKind::EhFrame
 }
 
-/// The starts of a section's functions that have any code.
+/// Returns the starts of a section's functions that are not empty.
 fn starts(section: &CallFrameSection<'_>) -> Vec<Address> {
     let functions = cfipack_cfi::Functions::new(&section.cfi()).flatten();
     functions.filter(|function| function.size != 0).map(|function| function.key.address()).collect()
 }
 
-/// The starts that several functions of `.debug_frame` share, ascending.
+/// Returns the starts that several functions of `.debug_frame` share, ascending.
 fn shared_starts(sections: &[CallFrameSection<'_>]) -> Vec<Address> {
     let debug_frames = sections.iter().filter(|section| !is_eh_frame(section));
     let mut all: Vec<_> = debug_frames.flat_map(starts).collect();
@@ -159,8 +163,11 @@ fn shared_starts(sections: &[CallFrameSection<'_>]) -> Vec<Address> {
     several
 }
 
-/// Of FDEs with one start those that repeat another, and, if the rest disagree, those whose size is none of
-/// the `sizes` of functions there; if that is so for all, the rest remain: the verifier leaves them unjudged.
+/// Decides which FDEs in a group with the same start do not count.
+///
+/// An FDE that repeats another FDE does not count. If the others disagree, an FDE does not count if no function
+/// symbol at the start has its size (`sizes`). If no FDE has such a size, then all of them count, and the verifier
+/// leaves the function unjudged.
 fn superfluous_of(
     group: &[(usize, Function<'_>)],
     sizes: impl FnOnce() -> Option<HashSet<u64>>,
@@ -178,14 +185,15 @@ fn superfluous_of(
             discarded = others;
         }
     }
-    let because = |reason| {
-        move |(section, function): (usize, Function<'_>)| (section, Excluded { fde: function.fde, reason })
-    };
-    let repeated = repeated.into_iter().map(because(Exclusion::Repeated));
-    repeated.chain(discarded.into_iter().map(because(Exclusion::Discarded))).collect()
+    let repeated = repeated.into_iter().map(|found| (found, Exclusion::Repeated));
+    let discarded = discarded.into_iter().map(|found| (found, Exclusion::Discarded));
+    repeated
+        .chain(discarded)
+        .map(|((section, function), reason)| (section, Excluded { fde: function.fde, reason }))
+        .collect()
 }
 
-/// The description by an FDE of the code at its start, in its own bytes and those of its CIE.
+/// Returns everything that an FDE says about the code at its start, including the content of its CIE.
 fn rows_and_size<'f>(function: &Function<'f>) -> impl Eq + Hash + use<'f> {
     let cie = function.cie;
     let of_cie = (cie.augmentation, cie.code_alignment, cie.data_alignment, cie.return_address);

@@ -1,4 +1,4 @@
-//! `.eh_frame_hdr`, the way to `.eh_frame` in a file without section headers.
+//! Finds `.eh_frame` through `.eh_frame_hdr`, for files without section headers.
 //!
 //! | offset | field |
 //! |---|---|
@@ -27,7 +27,7 @@ const DW_EH_PE_DATAREL_SDATA4: u8 = 0x3b;
 const DW_EH_PE_PCREL: u8 = 0x10;
 const DW_EH_PE_DATAREL: u8 = 0x30;
 
-/// `.eh_frame`, from where the header points to the end of the last FDE.
+/// Returns `.eh_frame`: the bytes from the address in the header to the end of the last FDE.
 pub(super) fn find_eh_frame<'a>(headers: &Headers<'a>) -> Result<Option<Section<'a>>, Error> {
     let Some(segment) = headers.segments.iter().find(|s| s.p_type(headers.endian) == PT_GNU_EH_FRAME) else {
         return Ok(None);
@@ -49,7 +49,7 @@ pub(super) fn find_eh_frame<'a>(headers: &Headers<'a>) -> Result<Option<Section<
     Ok(Some(Section { index: None, name: ".eh_frame".into(), address, bytes }))
 }
 
-/// The pointer at offset 4.
+/// Reads the pointer at offset 4.
 fn eh_frame_address(headers: &Headers<'_>, header: &Section<'_>) -> Result<Address, Error> {
     let error = |offset: usize, value: u64| Error::EhFrameHdr { offset: offset.to_u64(), value };
     let Some((&[version, encoding, ..], field)) = header.bytes.split_first_chunk::<4>() else {
@@ -61,7 +61,7 @@ fn eh_frame_address(headers: &Headers<'_>, header: &Section<'_>) -> Result<Addre
     let endian = headers.arch.endian();
     let four = field.first_chunk().map(|&bytes| endian.u32(bytes));
     let eight = field.first_chunk().map(|&bytes| endian.u64(bytes));
-    // The formats of DW_EH_PE: absptr 0, udata4 3, udata8 4, sdata4 0xb, sdata8 0xc.
+    // The formats of `DW_EH_PE_*` are absptr (0), udata4 (3), udata8 (4), sdata4 (0xb) and sdata8 (0xc).
     let value = match encoding & 0xf {
         0x3 => four.map(u64::from),
         0xb => four.map(|value| i64::from(value.cast_signed()).cast_unsigned()),
@@ -78,8 +78,8 @@ fn eh_frame_address(headers: &Headers<'_>, header: &Section<'_>) -> Result<Addre
     Ok(Address(base.wrapping_add(value)))
 }
 
-/// Finds the last FDE that the table names, if the table is of the one kind that linkers write:
-/// a 4-byte count and pairs of 4-byte distances from the header's start.
+/// Returns the address of the last FDE that the table leads to. Linkers only write one kind of table, and this
+/// function reads no other: a 4-byte count, then pairs of 4-byte distances from the header's start.
 fn last_fde(headers: &Headers<'_>, header: &Section<'_>) -> Option<u64> {
     let endian = headers.arch.endian();
     let [_, _, DW_EH_PE_UDATA4, DW_EH_PE_DATAREL_SDATA4] = *header.bytes.first_chunk::<4>()? else {
@@ -91,8 +91,9 @@ fn last_fde(headers: &Headers<'_>, header: &Section<'_>) -> Option<u64> {
     entries.iter().take(count).map(|entry| header.address.offset(fde(entry)).0).max()
 }
 
-/// Bytes up to the end of the last FDE; where no table names it, up to the first terminator (a
-/// record of length 0), which linkers need not write; all, if a record does not fit.
+/// Returns the number of bytes up to the end of the last FDE. Without a table, it is the number up to the first
+/// terminator (a record of length 0), which linkers need not write. If a record is damaged, it is the number of all
+/// bytes.
 fn length(headers: &Headers<'_>, bytes: &[u8], last_fde: Option<u64>) -> usize {
     let endian = headers.arch.endian();
     let mut offset = 0;

@@ -1,4 +1,4 @@
-//! An ELF file, and what is found in it.
+//! An ELF file, and the sections that can be found in it.
 
 use std::borrow::Cow;
 
@@ -20,15 +20,15 @@ use crate::names;
 use crate::relocation::Relocation;
 use crate::section::{CallFrameSection, Location, Section};
 
-/// The name of a `.debug_frame` that is compressed as gas and gcc did it before `SHF_COMPRESSED`, and still do
-/// on request (`-gz=zlib-gnu`).
+/// A `.debug_frame` that is compressed in the old format. Gas and gcc still write it on request (`-gz=zlib-gnu`).
 const ZDEBUG_FRAME: &[u8] = b".zdebug_frame";
 
-/// An ELF file, and the questions about files of this format alone. Parsed are its headers, nothing of its contents.
+/// An ELF file. Its methods answer questions that only ELF files have an answer to; everything else is in
+/// [`File`](crate::File). Only the headers are parsed, and contents are read when you ask for them.
 #[derive(Debug)]
 pub struct Elf<'a> {
     pub(super) headers: Headers<'a>,
-    /// The sections of relocations, by the section that they are of, in relocatable objects.
+    /// The relocation sections of a relocatable object, by the section that they apply to.
     pub(super) relocation_index: RelocationIndex,
     pub(super) addresses: Addresses,
 }
@@ -45,7 +45,7 @@ impl<'a> Elf<'a> {
         Ok(Self { headers, relocation_index, addresses })
     }
 
-    /// A section with its bytes decompressed and, in a relocatable object, relocated.
+    /// Returns a section. Its bytes are decompressed, and relocated if the file is a relocatable object.
     fn section(
         &self,
         index: SectionIndex,
@@ -67,7 +67,7 @@ impl<'a> Elf<'a> {
         Ok(Section {
             index: Some(index.0),
             name: names::text(headers.name(header)),
-            address: Address(self.addresses.of(index.0)),
+            address: Address(self.addresses.of_section(index.0)),
             bytes,
         })
     }
@@ -75,7 +75,7 @@ impl<'a> Elf<'a> {
     pub(crate) fn call_frame_sections(&self) -> Result<Vec<CallFrameSection<'a>>, Error> {
         let headers = &self.headers;
         let mut found = Vec::new();
-        let mut room = Room::of(headers);
+        let mut room = Room::for_file(headers);
         for (index, header) in headers.sections.enumerate() {
             let kind = match headers.name(header) {
                 b".eh_frame" if header.sh_flags(headers.endian).contains(elf::SHF_ALLOC) => {
@@ -93,15 +93,17 @@ impl<'a> Elf<'a> {
             found.extend(section.map(|section| (cfi::SectionKind::EhFrame, section)));
         }
         let (text, data) = (self.text_base(), self.data_base());
-        let with_bases = |(kind, section)| CallFrameSection {
-            section,
-            kind,
-            arch: headers.arch,
-            text,
-            data,
-            excluded: Vec::new(),
-        };
-        let mut sections: Vec<_> = found.into_iter().map(with_bases).collect();
+        let mut sections: Vec<_> = found
+            .into_iter()
+            .map(|(kind, section)| CallFrameSection {
+                section,
+                kind,
+                arch: headers.arch,
+                text,
+                data,
+                excluded: Vec::new(),
+            })
+            .collect();
         if headers.kind == Kind::Relocatable {
             sections.iter_mut().try_for_each(|section| self.exclude_discarded(section))?;
         }
@@ -111,7 +113,7 @@ impl<'a> Elf<'a> {
     pub(crate) fn sframe_sections(&self) -> Result<Vec<Section<'a>>, Error> {
         let headers = &self.headers;
         let mut found = Vec::new();
-        let mut room = Room::of(headers);
+        let mut room = Room::for_file(headers);
         for (index, header) in headers.sections.enumerate() {
             let is_sframe =
                 header.sh_type(headers.endian) == elf::SHT_GNU_SFRAME || headers.name(header) == b".sframe";
@@ -128,54 +130,57 @@ impl<'a> Elf<'a> {
         Ok(found)
     }
 
-    /// The file's headers as they lie in it.
+    /// Returns the headers as they lie in the file.
     pub fn headers(&self) -> &Headers<'a> {
         &self.headers
     }
 
-    /// The address to which the program header `PT_GNU_SFRAME` of a linked file leads, by which unwinders find its table.
+    /// Returns the address in the program header `PT_GNU_SFRAME`. Unwinders find the `.sframe` table of a linked file
+    /// by it.
     pub fn sframe_segment(&self) -> Option<Address> {
         let Headers { segments, endian, .. } = &self.headers;
         let segment = segments.iter().find(|segment| segment.p_type(*endian) == elf::PT_GNU_SFRAME)?;
         Some(Address(segment.p_vaddr(*endian)))
     }
 
-    /// Bytes of the index that belongs to `.eh_frame`; 0 without one.
+    /// Returns the size of `.eh_frame_hdr` in bytes, or 0 if the file has none.
     pub fn eh_frame_hdr_size(&self) -> u64 {
         let headers = &self.headers;
         let segment = headers.segments.iter().find(|s| s.p_type(headers.endian) == elf::PT_GNU_EH_FRAME);
         segment.map_or(0, |segment| segment.p_filesz(headers.endian))
     }
 
-    /// Returns whether the file has debug information alone: sections of code or `.eh_frame` are there, and have no
-    /// contents (`SHT_NOBITS`), as `objcopy --only-keep-debug` leaves them. These are in the file that it was split
-    /// from.
+    /// Returns whether the file contains only debug information, as `objcopy --only-keep-debug` leaves it. In such a
+    /// file the sections of code or `.eh_frame` have no contents (`SHT_NOBITS`). You find the contents in the file
+    /// that the debug information was split from.
     pub fn is_debug_file(&self) -> bool {
         let headers = &self.headers;
         headers.sections.iter().any(|header| {
             let flags = header.sh_flags(headers.endian);
             let is_loaded = flags.contains(elf::SHF_ALLOC) && header.sh_size(headers.endian) != 0;
-            let is_wanted = || flags.contains(elf::SHF_EXECINSTR) || headers.name(header) == b".eh_frame";
-            is_loaded && !headers.has_bytes(header) && is_wanted()
+            is_loaded
+                && !headers.has_bytes(header)
+                && (flags.contains(elf::SHF_EXECINSTR) || headers.name(header) == b".eh_frame")
         })
     }
 
-    /// Returns whether it has GCC's intermediate code for optimization at the link (`-flto`) and no instructions: a
-    /// "slim" object, which GCC's manual describes at `-ffat-lto-objects`.
+    /// Returns whether the file is a "slim" LTO object of GCC: it has GCC's intermediate code (`-flto`) and no
+    /// instructions. Source: GCC's manual, `-ffat-lto-objects`.
     pub fn is_gcc_lto(&self) -> bool {
         let headers = &self.headers;
-        let is_lto = |header: &_| headers.name(header).starts_with(b".gnu.lto_");
-        let has_code = |header: &elf::SectionHeader64<_>| {
+        let has_lto = headers.sections.iter().any(|header| headers.name(header).starts_with(b".gnu.lto_"));
+        let has_code = headers.sections.iter().any(|header| {
             header.sh_flags(headers.endian).contains(elf::SHF_EXECINSTR)
                 && header.sh_size(headers.endian) != 0
-        };
-        headers.sections.iter().any(is_lto) && !headers.sections.iter().any(has_code)
+        });
+        has_lto && !has_code
     }
 
     pub(crate) fn code_sections(&self) -> Result<Vec<Section<'a>>, Error> {
         let headers = &self.headers;
         let mut found = Vec::new();
-        // Sections that overlap could make a small file as many times as long as it has sections.
+        // Sections may overlap. Without this limit, a small file with many sections would give us many times its
+        // size.
         let mut room = headers.bytes.len().to_u64();
         for (index, header) in headers.sections.enumerate() {
             let flags = header.sh_flags(headers.endian);
@@ -192,7 +197,7 @@ impl<'a> Elf<'a> {
             found.push(Section {
                 index: Some(index.0),
                 name: names::text(headers.name(header)),
-                address: Address(self.addresses.of(index.0)),
+                address: Address(self.addresses.of_section(index.0)),
                 bytes: Cow::Borrowed(bytes),
             });
         }
@@ -207,7 +212,7 @@ impl<'a> Elf<'a> {
     pub(crate) fn data_sections(&self) -> Result<Vec<Section<'a>>, Error> {
         let headers = &self.headers;
         let mut found = Vec::new();
-        let mut room = Room::of(headers);
+        let mut room = Room::for_file(headers);
         for (index, header) in headers.sections.enumerate() {
             let flags = header.sh_flags(headers.endian);
             let is_data = flags.contains(elf::SHF_ALLOC) && !flags.contains(elf::SHF_EXECINSTR);
@@ -216,11 +221,11 @@ impl<'a> Elf<'a> {
             }
             found.push(match self.section(index, header, &mut room) {
                 Ok(section) => section,
-                // Relocations of other kinds than those of call frame information.
+                // Relocations that this crate does not know. The bytes are returned without relocations applied.
                 Err(_) => Section {
                     index: Some(index.0),
                     name: names::text(headers.name(header)),
-                    address: Address(self.addresses.of(index.0)),
+                    address: Address(self.addresses.of_section(index.0)),
                     bytes: Cow::Borrowed(headers.section_bytes(index.0)?),
                 },
             });
@@ -228,36 +233,36 @@ impl<'a> Elf<'a> {
         Ok(found)
     }
 
-    /// The section with a name that is not loaded, decompressed and relocated.
+    /// Returns the section with a name if it is not loaded, decompressed and relocated.
     pub(crate) fn debug_section(&self, name: &str) -> Result<Option<Section<'a>>, Error> {
         let headers = &self.headers;
-        let mut all = headers.sections.enumerate();
-        let is_it = |header: &SectionHeader64<Endianness>| {
+        for (index, header) in headers.sections.enumerate() {
             let is_loaded = header.sh_flags(headers.endian).contains(elf::SHF_ALLOC);
-            !is_loaded && headers.name(header) == name.as_bytes() && headers.has_bytes(header)
-        };
-        let found = all.find(|(_, header)| is_it(header));
-        found.map(|(index, header)| self.section(index, header, &mut Room::of(headers))).transpose()
+            if !is_loaded && headers.name(header) == name.as_bytes() && headers.has_bytes(header) {
+                return self.section(index, header, &mut Room::for_file(headers)).map(Some);
+            }
+        }
+        Ok(None)
     }
 
-    /// The section that an address lies in.
+    /// Returns the section that contains an address.
     pub(crate) fn locate(&self, address: Address) -> Option<Location<'a>> {
         self.addresses.locate(&self.headers, address)
     }
 
-    /// The place of a section; 0 for one that does not exist.
+    /// Returns the address of a section, or 0 if the section does not exist.
     pub(crate) fn start_of_section(&self, index: SectionIndex) -> u64 {
-        self.addresses.of(index.0)
+        self.addresses.of_section(index.0)
     }
 
-    /// One past the last address of a section; 0 for one that does not exist.
+    /// Returns the end address of a section (exclusive), or 0 if the section does not exist.
     pub(crate) fn end_of_section(&self, index: SectionIndex) -> u64 {
         let headers = &self.headers;
         let size = headers.sections.section(index).map_or(0, |header| header.sh_size(headers.endian));
-        self.addresses.of(index.0).saturating_add(size)
+        self.addresses.of_section(index.0).saturating_add(size)
     }
 
-    /// The relocations of a section, in the file's order.
+    /// Returns the relocations of a section in file order.
     pub(crate) fn relocations(&self, section: usize) -> Result<Vec<Relocation>, Error> {
         self.relocation_index.relocations(&self.headers, section, self.headers.section_bytes(section)?)
     }
@@ -265,14 +270,14 @@ impl<'a> Elf<'a> {
     fn address_of(&self, name: &[u8]) -> Option<u64> {
         let (index, _) =
             self.headers.sections.enumerate().find(|(_, header)| self.headers.name(header) == name)?;
-        Some(self.addresses.of(index.0))
+        Some(self.addresses.of_section(index.0))
     }
 
     fn text_base(&self) -> Address {
         Address(self.address_of(b".text").unwrap_or(0))
     }
 
-    /// The GOT, as the dynamic section gives it: unwinders take it from there too.
+    /// Returns the address of the GOT. Like unwinders, this function reads it from the dynamic section.
     fn data_base(&self) -> Address {
         let headers = &self.headers;
         let dynamic =

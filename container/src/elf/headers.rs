@@ -1,4 +1,4 @@
-//! The headers of an ELF file, and the bytes that they point to.
+//! The headers of an ELF file, and the bytes that they refer to.
 
 use std::borrow::Cow;
 
@@ -14,18 +14,18 @@ use crate::kind::Kind;
 use crate::names;
 use crate::section::Section;
 
-/// A file's headers.
+/// The headers of an ELF file.
 #[derive(Clone, Debug)]
 pub struct Headers<'a> {
-    /// The file.
+    /// The whole file.
     pub bytes: &'a [u8],
-    /// The byte order.
+    /// The byte order of the headers and data.
     pub endian: Endianness,
-    /// The architecture of its code.
+    /// The architecture.
     pub arch: Arch,
-    /// The kind of file: linked or not.
+    /// Whether the file is relocatable or linked.
     pub kind: Kind,
-    /// The file's header.
+    /// The ELF header.
     pub file: &'a FileHeader64<Endianness>,
     /// The program headers.
     pub segments: &'a [ProgramHeader64<Endianness>],
@@ -35,6 +35,9 @@ pub struct Headers<'a> {
 
 impl<'a> Headers<'a> {
     /// Reads the headers.
+    ///
+    /// # Errors
+    /// Fails if the file is not a 64-bit ELF file, is of an unsupported machine or file type, or has damaged tables.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
         let header = file_header(bytes)?;
         let endian = header.endian().map_err(|_| unsupported("byte order", 5, bytes[5].into(), None))?;
@@ -62,7 +65,7 @@ impl<'a> Headers<'a> {
         Ok(Self { bytes, endian, arch, kind, file: header, segments, sections })
     }
 
-    /// A section's name, or nothing if it has none that can be read. A long one is cut, as names of symbols are.
+    /// Returns a section's name. It is empty if it cannot be read, and cut after 4097 bytes.
     pub fn name(&self, header: &SectionHeader64<Endianness>) -> &'a [u8] {
         let strings = self.file.shstrndx(self.endian, self.bytes).ok();
         let strings = strings.and_then(|index| self.sections.section(SectionIndex(index.to_usize())).ok());
@@ -70,13 +73,14 @@ impl<'a> Headers<'a> {
         names::at(strings.unwrap_or_default(), header.sh_name(self.endian))
     }
 
-    /// A section's name as errors carry it.
+    /// Returns a section's name in the form that errors carry.
     pub fn name_for_error(&self, index: usize) -> SectionName {
         let name = self.sections.section(SectionIndex(index)).map(|header| self.name(header));
         SectionName::new(&String::from_utf8_lossy(name.unwrap_or_default()))
     }
 
-    /// A section's bytes as they lie in the file; none for one that occupies no space there.
+    /// Returns a section's bytes as they lie in the file. The slice is empty for a section without bytes, such as
+    /// `.bss`, and for an index without a section.
     pub fn section_bytes(&self, index: usize) -> Result<&'a [u8], Error> {
         let Ok(header) = self.sections.section(SectionIndex(index)) else { return Ok(&[]) };
         header.data(self.endian, self.bytes).map_err(|_| Error::SectionBounds {
@@ -86,18 +90,18 @@ impl<'a> Headers<'a> {
         })
     }
 
-    /// Returns whether a section occupies space in the file.
+    /// Returns whether a section has bytes in the file. For example, `.bss` has none.
     pub fn has_bytes(&self, header: &SectionHeader64<Endianness>) -> bool {
         header.sh_type(self.endian) != elf::SHT_NOBITS
     }
 
-    /// The segments that are loaded.
+    /// Iterates over the segments that are loaded.
     pub(super) fn loaded(&self) -> impl Iterator<Item = &'a ProgramHeader64<Endianness>> {
         let endian = self.endian;
         self.segments.iter().filter(move |segment| segment.p_type(endian) == elf::PT_LOAD)
     }
 
-    /// A segment, under the name of what it holds.
+    /// Returns a segment as a section with the given name.
     pub(super) fn segment(
         &self,
         segment: &ProgramHeader64<Endianness>,
@@ -113,7 +117,7 @@ impl<'a> Headers<'a> {
     }
 }
 
-/// The architecture of a machine, if it is supported.
+/// Returns the architecture of a machine, if it is supported.
 pub(crate) fn arch_of(machine: Machine, endian: Endianness) -> Option<Arch> {
     let endian = match endian {
         Endianness::Little => Endian::Little,
@@ -122,7 +126,7 @@ pub(crate) fn arch_of(machine: Machine, endian: Endianness) -> Option<Arch> {
     Arch::of_elf64(machine.0, endian)
 }
 
-/// The header, of a file that claims to be 64-bit ELF.
+/// Reads the ELF header, or says why the file is not a 64-bit ELF file.
 fn file_header(bytes: &[u8]) -> Result<&FileHeader64<Endianness>, Error> {
     if !bytes.starts_with(&elf::ELFMAG) {
         let mut magic = [0; 4];

@@ -1,4 +1,4 @@
-//! Pointers that the dynamic linker sets to functions of other files.
+//! Finds pointers that the dynamic linker sets to functions and data of other files.
 
 use std::borrow::Cow;
 
@@ -13,14 +13,15 @@ use crate::kind::Kind;
 use crate::names;
 
 impl<'a> Elf<'a> {
-    /// The pointers with the names of what they lead to, in the order of the relocations. What cannot be read is left out.
+    /// Returns the pointers with the names of the symbols that they lead to, in the order of the relocations. Entries
+    /// that cannot be read are skipped.
     pub(crate) fn imports(&self) -> Vec<(Address, Cow<'a, str>)> {
         let Headers { endian, bytes, arch, kind, sections, .. } = &self.headers;
         let mut imports = Vec::new();
         if *kind == Kind::Relocatable {
             return imports;
         }
-        // Relocations may share one long name: all names together are as long as the file at most.
+        // Many relocations may share a long name. This limit keeps all names together below the size of the file.
         let mut room = bytes.len();
         for section in sections.iter() {
             let Ok(Some((entries, link))) = section.rela(*endian, *bytes) else { continue };
@@ -41,7 +42,7 @@ impl<'a> Elf<'a> {
     }
 }
 
-/// Returns whether a relocation stores a symbol's address as it is, for stubs (psABIs: "Relocation Types").
+/// Returns whether a relocation stores a symbol's plain address, for stubs. Source: the psABIs, "Relocation Types".
 fn is_pointer(arch: Arch, kind: RelocationType) -> bool {
     match arch {
         Arch::Amd64 => matches!(kind, elf::R_X86_64_JUMP_SLOT | elf::R_X86_64_GLOB_DAT),

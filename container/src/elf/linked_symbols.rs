@@ -1,4 +1,4 @@
-//! The symbols that relocations name: where each is defined.
+//! Looks up the symbols of relocations: where each symbol is defined.
 
 use cfipack_format::widen::ToUsize;
 use object::elf::{self, Sym64};
@@ -7,32 +7,32 @@ use object::{Endianness, SectionIndex, U32};
 
 use super::headers::Headers;
 
-/// The sections of extended section indexes (`SHT_SYMTAB_SHNDX`), by the symbol table that each is of: looked up
-/// once, for a file may have as many sections of relocations as it has sections.
+/// The sections with extended section indexes (`SHT_SYMTAB_SHNDX`), by their symbol tables. They are looked up only
+/// once, because a file may have as many relocation sections as sections.
 #[derive(Default, Debug)]
 pub(super) struct ExtendedIndexes {
-    /// Symbol table and section of indexes, sorted.
+    /// Pairs of a symbol table and its section of indexes, sorted.
     pairs: Vec<(usize, usize)>,
 }
 
-/// A symbol table that sections of relocations refer to.
+/// A symbol table that relocation sections refer to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LinkedSymbols<'a> {
     symbols: &'a [Sym64<Endianness>],
     extended: &'a [U32<Endianness>],
 }
 
-/// The place at which a symbol is defined.
+/// The place where a symbol is defined.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Defined {
-    /// The section; none for undefined and absolute symbols.
+    /// The section. It is `None` for undefined and absolute symbols.
     pub section: Option<usize>,
-    /// An offset in that section, or an absolute value; 0 for undefined symbols.
+    /// The offset in the section, or the absolute value. It is 0 for undefined symbols.
     pub value: u64,
 }
 
 impl ExtendedIndexes {
-    /// Looks at the section headers only.
+    /// Reads only the section headers.
     pub(super) fn read(headers: &Headers<'_>) -> Self {
         let endian = headers.endian;
         let is_extended =
@@ -43,7 +43,7 @@ impl ExtendedIndexes {
         Self { pairs }
     }
 
-    /// The symbol table that is the section with this index; none if that is no symbol table, or damaged.
+    /// Returns the symbol table with a section index, or `None` if the section is not a symbol table or is damaged.
     pub(super) fn symbols<'a>(&self, headers: &Headers<'a>, table: usize) -> Option<LinkedSymbols<'a>> {
         let (endian, bytes) = (headers.endian, headers.bytes);
         let header = headers.sections.section(SectionIndex(table)).ok()?;
@@ -51,7 +51,7 @@ impl ExtendedIndexes {
             return None;
         }
         let symbols = header.data_as_array(endian, bytes).ok()?;
-        // Of several the last counts.
+        // If there are several sections of indexes, the last one counts.
         let after = self.pairs.partition_point(|pair| pair.0 <= table);
         let extended = match after.checked_sub(1).map(|last| self.pairs[last]) {
             Some((of, index)) if of == table => {
@@ -65,7 +65,7 @@ impl ExtendedIndexes {
 }
 
 impl LinkedSymbols<'_> {
-    /// Finds where the symbol with this index is defined; none if there is no such symbol.
+    /// Returns where a symbol is defined, or `None` if there is no such symbol.
     pub(super) fn defined(&self, endian: Endianness, index: usize) -> Option<Defined> {
         let symbol = self.symbols.get(index)?;
         let number = symbol.st_shndx(endian);

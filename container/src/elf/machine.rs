@@ -1,8 +1,8 @@
-//! The names of machines and file types that are not supported, for errors.
+//! Names of unsupported machines and file types, for error messages.
 
 use object::elf::{self, FileType, Machine};
 
-/// A machine's name.
+/// Returns a machine's name.
 pub(crate) fn name(machine: Machine) -> Option<&'static str> {
     Some(match machine {
         elf::EM_SPARC | elf::EM_SPARC32PLUS => "SPARC",
@@ -34,7 +34,7 @@ pub(crate) fn name(machine: Machine) -> Option<&'static str> {
     })
 }
 
-/// The name of a machine in a 32-bit file.
+/// Returns a machine's name if the file is a 32-bit file.
 pub(super) fn name_in_32_bits(machine: Machine) -> Option<&'static str> {
     match machine {
         elf::EM_X86_64 => Some("x32"),
@@ -44,7 +44,7 @@ pub(super) fn name_in_32_bits(machine: Machine) -> Option<&'static str> {
     }
 }
 
-/// The name of a type of file that is neither relocatable nor linked.
+/// Returns the name of a file type that is neither relocatable nor linked.
 pub(super) fn file_type_name(file_type: FileType) -> Option<&'static str> {
     match file_type {
         elf::ET_NONE => Some("none"),

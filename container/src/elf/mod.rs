@@ -1,4 +1,13 @@
 //! ELF files of 64-bit architectures, relocatable and linked.
+//!
+//! - [`file`], [`headers`]: an ELF file and its parsed headers
+//! - [`placement`]: addresses for the sections of relocatable objects
+//! - [`relocate`], [`linked_symbols`]: applies relocations to copies of sections
+//! - [`compression`], [`room`]: compressed sections, and limits on memory
+//! - [`eh_frame_hdr`]: finds `.eh_frame` without section headers
+//! - [`debug_frame`], [`excluded`]: FDEs that do not count
+//! - [`imports`]: pointers to functions of other files
+//! - [`machine`]: names for errors
 
 mod compression;
 mod debug_frame;

@@ -1,4 +1,4 @@
-//! Addresses of the sections of a file, also before a linker has placed them.
+//! The addresses of a file's sections, even if no linker has placed them yet.
 
 use cfipack_format::Address;
 use object::SectionIndex;
@@ -11,37 +11,39 @@ use crate::kind::Kind;
 use crate::names;
 use crate::section::Location;
 
-/// The addresses that the sections of a relocatable object are taken to have. Linked files have addresses of
-/// their own, and sections that are not loaded are at zero in every placement.
+/// Chooses the addresses for the sections of a relocatable object. It has no effect on a linked file, because its
+/// sections have addresses already. Sections that are not loaded always have address 0.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Placement {
-    /// Every section at zero, as readelf shows them: addresses are offsets in sections.
+    /// All sections start at 0, as in the output of readelf. An address is an offset in its section, and does not say
+    /// in which section.
     Zero,
-    /// Every section at a place of its own, code first, with room between them: an address identifies a
-    /// section and an offset ([`File::locate`](crate::File::locate)).
+    /// Each section gets its own range of addresses, with sections of code first and gaps between sections. So an
+    /// address identifies a section and an offset; see [`File::locate`](crate::File::locate).
     Apart,
 }
 
-/// The first address that [`Placement::Apart`] gives out: undefined symbols are 0, no section is.
+/// The first address that [`Placement::Apart`] assigns. No section lies at 0, because undefined symbols have the
+/// value 0.
 const FIRST: u64 = 0x1_0000;
 
-/// Bytes at least between two sections, so that the end of one is not the start of the next.
+/// The minimal gap between two sections in bytes. The end of a section is never the start of the next section.
 const ROOM: u64 = 16;
 
 /// The addresses of a file's sections.
 #[derive(Debug)]
 pub(crate) struct Addresses {
-    /// By the sections' places in the section table.
+    /// The addresses by section index.
     all: Vec<u64>,
-    /// The sections that have addresses of their own, by address.
+    /// The indexes of sections that occupy memory, ascending by address.
     placed: Vec<usize>,
-    /// For each of those, the last end of it and of all before it.
+    /// For each section in `placed`, the largest end of this section and all sections before it.
     reached: Vec<u64>,
 }
 
 impl Addresses {
-    /// Takes the addresses that a linker assigned; of a relocatable object those of a placement.
+    /// Reads the addresses of a linked file, or assigns addresses to the sections of a relocatable object.
     pub(super) fn new(headers: &Headers<'_>, placement: Placement) -> Result<Self, Error> {
         let count = headers.sections.len();
         let section = |index| headers.sections.section(SectionIndex(index));
@@ -67,29 +69,29 @@ impl Addresses {
         Ok(Self { all, placed, reached })
     }
 
-    /// Returns whether several sections lie at one place.
+    /// Returns whether all sections lie at the same address.
     pub(super) fn is_ambiguous(&self) -> bool {
         self.placed.is_empty()
     }
 
-    /// The place of a section; 0 for one that does not exist.
-    pub(crate) fn of(&self, section: usize) -> u64 {
+    /// Returns the address of a section, or 0 if the section does not exist.
+    pub(crate) fn of_section(&self, section: usize) -> u64 {
         self.all.get(section).copied().unwrap_or(0)
     }
 
-    /// Returns whether an address lies in any section, of which several may overlap.
+    /// Returns whether an address lies in some section. Sections may overlap.
     pub(super) fn is_loaded(&self, address: Address) -> bool {
-        let after = self.placed.partition_point(|&index| self.of(index) <= address.0);
+        let after = self.placed.partition_point(|&index| self.of_section(index) <= address.0);
         after.checked_sub(1).is_some_and(|last| address.0 < self.reached[last])
     }
 
-    /// The section that an address lies in.
+    /// Returns the section that contains an address.
     pub(super) fn locate<'a>(&self, headers: &Headers<'a>, address: Address) -> Option<Location<'a>> {
-        let after = self.placed.partition_point(|&index| self.of(index) <= address.0);
-        // Sections without bytes may share an address with the one that is meant.
+        let after = self.placed.partition_point(|&index| self.of_section(index) <= address.0);
+        // An empty section may have the same address as the section that we look for.
         for &index in self.placed[..after].iter().rev() {
             let header = headers.sections.section(SectionIndex(index)).ok()?;
-            let offset = address.0 - self.of(index);
+            let offset = address.0 - self.of_section(index);
             let size = header.sh_size(headers.endian);
             if offset < size || (offset == size && headers.kind == Kind::Relocatable) {
                 let name = names::text(headers.name(header));
@@ -103,9 +105,10 @@ impl Addresses {
     }
 }
 
-/// Gives every loaded section a place of its own; the result is indexed as the section table.
-/// Code comes first, so that objects with the same code have it at the same places, whatever
-/// tables they carry beside it, and whatever sections without bytes.
+/// Assigns a separate range of addresses to every section that occupies memory. The result is indexed by section.
+///
+/// Sections of code come first. So two objects with the same code have it at the same addresses, even if they differ
+/// in their tables or in empty sections.
 fn apart(headers: &Headers<'_>) -> Result<Vec<u64>, Error> {
     let mut addresses = vec![0; headers.sections.len()];
     let mut next = FIRST;
@@ -129,7 +132,7 @@ fn apart(headers: &Headers<'_>) -> Result<Vec<u64>, Error> {
     Ok(addresses)
 }
 
-/// Returns whether a section occupies memory at its address: loaded, and not a template for threads.
+/// Returns whether a section occupies memory at its address. A template for thread-local data does not.
 fn is_placed(headers: &Headers<'_>, section: usize) -> bool {
     let Ok(header) = headers.sections.section(SectionIndex(section)) else { return false };
     let flags = header.sh_flags(headers.endian);

@@ -1,7 +1,7 @@
-//! Relocations of data, applied to copies of the sections of relocatable objects.
+//! Applies the relocations of relocatable objects to copies of sections.
 //!
-//! Only what `.eh_frame`, `.debug_frame` and `.sframe` contain is applied: addresses and distances
-//! of 4 and 8 bytes (the psABIs' `S + A` and `S + A - P`).
+//! Only the relocations of `.eh_frame`, `.debug_frame` and `.sframe` are known: addresses and distances of 4 and 8
+//! bytes (`S + A` and `S + A - P` in the psABIs).
 
 use std::borrow::Cow;
 
@@ -17,16 +17,16 @@ use super::placement::Addresses;
 use crate::error::Error;
 use crate::relocation::Relocation;
 
-/// An index of the sections of relocations, by the section that they are of.
+/// The relocation sections of a file, by the section that they apply to.
 #[derive(Default, Debug)]
 pub(super) struct RelocationIndex {
-    /// Target and relocation section, sorted.
+    /// Pairs of a section and its relocation section, sorted.
     pairs: Vec<(usize, usize)>,
     extended: ExtendedIndexes,
 }
 
 impl RelocationIndex {
-    /// Looks at the section headers only.
+    /// Reads only the section headers.
     pub(super) fn read(headers: &Headers<'_>) -> Self {
         let is_relocations =
             |kind: elf::SectionType| matches!(kind, elf::SHT_RELA | elf::SHT_REL | elf::SHT_CREL);
@@ -37,7 +37,7 @@ impl RelocationIndex {
         Self { pairs, extended: ExtendedIndexes::read(headers) }
     }
 
-    /// Applies a section's relocations to its bytes, copying them first if there are any.
+    /// Applies a section's relocations to its bytes. The bytes are copied first if there are any relocations.
     pub(super) fn apply(
         &self,
         headers: &Headers<'_>,
@@ -51,7 +51,8 @@ impl RelocationIndex {
         Ok(())
     }
 
-    /// The relocations of a section with these bytes, in the file's order.
+    /// Returns the relocations of a section in file order. The `bytes` are the section's bytes; they hold implicit
+    /// addends.
     pub(super) fn relocations(
         &self,
         headers: &Headers<'_>,
@@ -60,7 +61,7 @@ impl RelocationIndex {
     ) -> Result<Vec<Relocation>, Error> {
         let Headers { endian, bytes: file, sections, .. } = *headers;
         let mut all = Vec::new();
-        for holder in self.of(section) {
+        for holder in self.relocation_sections(section) {
             let Ok(header) = sections.section(SectionIndex(holder)) else { continue };
             let damage = Error::Table {
                 what: "relocations",
@@ -70,7 +71,8 @@ impl RelocationIndex {
             let damaged = |_: object::Error| damage;
             let symbols = self.extended.symbols(headers, header.sh_link(endian).to_usize()).ok_or(damage)?;
             let mut push = |entry: Crel, implicit: bool| {
-                // No field is named twice, so more relocations than bytes are damage, not data.
+                // A field has at most one relocation. So if there are more relocations than bytes, the file is
+                // damaged.
                 if all.len() > bytes.len() {
                     return Err(damage);
                 }
@@ -89,15 +91,15 @@ impl RelocationIndex {
         Ok(all)
     }
 
-    /// The fields of a section with these bytes, by offset, ascending, that get the address of something
-    /// that is defined in a section, or the distance to it.
+    /// Returns the offsets of fields that get the address of a defined symbol, or the distance to it, ascending.
     pub(super) fn defined_fields(
         &self,
         headers: &Headers<'_>,
         section: usize,
         bytes: &[u8],
     ) -> Result<Vec<u64>, Error> {
-        let is_stored = |kind| matches!(Operation::of(headers.arch, kind), Some(Operation::Store { .. }));
+        let is_stored =
+            |kind| matches!(Operation::of_type(headers.arch, kind), Some(Operation::Store { .. }));
         let relocations = self.relocations(headers, section, bytes)?.into_iter();
         let defined = relocations.filter(|field| field.section.is_some() && is_stored(field.kind));
         let mut fields: Vec<_> = defined.map(|field| field.offset).collect();
@@ -105,23 +107,24 @@ impl RelocationIndex {
         Ok(fields)
     }
 
-    fn of(&self, section: usize) -> impl Iterator<Item = usize> {
+    fn relocation_sections(&self, section: usize) -> impl Iterator<Item = usize> {
         let first = self.pairs.partition_point(|&(target, _)| target < section);
         self.pairs[first..].iter().take_while(move |&&(target, _)| target == section).map(|&(_, index)| index)
     }
 }
 
-/// The operation of a relocation on its field.
+/// The operation that a relocation performs on its field.
 #[derive(Clone, Copy)]
 enum Operation {
-    /// Nothing: a marker, or a pointer to a GOT slot (personalities; never a function's start).
+    /// The relocation does nothing here. It is a marker, or it is a pointer to a GOT slot. Pointers to personalities
+    /// go through GOT slots; starts of functions never do.
     Nothing,
-    /// Stores `S + A`, or `S + A - P` if relative, in `width` bytes.
+    /// The relocation stores `S + A` in `width` bytes, or `S + A - P` if it is relative.
     Store { width: usize, relative: bool },
 }
 
 impl Operation {
-    fn of(arch: Arch, kind: u32) -> Option<Self> {
+    fn of_type(arch: Arch, kind: u32) -> Option<Self> {
         let store = |width, relative| Some(Self::Store { width, relative });
         let kind = elf::RelocationType(kind);
         match arch {
@@ -154,7 +157,7 @@ impl Operation {
     }
 }
 
-/// Looks up a relocation's symbol, and its addend in `field_bytes` if it is an implicit one.
+/// Looks up a relocation's symbol. An implicit addend is read from `field_bytes`, which are the bytes of the section.
 fn resolve(
     headers: &Headers<'_>,
     section: usize,
@@ -166,7 +169,7 @@ fn resolve(
         offset: entry.r_offset,
         kind: entry.r_type.0,
         relative: matches!(
-            Operation::of(headers.arch, entry.r_type.0),
+            Operation::of_type(headers.arch, entry.r_type.0),
             Some(Operation::Store { relative: true, .. })
         ),
         symbol: (entry.r_sym != 0).then_some(entry.r_sym.to_usize()),
@@ -194,7 +197,7 @@ fn implicit_addend(
     bytes: &[u8],
     relocation: &Relocation,
 ) -> Result<i64, Error> {
-    let Some(Operation::Store { width, .. }) = Operation::of(headers.arch, relocation.kind) else {
+    let Some(Operation::Store { width, .. }) = Operation::of_type(headers.arch, relocation.kind) else {
         return Ok(0);
     };
     let endian = headers.arch.endian();
@@ -217,17 +220,17 @@ fn store(
     relocation: Relocation,
 ) -> Result<(), Error> {
     let Relocation { offset, kind, .. } = relocation;
-    let Some(operation) = Operation::of(headers.arch, kind) else {
+    let Some(operation) = Operation::of_type(headers.arch, kind) else {
         return Err(Error::RelocationType { section: headers.name_for_error(section), offset, value: kind });
     };
     let Operation::Store { width, relative } = operation else { return Ok(()) };
     let Some(range) = field_range(bytes.len(), offset, width) else {
         return Err(Error::RelocationField { section: headers.name_for_error(section), offset });
     };
-    let symbol = relocation.section.map_or(0, |section| addresses.of(section));
+    let symbol = relocation.section.map_or(0, |section| addresses.of_section(section));
     let mut value = symbol.wrapping_add(relocation.value).wrapping_add_signed(relocation.addend);
     if relative {
-        value = value.wrapping_sub(addresses.of(section).wrapping_add(offset));
+        value = value.wrapping_sub(addresses.of_section(section).wrapping_add(offset));
     }
     let endian = headers.arch.endian();
     let field = &mut bytes.to_mut()[range];

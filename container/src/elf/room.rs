@@ -1,4 +1,4 @@
-//! Limits of the memory that the sections of a file may take.
+//! Limits on the memory that the sections of a file may take.
 
 use cfipack_format::widen::ToU64;
 use object::Endianness;
@@ -8,30 +8,30 @@ use object::read::elf::SectionHeader as _;
 use super::headers::Headers;
 use crate::error::Error;
 
-/// The number of bytes that the compressed sections of a file may become together, for each byte of the file.
+/// How many bytes all compressed sections together may become, for each byte of the file.
 ///
-/// `.debug_frame` of an object whose functions are all alike becomes 250 times as long, but its relocations and
-/// its code do not shrink: no file comes near to 64 times its own length. A hostile one could reach 1032.
+/// No real file comes near this limit. The `.debug_frame` of an object with many equal functions grows by a factor of
+/// 250, but the object's relocations and code do not compress as well. A hostile file could reach a factor of 1032.
 pub(super) const DECOMPRESSED_PER_BYTE: u64 = 64;
 
-/// The room that is left for the sections that are read at a time.
+/// The bytes that may still be copied or decompressed while sections are read.
 #[derive(Debug)]
 pub(super) struct Room {
-    /// Bytes of the file that may still be copied.
+    /// The number of bytes of the file that may still be copied.
     copied: u64,
-    /// Bytes that compressed sections may still become.
+    /// The number of bytes that compressed sections may still become.
     decompressed: u64,
 }
 
 impl Room {
-    /// The room that a file has.
-    pub(super) fn of(headers: &Headers<'_>) -> Self {
+    /// Returns the limits for a file.
+    pub(super) fn for_file(headers: &Headers<'_>) -> Self {
         let length = headers.bytes.len().to_u64();
         Self { copied: length, decompressed: length.saturating_mul(DECOMPRESSED_PER_BYTE) }
     }
 
-    /// Takes room for a copy of a section. Sections that are copied must not overlap, or a small file could
-    /// ask for much memory.
+    /// Reserves memory for a copy of a section. All copies together may not be longer than the file, or a small file
+    /// with overlapping sections could ask for much memory.
     pub(super) fn copy(
         &mut self,
         headers: &Headers<'_>,
@@ -47,7 +47,7 @@ impl Room {
         Ok(())
     }
 
-    /// Takes room for what a compressed section becomes.
+    /// Reserves memory for the decompressed bytes of a section.
     pub(super) fn decompress(&mut self, headers: &Headers<'_>, index: usize, size: u64) -> Result<(), Error> {
         let room = self.decompressed;
         self.decompressed = room.checked_sub(size).ok_or_else(|| Error::CompressedSize {

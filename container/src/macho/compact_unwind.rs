@@ -1,4 +1,4 @@
-//! `__LD,__compact_unwind` of a relocatable object, its pointers resolved.
+//! Reads `__LD,__compact_unwind` of a relocatable object and resolves its pointers.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,17 +15,17 @@ use crate::error::Error;
 use crate::names;
 use crate::section::Section;
 
-/// The section, and what its pointers refer to.
+/// The section `__compact_unwind` with its rows, and the symbols that its pointers refer to.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CompactUnwind<'a> {
-    /// The section as it lies in the file: before relocation.
+    /// The section as it lies in the file, without relocations applied.
     pub section: Section<'a>,
-    /// The rows, in the file's order; what is left of an incomplete one is not.
+    /// The rows in file order. An incomplete row at the end is dropped.
     pub rows: Vec<CompactUnwindRow>,
-    /// The personalities that rows name, counted from 1, in the order of their first use.
+    /// The personalities that rows refer to, in the order of their first use. Rows count them from 1.
     pub personalities: Vec<Referent<'a>>,
-    /// The referents of the relocated fields, by offset.
+    /// The targets of the relocated fields, ascending by offset.
     referents: Vec<(SectionOffset, Referent<'a>)>,
 }
 
@@ -33,36 +33,38 @@ pub struct CompactUnwind<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct CompactUnwindRow {
-    /// The offset in the section.
+    /// The offset of the row in the section.
     pub offset: SectionOffset,
-    /// Start of the code it is for.
+    /// The address of the code that the row describes.
     pub function: Address,
-    /// Bytes of that code.
+    /// The size of this code in bytes.
     pub length: u32,
-    /// The encoding of the function's unwinding.
+    /// The compact encoding.
     pub encoding: Encoding,
-    /// The number among [`CompactUnwind::personalities`].
+    /// The number of the row's personality in [`CompactUnwind::personalities`], counted from 1.
     pub personality: Option<NonZeroU32>,
-    /// The language-specific data area.
+    /// The address of the language-specific data area.
     pub lsda: Option<Address>,
 }
 
-/// The referent of a pointer, in the words of llvm-objdump 23: an external relocation's symbol
-/// and what is added to it; else the last symbol at or below the place (of several at one
-/// address, the first in the symbol table), or the section if that symbol is of another.
+/// The target of a pointer, described in the same words as llvm-objdump 23 uses.
+///
+/// If the relocation is external, the target is its symbol plus an addend. Otherwise it is the last symbol at or
+/// before the address, and of several symbols at the same address the first in the symbol table. If this symbol is in
+/// another section, the target is the section itself.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Referent<'a> {
-    /// Name of the symbol or section; what is not UTF-8 is replaced.
+    /// The name of the symbol or section. Bytes that are not UTF-8 are replaced.
     pub name: Cow<'a, str>,
-    /// Bytes after it.
+    /// The distance from the symbol or section in bytes.
     pub addend: u64,
-    /// The address; none of a symbol that is not defined here.
+    /// The address of the target, or `None` if the symbol is not defined in this file.
     pub address: Option<Address>,
 }
 
 impl<'a> CompactUnwind<'a> {
-    /// The referent of the relocated pointer at an offset of the section.
+    /// Returns the target of the pointer at an offset of the section, or `None` if no relocation applies there.
     pub fn referent(&self, field: SectionOffset) -> Option<&Referent<'a>> {
         let found = self.referents.binary_search_by_key(&field, |referent| referent.0);
         found.ok().map(|i| &self.referents[i].1)
@@ -72,7 +74,7 @@ impl<'a> CompactUnwind<'a> {
         self.referent(field).and_then(|referent| referent.address).unwrap_or(Address(stored))
     }
 
-    /// The number of a personality, a new one if it is not known yet.
+    /// Returns the number of the personality in a field. A new personality gets the next number.
     fn personality(
         &mut self,
         field: SectionOffset,
@@ -109,7 +111,7 @@ impl<'a> CompactUnwind<'a> {
 }
 
 impl<'a> Headers<'a> {
-    /// `__compact_unwind`, which relocatable objects have.
+    /// Reads `__compact_unwind`. Only relocatable objects have it.
     pub(super) fn compact_unwind(&self) -> Result<Option<CompactUnwind<'a>>, Error> {
         let Some(index) = self.find(b"__compact_unwind") else { return Ok(None) };
         let section = self.section(index)?;
@@ -125,10 +127,11 @@ impl<'a> Headers<'a> {
         Ok(Some(found))
     }
 
-    /// The symbols that are defined here, one for every address that has any.
+    /// Returns the symbols that are defined in this file, by address. If several symbols share an address, the first
+    /// stays.
     fn symbols_by_address(&self) -> Vec<Symbol<'a>> {
-        let defined = |symbol: &Symbol<'_>| symbol.is_real && symbol.section.is_some();
-        let mut symbols: Vec<_> = self.symbols.iter().filter(defined).collect();
+        let mut symbols: Vec<_> = self.symbols.iter().collect();
+        symbols.retain(|symbol| symbol.is_real && symbol.section.is_some());
         symbols.sort_by_key(|symbol| symbol.value);
         symbols.dedup_by_key(|symbol| symbol.value);
         symbols

@@ -1,4 +1,4 @@
-//! A Mach-O file, and what is found in it.
+//! A Mach-O file, and the sections that can be found in it.
 
 use cfipack_cfi as cfi;
 use cfipack_format::Address;
@@ -13,13 +13,14 @@ use crate::kind::Kind;
 use crate::relocation::Relocation;
 use crate::section::{CallFrameSection, Location, Section};
 
-/// Returns whether a file starts as Mach-O does, of either width and byte order.
+/// Returns whether a file starts with the magic of Mach-O, of either width and byte order.
 pub(crate) fn has_magic(bytes: &[u8]) -> bool {
     let magics = [macho::MH_MAGIC, macho::MH_CIGAM, macho::MH_MAGIC_64, macho::MH_CIGAM_64];
     bytes.first_chunk().is_some_and(|magic| magics.contains(&u32::from_le_bytes(*magic)))
 }
 
-/// A Mach-O file, and the questions about files of this format alone. Parsed are its headers, nothing of its contents.
+/// A Mach-O file. Its methods answer questions that only Mach-O files have an answer to; everything else is in
+/// [`File`](crate::File). Only the headers are parsed, and contents are read when you ask for them.
 #[derive(Debug)]
 pub struct MachO<'a> {
     headers: Headers<'a>,
@@ -31,17 +32,18 @@ impl<'a> MachO<'a> {
         Ok(Self { headers: Headers::parse(bytes)? })
     }
 
-    /// The file's headers as they lie in it.
+    /// Returns the headers as they lie in the file.
     pub fn headers(&self) -> &Headers<'a> {
         &self.headers
     }
 
-    /// The address of the file's header in memory, from which image offsets count; 0 in a relocatable object.
+    /// Returns the address of the file's Mach-O header in memory. Image offsets count from here. It is 0 in a
+    /// relocatable object.
     pub fn image_base(&self) -> Address {
         self.headers.base
     }
 
-    /// `__eh_frame`, relocated.
+    /// Returns `__eh_frame`, with relocations applied.
     pub(crate) fn call_frame_sections(&self) -> Result<Vec<CallFrameSection<'a>>, Error> {
         let Some(index) = self.headers.find(b"__eh_frame") else { return Ok(Vec::new()) };
         let mut section = self.headers.section(index)?;
@@ -54,33 +56,36 @@ impl<'a> MachO<'a> {
         Ok(vec![CallFrameSection { section, kind, arch: self.headers.arch, text, data, excluded }])
     }
 
-    /// `__unwind_info`, which linked files have.
+    /// Returns `__unwind_info`. Only linked files have it.
     pub fn unwind_info_section(&self) -> Result<Option<Section<'a>>, Error> {
         self.headers.find(b"__unwind_info").map(|index| self.headers.section(index)).transpose()
     }
 
-    /// `__compact_unwind`, which relocatable objects have, with its pointers resolved.
+    /// Returns `__compact_unwind` with its pointers resolved. Only relocatable objects have it.
+    ///
+    /// # Errors
+    /// Fails if the section or its relocations are damaged.
     pub fn compact_unwind(&self) -> Result<Option<CompactUnwind<'a>>, Error> {
         self.headers.compact_unwind()
     }
 
-    /// The section that an address lies in, or that ends there if no other starts.
+    /// Returns the section that contains an address, or ends there if no other section starts there.
     pub(crate) fn locate(&self, address: Address) -> Option<Location<'a>> {
         self.headers.locate(address)
     }
 
-    /// A section's relocations in the words of other formats.
+    /// Returns a section's relocations in the same form as for ELF files.
     pub(crate) fn relocations(&self, section: usize) -> Result<Vec<Relocation>, Error> {
         self.headers.relocations(section)
     }
 
-    /// Sections of instructions that a compiler wrote.
+    /// Returns the sections with instructions that a compiler wrote.
     pub(crate) fn code_sections(&self) -> Result<Vec<Section<'a>>, Error> {
         let found = (0..self.headers.sections.len()).filter(|&index| self.headers.sections[index].is_code());
         found.map(|index| self.headers.section(index)).collect()
     }
 
-    /// The symbols in sections of code, with their addresses and the ends of their sections.
+    /// Iterates over the symbols in sections of code: the name, the address, and the end of the section.
     pub(crate) fn code_symbols(&self) -> impl Iterator<Item = (&'a [u8], u64, u64)> {
         self.headers.symbols.iter().filter(|symbol| symbol.is_real).filter_map(|symbol| {
             let section = self.headers.sections.get(symbol.section?).filter(|section| section.is_code())?;
@@ -88,15 +93,18 @@ impl<'a> MachO<'a> {
         })
     }
 
-    /// Returns whether a section that is not empty ends at an address, of code or not: functions may lie in sections
-    /// that are not marked as code.
+    /// Returns whether a section that is not empty ends at an address. The section need not be marked as code,
+    /// because functions may also lie in other sections.
     pub fn is_end_of_section(&self, address: Address) -> bool {
         let mut sections = self.headers.sections.iter().filter(|section| section.size != 0);
         sections.any(|section| section.address.saturating_add(section.size) == address.0)
     }
 
-    /// The starts of functions, as the linker noted them for debuggers (`LC_FUNCTION_STARTS`), rising. Nothing in
-    /// relocatable objects.
+    /// Returns the starts of functions, ascending. The linker writes them for debuggers (`LC_FUNCTION_STARTS`). A
+    /// relocatable object has none.
+    ///
+    /// # Errors
+    /// Fails if a delta in the list is damaged. The error has the offset in the file.
     pub fn function_starts(&self) -> Result<Vec<Address>, Error> {
         let Some((offset, list)) = self.headers.function_starts else { return Ok(Vec::new()) };
         let mut starts = Vec::new();
@@ -108,7 +116,7 @@ impl<'a> MachO<'a> {
                 return Ok(starts);
             }
             let delta = uleb128(&mut rest).ok_or(damaged)?;
-            // Zeros pad the end.
+            // Zeros pad the end of the list.
             if delta == 0 {
                 return Ok(starts);
             }

@@ -1,4 +1,4 @@
-//! The header and the load commands of a Mach-O file, and the bytes that they point to.
+//! The header and the load commands of a Mach-O file, and the bytes that they refer to.
 
 use std::borrow::Cow;
 
@@ -15,22 +15,22 @@ use crate::error::{Error, SectionName};
 use crate::kind::Kind;
 use crate::section::{Location, Section};
 
-/// A parsed file: its headers, nothing of its contents.
+/// The headers of a Mach-O file.
 #[derive(Debug)]
 pub struct Headers<'a> {
-    /// The file.
+    /// The whole file.
     pub bytes: &'a [u8],
-    /// The architecture of its code.
+    /// The architecture.
     pub arch: Arch,
-    /// The kind of file: linked or not.
+    /// Whether the file is relocatable or linked.
     pub kind: Kind,
-    /// The sections in the order of the load commands; symbols and relocations count them from 1.
+    /// The sections in the order of the load commands. Symbols and relocations count them from 1.
     pub sections: Vec<Header<'a>>,
     /// The symbols.
     pub symbols: SymbolTable<'a>,
-    /// The address of the Mach-O header: the start of `__TEXT`; 0 in a relocatable object.
+    /// The address of the Mach-O header, which is the start of `__TEXT`. It is 0 in a relocatable object.
     pub base: Address,
-    /// The place of the list of `LC_FUNCTION_STARTS` in the file, and the list.
+    /// The list in `LC_FUNCTION_STARTS`, after its offset in the file.
     pub function_starts: Option<(u64, &'a [u8])>,
 }
 
@@ -43,9 +43,9 @@ pub struct Header<'a> {
     pub address: u64,
     /// The size in bytes.
     pub size: u64,
-    /// In the file; none without bytes there.
+    /// The offset of the section's bytes in the file, or `None` for a section that has no bytes, such as `__bss`.
     pub offset: Option<u64>,
-    /// The offset of its relocations in the file.
+    /// The offset of the section's relocations in the file.
     pub relocations_off: u64,
     /// The number of relocations.
     pub relocations_count: u32,
@@ -54,6 +54,9 @@ pub struct Header<'a> {
 
 impl<'a> Headers<'a> {
     /// Reads the header and the load commands.
+    ///
+    /// # Errors
+    /// Fails if the file is big-endian, is of an unsupported CPU or file type, or has damaged tables.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
         match bytes.first_chunk().map(|magic| u32::from_le_bytes(*magic)) {
             Some(macho::MH_MAGIC_64) => Self::parse_width::<MachHeader64<LE>>(bytes),
@@ -111,18 +114,19 @@ impl<'a> Headers<'a> {
         Ok(())
     }
 
-    /// The first section of a name, in whatever segment.
+    /// Returns the index of the first section with a name, in any segment.
     pub fn find(&self, name: &[u8]) -> Option<usize> {
         self.sections.iter().position(|header| header.name == name)
     }
 
-    /// A section's name as errors carry it.
+    /// Returns a section's name in the form that errors carry.
     pub fn name_for_error(&self, index: usize) -> SectionName {
         let name = self.sections.get(index).map_or(&[][..], |header| header.name);
         SectionName::new(&String::from_utf8_lossy(name))
     }
 
-    /// A section's bytes as they lie in the file; none for one that has none there.
+    /// Returns a section's bytes as they lie in the file. The slice is empty for a section without bytes, and for an
+    /// index without a section.
     pub fn section_bytes(&self, index: usize) -> Result<&'a [u8], Error> {
         let Some(header) = self.sections.get(index) else { return Ok(&[]) };
         let Some(offset) = header.offset else { return Ok(&[]) };
@@ -133,7 +137,7 @@ impl<'a> Headers<'a> {
         })
     }
 
-    /// A section as it lies in the file, without relocations applied.
+    /// Returns a section as it lies in the file, without relocations applied.
     pub fn section(&self, index: usize) -> Result<Section<'a>, Error> {
         let header = &self.sections[index];
         Ok(Section {
@@ -144,16 +148,21 @@ impl<'a> Headers<'a> {
         })
     }
 
-    /// The section that an address lies in, or that ends there if no other starts.
+    /// Returns the section that contains an address. In a relocatable object, it may also be a section that ends
+    /// there, if no other section starts there.
     pub fn locate(&self, address: Address) -> Option<Location<'a>> {
-        let offset_in = |header: &Header<'_>| address.0.checked_sub(header.address);
-        let inside = |header: &Header<'_>| offset_in(header).is_some_and(|offset| offset < header.size);
-        let at_end = |header: &Header<'_>| offset_in(header).is_some_and(|offset| offset == header.size);
-        let ends = self.kind == Kind::Relocatable;
-        let section = self.sections.iter().position(inside).or_else(|| {
-            let found = self.sections.iter().position(at_end);
-            found.filter(|_| ends)
-        })?;
+        let mut found = None;
+        for (section, header) in self.sections.iter().enumerate() {
+            let Some(offset) = address.0.checked_sub(header.address) else { continue };
+            if offset < header.size {
+                found = Some(section);
+                break;
+            }
+            if offset == header.size && self.kind == Kind::Relocatable {
+                found = found.or(Some(section));
+            }
+        }
+        let section = found?;
         let header = &self.sections[section];
         let name = String::from_utf8_lossy(header.name);
         Some(Location { section, name, offset: address.0 - header.address })
@@ -175,7 +184,8 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// Returns whether it holds instructions that a compiler wrote. Stubs, a linker's work, are of another type.
+    /// Returns whether the section contains instructions that a compiler wrote. Stubs come from the linker, and their
+    /// sections have another type.
     pub fn is_code(&self) -> bool {
         let code = macho::S_ATTR_PURE_INSTRUCTIONS | macho::S_ATTR_SOME_INSTRUCTIONS;
         let kind = self.flags.typ();

@@ -1,8 +1,8 @@
-//! The names of CPU types and file types that are not supported, for errors.
+//! Names of unsupported CPU types and file types, for error messages.
 
 use object::macho::{self, CpuType, FileType};
 
-/// A CPU type's name.
+/// Returns a CPU type's name.
 pub(super) fn cpu_name(cpu: CpuType) -> Option<&'static str> {
     Some(match cpu {
         macho::CPU_TYPE_ARM => "32-bit ARM",
@@ -14,7 +14,7 @@ pub(super) fn cpu_name(cpu: CpuType) -> Option<&'static str> {
     })
 }
 
-/// The name of a file type that is neither an object's nor an image's.
+/// Returns the name of a file type that is neither an object nor a linked image.
 pub(super) fn file_type_name(file_type: FileType) -> Option<&'static str> {
     Some(match file_type {
         macho::MH_FVMLIB => "fixed library",

@@ -1,7 +1,12 @@
-//! Mach-O files, relocatable and linked: x86-64, i386, arm64 and arm64_32, all little endian.
+//! Mach-O files, relocatable and linked: x86-64, i386, arm64 and arm64_32, all little-endian.
 //!
-//! The sections of a relocatable object have addresses of their own that do not overlap, so no
-//! [`Placement`](crate::Placement) is needed: where it speaks of "apart", these are meant.
+//! - [`file`], [`headers`]: a Mach-O file and its parsed headers
+//! - [`compact_unwind`]: the rows of `__compact_unwind`
+//! - [`relocate`], [`symbols`]: relocations and the symbol table
+//! - [`kinds`], [`range`]: names for errors, and ranges of a file
+//!
+//! The sections of a relocatable Mach-O object have separate addresses already. So no [`Placement`](crate::Placement)
+//! is needed, and the addresses are as with `Placement::Apart`.
 
 pub(crate) mod compact_unwind;
 pub(crate) mod file;

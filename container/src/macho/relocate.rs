@@ -1,8 +1,8 @@
-//! Relocations of `__eh_frame`, applied to a copy, and of `__compact_unwind`.
+//! Reads relocations, and applies them to a copy of `__eh_frame`.
 //!
-//! A Mach-O object's fields already hold addresses and distances in the object's own address
-//! space, except for symbols: of a relocation that names one, the field holds what is added to
-//! the symbol's address. The sections are not moved here, so only those are left to do.
+//! In a Mach-O object, fields already contain addresses and distances in the object's own address space. The
+//! exceptions are fields with a relocation against a symbol: they contain an addend for the symbol's address. We do
+//! not move sections, so only these fields have to be changed.
 
 use std::borrow::Cow;
 
@@ -20,42 +20,42 @@ use crate::relocation::Relocation;
 /// A relocation entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Fixup {
-    /// The field, in bytes from its section's start.
+    /// The offset of the field in bytes from its section's start.
     pub offset: u32,
-    /// The type, of the architecture.
+    /// The relocation type. Its meaning depends on the architecture.
     pub kind: RelocationType,
-    /// Bytes of the field.
+    /// The size of the field in bytes.
     pub width: usize,
     /// True if the field's own address is subtracted.
     pub relative: bool,
-    /// The target that it refers to.
+    /// The symbol, section or address that the field refers to.
     pub target: Target,
 }
 
 /// The target of a relocation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target {
-    /// A symbol, by index.
+    /// A symbol, by its index in the symbol table.
     Symbol(usize),
-    /// A section, counted from 0; none for an absolute value.
+    /// A section, counted from 0, or `None` for an absolute value.
     Section(Option<usize>),
-    /// i386: the section that this address lies in.
+    /// The section that contains this address (i386 only).
     Address(u32),
 }
 
-/// The operation of a relocation on its field.
+/// The operation that a relocation performs on its field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {
-    /// Nothing: the field is right already, or a pointer to a GOT slot.
+    /// The relocation does nothing here. The field is right already, or is a pointer to a GOT slot.
     Nothing,
-    /// Adds the symbol's address.
+    /// The symbol's address is added.
     Add,
-    /// Takes the symbol's address off; an [`Operation::Add`] of the same field follows.
+    /// The symbol's address is subtracted. An [`Operation::Add`] of the same field follows.
     Subtract,
 }
 
 impl Operation {
-    fn of(arch: Arch, kind: RelocationType) -> Option<Self> {
+    fn of_type(arch: Arch, kind: RelocationType) -> Option<Self> {
         match arch {
             Arch::Amd64 => match kind {
                 macho::X86_64_RELOC_UNSIGNED => Some(Self::Add),
@@ -82,7 +82,10 @@ impl Operation {
 }
 
 impl Headers<'_> {
-    /// The relocations of a section, in the file's order.
+    /// Returns the relocations of a section in file order.
+    ///
+    /// # Errors
+    /// Fails if the relocations lie beyond the end of the file.
     pub fn fixups(&self, section: usize) -> Result<impl Iterator<Item = Fixup> + use<'_>, Error> {
         let header = &self.sections[section];
         let (offset, count) = (header.relocations_off, header.relocations_count);
@@ -92,8 +95,8 @@ impl Headers<'_> {
         Ok(entries.iter().map(|entry| self.fixup(entry)))
     }
 
-    /// A section's relocations in the words of other formats: the addend is what the field holds,
-    /// and of one that names no symbol, the section and a value of 0.
+    /// Returns a section's relocations in the same form as for ELF files. The addend is the value in the field.
+    /// If a relocation does not name a symbol, it has the section and a value of 0.
     pub(super) fn relocations(&self, section: usize) -> Result<Vec<Relocation>, Error> {
         let mut all = Vec::new();
         if section >= self.sections.len() {
@@ -151,10 +154,10 @@ impl Headers<'_> {
     }
 }
 
-/// Applies a section's relocations to its bytes, copying them first if there is anything to do.
+/// Applies a section's relocations to its bytes. The bytes are copied first if anything changes.
 pub(super) fn apply(file: &Headers<'_>, section: usize, bytes: &mut Cow<'_, [u8]>) -> Result<(), Error> {
     for fixup in file.fixups(section)? {
-        let Some(operation) = Operation::of(file.arch, fixup.kind) else {
+        let Some(operation) = Operation::of_type(file.arch, fixup.kind) else {
             let (offset, value) = (fixup.offset.into(), fixup.kind.0.into());
             return Err(Error::RelocationType { section: file.name_for_error(section), offset, value });
         };
@@ -168,19 +171,19 @@ pub(super) fn apply(file: &Headers<'_>, section: usize, bytes: &mut Cow<'_, [u8]
         if field(bytes, &fixup).is_none() || fixup.width < 4 {
             return Err(file.bad_field(section, &fixup));
         }
-        // Four bytes wrap between the two halves of a pair, and on 32-bit architectures.
+        // A field of 4 bytes may wrap around between the two relocations of a pair, and on 32-bit architectures.
         add(&mut bytes.to_mut()[start..start + fixup.width], change);
     }
     Ok(())
 }
 
-/// The value that a relocation's field holds.
+/// Returns the value in a relocation's field.
 pub(super) fn field(bytes: &[u8], fixup: &Fixup) -> Option<u64> {
     let field = bytes.get(fixup.offset.to_usize()..)?.get(..fixup.width)?;
     Some(field.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)))
 }
 
-/// Adds to a field of 4 or 8 bytes, wrapping.
+/// Adds a number to a field of 4 or 8 bytes. The sum wraps around.
 fn add(field: &mut [u8], change: u64) {
     if let Ok(eight) = <[u8; 8]>::try_from(&*field) {
         field.copy_from_slice(&u64::from_le_bytes(eight).wrapping_add(change).to_le_bytes());

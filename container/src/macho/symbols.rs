@@ -10,40 +10,41 @@ use super::range::range;
 use crate::error::Error;
 use crate::names;
 
-/// `LC_SYMTAB`'s symbols, of either width.
+/// The symbols in `LC_SYMTAB`, of a file of either width.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SymbolTable<'a> {
     /// The offset of the entries in the file.
     offset: usize,
     entries: &'a [u8],
     strings: &'a [u8],
-    /// Bytes of an entry: 16 or 12.
+    /// The size of an entry in bytes: 16 in 64-bit files, 12 in 32-bit files.
     size: usize,
 }
 
-/// One symbol.
+/// A symbol of the symbol table.
 #[derive(Clone, Copy, Debug)]
 pub struct Symbol<'a> {
-    /// The name as the file has it; one of more than 4096 bytes is cut after its first byte too many.
+    /// The name as it is in the file. A name of more than 4096 bytes is cut after 4097 bytes.
     pub name: &'a [u8],
-    /// The section it is defined in, from 0.
+    /// The section that defines the symbol, counted from 0.
     pub section: Option<usize>,
-    /// The address; 0 where it is not defined.
+    /// The address, or 0 if the symbol is not defined here.
     pub value: u64,
-    /// Not one of a debugger's.
+    /// True if the symbol is not a debugger's (`N_STAB`).
     pub is_real: bool,
-    /// `n_desc` of `mach-o/nlist.h`.
+    /// The field `n_desc` of `mach-o/nlist.h`.
     description: u16,
 }
 
 impl<'a> Symbol<'a> {
-    /// The name as text: what is not UTF-8 is replaced, and after 4096 bytes it is cut, with `…` at its end.
+    /// Returns the name as text. Bytes that are not UTF-8 are replaced. After 4096 bytes the name is cut, and `…` is
+    /// added.
     pub fn text(&self) -> Cow<'a, str> {
         names::text(self.name)
     }
 
-    /// Returns whether it divides its section into subsections: it is not an alternative entry (`N_ALT_ENTRY`), and not a
-    /// label of the assembler's (`L…`, `l…`), which ld64.lld takes for a part of what is before it.
+    /// Returns whether the symbol starts a subsection of its section. An alternative entry (`N_ALT_ENTRY`) does not.
+    /// Neither does an assembler label (`L…`, `l…`): ld64.lld takes it as a part of the code before it.
     pub fn starts_subsection(&self) -> bool {
         let is_label = self.name.starts_with(b"L") || self.name.starts_with(b"l");
         self.is_real && self.description & N_ALT_ENTRY.0 == 0 && !is_label
@@ -51,7 +52,7 @@ impl<'a> Symbol<'a> {
 }
 
 impl<'a> SymbolTable<'a> {
-    /// The symbols that the load command leads to.
+    /// Reads the symbols that a load command refers to.
     pub(super) fn read(
         bytes: &'a [u8],
         command: &SymtabCommand<LE>,
@@ -67,29 +68,29 @@ impl<'a> SymbolTable<'a> {
         Ok(Self { offset: command.symoff.get(LE).to_usize(), entries, strings, size })
     }
 
-    /// The place of the number of a symbol's section, counted from 1, in the file.
+    /// Returns the offset in the file of the byte with the number of a symbol's section. The number counts from 1.
     pub fn section_offset(&self, index: usize) -> usize {
         self.offset + index * self.size + 5
     }
 
-    /// The place of the value of a symbol of an index in the file.
+    /// Returns the offset in the file of a symbol's value.
     pub fn value_offset(&self, index: usize) -> usize {
         self.offset + index * self.size + 8
     }
 
-    /// The symbol of an index.
+    /// Returns the symbol with an index.
     pub fn get(&self, index: usize) -> Option<Symbol<'a>> {
         let start = index.checked_mul(self.size)?;
         self.symbol(self.entries.get(start..start.checked_add(self.size)?)?)
     }
 
-    /// All symbols in their order.
+    /// Iterates over all symbols in file order.
     pub fn iter(&self) -> impl Iterator<Item = Symbol<'a>> + use<'a> {
         let table = *self;
         self.entries.chunks_exact(self.size.max(1)).filter_map(move |entry| table.symbol(entry))
     }
 
-    /// An entry: name u32, type u8, section u8, description u16, value u32 or u64.
+    /// Reads an entry: name (u32), type (u8), section (u8), description (u16), value (u32 or u64).
     fn symbol(&self, entry: &'a [u8]) -> Option<Symbol<'a>> {
         let word = |at: usize| {
             let bytes = entry.get(at..).and_then(|rest| rest.first_chunk());

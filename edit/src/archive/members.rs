@@ -55,7 +55,7 @@ pub fn rewrite_members<'a, E: From<Error>>(
         let name = fat::has_magic(bytes).then_some("of a fat Mach-O file");
         return Err(Error::Unsupported { what: "archive format", offset: 0, value, name }.into());
     }
-    let Some(entries) = Entries::of(bytes) else {
+    let Some(entries) = Entries::parse(bytes) else {
         return Ok(rewrite(&Member::only(bytes))?.unwrap_or_else(|| Rewrite::unchanged(bytes.len())));
     };
     let entries: Vec<_> = entries.collect::<Result<_, _>>()?;

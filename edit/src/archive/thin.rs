@@ -21,7 +21,7 @@ pub fn resize_thin_members<'a, E: From<Error>>(
         return Ok(Rewrite::unchanged(bytes.len()));
     }
     archive.old(0..object::archive::MAGIC.len());
-    for entry in Entries::of(bytes).into_iter().flatten() {
+    for entry in Entries::parse(bytes).into_iter().flatten() {
         let entry = entry?;
         match entry.thin_member() {
             Some(member) => {

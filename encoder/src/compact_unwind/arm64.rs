@@ -1,4 +1,4 @@
-//! The encoding of a body: arm64 and arm64_32.
+//! Encodes the body of a function: arm64 and arm64_32.
 
 use cfipack_format::compact_unwind::{Encoding, PAIRS, Pairs};
 use cfipack_format::{Arch, Cfa, Register, Rule};
@@ -7,7 +7,7 @@ use super::body::Body;
 use super::step::frame_record_size;
 use crate::Reason;
 
-/// Encodes a body.
+/// Returns the encoding of a body.
 pub(super) fn encode(arch: Arch, body: &Body) -> Result<Encoding, Reason> {
     let Cfa::Register { register, offset } = body.row.cfa else { return Err(Reason::CfaMissing) };
     if let Some(register) = body.saved.unsayable() {
@@ -21,7 +21,7 @@ fn frame(arch: Arch, body: &Body) -> Result<Encoding, Reason> {
     if body.row.frame_pointer != Rule::Cfa(-size) || body.row.return_address != Rule::Cfa(-size / 2) {
         return Err(Reason::FrameRecord);
     }
-    // Pairs follow each other without a hole, in a fixed order, downward from the frame record.
+    // Pairs lie directly below each other in a fixed order, starting at the frame record.
     let mut pairs = Pairs::empty();
     let mut last = -size;
     for ((pair, first), index) in PAIRS.into_iter().zip((0..).step_by(2)) {
@@ -38,7 +38,7 @@ fn frame(arch: Arch, body: &Body) -> Result<Encoding, Reason> {
     Ok(Encoding::arm64_frame(pairs))
 }
 
-/// Tools disagree on where register pairs of a function without a frame lie, so there are none.
+/// Tools disagree where register pairs lie in a function without a frame. So this function accepts none.
 fn frameless(body: &Body, size: i64) -> Result<Encoding, Reason> {
     if body.row.return_address != Rule::SameValue {
         return Err(Reason::ReturnAddressRule);

@@ -1,11 +1,12 @@
-//! Finds the body among a function's rows, and holds every other row against it.
+//! Finds the body among a function's rows, and checks every other row against it.
 //!
-//! Compact unwind has one encoding for a whole function, true in its body. Asynchronous CFI describes more:
-//! every step of the way in (a push, a store, the set-up of the frame) and of the way out. A row is a
-//! *step* to another if everything that it describes is what the other describes or what held on entry: no
-//! register is saved elsewhere, no more stack is taken. The body is the row that all others are
-//! steps to. Calls show what is not a step: where a function calls, the encoding must hold. Without the
-//! code, a way out of the body must in addition lead to the state on entry before the body's row recurs.
+//! Compact unwind has a single encoding for a whole function, and it is true in the function's body. Asynchronous CFI
+//! describes more: every step of the prologue (a push, a store, the setup of the frame) and of the epilogue. A row is
+//! a *step* to another row if everything that it describes is as in the other row or as at the entry. In a step, no
+//! register is saved elsewhere, and no more stack is used. The body is the row that all other rows are steps to.
+//!
+//! Where the function calls, the encoding must hold, so a row with a call is not a step. Without the code, calls
+//! cannot be seen. Then an epilogue must also lead to the state at the entry before the body's row comes back.
 
 use cfipack_format::{Arch, Cfa, Family, FunctionOffset, Row};
 
@@ -15,53 +16,53 @@ use super::step::{check, is_step, limits_stack};
 use crate::Reason;
 use crate::cfi::{Change, RowSink, State, Stretch};
 
-/// The row that an encoding is to express.
+/// The row that the encoding is made from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Body {
     pub(super) row: Row,
     pub(super) saved: SavedRegisters,
-    /// The offset at which the CFA's rule began to be the body's: after the instruction that made it so.
+    /// The offset from which on the CFA has this rule: after the instruction that made it so.
     pub(super) cfa_since: u32,
 }
 
-/// Takes the rows of one function.
+/// Receives the rows of one function.
 #[derive(Debug)]
 pub(super) struct Rows<'c> {
     arch: Arch,
     code: Option<&'c [u8]>,
     body: Option<Body>,
-    /// The CFA's offset on entry.
+    /// The CFA's offset at the entry.
     least: i64,
     /// The highest offset from the stack pointer that a step to the body can have.
     most: i64,
-    /// The start of the row in effect.
+    /// The start of the current row.
     start: u32,
-    /// The CFA's offset, and whether that counts from the stack pointer.
+    /// The CFA's offset, and whether it is relative to the stack pointer.
     offset: i64,
     from_stack_pointer: bool,
-    /// True if it is the body's.
+    /// True if the current row is the body's.
     in_body: bool,
-    /// True if it differs from the body in the CFA's offset only, if at all.
+    /// True if the current row differs from the body in nothing but the CFA's offset.
     rules_are_bodys: bool,
-    /// True if the body was left and the state on entry has not been reached yet.
+    /// True if the body was left, and the state at the entry has not been reached yet.
     on_way_out: bool,
-    /// The start of the steps that the row in effect, if it is a step, belongs to.
+    /// The start of the current run of steps.
     steps_since: u32,
-    /// Bytes of the body's rows.
+    /// The length of the body's rows in bytes.
     inside: u32,
-    /// Bytes of those too long for a step.
+    /// The length of the body's rows that are too long for a step.
     inside_long: u32,
-    /// Bytes of other rows too long for a step, and where the first of them starts.
+    /// The length of other rows that are too long for a step, and the start of the first of them.
     outside_long: u32,
     outside_long_at: u32,
-    /// A reason that a stretch ended with.
+    /// The reason that stopped the last stretch.
     stopped: Option<Reason>,
-    /// The offset of a reason, if not at the row it ended the function with.
+    /// The offset of the reason, unless it is the row that stopped the function.
     pub(super) stopped_at: Option<u32>,
 }
 
-/// Bytes of code that a step may take: x86's longest instruction, or on arm64 as many stores as
-/// registers can be saved and the frame pointer's set-up. In longer ones there may be calls.
+/// The most bytes of code in a step. On x86 this is the longest instruction. On arm64 it is as many stores as there
+/// are registers to save, and the setup of the frame pointer. Longer rows may contain calls.
 const fn longest_step(arch: Arch) -> u32 {
     match arch.family() {
         Family::X86 => 15,
@@ -83,7 +84,7 @@ impl<'a> RowSink<'a, SavedRegisters> for Rows<'_> {
         }
     }
 
-    /// No encoding can represent it.
+    /// No encoding can represent arguments on the stack.
     fn arguments(&mut self, size: u64) -> Result<(), Reason> {
         Err(Reason::ArgumentsSize(size))
     }
@@ -108,7 +109,7 @@ impl<'a> RowSink<'a, SavedRegisters> for Rows<'_> {
 }
 
 impl<'c> Rows<'c> {
-    /// For a function with these bytes, if they are at hand.
+    /// Makes a sink for a function with these bytes of code, if they are known.
     pub(super) fn new(arch: Arch, code: Option<&'c [u8]>) -> Self {
         Self {
             arch,
@@ -132,7 +133,7 @@ impl<'c> Rows<'c> {
         }
     }
 
-    /// A row that may differ from the one before in anything.
+    /// Takes a row that may differ from the row before in anything.
     fn any_row(&mut self, row: &Row, saved: &SavedRegisters) -> Result<(), Reason> {
         self.end_row(row.start.0);
         let (offset, from_stack_pointer) = check(self.arch, row, saved)?;
@@ -162,7 +163,7 @@ impl<'c> Rows<'c> {
         self.new_body()
     }
 
-    /// A row that differs from the one before in the CFA's offset only.
+    /// Takes a row that differs from the row before only in the CFA's offset.
     #[inline]
     fn row_with_offset(&mut self, start: u32, offset: i64) -> Result<(), Reason> {
         if offset == self.offset {
@@ -191,7 +192,7 @@ impl<'c> Rows<'c> {
         Ok(())
     }
 
-    /// The row in effect is the body's once more.
+    /// The current row is the body's again.
     #[inline]
     fn back_in_body(&mut self) -> Result<(), Reason> {
         self.way_out_ends()?;
@@ -201,27 +202,27 @@ impl<'c> Rows<'c> {
         Ok(())
     }
 
-    /// The row in effect is what the body before, if any, was a step to.
+    /// The current row is a new body. The body before it, if there was one, is a step to it.
     #[inline]
     fn new_body(&mut self) -> Result<(), Reason> {
         if self.inside_long != 0 {
             (self.outside_long, self.outside_long_at) = (self.outside_long + self.inside_long, 0);
         }
         (self.inside, self.inside_long, self.in_body) = (0, 0, true);
-        // Calls on the way in are looked for at the end.
+        // Calls in the prologue are searched for at the end.
         self.way_out_ends()
     }
 
-    /// A row of a body follows. An epilogue leads to the state on entry first, except where LLVM has
-    /// merged its end with that of another one: it then ends in a branch, and its rows are a step of an
-    /// instruction or two. That they hold no call can only be read from the code.
+    /// A row of a body follows. An epilogue leads to the state at the entry first, with one exception: LLVM may merge
+    /// the ends of two epilogues. Then the first epilogue ends in a branch, and its rows are a step of one or two
+    /// instructions. Only the code can show that they contain no call.
     #[inline]
     fn way_out_ends(&mut self) -> Result<(), Reason> {
         let is_cut_short = core::mem::replace(&mut self.on_way_out, false);
         if is_cut_short && self.code.is_none() { Err(Reason::NotAStep) } else { Ok(()) }
     }
 
-    /// The row in effect is a step.
+    /// The current row is a step.
     #[inline]
     fn step(&mut self) {
         if self.in_body {
@@ -232,7 +233,7 @@ impl<'c> Rows<'c> {
         self.in_body = false;
     }
 
-    /// The body, after all rows of a function of `size` bytes.
+    /// Returns the body after all rows of a function of `size` bytes. An error has the offset of its cause.
     pub(super) fn finish(&mut self, size: u32) -> Result<&Body, (Reason, u32)> {
         let ended = self.end(size);
         match (ended, &self.body) {
@@ -253,8 +254,8 @@ impl<'c> Rows<'c> {
             self.has_no_call(self.steps_since, size)?;
         }
         if self.outside_long != 0 {
-            // Which of two long rows is the body? Without a call nothing decides.
-            let called = self.code.and_then(|code| calls::find(self.arch, code, start, size));
+            // There are several long rows, and only a call can decide which of them is the body.
+            let called = self.code.and_then(|code| calls::find_call(self.arch, code, start, size));
             let clear = self.outside_long <= self.inside || matches!(called, Some(Found::Call(_)));
             if self.code.is_none() || !clear {
                 self.stopped_at = Some(self.outside_long_at);
@@ -264,7 +265,7 @@ impl<'c> Rows<'c> {
         Ok(())
     }
 
-    /// Ends the row in effect, for one that starts at `end`.
+    /// Ends the current row. The next row starts at `end`.
     #[inline]
     fn end_row(&mut self, end: u32) {
         let length = end - core::mem::replace(&mut self.start, end);
@@ -283,7 +284,7 @@ impl<'c> Rows<'c> {
     #[inline]
     fn has_no_call(&mut self, from: u32, to: u32) -> Result<(), Reason> {
         let (Some(code), true) = (self.code, from < to) else { return Ok(()) };
-        let (at, reason) = match calls::find(self.arch, code, from, to) {
+        let (at, reason) = match calls::find_call(self.arch, code, from, to) {
             None => return Ok(()),
             Some(Found::Call(at)) => (at, Reason::CallOutsideBody),
             Some(Found::Unreadable(at)) => (at, Reason::CodeUnreadable),

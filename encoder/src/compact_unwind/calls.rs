@@ -1,10 +1,10 @@
-//! Finds call instructions, and those that enter the kernel: threads wait there.
+//! Finds calls and system calls. A thread can wait at either, so encodings have to be true there.
 
 use cfipack_format::widen::ToUsize;
 use cfipack_format::{Arch, Family};
 
-/// Returns whether calls can be distinguished from other code of an architecture: of arm64 always, of x86 with the
-/// feature `iced-x86`.
+/// Returns whether calls can be told from other instructions: always on arm64, and on x86 with the feature
+/// `iced-x86`.
 pub(super) const fn can_be_found(arch: Arch) -> bool {
     match arch.family() {
         Family::X86 => cfg!(feature = "iced-x86"),
@@ -13,18 +13,18 @@ pub(super) const fn can_be_found(arch: Arch) -> bool {
     }
 }
 
-/// A finding that keeps a range of code from being free of calls.
+/// A reason why a range of code may contain a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
-    /// A call instruction or a system call, this many bytes into the function.
+    /// A call or a system call at this offset from the function's start.
     Call(u32),
-    /// Something that is no code, or the end of the code given.
+    /// Bytes that are not code, or the end of the given code.
     Unreadable(u32),
 }
 
-/// Looks for the first call that starts in a range of a function, given in bytes from its start,
-/// where an instruction starts.
-pub(super) fn find(arch: Arch, code: &[u8], from: u32, to: u32) -> Option<Found> {
+/// Finds the first call that starts in a range of a function. The range is in bytes from the function's start, and an
+/// instruction must start at `from`.
+pub(super) fn find_call(arch: Arch, code: &[u8], from: u32, to: u32) -> Option<Found> {
     let Some(range) = code.get(from.to_usize()..to.to_usize()) else {
         return Some(Found::Unreadable(from));
     };
@@ -54,8 +54,8 @@ fn in_arm64(range: &[u8], from: u32) -> Option<Found> {
 fn in_x86(arch: Arch, range: &[u8], from: u32) -> Option<Found> {
     use iced_x86::{Decoder, DecoderError, DecoderOptions, Instruction, Mnemonic};
 
-    // E8 and FF /2, /3; 9A, which 64-bit mode does not have; 0F 05, 0F 34 and CD. Most prologues have none of
-    // these bytes.
+    // These are the opcodes E8, FF /2 and /3, 9A (32-bit mode only), 0F 05, 0F 34 and CD. Most prologues contain none
+    // of these bytes.
     let is_possible = |byte: u8| matches!(byte, 0xe8 | 0xff | 0x9a | 0x05 | 0x34 | 0xcd);
     let found = range.iter().fold(false, |found, byte| found | is_possible(*byte));
     if !found {
@@ -71,7 +71,7 @@ fn in_x86(arch: Arch, range: &[u8], from: u32) -> Option<Found> {
             Mnemonic::Call | Mnemonic::Syscall | Mnemonic::Sysenter | Mnemonic::Int => {
                 return Some(Found::Call(at));
             }
-            // An instruction may reach beyond the range, if a row starts inside it.
+            // If a row starts inside an instruction, then the instruction reaches beyond the range.
             _ if decoder.last_error() != DecoderError::None => return Some(Found::Unreadable(at)),
             _ => {}
         }
@@ -91,7 +91,7 @@ mod tests {
     /// Words as aarch64-linux-gnu-as 2.47 assembles them.
     #[test]
     fn arm64() {
-        let find = |word: u32| find(Arch::Aarch64, &word.to_le_bytes(), 0, 4);
+        let find = |word: u32| find_call(Arch::Aarch64, &word.to_le_bytes(), 0, 4);
         // bl ., blr x3, blraaz x3, blrabz x3, blraa x3, x4, blrab x3, sp
         for call in [0x9400_0000, 0xd63f_0060, 0xd63f_087f, 0xd63f_0c7f, 0xd73f_0864, 0xd73f_0c7f] {
             assert_eq!(find(call), Some(Found::Call(0)), "{call:08x}");
@@ -103,9 +103,9 @@ mod tests {
             assert_eq!(find(other), None, "{other:08x}");
         }
         let code = [0x1f, 0x20, 0x03, 0xd5, 0, 0, 0, 0x94];
-        assert_eq!(super::find(Arch::Aarch64, &code, 0, 8), Some(Found::Call(4)));
-        assert_eq!(super::find(Arch::Aarch64, &code, 0, 12), Some(Found::Unreadable(0)));
-        assert_eq!(super::find(Arch::Aarch64, &code, 0, 2), Some(Found::Unreadable(0)));
+        assert_eq!(super::find_call(Arch::Aarch64, &code, 0, 8), Some(Found::Call(4)));
+        assert_eq!(super::find_call(Arch::Aarch64, &code, 0, 12), Some(Found::Unreadable(0)));
+        assert_eq!(super::find_call(Arch::Aarch64, &code, 0, 2), Some(Found::Unreadable(0)));
     }
 
     #[cfg(feature = "iced-x86")]
@@ -113,20 +113,20 @@ mod tests {
     fn x86() {
         // mov eax, ebp; call rax
         let code = [0x89, 0xe8, 0xff, 0xd0];
-        assert_eq!(find(Arch::Amd64, &code, 0, 2), None);
-        assert_eq!(find(Arch::Amd64, &code, 0, 4), Some(Found::Call(2)));
+        assert_eq!(find_call(Arch::Amd64, &code, 0, 2), None);
+        assert_eq!(find_call(Arch::Amd64, &code, 0, 4), Some(Found::Call(2)));
         // syscall; sysenter; int 0x80; int3
-        assert_eq!(find(Arch::Amd64, &[0x0f, 0x05], 0, 2), Some(Found::Call(0)));
-        assert_eq!(find(Arch::I386, &[0x0f, 0x34], 0, 2), Some(Found::Call(0)));
-        assert_eq!(find(Arch::I386, &[0xcd, 0x80], 0, 2), Some(Found::Call(0)));
-        assert_eq!(find(Arch::Amd64, &[0xcc, 0x90], 0, 2), None);
+        assert_eq!(find_call(Arch::Amd64, &[0x0f, 0x05], 0, 2), Some(Found::Call(0)));
+        assert_eq!(find_call(Arch::I386, &[0x0f, 0x34], 0, 2), Some(Found::Call(0)));
+        assert_eq!(find_call(Arch::I386, &[0xcd, 0x80], 0, 2), Some(Found::Call(0)));
+        assert_eq!(find_call(Arch::Amd64, &[0xcc, 0x90], 0, 2), None);
         // jmp rax; call [rip + 0]; ff /7 is no instruction
-        assert_eq!(find(Arch::Amd64, &[0xff, 0xe0], 0, 2), None);
-        assert_eq!(find(Arch::Amd64, &[0xff, 0x15, 0, 0, 0, 0], 0, 6), Some(Found::Call(0)));
-        assert_eq!(find(Arch::Amd64, &[0x90, 0xff, 0xff], 0, 3), Some(Found::Unreadable(1)));
+        assert_eq!(find_call(Arch::Amd64, &[0xff, 0xe0], 0, 2), None);
+        assert_eq!(find_call(Arch::Amd64, &[0xff, 0x15, 0, 0, 0, 0], 0, 6), Some(Found::Call(0)));
+        assert_eq!(find_call(Arch::Amd64, &[0x90, 0xff, 0xff], 0, 3), Some(Found::Unreadable(1)));
         // A far call, in 32-bit mode.
         let far = [0x9a, 0, 0, 0, 0, 0, 0];
-        assert_eq!(find(Arch::I386, &far, 0, 7), Some(Found::Call(0)));
-        assert_eq!(find(Arch::Amd64, &far, 0, 7), Some(Found::Unreadable(0)));
+        assert_eq!(find_call(Arch::I386, &far, 0, 7), Some(Found::Call(0)));
+        assert_eq!(find_call(Arch::Amd64, &far, 0, 7), Some(Found::Unreadable(0)));
     }
 }

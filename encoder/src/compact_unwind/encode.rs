@@ -1,4 +1,4 @@
-//! From a function's CFI to its encoding.
+//! Turns a function's CFI into its compact encoding.
 
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Arch, Family};
@@ -9,25 +9,25 @@ use super::{arm64, llvm_mc, x86};
 use crate::cfi::{Function, Instructions, Interpreter};
 use crate::{Reason, Unsupported, UnsupportedFormat};
 
-/// The origin of the encodings.
+/// How encodings are made.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Mode {
-    /// True encodings: an encoding restores what the CFI describes, in the body of the function and
-    /// at every call and system call, or the function has none.
+    /// Makes only true encodings: an encoding restores everything that the CFI describes, in the body of the function
+    /// and at every call and system call. If there is no such encoding, the function has none.
     #[default]
     Checked,
-    /// The encodings that llvm-mc 23 gives for the same directives, true or not.
+    /// Makes the encodings that llvm-mc 23 makes from the same directives, whether they are true or not.
     LlvmMc {
-        /// The function has a personality other than `___gxx_personality_v0` and
-        /// `___objc_personality_v0`, for which llvm-mc keeps DWARF mode without
-        /// `-emit-compact-unwind-non-canonical`.
+        /// Set this if the function has a personality other than `___gxx_personality_v0` and
+        /// `___objc_personality_v0`. For other personalities llvm-mc keeps DWARF mode, unless
+        /// `-emit-compact-unwind-non-canonical` is given.
         foreign_personality: bool,
     },
 }
 
-/// Finds the encodings of functions, one after the other. Nothing is allocated for a function
-/// (unless it remembers states deeper than any before).
+/// Finds the compact encodings of functions. Make one encoder and use it for many functions: it allocates nothing per
+/// function, unless a function remembers more nested states than any function before.
 #[derive(Clone, Debug)]
 pub struct Encoder<'a> {
     arch: Arch,
@@ -35,29 +35,32 @@ pub struct Encoder<'a> {
 }
 
 impl<'a> Encoder<'a> {
-    /// An encoder for functions of `arch`: x86-64, i386, arm64 or arm64_32.
+    /// Makes an encoder for functions of `arch`: x86-64, i386, arm64 or arm64_32.
     ///
     /// # Errors
-    /// The format has no encodings for the architecture: s390x and big-endian AArch64.
+    /// This function returns an error for any other architecture, because the format has no encodings for it.
     pub fn new(arch: Arch) -> Result<Self, UnsupportedFormat> {
         super::check(arch)?;
         Ok(Self { arch, interpreter: Interpreter::new() })
     }
 
-    /// The encoding of a function, without flags and
-    /// personality, which are the caller's to add. [`Encoding::NONE`] is llvm-mc's for x86
-    /// functions without directives.
+    /// Returns the encoding of a function, without its flags and personality number; add them yourself. In mode
+    /// [`LlvmMc`](Mode::LlvmMc), an x86 function without directives has [`Encoding::NONE`].
     ///
-    /// `code` is the function's code from its start on. Without it, x86 stacks of more than 255
-    /// words are refused, and so are functions that, outside what looks like their body, have a
-    /// row longer than a step of a prologue or epilogue takes (15 bytes; arm64: 64), or whose body
-    /// recurs after part of an epilogue: there may be calls. The same holds for x86 without the feature `iced-x86`, except for the stacks. With
-    /// the code, no call is outside the body.
+    /// Pass in `code` the function's code from its start on, if you have it. It shows where calls are, and no call
+    /// may lie outside the body. Without the code, more functions are refused:
+    ///
+    /// - x86 functions with more than 255 words of stack;
+    /// - functions with a row outside of the likely body that is longer than a step of a prologue or epilogue (15
+    ///   bytes on x86, 64 on arm64), because the row may contain a call;
+    /// - functions with a body that continues after a part of an epilogue.
+    ///
+    /// The last two also apply to x86 if the feature `iced-x86` is off, even with the code.
     ///
     /// # Errors
-    /// No encoding represents the CFI (or, in mode [`LlvmMc`](Mode::LlvmMc), llvm-mc gives
-    /// none): the function keeps its FDE, and its encoding is [`Encoding::dwarf`]. The PC is that
-    /// of the first row, or call, that stood in the way.
+    /// This function returns an error if no encoding represents the CFI, or, in mode `LlvmMc`, if llvm-mc makes none.
+    /// Then the function keeps its FDE, and its encoding is [`Encoding::dwarf`]. The error has the PC of the first
+    /// row or call that stood in the way.
     pub fn encode(
         &mut self,
         function: &Function<'a>,
@@ -126,7 +129,7 @@ mod tests {
     use crate::cfi::{Section, SectionKind};
     use crate::eh_frame::{CIE, fde};
 
-    /// Encodes a function of x86-64 of `size` bytes at address 0, from the instructions of its FDE.
+    /// Encodes an x86-64 function of `size` bytes at address 0 from the instructions of its FDE.
     fn encode(size: u8, instructions: &[u8], code: Option<&[u8]>) -> Result<Encoding, (Reason, u64)> {
         let mut bytes = CIE.to_vec();
         fde(&mut bytes, 0, 0, size.into(), instructions);
@@ -137,7 +140,7 @@ mod tests {
         encoding.map_err(|unsupported| (unsupported.reason, unsupported.offset))
     }
 
-    /// Nops, with other bytes at some places.
+    /// Returns nops, with other bytes at some places.
     fn code(size: usize, parts: &[(usize, &[u8])]) -> Vec<u8> {
         let mut code = vec![0x90; size];
         parts.iter().for_each(|(at, bytes)| code[*at..][..bytes.len()].copy_from_slice(bytes));
@@ -175,11 +178,11 @@ mod tests {
         let late = [0x60, 0x0e, 16, 0x83, 2, 0x50, 0x0e, 8];
         let encoding = Ok(Encoding::frameless(2, 1, 0));
         assert_eq!(encode(50, &late, Some(&code(50, &[(32, CALL)]))), encoding);
-        // Without any call, the body is where most of the code is, and that is not known.
+        // Without any call, the longest row would be the body, and this is only a guess.
         assert_eq!(encode(50, &late, Some(&code(50, &[]))), Err((Reason::LongStep, 0)));
         let early = code(50, &[(3, CALL), (40, CALL)]);
         assert_eq!(encode(50, &late, Some(&early)), Err((Reason::CallOutsideBody, 3)));
-        // The return address is the first one outside the body, the call's last byte is in it.
+        // The call's last byte is in the body, and only its return address is outside.
         assert_eq!(encode(50, &late, Some(&code(50, &[(43, CALL)]))), encoding);
         let after = code(50, &[(34, CALL), (48, &[0xff, 0xd0])]);
         assert_eq!(encode(50, &late, Some(&after)), Err((Reason::CallOutsideBody, 48)));
@@ -194,7 +197,7 @@ mod tests {
         assert_eq!(encode(40, &dip, Some(&code(40, &[(18, &[0xeb, 10])]))), encoding);
         let call = code(40, &[(18, &[0xff, 0xd0])]);
         assert_eq!(encode(40, &dip, Some(&call)), Err((Reason::CallOutsideBody, 18)));
-        // 8, 24, 16, 32: what came before it would be steps to the last row.
+        // The CFA offsets are 8, 24, 16, 32. Earlier rows would be steps to the last row.
         let deeper = [0x42, 0x0e, 24, 0x42, 0x0e, 16, 0x41, 0x0e, 32];
         assert_eq!(encode(20, &deeper, Some(&code(20, &[]))), Ok(Encoding::frameless(4, 0, 0)));
         let call = code(20, &[(2, &[0xff, 0xd0])]);

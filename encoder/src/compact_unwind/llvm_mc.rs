@@ -1,7 +1,7 @@
-//! The encoding that llvm-mc 23 gives for directives.
+//! Makes the encoding that llvm-mc 23 makes from directives.
 //!
-//! It looks at the list of directives, not at the rows they give: not at where they stand in the
-//! code, and hardly at the offsets. What it takes for granted is what LLVM's own prologues do.
+//! Llvm-mc looks at the list of directives and not at the rows that they describe. It ignores where directives stand
+//! in the code, and nearly ignores offsets. It takes for granted that prologues look like LLVM's own.
 
 use cfipack_format::compact_unwind::{Encoding, PAIRS, Pairs, callee_saved, encode_order};
 use cfipack_format::{Arch, Register};
@@ -9,21 +9,21 @@ use cfipack_format::{Arch, Register};
 use crate::Reason;
 use crate::cfi::Instruction;
 
-/// The facts beside the instructions that decide.
+/// The facts beside the directives that decide whether llvm-mc makes an encoding.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub struct Frame {
-    /// A personality other than `___gxx_personality_v0` and `___objc_personality_v0`, without
-    /// `-emit-compact-unwind-non-canonical`.
+    /// True if the function has a personality other than `___gxx_personality_v0` and `___objc_personality_v0`, and
+    /// llvm-mc runs without `-emit-compact-unwind-non-canonical`.
     pub foreign_personality: bool,
-    /// `.cfi_signal_frame`.
+    /// True if the function has `.cfi_signal_frame`.
     pub signal: bool,
-    /// `.cfi_mte_tagged_frame`.
+    /// True if the function has `.cfi_mte_tagged_frame`.
     pub mte_tagged: bool,
 }
 
 impl Frame {
-    /// A frame without any of these.
+    /// Makes a frame in which all fields are false.
     pub const fn new() -> Self {
         Self { foreign_personality: false, signal: false, mte_tagged: false }
     }
@@ -34,7 +34,7 @@ impl Frame {
         Self { foreign_personality, ..self }
     }
 
-    /// Sets whether the frame is a [signal](Self::signal)'s.
+    /// Sets whether the frame is a [signal](Self::signal) frame.
     #[must_use]
     pub const fn with_signal(self, signal: bool) -> Self {
         Self { signal, ..self }
@@ -47,13 +47,15 @@ impl Frame {
     }
 }
 
-/// The encoding for an FDE's directives, as the instructions that they become. One that becomes
-/// another instruction than it is (`.cfi_adjust_cfa_offset`, `.cfi_rel_offset`) or one that is
-/// unknown is an error, and so is what llvm-mc gives no encoding for; advances and padding count
-/// for nothing.
+/// Returns the encoding for the directives of an FDE. Each directive is given as the CFI instruction that it becomes.
+/// Advances and padding are ignored.
+///
+/// This function returns an error for a directive that becomes another instruction (`.cfi_adjust_cfa_offset`,
+/// `.cfi_rel_offset`), because llvm-mc treats it differently, and for unknown directives.
 ///
 /// # Errors
-/// The format has no encodings for the architecture, llvm-mc keeps DWARF mode, or it saves a register twice without a frame, which has no meaning.
+/// This function also returns an error if the format has no encodings for the architecture, if llvm-mc keeps DWARF
+/// mode, or if a register is saved twice without a frame. Such an encoding would have no meaning.
 pub fn encode<'a>(
     arch: Arch,
     frame: Frame,
@@ -95,7 +97,7 @@ fn x86<'a>(
     let mut saved = [0; 6];
     let mut count = 0;
     let mut nearest = u64::MAX;
-    // Bytes of the pushes so far.
+    // The bytes of all pushes so far.
     let mut code_bytes = 0;
     for directive in directives {
         match directive? {
@@ -119,7 +121,7 @@ fn x86<'a>(
         return Err(Reason::LlvmMcDirectives);
     }
     if has_frame {
-        // A sixth register falls off the end.
+        // Llvm-mc drops a sixth register.
         let mut slots = [0; 5];
         slots.iter_mut().zip(saved).for_each(|(slot, number)| *slot = *number);
         return Ok(Encoding::frame(count as u8, slots));
@@ -128,7 +130,7 @@ fn x86<'a>(
     let count = count as u8;
     Ok(match u8::try_from(size) {
         Ok(words) => Encoding::frameless(words, count, permutation),
-        // After the pushes: `sub esp, imm32`, for rsp with a prefix.
+        // After the pushes comes `sub esp, imm32`, or `sub rsp, imm32` with a prefix.
         Err(_) => {
             let immediate_at = code_bytes + if is_64_bit { 3 } else { 2 };
             Encoding::frameless_indirect(immediate_at, count + 1, count, permutation)
@@ -143,7 +145,7 @@ fn arm64<'a>(
     const NONE: Result<Instruction<'static>, Reason> = Err(Reason::LlvmMcDirectives);
     let mut has_frame = false;
     let mut size = 0;
-    // Where the last register was saved.
+    // The place where the last register was saved.
     let mut last = 0;
     let mut pairs = Pairs::empty();
     while let Some(directive) = directives.next() {
@@ -163,7 +165,7 @@ fn arm64<'a>(
                 let second = saved(directives.next().unwrap_or(NONE)?)?;
                 let pair = PAIRS.iter().find(|(_, register)| *register == first.0);
                 let pair = pair.ok_or(Reason::LlvmMcDirectives)?.0;
-                // Those in their order, no pair after one that comes after it.
+                // Pairs have a fixed order. A pair must not follow a pair that comes after it in this order.
                 let in_order = pairs.bits() < pair.bits() << 1;
                 let adjacent = (last == 0 || first.1 == last.wrapping_sub(8))
                     && second.0.0 == first.0.0 + 1

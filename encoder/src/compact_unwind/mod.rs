@@ -1,7 +1,12 @@
-//! Compact unwind: the [encodings](Encoder) of functions, from their CFI, and
-//! `__LD,__compact_unwind`, the [section](Section) in which an assembler hands them to a linker.
+//! Makes the compact [encodings](Encoder) of functions from their CFI, and `__LD,__compact_unwind`, the
+//! [section](Section) by which an assembler passes them to a linker.
 //!
-//! A linker's way, from CFI straight to `__unwind_info`:
+//! - `encode`: the [`Encoder`], with `body`, `step`, `saved` and `calls` for true encodings, and `x86` and `arm64`
+//!   for bits
+//! - [`llvm_mc`]: llvm-mc's encodings, whether true or not
+//! - `relocation`: the relocations of `__compact_unwind`
+//!
+//! A linker goes from CFI to `__unwind_info` like this:
 //!
 //! ```
 //! use cfipack_cfi as cfi;
@@ -36,7 +41,7 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
-//! An assembler's, for an object:
+//! An assembler makes a section for an object like this:
 //!
 //! ```
 //! use cfipack_encoder::compact_unwind::{Entry, Section, RelocationTarget};
@@ -56,7 +61,7 @@
 //! # Ok::<(), cfipack_format::UnsupportedFormat>(())
 //! ```
 //!
-//! Rows and relocations are llvm-mc 23's, byte for byte, where the encodings are.
+//! If the encodings are llvm-mc 23's, then so are the rows and relocations, byte for byte.
 
 mod arm64;
 mod body;
@@ -78,30 +83,34 @@ pub use relocation::{Relocation, RelocationTarget};
 
 use crate::{Reason, UnsupportedFormat};
 
-/// Refuses architectures that the format has no encodings for.
+/// Refuses architectures without compact encodings.
 const fn check(arch: Arch) -> Result<(), UnsupportedFormat> {
-    match arch.has_compact_unwind() {
-        true => Ok(()),
-        false => Err(UnsupportedFormat::Arch { arch, format: "__compact_unwind" }),
+    if arch.has_compact_unwind() {
+        Ok(())
+    } else {
+        Err(UnsupportedFormat::Arch { arch, format: "__compact_unwind" })
     }
 }
 
-/// One range of code and how it is unwound.
+/// A range of code and the way to unwind it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Entry {
-    /// Start of the range.
+    /// The start of the range.
     pub function: RelocationTarget,
-    /// Bytes of the range.
+    /// The length of the range in bytes.
     pub length: u32,
-    /// The encoding of the function's unwinding. Its LSDA flag is set if there is an LSDA.
+    /// The compact encoding. Its LSDA flag is set automatically if there is an LSDA.
     pub encoding: Encoding,
-    /// The personality.
+    /// The personality, usually a symbol.
     pub personality: Option<RelocationTarget>,
-    /// The LSDA.
+    /// The language-specific data area.
     pub lsda: Option<RelocationTarget>,
 }
 
-/// A `__compact_unwind` section of an object.
+/// A `__compact_unwind` section of an object. Push one row per function.
+///
+/// To use several threads, give each thread a [`shard`](Self::shard) and [`absorb`](Self::absorb) the shards in a
+/// fixed order. The bytes do not depend on the number of threads.
 #[derive(Clone, Debug)]
 pub struct Section {
     arch: Arch,
@@ -110,10 +119,10 @@ pub struct Section {
 }
 
 impl Section {
-    /// An empty section of an object for `arch`: x86-64, i386, arm64 or arm64_32.
+    /// Makes an empty section for an object of `arch`: x86-64, i386, arm64 or arm64_32.
     ///
     /// # Errors
-    /// The format has no encodings for the architecture: s390x and big-endian AArch64.
+    /// This function returns an error for any other architecture, because the format has no encodings for it.
     pub const fn new(arch: Arch) -> Result<Self, UnsupportedFormat> {
         match check(arch) {
             Ok(()) => Ok(Self { arch, bytes: Vec::new(), relocations: Vec::new() }),
@@ -121,28 +130,30 @@ impl Section {
         }
     }
 
-    /// A section without rows, for the same architecture.
+    /// Makes an empty section for the same architecture.
     pub const fn shard(&self) -> Self {
         Self { arch: self.arch, bytes: Vec::new(), relocations: Vec::new() }
     }
 
-    /// Adds the rows of another section after this one's, as if they had been pushed here.
+    /// Adds all rows of another section, as if they had been pushed here.
     ///
     /// # Errors
-    /// The shard is for another architecture: nothing of it is added.
+    /// This function returns an error, and adds nothing, if the shard has another architecture.
     pub fn absorb(&mut self, shard: Self) -> Result<(), Reason> {
         if shard.arch != self.arch {
             return Err(Reason::Architecture);
         }
         let before = self.bytes.len() as u32;
-        let moved = |relocation: Relocation| Relocation { offset: before + relocation.offset, ..relocation };
-        self.relocations.extend(shard.relocations.into_iter().map(moved));
+        for relocation in shard.relocations {
+            self.relocations.push(Relocation { offset: before + relocation.offset, ..relocation });
+        }
         self.bytes.extend(shard.bytes);
         Ok(())
     }
 
-    /// Adds a row. A range without unwind information ([`Encoding::NONE`]) has none. In DWARF
-    /// mode the FDE has personality and LSDA, and the row has neither, as llvm-mc writes it.
+    /// Adds a row. Two kinds of entries are special, as in llvm-mc: a range without unwind information
+    /// ([`Encoding::NONE`]) gets no row, and in DWARF mode the row has neither personality nor LSDA, because the FDE
+    /// has them.
     pub fn push(&mut self, entry: &Entry) {
         if entry.encoding == Encoding::NONE {
             return;
@@ -173,7 +184,7 @@ impl Section {
         }
     }
 
-    /// Bytes of the section.
+    /// Returns the size of the section in bytes.
     pub const fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -183,22 +194,22 @@ impl Section {
         self.bytes.is_empty()
     }
 
-    /// Rows of the section.
+    /// Returns the number of rows.
     pub const fn num_entries(&self) -> usize {
         self.bytes.len() / Row::size(self.arch.pointer_size())
     }
 
-    /// The rows, in the order of pushing.
+    /// Returns the rows as bytes, in the order in which they were pushed. Numbers are little-endian.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The rows, in the order of pushing.
+    /// Returns the rows as bytes, in the order in which they were pushed. Numbers are little-endian.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// The relocations, the last one first, as llvm-mc writes them.
+    /// Returns the relocations, from the last to the first, as llvm-mc writes them.
     pub fn relocations(&self) -> impl ExactSizeIterator<Item = Relocation> {
         self.relocations.iter().rev().copied()
     }

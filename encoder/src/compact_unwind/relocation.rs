@@ -1,25 +1,25 @@
-//! Relocations of rows.
+//! The relocations of `__compact_unwind`.
 
-/// The place that a pointer of a row leads to.
+/// The target of a pointer in a row.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum RelocationTarget {
-    /// A place in a section of the object. llvm-mc has this for functions and LSDAs, which it
-    /// knows by assembler-local labels.
+    /// A place in a section of the object. Llvm-mc uses this form for functions and LSDAs, because it knows them by
+    /// local labels.
     Section {
-        /// The section's number in the object, from 1.
+        /// The number of the section in the object, counted from 1.
         number: u8,
-        /// The place's address in the object: the section's own and the bytes into it.
+        /// The address of the place in the object: the section's address plus the offset in the section.
         address: u64,
     },
-    /// A symbol; llvm-mc has this for personalities.
+    /// A symbol. Llvm-mc uses this form for personalities.
     Symbol {
-        /// The number in the object's symbol table, from 0, below 2 to the power of 24.
+        /// The symbol's index in the object's symbol table. It must be below 2^24.
         number: u32,
     },
 }
 
 impl RelocationTarget {
-    /// The value that the row has in the pointer's place.
+    /// Returns the value that is stored in the row's pointer.
     pub(super) const fn addend(self) -> u64 {
         match self {
             Self::Section { address, .. } => address,
@@ -28,24 +28,24 @@ impl RelocationTarget {
     }
 }
 
-/// A relocation: an absolute pointer (`GENERIC_RELOC_VANILLA`, `X86_64_RELOC_UNSIGNED`,
-/// `ARM64_RELOC_UNSIGNED`, all of them type 0).
+/// A relocation for an absolute pointer (`GENERIC_RELOC_VANILLA`, `X86_64_RELOC_UNSIGNED` or `ARM64_RELOC_UNSIGNED`;
+/// each has type 0).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Relocation {
-    /// The offset of the pointer in the section.
+    /// The offset of the pointer in the section, in bytes.
     pub offset: u32,
-    /// The symbol or section that it leads to.
+    /// The symbol or section that the pointer leads to.
     pub target: RelocationTarget,
-    /// The bytes: 4 or 8.
+    /// The size of the pointer in bytes: 4 or 8.
     pub size: u8,
 }
 
 impl Relocation {
-    /// Bytes on disk.
+    /// The size of a relocation on disk in bytes.
     pub const SIZE: usize = 8;
 
-    /// The relocation as `struct relocation_info` of `mach-o/reloc.h`, little endian.
+    /// Returns the relocation as `struct relocation_info` of `mach-o/reloc.h`, little-endian.
     ///
     /// | bits | field |
     /// |---|---|

@@ -1,5 +1,4 @@
-//! The rules of the registers that an encoding may have to restore, beside the frame pointer and
-//! the return address.
+//! The rules of the registers that an encoding may restore, beside the frame pointer and the return address.
 
 use cfipack_format::compact_unwind::callee_saved;
 use cfipack_format::widen::ToUsize;
@@ -9,12 +8,12 @@ use crate::cfi::Registers;
 
 const NO_SLOT: u8 = u8::MAX;
 
-/// x86's callee-saved registers by their DWARF numbers: their numbers in encodings, less one.
+/// Returns for each DWARF number of an x86 register the register's number in encodings, less 1.
 const fn slots(arch: Arch) -> [u8; 16] {
     let mut slots = [NO_SLOT; 16];
     let Some(registers) = callee_saved(arch) else { return slots };
     let mut index = 0;
-    // The last one is the frame pointer, whose rule is the row's.
+    // The last register is the frame pointer. Its rule is in the row.
     while index < registers.len() - 1 {
         slots[registers[index].0 as usize] = index as u8;
         index += 1;
@@ -22,14 +21,15 @@ const fn slots(arch: Arch) -> [u8; 16] {
     slots
 }
 
-/// arm64's first callee-saved general register, and its first D register.
+/// The DWARF numbers of arm64's first callee-saved general register and first callee-saved D register.
 const X19: u16 = 19;
 const D8: u16 = 72;
 
-/// The place of a callee-saved register: its offset from the CFA. What encodings can represent is all near.
+/// The place of a callee-saved register, as an offset from the CFA in bytes. Encodings can only represent places that
+/// are near.
 type Slot = i16;
 
-/// The place on entry: no rule.
+/// The register is untouched: it has no rule, as at the entry.
 const UNTOUCHED: Slot = 0;
 /// A place that no encoding can represent.
 const ELSEWHERE: Slot = Slot::MIN;
@@ -37,23 +37,23 @@ const ELSEWHERE: Slot = Slot::MIN;
 fn slot_of(rule: Rule) -> Slot {
     match rule {
         Rule::SameValue => UNTOUCHED,
-        // At the CFA itself is what belongs to the caller.
+        // The memory at the CFA belongs to the caller.
         Rule::Cfa(offset) => Slot::try_from(offset).ok().filter(|slot| *slot != 0).unwrap_or(ELSEWHERE),
         _ => ELSEWHERE,
     }
 }
 
-/// Registers and where a function saved them, as far as the CFI has described.
+/// The registers that a function has saved so far, and their places.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SavedRegisters {
     slots: [Slot; Saved::CAPACITY],
-    /// The slots that are not untouched: a bit each.
+    /// A bit for each slot that is not untouched.
     saved: u32,
-    /// Registers that no encoding restores and that are saved, or otherwise not where they were:
-    /// a bit each, the highest one for all from 63 on.
+    /// A bit for each register that no encoding restores and that is saved, or is otherwise not where it was. The
+    /// highest bit stands for all registers from 63 on.
     foreign: u64,
     arch: Arch,
-    /// True if the caller's stack pointer is something else than the CFA.
+    /// True if the caller's stack pointer is not the CFA.
     pub(super) stack_pointer_is_not_cfa: bool,
 }
 
@@ -75,7 +75,7 @@ impl Registers for SavedRegisters {
         } else if register == self.arch.stack_pointer() {
             self.stack_pointer_is_not_cfa = !matches!(rule, Rule::SameValue | Rule::ValCfa(0));
         } else {
-            // What a call may change anyway need not be found again.
+            // A register that a call may change does not have to be restored.
             let lost = matches!(rule, Rule::SameValue | Rule::Undefined);
             self.set_foreign(register, !lost);
         }
@@ -100,7 +100,7 @@ impl Registers for SavedRegisters {
 }
 
 impl SavedRegisters {
-    /// Returns whether every register is where `body` has it, or untouched.
+    /// Returns whether every register is untouched or in the same place as in `body`.
     #[inline]
     pub(super) fn is_part_of(&self, body: &Self) -> bool {
         self.foreign & !body.foreign == 0
@@ -108,15 +108,14 @@ impl SavedRegisters {
             && (self.saved == 0 || self.slots.iter().zip(&body.slots).all(|(o, b)| o == b || *o == UNTOUCHED))
     }
 
-    /// The offset from the CFA at which a register is saved; none if it is untouched. x86's
-    /// registers are in the order of their numbers in encodings, from 0; arm64's are x19 to x28, then
-    /// d8 to d15.
+    /// Returns the offset from the CFA at which a register is saved, or `None` if it is untouched. The index on x86
+    /// is the register's number in encodings, counted from 0. On arm64 the indexes are x19 to x28, then d8 to d15.
     #[inline]
     pub(super) fn offset_at(&self, index: usize) -> Option<i64> {
         self.slots.get(index).filter(|slot| **slot != UNTOUCHED).map(|slot| i64::from(*slot))
     }
 
-    /// A register that is where no encoding can represent it.
+    /// Returns a register in a place that no encoding can represent.
     pub(super) fn unsayable(&self) -> Option<Register> {
         if self.foreign != 0 {
             return Some(Register(self.foreign.trailing_zeros() as u16));
@@ -128,12 +127,12 @@ impl SavedRegisters {
         Some(self.register(index))
     }
 
-    /// The first register that is saved.
+    /// Returns the first register that is saved.
     pub(super) fn first(&self) -> Option<Register> {
         (self.saved != 0).then(|| self.register(self.saved.trailing_zeros().to_usize()))
     }
 
-    /// The number of saved registers.
+    /// Returns the number of saved registers.
     #[inline]
     pub(super) fn count(&self) -> usize {
         self.saved.count_ones().to_usize()

@@ -1,11 +1,11 @@
-//! Steps: rows on the way to another.
+//! Decides whether a row is a step to another row.
 
 use cfipack_format::{Arch, Cfa, Family, Row, Rule};
 
 use super::saved::SavedRegisters;
 use crate::Reason;
 
-/// Refuses what no row may have. Returns the CFA's offset, and whether it counts from the stack
+/// Refuses rows that no encoding can represent. Returns the CFA's offset, and whether it is relative to the stack
 /// pointer.
 pub(super) fn check(arch: Arch, row: &Row, saved: &SavedRegisters) -> Result<(i64, bool), Reason> {
     let cfa = match row.cfa {
@@ -35,8 +35,8 @@ pub(super) fn check(arch: Arch, row: &Row, saved: &SavedRegisters) -> Result<(i6
     }
 }
 
-/// Bytes from the frame pointer to the CFA: the caller's frame pointer and the return address.
-/// arm64_32 keeps 8 bytes of each, as arm64 does.
+/// Returns the distance from the frame pointer to the CFA in bytes. The caller's frame pointer and the return address
+/// lie in between. Like arm64, arm64_32 uses 8 bytes for each of the two.
 pub(super) const fn frame_record_size(arch: Arch) -> i64 {
     match arch {
         Arch::I386 => 8,
@@ -44,7 +44,7 @@ pub(super) const fn frame_record_size(arch: Arch) -> i64 {
     }
 }
 
-/// Returns whether a row is a step to another.
+/// Returns whether a row is a step to another row.
 pub(super) fn is_step(
     arch: Arch,
     (row, saved): (&Row, &SavedRegisters),
@@ -52,7 +52,8 @@ pub(super) fn is_step(
 ) -> bool {
     let entry = Row::at_entry(arch);
     let same = |one: Rule, other: Rule, on_entry: Rule| one == other || one == on_entry;
-    // Once the caller's frame pointer is back, nothing counts from the function's own any more.
+    // When the caller's frame pointer is restored, no place relative to the function's own frame pointer is known any
+    // more.
     let counts = match row.cfa {
         Cfa::Register { register, .. } if register == arch.frame_pointer() => {
             row.frame_pointer == body.0.frame_pointer
@@ -66,7 +67,7 @@ pub(super) fn is_step(
         && saved.is_part_of(body.1)
 }
 
-/// Returns whether, on the way to the CFA of a body, this is the CFA.
+/// Returns whether a step to a body may have this CFA.
 fn cfa_is_step_to(arch: Arch, cfa: Cfa, body: Cfa) -> bool {
     let (Cfa::Register { register, offset }, Cfa::Register { register: base, offset: deepest }) = (cfa, body)
     else {
@@ -77,8 +78,9 @@ fn cfa_is_step_to(arch: Arch, cfa: Cfa, body: Cfa) -> bool {
     cfa == body || from_stack_pointer && (!limited || offset <= deepest)
 }
 
-/// Returns whether a step to a body can take no more stack than the body's CFA implies, which counts from the stack
-/// pointer or not. x86 pushes the frame pointer first of all; arm64 takes the whole frame at once.
+/// Returns whether a step to a body uses no more stack than the body's CFA implies. The flag says whether the body's
+/// CFA is relative to the stack pointer. X86 pushes the frame pointer first, while arm64 allocates the whole frame at
+/// once.
 pub(super) fn limits_stack(arch: Arch, from_stack_pointer: bool) -> bool {
     from_stack_pointer
         || match arch.family() {

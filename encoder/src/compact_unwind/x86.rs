@@ -1,4 +1,4 @@
-//! The encoding of a body: x86-64 and i386.
+//! Encodes the body of a function: x86-64 and i386.
 
 use cfipack_format::compact_unwind::{Encoding, callee_saved, encode_order};
 use cfipack_format::widen::{ToU64, ToUsize};
@@ -8,23 +8,23 @@ use super::body::Body;
 use super::step::frame_record_size;
 use crate::Reason;
 
-/// Bytes of `sub esp, imm32` (`81 EC`) before its immediate, which `sub rsp, imm32` has after
-/// a REX prefix.
+/// The bytes of `sub esp, imm32` (`81 EC`) before its immediate. For `sub rsp, imm32`, a REX prefix comes before
+/// them.
 const SUB: [u8; 2] = [0x81, 0xec];
 const REX_W: u8 = 0x48;
 
-/// Bytes in a word.
+/// Returns the size of a word in bytes.
 fn word(arch: Arch) -> i64 {
     arch.pointer_size().into()
 }
 
-/// The number of words in a number of bytes, if it is whole.
+/// Returns a number of bytes in words, if it is a whole number of words.
 fn words(arch: Arch, bytes: i64) -> Option<i64> {
     let size = arch.pointer_size();
     (bytes & (word(arch) - 1) == 0).then_some(bytes >> size.trailing_zeros())
 }
 
-/// Encodes a body. `code` is the function's.
+/// Returns the encoding of a body. Pass in `code` the function's code, if it is known.
 pub(super) fn encode(arch: Arch, body: &Body, code: Option<&[u8]>) -> Result<Encoding, Reason> {
     let registers = callee_saved(arch).ok_or(Reason::Architecture)?;
     let Cfa::Register { register, offset } = body.row.cfa else { return Err(Reason::CfaMissing) };
@@ -45,7 +45,7 @@ fn frame(arch: Arch, body: &Body, registers: [Register; 6]) -> Result<Encoding, 
     if body.row.frame_pointer != Rule::Cfa(-frame_record_size(arch)) {
         return Err(Reason::FrameRecord);
     }
-    // Words below the frame pointer, for each register.
+    // For each register, how many words below the frame pointer it is saved.
     let mut below = [None; 5];
     for ((index, below), register) in below.iter_mut().enumerate().zip(registers) {
         let Some(offset) = body.saved.offset_at(index) else { continue };
@@ -88,8 +88,8 @@ fn frameless(
     }
 }
 
-/// The numbers of the saved registers at the end of an array, from the lowest address up, and
-/// how many there are. They lie below the return address, without a hole.
+/// Returns the numbers of the saved registers, ascending by address, at the end of an array, and their count. They
+/// must lie directly below the return address, without a hole.
 fn order(arch: Arch, body: &Body, registers: [Register; 6]) -> Result<([u8; 6], usize), Reason> {
     let frame_pointer = match body.row.frame_pointer {
         Rule::SameValue => None,
@@ -97,7 +97,8 @@ fn order(arch: Arch, body: &Body, registers: [Register; 6]) -> Result<([u8; 6], 
         _ => return Err(Reason::FramePointerRule),
     };
     let count = body.saved.count() + usize::from(frame_pointer.is_some());
-    // A byte each, the one just below the return address on top: an array would be slower.
+    // Each register takes a byte, and the register just below the return address takes the highest of them. An array
+    // would be slower.
     let mut order = 0u64;
     if count == 0 {
         return Ok(([0; 6], 0));
@@ -120,8 +121,7 @@ fn order(arch: Arch, body: &Body, registers: [Register; 6]) -> Result<([u8; 6], 
     Ok((order, count))
 }
 
-/// Finds the immediate of the `sub` that ends at `end`, and how many words more the stack
-/// has.
+/// Finds the immediate of the `sub` that ends at `end`. Returns its offset, and how many further words the stack has.
 fn immediate(arch: Arch, end: u32, size: i64, code: Option<&[u8]>) -> Option<(u8, u8)> {
     let head = code?.get(..end.to_usize())?;
     let (head, immediate) = head.split_last_chunk()?;

@@ -1,10 +1,11 @@
-//! Pages, filled one after the other from the end of the table, as ld64 does.
+//! Fills pages from the end of the table to its start, as ld64 does.
 //!
-//! The last page is made as large as the part of a 4096-byte page that `__eh_frame` leaves. Every
-//! page takes entries from the highest address down, and the encodings in its own palette are in
-//! this order. Since 264.3 room is asked for too late: an entry that no longer fits has brought its encoding
-//! into the palette already, and the one after it too, where they stay with nothing that refers to
-//! them; and a page may end 4 bytes after the size it should have. Versions up to 253.3 ask before, for a word more
+//! The last page gets the size that `__eh_frame` leaves of a 4096-byte page. Each page takes entries from the highest
+//! address downwards, and its own palette has the encodings in this order.
+//!
+//! Since version 264.3 ld64 checks too late whether there is room. When an entry does not fit any more, its encoding
+//! and the encoding of the entry after it are in the page's palette already. They stay there, although nothing refers
+//! to them, and a page may end 4 bytes after its size. Versions up to 253.3 check earlier, and ask for a word more
 //! than they need.
 
 use alloc::vec;
@@ -18,26 +19,27 @@ use cfipack_format::widen::ToUsize;
 use super::dedup_entries::DedupedEntries;
 use super::split::{PAGE_SIZE, Page};
 
-/// The farthest that the first entry of a compressed page may lie before the last one: ld64 leaves room for
-/// code that moves apart afterwards.
+/// The farthest that the first entry of a compressed page may lie before its last entry, in bytes. Ld64 leaves room
+/// because code may still move apart afterwards.
 const MAX_DISTANCE: u32 = 0xff_ff00;
 
-/// No last page is smaller.
+/// The last page is never smaller than this number of bytes.
 const LEAST_PAGE_SIZE: usize = 128;
 
-/// The encodings that a page already names, by number: the page's stamp, or `COMMON`.
+/// Marks an encoding of the common palette in `named`. Other encodings have the stamp of the last page that has them.
 const COMMON: u32 = u32::MAX;
 
-/// The test that ends a page for want of room.
+/// How a version of ld64 checks whether a page is full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Room {
-    /// Before an entry is counted: the one that was too many is taken back at the next one.
+    /// The check comes before an entry is counted. If the last entry was one too many, it is removed when the next
+    /// entry comes.
     AskedLate,
-    /// With the entry counted, for a word more than it needs.
+    /// The check includes the entry, and asks for one word more than needed.
     LessAWord,
 }
 
-/// Fills pages for an image whose `__eh_frame` has so many bytes.
+/// Fills pages for an image with an `__eh_frame` of `eh_frame_len` bytes.
 pub(super) fn backward(table: &DedupedEntries, common: &[u32], eh_frame_len: u32, room: Room) -> Vec<Page> {
     let mut named = vec![0; table.encodings.len()];
     for &number in common {
@@ -54,7 +56,7 @@ pub(super) fn backward(table: &DedupedEntries, common: &[u32], eh_frame_len: u32
     while end > 0 {
         let mut page = filler.compressed(end, page_size).unwrap_or_else(|| regular(end, page_size));
         if page_size != PAGE_SIZE && page.first > 0 {
-            // The other pages end where the last 4096 bytes begin.
+            // The other pages end where the last 4096 bytes of the table begin.
             page_size = PAGE_SIZE;
             page.before = (PAGE_SIZE - page.size() - usize::from(page.padding)) as u16;
         }
@@ -65,20 +67,20 @@ pub(super) fn backward(table: &DedupedEntries, common: &[u32], eh_frame_len: u32
     pages
 }
 
-/// The regular page that ends before a key.
+/// Makes the regular page that ends before the key `end`.
 fn regular(end: usize, page_size: usize) -> Page {
     let count = regular_entries(page_size).min(end);
     Page::new(PageKind::Regular, (end - count) as u32, count as u16, 0)
 }
 
-/// Entries of a full regular page.
+/// Returns the number of entries in a full regular page.
 fn regular_entries(page_size: usize) -> usize {
     (page_size - RegularPage::SIZE) / RegularEntry::SIZE
 }
 
 struct Filler<'a> {
     table: &'a DedupedEntries,
-    /// Encodings in the common palette.
+    /// The number of encodings in the common palette.
     common: usize,
     named: Vec<u32>,
     stamp: u32,
@@ -87,7 +89,7 @@ struct Filler<'a> {
 }
 
 impl Filler<'_> {
-    /// The compressed page that ends before a key, `None` where ld64 makes a regular one.
+    /// Makes the compressed page that ends before the key `end`, or returns `None` if ld64 makes a regular page here.
     fn compressed(&mut self, end: usize, page_size: usize) -> Option<Page> {
         self.stamp += 1;
         let words = (page_size - CompressedPage::SIZE) / CompressedEntry::SIZE;
@@ -108,7 +110,7 @@ impl Filler<'_> {
             }
             is_full |= last - key.function > self.max_distance;
             match self.room {
-                // Of the entries before: the last of them is taken back where it was one too many.
+                // This checks the entries so far. If the last of them is one too many, it is removed.
                 Room::AskedLate if locals + count > words => {
                     is_full = true;
                     count -= 1;
@@ -123,7 +125,7 @@ impl Filler<'_> {
         if is_short && count < regular_entries(page_size) {
             return None;
         }
-        // The room for half an entry with an encoding of its own.
+        // There is room for half of an entry that brings a new encoding.
         let padding = if used + CompressedEntry::SIZE == page_size { CompressedEntry::SIZE } else { 0 };
         let page = Page::new(PageKind::Compressed, (end - count) as u32, count as u16, locals as u16);
         Some(Page { padding: padding as u16, ..page })

@@ -1,13 +1,18 @@
-//! The most bytes of the smallest table, in whatever order its functions will lie.
+//! Computes the most bytes that the smallest table can have, in whatever order its functions will lie.
 //!
-//! For a common palette of K encodings, let N be the entries, and R those of them whose encoding is not common. Fill
-//! compressed pages one after the other ([`fill`](super::fill::fill)). A page that is not the last ends
-//! - where its 1021 words are used: 1020 at least, each an entry or an encoding of the page's own;
-//! - where its 256 - K own encodings are used, by so many of the R entries and twice as many words;
-//! - where the next function lies 2^24 bytes or more after its first: 255 times in 4 GiB at most.
+//! Take a common palette of K encodings. Let N be the number of entries, and R the number of entries with an encoding
+//! that is not common. Fill compressed pages one after the other ([`fill`](super::fill::fill)). A page that is not
+//! the last one ends for one of these reasons:
 //!
-//! Words are N + R at most, which bounds the number of pages and the bytes, 4 for a word and 24 for a page. Entries that
-//! are merged, or have no address, only reduce N and R. Regular pages alone are another bound, 8 bytes an entry.
+//! - Its 1021 words are full. At least 1020 are used, each for an entry or for an encoding in the page's own palette.
+//! - Its own palette is full. Then 256 - K of the R entries have brought an encoding, and they use twice as many
+//!   words.
+//! - The next function lies 2^24 bytes or more after the page's first function. This happens at most 255 times in 4
+//!   GiB.
+//!
+//! All pages together have at most N + R words. This bounds the number of pages, and so the bytes: 4 for each word
+//! and 24 for each page. Entries that are merged or have no address only make N and R smaller. A table with only
+//! regular pages gives another bound: 8 bytes for each entry.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
@@ -28,16 +33,16 @@ use super::fill::{Run, fill};
 use super::min_pages::Partition;
 use super::split::{REGULAR_ENTRIES, WORDS};
 
-/// Bytes of a compressed page and its index entry before its words.
+/// The bytes of a compressed page's header and its index entry.
 pub(super) const PAGE: usize = CompressedPage::SIZE + IndexEntry::SIZE;
 
-/// Distances of 2^24 bytes or more that follow each other in 4 GiB.
+/// How many distances of 2^24 bytes or more fit into 4 GiB.
 const MAX_GAPS: usize = 255;
 
-/// An encoding, and the personality that it will name.
+/// An encoding, and the personality that it will refer to.
 pub(super) type Named = (Encoding, Option<NonZeroU32>);
 
-/// The most bytes of pages, their index entries and the common palette, and how to need no more.
+/// The most bytes of pages, index entries and common palette together, and the pages that stay within them.
 #[derive(Clone, Debug)]
 pub(super) struct Bound {
     pub(super) len: usize,
@@ -59,7 +64,8 @@ impl Bound {
             rare -= uses.to_usize();
             best = best.min((compressed(count, rare, at + 1), at + 1));
         }
-        // An LSDA that turns out to be none saves 8 bytes, but its entry may bring a rare encoding into its page.
+        // If an LSDA turns out to have no address, 8 bytes are saved, but its entry may need a rare encoding in its
+        // page.
         let len = best.0 + if has_lsdas { PAGE } else { 0 };
         if regular.len <= len {
             return regular;
@@ -68,14 +74,14 @@ impl Bound {
         Self { len, kind: PageKind::Compressed, common }
     }
 
-    /// Pages that keep to the bound.
+    /// Returns pages that stay within the bound.
     pub(super) fn partition(&self, table: &DedupedEntries) -> Partition {
         let runs = [Run { first: 0, kind: self.kind }];
         fill(table, numbers(table, self.common.iter().copied()), &runs[..table.keys.len().min(1)])
     }
 }
 
-/// The most bytes with a palette of so many encodings, which so many `rare` entries do not use.
+/// Returns the most bytes with a palette of `common` encodings, if `rare` of the entries do not use the palette.
 fn compressed(entries: usize, rare: usize, common: usize) -> usize {
     let room = MAX_ENCODINGS - common;
     let words = entries + rare;
@@ -86,15 +92,15 @@ fn compressed(entries: usize, rare: usize, common: usize) -> usize {
     ENCODING_SIZE * common + CompressedEntry::SIZE * words + PAGE * pages
 }
 
-/// The up to 127 most used encodings outside DWARF mode, and how many entries use each.
+/// Returns the most used encodings, at most 127 and none in DWARF mode, with the number of entries that use each.
 fn ranked(entries: &[Entry], personalities: &[NonZeroU32], arch: Arch) -> Vec<(Named, u32)> {
     let mut ids = EncodingIds::new();
     for entry in entries.iter().filter(|entry| !is_dwarf(entry.encoding, arch)) {
-        let known = |personality| personalities.iter().position(|&known| known == personality);
-        let number = entry.personality.and_then(known).map_or(0, |at| at as u32 + 1);
+        let at = personalities.iter().position(|&known| Some(known) == entry.personality);
+        let number = at.map_or(0, |at| at as u32 + 1);
         ids.number(Encoding(entry.encoding.0 | number << 28));
     }
-    // The most used first, then by encoding.
+    // The most used encodings come first. Equally used encodings are sorted by their value.
     let rank = |(encoding, uses): (Encoding, u32)| u64::from(!uses) << 32 | u64::from(encoding.0);
     let mut ranked: Vec<u64> = ids.encodings.into_iter().zip(ids.counts).map(rank).collect();
     ranked.sort_unstable();
@@ -106,19 +112,30 @@ fn ranked(entries: &[Entry], personalities: &[NonZeroU32], arch: Arch) -> Vec<(N
     ranked.into_iter().map(|rank| (named(Encoding(rank as u32)), !(rank >> 32) as u32)).collect()
 }
 
-/// The numbers in a table of those encodings that it has.
+/// Returns the numbers of these encodings in a table. An encoding that the table does not have is skipped.
 pub(super) fn numbers(table: &DedupedEntries, common: impl Iterator<Item = Named>) -> Vec<u32> {
-    let with_number = |(encoding, number): (&Encoding, u64)| u64::from(encoding.0) << 32 | number;
-    let mut known: Vec<u64> = table.encodings.iter().zip(0..).map(with_number).collect();
+    // Each encoding with its number below.
+    let mut known: Vec<u64> = Vec::with_capacity(table.encodings.len());
+    for (encoding, number) in table.encodings.iter().zip(0..) {
+        known.push(u64::from(encoding.0) << 32 | number);
+    }
     known.sort_unstable();
-    let find = |(encoding, personality): Named| {
+    let mut numbers = Vec::new();
+    for (encoding, personality) in common {
         let index = match personality {
-            Some(personality) => table.personalities.iter().position(|&known| known == personality)? + 1,
+            Some(personality) => match table.personalities.iter().position(|&known| known == personality) {
+                Some(at) => at + 1,
+                None => continue,
+            },
             None => 0,
         };
         let encoding = u64::from(encoding.0 | (index as u32) << 28);
         let at = known.partition_point(|known| known >> 32 < encoding);
-        known.get(at).filter(|&known| known >> 32 == encoding).map(|&known| known as u32)
-    };
-    common.filter_map(find).collect()
+        if let Some(&found) = known.get(at)
+            && found >> 32 == encoding
+        {
+            numbers.push(found as u32);
+        }
+    }
+    numbers
 }

@@ -1,4 +1,4 @@
-//! Entries in, a section out.
+//! Collects entries and makes a section of them.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
@@ -12,7 +12,11 @@ use super::options::{Layout, Options};
 use super::personality::Personalities;
 use super::section::Section;
 
-/// Collects entries.
+/// Collects the entries of an `__unwind_info` section. Push entries with [`push`](Self::push), then call
+/// [`finish`](Self::finish).
+///
+/// To use several threads, give each thread a [`shard`](Self::shard) and [`absorb`](Self::absorb) the shards in a
+/// fixed order. The bytes do not depend on the number of threads.
 #[derive(Clone, Debug)]
 pub struct Builder {
     arch: Arch,
@@ -23,10 +27,10 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// A table for code of `arch`: x86-64, i386, arm64 or arm64_32.
+    /// Makes a builder for code of `arch`: x86-64, i386, arm64 or arm64_32.
     ///
     /// # Errors
-    /// The format has no encodings for the architecture: s390x and big-endian AArch64.
+    /// This function returns an error for any other architecture, because the format has no encodings for it.
     pub fn new(arch: Arch, options: Options) -> Result<Self, UnsupportedFormat> {
         if !arch.has_compact_unwind() {
             return Err(UnsupportedFormat::Arch { arch, format: "__unwind_info" });
@@ -35,14 +39,15 @@ impl Builder {
         Ok(Self { arch, options, entries, personalities, warnings })
     }
 
-    /// Makes room for this many more entries.
+    /// Reserves memory for this number of further entries.
     pub fn reserve(&mut self, entries: usize) {
         self.entries.reserve(entries);
     }
 
-    /// Adds an entry. Any order will do; the order of addresses is the fastest. Its keys stand for what
-    /// [`Section::place`] asks for. Of two entries at
-    /// one address, the later one counts, unless it has no unwind information and the other has.
+    /// Adds an entry. You may push entries in any order, but the order of addresses is the fastest.
+    ///
+    /// The keys of the entry are passed to the closures of [`Section::place`] later. If two entries have the same
+    /// address, the later entry counts, unless only the earlier entry has unwind information.
     #[inline]
     pub fn push(&mut self, entry: Entry) {
         let entry = self.normalized(entry);
@@ -52,17 +57,16 @@ impl Builder {
         self.entries.push(entry);
     }
 
-    /// A builder without entries, with the same architecture and options.
+    /// Makes an empty builder with the same architecture and options.
     pub fn shard(&self) -> Self {
         let (entries, personalities, warnings) = (Vec::new(), Personalities::new(), Vec::new());
         Self { arch: self.arch, options: self.options, entries, personalities, warnings }
     }
 
-    /// Adds the entries of another builder after this one's, as if they had been pushed here. Shards that are built
-    /// at the same time and absorbed in a fixed order always give the same bytes.
+    /// Adds all entries of another builder, as if they had been pushed here.
     ///
     /// # Errors
-    /// The shard is for another architecture or has other options: nothing of it is added.
+    /// This function returns an error, and adds nothing, if the shard has another architecture or other options.
     pub fn absorb(&mut self, shard: Self) -> Result<(), Reason> {
         if shard.arch != self.arch {
             return Err(Reason::Architecture);
@@ -76,7 +80,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Settles what does not depend on addresses: which personalities the table names.
+    /// Chooses the personalities of the table, and returns the section. Addresses are not needed yet.
     pub fn finish(mut self) -> Section {
         let named = core::mem::take(&mut self.personalities).most_used();
         if named.more {
@@ -94,7 +98,7 @@ impl Builder {
         Section::new(arch, options, entries, named.numbers, warnings)
     }
 
-    /// The entry with the encoding that the table will hold, but for the personality's number.
+    /// Returns the entry with the encoding that the table will have, without the number of the personality.
     #[inline]
     fn normalized(&mut self, mut entry: Entry) -> Entry {
         if entry.encoding.mode_number() == 0 {
@@ -120,14 +124,14 @@ impl Builder {
                 entry.personality = None;
             }
         }
-        // ld64.lld leaves the number in that a row of an object should not have had.
+        // An object's row should not have a personality number in its encoding. If it has one, ld64.lld keeps it.
         if dwarf || self.options.layout != Layout::Lld {
             bits = Encoding(bits).with_personality(0).0;
         }
         Entry { encoding: Encoding(bits | flags.bits()), ..entry }
     }
 
-    /// The entry without a personality that the table has no room for.
+    /// Returns the entry without its personality, because the table has no room for it.
     fn without_personality(&mut self, entry: Entry, personality: NonZeroU32) -> Entry {
         let entry = Entry { personality: None, ..entry };
         if is_dwarf(entry.encoding, self.arch) {

@@ -1,4 +1,4 @@
-//! The common palette as other linkers choose it.
+//! Chooses the common palette as other linkers choose it.
 
 use alloc::vec::Vec;
 
@@ -8,17 +8,18 @@ use cfipack_format::widen::ToUsize;
 use super::dedup_entries::DedupedEntries;
 use super::entry::is_dwarf;
 
-/// The most common encodings: no writer has more, so no reader has met more.
+/// The most encodings in a common palette. No linker writes more, so no reader has been tested with more.
 pub(super) const MAX_COMMON: usize = 127;
 
-/// ld64.lld 23: every encoding, by use; of equally used ones the larger first.
+/// Returns the palette of ld64.lld 23: all encodings, the most used first. If two are used equally often, the larger
+/// value comes first.
 pub(super) fn lld(table: &DedupedEntries) -> Vec<u32> {
     let all = (0..table.encodings.len() as u32).collect();
     first_by(all, |n| [!table.counts[n], !table.encodings[n].0, 0])
 }
 
-/// Apple's linkers: encodings used twice and not in DWARF mode, by use; of equally used ones the
-/// smaller first.
+/// Returns the palette of Apple's linkers: encodings that are used at least twice and are not in DWARF mode, the most
+/// used first. If two are used equally often, the smaller value comes first.
 pub(super) fn apple(table: &DedupedEntries, arch: Arch) -> Vec<u32> {
     let eligible =
         |&n: &u32| table.counts[n.to_usize()] >= 2 && !is_dwarf(table.encodings[n.to_usize()], arch);
@@ -26,9 +27,9 @@ pub(super) fn apple(table: &DedupedEntries, arch: Arch) -> Vec<u32> {
     first_by(eligible, |n| [!table.counts[n], table.encodings[n].0, 0])
 }
 
-/// The first 127 numbers in the order of `key`; `!n` orders by `n` from the greatest.
+/// Returns the first 127 numbers in the order of `key`. Use `!n` in a key to sort descending by `n`.
 pub(super) fn first_by(numbers: Vec<u32>, key: impl Fn(usize) -> [u32; 3]) -> Vec<u32> {
-    // All rankings are of one type: each sort of another one is 10 kB of code.
+    // All rankings use the same type, because sorting another type would add 10 kB of code.
     let mut ranked: Vec<_> = numbers.into_iter().map(|n| (key(n.to_usize()), n)).collect();
     if ranked.len() > MAX_COMMON {
         ranked.select_nth_unstable(MAX_COMMON);

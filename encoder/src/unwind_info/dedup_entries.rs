@@ -1,4 +1,4 @@
-//! Sorted entries, the equal neighbours merged into one.
+//! Sorts the entries, and merges equal neighbours.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
@@ -13,56 +13,57 @@ use super::entry::{Entry, is_dwarf};
 use super::options::Layout;
 use super::places::Places;
 
-/// An entry of the table.
+/// An entry of the table after sorting and merging.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Key {
-    /// Image offset of the range.
+    /// The image offset of the code.
     pub(super) function: u32,
-    /// Number of its encoding.
+    /// The number of the encoding.
     pub(super) encoding: u32,
 }
 
-/// The input of the pages.
+/// The sorted and merged entries. The pages are cut from these.
 #[derive(Debug)]
 pub(super) struct DedupedEntries {
-    /// Sorted by function, each function once.
+    /// The entries, ascending by function. Each function occurs once.
     pub(super) keys: Vec<Key>,
-    /// Encoding by number.
+    /// The encodings by number.
     pub(super) encodings: Vec<Encoding>,
-    /// The number of keys of each, by number.
+    /// For each encoding, by number: how many keys use it.
     pub(super) counts: Vec<u32>,
-    /// Sorted by function.
+    /// The LSDA records, ascending by function.
     pub(super) lsdas: Vec<LsdaEntry>,
-    /// In the order of their numbers.
+    /// The personalities in the order of their numbers.
     pub(super) personalities: Vec<NonZeroU32>,
-    /// The end of the last entry.
+    /// The image offset of the last entry's end.
     pub(super) end: u32,
-    /// True if there is a section at all: in [`Layout::Small`] and [`Layout::Lld`] only if any
-    /// entry has unwind information, in the layouts of Apple's linkers if there is any entry.
+    /// Whether the image gets a section. Layouts [`Small`](Layout::Small) and [`Lld`](Layout::Lld) write a section if
+    /// some entry has unwind information. The layouts of Apple's linkers write a section if there is any entry.
     pub(super) is_written: bool,
-    /// The distance by which functions that share a page may yet move apart, in bytes; 0 where they lie at their final places.
+    /// How far the functions of a page may still move apart, in bytes. It is 0 if all functions have their final
+    /// addresses.
     pub(super) slack: u32,
 }
 
 impl DedupedEntries {
-    /// The last offset of an entry in a compressed page, given what the format or a linker allows.
+    /// Returns the last offset of an entry in a compressed page, if the format or a linker allows up to `allowed`.
     pub(super) fn max_offset(&self, allowed: u32) -> u32 {
         allowed.saturating_sub(self.slack)
     }
 }
 
-/// The entry that counts of those that have one address.
+/// Which entry counts if several entries have the same address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum OfOneAddress {
-    /// The last one with unwind information.
+pub(super) enum SameAddress {
+    /// The last entry with unwind information counts.
     Last,
-    /// The first one with unwind information that is of any length; if there is none, the first one with unwind
-    /// information.
+    /// The first entry with unwind information and a length counts. If there is none, the first entry with unwind
+    /// information counts.
     First,
 }
 
-impl OfOneAddress {
-    /// Returns whether an entry replaces the one before, which lies at the same address.
+impl SameAddress {
+    /// Returns whether an entry replaces the entry before it at the same address.
     fn replaces(self, before: &Placed, entry: &Placed) -> bool {
         let [was_known, is_known] = [before, entry].map(|entry| entry.encoding != Encoding::NONE);
         match self {
@@ -73,25 +74,25 @@ impl OfOneAddress {
     }
 }
 
-/// An entry with its place.
+/// An entry with its address.
 #[derive(Clone, Copy)]
 struct Placed {
-    /// Image offset of the range.
+    /// The image offset of the code.
     function: u32,
-    /// Image offset of its LSDA.
+    /// The image offset of the LSDA.
     lsda: Option<NonZeroU32>,
     length: u32,
     encoding: Encoding,
     personality: Option<NonZeroU32>,
 }
 
-/// Sorts and merges equal neighbours, functions and LSDAs at these places.
+/// Sorts the entries by address, and merges equal neighbours. The `places` give the addresses of functions and LSDAs.
 pub(super) fn dedup(
     entries: &[Entry],
     arch: Arch,
     layout: Layout,
     places: &impl Places,
-    of_one_address: OfOneAddress,
+    same_address: SameAddress,
 ) -> DedupedEntries {
     let mut folder = Deduplicator {
         arch,
@@ -109,7 +110,7 @@ pub(super) fn dedup(
         if let Some(previous) = pending.replace(entry) {
             if previous.function != entry.function {
                 folder.push(previous);
-            } else if !of_one_address.replaces(&previous, &entry) {
+            } else if !same_address.replaces(&previous, &entry) {
                 pending = Some(previous);
             }
         }
@@ -124,7 +125,8 @@ pub(super) fn dedup(
     folder.done()
 }
 
-/// Calls `visit` with every entry that has an address, in the order of addresses, then of pushing.
+/// Calls `visit` with every entry that has an address, ascending by address. Entries at the same address come in the
+/// order in which they were pushed.
 fn in_order(entries: &[Entry], arch: Arch, places: &impl Places, mut visit: impl FnMut(Placed)) {
     let place = |entry: &Entry, at: ImageOffset| {
         let Entry { length, mut encoding, mut personality, mut lsda, .. } = *entry;
@@ -144,7 +146,7 @@ fn in_order(entries: &[Entry], arch: Arch, places: &impl Places, mut visit: impl
         Placed { function: at.0, lsda: lsda_at, length, encoding, personality }
     };
     let address = |entry: &Entry| places.function(entry.function);
-    // None is below all addresses.
+    // `None` sorts before all addresses, so it is enough to look at the first entry.
     if entries.first().and_then(address).is_some() && entries.is_sorted_by_key(address) {
         let with_address = entries.iter().filter_map(|entry| Some((entry, address(entry)?)));
         return with_address.for_each(|(entry, at)| visit(place(entry, at)));
@@ -170,7 +172,7 @@ struct Deduplicator {
     personalities: Vec<NonZeroU32>,
     end: u32,
     is_written: bool,
-    /// The entry before.
+    /// The last entry that was pushed.
     previous: Placed,
 }
 
@@ -200,8 +202,8 @@ impl Deduplicator {
         }
     }
 
-    /// Returns whether neighbours with this encoding are one entry: not where the encoding leads to the
-    /// entry's own code, and in the layouts of Apple's linkers not in DWARF mode.
+    /// Returns whether neighbours with this encoding may be merged. They may not if the encoding refers to the
+    /// function's own code. In the layouts of Apple's linkers, entries in DWARF mode are not merged either.
     fn may_merge(&self, encoding: Encoding) -> bool {
         match encoding.mode(self.arch) {
             Some(Mode::FramelessIndirect) => false,
@@ -209,8 +211,10 @@ impl Deduplicator {
         }
     }
 
-    /// The encoding with the number of its personality: numbers go by first use. ORed, as ld64.lld does:
-    /// only in [`Layout::Lld`] can there be another number already, and the table must then be lld's.
+    /// Returns the encoding with the number of its personality. Numbers are given by first use.
+    ///
+    /// The number is ORed into the encoding, as ld64.lld does. Only layout [`Lld`](Layout::Lld) can have another
+    /// number there already, and then the result has to be the same as lld's.
     fn numbered(&mut self, entry: Placed) -> Encoding {
         let Some(personality) = entry.personality else { return entry.encoding };
         let known = self.personalities.iter().position(|&known| known == personality);

@@ -1,4 +1,4 @@
-//! Numbers for distinct encodings.
+//! Gives numbers to distinct encodings.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -6,31 +6,31 @@ use alloc::vec::Vec;
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::widen::ToUsize;
 
-/// No number.
+/// A slot without a number.
 const FREE: u32 = u32::MAX;
 
-/// The distance from its place at which a number may lie before the table is hashed again: far more than chance
-/// ever brings about in a table that is at most half full.
+/// How far from its place a number may lie before the table is hashed again. A table that is at most half full never
+/// gets there by chance.
 const MAX_PROBES: usize = 128;
 
-/// The distinct encodings of a table, numbered by first use: an open-addressing hash table of
-/// numbers, linear probing. Keys that were chosen to collide cost a new hash, not more time.
+/// The distinct encodings of a table, numbered by first use. It is an open-addressing hash table with linear probing.
+/// If someone chooses encodings that collide, the table gets a new hash and does not become slow.
 ///
-/// DWARF-mode encodings mostly come in the order of their FDEs, each one new: those that are
-/// larger than all before stand in a list, which is sorted without being searched.
+/// Encodings in DWARF mode mostly come in the order of their FDEs, and each is new. So an encoding that is larger
+/// than all before is appended to a sorted list, without a search.
 #[derive(Debug)]
 pub(super) struct EncodingIds {
-    /// Encoding by number.
+    /// The encodings by number.
     pub(super) encodings: Vec<Encoding>,
-    /// The number of entries of each, by number.
+    /// For each encoding, by number: how many entries use it.
     pub(super) counts: Vec<u32>,
-    /// Numbers; a power of two of them.
+    /// The numbers in the hash table. Its length is a power of two.
     slots: Vec<u32>,
-    /// Slots that are not free.
+    /// How many slots are in use.
     used: usize,
     seed: u64,
     last: (Encoding, u32),
-    /// Numbers of DWARF-mode encodings, each larger than the one before; not in `slots`.
+    /// The numbers of encodings in DWARF mode that are not in `slots`, ascending by encoding.
     rising: Vec<u32>,
 }
 
@@ -47,7 +47,7 @@ impl EncodingIds {
         }
     }
 
-    /// The encoding's number, for one more entry.
+    /// Returns the number of an encoding, and counts one more entry for it.
     #[inline]
     pub(super) fn number(&mut self, encoding: Encoding) -> u32 {
         if self.last.0 != encoding || self.last.1 == FREE {
@@ -57,7 +57,7 @@ impl EncodingIds {
         self.last.1
     }
 
-    /// The number of an encoding in DWARF mode.
+    /// Returns the number of an encoding in DWARF mode, and counts one more entry for it.
     #[inline]
     pub(super) fn dwarf_number(&mut self, encoding: Encoding) -> u32 {
         let known = |&number: &u32| self.encodings[number.to_usize()];
@@ -75,7 +75,7 @@ impl EncodingIds {
         }
     }
 
-    /// A number that no other entry will get, whatever its encoding.
+    /// Returns a new number that no other entry will get, even if it has the same encoding.
     pub(super) fn own_number(&mut self, encoding: Encoding) -> u32 {
         self.encodings.push(encoding);
         self.counts.push(1);
@@ -106,14 +106,14 @@ impl EncodingIds {
         }
     }
 
-    /// The start of the search for an encoding.
+    /// Returns the slot where the search for an encoding starts.
     #[inline]
     fn place(&self, encoding: Encoding) -> usize {
         let mixed = (u64::from(encoding.0) ^ self.seed >> 32).wrapping_mul(self.seed);
         ((mixed ^ mixed >> 32).wrapping_mul(self.seed | 1) >> 32).to_usize() & (self.slots.len() - 1)
     }
 
-    /// Twice the slots, under another hash, as often as it takes for every number to be found.
+    /// Makes a larger table with another hash. This is repeated until every number has a slot.
     #[cold]
     fn grow(&mut self) {
         let mut old = core::mem::take(&mut self.slots);
@@ -129,7 +129,7 @@ impl EncodingIds {
         }
     }
 
-    /// Puts a number into a free slot, if there is one near enough.
+    /// Puts a number into a free slot near its place. Returns false if there is none.
     fn insert(&mut self, number: u32) -> bool {
         let start = self.place(self.encodings[number.to_usize()]);
         let mask = self.slots.len() - 1;
@@ -145,7 +145,7 @@ impl EncodingIds {
 mod tests {
     use super::*;
 
-    /// Encodings that all belong into one slot of a table of 65536.
+    /// All encodings of this test belong into the same slot of a table of 65536.
     #[test]
     fn keys_that_collide_keep_their_numbers() {
         let mut ids = EncodingIds::new();

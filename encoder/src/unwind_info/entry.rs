@@ -1,42 +1,45 @@
-//! An entry: what a table encodes for a range of code.
+//! The entries that you push.
 
 use core::num::NonZeroU32;
 
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Arch, Key, LsdaKey};
 
-/// One range of code and how it is unwound: a function, or one of the parts that a function has.
+/// A range of code and the way to unwind it. The range is a function, or a part of a function.
 ///
-/// Zero never is the place of an FDE (the first CIE is there), nor, on disk, the number of a personality.
+/// The field `fde` is never 0, because the first CIE lies at offset 0. A personality is never 0 either, since 0 means
+/// "no personality" on disk.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Entry {
-    /// The start of the range: any number that the caller knows it by, its image offset for instance.
+    /// The start of the range. You choose the key: it can be the image offset, or any number that your closures for
+    /// [`Section::place`](super::Section::place) turn into an image offset.
     pub function: Key,
-    /// Bytes of the range. Only that of the last one is written: it ends the table.
+    /// The length of the range in bytes. Only the length of the last entry is written, because it gives the end of
+    /// the table.
     pub length: u32,
-    /// The encoding of the function's unwinding. Its LSDA flag and personality number are set when the table is
-    /// written, whatever they are here. Only in [`Layout::Lld`](super::Layout::Lld), outside DWARF mode, a
-    /// number stays and the personality's is ORed to it, as ld64.lld does; objects should have none.
-    /// [`Encoding::NONE`]: code without unwind information.
+    /// The compact encoding. Pass [`Encoding::NONE`] for code without unwind information.
+    ///
+    /// The table gets its own LSDA flag and personality number, whatever they are here. There is one exception: in
+    /// [`Layout::Lld`](super::Layout::Lld), outside of DWARF mode, a personality number stays and the table's number
+    /// is ORed to it, as ld64.lld does. Objects should not have such a number.
     pub encoding: Encoding,
-    /// The personality: any number the caller knows it by.
+    /// The personality: any number that you choose, or `None`.
     pub personality: Option<NonZeroU32>,
-    /// The LSDA: any number but 0 that the caller knows it by, its image offset for instance.
+    /// The LSDA: any number but 0 that you choose, for example its image offset.
     pub lsda: Option<LsdaKey>,
-    /// Offset of its FDE in the image's `__eh_frame`, if it has one. In DWARF mode it takes the
-    /// place of the encoding's own offset; in other modes it is used if the function has to
-    /// fall back to DWARF.
+    /// The offset of the function's FDE in the image's `__eh_frame`, if it has an FDE. In DWARF mode it replaces the
+    /// offset in the encoding. In other modes it is used if the function has to fall back to DWARF mode.
     pub fde: Option<NonZeroU32>,
 }
 
 impl Entry {
-    /// An entry without personality, LSDA and FDE.
+    /// Makes an entry without personality, LSDA and FDE. The length is in bytes.
     pub fn new(function: impl Into<Key>, length: u32, encoding: Encoding) -> Self {
         Self { function: function.into(), length, encoding, personality: None, lsda: None, fde: None }
     }
 }
 
-/// Returns whether an encoding is in DWARF mode; by number, which costs less than the mode.
+/// Returns whether an encoding is in DWARF mode. It compares numbers, which is faster than decoding the mode.
 #[inline]
 pub(super) fn is_dwarf(encoding: Encoding, arch: Arch) -> bool {
     encoding.mode_number() == Encoding::dwarf(arch, 0).mode_number()

@@ -1,31 +1,31 @@
-//! Errors and warnings: what cannot be written as it was given, or not at all.
+//! Errors and warnings of the writer.
 
 use core::fmt;
 use core::num::NonZeroU32;
 
 use cfipack_format::Key;
 
-/// A function that the table cannot hold as it was given. The table is right all the same, as
-/// long as the function has an FDE.
+/// A function that cannot be written as it was pushed. The table is still correct if the function has an FDE.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Warning {
-    /// Three personalities are used more than this function's: it fell back to DWARF mode.
+    /// The format has room for three personalities, and three others are used more often. The function fell back to
+    /// DWARF mode.
     FourthPersonality {
-        /// The function, as it was pushed.
+        /// The key of the function.
         function: Key,
-        /// The personality.
+        /// The function's personality.
         personality: NonZeroU32,
-        /// The FDE; without one the entry only encodes DWARF mode, and the function
-        /// can be unwound if `__eh_frame` has an FDE for it nevertheless.
+        /// The offset of the function's FDE, if you pushed it. Without it, the entry has DWARF mode and no offset.
+        /// Readers can still unwind the function if `__eh_frame` has an FDE for it.
         fde: Option<NonZeroU32>,
     },
-    /// The FDE lies beyond the 24 bits that an encoding has for it: readers must search all of
+    /// The FDE's offset does not fit into the 24 bits that an encoding has for it. Readers have to search all of
     /// `__eh_frame`.
     FdeOutOfReach {
-        /// The function, as it was pushed.
+        /// The key of the function.
         function: Key,
-        /// Offset of the FDE.
+        /// The offset of the FDE in `__eh_frame`.
         fde: NonZeroU32,
     },
 }
@@ -53,16 +53,16 @@ impl fmt::Display for Warning {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The table has more bytes than its own 32-bit offsets reach.
+    /// The table is too large for its own 32-bit offsets.
     TooLarge {
-        /// Bytes it would have.
+        /// The size that it would have, in bytes.
         size: u64,
     },
-    /// The output has another length than [`Placed::len`](super::Placed::len).
+    /// The output buffer has another length than [`Placed::len`](super::Placed::len).
     OutputLength {
-        /// Bytes that were given.
+        /// The length of the buffer in bytes.
         given: usize,
-        /// Bytes that are needed.
+        /// The length of the table in bytes.
         needed: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! Pages for a palette that is given, wherever functions lie: what keeps a promise of size.
+//! Fills pages for a given palette, wherever the functions lie. This keeps promises about the size of a table.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -10,16 +10,16 @@ use super::dedup_entries::{DedupedEntries, Key};
 use super::min_pages::Partition;
 use super::split::{Page, REGULAR_ENTRIES, WORDS};
 
-/// A run of keys that is to be one page where that is possible, and else several.
+/// A run of keys that should become a single page. If it is too long, it becomes several pages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
-    /// The first key; it goes up to the next run's.
+    /// The first key. The run ends where the next run starts.
     pub(super) first: usize,
     pub(super) kind: PageKind,
 }
 
-/// Fills the pages of each run as far as they go. The first run starts with the first key, and none before the one
-/// that precedes it.
+/// Fills the pages of each run as far as possible. The first run must start with the first key, and the runs must
+/// ascend.
 pub(super) fn fill(table: &DedupedEntries, common: Vec<u32>, runs: &[Run]) -> Partition {
     let mut filler = Filler { table, named: vec![0; table.encodings.len()], room: 0, pages: Vec::new() };
     filler.room = MAX_ENCODINGS - common.len();
@@ -44,20 +44,20 @@ pub(super) fn fill(table: &DedupedEntries, common: Vec<u32>, runs: &[Run]) -> Pa
     Partition { common, pages: filler.pages, exact: false }
 }
 
-/// The mark of a common encoding.
+/// Marks an encoding of the common palette.
 const COMMON: u32 = u32::MAX;
 
 struct Filler<'a> {
     table: &'a DedupedEntries,
-    /// By number of an encoding: the page that names it, counted from 1, or `COMMON`.
+    /// For each encoding, by number: the last page that has it, counted from 1, or `COMMON`.
     named: Vec<u32>,
-    /// Encodings that a page may have for its own.
+    /// The most encodings in the page's own palette.
     room: usize,
     pages: Vec<Page>,
 }
 
 impl Filler<'_> {
-    /// The longest compressed page from a key on.
+    /// Makes the longest compressed page that starts at a key.
     fn compressed(&mut self, first: usize, end: usize) -> Page {
         let page = self.pages.len() as u32 + 1;
         let keys: &[Key] = &self.table.keys[first..end];

@@ -1,4 +1,7 @@
-//! The best page boundaries for a common palette.
+//! Finds the best page boundaries for a given common palette.
+//!
+//! This is a search for a shortest path over keys, counted in words of 4 bytes. For each sum of words it keeps the
+//! furthest key that this sum can reach ([`Reach`]). The module [`small`](super::small) explains why this is enough.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -11,33 +14,33 @@ use cfipack_format::widen::ToUsize;
 use super::dedup_entries::{DedupedEntries, Key};
 use super::split::{Page, REGULAR_ENTRIES, WORDS};
 
-/// Words that a compressed page costs before its entries: header 3, index entry 3.
+/// The words of a compressed page without its entries: 3 for its header, 3 for its index entry.
 pub(super) const COMPRESSED: usize = 6;
 
-/// Words that a regular page costs before its entries: header 2, index entry 3.
+/// The words of a regular page without its entries: 2 for its header, 3 for its index entry.
 pub(super) const REGULAR: usize = 5;
 
-/// The number of starts of pages that are tried in any table, and one for every 8 keys; of a table that asks
-/// for more, one in `STRIDE` keys from there on.
+/// How many page starts are tried: this number, plus one for every 8 keys. If a table needs more, then from there on
+/// only one key in `STRIDE` is tried.
 const STARTS: usize = 1 << 12;
 const STRIDE: u32 = 64;
 
-/// A common palette with its pages.
+/// A common palette and the pages for it.
 pub(super) struct Partition {
     pub(super) common: Vec<u32>,
     pub(super) pages: Vec<Page>,
-    /// True if there are no better pages for the palette.
+    /// True if no other pages are better for this palette.
     pub(super) exact: bool,
 }
 
 impl Partition {
-    /// Bytes that the choice of palette and pages decides.
+    /// Returns the bytes of the palette, the pages and their index entries.
     pub(super) fn size(&self) -> usize {
         let pages = self.pages.iter().map(|page| IndexEntry::SIZE + page.size());
         ENCODING_SIZE * self.common.len() + pages.sum::<usize>()
     }
 
-    /// Returns whether it is a single compressed page; no other palette or pages are smaller then.
+    /// Returns whether the table is a single compressed page. Then no other palette or pages are smaller.
     pub(super) fn is_one_compressed_page(&self) -> bool {
         matches!(self.pages[..], [Page { kind: PageKind::Compressed, .. }])
     }
@@ -49,45 +52,46 @@ impl Partition {
     }
 }
 
-/// The reach of a sum of words.
+/// The furthest key that a sum of words can pay for.
 #[derive(Clone, Copy)]
 struct Reach {
     /// The first key that is not in a page yet.
     key: u32,
-    /// The sum that had been spent before the last page.
+    /// The sum before the last page was added.
     from: u32,
     kind: PageKind,
 }
 
-/// A key whose encoding is not common, and that is not the only one to have it.
+/// A key with a repeated encoding: it is not common, and other keys have it, too.
 struct Repeat {
     at: u32,
-    /// The key after the one before that has the encoding; 0 if there is none before.
+    /// The index of the last earlier key with the same encoding, plus 1, or 0 if there is no earlier key.
     after: u32,
 }
 
-/// Cuts a table into pages.
+/// A table that is being cut into pages.
 struct Cutter<'a> {
     keys: &'a [Key],
     /// The last offset of an entry in a compressed page.
     max_offset: u32,
-    /// In the order of keys.
+    /// All keys with repeated encodings, ascending.
     repeats: Vec<Repeat>,
-    /// The number of keys before each one, and in all, that have an encoding of their own that is not common.
+    /// For each key, and for the end: how many earlier keys have an encoding that is not common and that no other key
+    /// has.
     once: Vec<u32>,
-    /// Encodings that a page may have for its own.
+    /// The most encodings in a page's own palette.
     room: usize,
-    /// Distinct encodings among the repeats.
+    /// The number of distinct repeated encodings.
     distinct: usize,
 }
 
-/// The best pages for a common palette, of at most 127 encodings.
+/// Returns the best pages for a common palette of at most 127 encodings.
 pub(super) fn partition(table: &DedupedEntries, common: Vec<u32>) -> Partition {
     let cutter = Cutter::new(table, &common);
     let end = table.keys.len() as u32;
     let mut reach = vec![Reach { key: 0, from: 0, kind: PageKind::Compressed }];
     let mut starts = table.keys.len() / 8 + STARTS;
-    // The least that is spent for the furthest key, and the key from which on to start a page.
+    // `furthest` is the smallest sum that reaches the furthest key. `next` is the first key that may start a page.
     let (mut furthest, mut next) = (0, 0);
     let mut cost = 0;
     while reach[furthest].key < end {
@@ -110,7 +114,7 @@ pub(super) fn partition(table: &DedupedEntries, common: Vec<u32>) -> Partition {
 
 impl<'a> Cutter<'a> {
     fn new(table: &'a DedupedEntries, common: &[u32]) -> Self {
-        /// In `after`: the encoding is common.
+        /// Marks a common encoding in `after`.
         const COMMON: u32 = u32::MAX;
         let mut after = vec![0; table.encodings.len()];
         for &number in common {
@@ -138,32 +142,32 @@ impl<'a> Cutter<'a> {
         Self { keys: &table.keys, max_offset, repeats, once, room: MAX_ENCODINGS - common.len(), distinct }
     }
 
-    /// Keys from `first` to before `end` whose encoding is common or repeated.
+    /// Returns the number of keys in `first..end` with a common or repeated encoding.
     fn shared(&self, first: usize, end: usize) -> usize {
         end - first - (self.once[end] - self.once[first]).to_usize()
     }
 
-    /// Returns whether a compressed page holds the keys from `first` to before `end`, of which `repeated`
-    /// bring a repeated encoding into its palette.
+    /// Returns whether a compressed page can hold the keys in `first..end`, if `repeated` of them add a repeated
+    /// encoding to its palette.
     fn fits(&self, first: usize, end: usize, repeated: usize) -> bool {
         let entries = end - first;
         let locals = (self.once[end] - self.once[first]).to_usize() + repeated;
         entries + locals <= WORDS && locals <= self.room && self.reaches(first, end)
     }
 
-    /// Returns whether all keys from `first` to before `end` lie in reach of the first one.
+    /// Returns whether all functions in `first..end` are close enough to the first function.
     fn reaches(&self, first: usize, end: usize) -> bool {
         let last = self.keys[end - 1].function;
         last <= self.keys[first].function.saturating_add(self.max_offset)
     }
 
-    /// The repeats from a key on.
+    /// Returns the repeats from a key on.
     fn repeats_from(&self, first: usize) -> &[Repeat] {
         &self.repeats[self.repeats.partition_point(|repeat| repeat.at.to_usize() < first)..]
     }
 
-    /// The longest compressed page from a key on: the key after it, and what the page costs above
-    /// [`COMPRESSED`]. Calls `dearer` for every key that raises the cost, with the cost before it.
+    /// Finds the longest compressed page that starts at a key. Returns the key after the page, and its cost above
+    /// [`COMPRESSED`]. This function calls `dearer` for every key that raises the cost, with the cost before it.
     fn compressed(&self, first: usize, mut dearer: impl FnMut(usize, usize)) -> (usize, usize) {
         let mut last = self.keys.len().min(first + WORDS);
         let mut low = first + 1;
@@ -186,7 +190,7 @@ impl<'a> Cutter<'a> {
             low = at + 1;
             cost += 1;
         }
-        // All up to `low` fits; the end is where the rest no longer does.
+        // Everything up to `low` fits. We search for the first key that does not.
         while low < last {
             let middle = (low + last).div_ceil(2);
             if self.fits(first, middle, cost) { low = middle } else { last = middle - 1 }
@@ -194,7 +198,7 @@ impl<'a> Cutter<'a> {
         (low, cost)
     }
 
-    /// Notes how far one more page reaches that starts at a key, for all that it may cost.
+    /// Records how far we get with one more page that starts at a key, for each cost that the page may have.
     fn spend(&self, reach: &mut Vec<Reach>, spent: usize, first: usize) {
         let mut note = |kind: PageKind, page: usize, key: usize| {
             let cost = spent + page;
@@ -211,14 +215,13 @@ impl<'a> Cutter<'a> {
         self.regular(first, end, cost, |key, cost| note(PageKind::Regular, REGULAR + cost, key));
     }
 
-    /// Records of the regular pages from a key on that the longest compressed one, which ends before
-    /// `end` and costs `cost`, leaves a use for: the keys after them, and what they cost above
-    /// [`REGULAR`].
+    /// Calls `page` with each regular page that may still be useful: the key after the page, and its cost above
+    /// [`REGULAR`]. The longest compressed page ends before `end` and costs `cost`.
     fn regular(&self, first: usize, end: usize, cost: usize, mut page: impl FnMut(usize, usize)) {
         let last = self.keys.len().min(first + REGULAR_ENTRIES);
         let mut repeats = self.repeats_from(first).iter().peekable();
         let mut shared = 0;
-        // As long as each encoding is new, a regular page is a word cheaper.
+        // As long as each encoding is new to the page, a regular page costs one word less.
         for at in first..last.min(end) {
             if self.once[at] == self.once[at + 1] {
                 let repeat = repeats.next_if(|repeat| repeat.at.to_usize() == at);
@@ -239,8 +242,8 @@ impl<'a> Cutter<'a> {
         }
     }
 
-    /// Returns whether, past the longest compressed page, a second one gets as far as a regular page that
-    /// ends before `last`, and both together never cost more.
+    /// Returns whether two compressed pages always do as well as a regular page that ends before `last`. The first of
+    /// them is the longest compressed page.
     fn two_are_cheaper(&self, first: usize, end: usize, last: usize, cost: usize) -> bool {
         let second = last - end;
         let two = 2 * COMPRESSED + cost + second.min(self.distinct);
@@ -248,7 +251,7 @@ impl<'a> Cutter<'a> {
         holds && two <= REGULAR + self.shared(first, end)
     }
 
-    /// The pages that led to a cost.
+    /// Returns the pages that led to a cost.
     fn pages(&self, reach: &[Reach], mut cost: usize) -> Vec<Page> {
         let mut pages = Vec::new();
         while reach[cost].key > 0 {
@@ -265,7 +268,7 @@ impl<'a> Cutter<'a> {
         pages
     }
 
-    /// Encodings that a compressed page of these keys has for its own.
+    /// Returns how many encodings a compressed page of these keys has in its own palette.
     fn locals(&self, first: u32, end: u32) -> u16 {
         let page = self.repeats_from(first.to_usize()).iter().take_while(|repeat| repeat.at < end);
         let repeated = page.filter(|repeat| repeat.after <= first).count() as u32;

@@ -1,4 +1,7 @@
-//! Makes `__TEXT,__unwind_info`, Apple's page table, of functions and their encodings.
+//! Makes `__TEXT,__unwind_info`, Apple's page table, from functions and their compact encodings.
+//!
+//! Push entries into a [`Builder`], reserve the size that the [`Section`] states, and write the table when all
+//! addresses are known ([`Placed`]):
 //!
 //! ```
 //! use cfipack_encoder::unwind_info::{Builder, Entry, Layout, Options};
@@ -17,52 +20,64 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
-//! A linker that knows the order of its functions reserves less ([`Section::plan`]), and gives where functions, LSDAs and
-//! FDEs lie, or that they do not, through [`Places`].
+//! If you know the order of the functions, [`Section::plan`] lets you reserve less. If some functions or LSDAs may
+//! have no address, or if FDEs are placed late, implement [`Places`] instead of passing closures.
+//!
+//! The modules, in the order in which a table passes through them:
+//!
+//! - `builder`, `entry`, `options`, `personality`: entries are pushed, and the personalities chosen
+//! - `section`, `plan`, `bound`, `fill`: the most bytes that a table can have, and pages that keep to it
+//! - `dedup_entries`, `encoding_ids`, `places`: entries get addresses, are sorted and merged
+//! - `small`, `min_pages`, `refine`: the smallest table
+//! - `common_palette`, `split`, `backward`: palette and pages as other linkers choose them
+//! - `placed`, `page`: the bytes
 //!
 //! # Layouts
 //!
-//! All write the header, the common palette, the personalities, the index, the LSDA index
-//! and the pages, in this order, the page of the lowest address first.
+//! All layouts have the same parts in the same order: the header, the common palette, the personalities, the index,
+//! the LSDA index, and the pages, ascending by address.
 //!
 //! | | [`Small`](Layout::Small) | [`Lld`](Layout::Lld) | [`LdPrime`](Layout::LdPrime) | [`Ld64`](Layout::Ld64) |
 //! |---|---|---|---|---|
-//! | common palette | what saves most | 127 most used, DWARF included; ties: larger encoding first | 127 most used of those used twice, no DWARF; ties: smaller first | as `LdPrime` |
-//! | pages | cut where the bytes are fewest | filled from the first entry on; regular if it would hold under 511 entries and more follow | as `Lld` | filled from the last entry down; the last page as large as `__eh_frame` leaves of 4096 bytes; regular if that holds more |
+//! | common palette | the encodings that save most | 127 most used, DWARF included; ties: larger encoding first | 127 most used among encodings with two uses or more, no DWARF; ties: smaller first | as `LdPrime` |
+//! | pages | cut so that the table is smallest | filled from the first entry on; regular if a compressed page would hold under 511 entries and more follow | as `Lld` | filled from the last entry down; the last page has the size that `__eh_frame` leaves of 4096 bytes; regular if this holds more |
 //! | equal DWARF encodings in a page | one slot | one slot | one slot | a slot each |
 //! | last offset in a compressed page | 0xffffff | 0xfffffe | 0xffffff | 0xffff00, from the last entry down |
-//! | padding | none | every page to 4096 bytes | every page's end to 8 bytes, spare index entries | a page that is 4 bytes short of full; the last of several pages begins where it ends at 4096 bytes |
+//! | padding | none | every page to 4096 bytes | every page's end to 8 bytes, spare index entries | after a page that is 4 bytes short of full; before the last of several pages, so that the pages before it end at 4096 bytes |
 //! | folding of DWARF entries | yes | yes | no | no |
-//! | sentinel | the given end of the code, or the last entry's end | the last entry's end; an entry without information has no length | as `Small` | a byte after that |
+//! | sentinel | the given end of the code, or the last entry's end | the last entry's end; an entry without information has no length | as `Small` | a byte after the end |
 //! | personality of DWARF entries | none | none | as for others | as for others |
 //! | LSDA of DWARF entries | none | a record, no flag | as for others | a record, no flag |
 //! | no entry has information | no section | no section | a section | a section |
 //!
-//! [`Ld64V253`](Layout::Ld64V253) is `Ld64` up to version 253.3, which asks for one word more than a page needs: a full
-//! page has 1020 words and 4 bytes of padding, and at most one encoding in it that no entry refers to.
+//! [`Ld64V253`](Layout::Ld64V253) is `Ld64` up to version 253.3, which asks for one word more than a page needs. A
+//! full page has 1020 words and 4 bytes of padding, and contains at most one encoding that no entry refers to.
 //!
-//! The byte after the code that belongs to ld64's last entry is no function's: libunwind looks for the last byte of a
-//! call, and lldb and framehop for PCs of the code. Layout `Small` ends where the code does, also if the entries
-//! come from a table of ld64.
+//! In `Ld64` the byte after the code belongs to the last entry, but to no function. Readers do not need this byte:
+//! libunwind looks up the last byte of a call, and lldb and framehop look up PCs of the code. Layout `Small` ends
+//! where the code ends, even if the entries come from a table of ld64.
 //!
-//! Sources: the behaviour of ld64.lld 22 and 23.1, of Apple's linkers ld-1053 to ld-1267 and of ld64
-//! 253 to 820 and older, compared with this writer byte for byte in the tests.
+//! Sources: the behaviour of ld64.lld 22 and 23.1, of Apple's linkers ld-1053 to ld-1267, and of ld64 253 to 820 and
+//! older. Tests compare their output with this writer's byte for byte.
 //!
-//! In DWARF mode readers take personality and LSDA from the FDE: LLVM's libunwind looks for an LSDA record
-//! only where the flag is, and replaces what it found with what the FDE names; lldb does not use entries in
-//! DWARF mode; framehop reads no LSDAs. So layout `Small` omits these records
-//! ([`Options::keep_dwarf_lsda`] keeps them).
+//! In DWARF mode, readers take the personality and LSDA from the FDE. LLVM's libunwind looks for an LSDA record only
+//! if the flag is set, and then replaces the LSDA by the FDE's. Lldb does not use entries in DWARF mode, and framehop
+//! does not read LSDAs. So layout `Small` omits these records ([`Options::keep_dwarf_lsda`] keeps them).
 //!
-//! Where it would be wrong, no layout imitates: an entry without information that begins where a
-//! function with information begins is omitted (ld64.lld 23 lets it shadow the function, Apple's
-//! linker writes it first, ld64 writes aliases twice), a row outside DWARF mode with an LSDA always has its
-//! flag, an FDE out of reach is not named (ld64 writes the low 24 bits of its offset), and arm64_32's frame
-//! mode is not taken for DWARF mode. Where ld64.lld and Apple's linkers refuse a fourth personality,
-//! [`Section::warnings`] names the functions that were moved to their FDEs instead.
+//! No layout imitates a linker where the linker is wrong:
 //!
-//! Where an encoding has no number left or a function lies too far from the last one, ld64 up to 253.3 counts the entry
-//! all the same, and writes a wrong encoding or address; layout `Ld64V253` leaves it to the page before. Up to 241 it
-//! also merges functions whose stack size is in their code, and places the pages before the last one anywhere.
+//! - An entry without information is omitted if a function with information begins at the same address. (In ld64.lld
+//!   23 the entry hides the function, Apple's linker writes it first, and ld64 writes aliases twice.)
+//! - A row with an LSDA outside of DWARF mode always has its flag.
+//! - An FDE with an offset of more than 24 bits is not referred to. (Ld64 writes the low 24 bits of the offset.)
+//! - The frame mode of arm64_32 is not mistaken for DWARF mode.
+//! - A fourth personality is not refused, as it is by ld64.lld and Apple's linkers. The functions get DWARF mode
+//!   instead, and [`Section::warnings`] lists them.
+//! - If no number is left for an encoding, or a function lies too far from the last one, then ld64 up to 253.3 counts
+//!   the entry nevertheless and writes a wrong encoding or address. Layout `Ld64V253` leaves the entry to the page
+//!   before.
+//! - Ld64 up to 241 also merges functions with a stack size in their code, and places the pages before the last page
+//!   anywhere.
 
 mod backward;
 mod bound;

@@ -1,24 +1,24 @@
-//! The kind of table to write.
+//! Options of the writer.
 
-/// The linker whose table is written.
+/// A linker's way to arrange the table. See the [module](super#layouts) for the differences.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Layout {
-    /// The fewest bytes that any reader of 4096-byte pages takes.
+    /// The smallest table. Readers that accept pages of 4096 bytes can read it.
     #[default]
     Small,
-    /// The table of ld64.lld 23.
+    /// The table that ld64.lld 23 writes.
     Lld,
-    /// The table of Apple's linker since Xcode 15.
+    /// The table that Apple's linker writes since Xcode 15 (ld-prime).
     LdPrime,
-    /// The table of Apple's linker before Xcode 15: ld64 of versions 264.3 to 956.
+    /// The table that Apple's linker wrote before Xcode 15 (ld64, versions 264.3 to 956).
     Ld64,
-    /// The table of ld64 up to version 253.3, of Xcode 7.2: a word of each page stays unused.
+    /// The table that ld64 up to version 253.3 wrote (Xcode 7.2). One word of each page stays unused.
     Ld64V253,
 }
 
 impl Layout {
-    /// Returns whether it is a layout of Apple's linkers.
+    /// Returns whether this is a layout of one of Apple's linkers.
     pub(super) const fn is_apples(self) -> bool {
         match self {
             Self::LdPrime | Self::Ld64 | Self::Ld64V253 => true,
@@ -26,7 +26,7 @@ impl Layout {
         }
     }
 
-    /// Returns whether it is a layout of an ld64, which fills pages from the end of the table.
+    /// Returns whether this is a layout of ld64, which fills pages from the end of the table.
     pub(super) const fn is_ld64(self) -> bool {
         match self {
             Self::Ld64 | Self::Ld64V253 => true,
@@ -35,28 +35,28 @@ impl Layout {
     }
 }
 
-/// Options of writing the table.
+/// Options for the table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub struct Options {
     /// The linker whose table is written.
     pub layout: Layout,
-    /// Omit the LSDA records of DWARF-mode functions, 8 bytes each, in layouts other than
-    /// [`Layout::Small`], which omits them anyway. LLVM's libunwind and lldb take the LSDA of such
-    /// a function from its FDE. The table is no longer the linker's. Overrides `keep_dwarf_lsda`.
+    /// Set this to omit the LSDA records of functions in DWARF mode, which saves 8 bytes for each. LLVM's libunwind
+    /// and lldb read the LSDA of such a function from its FDE. The table is then not identical to the linker's.
+    /// [`Layout::Small`] always omits these records unless `keep_dwarf_lsda` is set; this option overrides
+    /// `keep_dwarf_lsda`.
     pub omit_dwarf_lsda: bool,
-    /// Keep the LSDA records of DWARF-mode functions in [`Layout::Small`] too. No reader that is
-    /// known follows them: the entry has no LSDA flag there.
+    /// Set this to keep the LSDA records of functions in DWARF mode in [`Layout::Small`]. No known reader follows
+    /// them, because the entry has no LSDA flag.
     pub keep_dwarf_lsda: bool,
-    /// Bytes of the image's `__eh_frame`, 0 if it has none. [`Layout::Ld64`] and
-    /// [`Layout::Ld64V253`] make the last page as small as the part of a 4096-byte page that
-    /// `__eh_frame` leaves; no other layout depends on it.
+    /// The size of the image's `__eh_frame` in bytes, or 0 if it has none. Only [`Layout::Ld64`] and
+    /// [`Layout::Ld64V253`] use it: they give the last page the size that `__eh_frame` leaves of a 4096-byte page.
     pub eh_frame_len: u32,
 }
 
 impl Options {
-    /// Layout [`Small`](Layout::Small), without LSDA records of DWARF-mode functions, for an image without
-    /// `__eh_frame`.
+    /// Returns the default options: layout [`Small`](Layout::Small), no LSDA records for functions in DWARF mode, and
+    /// no `__eh_frame`.
     pub const fn new() -> Self {
         Self { layout: Layout::Small, omit_dwarf_lsda: false, keep_dwarf_lsda: false, eh_frame_len: 0 }
     }
@@ -67,36 +67,36 @@ impl Options {
         Self { layout, ..self }
     }
 
-    /// Sets whether LSDA records of DWARF-mode functions are [omitted](Self::omit_dwarf_lsda).
+    /// Sets whether to [omit](Self::omit_dwarf_lsda) the LSDA records of functions in DWARF mode.
     #[must_use]
     pub const fn with_omit_dwarf_lsda(self, omit_dwarf_lsda: bool) -> Self {
         Self { omit_dwarf_lsda, ..self }
     }
 
-    /// Sets whether LSDA records of DWARF-mode functions are [kept](Self::keep_dwarf_lsda) in layout
+    /// Sets whether to [keep](Self::keep_dwarf_lsda) the LSDA records of functions in DWARF mode in layout
     /// [`Small`](Layout::Small).
     #[must_use]
     pub const fn with_keep_dwarf_lsda(self, keep_dwarf_lsda: bool) -> Self {
         Self { keep_dwarf_lsda, ..self }
     }
 
-    /// Sets the bytes of the image's [`__eh_frame`](Self::eh_frame_len).
+    /// Sets the size of the image's [`__eh_frame`](Self::eh_frame_len) in bytes.
     #[must_use]
     pub const fn with_eh_frame_len(self, eh_frame_len: u32) -> Self {
         Self { eh_frame_len, ..self }
     }
 
-    /// Returns whether DWARF-mode functions have no LSDA records.
+    /// Returns whether the LSDA records of functions in DWARF mode are omitted.
     pub(super) const fn omits_dwarf_lsda(&self) -> bool {
         self.omit_dwarf_lsda || (matches!(self.layout, Layout::Small) && !self.keep_dwarf_lsda)
     }
 
-    /// Returns whether DWARF-mode entries name their personality, which their FDEs do too.
+    /// Returns whether entries in DWARF mode have a personality number. Their FDEs have the personality in any case.
     pub(super) const fn names_dwarf_personality(&self) -> bool {
         self.layout.is_apples()
     }
 
-    /// Returns whether DWARF-mode entries have the LSDA flag, without which no reader looks for the record.
+    /// Returns whether entries in DWARF mode have the LSDA flag. Without the flag, no reader looks for the record.
     pub(super) const fn flags_dwarf_lsda(&self) -> bool {
         matches!(self.layout, Layout::LdPrime)
     }

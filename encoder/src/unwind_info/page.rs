@@ -1,4 +1,4 @@
-//! Pages of the second level.
+//! Writes the pages of the second level.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ use super::dedup_entries::{DedupedEntries, Key};
 use super::entry::is_dwarf;
 use super::split::Page;
 
-/// Writes a regular page; returns its bytes.
+/// Writes a regular page, and returns its size in bytes.
 pub(super) fn write_regular(out: &mut [u8], keys: &[Key], encodings: &[Encoding]) -> usize {
     let header = RegularPage { entries_off: RegularPage::SIZE as u16, entries_count: keys.len() as u16 };
     out[..RegularPage::SIZE].copy_from_slice(&header.write());
@@ -27,7 +27,8 @@ pub(super) fn write_regular(out: &mut [u8], keys: &[Key], encodings: &[Encoding]
     RegularPage::SIZE + RegularEntry::SIZE * keys.len()
 }
 
-/// Writes a compressed page; returns its bytes. Its own encodings are in the order of first use.
+/// Writes a compressed page, and returns its size in bytes. Its own palette has the encodings in the order of first
+/// use.
 pub(super) fn write_compressed(
     out: &mut [u8],
     keys: &[Key],
@@ -44,7 +45,7 @@ pub(super) fn write_compressed(
         if new && let Some(slot) = own.next() {
             slot.copy_from_slice(&encodings[key.encoding.to_usize()].0.to_le_bytes());
         }
-        // No page goes on where an offset would be too large.
+        // A page always ends before the offset becomes too large.
         if let Some(entry) = CompressedEntry::new(key.function - base, index) {
             bytes.copy_from_slice(&entry.write());
         }
@@ -52,9 +53,8 @@ pub(super) fn write_compressed(
     CompressedPage::SIZE + entries.len() + ENCODING_SIZE * usize::from(locals)
 }
 
-/// Writes a page of [`backward`](super::backward::backward): its own encodings are in the
-/// order of first use from the last entry down, and go on with those of the entries before the
-/// page.
+/// Writes a page of [`backward`](super::backward::backward), and returns its size in bytes. Its own palette has the
+/// encodings in the order of first use from the last entry down. Encodings of the entries before the page may follow.
 pub(super) fn write_backward(
     out: &mut [u8],
     table: &DedupedEntries,
@@ -76,8 +76,8 @@ pub(super) fn write_backward(
         {
             let mut encoding = table.encodings[key.encoding.to_usize()];
             if at < first && is_dwarf(encoding, arch) {
-                // ld64 keeps such encodings apart by the number of their entry and replaces it
-                // with the place of the FDE where an entry refers to it.
+                // Ld64 tells such encodings apart by the number of the entry. It only writes the FDE's offset into an
+                // encoding that an entry of the page refers to.
                 encoding.0 = (encoding.0 & !DWARF_OFFSET_MAX).wrapping_add(at as u32);
             }
             slot.copy_from_slice(&encoding.0.to_le_bytes());
@@ -92,7 +92,7 @@ pub(super) fn write_backward(
     CompressedPage::SIZE + entries.len() + ENCODING_SIZE * usize::from(page.locals)
 }
 
-/// Writes the header of a compressed page; gives the room for its entries and for its palette.
+/// Writes the header of a compressed page. Returns the parts for its entries and its palette.
 fn write_header(out: &mut [u8], count: usize, locals: u16) -> (&mut [u8], &mut [u8]) {
     let entries_len = CompressedEntry::SIZE * count;
     let header = CompressedPage {
@@ -107,9 +107,10 @@ fn write_header(out: &mut [u8], count: usize, locals: u16) -> (&mut [u8], &mut [
     (entries, &mut own[..ENCODING_SIZE * usize::from(locals)])
 }
 
-/// The index that each encoding has in the page that is being written.
+/// The indexes of encodings in the page that is being written.
 pub(super) struct EncodingIndices {
-    /// By number: index, and above it the page's stamp: 0 for common encodings.
+    /// For each encoding, by number: its index in the low 8 bits, and the stamp of its page above. Common encodings
+    /// have stamp 0.
     indices: Vec<u32>,
     stamp: u32,
     common: u8,
@@ -130,7 +131,7 @@ impl EncodingIndices {
         self.next = self.common;
     }
 
-    /// The index of an encoding, and whether the page has it only from now on.
+    /// Returns the index of an encoding, and whether it is new in this page.
     #[inline]
     fn index(&mut self, number: u32) -> (u8, bool) {
         let index = &mut self.indices[number.to_usize()];

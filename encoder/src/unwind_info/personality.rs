@@ -1,4 +1,4 @@
-//! The personalities that a table names.
+//! Chooses the personalities of a table.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -6,27 +6,28 @@ use core::num::NonZeroU32;
 
 use cfipack_format::unwind_info::MAX_PERSONALITIES;
 
-/// The uses of a personality.
+/// How often a personality is used.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 struct Uses {
-    /// By entries that need it in the table.
+    /// By entries that need its number in the table.
     compact: u32,
-    /// By DWARF-mode entries, whose FDEs name it too.
+    /// By entries in DWARF mode. Their FDEs refer to the personality, too.
     dwarf: u32,
 }
 
-/// Counts uses.
+/// Counts how often each personality is used.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Personalities {
     uses: BTreeMap<NonZeroU32, Uses>,
-    /// The last one used, and how often since another was: neighbours use the same, as a rule.
+    /// The last personality, and how often it was used without another in between. Neighbours mostly use the same
+    /// personality.
     run: Option<(NonZeroU32, Uses)>,
 }
 
-/// The personalities that a table names.
+/// The personalities that get a number in the table.
 pub(super) struct MostUsed {
     pub(super) numbers: Vec<NonZeroU32>,
-    /// True if entries use more.
+    /// True if the entries use more personalities than these.
     pub(super) more: bool,
 }
 
@@ -35,7 +36,7 @@ impl Personalities {
         Self { uses: BTreeMap::new(), run: None }
     }
 
-    /// One more use.
+    /// Counts one more use.
     #[inline]
     pub(super) fn count(&mut self, personality: NonZeroU32, dwarf: bool) {
         if self.run.is_none_or(|run| run.0 != personality) {
@@ -64,8 +65,8 @@ impl Personalities {
         }
     }
 
-    /// The up to three that most compact entries use; then, if there is room, those of DWARF-mode
-    /// entries. Ties: the lower number.
+    /// Returns at most three personalities: first those that most compact entries use, and then those that DWARF-mode
+    /// entries use. If two are used equally often, the lower number comes first.
     pub(super) fn most_used(mut self) -> MostUsed {
         self.end_run();
         let mut ranked: Vec<_> = self.uses.into_iter().collect();

@@ -1,4 +1,4 @@
-//! The section with its addresses: its size, and its bytes.
+//! A section with addresses: its size is final, and it can be written.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -17,16 +17,16 @@ use super::options::Layout;
 use super::page::{EncodingIndices, write_backward, write_compressed, write_regular};
 use super::split::{PAGE_SIZE, Page, REGULAR_ENTRIES};
 
-/// A table with its addresses.
+/// A table with its addresses. You get it from [`Section::place`](super::Section::place). Its size is exact.
 #[derive(Debug)]
 pub struct Placed {
     table: DedupedEntries,
-    /// Numbers of encodings.
+    /// The common palette, as numbers of encodings.
     common: Vec<u32>,
     pages: Vec<Page>,
     arch: Arch,
     layout: Layout,
-    /// Index entries there is room for.
+    /// How many index entries have room.
     index_slots: usize,
     len: usize,
 }
@@ -40,7 +40,7 @@ impl Placed {
     ) -> Result<Self, WriteError> {
         let Partition { common, pages, .. } = partition;
         let index_slots = match layout {
-            // Room for an index of regular pages only, and one more.
+            // The linker reserves room for an index of only regular pages, and for one more entry.
             Layout::LdPrime => table.keys.len().div_ceil(REGULAR_ENTRIES) + 2,
             Layout::Small | Layout::Lld | Layout::Ld64 | Layout::Ld64V253 => pages.len() + 1,
         };
@@ -59,22 +59,24 @@ impl Placed {
         Ok(placed)
     }
 
-    /// Bytes of the table, 0 where there is no section: where no entry has unwind information, or
-    /// in the layouts of Apple's linkers where there is no entry.
+    /// Returns the size of the table in bytes. It is 0 if the image gets no section: because no entry has unwind
+    /// information, or, in the layouts of Apple's linkers, because there is no entry.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Returns whether there is no section.
+    /// Returns whether the image gets no section.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Writes the table. `slot_of` is the image offset of the pointer slot (in `__got`) that
-    /// holds the address of a personality; it is asked once for each that the table names.
+    /// Writes the table into `out`, little-endian. The length of `out` must be [`len`](Self::len).
+    ///
+    /// The closure `slot_of` returns the image offset of the pointer slot (in `__got`) that holds the address of a
+    /// personality. It is called once for each personality of the table, at most three times.
     ///
     /// # Errors
-    /// `out` has another length than [`Self::len`].
+    /// This function returns [`WriteError::OutputLength`] if `out` has another length.
     pub fn write(
         &self,
         out: &mut [u8],
@@ -101,10 +103,10 @@ impl Placed {
         Ok(())
     }
 
-    /// The table's bytes; `slot_of` is that of [`Self::write`].
+    /// Returns the table's bytes. See [`write`](Self::write) for `slot_of`.
     ///
     /// # Errors
-    /// Those of [`Self::write`].
+    /// The errors of [`write`](Self::write).
     pub fn into_bytes(self, slot_of: impl FnMut(NonZeroU32) -> ImageOffset) -> Result<Vec<u8>, WriteError> {
         let mut bytes = vec![0; self.len];
         self.write(&mut bytes, slot_of)?;
@@ -139,7 +141,7 @@ impl Placed {
         self.lsdas_off() + LsdaEntry::SIZE * self.table.lsdas.len()
     }
 
-    /// The end of a page that begins at `start`, its padding included.
+    /// Returns where a page ends that begins at `start`, including its padding.
     fn page_end(&self, start: usize, page: &Page) -> usize {
         match self.layout {
             Layout::Small => start + page.size(),

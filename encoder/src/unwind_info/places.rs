@@ -1,20 +1,22 @@
-//! Addresses of what a table speaks of.
+//! The addresses that a table needs.
 
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{ImageOffset, Key, LsdaKey};
 
-/// The addresses of functions and LSDAs, by their keys, and the FDEs that describe functions in DWARF mode: what a linker knows
-/// when it has laid out its output. [`Section::place`](super::Section::place) takes closures for the same where
-/// everything has an address.
+/// Supplies the addresses of functions and LSDAs, and the FDEs of functions in DWARF mode. A linker implements this
+/// trait if some functions or LSDAs may have no address, or if FDEs are placed late. If everything has an address,
+/// pass closures to [`Section::place`](super::Section::place) instead.
 pub trait Places {
-    /// The image offset of a function; none for one that has no address, whose entry the table then omits.
+    /// Returns the image offset of a function. Return `None` if the function has no address; its entry is then
+    /// omitted from the table.
     fn function(&self, function: Key) -> Option<ImageOffset>;
 
-    /// The image offset of an LSDA; none for one that has no address: the entry is then one without LSDA.
+    /// Returns the image offset of an LSDA. Return `None` if the LSDA has no address; the entry is then written
+    /// without an LSDA.
     fn lsda(&self, lsda: LsdaKey) -> Option<ImageOffset>;
 
-    /// The encoding of an entry that is in DWARF mode, with the offset of its FDE, once that is known:
-    /// [`Encoding::dwarf`]; or [`Encoding::NONE`] where there is no FDE. Flags stay. Without this method, the
+    /// Returns the encoding of an entry in DWARF mode with the offset of its FDE ([`Encoding::dwarf`]), or
+    /// [`Encoding::NONE`] if there is no FDE. The entry's flags stay. If you do not implement this method, the
     /// encoding stays as it was pushed.
     fn dwarf(&self, function: Key, encoding: Encoding) -> Encoding {
         let _ = function;

@@ -1,4 +1,4 @@
-//! The size of a table whose order is known, before it has addresses.
+//! Computes the size of a table when the order of its functions is known, and the addresses are not.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -18,11 +18,11 @@ use super::min_pages::Partition;
 use super::places::Places;
 use super::split::{PAGE_SIZE, Page};
 
-/// The distance by which functions that share a page may move apart before the page has to be divided: half of what a compressed page
-/// reaches. Pages rarely reach over a thousandth of it.
+/// How far the functions of a page may move apart before the page has to be split. It is half of the range of a
+/// compressed page. Real pages rarely use a thousandth of this range.
 const MAX_SLACK: u32 = 1 << 23;
 
-/// The most bytes that a table has if its functions lie in a known order, as [`Section::plan`] promises.
+/// The most bytes of a table, given the order of its functions. You get it from [`Section::plan`].
 ///
 /// [`Section::plan`]: super::Section::plan
 #[derive(Clone, Debug)]
@@ -33,47 +33,48 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The most bytes of the table, as long as the arguments of [`Section::plan`](super::Section::plan) hold.
+    /// Returns the most bytes that the table can have. The promise holds as long as the conditions of
+    /// [`Section::plan`](super::Section::plan) hold.
     pub fn max_len(&self) -> usize {
         self.max_len
     }
 }
 
-/// The distance by which functions may move apart.
+/// How far functions may move apart.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Growth {
-    /// In one page without consequences, in bytes.
+    /// How far the functions of a page may move apart without a split, in bytes.
     pub(super) slack: u32,
-    /// Pages that must be divided, at most, where they move further.
+    /// How many pages at most have to be split if functions move further.
     pub(super) splits: usize,
 }
 
 impl Growth {
-    /// All distances together grow by this many bytes at most, and `table` has tentative places. A page that must be
-    /// divided has itself grown by more than the slack.
+    /// Divides `growth`, the sum in bytes by which all distances may grow. The `table` has tentative addresses. A
+    /// page that has to be split has grown by more than the slack.
     pub(super) fn new(growth: u32, table: &DedupedEntries) -> Self {
         let ends = table.keys.first().zip(table.keys.last());
         let reach = ends.map_or(0, |(first, last)| last.function - first.function);
-        // What is so close together that one page reaches it leaves the rest of the reach.
+        // If a single page can reach all functions, then the rest of its range is slack.
         let slack = growth.min(MAX_SLACK.max((MAX_COMPRESSED_OFFSET - 1).saturating_sub(reach)));
         Self { slack, splits: (growth / (slack + 1)).to_usize() }
     }
 }
 
-/// A palette and pages, by what outlasts a move.
+/// A palette and pages in a form that stays valid when functions move.
 #[derive(Clone, Debug)]
 pub(super) struct Pages {
-    /// The order: the functions of entries.
+    /// The functions of the entries, in order.
     order: Vec<Key>,
     common: Vec<Named>,
-    /// Common encodings in DWARF mode, each by the place in `order` of the only entry that has it.
+    /// Common encodings in DWARF mode. Each is given by the place in `order` of the only entry with this encoding.
     common_dwarf: Vec<u32>,
-    /// The places in `order` of the pages' first entries.
+    /// For each page the place in `order` of its first entry.
     pages: Vec<(u32, PageKind)>,
 }
 
 impl Pages {
-    /// Plans a table whose entries are in `order`, at the addresses that `places` gives them there.
+    /// Plans a table with its entries in `order`. Each entry of `order` has the tentative address and the key.
     pub(super) fn new(
         table: &DedupedEntries,
         partition: &Partition,
@@ -108,7 +109,7 @@ impl Pages {
         }
     }
 
-    /// The pages with functions at their final places.
+    /// Returns the pages for the functions' final addresses.
     pub(super) fn partition(&self, table: &DedupedEntries, places: &impl Places) -> Partition {
         let address = |at: u32| places.function(self.order[at.to_usize()]).map(|at| at.0);
         let mut common = numbers(table, self.common.iter().copied());
@@ -122,7 +123,7 @@ impl Pages {
         let mut runs: Vec<Run> = Vec::new();
         for (number, &(start, kind)) in self.pages.iter().enumerate() {
             let end = self.pages.get(number + 1).map_or(self.order.len() as u32, |next| next.0);
-            // What has no address is not there.
+            // A function without an address is not in the table.
             let Some(start) = (start..end).find_map(address) else { continue };
             let first = table.keys.partition_point(|key| key.function < start);
             if runs.is_empty() {
@@ -135,7 +136,7 @@ impl Pages {
     }
 }
 
-/// Bytes of a table beside its palette, pages and their index entries.
+/// Returns the bytes of a table apart from its palette, its pages and their index entries.
 pub(super) fn fixed_len(table: &DedupedEntries) -> usize {
     Header::SIZE
         + PERSONALITY_SIZE * table.personalities.len()
@@ -143,22 +144,22 @@ pub(super) fn fixed_len(table: &DedupedEntries) -> usize {
         + LsdaEntry::SIZE * table.lsdas.len()
 }
 
-/// The most that dividing pages costs.
+/// Returns the most bytes that splitting pages costs.
 pub(super) fn split_len(pages: &[Page], splits: usize) -> usize {
     let compressed = pages.iter().filter(|page| page.kind == PageKind::Compressed);
     let locals = compressed.map(|page| usize::from(page.locals)).max();
     locals.map_or(0, |locals| splits * (PAGE + ENCODING_SIZE * locals))
 }
 
-/// The most bytes of a page of [`Layout::LdPrime`](super::Layout::LdPrime), whose end is rounded up.
+/// The most bytes of a page in [`Layout::LdPrime`](super::Layout::LdPrime). The end of a page is rounded up.
 pub(super) const LD_PRIME_PAGE: usize = PAGE_SIZE + 4;
 
-/// The length of a split in [`Layout::Lld`](super::Layout::Lld).
+/// Returns the bytes that splitting pages costs in [`Layout::Lld`](super::Layout::Lld).
 pub(super) const fn lld_split_len(splits: usize) -> usize {
     splits * (PAGE_SIZE + IndexEntry::SIZE)
 }
 
-/// Places before LSDAs have any.
+/// Addresses while LSDAs have none yet.
 pub(super) struct Tentative<'a, P>(pub(super) &'a P);
 
 impl<P: Places> Places for Tentative<'_, P> {
@@ -167,7 +168,7 @@ impl<P: Places> Places for Tentative<'_, P> {
     }
 
     fn lsda(&self, _: LsdaKey) -> Option<ImageOffset> {
-        // That there is one is all that counts.
+        // Only the existence of the LSDA matters.
         Some(ImageOffset(1))
     }
 

@@ -1,4 +1,4 @@
-//! A palette and pages that suit each other.
+//! Fits a palette and pages to each other.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -11,12 +11,12 @@ use super::common_palette::first_by;
 use super::dedup_entries::{DedupedEntries, Key};
 use super::min_pages::{Partition, partition};
 
-/// The number of compressed pages that may be asked for an encoding that is to be common. 2 is where it saves
-/// a word; 1 costs nothing and makes room in a page, 3 leaves the other pages more encodings.
+/// How many compressed pages must use an encoding before it becomes common; all numbers in this range are tried. With
+/// 2 pages a common encoding saves a word. With 1 it costs nothing and makes room in a page, and with 3 it leaves the
+/// other pages more encodings.
 const LEAST_USERS: RangeInclusive<u32> = 1..=3;
 
-/// Makes those encodings common that several pages use, and cuts new pages for them, for as long
-/// as the table gets smaller.
+/// Makes encodings common that several pages use, and cuts new pages, for as long as the table gets smaller.
 pub(super) fn refined(table: &DedupedEntries, mut best: Partition) -> Partition {
     let mut size = usize::MAX;
     while best.size() < size {
@@ -32,12 +32,12 @@ pub(super) fn refined(table: &DedupedEntries, mut best: Partition) -> Partition 
     best
 }
 
-/// The number of pages that use each encoding.
+/// Counts how many pages use each encoding.
 pub(super) struct Users<'a> {
     table: &'a DedupedEntries,
-    /// By number of the encoding.
+    /// The counts by number of the encoding.
     counts: Vec<u32>,
-    /// By number: the last page that used it.
+    /// For each encoding, by number: the last page that used it.
     last: Vec<u32>,
     page: u32,
 }
@@ -60,8 +60,8 @@ impl<'a> Users<'a> {
         }
     }
 
-    /// The encodings that at least `least` pages use, those of most pages first, as many as can be
-    /// common.
+    /// Returns the encodings that at least `least` pages use, the most used first, up to the limit of a common
+    /// palette.
     pub(super) fn ranked(&self, least: u32) -> Vec<u32> {
         let Self { table, counts, .. } = self;
         let used = (0..counts.len() as u32).filter(|&number| counts[number.to_usize()] >= least).collect();

@@ -1,4 +1,4 @@
-//! The section before it has addresses: the most bytes it can have.
+//! A section before it has addresses, and the most bytes that it can have.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
@@ -12,7 +12,7 @@ use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
 use super::backward::{Room, backward};
 use super::bound::Bound;
 use super::common_palette::MAX_COMMON;
-use super::dedup_entries::{DedupedEntries, OfOneAddress, dedup};
+use super::dedup_entries::{DedupedEntries, SameAddress, dedup};
 use super::entry::Entry;
 use super::error::{Warning, WriteError};
 use super::min_pages::Partition;
@@ -23,7 +23,11 @@ use super::plan::{Growth, LD_PRIME_PAGE, Pages, Plan, Tentative, fixed_len, lld_
 use super::split::{PAGE_SIZE, REGULAR_ENTRIES, forward};
 use super::{common_palette, small};
 
-/// A table's entries, normalized, before they have their final addresses.
+/// The entries of a table before they have final addresses. [`Builder::finish`](super::Builder::finish) returns it.
+///
+/// Reserve [`max_len`](Self::max_len) bytes for the table while you lay out the output. When all addresses are known,
+/// call [`place`](Self::place) and write the result. After another relayout, call `place` again: no CFI is read
+/// again.
 #[derive(Clone, Debug)]
 pub struct Section {
     arch: Arch,
@@ -31,7 +35,7 @@ pub struct Section {
     entries: Vec<Entry>,
     personalities: Vec<NonZeroU32>,
     warnings: Vec<Warning>,
-    /// Of [`Layout::Small`].
+    /// The bound on the size in layout [`Layout::Small`].
     bound: Option<Bound>,
 }
 
@@ -47,30 +51,35 @@ impl Section {
         Self { arch, options, entries, personalities, warnings, bound }
     }
 
-    /// Warnings about what could not be written as it was given.
+    /// Returns warnings about entries that could not be written as they were pushed.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
-    /// Entries that were pushed.
+    /// Returns the number of entries that were pushed.
     pub fn num_entries(&self) -> usize {
         self.entries.len()
     }
 
-    /// The personalities that the table may name, at most three: each needs a pointer slot with its address.
+    /// Returns the personalities that the table may refer to, at most three. Each needs a pointer slot with its
+    /// address, for example in `__got`.
     pub fn personalities(&self) -> &[NonZeroU32] {
         &self.personalities
     }
 
-    /// The most bytes that the table can have, wherever its functions will lie and in whatever order: no entry may
-    /// turn out to equal its neighbour then, and functions may lie 2^24 bytes apart. [`plan`](Self::plan) gives the size
-    /// of the likely table where the order is known.
+    /// Returns the most bytes that the table can have, wherever its functions will lie and in whatever order.
     ///
-    /// In [`Layout::Small`] an entry costs 4 bytes and, if its encoding is not among the up to 127 most used ones, 4
-    /// more, or 8 in regular pages. A page that is not the last has at least 511 entries in [`Layout::Lld`] and
-    /// [`Layout::LdPrime`], and an entry costs at most 8 bytes. In [`Layout::Ld64`] and [`Layout::Ld64V253`] the last page and the first two may
-    /// have fewer; a page costs two stray encodings and 4 bytes of padding more, and there is up to a page of nothing
-    /// before the last one.
+    /// This bound assumes that no entry is merged with an equal neighbour, and that functions may lie 2^24 bytes
+    /// apart. If you know the order of the functions, [`plan`](Self::plan) gives a bound that is close to the real
+    /// size.
+    ///
+    /// - [`Layout::Small`]: an entry costs 4 bytes, and 4 more if its encoding is not among the most used ones (at
+    ///   most 127). In a regular page it costs 8 bytes.
+    /// - [`Layout::Lld`] and [`Layout::LdPrime`]: each page except the last one has at least 511 entries. An entry
+    ///   costs at most 8 bytes.
+    /// - [`Layout::Ld64`] and [`Layout::Ld64V253`]: the last page and the first two pages may have fewer entries.
+    ///   Each page also costs two stray encodings and 4 bytes of padding. There may be up to 4096 unused bytes before
+    ///   the last page.
     pub fn max_len(&self) -> usize {
         let lsdas = self.entries.iter().filter(|entry| entry.lsda.is_some()).count();
         let rest = Header::SIZE + PERSONALITY_SIZE * self.personalities.len() + LsdaEntry::SIZE * lsdas;
@@ -80,29 +89,33 @@ impl Section {
         }
     }
 
-    /// The most bytes of the table if its functions lie in an order that is known before their addresses are.
+    /// Returns the most bytes of the table, given the order of its functions. Call this if you know the order before
+    /// you know the addresses.
     ///
-    /// `tentative` gives every function a place in this order. Where nothing more is known, its rank will do; the closer
-    /// its places are to the final ones, the better. Functions that it knows no place of are not expected in the table,
-    /// and every LSDA is. `growth` bounds how much further than in `tentative` functions lie apart in the end: the sum
-    /// over all neighbours, in bytes. Where `tentative` gives addresses in a first layout, that is what may yet be
-    /// inserted between functions; where it gives ranks, the length of all code.
+    /// Pass in `tentative` a place for every function, in this order. The rank of a function is good enough, but the
+    /// closer the places are to the final addresses, the better. A function without a place is not expected in the
+    /// table. Every LSDA is expected.
     ///
-    /// **What is promised.** The functions have distinct addresses in the same order, at least the declared distances apart; LSDAs are where
-    /// [`Places::lsda`] places them; FDEs are where `tentative` places them, no two of a table at one place.
+    /// Pass in `growth` a bound on how much farther apart the functions lie in the end, in bytes: the sum over all
+    /// pairs of neighbours. If `tentative` has the addresses of a first layout, pass the number of bytes that may
+    /// still be inserted between functions. If it has ranks, pass the length of all code.
     ///
-    /// - [`Layout::Small`]: [`place_planned`](Self::place_planned) needs at most [`Plan::max_len`] bytes, also if
-    ///   functions of the plan have no address, one address, or no FDE in the end.
-    /// - [`Layout::Lld`]: the same, if all functions have addresses and FDEs lie in the order that `tentative` gives
-    ///   them.
-    /// - [`Layout::LdPrime`]: the same; but where the promise leaves open whether a page reaches 16 MiB, each page counts
-    ///   as a full one.
-    /// - [`Layout::Ld64`] and [`Layout::Ld64V253`]: the same, and 8 bytes an entry in such a case.
+    /// **The promise.** It holds if the functions have distinct addresses in the same order, at least as far apart as
+    /// declared; if LSDAs lie where [`Places::lsda`] places them; and if FDEs lie where `tentative` places them, no
+    /// two of a table at the same place.
+    ///
+    /// - [`Layout::Small`]: [`place_planned`](Self::place_planned) needs at most [`Plan::max_len`] bytes. This holds
+    ///   even if functions of the plan have no address, share an address, or have no FDE in the end.
+    /// - [`Layout::Lld`]: the same holds if all functions have addresses and FDEs lie in the order of `tentative`.
+    /// - [`Layout::LdPrime`]: as `Lld`. But if it stays open whether a page reaches 16 MiB, then each page counts as
+    ///   a full page.
+    /// - [`Layout::Ld64`] and [`Layout::Ld64V253`]: as `Lld`. But if it stays open whether a page reaches its maximal
+    ///   range, then each entry counts as 8 bytes.
     ///
     /// # Errors
-    /// The table would be larger than 4 GiB.
+    /// This function returns [`WriteError::TooLarge`] if the table would be larger than 4 GiB.
     pub fn plan(&self, tentative: &impl Places, growth: u32) -> Result<Plan, WriteError> {
-        let mut table = self.deduped(&Tentative(tentative), OfOneAddress::First);
+        let mut table = self.deduped(&Tentative(tentative), SameAddress::First);
         let Options { layout, .. } = self.options;
         if !table.is_written {
             return Ok(Plan { max_len: 0, pages: None });
@@ -115,8 +128,12 @@ impl Section {
         let max_len = if layout == Layout::Small {
             let partition = small::choose(&table, self.arch);
             let len = fixed_len(&table) + partition.size() + split_len(&partition.pages, growth.splits);
-            let place = |entry: &Entry| Some((tentative.function(entry.function)?.0, entry.function));
-            let mut order: Vec<_> = self.entries.iter().filter_map(place).collect();
+            let mut order = Vec::with_capacity(self.entries.len());
+            for entry in &self.entries {
+                if let Some(at) = tentative.function(entry.function) {
+                    order.push((at.0, entry.function));
+                }
+            }
             if !order.is_sorted_by_key(|entry| entry.0) {
                 order.sort_by_cached_key(|entry| u64::from(entry.0));
             }
@@ -144,51 +161,56 @@ impl Section {
         Ok(Plan { max_len: max_len.min(most), pages })
     }
 
-    /// Sorts the entries and cuts them into pages, now that addresses are known: `function_at` gives the image
-    /// offset of a function, `lsda_at` that of an LSDA, by its key. `end` is
-    /// the end of the code that the table speaks for, the end of `__text`; [`Layout::Lld`] does
-    /// without, and the others take the end of the last entry if it is not given or lies lower
-    /// ([`Layout::Ld64`] and [`Layout::Ld64V253`] write one more than it). An LSDA at 0, where the Mach-O header is, is none.
+    /// Sorts the entries and cuts them into pages, now that addresses are known.
+    ///
+    /// The closure `function_at` returns the image offset of a function, and `lsda_at` that of an LSDA, by key. An
+    /// LSDA at image offset 0 counts as no LSDA, because the Mach-O header lies there.
+    ///
+    /// Pass in `end` the end of the code that the table covers, which is the end of `__text`. If you pass `None`, or
+    /// a lower offset than the end of the last entry, the table ends with the last entry. [`Layout::Lld`] ignores
+    /// `end`. [`Layout::Ld64`] and [`Layout::Ld64V253`] write an end that is one byte higher.
     ///
     /// # Errors
-    /// The table would be larger than 4 GiB.
+    /// This function returns [`WriteError::TooLarge`] if the table would be larger than 4 GiB.
     pub fn place(
         &self,
         end: Option<ImageOffset>,
         function_at: impl Fn(Key) -> ImageOffset,
         lsda_at: impl Fn(LsdaKey) -> ImageOffset,
     ) -> Result<Placed, WriteError> {
-        self.placed(end, &Everywhere { function_at, lsda_at }, OfOneAddress::Last, None)
+        self.placed(end, &Everywhere { function_at, lsda_at }, SameAddress::Last, None)
     }
 
-    /// Lays the table out, where some functions or LSDAs may have no address, and FDEs have places of their own; otherwise
-    /// like [`place`](Self::place). Of entries at one address, the first one that has unwind information and is not empty counts. Keeps to a
-    /// [`plan`](Self::plan) of this section, if one is given.
+    /// Does the same as [`place`](Self::place) for a linker whose functions and LSDAs may have no address, and whose
+    /// FDEs have their own places. If entries share an address, the first entry counts that has unwind information
+    /// and is not empty.
+    ///
+    /// If you pass the [`plan`](Self::plan) of this section, the table keeps to it.
     ///
     /// # Errors
-    /// Those of [`place`](Self::place).
+    /// The errors of [`place`](Self::place).
     pub fn place_planned(
         &self,
         plan: Option<&Plan>,
         end: Option<ImageOffset>,
         places: &impl Places,
     ) -> Result<Placed, WriteError> {
-        self.placed(end, places, OfOneAddress::First, plan)
+        self.placed(end, places, SameAddress::First, plan)
     }
 
-    fn deduped(&self, places: &impl Places, of_one_address: OfOneAddress) -> DedupedEntries {
-        dedup(&self.entries, self.arch, self.options.layout, places, of_one_address)
+    fn deduped(&self, places: &impl Places, same_address: SameAddress) -> DedupedEntries {
+        dedup(&self.entries, self.arch, self.options.layout, places, same_address)
     }
 
     fn placed(
         &self,
         end: Option<ImageOffset>,
         places: &impl Places,
-        of_one_address: OfOneAddress,
+        same_address: SameAddress,
         plan: Option<&Plan>,
     ) -> Result<Placed, WriteError> {
         let Options { layout, .. } = self.options;
-        let mut table = self.deduped(places, of_one_address);
+        let mut table = self.deduped(places, same_address);
         if let Some(end) = end
             && layout != Layout::Lld
         {
@@ -205,7 +227,7 @@ impl Section {
         Placed::new(table, partition, self.arch, layout)
     }
 
-    /// The smallest table, and none that is larger than was promised.
+    /// Returns the smallest table, and never a table that is larger than promised.
     fn smallest(&self, table: &DedupedEntries, places: &impl Places, plan: Option<&Plan>) -> Partition {
         let mut partition = small::choose(table, self.arch);
         if let Some(bound) = &self.bound
@@ -221,7 +243,7 @@ impl Section {
         partition
     }
 
-    /// Palette and pages as other linkers choose them.
+    /// Chooses palette and pages as other linkers do.
     fn linkers_partition(&self, table: &DedupedEntries) -> Partition {
         let Options { layout, eh_frame_len, .. } = self.options;
         let (common, pages) = match layout {
@@ -246,7 +268,7 @@ impl Section {
     }
 }
 
-/// The most bytes of palette, index and pages that other linkers make of so many entries.
+/// Returns the most bytes of palette, index and pages that other linkers write for this number of entries.
 fn max_pages_len(layout: Layout, entries: usize) -> usize {
     let pages = match layout {
         Layout::Ld64 | Layout::Ld64V253 => (entries.div_ceil(REGULAR_ENTRIES) + 2).min(entries),
@@ -259,8 +281,8 @@ fn max_pages_len(layout: Layout, entries: usize) -> usize {
         + match layout {
             Layout::Small => compressed,
             Layout::Lld => PAGE_SIZE * pages,
-            // Only the last page can have so few entries that a compressed one is larger than
-            // a regular one: by 4 bytes, and 4 to its end. The first page's end may cost 4.
+            // Only the last page can have so few entries that a compressed page is larger than a regular page: by 4
+            // bytes, and by 4 more bytes of padding. The padding of the first page may cost another 4 bytes.
             Layout::LdPrime => regular + RegularPage::SIZE * pages + IndexEntry::SIZE + 12,
             Layout::Ld64 | Layout::Ld64V253 => compressed + 12 * pages + PAGE_SIZE,
         }
@@ -286,7 +308,8 @@ mod tests {
         }
     }
 
-    /// The pages that a promise falls back to, which the search for the smallest table hardly ever needs.
+    /// The search for the smallest table hardly ever needs the pages that a promise falls back to. So they are tested
+    /// here.
     #[test]
     fn fallbacks_keep_their_promises() {
         let mut random = Random::new(7);
@@ -321,7 +344,7 @@ mod tests {
             });
             let moved = At(moved.collect());
             let plan = section.plan(&first, growth as u32).unwrap();
-            let table = section.deduped(&moved, OfOneAddress::First);
+            let table = section.deduped(&moved, SameAddress::First);
             if !table.is_written {
                 continue;
             }
@@ -329,11 +352,12 @@ mod tests {
             let by_bound = bound.partition(&table);
             assert!(by_bound.size() <= bound.len, "{} of {}", by_bound.size(), bound.len);
             let by_plan = plan.pages.as_ref().expect("layout small has them").partition(&table, &moved);
-            // A plan is no larger than the bound for any order, which then is what keeps it.
+            // A plan never promises more than the bound for any order, so the pages for this bound may be what keeps
+            // the plan.
             let len = fixed_len(&table) + by_plan.size().min(by_bound.size());
             assert!(len <= plan.max_len, "{len} of {}", plan.max_len);
             by_itself += usize::from(plan.max_len < section.max_len());
-            // Both are tables of all functions.
+            // Both partitions contain all functions.
             for partition in [by_bound, by_plan] {
                 let entries: usize = partition.pages.iter().map(|page| usize::from(page.count)).sum();
                 assert_eq!(entries, table.keys.len());

@@ -1,39 +1,43 @@
-//! The smallest table: which encodings are common, and where a page ends.
+//! Finds the smallest table: which encodings are common, and where each page ends.
 //!
 //! # Page boundaries
 //!
-//! For a given common palette the boundaries are the best there are. Count in words of 4 bytes
-//! and leave out what no choice changes: a word for every entry, another for every entry whose
-//! encoding nothing else has. A compressed page then costs 6 (its header and index entry) and one
-//! for each *repeated* encoding that is in its own palette; a regular page costs 5 and one for
-//! each entry whose encoding is repeated or common. Both costs, and every limit on a page, only
-//! grow with the page. So of all ways to spend the same, the one that gets further is at least as
-//! good for all that follows, and it is enough to know how far each sum reaches ([`partition`]).
-//! Pages start only at these places, a handful in a page's length as a rule. In a table where
-//! hundreds of equally frequent encodings alternate, nearly every key is such a place; then not
-//! all of them are tried.
+//! For a given common palette, the boundaries are optimal ([`partition`]). We count words of 4 bytes and ignore costs
+//! that no choice changes: a word for every entry, and a word for every encoding that only one entry has.
+//!
+//! - A compressed page then costs 6 words (its header and its index entry), and one word for each *repeated* encoding
+//!   in its own palette. An encoding is repeated if several entries have it.
+//! - A regular page costs 5 words, and one word for each entry with a repeated or common encoding.
+//!
+//! These costs, and every limit on a page, only grow with the page. So if two ways to cut pages cost the same, the
+//! way that gets further is at least as good for the rest. It is enough to know the furthest key for each sum of
+//! words. Pages only start at these keys, mostly a handful in the length of a page. If hundreds of equally frequent
+//! encodings alternate, then nearly every key is such a place, and not all of them are tried.
 //!
 //! # Common palette
 //!
-//! An encoding earns a place if many pages use it, each page losing the room for one of its own.
-//! Pages depend on the palette and the other way round, so candidates are tried: encodings ranked
-//! by use, then by the number of pages that use them, each rank cut at several lengths, each
-//! candidate compared with the others by filling pages as far as they go (of a table of more than
-//! 131072 entries: in 16 pieces of it). The best of them, and the palettes of the other two
-//! layouts, get their best boundaries, and the smallest of these tables wins; so it is never
-//! larger than theirs. In a table of up to 1024 entries, where a palette too many shows, palette
-//! and boundaries are then fitted to each other until neither makes it smaller.
+//! A place in the palette pays off for an encoding if many pages use it. Pages depend on the palette, and the palette
+//! depends on the pages. So we try candidates:
+//!
+//! 1. Rank the repeated encodings by use, and cut the ranking at several lengths. Compare these palettes by filling
+//!    pages as far as they go. For a table of more than 131072 entries, only 16 pieces of it are filled.
+//! 2. Rank the encodings by the number of pages that use them, in the best result so far, and try these palettes,
+//!    too.
+//! 3. Find the optimal boundaries for the best palette, and for the palettes of the other two layouts. The smallest
+//!    of these tables wins. So the table is never larger than theirs.
+//! 4. In a table of up to 1024 entries, an unnecessary place in the palette matters. There, fit palette and
+//!    boundaries to each other until neither makes the table smaller ([`refined`]).
 //!
 //! # How far from the optimum
 //!
-//! Boundaries: not at all, but for the tables named above. Palettes: where up to 7 encodings are
-//! repeated, trying all of them has found 11017 of 11080 random tables of up to 3000 entries as
-//! small as can be, the others at most 24 bytes larger. No table has fewer bytes than
-//! header, personalities, sentinel, LSDA index, 4 for each entry, 4 for each distinct
-//! encoding and 20 for every 1021 entries; over 125 images in C, C++ and Rust this layout is
-//! 0.2 % above that, and 0.6 % in the one that is furthest of those above 4 KiB. Only where
-//! thousands of encodings are as rare as each other is it much more, and how much of that any
-//! table could save is not known.
+//! The boundaries are optimal except for the tables named above. For palettes we have measured this: with up to 7
+//! repeated encodings, all palettes can be tried, and 11017 of 11080 random tables of up to 3000 entries are optimal.
+//! The others are at most 24 bytes larger.
+//!
+//! No table can be smaller than the sum of its header, personalities, sentinel and LSDA index, 4 bytes for each
+//! entry, 4 bytes for each distinct encoding, and 20 bytes for every 1021 entries. Over 125 images in C, C++ and Rust
+//! this layout is 0.2 % above this sum. The worst image above 4 KiB is 0.6 % above it. A table is much larger than
+//! this sum only if thousands of encodings are equally rare, and we do not know how much any table could save then.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -48,20 +52,20 @@ use super::min_pages::{COMPRESSED, Partition, REGULAR, partition};
 use super::refine::{Users, refined};
 use super::split::{REGULAR_ENTRIES, WORDS, forward};
 
-/// Lengths at which a ranking of encodings is cut.
+/// The lengths at which a ranking of encodings is cut.
 const LENGTHS: [usize; 8] = [0, 4, 8, 16, 32, 48, 64, 96];
 
-/// Keys of which every candidate palette is tried; of a larger table, a sample.
+/// In a table with more keys than this, candidate palettes are tried on a sample.
 const TRIED_KEYS: usize = 1 << 17;
 
-/// Keys of which palette and pages are fitted to each other until neither gets smaller: few enough that a
-/// palette too many is a noticeable part of the table.
+/// In a table of up to this number of keys, palette and pages are fitted to each other. In so small a table an
+/// unnecessary place in the palette matters.
 const REFINED_KEYS: usize = 1 << 10;
 
-/// Pieces of a sample.
+/// The number of pieces in a sample.
 const PIECES: usize = 16;
 
-/// The common palette and the pages of the smallest table.
+/// Returns the common palette and the pages of the smallest table.
 pub(super) fn choose(table: &DedupedEntries, arch: Arch) -> Partition {
     let own = Search::new(table).best();
     let mut best = partition(table, own);
@@ -89,11 +93,11 @@ pub(super) fn choose(table: &DedupedEntries, arch: Arch) -> Partition {
 /// The cost of an encoding in a compressed page.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
-    /// Nothing: it is in the common palette.
+    /// The encoding costs nothing, because it is in the common palette.
     Common,
-    /// A word, always: only one entry has it.
+    /// The encoding always costs a word, because only one entry has it.
     Once,
-    /// A word, once in a page.
+    /// The encoding costs a word for each page that uses it.
     Repeated,
 }
 
@@ -102,9 +106,9 @@ struct Search<'a> {
     table: &'a DedupedEntries,
     /// The keys to try palettes on.
     pieces: Vec<&'a [Key]>,
-    /// By number of the encoding.
+    /// The class of each encoding, by number.
     classes: Vec<Class>,
-    /// By number: the last page that met the encoding.
+    /// For each encoding, by number: the last page that has met it.
     met: Vec<u32>,
     page: u32,
 }
@@ -116,8 +120,9 @@ impl<'a> Search<'a> {
         let pieces = if keys.len() <= TRIED_KEYS {
             vec![keys]
         } else {
-            let piece = |keys: &'a [Key]| &keys[..keys.len().min(TRIED_KEYS / PIECES)];
-            keys.chunks(keys.len().div_ceil(PIECES)).map(piece).collect()
+            keys.chunks(keys.len().div_ceil(PIECES))
+                .map(|keys| &keys[..keys.len().min(TRIED_KEYS / PIECES)])
+                .collect()
         };
         Self {
             table,
@@ -128,7 +133,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The palette that does best where pages are filled as far as they go.
+    /// Returns the palette that is best if pages are filled as far as they go.
     fn best(mut self) -> Vec<u32> {
         let table = self.table;
         let repeated =
@@ -148,7 +153,7 @@ impl<'a> Search<'a> {
         best.1
     }
 
-    /// Words of the whole table with a common palette, estimated from the pieces.
+    /// Returns the words of the whole table with a common palette, estimated from the pieces.
     fn cost(&mut self, common: &[u32]) -> usize {
         let tried: usize = self.pieces.iter().map(|piece| piece.len()).sum();
         let cost =
@@ -156,16 +161,16 @@ impl<'a> Search<'a> {
         cost.to_usize() + common.len()
     }
 
-    /// The encodings that at least two pages use, those of most pages first, with the pages that
-    /// a palette leads to.
+    /// Returns the encodings that at least two pages use, the most used first. The pages are those that a palette
+    /// leads to.
     fn by_pages(&mut self, common: &[u32]) -> Vec<u32> {
         let mut users = Users::new(self.table);
         self.fill(common, |keys| users.add(keys));
         users.ranked(2)
     }
 
-    /// Fills pages as far as they go, regular ones where they cost less an entry; calls `page` for
-    /// each and returns their cost in the words that depend on the palette.
+    /// Fills pages as far as they go, with a regular page wherever it costs less per entry. Calls `page` for each
+    /// page, and returns the cost of all pages in the words that depend on the palette.
     fn fill(&mut self, common: &[u32], mut page: impl FnMut(&[Key])) -> usize {
         for &number in common {
             self.classes[number.to_usize()] = Class::Common;
@@ -188,15 +193,15 @@ impl<'a> Search<'a> {
                 keys = &keys[end..];
             }
         }
-        // All of them are repeated.
+        // All candidates for the palette are repeated encodings.
         for &number in common {
             self.classes[number.to_usize()] = Class::Repeated;
         }
         total
     }
 
-    /// The longest compressed page at the head of some keys, and the repeated encodings that it
-    /// has in its own palette.
+    /// Finds the longest compressed page at the start of `keys`. Returns its number of keys, and the number of
+    /// repeated encodings in its own palette.
     fn compressed(&mut self, keys: &[Key], mut room: usize) -> (usize, usize) {
         self.page += 1;
         let limit = keys[0].function.saturating_add(self.table.max_offset(MAX_COMPRESSED_OFFSET));
@@ -224,7 +229,7 @@ impl<'a> Search<'a> {
         (keys.len(), repeated)
     }
 
-    /// Keys whose encoding is common or repeated.
+    /// Returns the number of keys with a common or repeated encoding.
     fn shared(&self, keys: &[Key]) -> usize {
         keys.iter().filter(|key| self.classes[key.encoding.to_usize()] != Class::Once).count()
     }

@@ -1,4 +1,4 @@
-//! Pages, filled one after the other as ld64.lld and Apple's linker do.
+//! Fills pages from the start of the table to its end, as ld64.lld and Apple's linker do.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -13,34 +13,34 @@ use super::dedup_entries::DedupedEntries;
 /// The most bytes of a page.
 pub(super) const PAGE_SIZE: usize = 4096;
 
-/// Words that the entries and the palette of a compressed page share: each takes one.
+/// The words in a compressed page. Each entry, and each encoding in the page's own palette, takes one word.
 pub(super) const WORDS: usize = (PAGE_SIZE - CompressedPage::SIZE) / CompressedEntry::SIZE;
 
-/// Entries of a full regular page.
+/// The number of entries in a full regular page.
 pub(super) const REGULAR_ENTRIES: usize = (PAGE_SIZE - RegularPage::SIZE) / RegularEntry::SIZE;
 
-/// A page: a run of keys.
+/// A page: its kind and its keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Page {
     pub(super) kind: PageKind,
-    /// The first key.
+    /// The index of the first key.
     pub(super) first: u32,
     /// The number of keys.
     pub(super) count: u16,
-    /// Encodings in its own palette.
+    /// The number of encodings in the page's own palette.
     pub(super) locals: u16,
-    /// Unused bytes before it, and after it; those that follow from where it lies not counted.
+    /// Unused bytes before and after the page. Padding that follows from the page's position is not included.
     pub(super) before: u16,
     pub(super) padding: u16,
 }
 
 impl Page {
-    /// A page with nothing around it.
+    /// Makes a page without unused bytes around it.
     pub(super) const fn new(kind: PageKind, first: u32, count: u16, locals: u16) -> Self {
         Self { kind, first, count, locals, before: 0, padding: 0 }
     }
 
-    /// Bytes on disk, without padding.
+    /// Returns the size in bytes, without padding.
     pub(super) fn size(&self) -> usize {
         let (entries, locals) = (usize::from(self.count), usize::from(self.locals));
         match self.kind {
@@ -52,10 +52,10 @@ impl Page {
     }
 }
 
-/// The encodings that a page already names, by number: the page's stamp, or `COMMON`.
+/// Marks an encoding of the common palette in `named`. Other encodings have the stamp of the last page that has them.
 const COMMON: u32 = u32::MAX;
 
-/// Fills pages. `max_offset` is the last offset that the linker lets a compressed entry have.
+/// Fills pages. The linker allows offsets up to `max_offset` in a compressed page.
 pub(super) fn forward(table: &DedupedEntries, common: &[u32], max_offset: u32) -> Vec<Page> {
     let keys = &table.keys[..];
     let mut named = vec![0_u32; table.encodings.len()];

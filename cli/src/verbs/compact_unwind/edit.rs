@@ -99,7 +99,7 @@ fn is_other(slice: &Member<'_>) -> anyhow::Result<bool> {
     match Member::only(slice.bytes).arch {
         Some(own) if cpu(&own) != cpu(name) => bail!("{name}: the slice's own header says {own}"),
         Some(_) => Ok(false),
-        None => Ok(Entries::of(slice.bytes).is_none()),
+        None => Ok(Entries::parse(slice.bytes).is_none()),
     }
 }
 

@@ -1,7 +1,9 @@
-//! Functions that jump into others: each is followed again with the ways into it, until no way brings anything new.
+//! Follows functions that jump into each other, until another round learns nothing new.
 //!
-//! Compilers move the code of a function that seldom runs elsewhere (`.cold`). Such a fragment is no function: jumps enter it
-//! with a frame in place, and it jumps back into the middle of its function.
+//! Compilers move rarely executed code out of its function. GCC adds `.cold` to the name of the moved part, and we
+//! call it a *fragment*. A fragment is not a function: jumps enter it while the frame of its function is in place, and
+//! it jumps back into the middle of its function. So each round follows the functions again, with the states that
+//! other functions bring into them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -18,61 +20,66 @@ use crate::synthesize::Omission;
 use crate::table::Memory;
 use crate::value::Value;
 
-/// Functions, fragments, functions with what comes back, and fragments of fragments.
+/// How often synthesis goes over a file. One round finds the fragments of functions, the next round follows the
+/// fragments, and another round follows the functions with the jumps that come back. Fragments of fragments need more
+/// rounds. A function that still changes in the last round is omitted.
 const ROUNDS: usize = 8;
 
-/// Targets of jumps out of a function with a frame in place, or into another one, for each byte of it, and of any.
+/// This limits how many places in other functions one function may enter with a known state: one for every 32 bytes
+/// of the function, plus 32. The limit bounds memory for hostile code. A function that exceeds it is omitted.
 const TARGETS: (usize, usize) = (32, 32);
 
-/// The kind of a jump to a place.
+/// Whether a function's frame is in place when it jumps to a target. Both are possible if there are several jumps.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Frames {
-    /// With its frame in place.
+    /// At least one jump happens with a frame in place.
     pub some: bool,
-    /// A jump to another function.
+    /// At least one jump happens without a frame, as a tail call does.
     pub none: bool,
 }
 
-/// The result of following one function.
+/// The result of following a function once.
 pub(super) struct Followed<T> {
     pub rows: Result<T, Omission>,
-    /// True if a way leaves it as a function does.
+    /// True if some path leaves the function by a return, or by a jump to another function.
     pub leaves: bool,
-    /// True if one from its start does.
+    /// True if some path from the function's start does.
     pub leaves_from_start: bool,
-    /// Jumps out of it, ascending.
+    /// The targets of jumps out of the function, ascending.
     pub jumps: Box<[(Address, Frames)]>,
-    /// Targets elsewhere that its tables of jumps seem to have: those of functions' own tables are read too far.
+    /// Targets outside of the function that its jump tables seem to have. A compiler's tables only lead into their
+    /// own function, so this table has most likely been read beyond its end.
     pub table_targets: BTreeSet<Address>,
-    /// What is known where it jumps into others with a frame in place, or behind their start, ascending. A state is larger than
-    /// a small function, and mostly the only one for its target.
+    /// The states in which this function jumps into other functions, by target, ascending. Plain jumps to the start
+    /// of another function are not in the list. The states are shared, because a state is larger than a small
+    /// function, and a target mostly has only one state.
     into: Box<[(Address, Rc<State>)]>,
     pub calls: Vec<Address>,
-    /// Bytes of padding at its start.
+    /// The number of bytes of padding at the function's start.
     lead: u32,
-    /// True if no way takes more off the stack than a function may.
+    /// True if no path removes more from the stack than the function's own frame.
     is_function: bool,
 }
 
-/// All functions, as far as they are followed.
+/// The functions of a file, with the results of the rounds so far.
 pub(super) struct Rounds<'r, T> {
     candidates: &'r [Candidate<'r>],
     memory: &'r dyn Memory,
     rows: &'r dyn Fn(&Analysis<'_>) -> Result<T, Omission>,
     instructions: Instructions,
     pub all: Vec<Followed<T>>,
-    /// The starts that a call leads to, ascending.
+    /// The targets of all direct calls, ascending.
     called: Vec<Address>,
-    /// Those that a jump with a frame in place leads to, and no call.
+    /// The indexes of fragments: a jump with a frame in place leads to a fragment's start, and no call does.
     pub fragments: BTreeSet<usize>,
-    /// The ways into functions that they were followed with last.
+    /// The states with which functions were entered in the last round.
     entries: Vec<Way>,
-    /// Those for which this has not ended.
+    /// The functions that the last round has followed again. They are still changing if rounds run out.
     pub unsettled: BTreeSet<usize>,
 }
 
 impl<'r, T> Rounds<'r, T> {
-    /// Follows all functions, ascending.
+    /// Follows all functions, first each by itself and then in rounds. The candidates must be ascending.
     pub fn new(
         candidates: &'r [Candidate<'r>],
         surroundings: &'r Surroundings<'r>,
@@ -101,18 +108,18 @@ impl<'r, T> Rounds<'r, T> {
         rounds
     }
 
-    /// The function around an address, and the offset in it.
+    /// Returns the index of the function that contains an address, and the offset of the address in it.
     pub fn around(&self, address: Address) -> Option<(usize, u32)> {
         around(self.candidates, address)
     }
 
-    /// Returns whether a call leads to a function.
+    /// Returns whether a direct call leads to a function's start.
     pub fn is_called(&self, index: usize) -> bool {
         self.called.binary_search(&self.candidates[index].code.start).is_ok()
     }
 
-    /// Returns whether something shows how a function is entered: jumps, calls, or that a way from its start leaves it, if only
-    /// as a part of others.
+    /// Returns whether it is known how a function is entered. It is if the function is a fragment, if a call leads to
+    /// it and it is named, if a path from its start leaves it, or if it jumps into the middle of another function.
     pub fn is_entered_as_followed(&self, index: usize) -> bool {
         let followed = &self.all[index];
         let is_called = self.candidates[index].is_named && self.is_called(index);
@@ -122,7 +129,7 @@ impl<'r, T> Rounds<'r, T> {
             || !followed.into.is_empty()
     }
 
-    /// The functions that a function jumps into otherwise than as to a function.
+    /// Returns the functions that a function jumps into with a frame in place, or in the middle.
     pub fn entered_by(&self, index: usize) -> impl Iterator<Item = usize> {
         self.all[index].into.iter().filter_map(|way| self.around(way.0)).map(|(other, _)| other)
     }
@@ -139,23 +146,27 @@ impl<'r, T> Rounds<'r, T> {
                 .collect();
             all.sort_unstable();
             all.dedup();
-            let is_new = |index: &usize| {
-                stale.contains(index) || ways::of(&new, *index) != ways::of(&self.entries, *index)
-            };
-            self.unsettled = all.into_iter().filter(is_new).collect();
+            all.retain(|index| {
+                stale.contains(index)
+                    || ways::into_function(&new, *index) != ways::into_function(&self.entries, *index)
+            });
+            self.unsettled = all.into_iter().collect();
             if self.unsettled.is_empty() {
                 return;
             }
             for index in self.unsettled.clone() {
-                let ways = ways::of(&new, index).iter();
-                let ways: Vec<_> = ways.map(|way| Entry { offset: way.offset, state: &way.state }).collect();
+                let ways: Vec<_> = ways::into_function(&new, index)
+                    .iter()
+                    .map(|way| Entry { offset: way.offset, state: &way.state })
+                    .collect();
                 self.all[index] = self.follow(index, !self.fragments.contains(&index), &ways);
             }
             self.entries = new;
         }
     }
 
-    /// The ways into functions from those whose states are known, as [`entries`](Self::entries) has them.
+    /// Collects the states that functions bring into other functions. Functions in `stale` and functions that are not
+    /// [trusted](Self::is_trusted) are left out, because their states are not right.
     fn ways(&self, stale: &BTreeSet<usize>) -> Vec<Way> {
         let mut ways = Vec::new();
         for (index, followed) in self.all.iter().enumerate() {
@@ -164,7 +175,7 @@ impl<'r, T> Rounds<'r, T> {
             }
             for (target, state) in &*followed.into {
                 let Some((other, offset)) = self.around(*target) else { continue };
-                // A function that is entered as a fragment is omitted.
+                // An ordinary function that is entered at its start with a frame in place is omitted later.
                 if offset != 0 || self.fragments.contains(&other) {
                     ways.push(Way { function: other, offset, state: Rc::clone(state) });
                 }
@@ -174,17 +185,18 @@ impl<'r, T> Rounds<'r, T> {
         ways
     }
 
-    /// Returns whether a place in a function is its first instruction, or padding before that.
+    /// Returns whether an offset is a function's first instruction, or lies in the padding before it.
     pub fn is_start(&self, index: usize, offset: u32) -> bool {
         offset <= self.all[index].lead
     }
 
-    /// Returns whether the states of a function are those of execution: a fragment that was followed as a function has others.
+    /// Returns whether the states of a function can be trusted. They cannot if a fragment was followed as if it were
+    /// a function: then the states start with the wrong frame.
     pub fn is_trusted(&self, index: usize) -> bool {
         self.all[index].is_function || self.fragments.contains(&index)
     }
 
-    /// Adds to the fragments; returns those that were functions before.
+    /// Finds new fragments. Returns the functions that have just become fragments; their results are stale.
     fn find_fragments(&mut self) -> BTreeSet<usize> {
         let mut found = BTreeSet::new();
         for (index, followed) in self.all.iter().enumerate() {
@@ -228,7 +240,7 @@ impl<'r, T> Rounds<'r, T> {
         let most = code.bytes.len() / TARGETS.0 + TARGETS.1;
         let mut is_too_large = false;
         let (mut jumps, mut into) = (BTreeMap::<_, Frames>::new(), BTreeMap::new());
-        // A way without a target leads to a function.
+        // A jump without a known target counts as a tail call, which needs no state.
         if analysis.exits().iter().any(|exit| exit.target.is_some()) {
             analysis.for_each_exit(|exit, state| {
                 let Some(target) = exit.target else { return };
@@ -237,7 +249,7 @@ impl<'r, T> Rounds<'r, T> {
                     return;
                 }
                 let instruction = &self.instructions.as_slice()[exit.index];
-                // A landing pad is where the frame is, as it is at the call.
+                // A landing pad belongs to the frame of the call, so the call's frame is in place there.
                 let has_frame = matches!(instruction.flow, Flow::Call(_))
                     || state.get(code.arch, code.arch.stack_pointer()) != own;
                 let frames = jumps.entry(target).or_default();
@@ -289,14 +301,14 @@ impl<'r, T> Rounds<'r, T> {
 }
 
 fn around(candidates: &[Candidate<'_>], address: Address) -> Option<(usize, u32)> {
-    let index = candidates.partition_point(|one| one.code.start <= address).checked_sub(1)?;
+    let index = candidates.partition_point(|candidate| candidate.code.start <= address).checked_sub(1)?;
     let code = &candidates[index].code;
     let offset = address.0 - code.start.0;
     (offset < code.bytes.len() as u64).then_some((index, offset as u32))
 }
 
 impl Analysis<'_> {
-    /// Returns whether no way takes more off the stack than what a call pushed.
+    /// Returns whether the stack pointer never rises above its value at the function's entry.
     fn keeps_to_its_frame(&self) -> bool {
         let arch = self.code().arch;
         let (stack, entry) = (arch.stack_pointer(), -(arch.cfa_offset_at_entry() as i32));
@@ -307,8 +319,11 @@ impl Analysis<'_> {
         });
         keeps
     }
-    /// Returns whether a call with a landing pad may have arguments on the stack, which an unwinder removes by what only CFI
-    /// knows: another place of the function, behind where its frame is made, has less on it.
+    /// Returns whether a call with a landing pad may have arguments on the stack.
+    ///
+    /// Only CFI tells an unwinder how many bytes of arguments it has to remove before it enters the landing pad, and
+    /// this function has no CFI. We suspect arguments if another call or branch, after the frame is made, has less on
+    /// the stack.
     fn pushes_for_landing_pads(&self, call_sites: &[CallSite]) -> bool {
         if call_sites.iter().all(|site| site.stack.is_some()) {
             return false;

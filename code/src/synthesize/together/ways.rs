@@ -1,20 +1,20 @@
-//! Ways into functions from others, with what is known there.
+//! The states that functions bring into each other.
 
 use std::rc::Rc;
 
 use crate::state::State;
 
-/// A way into a function.
+/// A place where other functions enter a function, with the state in which they do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Way {
-    /// The number of the function.
+    /// The index of the function that is entered.
     pub function: usize,
-    /// Bytes from its start.
+    /// The offset of the entered place, in bytes from the function's start.
     pub offset: u32,
     pub state: Rc<State>,
 }
 
-/// Sorts ways by place, and joins those to one place.
+/// Sorts ways by place, and joins the states of ways that lead to the same place.
 pub(super) fn sort(ways: &mut Vec<Way>) {
     ways.sort_by_key(|way| (way.function, way.offset));
     ways.dedup_by(|way, first| {
@@ -26,14 +26,14 @@ pub(super) fn sort(ways: &mut Vec<Way>) {
     });
 }
 
-/// The ways into one function, of all that are [sorted](sort).
-pub(super) fn of(ways: &[Way], function: usize) -> &[Way] {
+/// Returns the ways into a function. The list must be [sorted](sort).
+pub(super) fn into_function(ways: &[Way], function: usize) -> &[Way] {
     let start = ways.partition_point(|way| way.function < function);
     let count = ways[start..].partition_point(|way| way.function == function);
     &ways[start..start + count]
 }
 
-/// Keeps what is known in another state too.
+/// Keeps in `known` only the facts that hold in both states.
 pub(super) fn join(known: &mut Rc<State>, other: &State) {
     let loss = known.loss(other);
     if loss.is_any() {
