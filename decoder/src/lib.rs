@@ -7,12 +7,12 @@
 //! an error names the offset in the section and the value there. You can pass any bytes: a damaged table is an
 //! error, never a panic.
 //!
-//!  module | contents |
-//! ---|---|
-//!  [`sframe`] | `.sframe`: parse, look up a PC, list functions and rows, print, step to the caller |
-//!  [`walk`] | from the registers of a thread to its outermost frame, for profilers and crash handlers |
-//!  [`compact_unwind`] | a 32-bit compact encoding as a row; the rows of `__compact_unwind` |
-//!  [`unwind_info`] | `__unwind_info`: parse, look up an image offset, list pages and entries, print |
+//! | module | contents |
+//! |---|---|
+//! | [`sframe`] | `.sframe`: parse, look up a PC, list functions and rows, print, step to the caller |
+//! | [`walk`] | from the registers of a thread to its outermost frame, for profilers and crash handlers |
+//! | [`compact_unwind`] | a 32-bit compact encoding as a row; the rows of `__compact_unwind` |
+//! | [`unwind_info`] | `__unwind_info`: parse, look up an image offset, list pages and entries, print |
 //!
 //! ```
 //! use cfipack_decoder::sframe::Section;

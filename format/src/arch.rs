@@ -213,6 +213,9 @@ impl Arch {
     ///
     /// Returns `None` if the ABI does not define them: the frame pointer of s390x is an ordinary register, and
     /// the frame pointer of RISC-V points to the end of the frame.
+    ///
+    /// Source: x86-64 psABI, figure 3.3 ("Stack Frame with Base Pointer"); AAPCS64, section 6.4.6 ("The Frame
+    /// Pointer").
     pub const fn frame_record(self) -> Option<FrameRecord> {
         let pointer = self.pointer_size() as u64;
         let ends_frame = match self.family() {

@@ -4,15 +4,15 @@
 //! This crate reads and writes a single structure at a time. `cfipack-decoder` reads whole tables, and
 //! `cfipack-encoder` writes them. It is `no_std`. Only [`pool`] allocates, and it needs the feature `alloc`.
 //!
-//!  module | contents |
-//! ---|---|
-//!  [`sframe`] | `.sframe` on disk: header, FDE, attribute, FRE, versions, ABIs |
-//!  [`compact_unwind`] | 32-bit compact encodings, and the rows of `__compact_unwind` |
-//!  [`unwind_info`] | `__unwind_info` on disk: header, index, pages |
-//!  [`cfi`] | a section of call frame information as a file holds it, before it is read |
-//!  [`elf`] | `e_machine` and the relocations of unwind tables, by architecture |
-//!  [`pool`] | threads that a caller lends |
-//!  [`widen`] | conversions from and to `usize` that never wrap |
+//! | module | contents |
+//! |---|---|
+//! | [`sframe`] | `.sframe` on disk: header, FDE, attribute, FRE, versions, ABIs |
+//! | [`compact_unwind`] | 32-bit compact encodings, and the rows of `__compact_unwind` |
+//! | [`unwind_info`] | `__unwind_info` on disk: header, index, pages |
+//! | [`cfi`] | a section of call frame information as a file holds it, before it is read |
+//! | [`elf`] | `e_machine` and the relocations of unwind tables, by architecture |
+//! | [`pool`] | threads that a caller lends |
+//! | [`widen`] | conversions from and to `usize` that never wrap |
 
 #![no_std]
 

@@ -17,6 +17,27 @@ pub type Task<'t> = Box<dyn FnOnce() + Send + 't>;
 /// Threads that a caller lends. Implement this trait for your own pool, for example rayon's or a jobserver's.
 /// Or use [`Threads`] for threads of the standard library, or [`Serial`] for none. Output bytes and reports do
 /// not depend on the pool.
+///
+/// ```
+/// use cfipack_format::pool::{Pool, Task};
+///
+/// /// Two threads at most.
+/// struct Pair;
+///
+/// impl Pool for Pair {
+///     fn threads(&self) -> usize {
+///         2
+///     }
+///
+///     fn run<'t>(&self, mut tasks: Vec<Task<'t>>) {
+///         let others = tasks.split_off(tasks.len() / 2);
+///         std::thread::scope(|scope| {
+///             scope.spawn(|| others.into_iter().for_each(|task| task()));
+///             tasks.into_iter().for_each(|task| task());
+///         });
+///     }
+/// }
+/// ```
 pub trait Pool: Sync {
     /// Returns about how many tasks run at the same time. The work is divided accordingly. With 1 or 0, the
     /// caller's thread does all the work, and [`run`](Self::run) is not called.

@@ -3,6 +3,15 @@
 const _: () = assert!(usize::BITS >= 32 && usize::BITS <= 64, "sizes of 32 or 64 bits");
 
 /// Converts a number from a file to `usize`.
+///
+/// ```
+/// use cfipack_format::widen::ToUsize;
+///
+/// let bytes = [1, 2, 3];
+/// let (offset, too_far) = (2_u32, u64::MAX);
+/// assert_eq!(bytes.get(offset.to_usize()), Some(&3));
+/// assert_eq!(bytes.get(too_far.to_usize()), None);
+/// ```
 pub trait ToUsize {
     /// Returns the value. If the value does not fit, returns the greatest `usize`, which lies past the end of
     /// every slice.

@@ -18,11 +18,11 @@ use super::{Error, Frame, Function, Section};
 /// the index stores how many functions start before it. For each function, it stores the start and the widest
 /// row, which is the row for the most PCs of the function. Most lookups read nothing else.
 ///
-///  words | meaning |
-/// ---|---|
-///  1 per bucket, and 1 more | number of functions that start before the bucket |
-///  3 per function, and 12 more | start in bytes from the first function's start, saturated; FRE offset; widest row |
-///  1 per function if the section is not sorted | indexes of the functions in order of their start |
+/// | words | meaning |
+/// |---|---|
+/// | 1 per bucket, and 1 more | number of functions that start before the bucket |
+/// | 3 per function, and 12 more | start in bytes from the first function's start, saturated; FRE offset; widest row |
+/// | 1 per function if the section is not sorted | indexes of the functions in order of their start |
 ///
 /// ```
 /// use cfipack_decoder::sframe::{Index, Section};

@@ -127,6 +127,31 @@ impl core::error::Error for StepError {}
 /// # Errors
 /// The frame is outermost, the row needs a register or a word of memory that is not known, or the row has a
 /// rule that no table has.
+///
+/// # Example
+/// ```
+/// use cfipack_decoder::sframe::{Registers, Section, step};
+/// use cfipack_format::Address;
+///
+/// // A function with a frame pointer at 0x1000: push rbp; mov rbp, rsp; nop; pop rbp; ret.
+/// let table = [
+///     0xe2, 0xde, 3, 5, 3, 0, 0xf8, 0, 1, 0, 0, 0, 4, 0, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, // header
+///     0xe4, 0xef, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 7, 0, 0, 0, 0, 0, 0, 0, // index
+///     4, 0, 0, 0, 0, 0, 3, 8, 1, 5, 16, 0xf0, 4, 4, 16, 0xf0, 6, 5, 8, 0xf0, // rows
+/// ];
+/// let section = Section::parse(&table, Address(0x2000))?;
+/// // Interrupted in the body.
+/// let row = section.lookup(Address(0x1004))?.expect("the table has this PC");
+/// let registers = Registers { sp: 0x7ff0, fp: Some(0x7ff0), lr: None, others: &[] };
+/// let stack = |address: Address| match address.0 {
+///     0x7ff0 => Some(0x8010), // the caller's rbp
+///     0x7ff8 => Some(0x1234), // the return address
+///     _ => None,
+/// };
+/// let caller = step(section.arch(), &row, &registers, stack)?;
+/// assert_eq!((caller.pc, caller.sp, caller.fp), (Address(0x1234), 0x8000, Some(0x8010)));
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
 #[inline(always)]
 pub fn step(
     arch: Arch,
