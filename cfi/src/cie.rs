@@ -132,15 +132,17 @@ impl<'a> Cie<'a> {
         match augmentation {
             b"" | b"eh" => {}
             [b'z', letters @ ..] => {
-                let length = cursor.uleb().and_then(|length| usize::try_from(length).ok());
-                let data = length.and_then(|length| cursor.take(length)).ok_or(truncated)?;
+                let length = cursor.uleb().ok_or(truncated)?;
+                let length = usize::try_from(length).map_err(|_| truncated)?;
+                let data = cursor.take(length).ok_or(truncated)?;
                 cie.has_data = true;
                 cie.parse_augmentation(letters, data, section)?;
             }
             // gas writes a lone `S` in `.debug_frame`. Only with `z` is there data for the letters.
             letters => {
-                let unknown = letters.iter().find(|letter| !b"SBG".contains(letter));
-                unknown.map_or(Ok(()), |&letter| Err(Error::Augmentation { offset, letter }))?;
+                if let Some(&letter) = letters.iter().find(|letter| !b"SBG".contains(letter)) {
+                    return Err(Error::Augmentation { offset, letter });
+                }
                 cie.parse_augmentation(letters, &[], section)?;
             }
         }

@@ -199,9 +199,9 @@ impl<'a, K: Keys> Iterator for Functions<'a, K> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let Self { section, cies, keys, .. } = self;
-        let is_plain = |cie| cies.is_plain(cie).then_some(());
         let end = self.end.min(self.next_excluded);
-        if let Some((fde, ())) = section.take_plain_fde(&mut self.at, end, keys, is_plain) {
+        let plain = section.take_plain_fde(&mut self.at, end, keys, |cie| cies.is_plain(cie).then_some(()));
+        if let Some((fde, ())) = plain {
             let cie = cies.get(fde.cie.0, section, || section.cie_of_plain(fde.cie));
             return Some(cie.map(|cie| Function::of_plain(section, cie, &fde)));
         }

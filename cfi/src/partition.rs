@@ -39,10 +39,11 @@ fn is_likely_record(section: &Records<'_>, mut at: usize) -> bool {
     const IN_A_ROW: usize = 8;
     for _ in 0..IN_A_ROW {
         let Ok((Some(record), end)) = section.record(at) else { return false };
-        let cie = if section.is_cie(&record) { Some(at) } else { section.cie_offset(&record) };
-        let cie = cie.and_then(|cie| section.record(cie).ok()?.0);
+        let cie_at = if section.is_cie(&record) { Some(at) } else { section.cie_offset(&record) };
+        let Some(cie_at) = cie_at else { return false };
+        let Ok((Some(cie), _)) = section.record(cie_at) else { return false };
         // The version of the CIE is the first byte.
-        if !cie.is_some_and(|cie| section.is_cie(&cie) && matches!(cie.body, [1 | 3 | 4, ..])) {
+        if !section.is_cie(&cie) || !matches!(cie.body, [1 | 3 | 4, ..]) {
             return false;
         }
         at = end;

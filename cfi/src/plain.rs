@@ -117,7 +117,9 @@ impl<'a, K: Keys> Functions<'a, K> {
         const SAMPLE: usize = 1 << 17;
         let (mut at, mut count) = (self.at, 0);
         let sample = self.end.min(self.at.saturating_add(SAMPLE));
-        while let Some(next) = self.section.record_end(at).filter(|_| at < sample) {
+        while at < sample
+            && let Some(next) = self.section.record_end(at)
+        {
             count += usize::from(next - at >= LEAST);
             at = next;
         }

@@ -41,9 +41,10 @@ impl Arch {
     /// Returns the architecture of a 64-bit ELF file, by its `e_machine` and its byte order. Returns `None` for
     /// an architecture whose files cfipack does not read: riscv64 is supported for generated code only.
     pub fn of_elf64(machine: u16, endian: Endian) -> Option<Self> {
-        let is_read = |arch: &Self| arch.relocation(8, Relocated::Address).is_some();
-        let mut wide = Self::ALL.into_iter().filter(is_read);
-        wide.find(|arch| arch.elf_machine() == machine && arch.endian() == endian)
+        Self::ALL.into_iter().find(|arch| {
+            let is_read = arch.relocation(8, Relocated::Address).is_some();
+            is_read && arch.elf_machine() == machine && arch.endian() == endian
+        })
     }
 
     /// Returns the relocation of a field of 2, 4 or 8 bytes. Returns `None` for other sizes, and for an

@@ -87,6 +87,7 @@ impl Pool for Threads {
     fn run<'t>(&self, tasks: Vec<Task<'t>>) {
         let others = self.0.min(tasks.len()).saturating_sub(1);
         let tasks = std::sync::Mutex::new(tasks.into_iter());
+        // The lock is released before the task runs.
         let next = || tasks.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
         let worker = || {
             while let Some(task) = next() {
@@ -94,8 +95,11 @@ impl Pool for Threads {
             }
         };
         std::thread::scope(|scope| {
-            let spawn = || std::thread::Builder::new().spawn_scoped(scope, worker).ok();
-            let threads: Vec<_> = (0..others).map_while(|_| spawn()).collect();
+            let mut threads = Vec::new();
+            for _ in 0..others {
+                let Ok(thread) = std::thread::Builder::new().spawn_scoped(scope, worker) else { break };
+                threads.push(thread);
+            }
             worker();
             for thread in threads {
                 thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

@@ -131,7 +131,10 @@ fn split(name: &str) -> Option<(&str, u16)> {
     };
     // `x01` is not a name.
     let is_plain = number == "0" || !number.starts_with('0');
-    Some((letters, number.parse().ok().filter(|_| is_plain && number.bytes().all(|b| b.is_ascii_digit()))?))
+    if !is_plain || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    Some((letters, number.parse().ok()?))
 }
 
 #[cfg(test)]

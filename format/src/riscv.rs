@@ -15,19 +15,29 @@ const FLOAT: [&str; 32] = [
 
 /// Returns the DWARF number of a register with this lower-case name.
 pub(crate) fn number(name: &str) -> Option<u16> {
-    let listed = |names: &[&str]| names.iter().position(|&other| other == name);
-    let numbered = |prefix| {
-        let digits: &str = name.strip_prefix(prefix)?;
-        let number: usize = digits.parse().ok()?;
-        // `x01` and `x+1` are not names.
-        let is_plain =
-            digits.bytes().all(|byte| byte.is_ascii_digit()) && (digits.len() == 1 || number >= 10);
-        (is_plain && number < 32).then_some(number)
-    };
-    let integer = || if name == "fp" { Some(8) } else { listed(&INTEGER).or_else(|| numbered("x")) };
-    let float = || listed(&FLOAT).or_else(|| numbered("f")).map(|number| number + 32);
-    let vector = || numbered("v").map(|number| number + 96);
-    integer().or_else(float).or_else(vector).map(|number| number as u16)
+    if name == "fp" {
+        return Some(8);
+    }
+    if let Some(number) = position(&INTEGER, name).or_else(|| numbered(name, "x")) {
+        return Some(number);
+    }
+    if let Some(number) = position(&FLOAT, name).or_else(|| numbered(name, "f")) {
+        return Some(number + 32);
+    }
+    Some(numbered(name, "v")? + 96)
+}
+
+fn position(names: &[&str; 32], name: &str) -> Option<u16> {
+    (0..).zip(names).find(|(_, other)| **other == name).map(|(number, _)| number)
+}
+
+/// Returns the number of a name such as `x31`: the prefix and a decimal number below 32.
+fn numbered(name: &str, prefix: &str) -> Option<u16> {
+    let digits = name.strip_prefix(prefix)?;
+    let number = digits.parse().ok()?;
+    // `x01` and `x+1` are not names.
+    let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit()) && (digits.len() == 1 || number >= 10);
+    if is_plain && number < 32 { Some(number) } else { None }
 }
 
 #[cfg(test)]

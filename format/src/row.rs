@@ -117,8 +117,8 @@ impl Row {
             Rule::Register { register, .. } | Rule::Memory { register, .. } => Some(register),
             _ => None,
         };
-        let is_restored = |register| register == arch.stack_pointer() || register == arch.frame_pointer();
-        [base, source].into_iter().flatten().find(|&register| !is_restored(register))
+        let restored = [arch.stack_pointer(), arch.frame_pointer()];
+        [base, source].into_iter().flatten().find(|register| !restored.contains(register))
     }
 
     /// Returns whether both rows unwind in the same way, wherever they start. Two outermost frames always

@@ -27,14 +27,10 @@ impl Saved {
     /// Adds a register that is stored at the CFA plus `offset` bytes. If there are already
     /// [`CAPACITY`](Self::CAPACITY) registers, adds nothing and returns `false`.
     pub fn push(&mut self, register: Register, offset: i32) -> bool {
-        match self.slots.get_mut(usize::from(self.count)) {
-            Some(slot) => {
-                *slot = (register, offset);
-                self.count += 1;
-                true
-            }
-            None => false,
-        }
+        let Some(slot) = self.slots.get_mut(usize::from(self.count)) else { return false };
+        *slot = (register, offset);
+        self.count += 1;
+        true
     }
 
     /// Returns the registers and their offsets from the CFA in bytes, in the order in which they were added.

@@ -149,8 +149,9 @@ impl Writer {
             b"eh" => self.value(PointerEncoding::ABSOLUTE, 0)?,
             _ if has_data || cie.augmentation_data.is_some() => {}
             letters => {
-                let with_data = letters.iter().find(|letter| !b"SBG".contains(letter));
-                with_data.map_or(Ok(()), |&letter| Err(Error::Augmentation { letter }))?;
+                if let Some(&letter) = letters.iter().find(|letter| !b"SBG".contains(letter)) {
+                    return Err(Error::Augmentation { letter });
+                }
             }
         }
         match cie.version {

@@ -77,8 +77,9 @@ pub fn row(encoding: Encoding, arch: Arch, code: &[u8]) -> Result<Option<(Row, S
         }
         (Mode::FramelessIndirect, Some(registers)) => {
             let at = usize::from(encoding.immediate_at());
-            let immediate = code.get(at..).and_then(|code| code.first_chunk());
-            let immediate = immediate.ok_or(EncodingError::Code { encoding, given: code.len() })?;
+            let Some(immediate) = code.get(at..).and_then(|code| code.first_chunk()) else {
+                return Err(EncodingError::Code { encoding, given: code.len() });
+            };
             let adjust = i64::from(encoding.adjust()) * word(arch);
             let size = i64::from(u32::from_le_bytes(*immediate)) + adjust;
             x86_frameless(encoding, arch, registers, size)?
@@ -111,9 +112,10 @@ fn x86_frame(
         if number == 0 {
             continue;
         }
-        let register = registers[..5].get(usize::from(number) - 1);
-        let register = register.filter(|register| saved.offset_of(**register).is_none());
-        let register = *register.ok_or(EncodingError::Slot { encoding, slot })?;
+        let register = match registers[..5].get(usize::from(number) - 1) {
+            Some(&register) if saved.offset_of(register).is_none() => register,
+            _ => return Err(EncodingError::Slot { encoding, slot }),
+        };
         // The frame pointer is two words below the CFA.
         let words = i64::from(encoding.frame_offset()) + 2 - i64::from(slot);
         saved.push(register, (-words * word) as i32);

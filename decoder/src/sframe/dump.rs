@@ -106,10 +106,11 @@ fn default_cells<'l>(fre: &Fre, function: &Function<'_>, line: &'l mut Line) -> 
         _ => (None, words.get(1)),
     };
     let saved = |&word: &i32, line: &mut Line| {
-        match has_registers(section) && word & 1 != 0 {
-            true => line.text("r").decimal(i64::from(word >> 1)),
-            false => line.text("c").signed(word),
-        };
+        if has_registers(section) && word & 1 != 0 {
+            line.text("r").decimal(i64::from(word >> 1));
+        } else {
+            line.text("c").signed(word);
+        }
     };
     line.cell(10, |line| {
         line.text(if fre.info.sp_based() { "sp+" } else { "fp+" });

@@ -73,10 +73,8 @@ impl<'a> Section<'a> {
     /// Returns the start of an FDE's function in bytes from the section's start.
     #[inline]
     pub(super) fn relative_start(&self, index: usize, fde: &Fde) -> i64 {
-        let field = match self.is_pc_relative() {
-            true => self.index_offset + index * self.version.fde_size(),
-            false => 0,
-        };
+        let field =
+            if self.is_pc_relative() { self.index_offset + index * self.version.fde_size() } else { 0 };
         fde.start.wrapping_add(field as i64)
     }
 
@@ -220,10 +218,10 @@ impl<'a> Function<'a> {
     /// A row that starts at or before `offset` is malformed, or the function is a PC-mask function that repeats
     /// after 0 bytes.
     pub fn lookup(&self, offset: FunctionOffset) -> Result<Option<Row>, Error> {
-        match offset.0 < self.fde.size {
-            true => self.section.row_at(&self.body, offset.0),
-            false => Ok(None),
+        if offset.0 >= self.fde.size {
+            return Ok(None);
         }
+        self.section.row_at(&self.body, offset.0)
     }
 
     /// Returns the bytes of the FREs. In version 3, the bytes of the attribute come first. Functions can share

@@ -65,9 +65,10 @@ impl Plan {
     fn new(section: &Section<'_>) -> Self {
         let count = section.num_functions();
         let start = |index| section.located(index).map(|(_, start)| start);
-        let (first, last) = match section.is_sorted() {
-            true => (start(0), count.checked_sub(1).and_then(start)),
-            false => ((0..count).filter_map(start).min(), (0..count).filter_map(start).max()),
+        let (first, last) = if section.is_sorted() {
+            (start(0), count.checked_sub(1).and_then(start))
+        } else {
+            ((0..count).filter_map(start).min(), (0..count).filter_map(start).max())
         };
         let first = first.unwrap_or(0);
         let span = saturated(last.unwrap_or(first), first);
@@ -105,14 +106,18 @@ impl<'a, 'm> Index<'a, 'm> {
         let (buckets, memory) = memory.split_at_mut_checked(plan.buckets + 1).ok_or(too_short)?;
         let (functions, order) = memory.split_at_mut_checked(3 * (count + TRIED)).ok_or(too_short)?;
         let (functions, _) = functions.as_chunks_mut();
-        let start = |index: u32| section.located(index.to_usize()).map_or(i64::MAX, |(_, start)| start);
         let order = if section.is_sorted() {
             &mut []
         } else {
             let order = order.get_mut(..count).ok_or(too_short)?;
-            order.iter_mut().zip(0..).for_each(|(slot, index)| *slot = index);
+            for (slot, index) in order.iter_mut().zip(0..) {
+                *slot = index;
+            }
             // Functions with equal starts stay in the order of their index, as in a stable sort.
-            order.sort_unstable_by_key(|&index| (start(index), index));
+            order.sort_unstable_by_key(|&index| match section.located(index.to_usize()) {
+                Some((_, start)) => (start, index),
+                None => (i64::MAX, index),
+            });
             order
         };
         let order: &[u32] = order;
@@ -216,8 +221,10 @@ impl<'a, 'm> Index<'a, 'm> {
 
     /// Returns the FDE that contains the PC, its index, and the PC's offset in the function.
     fn find_fde(&self, pc: Address) -> Option<(usize, Fde, u32)> {
-        let count =
-            self.start_of(pc).map_or_else(|| self.count_not_after_far(pc), |pc| self.count_not_after(pc));
+        let count = match self.start_of(pc) {
+            Some(start) => self.count_not_after(start),
+            None => self.count_not_after_far(pc),
+        };
         self.section
             .last_that_holds(count, pc.distance_from(self.section.address()), |place| self.index_at(place))
     }

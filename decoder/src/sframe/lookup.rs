@@ -80,10 +80,12 @@ impl<'a> Section<'a> {
     /// Returns the row at `offset` in a function. `offset` must be less than the function's size.
     #[inline(always)]
     pub(super) fn row_at(&self, body: &Body<'_>, offset: u32) -> Result<Option<Row>, Error> {
-        let target = match body.is_pc_mask() {
-            true if !self.version.has_repetition_size() => return self.row_by_mask(body, offset),
-            true => offset % body.repetition()?,
-            false => offset,
+        let target = if !body.is_pc_mask() {
+            offset
+        } else if self.version.has_repetition_size() {
+            offset % body.repetition()?
+        } else {
+            return self.row_by_mask(body, offset);
         };
         match self.scan(body, target) {
             Some(None) => Ok(None),
@@ -158,9 +160,14 @@ impl<'a> Section<'a> {
     /// Reads the head of an FRE when fewer than five bytes are left in the sub-section.
     #[cold]
     fn head_near_end(&self, body: &Body<'_>, at: usize) -> Option<(u32, FreInfo)> {
-        let rest = body.fres.get(at..).filter(|rest| rest.len() > body.fre_type.width())?;
+        let rest = body.fres.get(at..)?;
+        if rest.len() <= body.fre_type.width() {
+            return None;
+        }
         let mut bytes = [0; 5];
-        bytes.iter_mut().zip(rest).for_each(|(byte, value)| *byte = *value);
+        for (byte, value) in bytes.iter_mut().zip(rest) {
+            *byte = *value;
+        }
         Some(head(&bytes, body.fre_type, self.endian()))
     }
 

@@ -45,9 +45,10 @@ impl Fre {
         let (cfa, return_address, frame_pointer) = match fde_type {
             FdeType::Default => {
                 self.check_default(section)?;
-                match has_registers(section) {
-                    true => self.default_rules_with_registers(section)?,
-                    false => self.default_rules(section),
+                if has_registers(section) {
+                    self.default_rules_with_registers(section)?
+                } else {
+                    self.default_rules(section)
                 }
             }
             FdeType::Flex => self.flex_rules(section)?,
@@ -109,9 +110,10 @@ impl Fre {
         if word & 1 == 0 {
             return Ok(Rule::Cfa(i64::from(word)));
         }
-        u16::try_from(word >> 1)
-            .map(|number| Rule::Register { register: Register(number), offset: 0 })
-            .map_err(|_| Error::Register { offset: self.offset, value: (word >> 1) as u32 })
+        match u16::try_from(word >> 1) {
+            Ok(number) => Ok(Rule::Register { register: Register(number), offset: 0 }),
+            Err(_) => Err(Error::Register { offset: self.offset, value: (word >> 1) as u32 }),
+        }
     }
 
     /// Decodes the rules of a FLEX row.
@@ -134,19 +136,24 @@ impl Fre {
         }
         let register = self.register(control)?;
         let offset = cfa_offset(section.abi, cfa.1);
-        let cfa = match control.deref() {
-            true => Cfa::Memory { register, offset },
-            false => Cfa::Register { register, offset },
+        let cfa = if control.deref() {
+            Cfa::Memory { register, offset }
+        } else {
+            Cfa::Register { register, offset }
         };
-        let rule = |(word, offset)| self.flex_rule(word, i64::from(offset));
-        let fp = match fp.map(rule).transpose() {
-            Err(Error::Register { .. }) => Some(Rule::Undefined),
-            fp => fp?,
-        };
-        let ra = ra.map(rule).transpose()?;
         let header = section.header();
-        let ra = ra.unwrap_or_else(|| fixed(header.fixed_ra_offset));
-        Ok((cfa, ra, fp.unwrap_or_else(|| fixed(header.fixed_fp_offset))))
+        let fp = match fp {
+            None => fixed(header.fixed_fp_offset),
+            Some((word, offset)) => match self.flex_rule(word, offset.into()) {
+                Err(Error::Register { .. }) => Rule::Undefined,
+                rule => rule?,
+            },
+        };
+        let ra = match ra {
+            None => fixed(header.fixed_ra_offset),
+            Some((word, offset)) => self.flex_rule(word, offset.into())?,
+        };
+        Ok((cfa, ra, fp))
     }
 
     #[inline]
@@ -156,20 +163,20 @@ impl Fre {
             return Ok(Rule::Cfa(offset));
         }
         let register = self.register(control)?;
-        match control.deref() {
-            true => Ok(Rule::Memory { register, offset }),
-            false => Ok(Rule::Register { register, offset }),
+        if control.deref() {
+            return Ok(Rule::Memory { register, offset });
         }
+        Ok(Rule::Register { register, offset })
     }
 
     /// Returns a valid control word: "stored at the CFA plus the offset", or a word that names a register.
     #[inline]
     fn checked_control(&self, word: i32) -> Result<ControlWord, Error> {
         let control = self.control(word);
-        match control == CONTROL_CFA_SLOT || control.0 & 0b101 == 0b001 {
-            true => Ok(control),
-            false => Err(Error::ControlWord { offset: self.offset, value: control.0 }),
+        if control == CONTROL_CFA_SLOT || control.0 & 0b101 == 0b001 {
+            return Ok(control);
         }
+        Err(Error::ControlWord { offset: self.offset, value: control.0 })
     }
 
     #[inline]

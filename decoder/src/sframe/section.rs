@@ -134,15 +134,14 @@ impl<'a> Section<'a> {
     /// Use this function to find out how far to read when you do not know where the table ends. If `bytes` have
     /// no valid header, it returns the size of a header, and [`Section::parse`] then reports the error.
     pub fn claimed_len(bytes: &[u8]) -> u64 {
-        let claimed = || {
-            let head = bytes.first_chunk()?;
-            let header = Header::read(head, Header::endian_of([head[0], head[1]])?);
-            let version = Version::from_number(header.version)?;
-            let index = u64::from(header.fde_off) + u64::from(header.num_fdes) * version.fde_size().to_u64();
-            let fres = u64::from(header.fre_off) + u64::from(header.fre_len);
-            Some((Header::SIZE + usize::from(header.auxhdr_len)).to_u64() + index.max(fres))
-        };
-        claimed().unwrap_or(Header::SIZE.to_u64())
+        let header_size = Header::SIZE.to_u64();
+        let Some(head) = bytes.first_chunk() else { return header_size };
+        let Some(endian) = Header::endian_of([head[0], head[1]]) else { return header_size };
+        let header = Header::read(head, endian);
+        let Some(version) = Version::from_number(header.version) else { return header_size };
+        let index = u64::from(header.fde_off) + u64::from(header.num_fdes) * version.fde_size().to_u64();
+        let fres = u64::from(header.fre_off) + u64::from(header.fre_len);
+        header_size + u64::from(header.auxhdr_len) + index.max(fres)
     }
 
     /// Returns the number of bytes of the table, including the header and excluding the bytes after the table.
@@ -252,10 +251,10 @@ impl<'a> Section<'a> {
                 row?;
             }
         }
-        match sum == u64::from(self.header.num_fres) {
-            true => Ok(()),
-            false => Err(Error::NumFres { value: self.header.num_fres, sum }),
+        if sum != u64::from(self.header.num_fres) {
+            return Err(Error::NumFres { value: self.header.num_fres, sum });
         }
+        Ok(())
     }
 
     /// Returns the offset of the FDE number `index` from the section's start. `index` must be below

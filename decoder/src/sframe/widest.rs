@@ -66,11 +66,14 @@ impl Section<'_> {
         let (mut widest, mut width) = (Widest::NONE, 0);
         let (mut at, mut before) = (0, None);
         for row in 0..=body.num_fres.min(Widest::MAX_ROWS) {
-            let next = match row < body.num_fres {
-                true => self.head_at(&body, at).filter(|&(start, _)| before.is_none_or(|(_, b)| b <= start)),
-                false => Some((fde.size, FreInfo::OUTERMOST)),
+            let (start, info) = if row == body.num_fres {
+                (fde.size, FreInfo::OUTERMOST)
+            } else {
+                match self.head_at(&body, at) {
+                    Some((start, info)) if before.is_none_or(|(_, before)| before <= start) => (start, info),
+                    _ => break,
+                }
             };
-            let Some((start, info)) = next else { break };
             let Some(fre_len) = info.fre_len() else { break };
             if let Some((at, before)) = before {
                 let end = start.min(fde.size).min(Widest::MAX_END);

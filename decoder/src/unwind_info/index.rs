@@ -37,10 +37,9 @@ impl<'a> Section<'a> {
         }
         let (offset, lsdas) = self.page_lsdas(entry.page.to_usize())?;
         let after = lsdas.partition_point(|b| LsdaEntry::read(b).function <= entry.start);
-        let found = after.checked_sub(1).map(|i| LsdaEntry::read(&lsdas[i]));
-        match found.filter(|found| found.function == entry.start) {
-            Some(found) => Ok(Some(found.lsda)),
-            None => Err(Error::NoLsda { offset, function: entry.start }),
+        match lsdas.get(after.wrapping_sub(1)).map(LsdaEntry::read) {
+            Some(found) if found.function == entry.start => Ok(Some(found.lsda)),
+            _ => Err(Error::NoLsda { offset, function: entry.start }),
         }
     }
 

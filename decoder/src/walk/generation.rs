@@ -25,9 +25,10 @@ impl Generation {
         #[cfg(target_has_atomic = "ptr")]
         {
             static LAST: AtomicUsize = AtomicUsize::new(0);
-            let next = |last: usize| last.checked_add(1);
-            let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
-            Self(last.ok().and_then(|last| NonZeroU64::new(last as u64 + 1)))
+            match LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| last.checked_add(1)) {
+                Ok(last) => Self(NonZeroU64::new(last as u64 + 1)),
+                Err(_) => Self::NONE,
+            }
         }
         #[cfg(not(target_has_atomic = "ptr"))]
         Self::NONE

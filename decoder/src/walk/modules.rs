@@ -173,7 +173,8 @@ impl<'a, 'm, L: Deref<Target = [Module<'a, 'm>]>> AddressSpace for Modules<L> {
 /// Returns whether a range contains the address. The ranges are in ascending order.
 fn is_in(ranges: &[Range<Address>], pc: Address) -> bool {
     let after = ranges.partition_point(|range| range.start <= pc);
-    after.checked_sub(1).and_then(|at| ranges.get(at)).is_some_and(|range| range.contains(&pc))
+    let Some(range) = ranges.get(after.wrapping_sub(1)) else { return false };
+    range.contains(&pc)
 }
 
 impl fmt::Display for ModulesError {

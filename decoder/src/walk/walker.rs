@@ -196,13 +196,13 @@ impl<'w, 'm, S: AddressSpace + ?Sized, M: FnMut(Address) -> Option<u64>> Walk<'w
         if fp == 0 && !is_innermost {
             return Err(End::Null);
         }
+        let Some(sp) = fp.checked_add(record.size) else { return Err(End::NoRow) };
         let is_aligned = fp.is_multiple_of(self.arch.pointer_size().into());
-        let end = fp.checked_add(record.size);
-        let is_in_stack = fp >= self.registers.sp && end.is_some_and(|end| end <= self.stack.end);
+        if !is_aligned || fp < self.registers.sp || sp > self.stack.end {
+            return Err(End::NoRow);
+        }
         let mut read = |offset| (self.memory)(Address(fp.wrapping_add(offset)));
-        let (true, true, Some(pc), Some(callers_fp), Some(sp)) =
-            (is_aligned, is_in_stack, read(record.return_address), read(record.frame_pointer), end)
-        else {
+        let (Some(pc), Some(callers_fp)) = (read(record.return_address), read(record.frame_pointer)) else {
             return Err(End::NoRow);
         };
         let has_signatures = self.arch.is_aarch64();

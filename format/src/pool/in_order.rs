@@ -11,7 +11,7 @@ use super::Pool;
 /// The state of a part.
 #[cfg(feature = "std")]
 enum Part<R> {
-    Left,
+    NotStarted,
     /// A task works on it.
     Started,
     /// A later part's task went on with this part's result, so the later result includes it.
@@ -47,7 +47,7 @@ impl<'s, S, R> Shared<'s, S, R> {
         if let Some((parts, result)) = self.mergeable() {
             return self.state.take().map(|state| Step::Merge(state, parts, result));
         }
-        if let Some(next) = next.filter(|&next| matches!(self.parts.get(next), Some(Part::Left)))
+        if let Some(next) = next.filter(|&next| matches!(self.parts.get(next), Some(Part::NotStarted)))
             && matches!(self.parts[next - 1], Part::Made(_))
         {
             let before = core::mem::replace(&mut self.parts[next - 1], Part::Joined);
@@ -73,7 +73,7 @@ impl<'s, S, R> Shared<'s, S, R> {
         match part {
             Part::Made(result) => Some((first..first + joined + 1, Some(result))),
             // All parts before it are merged, so `merge` can do its work without a result.
-            Part::Left => Some((first..first + 1, None)),
+            Part::NotStarted => Some((first..first + 1, None)),
             Part::Started | Part::Joined => None,
         }
     }
@@ -81,8 +81,11 @@ impl<'s, S, R> Shared<'s, S, R> {
     /// Returns the longest run of parts that no task has begun.
     fn longest_left(&self) -> Option<Range<usize>> {
         let (mut longest, mut first) = (0..0, 0);
-        for row in self.parts.chunk_by(|one, two| matches!((one, two), (Part::Left, Part::Left))) {
-            if matches!(row[0], Part::Left) && row.len() > longest.len() {
+        for row in self
+            .parts
+            .chunk_by(|first, second| matches!((first, second), (Part::NotStarted, Part::NotStarted)))
+        {
+            if matches!(row[0], Part::NotStarted) && row.len() > longest.len() {
                 longest = first..first + row.len();
             }
             first += row.len();
@@ -96,7 +99,7 @@ impl<R> Part<R> {
     fn made(self) -> Option<R> {
         match self {
             Self::Made(result) => Some(result),
-            Self::Left | Self::Started | Self::Joined => None,
+            Self::NotStarted | Self::Started | Self::Joined => None,
         }
     }
 }
@@ -157,7 +160,7 @@ fn run<S: Send, R: Send>(
 
     let tasks = pool.threads().min(parts);
     let mut all = vec![];
-    all.resize_with(parts, || Part::Left);
+    all.resize_with(parts, || Part::NotStarted);
     let shared = Mutex::new(Shared { state: Some(state), parts: all, tasks, merged: 0 });
     let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
     let work = || {
@@ -196,12 +199,11 @@ fn run<S: Send, R: Send>(
 ) -> usize {
     let mut results = Vec::new();
     results.resize_with(parts, || None);
-    let task = |(part, result): (usize, &'_ mut Option<R>)| *result = Some(make(part, None));
-    let tasks = results
-        .iter_mut()
-        .enumerate()
-        .map(|it| -> super::Task<'_> { alloc::boxed::Box::new(move || task(it)) });
-    pool.run(tasks.collect());
+    let mut tasks: Vec<super::Task<'_>> = Vec::with_capacity(parts);
+    for (part, result) in results.iter_mut().enumerate() {
+        tasks.push(alloc::boxed::Box::new(move || *result = Some(make(part, None))));
+    }
+    pool.run(tasks);
     for (part, result) in results.into_iter().enumerate() {
         merge(state, part..part + 1, result);
     }
