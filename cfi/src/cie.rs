@@ -1,4 +1,4 @@
-//! The common information entry.
+//! The common information entry (CIE).
 
 use cfipack_format::{Address, Arch, Register, SectionOffset};
 
@@ -7,21 +7,21 @@ use crate::cursor::Cursor;
 use crate::pointer::{Bases, PointerEncoding};
 use crate::record::Records;
 
-/// A CIE: what its FDEs have in common.
+/// A CIE: the description that several FDEs share.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Cie<'a> {
-    /// The offset of its start.
+    /// The offset of the CIE in the section.
     pub offset: SectionOffset,
-    /// 1, 3 or 4.
+    /// The version: 1, 3 or 4.
     pub version: u8,
     /// The augmentation string, without its zero byte.
     pub augmentation: &'a [u8],
-    /// Bytes of code that an advance counts.
+    /// The code alignment factor: bytes of code per unit of an advance.
     pub code_alignment: u64,
-    /// The factor of factored offsets.
+    /// The data alignment factor: bytes per unit of a factored offset.
     pub data_alignment: i64,
-    /// The column that holds the return address.
+    /// The column of the return address.
     pub return_address: Register,
     /// Augmentation `S`: a signal frame.
     pub signal_frame: bool,
@@ -31,13 +31,13 @@ pub struct Cie<'a> {
     pub tagged: bool,
     /// Augmentation `P`: the personality routine.
     pub personality: Option<Personality>,
-    /// Augmentation `L`: how FDEs store their LSDA.
+    /// Augmentation `L`: how FDEs encode their LSDA.
     pub lsda_encoding: PointerEncoding,
-    /// The instructions that precede those of every FDE.
+    /// The instructions, which run before the instructions of every FDE.
     pub instructions: &'a [u8],
-    /// Augmentation `z`: FDEs carry augmentation data with its length in front.
+    /// Augmentation `z`: FDEs have augmentation data, after its length.
     pub(crate) has_data: bool,
-    /// Augmentation `R`: how FDEs store addresses.
+    /// Augmentation `R`: how FDEs encode addresses.
     pub fde_encoding: PointerEncoding,
 }
 
@@ -45,22 +45,23 @@ pub struct Cie<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Personality {
-    /// The encoding of the pointer to the routine: its address, or that of a cell that holds it.
+    /// The encoding of the pointer. The pointer is the address of the routine, or of a cell that holds the
+    /// routine's address.
     pub encoding: PointerEncoding,
-    /// The offset of the pointer, which a relocation of a relocatable object names.
+    /// The offset of the pointer in the section. In a relocatable object, a relocation has this offset.
     pub field: SectionOffset,
-    /// The routine or the cell; none in [unrelocated](crate::Functions::keyed) input, where the relocation of the
-    /// field has it.
+    /// The address of the routine or the cell. `None` in [unrelocated](crate::Functions::keyed) input, where
+    /// the field's relocation has the address.
     pub address: Option<Address>,
 }
 
-/// Bytes after the CIE id, at most. No cache holds as many CIEs as hostile input may have, in turn or
-/// one inside the other, and each FDE may then cost reading its CIE and running the instructions.
+/// The greatest number of bytes after the CIE id. Hostile input may have more CIEs than a cache holds, and then
+/// each FDE costs reading its CIE and running the CIE's instructions.
 const MAX_LENGTH: usize = 1024;
 
 impl<'a> Cie<'a> {
-    /// A CIE that lies in no section, for [`Function::from_parts`](crate::Function::from_parts): without letters and
-    /// pointers, with these alignment factors, return column and instructions.
+    /// Creates a CIE that is in no section, for [`Function::from_parts`](crate::Function::from_parts). It has
+    /// no augmentation letters and no pointers.
     pub const fn from_parts(
         code_alignment: u64,
         data_alignment: i64,
@@ -85,7 +86,7 @@ impl<'a> Cie<'a> {
         }
     }
 
-    /// Parses the CIE whose record starts at `offset`, with `body` what follows the CIE id.
+    /// Parses the CIE whose record starts at `offset`. `body` is the rest of the record after the CIE id.
     pub(crate) fn parse(section: &Records<'a>, offset: SectionOffset, body: &'a [u8]) -> Result<Self, Error> {
         let truncated = Error::Truncated { offset };
         if body.len() > MAX_LENGTH {
@@ -131,15 +132,17 @@ impl<'a> Cie<'a> {
         match augmentation {
             b"" | b"eh" => {}
             [b'z', letters @ ..] => {
-                let length = cursor.uleb().and_then(|length| usize::try_from(length).ok());
-                let data = length.and_then(|length| cursor.take(length)).ok_or(truncated)?;
+                let length = cursor.uleb().ok_or(truncated)?;
+                let length = usize::try_from(length).map_err(|_| truncated)?;
+                let data = cursor.take(length).ok_or(truncated)?;
                 cie.has_data = true;
                 cie.parse_augmentation(letters, data, section)?;
             }
-            // gas writes `S` so in `.debug_frame`. Only `z` gives the length of the letters' data.
+            // gas writes a lone `S` in `.debug_frame`. Only with `z` is there data for the letters.
             letters => {
-                let unknown = letters.iter().find(|letter| !b"SBG".contains(letter));
-                unknown.map_or(Ok(()), |&letter| Err(Error::Augmentation { offset, letter }))?;
+                if let Some(&letter) = letters.iter().find(|letter| !b"SBG".contains(letter)) {
+                    return Err(Error::Augmentation { offset, letter });
+                }
                 cie.parse_augmentation(letters, &[], section)?;
             }
         }
@@ -173,7 +176,7 @@ impl<'a> Cie<'a> {
                 }
                 b'S' => self.signal_frame = true,
                 b'B' => self.pauth_key_b = true,
-                // No unwinding rule depends on it.
+                // No rule depends on `G`.
                 b'G' => self.tagged = true,
                 _ => return Err(Error::Augmentation { offset, letter }),
             }
@@ -200,7 +203,7 @@ impl<'a> Cie<'a> {
         Ok(Personality { encoding, field, address: section.is_placed.then_some(address) })
     }
 
-    /// Returns whether `other` gives its FDEs' instructions the same meaning.
+    /// Returns whether the instructions of an FDE have the same meaning with `other` as with this CIE.
     #[inline]
     pub fn means_the_same(&self, other: &Self) -> bool {
         self.code_alignment == other.code_alignment
@@ -213,7 +216,7 @@ impl<'a> Cie<'a> {
     }
 }
 
-/// Version 4: the sizes of an address and of a segment selector.
+/// Checks the sizes of an address and of a segment selector, which version 4 has.
 fn check_sizes(cursor: &mut Cursor<'_>, arch: Arch, offset: SectionOffset) -> Result<(), Error> {
     let truncated = Error::Truncated { offset };
     let size = cursor.u8().ok_or(truncated)?;
@@ -242,7 +245,7 @@ mod tests {
         for (length, is_read) in [(MAX_LENGTH, true), (MAX_LENGTH + 1, false)] {
             let mut writer = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0));
             writer.alignment = 1;
-            // Nine bytes stand between the id and the instructions.
+            // There are nine bytes between the id and the instructions.
             let cie = writer.cie(&Cie::new(Arch::Amd64, &vec![0; length - 9])).unwrap();
             assert_eq!(writer.as_bytes().len(), 8 + length);
             writer.fde(&cie, Address(0x1000), 8, None, &[]).unwrap();

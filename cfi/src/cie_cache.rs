@@ -1,4 +1,4 @@
-//! The CIEs that the FDEs of a walk named recently.
+//! A cache of the CIEs of recent FDEs.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -9,13 +9,13 @@ use crate::pointer::PointerEncoding;
 use crate::record::Records;
 use crate::{Cie, Error, SectionKind};
 
-/// Real sections have a handful of CIEs, hostile ones as many as FDEs.
+/// Real sections have a handful of CIEs. Hostile sections may have as many CIEs as FDEs.
 const COUNT: usize = 16;
 
-/// CIEs by where they start.
+/// A cache of CIEs by their offset.
 #[derive(Clone)]
 pub(crate) struct CieCache<'a> {
-    /// The heads that the loop over plain FDEs reads.
+    /// The heads, which the loop over plain FDEs reads.
     heads: [Head; COUNT],
     cies: Box<[Option<Cie<'a>>; COUNT]>,
 }
@@ -24,9 +24,9 @@ pub(crate) struct CieCache<'a> {
 struct Head {
     /// The offset of the CIE.
     at: usize,
-    /// True if FDEs that look [plain](crate::PlainFde) are.
+    /// True if the FDEs of this CIE can be [plain](crate::PlainFde).
     is_plain: bool,
-    /// The caller's number of a CIE whose FDEs are plain.
+    /// The caller's number, for a CIE with plain FDEs.
     number: Option<u8>,
 }
 
@@ -45,34 +45,34 @@ impl<'a> CieCache<'a> {
         Self { heads: [Head::NONE; COUNT], cies: Box::new([None; COUNT]) }
     }
 
-    /// CIEs are at least 12 bytes long and 4-aligned.
+    /// Returns the slot of a CIE. CIEs are at least 12 bytes long and 4-aligned.
     #[inline(always)]
     fn slot(at: usize) -> usize {
         at / 4 % COUNT
     }
 
-    /// Returns whether a plain FDE may have the CIE at this place, which is known.
+    /// Returns whether the cache has the CIE at this offset and its FDEs can be plain.
     #[inline(always)]
     pub(crate) fn is_plain(&self, at: usize) -> bool {
         let head = &self.heads[Self::slot(at)];
         head.at == at && head.is_plain
     }
 
-    /// The number of a CIE whose FDEs are plain, if it has one.
+    /// Returns the number of a CIE, if the caller has given it a number.
     #[inline(always)]
     pub(crate) fn number(&self, at: usize) -> Option<u8> {
         let head = &self.heads[Self::slot(at)];
         head.number.filter(|_| head.at == at)
     }
 
-    /// Gives a number to a CIE that is known and whose FDEs are plain.
+    /// Gives a number to a CIE, if the cache has it and its FDEs can be plain.
     pub(crate) fn set_number(&mut self, at: usize, number: u8) {
         if self.is_plain(at) {
             self.heads[Self::slot(at)].number = Some(number);
         }
     }
 
-    /// The CIE at a place, which is parsed unless it is known.
+    /// Returns the CIE at an offset. Parses it if the cache does not have it.
     #[inline]
     pub(crate) fn get(
         &mut self,

@@ -1,8 +1,8 @@
-//! Reads integers off the front of a slice.
+//! Reads integers from the start of a slice.
 
 use cfipack_format::Endian;
 
-/// A position in a record's bytes. Every read is `None` where the bytes end.
+/// A position in the bytes of a record. Every read returns `None` if the bytes end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
@@ -15,13 +15,13 @@ impl<'a> Cursor<'a> {
         Self { bytes, endian }
     }
 
-    /// The bytes that have not been read.
+    /// Returns the unread bytes.
     #[inline]
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Goes on at `rest`, a tail of what has not been read.
+    /// Continues at `rest`, a tail of the unread bytes.
     #[inline]
     pub(crate) fn set_rest(&mut self, rest: &'a [u8]) {
         self.bytes = rest;
@@ -63,7 +63,7 @@ impl<'a> Cursor<'a> {
         Some(self.endian.u64(self.array()?))
     }
 
-    /// An unsigned LEB128. Bits beyond the 64th must be zero.
+    /// Reads an unsigned LEB128 number. Bits beyond the 64th must be zero.
     #[inline]
     pub(crate) fn uleb(&mut self) -> Option<u64> {
         let byte = self.u8()?;
@@ -90,11 +90,11 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A signed LEB128. Bits beyond the 64th must repeat the sign.
+    /// Reads a signed LEB128 number. Bits beyond the 64th must repeat the sign.
     #[inline]
     pub(crate) fn sleb(&mut self) -> Option<i64> {
         let byte = self.u8()?;
-        // The seven bits of a lone byte, their sign in bit 6.
+        // A single byte has seven bits, with the sign in bit 6.
         if byte < 0x80 { Some(i64::from((byte << 1) as i8 >> 1)) } else { self.long_sleb(byte) }
     }
 
@@ -147,12 +147,12 @@ mod tests {
         assert_eq!(read(&[0x81, 0x80, 0x80, 0x00]), Some(1));
         assert_eq!(read(&[0xff; 9]), None);
         assert_eq!(read(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02]), None);
-        // The tenth byte has bit 63; what follows may only repeat zeros.
+        // The tenth byte has bit 63. Further bytes may only repeat zeros.
         assert_eq!(read(b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01"), Some(1 << 63));
         assert_eq!(read(b"\x81\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00"), Some(1));
         assert_eq!(read(b"\x81\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01"), None);
         let read = |bytes: &[u8]| Cursor::new(bytes, Endian::Little).sleb();
-        // Or the sign.
+        // Further bytes may repeat the sign.
         assert_eq!(read(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f"), Some(-1));
         assert_eq!(read(b"\x81\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00"), Some(1));
         for (tenth, rest) in [(0x01, None), (0x7e, None), (0xff, Some(0x00)), (0x80, Some(0x7f))] {

@@ -1,18 +1,18 @@
-//! Malformed call frame information.
+//! Errors in call frame information.
 
 use core::fmt;
 
 use cfipack_format::{Address, SectionOffset};
 
-/// A record that cannot be read. Offsets count from the start of the CFI section.
+/// The reason why a record cannot be read. Offsets count from the start of the CFI section.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// A record's length reaches beyond the section. Nothing after it can be found.
+    /// A record's length reaches beyond the section. The records after it cannot be found.
     Length {
         /// The offset of the record.
         offset: SectionOffset,
-        /// The length it claims, in bytes.
+        /// The length that the record claims, in bytes.
         length: u64,
     },
     /// A field reaches beyond its record.
@@ -20,7 +20,7 @@ pub enum Error {
         /// The offset of the record.
         offset: SectionOffset,
     },
-    /// An FDE whose function ends beyond the last address: the address after its code does not exist.
+    /// The function of an FDE ends beyond the last address.
     Range {
         /// The offset of the record.
         offset: SectionOffset,
@@ -29,64 +29,64 @@ pub enum Error {
         /// The size in bytes.
         size: u64,
     },
-    /// An FDE's CIE pointer leads outside the section or to something that is no CIE.
+    /// The CIE pointer of an FDE leads outside the section, or to bytes that are not a CIE.
     CiePointer {
         /// The offset of the FDE.
         offset: SectionOffset,
         /// The pointer as stored.
         pointer: u64,
     },
-    /// A CIE of more than 1024 bytes, where real ones have a few dozen. It might be read again for
-    /// each of its FDEs.
+    /// A CIE has more than 1024 bytes. Real CIEs have a few dozen bytes. Hostile input could make us read a
+    /// long CIE again for each FDE.
     CieLength {
         /// The offset of the CIE.
         offset: SectionOffset,
-        /// Bytes after its id.
+        /// The number of bytes after the CIE's id.
         length: usize,
     },
-    /// A CIE version other than 1, 3 and 4.
+    /// The version of a CIE is not 1, 3 or 4.
     CieVersion {
         /// The offset of the CIE.
         offset: SectionOffset,
         /// The version.
         version: u8,
     },
-    /// An augmentation letter of unknown meaning.
+    /// A CIE has an unknown augmentation letter.
     Augmentation {
         /// The offset of the CIE.
         offset: SectionOffset,
-        /// The first letter that is not understood.
+        /// The first unknown letter.
         letter: u8,
     },
-    /// A pointer encoding that does not exist or cannot be followed in a file.
+    /// A pointer encoding is unknown, or the pointer cannot be followed in a file.
     PointerEncoding {
         /// The offset of the record.
         offset: SectionOffset,
         /// The encoding byte (`DW_EH_PE_*`).
         encoding: u8,
     },
-    /// A CIE whose addresses have another size than the architecture's.
+    /// The addresses of a CIE do not have the architecture's size.
     AddressSize {
         /// The offset of the CIE.
         offset: SectionOffset,
         /// The size in bytes.
         size: u8,
     },
-    /// A CIE of version 4 whose addresses have segment selectors.
+    /// The addresses of a version 4 CIE have segment selectors.
     SegmentSize {
         /// The offset of the CIE.
         offset: SectionOffset,
         /// The size of a selector in bytes.
         size: u8,
     },
-    /// A return-address column that no register has.
+    /// The return-address column is not a register number.
     ReturnColumn {
         /// The offset of the CIE.
         offset: SectionOffset,
         /// The column.
         column: u64,
     },
-    /// An FDE of an unrelocated `.debug_frame`, whose CIE pointer is subject to relocation.
+    /// An FDE belongs to an unrelocated `.debug_frame`. A relocation changes its CIE pointer.
     Unrelocated {
         /// The offset of the FDE.
         offset: SectionOffset,
@@ -94,7 +94,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The offset of the record in question.
+    /// Returns the offset of the malformed record.
     pub const fn offset(&self) -> SectionOffset {
         match *self {
             Self::Length { offset, .. }

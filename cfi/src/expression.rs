@@ -1,4 +1,4 @@
-//! DWARF expressions that a row can hold (DWARF 5, section 2.5).
+//! DWARF expressions that a row can represent (DWARF 5, section 2.5).
 
 use cfipack_format::{Arch, Endian, Register};
 
@@ -8,7 +8,7 @@ const DEREF: u8 = 0x06;
 const BREG0: u8 = 0x70;
 const BREGX: u8 = 0x92;
 
-/// `register + offset`, dereferenced or not: what [`simple`] recognises.
+/// An expression that [`simple`] recognises: `register + offset`, with or without a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BaseOffset {
     pub(crate) register: Register,
@@ -34,26 +34,27 @@ pub(crate) fn simple(expression: &[u8]) -> Option<BaseOffset> {
     Some(BaseOffset { register: Register(register), offset, deref })
 }
 
-/// The CFA in a PLT of x86-64: every 16-byte stub pushes one word on its way.
+/// The CFA in a PLT of x86-64. Each stub has 16 bytes and pushes a word.
 ///
-/// `rsp + offset + ((rip & 15) >= threshold) * 8`, as linkers write it:
-/// `breg7 offset, breg16 0, lit15, and, lit(threshold), ge, lit3, shl, plus`.
+/// The expression is `rsp + offset + ((rip & 15) >= threshold) * 8`. Linkers write it as `breg7 offset, breg16
+/// 0, lit15, and, lit(threshold), ge, lit3, shl, plus`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct StubCfa {
-    /// Bytes from rsp before the push.
+    /// The CFA's offset from rsp before the push, in bytes.
     pub offset: i64,
-    /// Offset in the stub from which on the word is pushed, 1 to 15.
+    /// The offset in the stub after the push, 1 to 15.
     pub threshold: u8,
 }
 
 impl StubCfa {
-    /// Bytes of a stub: the expression repeats after as many.
+    /// The size of a stub in bytes. The expression repeats after this many bytes.
     pub const SIZE: u8 = 16;
-    /// Bytes of the pushed word.
+    /// The size of the pushed word in bytes.
     pub const PUSHED: i64 = 8;
 
-    /// Recognises the expression. Registers 7 and 16 are rsp and rip on x86-64 alone.
+    /// Recognises the expression. Returns `None` on other architectures than x86-64, where registers 7 and 16
+    /// are rsp and rip.
     pub fn recognise(arch: Arch, expression: &[u8]) -> Option<Self> {
         match arch {
             Arch::Amd64 => {}
@@ -99,7 +100,7 @@ mod tests {
         assert_eq!(simple(&[0x77, 0x28]), Some(BaseOffset { register: rsp, offset: 40, deref: false }));
         let signal_frame = [0x77, 0xa0, 0x01, 0x06];
         assert_eq!(simple(&signal_frame), Some(BaseOffset { register: rsp, offset: 160, deref: true }));
-        // `*(rsp + 8) + 8`: the sum after the load is more than a row holds.
+        // `*(rsp + 8) + 8`: a row cannot represent the sum after the load.
         assert_eq!(simple(&[0x77, 8, 0x06, 0x23, 8]), None);
     }
 }

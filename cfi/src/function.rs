@@ -1,4 +1,4 @@
-//! The frame description entry.
+//! The frame description entry (FDE).
 
 use cfipack_format::{Address, Arch, Key, Reason, SectionOffset};
 
@@ -11,15 +11,15 @@ use crate::{Cie, Error, Keys, Section, SectionKind};
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Function<'a> {
-    /// The function's name for the caller: in [relocated](crate::Functions::new) input its first address.
+    /// The key of the function. In [relocated](crate::Functions::new) input this is its first address.
     pub key: Key,
-    /// The first address; none in [unrelocated](crate::Functions::keyed) input, where it is not known.
+    /// The first address, or `None` in [unrelocated](crate::Functions::keyed) input.
     pub start: Option<Address>,
-    /// Bytes of code.
+    /// The size of the code in bytes.
     pub size: u64,
     /// The offset of the FDE.
     pub fde: SectionOffset,
-    /// The offset of its `start` field, which a relocation of a relocatable object names.
+    /// The offset of the FDE's `start` field. In a relocatable object, a relocation has this offset.
     pub start_field: SectionOffset,
     /// The CIE.
     pub cie: Cie<'a>,
@@ -27,12 +27,13 @@ pub struct Function<'a> {
     pub(crate) augmentation_data: &'a [u8],
     /// The FDE's own instructions, padding included.
     pub instructions: &'a [u8],
-    /// The section, whose bases `DW_CFA_set_loc` needs.
+    /// The section. `DW_CFA_set_loc` needs its bases.
     pub(crate) section: Records<'a>,
 }
 
 impl<'a> Function<'a> {
-    /// A function of `size` bytes whose instructions lie in no section, as of an assembler: it has a key and no address.
+    /// Creates a function from instructions that are in no section, for example an assembler's. It has a key
+    /// and no address.
     pub fn from_parts(arch: Arch, key: Key, size: u64, cie: Cie<'a>, instructions: &'a [u8]) -> Self {
         let section = Section::new(SectionKind::EhFrame, &[], Address(0), arch);
         Self {
@@ -62,7 +63,7 @@ impl<'a> Function<'a> {
         let here = section.address_of(record.body);
         let bases = Bases { text: section.text, data: section.data, function: Address(0) };
         let (start, size) = match (cie.fde_encoding, cursor.rest().first_chunk::<8>()) {
-            // What nearly every file has: two reads at once.
+            // Nearly every file has this encoding, so both fields are read at once.
             (PointerEncoding::PC_RELATIVE_SIGNED_4, Some(&[s0, s1, s2, s3, z0, z1, z2, z3])) => {
                 let endian = section.arch.endian();
                 cursor.take(8);
@@ -77,7 +78,7 @@ impl<'a> Function<'a> {
         };
         let start_field = SectionOffset(section.offset_of(record.body));
         if !section.is_placed && cie.fde_encoding.is_aligned() {
-            // Where the field lies depends on the section's address.
+            // The place of the field depends on the section's address.
             return Err(Error::PointerEncoding { offset, encoding: cie.fde_encoding.0 });
         }
         let Some((key, limit)) = keys.key(start_field, start) else { return Ok(None) };
@@ -104,19 +105,19 @@ impl<'a> Function<'a> {
         }))
     }
 
-    /// The architecture of the section.
+    /// Returns the architecture of the section.
     #[inline]
     pub fn arch(&self) -> cfipack_format::Arch {
         self.section.arch
     }
 
-    /// The address after the last byte, if the first one is known.
+    /// Returns the address after the last byte, or `None` if the function has no address.
     #[inline]
     pub fn end(&self) -> Option<Address> {
         self.start.map(|start| Address(start.0.wrapping_add(self.size)))
     }
 
-    /// The distance of an address from the function's start, in bytes; addresses wrap.
+    /// Returns the distance of an address from the function's start, in bytes. Addresses wrap around.
     ///
     /// # Errors
     /// [`Reason::PlaceUnknown`]: the function has no address.
@@ -124,8 +125,8 @@ impl<'a> Function<'a> {
         self.start.map(|start| pc.0.wrapping_sub(start.0)).ok_or(Reason::PlaceUnknown)
     }
 
-    /// The operand of `DW_CFA_set_loc` at the front of `operand`, and what follows it. Without relocation it is
-    /// some address.
+    /// Returns the operand of `DW_CFA_set_loc` at the start of `operand`, and the bytes after it. Without
+    /// relocation, the address has no meaning.
     pub(crate) fn read_location(&self, operand: &'a [u8]) -> Option<(Address, &'a [u8])> {
         let section = &self.section;
         let mut cursor = Cursor::new(operand, section.arch.endian());
@@ -137,20 +138,21 @@ impl<'a> Function<'a> {
         Some((address, cursor.rest()))
     }
 
-    /// Augmentation `L`: where the pointer to the language-specific data area (LSDA) lies, which a relocation of a
-    /// relocatable object names. A zero there, without relocation, stands for none.
+    /// Augmentation `L`: returns the offset of the pointer to the language-specific data area (LSDA). In a
+    /// relocatable object, a relocation has this offset. A zero without a relocation means that there is no
+    /// LSDA.
     pub fn lsda_field(&self) -> Option<SectionOffset> {
         let has_field =
             self.cie.lsda_encoding != PointerEncoding::OMITTED && !self.augmentation_data.is_empty();
         has_field.then(|| SectionOffset(self.section.offset_of(self.augmentation_data)))
     }
 
-    /// Augmentation `L`: the language-specific data area, or the cell with its address if the CIE's
-    /// encoding is indirect; none where the value is zero.
+    /// Augmentation `L`: returns the address of the language-specific data area, or `None` if the pointer is
+    /// zero. If the CIE's encoding is indirect, this is the address of the cell that holds the LSDA's address.
     ///
     /// # Errors
-    /// [`Reason::PlaceUnknown`]: the input is not relocated, and the relocation of [`Self::lsda_field`] has what
-    /// the pointer is.
+    /// [`Reason::PlaceUnknown`]: the input is not relocated. The relocation of [`Self::lsda_field`] has the
+    /// address.
     pub fn lsda(&self) -> Result<Option<Address>, Reason> {
         match (self.lsda_field(), self.start) {
             (None, _) => Ok(None),

@@ -1,4 +1,4 @@
-//! The walk over a section's functions.
+//! Iterates over the functions of a section.
 
 use core::fmt;
 
@@ -9,14 +9,15 @@ use crate::plain::PlainFde;
 use crate::record::{Record, Records};
 use crate::{Error, Excluded, Function, Section, SectionKind};
 
-/// The source of the functions' keys in a section: their [`Addresses`] in relocated input, or what a closure
-/// [resolves](Resolved) in unrelocated input, with the functions' [room](Limited) if it is known.
+/// How to find the key of a function. Relocated input has [`Addresses`]. For unrelocated input you pass a
+/// closure, which becomes [`Resolved`], or [`Limited`] if it also returns the greatest size of the function.
 pub trait Keys: sealed::Sealed {
     /// True if the keys are the functions' addresses.
     const ARE_ADDRESSES: bool;
 
-    /// The key of the function whose start field lies at an offset and stands for an address, and how many bytes it
-    /// has at most; none for a function that is dead.
+    /// Returns the key of a function and the greatest number of bytes it can have, or `None` for a dead
+    /// function. `start_field` is the offset of its start field, and `start` is the address that the field
+    /// encodes.
     #[doc(hidden)]
     fn key(&mut self, start_field: SectionOffset, start: Address) -> Option<(Key, u64)>;
 }
@@ -28,7 +29,7 @@ mod sealed {
     impl<F> Sealed for super::Limited<F> {}
 }
 
-/// The keys are the functions' addresses: the section is relocated.
+/// Each key is the function's address. For relocated sections.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Addresses;
 
@@ -41,7 +42,7 @@ impl Keys for Addresses {
     }
 }
 
-/// The keys are what a closure gives for the offset of a function's start field.
+/// A closure returns each key, from the offset of the function's start field.
 #[derive(Clone, Copy)]
 pub struct Resolved<F>(F);
 
@@ -60,8 +61,7 @@ impl<F: FnMut(SectionOffset) -> Option<Key>> Keys for Resolved<F> {
     }
 }
 
-/// The keys, and the most bytes that each function can have, are what a closure gives for the offset of a function's
-/// start field.
+/// A closure returns each key and the function's greatest size, from the offset of the function's start field.
 #[derive(Clone, Copy)]
 pub struct Limited<F>(F);
 
@@ -80,14 +80,16 @@ impl<F: FnMut(SectionOffset) -> Option<(Key, u64)>> Keys for Limited<F> {
     }
 }
 
-/// The functions of a section, in its order. A malformed record is an item of its own; the iterator goes on
-/// after it if its length is credible, else it ends.
+/// An iterator over the functions of a section, in the order of their FDEs.
+///
+/// A malformed record is an `Err` item. The iterator goes on after it, unless the record's length is malformed:
+/// then it ends.
 #[derive(Clone, Debug)]
 pub struct Functions<'a, K = Addresses> {
     pub(crate) section: Records<'a>,
     pub(crate) at: usize,
     pub(crate) end: usize,
-    /// The offset of the next [excluded](Section::excluded) FDE; `usize::MAX` if there is none.
+    /// The offset of the next [excluded](Section::excluded) FDE, or `usize::MAX` if there is none.
     pub(crate) next_excluded: usize,
     excluded: &'a [Excluded],
     pub(crate) cies: CieCache<'a>,
@@ -95,41 +97,45 @@ pub struct Functions<'a, K = Addresses> {
 }
 
 impl<'a> Functions<'a> {
-    /// All functions of a section that is relocated: their keys are their addresses.
+    /// Returns all functions of a relocated section. Their keys are their addresses.
     pub fn new(section: &Section<'a>) -> Self {
         Self::between(section, SectionOffset(0), SectionOffset(section.bytes.len()))
     }
 
-    /// The functions whose FDEs start in a range of offsets, the first of which is a record's.
+    /// Returns the functions with an FDE in a range of offsets. `from` must be the offset of a record, see
+    /// [`record_at_or_after`](crate::record_at_or_after).
     pub fn between(section: &Section<'a>, from: SectionOffset, to: SectionOffset) -> Self {
         Self::with_keys(section, from, to, Addresses)
     }
 }
 
 impl<'a, F: FnMut(SectionOffset) -> Option<Key>> Functions<'a, Resolved<F>> {
-    /// All functions of a `.eh_frame` that is not relocated, as it stands in a relocatable object. `key_of` gives,
-    /// for the offset of each FDE's start field, the key of the function that the field's relocation leads to, or
-    /// none for a function that is dead, which is skipped. It is called once for each FDE, in ascending order of
-    /// offsets: a walk along sorted relocations answers it. The section's address and bases are not used.
+    /// Returns all functions of an `.eh_frame` without relocation, as it is in a relocatable object.
     ///
-    /// The functions have no [start](Function::start). What needs one is refused:
-    /// [`Reason::PlaceUnknown`](cfipack_format::Reason::PlaceUnknown) for `DW_CFA_set_loc` and LSDAs, and, for each
-    /// FDE of `.debug_frame`, whose CIE pointers are subject to relocation too, [`Error::Unrelocated`].
+    /// For each FDE, `key_of` gets the offset of the start field. It returns the key of the function that the
+    /// field's relocation names, or `None` to skip a dead function. It is called once per FDE, in ascending
+    /// order of offsets, so you can go through sorted relocations in parallel. The section's address and bases
+    /// are not used.
+    ///
+    /// The functions have no [start](Function::start). Whatever needs a start is refused with
+    /// [`Reason::PlaceUnknown`](cfipack_format::Reason::PlaceUnknown): `DW_CFA_set_loc` and LSDAs. Each FDE of
+    /// `.debug_frame` is refused with [`Error::Unrelocated`], because a relocation also changes its CIE
+    /// pointer.
     pub fn keyed(section: &Section<'a>, key_of: F) -> Self {
         Self::keyed_between(section, SectionOffset(0), SectionOffset(section.bytes.len()), key_of)
     }
 
-    /// Walks as [`keyed`](Self::keyed) the functions whose FDEs start in a range of offsets, the first of which is a
-    /// record's.
+    /// Like [`keyed`](Self::keyed), for the functions with an FDE in a range of offsets. `from` must be the
+    /// offset of a record.
     pub fn keyed_between(section: &Section<'a>, from: SectionOffset, to: SectionOffset, key_of: F) -> Self {
         Self::with_keys(section, from, to, Resolved(key_of))
     }
 }
 
 impl<'a, F: FnMut(SectionOffset) -> Option<(Key, u64)>> Functions<'a, Limited<F>> {
-    /// Walks as [`keyed_between`](Functions::keyed_between) where it is also known how many bytes a function can have:
-    /// those up to the end of its input section. `key_of` gives them with the key, and a function with more of them by
-    /// its FDE is one with as many as that.
+    /// Like [`keyed_between`](Functions::keyed_between), if you know the greatest size of each function. This
+    /// is, for example, the distance to the end of its input section. `key_of` returns it with the key, in
+    /// bytes. If the FDE claims a greater size, the function gets this size.
     pub fn limited_between(section: &Section<'a>, from: SectionOffset, to: SectionOffset, key_of: F) -> Self {
         Self::with_keys(section, from, to, Limited(key_of))
     }
@@ -151,7 +157,7 @@ impl<'a, K: Keys> Functions<'a, K> {
         functions
     }
 
-    /// Finds the next FDE to pass over. Returns whether it is the next record.
+    /// Finds the next FDE to skip. Returns whether it is the next record.
     #[cold]
     fn find_excluded(&mut self) -> bool {
         let passed = self.excluded.partition_point(|excluded| excluded.fde.0 < self.at);
@@ -160,12 +166,12 @@ impl<'a, K: Keys> Functions<'a, K> {
         self.next_excluded == self.at
     }
 
-    /// The offset of the next record.
+    /// Returns the offset of the next record.
     pub fn offset(&self) -> SectionOffset {
         SectionOffset(self.at)
     }
 
-    /// The function of an FDE, unless it is dead.
+    /// Returns the function of an FDE, or `None` if the function is dead.
     #[inline]
     fn function(&mut self, record: &Record<'a>) -> Result<Option<Function<'a>>, Error> {
         let section = &self.section;
@@ -178,7 +184,7 @@ impl<'a, K: Keys> Functions<'a, K> {
         Function::parse(section, cie, record, &mut self.keys)
     }
 
-    /// The function of a plain FDE that was [taken](Self::next_plain).
+    /// Returns the function of a plain FDE that [`next_plain`](Self::next_plain) has returned.
     #[cold]
     pub fn function_of(&mut self, fde: &PlainFde) -> Result<Function<'a>, Error> {
         let section = &self.section;
@@ -193,21 +199,21 @@ impl<'a, K: Keys> Iterator for Functions<'a, K> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let Self { section, cies, keys, .. } = self;
-        let is_plain = |cie| cies.is_plain(cie).then_some(());
         let end = self.end.min(self.next_excluded);
-        if let Some((fde, ())) = section.take_plain_fde(&mut self.at, end, keys, is_plain) {
+        let plain = section.take_plain_fde(&mut self.at, end, keys, |cie| cies.is_plain(cie).then_some(()));
+        if let Some((fde, ())) = plain {
             let cie = cies.get(fde.cie.0, section, || section.cie_of_plain(fde.cie));
             return Some(cie.map(|cie| Function::of_plain(section, cie, &fde)));
         }
         while self.at < self.end {
-            // Fewer bytes than a length field: padding.
+            // There are fewer bytes than a length field: this is padding.
             if self.section.bytes.len() - self.at < 4 {
                 return None;
             }
             let (record, next) = match self.section.record(self.at) {
                 Ok(found) => found,
                 Err(error) => {
-                    // Nothing after it can be found.
+                    // The next record cannot be found.
                     self.at = self.section.bytes.len();
                     return Some(Err(error));
                 }

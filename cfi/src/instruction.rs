@@ -1,4 +1,4 @@
-//! Call frame instructions (DWARF 5, section 6.4.2), decoded one at a time.
+//! Decodes call frame instructions (DWARF 5, section 6.4.2).
 
 use cfipack_format::{Address, Register};
 
@@ -6,12 +6,12 @@ use crate::Function;
 use crate::cursor::Cursor;
 use cfipack_format::Reason;
 
-/// A call frame instruction, factored operands multiplied out.
+/// A call frame instruction. Factored operands are already multiplied by their factor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Instruction<'a> {
     /// `DW_CFA_nop`: padding.
     Nop,
-    /// `DW_CFA_advance_loc` and its longer forms: bytes of code.
+    /// `DW_CFA_advance_loc` and its longer forms, in bytes of code.
     Advance(u64),
     /// `DW_CFA_set_loc`.
     SetLocation(Address),
@@ -27,11 +27,11 @@ pub enum Instruction<'a> {
     Undefined(Register),
     /// `DW_CFA_same_value`.
     SameValue(Register),
-    /// `DW_CFA_offset` and its longer forms: saved at the CFA plus bytes.
+    /// `DW_CFA_offset` and its longer forms: the register is saved at the CFA plus this many bytes.
     Offset(Register, i64),
-    /// `DW_CFA_val_offset`, `DW_CFA_val_offset_sf`: equal to the CFA plus bytes.
+    /// `DW_CFA_val_offset`, `DW_CFA_val_offset_sf`: the register's value is the CFA plus this many bytes.
     ValOffset(Register, i64),
-    /// `DW_CFA_register`: the first is saved in the second.
+    /// `DW_CFA_register`: the first register is saved in the second.
     Register(Register, Register),
     /// `DW_CFA_expression`.
     Expression(Register, &'a [u8]),
@@ -43,19 +43,19 @@ pub enum Instruction<'a> {
     RememberState,
     /// `DW_CFA_restore_state`.
     RestoreState,
-    /// `DW_CFA_GNU_args_size`: bytes of pushed arguments, of which no row depends.
+    /// `DW_CFA_GNU_args_size`: the number of bytes of pushed arguments. No row depends on it.
     ArgsSize(u64),
-    /// Opcode 0x2d: `DW_CFA_AARCH64_negate_ra_state`, elsewhere `DW_CFA_GNU_window_save`.
+    /// Opcode 0x2d: `DW_CFA_AARCH64_negate_ra_state`, on other architectures `DW_CFA_GNU_window_save`.
     NegateRaState,
 }
 
-/// The commonest instructions in their shortest forms: as in [`Instruction`], which is slower to hand
-/// around.
+/// The most common instructions in their shortest form. This type is faster to pass around than
+/// [`Instruction`].
 #[derive(Clone, Copy, Debug)]
 pub enum Short {
-    /// All padding that follows at once.
+    /// `DW_CFA_nop`, with all padding that follows.
     Nop,
-    /// Bytes of code.
+    /// `DW_CFA_advance_loc` and `DW_CFA_advance_loc1`, in bytes of code.
     Advance(u64),
     /// `DW_CFA_offset` of a register below 64.
     Offset(Register, i64),
@@ -63,7 +63,7 @@ pub enum Short {
     DefCfaOffset(i64),
 }
 
-/// The instructions of a CIE or an FDE.
+/// An iterator over the instructions of a CIE or an FDE. After an error, do not rely on further items.
 #[derive(Clone, Copy, Debug)]
 pub struct Instructions<'a, 'f> {
     function: &'f Function<'a>,
@@ -72,37 +72,37 @@ pub struct Instructions<'a, 'f> {
 }
 
 impl<'a, 'f> Instructions<'a, 'f> {
-    /// Decodes the instructions in `bytes`, which belong to `function` or its CIE.
+    /// Decodes the instructions in `bytes`. They belong to `function` or to its CIE.
     #[inline]
     pub fn new(function: &'f Function<'a>, bytes: &'a [u8]) -> Self {
         Self { function, cursor: Cursor::new(bytes, function.arch().endian()), outside_dwarf: false }
     }
 
-    /// The bytes that have not been decoded.
+    /// Returns the bytes that have not been decoded.
     #[inline]
     pub fn rest(&self) -> &'a [u8] {
         self.cursor.rest()
     }
 
-    /// Goes on at `rest`, a tail of what has not been decoded.
+    /// Continues at `rest`, which must be a tail of the undecoded bytes.
     #[inline(always)]
     pub(crate) fn set_rest(&mut self, rest: &'a [u8]) {
         self.cursor.set_rest(rest);
     }
 
-    /// Returns whether the next instruction is one that this program knows and neither DWARF nor the judge of
-    /// `cfipack-roundtrip` does: `DW_CFA_MIPS_advance_loc8`, `DW_CFA_GNU_negative_offset_extended`.
+    /// Returns whether the next instruction is known to this crate but neither to DWARF nor to the judge of
+    /// `cfipack-roundtrip`: `DW_CFA_MIPS_advance_loc8` or `DW_CFA_GNU_negative_offset_extended`.
     pub fn is_outside_dwarf(&self) -> bool {
         matches!(self.rest(), [0x1d | 0x2f, ..])
     }
 
-    /// Returns whether one of the instructions so far is [such a one](Self::is_outside_dwarf).
+    /// Returns whether an instruction so far is [outside DWARF](Self::is_outside_dwarf).
     #[inline]
     pub fn met_outside_dwarf(&self) -> bool {
         self.outside_dwarf
     }
 
-    /// Takes the next instruction if it is a short `DW_CFA_offset`.
+    /// Decodes the next instruction if it is a short `DW_CFA_offset`.
     #[inline(always)]
     pub(crate) fn short_offset(&mut self) -> Option<(Register, i64)> {
         let &[opcode @ 0x80..=0xbf, operand @ 0..=0x7f, ref rest @ ..] = self.cursor.rest() else {
@@ -113,7 +113,7 @@ impl<'a, 'f> Instructions<'a, 'f> {
         Some((Register(u16::from(opcode & 0x3f)), offset))
     }
 
-    /// Takes the next instruction if it is a `DW_CFA_def_cfa_offset` of less than 2^14, in its shortest form.
+    /// Decodes the next instruction if it is a `DW_CFA_def_cfa_offset` of less than 2^14 in its shortest form.
     #[inline(always)]
     pub(crate) fn short_cfa_offset(&mut self) -> Option<i64> {
         let (offset, rest) = match *self.cursor.rest() {
@@ -127,7 +127,7 @@ impl<'a, 'f> Instructions<'a, 'f> {
         Some(offset)
     }
 
-    /// Takes the next instruction if it is one of the commonest in its shortest form.
+    /// Decodes the next instruction if it is a most common instruction in its shortest form.
     #[doc(hidden)]
     #[inline(always)]
     pub fn short(&mut self) -> Option<Short> {
@@ -155,7 +155,7 @@ impl<'a, 'f> Instructions<'a, 'f> {
         Some(short)
     }
 
-    /// The next instruction.
+    /// Decodes the next instruction.
     #[inline]
     pub(crate) fn decode(&mut self) -> Option<Result<Instruction<'a>, Reason>> {
         let opcode = self.cursor.u8()?;
@@ -277,7 +277,6 @@ impl<'a, 'f> Instructions<'a, 'f> {
 impl<'a> Iterator for Instructions<'a, '_> {
     type Item = Result<Instruction<'a>, Reason>;
 
-    /// The next instruction; after an error, what follows is not to be trusted.
     fn next(&mut self) -> Option<Self::Item> {
         self.decode()
     }

@@ -9,40 +9,44 @@ use cfipack_format::{Reason, Unsupported};
 use crate::instruction::Short;
 use crate::{Function, Instruction, Instructions, Registers, State, Stretch};
 
-/// A difference that a row may have from the row before.
+/// How a row can differ from the row before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// The CFA's offset from its register, as a small positive number: most rows of real programs.
+    /// Only the CFA's offset differs, and the new offset is small and not negative. This is so for most rows of
+    /// real programs.
     CfaOffset,
-    /// Anything.
+    /// Anything may differ.
     Any,
 }
 
-/// Takes rows as they are produced.
+/// Receives rows from the [`Interpreter`]. Implement this trait to use rows as they are produced.
 pub trait RowSink<'a, R> {
-    /// A row that answers from its start up to the start of the next. Starts ascend strictly and
-    /// lie inside the function. A reason ends the function.
+    /// Receives a row. It covers the code from its start to the start of the next row. Starts are strictly
+    /// ascending and lie inside the function. If you return a reason, the function ends with an error.
     fn row(&mut self, state: &State<'a, R>, change: Change) -> Result<(), Reason>;
 
-    /// Takes the number of bytes of arguments that lie on the stack from here on (`DW_CFA_GNU_args_size`; not called for
-    /// 0). No row depends on them; landing pads do. A reason ends the function.
+    /// Receives the number of bytes of arguments on the stack from here on (`DW_CFA_GNU_args_size`). It is not
+    /// called for 0. No row depends on arguments, but landing pads do. If you return a reason, the function
+    /// ends with an error.
     #[inline]
     fn arguments(&mut self, _size: u64) -> Result<(), Reason> {
         Ok(())
     }
 
-    /// Takes the rows of a stretch, in which nothing but the CFA's offset differs from the row before,
-    /// as far as it likes. What it leaves comes as rows, the one in effect where it stops included.
+    /// Receives a stretch of rows that differ only in the CFA's offset, for speed. Take as many steps as you
+    /// like. The interpreter then sends the remaining rows to [`row`](Self::row), starting with the row in
+    /// effect where you stopped. The default takes none.
     #[inline(always)]
     fn stretch(&mut self, _stretch: &mut Stretch<'a>) {}
 }
 
-/// The state machine of DWARF 5 section 6.4.2, for many functions one after the other.
+/// The state machine of DWARF 5, section 6.4.2. Use the same interpreter for many functions: it keeps its
+/// memory, and the state after the last CIE.
 #[derive(Clone, Debug)]
 pub struct Interpreter<'a, R> {
-    /// The state after the instructions of the CIE that was used last.
+    /// The state after the instructions of the last CIE.
     initial: Option<Initial<'a, R>>,
-    /// States put aside by `DW_CFA_remember_state`.
+    /// The states that `DW_CFA_remember_state` has saved.
     remembered: Vec<State<'a, R>>,
     outside_dwarf: bool,
 }
@@ -58,18 +62,22 @@ struct Initial<'a, R> {
 }
 
 impl<'a, R: Registers> Interpreter<'a, R> {
-    /// An interpreter that has seen no function.
+    /// Creates an interpreter.
     pub fn new() -> Self {
         Self { initial: None, remembered: Vec::new(), outside_dwarf: false }
     }
 
-    /// Returns whether the function that was run last to its end, or the CIE that was, has instructions that are [outside
-    /// DWARF](Instructions::is_outside_dwarf), in its CIE or of its own.
+    /// Returns whether the last function or CIE that was run to its end has instructions [outside
+    /// DWARF](Instructions::is_outside_dwarf). For a function, the instructions of its CIE count too.
     pub fn met_outside_dwarf(&self) -> bool {
         self.outside_dwarf
     }
 
-    /// Runs one function. Rows at or past its end are omitted; a function of size 0 has none.
+    /// Runs a function, and pushes its rows into `sink`. Rows at or after the function's end are omitted, and a
+    /// function of size 0 has no rows.
+    ///
+    /// # Errors
+    /// An instruction is malformed or has no meaning here, or `sink` has returned a reason.
     #[inline]
     pub fn run(
         &mut self,
@@ -105,14 +113,14 @@ impl<'a, R: Registers> Interpreter<'a, R> {
                 Some(Short::Offset(register, offset)) => {
                     let (mut register, mut offset) = (register, offset);
                     loop {
-                        // A short form's register is below 64.
+                        // The register of a short instruction is below 64.
                         if ignored >> register.0 & 1 == 0 {
                             let matters = state.set(arch, register, Rule::Cfa(offset));
                             if matters.map_err(|reason| refused(location, reason))? {
                                 change = Some(Change::Any);
                             }
                         }
-                        // They come several at a time.
+                        // Instructions of this kind usually follow each other.
                         let Some(next) = instructions.short_offset() else { break };
                         (register, offset) = next;
                     }
@@ -169,7 +177,11 @@ impl<'a, R: Registers> Interpreter<'a, R> {
         Ok(())
     }
 
-    /// The state after the instructions of a function's CIE, kept for the next function.
+    /// Runs the instructions of a function's CIE and returns the state after them. The state is kept for the
+    /// next function.
+    ///
+    /// # Errors
+    /// An instruction is malformed, or it may not be in a CIE.
     pub fn run_cie(&mut self, function: &Function<'a>) -> Result<State<'a, R>, Unsupported> {
         let arch = function.arch();
         let mut state = State::at_entry(arch);
@@ -182,7 +194,7 @@ impl<'a, R: Registers> Interpreter<'a, R> {
                 .and_then(|instruction| match instruction {
                     Instruction::Nop => Ok(false),
                     Instruction::Advance(_) | Instruction::SetLocation(_) => Err(Reason::CieInstruction),
-                    // gas writes it for `.cfi_restore` before a function's first instruction.
+                    // gas writes it for `.cfi_restore` before the first instruction of a function.
                     Instruction::Restore(register) if ruled.has(register) => Err(Reason::CieInstruction),
                     _ => {
                         ruled.add(&instruction);
@@ -205,9 +217,10 @@ impl<'a, R: Registers> Interpreter<'a, R> {
     }
 }
 
-/// The registers, by their bits, that a CIE has given a rule so far; bit 127 for all from 127 on.
-/// `DW_CFA_restore` goes back to the rule that the CIE gives, so in a CIE, and after a rule for its register,
-/// it has no meaning.
+/// A bit set of the registers that the CIE has given a rule. Bit 127 stands for all registers from 127 on.
+///
+/// `DW_CFA_restore` restores the rule from the CIE. So it has no meaning in the CIE itself, after a rule for
+/// its register.
 struct Ruled(u128);
 
 impl Ruled {
@@ -228,7 +241,7 @@ impl Ruled {
             | Instruction::Register(register, _)
             | Instruction::Expression(register, _)
             | Instruction::ValExpression(register, _) => register,
-            // About the whole state, or none of DWARF's.
+            // These instructions change the whole state, or DWARF does not define them.
             Instruction::RememberState
             | Instruction::RestoreState
             | Instruction::NegateRaState
@@ -251,14 +264,15 @@ impl<R: Registers> Default for Interpreter<'_, R> {
 impl<R> Initial<'_, R> {
     #[inline]
     fn holds_for(&self, function: &Function<'_>) -> bool {
-        // One object's CIEs differ in their offsets; equal offsets may come from two objects.
+        // CIEs in the same object have different offsets. Equal offsets may come from two objects.
         self.cie.offset == function.cie.offset
             && self.arch == function.arch()
             && self.cie.means_the_same(&function.cie)
     }
 }
 
-/// Has the sink take a stretch. Returns whether it took anything; the row there is has not been pushed then.
+/// Lets the sink take a stretch. Returns whether the sink took any steps; then the row at the new location has
+/// not been pushed.
 #[inline(always)]
 fn take_stretch<'a, R: Registers>(
     function: &Function<'a>,
@@ -288,7 +302,7 @@ fn take_stretch<'a, R: Registers>(
     took
 }
 
-/// The location of an address at or after `from`.
+/// Returns the location of an address, which must be at or after `from`.
 #[cold]
 fn advance_to(function: &Function<'_>, from: u64, address: Address) -> Result<u64, Reason> {
     let target = function.location_of(address)?;

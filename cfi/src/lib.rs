@@ -1,11 +1,20 @@
-//! DWARF call frame information (CFI): the records of `.eh_frame` and `.debug_frame`, and the
-//! instructions in them, read and interpreted.
+//! Reads, interprets and writes DWARF call frame information (CFI): the records of `.eh_frame` and
+//! `.debug_frame`, and their instructions.
 //!
-//! **You give** the bytes of a section, relocated, and the address where they lie in memory. **You get**
-//! its [`Function`]s one by one, and an [`Interpreter`] that runs a function's instructions and pushes
-//! [rows](cfipack_format::Row) into a [`RowSink`]. Nothing is collected on the way and nothing is
-//! allocated per function. Any bytes may be given: a malformed record is an [`Error`] with its offset, a
-//! malformed instruction costs its function, and neither is a panic.
+//! **You give** the relocated bytes of a section, and the address where the bytes lie in memory. **You get** a
+//! [`Function`] for each FDE, and an [`Interpreter`] that runs a function's instructions and pushes
+//! [rows](cfipack_format::Row) into your [`RowSink`]. Rows are not collected, and nothing is allocated per
+//! function. You can pass any bytes. A malformed record is an [`Error`] with its offset, and a malformed
+//! instruction only loses its function. Neither is a panic.
+//!
+//! - [`Functions`] is an iterator over the functions of a section. Use [`Functions::keyed`] for a relocatable
+//!   object.
+//! - [`Function`] is an FDE with its [`Cie`].
+//! - [`Instructions`] decodes [`Instruction`]s, and [`Interpreter`] turns them into rows.
+//! - [`Registers`] is a trait for the rules of further registers. Use [`StackPointer`] if you need only rows.
+//! - [`record_at_or_after`] and [`likely_record_at_or_after`] divide a section between threads.
+//! - [`eh_frame_len`] finds the end of a section in memory, if you know only its start.
+//! - [`mod@write`] writes records and instructions.
 //!
 //! ```
 //! use cfipack_cfi::{Functions, Section, SectionKind};
@@ -22,8 +31,6 @@
 //! assert_eq!((function.start, function.size), (Some(Address(0x1000)), 1));
 //! # Ok::<(), cfipack_cfi::Error>(())
 //! ```
-//!
-//! Where only the start of a section in memory is known, [`eh_frame_len`] finds its end.
 //!
 //! **Not for** finding sections in files or applying relocations (`cfipack-container`), nor for tables
 //! (`cfipack-encoder`).
@@ -54,7 +61,7 @@ mod stretch;
 mod terminator;
 pub mod write;
 
-// The input of this crate, which its users need: the only types of another crate that are re-exported here.
+// The input of this crate. Users need these types, so the crate re-exports them.
 pub use cfipack_format::cfi::{Excluded, Exclusion, Section, SectionKind};
 pub use cie::{Cie, Personality};
 pub use error::Error;

@@ -1,12 +1,12 @@
-//! Places at which a section can be divided, for several threads.
+//! Finds places to divide a section between threads.
 
 use cfipack_format::SectionOffset;
 
 use crate::Section;
 use crate::record::Records;
 
-/// The offset of the first record of a section at or after `offset`, or the section's length. Walks there
-/// from the section's start.
+/// Returns the offset of the first record at or after `offset`, or the section's length. This function reads
+/// all records before `offset`, so it takes time in proportion to `offset`.
 pub fn record_at_or_after(section: &Section<'_>, offset: SectionOffset) -> SectionOffset {
     let records = Records::new(section, true);
     let mut at = 0;
@@ -19,10 +19,12 @@ pub fn record_at_or_after(section: &Section<'_>, offset: SectionOffset) -> Secti
     SectionOffset(at)
 }
 
-/// The first record at or after `offset`; or, rarely, something else that
-/// looks like several records in a row. `None` where nothing near it looks like that, as at the end of a
-/// section: to walk there from its start would take each thread as long as one alone takes. Nothing before
-/// `offset` is read but CIEs.
+/// Guesses the offset of the first record at or after `offset`, in constant time.
+///
+/// Rarely, the result is not a record but bytes that look like several records in a row. Returns `None` if
+/// nothing within 4 kB looks like records, for example near the end of a section. Use this function to divide a
+/// section between threads: with [`record_at_or_after`], each thread would need as long as a single thread
+/// needs for everything. Before `offset`, only CIEs are read.
 pub fn likely_record_at_or_after(section: &Section<'_>, offset: SectionOffset) -> Option<SectionOffset> {
     /// Nearly all records are shorter.
     const WINDOW: usize = 1 << 12;
@@ -32,15 +34,16 @@ pub fn likely_record_at_or_after(section: &Section<'_>, offset: SectionOffset) -
     places.find(|&at| is_likely_record(&records, at)).map(SectionOffset)
 }
 
-/// Returns whether several records in a row start here, each a CIE or with the offset of one.
+/// Returns whether several records in a row start at `at`, and each is a CIE or refers to a CIE.
 fn is_likely_record(section: &Records<'_>, mut at: usize) -> bool {
     const IN_A_ROW: usize = 8;
     for _ in 0..IN_A_ROW {
         let Ok((Some(record), end)) = section.record(at) else { return false };
-        let cie = if section.is_cie(&record) { Some(at) } else { section.cie_offset(&record) };
-        let cie = cie.and_then(|cie| section.record(cie).ok()?.0);
-        // Its version comes first.
-        if !cie.is_some_and(|cie| section.is_cie(&cie) && matches!(cie.body, [1 | 3 | 4, ..])) {
+        let cie_at = if section.is_cie(&record) { Some(at) } else { section.cie_offset(&record) };
+        let Some(cie_at) = cie_at else { return false };
+        let Ok((Some(cie), _)) = section.record(cie_at) else { return false };
+        // The version of the CIE is the first byte.
+        if !section.is_cie(&cie) || !matches!(cie.body, [1 | 3 | 4, ..]) {
             return false;
         }
         at = end;
@@ -57,7 +60,7 @@ mod tests {
     use crate::record::Records;
     use crate::write::{Cie, Writer};
 
-    /// A CIE and FDEs of several lengths: the guess is the record that a walk finds.
+    /// A CIE, and FDEs of several lengths: the guess is the record that a walk finds.
     #[test]
     fn a_guess_is_what_a_walk_finds() {
         let mut writer = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0));
@@ -75,7 +78,8 @@ mod tests {
         }
     }
 
-    /// A walk finds a record at each of these zeros, but takes as long as one thread does for all of them.
+    /// A walk finds a record at each of these zeros, but it takes as long as a single thread needs for the
+    /// section.
     #[test]
     fn where_nothing_looks_like_records_there_is_no_guess() {
         let mut writer = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0));

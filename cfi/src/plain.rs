@@ -1,4 +1,4 @@
-//! FDEs of the kind that nearly every linked file has, read with a few loads.
+//! Reads plain FDEs, the kind of FDE that nearly every linked file has, with a few loads.
 
 use cfipack_format::widen::ToUsize;
 use cfipack_format::{Arch, Key, SectionOffset};
@@ -6,11 +6,11 @@ use cfipack_format::{Arch, Key, SectionOffset};
 use crate::record::Records;
 use crate::{Cie, Function, Functions, Keys};
 
-/// An FDE of a little-endian `.eh_frame` with 32-bit lengths, `DW_EH_PE_pcrel | DW_EH_PE_sdata4`
-/// pointers and augmentation data.
+/// A plain FDE. Its section is a little-endian `.eh_frame`. It has a 32-bit length, `DW_EH_PE_pcrel |
+/// DW_EH_PE_sdata4` pointers, and augmentation data.
 ///
 /// ```text
-/// 0  4  length of what follows
+/// 0  4  length of the rest
 /// 4  4  distance from here back to the CIE, never 0
 /// 8  4  distance from here to the function's start
 /// 12 4  the function's size
@@ -19,43 +19,43 @@ use crate::{Cie, Function, Functions, Keys};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct PlainFde {
-    /// The function's name for the caller: in relocated input its first address.
+    /// The key of the function. In relocated input this is its first address.
     pub key: Key,
-    /// Bytes of code.
+    /// The size of the code in bytes.
     pub size: u32,
-    /// Bytes of the instructions.
+    /// The size of the instructions in bytes.
     pub len: u32,
     /// The offset of the FDE.
     pub at: SectionOffset,
-    /// The offset of its CIE.
+    /// The offset of the FDE's CIE.
     pub cie: SectionOffset,
-    /// Bytes of the augmentation data.
+    /// The size of the augmentation data in bytes.
     data_len: u8,
 }
 
 impl PlainFde {
-    /// The start of the augmentation data, from the FDE's start.
+    /// The offset of the augmentation data from the FDE's start.
     const DATA: usize = 17;
 
-    /// The offset of the field of the function's start.
+    /// Returns the offset of the field that holds the function's start.
     #[inline(always)]
     pub(crate) fn start_field(&self) -> SectionOffset {
         SectionOffset(self.at.0 + 8)
     }
 
-    /// The start of the instructions in the section.
+    /// Returns the offset of the instructions in the section.
     #[inline(always)]
     fn code_at(&self) -> usize {
         self.at.0 + Self::DATA + usize::from(self.data_len)
     }
 
-    /// The start of the next record.
+    /// Returns the offset of the next record.
     #[inline(always)]
     pub(crate) fn end(&self) -> usize {
         self.code_at() + self.len.to_usize()
     }
 
-    /// The instructions, in the section that the FDE is of.
+    /// Returns the instructions. `section` must be the bytes of the FDE's section.
     #[inline(always)]
     pub fn code<'a>(&self, section: &'a [u8]) -> Option<Code<'a>> {
         let at = self.code_at();
@@ -63,17 +63,18 @@ impl PlainFde {
     }
 }
 
-/// A function's own instructions, and the bytes after them.
+/// The instructions of a function, and the bytes after them.
 #[derive(Clone, Copy, Debug)]
 pub struct Code<'a> {
-    /// The instructions and all that follows them in the section: reads need not look for their end.
+    /// The instructions and all bytes after them in the section. A read of a few bytes then needs no check
+    /// against the end of the instructions.
     tail: &'a [u8],
     at: usize,
     len: usize,
 }
 
 impl<'a> Code<'a> {
-    /// Bytes of the instructions.
+    /// Returns the size of the instructions in bytes.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.len
@@ -85,13 +86,13 @@ impl<'a> Code<'a> {
         self.len == 0
     }
 
-    /// The instructions and all that follows them in the section.
+    /// Returns the instructions and all bytes after them in the section.
     #[inline(always)]
     pub fn tail(&self) -> &'a [u8] {
         self.tail
     }
 
-    /// The start of the instructions in the section.
+    /// Returns the offset of the instructions in the section.
     #[inline(always)]
     pub fn offset(&self) -> usize {
         self.at
@@ -99,34 +100,37 @@ impl<'a> Code<'a> {
 }
 
 impl<'a, K: Keys> Functions<'a, K> {
-    /// The architecture of the section.
+    /// Returns the architecture of the section.
     pub fn arch(&self) -> Arch {
         self.section.arch
     }
 
-    /// The section's bytes.
+    /// Returns the bytes of the section.
     pub fn section_bytes(&self) -> &'a [u8] {
         self.section.bytes
     }
 
-    /// About how many records are left that have room for an FDE: CIEs are among them, a few. Exact in a
-    /// small section.
+    /// Returns about how many records with room for an FDE are left. This counts a few CIEs too. For a small
+    /// section the number is exact.
     pub fn records_left(&self) -> usize {
         const LEAST: usize = 16;
         const SAMPLE: usize = 1 << 17;
         let (mut at, mut count) = (self.at, 0);
         let sample = self.end.min(self.at.saturating_add(SAMPLE));
-        while let Some(next) = self.section.record_end(at).filter(|_| at < sample) {
+        while at < sample
+            && let Some(next) = self.section.record_end(at)
+        {
             count += usize::from(next - at >= LEAST);
             at = next;
         }
-        // No more than what follows may hold.
+        // The estimate assumes that the rest has records at the same density.
         let rest = self.end.saturating_sub(at);
         count + (rest as u128 * count as u128 / (at - self.at).max(1) as u128) as usize
     }
 
-    /// The next function if its FDE is plain and its CIE has a [number](Self::set_cie_number), which comes with it;
-    /// else nothing happens, and [`Iterator::next`] has what follows.
+    /// Returns the next function and the number of its CIE, if the FDE is plain and the CIE has a
+    /// [number](Self::set_cie_number). Otherwise returns `None` and does not advance, so call
+    /// [`Iterator::next`].
     #[inline(always)]
     pub fn next_plain(&mut self) -> Option<(PlainFde, u8)> {
         let end = self.end.min(self.next_excluded);
@@ -134,16 +138,16 @@ impl<'a, K: Keys> Functions<'a, K> {
         self.section.take_plain_fde(&mut self.at, end, &mut self.keys, |cie| cies.number(cie))
     }
 
-    /// Gives a number to the CIE of a function that came before. Without effect if its FDEs are not plain, and
-    /// forgotten with the CIE.
+    /// Gives a number to the CIE of a function that this iterator has returned. This has no effect if the FDEs
+    /// of the CIE are not plain. The number is lost when the cache drops the CIE.
     pub fn set_cie_number(&mut self, cie: SectionOffset, number: u8) {
         self.cies.set_number(cie.0, number);
     }
 }
 
 impl Records<'_> {
-    /// The FDE at `at` if it is plain and starts before `end`, and what `known` gives for its CIE; after those of dead
-    /// functions. `at` is where the next record starts then.
+    /// Takes the FDE at `at` if it is plain and starts before `end`. Returns it with the value of `known` for
+    /// its CIE, and moves `at` to the next record. Skips FDEs of dead functions.
     #[inline(always)]
     pub(crate) fn take_plain_fde<T>(
         &self,
@@ -163,7 +167,7 @@ impl Records<'_> {
         None
     }
 
-    /// The FDE at `at` if it is plain, its key what stands for its start, and what `known` gives for its CIE.
+    /// Returns the FDE at `at` if it is plain, with the value of `known` for its CIE. Its key is its start.
     #[inline(always)]
     pub(crate) fn plain_fde<T>(
         &self,
@@ -177,7 +181,7 @@ impl Records<'_> {
         let pointer = u32::from_le_bytes([p0, p1, p2, p3]);
         let start = i32::from_le_bytes([s0, s1, s2, s3]);
         let size = u32::from_le_bytes([z0, z1, z2, z3]);
-        // The size is of a signed type, and no length is that of many bytes.
+        // The size is a signed number, and no length is so large.
         if (size | length | u32::from(data_len) << 24) >> 31 != 0 || pointer == 0 {
             return None;
         }
@@ -190,7 +194,7 @@ impl Records<'_> {
         }
         let field = self.address.offset(at as i64 + 8);
         let key = Key::from(field.offset(start.into()));
-        // Its end is an address.
+        // The function's end must be an address.
         key.address().0.checked_add(size.into())?;
         let (at, cie) = (SectionOffset(at), SectionOffset(cie));
         Some((PlainFde { key, size, len, at, cie, data_len }, of_cie))
@@ -198,7 +202,7 @@ impl Records<'_> {
 }
 
 impl<'a> Function<'a> {
-    /// The function of a plain FDE, whose CIE is given.
+    /// Returns the function of a plain FDE with this CIE.
     #[inline]
     pub(crate) fn of_plain(section: &Records<'a>, cie: &Cie<'a>, fde: &PlainFde) -> Self {
         let instructions = fde.code_at()..fde.code_at() + fde.len.to_usize();
@@ -216,7 +220,7 @@ impl<'a> Function<'a> {
         }
     }
 
-    /// The instructions of the FDE itself, and the bytes after them.
+    /// Returns the FDE's own instructions, and the bytes after them.
     #[inline]
     pub fn code(&self) -> Code<'a> {
         let at = self.section.offset_of(self.instructions);
@@ -232,7 +236,7 @@ mod tests {
     use crate::write::{Cie, Writer};
     use crate::{Error, Functions, Section, SectionKind};
 
-    /// After a plain FDE, one whose CIE pointer leads to the byte before the section.
+    /// A plain FDE, then an FDE with a CIE pointer to the byte before the section.
     #[test]
     fn a_cie_in_front_of_the_section() {
         let mut writer = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0));
@@ -250,7 +254,7 @@ mod tests {
         assert!(functions.next().is_none());
     }
 
-    /// Plain or not: the end of the first is the last address there is.
+    /// Plain or not: the first function ends at the last address.
     #[test]
     fn a_function_beyond_the_last_address() {
         let mut writer = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0));

@@ -4,7 +4,8 @@ use cfipack_format::Address;
 
 use crate::cursor::Cursor;
 
-/// The storage of a pointer: a format in the low four bits, what it is relative to in the next three.
+/// How a pointer is stored. The low four bits are its format, the next three bits are its base, and bit 7 is
+/// set if it is indirect.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PointerEncoding(pub u8);
 
@@ -17,15 +18,15 @@ pub(crate) struct Bases {
 }
 
 impl PointerEncoding {
-    /// An absolute address of the architecture's size: what `.debug_frame` has.
+    /// An absolute address of the architecture's size, as in `.debug_frame`.
     pub const ABSOLUTE: Self = Self(0);
-    /// `DW_EH_PE_pcrel | DW_EH_PE_sdata4`: what nearly every `.eh_frame` has.
+    /// `DW_EH_PE_pcrel | DW_EH_PE_sdata4`, as in nearly every `.eh_frame`.
     pub const PC_RELATIVE_SIGNED_4: Self = Self(0x1b);
-    /// No pointer at all.
+    /// There is no pointer.
     pub const OMITTED: Self = Self(0xff);
     const INDIRECT: u8 = 0x80;
 
-    /// The value in its stored format, without a base. `None`: unknown format, or the bytes end.
+    /// Reads the stored value without a base. Returns `None` if the format is unknown or the bytes end.
     #[inline]
     pub(crate) fn read_value(self, cursor: &mut Cursor<'_>, address_size: u8) -> Option<u64> {
         match self.0 & 0x0f {
@@ -41,8 +42,8 @@ impl PointerEncoding {
         }
     }
 
-    /// The address a pointer at address `here` leads to. `None`: the bytes end, the encoding is
-    /// unknown, or it names a cell that only a running program has.
+    /// Reads a pointer at address `here`, and returns the address. Returns `None` if the bytes end, if the
+    /// encoding is unknown, or if only a running program can follow the pointer.
     #[inline]
     pub(crate) fn read_address(
         self,
@@ -65,24 +66,24 @@ impl PointerEncoding {
         Some(Address(if address_size == 4 { address & 0xffff_ffff } else { address }))
     }
 
-    /// `DW_EH_PE_aligned`: an absolute address at the next multiple of its size.
+    /// Reads `DW_EH_PE_aligned`: an absolute address at the next multiple of its size.
     fn read_aligned(cursor: &mut Cursor<'_>, here: Address, address_size: u8) -> Option<Address> {
         let padding = here.0.wrapping_neg() % u64::from(address_size);
         cursor.take(padding as usize)?;
         Self::ABSOLUTE.read_value(cursor, address_size).map(Address)
     }
 
-    /// `DW_EH_PE_aligned`: whether padding up to a multiple of the pointer's size precedes it.
+    /// Returns whether this is `DW_EH_PE_aligned`: padding to a multiple of the pointer's size comes first.
     pub(crate) const fn is_aligned(self) -> bool {
         self.0 & 0x70 == 0x50
     }
 
-    /// Returns whether a pointer of this encoding can be skipped: its format is known.
+    /// Returns whether the format is known, so that a pointer can be skipped.
     pub(crate) const fn is_readable(self) -> bool {
         matches!(self.0 & 0x0f, 0..=4 | 9..=0xc)
     }
 
-    /// Returns whether the pointer leads to a cell that holds the address.
+    /// Returns whether the pointer is the address of a cell that holds the address.
     pub const fn is_indirect(self) -> bool {
         self.0 & Self::INDIRECT != 0
     }

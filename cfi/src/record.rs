@@ -1,4 +1,4 @@
-//! Records: what CIEs and FDEs have in common, and how they are distinguished.
+//! Records: the common structure of CIEs and FDEs, and how to distinguish them.
 
 use core::ops::Deref;
 
@@ -8,13 +8,14 @@ use cfipack_format::{Address, SectionOffset};
 use crate::cursor::Cursor;
 use crate::{Cie, Error, Section, SectionKind};
 
-/// A section, whose records can be read one by one.
+/// A section whose records can be read.
 ///
 /// ```text
 /// length  4, or ffffffff and 8 | id  4 or 8: of a CIE, or an FDE's CIE pointer | body
 /// ```
 ///
-/// DWARF 5, section 7.4, for the 64-bit format; a CIE's id is 0 in `.eh_frame` and all ones in `.debug_frame`.
+/// The 64-bit format is in DWARF 5, section 7.4. The id of a CIE is 0 in `.eh_frame`, and all ones in
+/// `.debug_frame`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Records<'a> {
     section: Section<'a>,
@@ -40,29 +41,29 @@ pub(crate) struct Record<'a> {
     /// The CIE id or CIE pointer.
     pub(crate) id: u64,
     pub(crate) is_64_bit: bool,
-    /// The bytes after it.
+    /// The bytes after the id.
     pub(crate) body: &'a [u8],
 }
 
 impl<'a> Records<'a> {
-    /// The records of a section that is relocated, if it `is_placed`, or of one that is not.
+    /// Creates the records of a section. `is_placed` is true if the section is relocated.
     pub(crate) fn new(section: &Section<'a>, is_placed: bool) -> Self {
         Self { section: *section, is_placed }
     }
 
-    /// The address of a tail of the section's bytes.
+    /// Returns the address of a tail of the section's bytes.
     #[inline]
     pub(crate) fn address_of(&self, tail_of_record: &'a [u8]) -> Address {
         Address(self.address.0.wrapping_add(self.offset_of(tail_of_record).to_u64()))
     }
 
-    /// The offset at which a part of the section's bytes starts.
+    /// Returns the offset of a part of the section's bytes.
     #[inline]
     pub(crate) fn offset_of(&self, part: &'a [u8]) -> usize {
         part.as_ptr().addr().wrapping_sub(self.bytes.as_ptr().addr())
     }
 
-    /// Finds where the record at `at` has its id, whether it is of the 64-bit format, and where it ends.
+    /// Returns the offset of the record's id, whether the record has the 64-bit format, and the record's end.
     #[inline]
     fn extent(&self, at: usize) -> Result<(usize, bool, usize), Error> {
         let offset = SectionOffset(at);
@@ -80,19 +81,19 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// The end of the record at `at`.
+    /// Returns the end of the record at `at`.
     #[inline]
     pub(crate) fn end(&self, at: usize) -> Result<usize, Error> {
         self.extent(at).map(|(_, _, end)| end)
     }
 
-    /// The end of the record at `at`, if one starts there.
+    /// Returns the end of the record at `at`, or `None` if there is no record.
     #[inline]
     pub(crate) fn record_end(&self, at: usize) -> Option<usize> {
         self.end(at).ok()
     }
 
-    /// The record at `at` and the offset after it; no record where a terminator stands.
+    /// Returns the record at `at`, or `None` for a terminator, and the offset after it.
     #[inline]
     pub(crate) fn record(&self, at: usize) -> Result<(Option<Record<'a>>, usize), Error> {
         let (id_at, is_64_bit, end) = self.extent(at)?;
@@ -112,7 +113,7 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// The start of the CIE of an FDE.
+    /// Returns the offset of an FDE's CIE.
     #[inline]
     pub(crate) fn cie_offset(&self, fde: &Record<'a>) -> Option<usize> {
         match self.kind {
@@ -121,7 +122,7 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// The CIE of a plain FDE, which has been parsed before.
+    /// Returns the CIE of a plain FDE. It has been parsed before.
     #[cold]
     pub(crate) fn cie_of_plain(&self, at: SectionOffset) -> Result<Cie<'a>, Error> {
         match self.record(at.0)? {
@@ -138,7 +139,7 @@ impl<'a> Records<'a> {
     }
 }
 
-/// Bytes of the CIE id, given whether the record is of the 64-bit format.
+/// Returns the size of the CIE id in bytes.
 #[inline]
 pub(crate) const fn id_size(kind: SectionKind, is_64_bit: bool) -> usize {
     match kind {

@@ -1,16 +1,17 @@
-//! The rule that every row assumes: the caller's stack pointer is the CFA.
+//! The rule of the stack pointer. Every row assumes that the caller's stack pointer is the CFA.
 
 use cfipack_format::{Arch, Cfa, Register, Row, Rule};
 
 use crate::{RA_SIGN_STATE, Registers};
 
-/// The rule for the stack pointer, the one register whose rule matters to rows of the CFA, the return address and the
-/// frame pointer: a row assumes that the caller's stack pointer is the CFA.
+/// The rule of the stack pointer. Use it as the [`Registers`] of an interpreter if you need only rows.
+///
+/// A row assumes that the caller's stack pointer is the CFA, so no other register's rule matters.
 #[derive(Clone, Copy, Debug)]
 pub struct StackPointer {
     register: Register,
-    /// [`Rule::SameValue`] where CFI has no rule: by every ABI the stack pointer is then found
-    /// from the CFA, and unwinders take `DW_CFA_same_value` the same way.
+    /// [`Rule::SameValue`] if the CFI has no rule. Every ABI then defines the stack pointer by the CFA, and
+    /// unwinders handle `DW_CFA_same_value` in the same way.
     rule: Rule,
 }
 
@@ -47,13 +48,13 @@ impl Registers for StackPointer {
 }
 
 impl StackPointer {
-    /// Returns whether CFI has no rule.
+    /// Returns whether the CFI has no rule.
     #[inline(always)]
     pub fn is_unset(&self) -> bool {
         matches!(self.rule, Rule::SameValue)
     }
 
-    /// Returns whether the rule's value is the CFA, `row`'s (plus [`Arch::stack_pointer_from_cfa`]).
+    /// Returns whether the rule's value is the CFA of `row` plus [`Arch::stack_pointer_from_cfa`].
     #[inline(always)]
     pub fn is_cfa(&self, arch: Arch, row: &Row) -> bool {
         self.is_unset() || self.equals_cfa(arch, row)
@@ -69,7 +70,7 @@ impl StackPointer {
                 let offset = offset.checked_sub(arch.stack_pointer_from_cfa());
                 offset.is_some_and(|offset| row.cfa == Cfa::Register { register, offset })
             }
-            // Signal trampolines: both are loaded from the saved context.
+            // In signal trampolines, both are loaded from the saved context.
             Rule::Memory { register, offset } if arch.stack_pointer_from_cfa() == 0 => {
                 row.cfa == Cfa::Memory { register, offset }
             }

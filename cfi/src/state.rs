@@ -1,4 +1,4 @@
-//! The state that instructions leave, and what each of them changes.
+//! The state of the interpreter, and the effect of each instruction on it.
 
 use alloc::vec::Vec;
 
@@ -8,46 +8,47 @@ use crate::Instruction;
 use crate::expression::simple;
 use cfipack_format::Reason;
 
-/// The registers beside the CFA, the return address and the frame pointer whose rules matter to
-/// the consumer of the rows.
+/// The rules of registers other than the CFA, the return address and the frame pointer. Implement this trait
+/// for the registers that your rows need, or use [`StackPointer`](crate::StackPointer).
 pub trait Registers: Copy {
-    /// The state before any instruction.
+    /// Returns the state before the first instruction.
     fn at_entry(arch: Arch) -> Self;
 
-    /// A rule for a register. Returns whether it matters.
+    /// Sets the rule of a register. Returns whether the register matters.
     fn set(&mut self, register: Register, rule: Rule) -> bool;
 
-    /// Registers, by their bits, whose rules never matter, so that `set` need not be called for them.
+    /// Returns a bit set of registers that never matter. `set` need not be called for these registers.
     fn ignored(&self, arch: Arch) -> u64;
 
-    /// Back to the rule after the CIE's instructions. Returns whether it matters.
+    /// Restores the rule that a register had after the CIE's instructions. Returns whether the register
+    /// matters.
     fn restore(&mut self, register: Register, initial: &Self) -> bool;
 }
 
-/// The rules that the instructions up to a PC leave.
+/// The rules at a PC, after all instructions up to the PC.
 #[derive(Clone, Copy, Debug)]
 pub struct State<'a, R> {
-    /// The row; its `start` is the PC.
+    /// The row. Its `start` is the PC.
     pub row: Row,
-    /// The expression that gives the CFA, whatever `row` makes of it; empty where the CFA is a register
-    /// and an offset by `DW_CFA_def_cfa`, which alone the instructions that change one of both may change.
+    /// The expression of the CFA, also if `row` could represent it. Empty if `DW_CFA_def_cfa` has set a
+    /// register and an offset. Only then may instructions change just the register or just the offset.
     pub cfa_expression: &'a [u8],
-    /// Rules of further registers.
+    /// The rules of further registers.
     pub registers: R,
-    /// True if a rule said that the state of the return address's signature keeps its value, which no
-    /// `DW_CFA_AARCH64_negate_ra_state` may follow (DWARF for the Arm 64-bit Architecture, 4.6).
+    /// AArch64: true if a rule said that the state of the signature keeps its value. After this rule,
+    /// `DW_CFA_AARCH64_negate_ra_state` is not allowed (DWARF for the Arm 64-bit Architecture, 4.6).
     pub sign_state_is_kept: bool,
 }
 
-/// The depth to which `DW_CFA_remember_state` may nest: far beyond what compilers write, and a bound on what
-/// hostile input can make us remember.
+/// How deep `DW_CFA_remember_state` may nest. Compilers never come near this limit, and it bounds memory for
+/// hostile input.
 const MAX_REMEMBERED: usize = 1024;
 
 /// AArch64's pseudo register for the state of the return address's signature.
 pub const RA_SIGN_STATE: Register = Register(34);
 
 impl<'a, R: Registers> State<'a, R> {
-    /// The state before any instruction.
+    /// Returns the state before the first instruction.
     pub fn at_entry(arch: Arch) -> Self {
         Self {
             row: Row::at_entry(arch),
@@ -57,9 +58,9 @@ impl<'a, R: Registers> State<'a, R> {
         }
     }
 
-    /// Carries out an instruction other than an advance. Returns whether the row or a register
-    /// that matters was given a rule, be it the same as before. `initial` is what follows the
-    /// CIE's instructions.
+    /// Executes an instruction other than an advance. Returns whether it set a rule of the row or of a register
+    /// that matters, even if the rule is the same as before. `initial` is the state after the CIE's
+    /// instructions.
     #[inline]
     pub fn apply(
         &mut self,
@@ -131,8 +132,11 @@ impl<'a, R: Registers> State<'a, R> {
         Ok(true)
     }
 
-    /// The register and the offset that the CFA is, where nothing else gives it (DWARF 5, section 6.4.2.2):
-    /// an expression is no base, even one that comes to a register and an offset.
+    /// Returns the CFA's register and offset, to change one of them (DWARF 5, section 6.4.2.2).
+    ///
+    /// # Errors
+    /// [`Reason::CfaWithoutBase`]: the CFA has no rule or is an expression, even if the expression is a
+    /// register plus an offset.
     #[inline(always)]
     pub fn cfa_base(&mut self) -> Result<(&mut Register, &mut i64), Reason> {
         match &mut self.row.cfa {
@@ -141,7 +145,7 @@ impl<'a, R: Registers> State<'a, R> {
         }
     }
 
-    /// A rule for a register. Returns whether it matters.
+    /// Sets the rule of a register. Returns whether the register matters.
     #[inline]
     pub(crate) fn set(&mut self, arch: Arch, register: Register, rule: Rule) -> Result<bool, Reason> {
         if register == arch.frame_pointer() {
@@ -149,7 +153,7 @@ impl<'a, R: Registers> State<'a, R> {
         } else if register == arch.return_address() {
             self.row.return_address = rule;
         } else if register == RA_SIGN_STATE && arch.is_aarch64() {
-            // The one rule that says what is so without it.
+            // This rule repeats the default, so it is allowed.
             if rule != Rule::SameValue || self.row.signed {
                 return Err(Reason::SignStateRule);
             }

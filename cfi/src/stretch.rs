@@ -1,24 +1,24 @@
-//! The common call frame instructions, in a loop of their own.
+//! A separate, fast loop for the most common call frame instructions.
 
-/// A stretch of instructions that do nothing but advance and change the CFA's offset, as pushes and
-/// pops do: most of what real programs have.
+/// A stretch of instructions that only advance and change the CFA's offset. Pushes and pops need no other
+/// instructions, and most of the CFI in real programs consists of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Stretch<'a> {
-    /// The instructions that are left.
+    /// The instructions that have not been executed.
     pub(crate) rest: &'a [u8],
-    /// The location before them, from the function's start.
+    /// The location before these instructions, from the function's start.
     pub(crate) location: u64,
-    /// The CFA offset there.
+    /// The CFA offset at this location.
     pub(crate) offset: i64,
-    /// The function's end: rows start before it.
+    /// The function's end. Rows start before it.
     pub(crate) end: u64,
     pub(crate) code_alignment: u64,
     pub(crate) little_endian: bool,
-    /// The registers, by their bits, that may be saved without anybody caring.
+    /// A bit set of the registers whose rules do not matter.
     pub(crate) ignored: u64,
 }
 
-/// One instruction, or an advance and the CFA offset after it.
+/// An instruction, or an advance and the CFA offset after it.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
     target: u64,
@@ -27,19 +27,19 @@ pub struct Step {
 }
 
 impl Stretch<'_> {
-    /// The location, and the CFA offset in effect there.
+    /// Returns the location, and the CFA offset at this location.
     #[inline(always)]
     pub fn row(&self) -> (u64, i64) {
         (self.location, self.offset)
     }
 
-    /// Returns whether the row here ends with `step`, inside the function.
+    /// Returns whether `step` ends the row at the current location, inside the function.
     #[inline(always)]
     pub fn row_ends(&self, step: &Step) -> bool {
         self.location < step.target && self.location < self.end
     }
 
-    /// The next step. The stretch ends, if not before, three bytes before the instructions do.
+    /// Returns the next step. The stretch ends at the latest three bytes before the end of the instructions.
     #[inline(always)]
     pub fn next(&self) -> Option<Step> {
         let word = u32::from_le_bytes(*self.rest.first_chunk()?);
@@ -47,7 +47,7 @@ impl Stretch<'_> {
         let (target, offset) = (self.location, self.offset);
         let advance = |delta: u32| target.saturating_add(u64::from(delta).wrapping_mul(self.code_alignment));
         Some(match word as u8 {
-            // DW_CFA_advance_loc, DW_CFA_def_cfa_offset: the pair, as it usually comes.
+            // DW_CFA_advance_loc, often followed by DW_CFA_def_cfa_offset.
             opcode @ 0x40..=0x7f => {
                 let target = advance((opcode & 0x3f).into());
                 if word & 0x0080_ff00 == 0x0e00 {
@@ -67,7 +67,7 @@ impl Stretch<'_> {
             0x2e if word & 0xff00 == 0 => Step { target, offset, len: 2 },
             // DW_CFA_advance_loc1
             0x02 => Step { target: advance(word >> 8 & 0xff), offset, len: 2 },
-            // DW_CFA_advance_loc2, whose operand has the section's byte order.
+            // DW_CFA_advance_loc2. Its operand has the section's byte order.
             0x03 if self.little_endian => Step { target: advance(word >> 8 & 0xffff), offset, len: 3 },
             // DW_CFA_nop
             0x00 => Step { target, offset, len: 1 },
@@ -75,12 +75,12 @@ impl Stretch<'_> {
         })
     }
 
-    /// Takes the step.
+    /// Executes the step.
     #[inline(always)]
     pub fn take(&mut self, step: Step) {
         self.location = step.target;
         self.offset = step.offset;
-        // `next` has seen four bytes.
+        // `next` has read four bytes, so `rest` is long enough.
         self.rest = self.rest.get(step.len..).unwrap_or_default();
     }
 }

@@ -1,20 +1,21 @@
-//! Where an `.eh_frame` in memory ends.
+//! Finds the end of an `.eh_frame` in memory.
 
 use cfipack_format::{Address, Arch};
 
 use crate::record::Records;
 use crate::{Error, Section, SectionKind};
 
-/// Returns the length of an `.eh_frame` of which you know the start alone, in bytes, with the zero length that ends it.
+/// Returns the length of an `.eh_frame` in bytes, including the zero length at its end. Use this function if
+/// you know only the start of the section.
 ///
-/// Call it for a section in the memory of a running process: `.eh_frame_hdr`, which `PT_GNU_EH_FRAME` leads to, and
-/// `__register_frame` give the start of a section and no length. `bytes` are those from the start to any place at or
-/// after the end, for example to the end of the segment that contains the section. What lies after the zero is other
-/// data: a [`Section`] with these bytes too would be read beyond its end.
+/// For example, a running process gives you only the start: `.eh_frame_hdr` (found by `PT_GNU_EH_FRAME`) and
+/// `__register_frame` have no length. Pass the bytes from the start of the section to any place at or after its
+/// end, such as the end of its segment. The bytes after the zero length are other data, so do not include them
+/// in a [`Section`].
 ///
-/// Unwinders end a section at the same place (Linux Standard Base 5.0, "Exception Frames"). If the bytes end after a
-/// record and there is no zero, the length is that of all records. Only lengths are read, each once; no byte of a
-/// record is.
+/// Unwinders end a section at the same place (Linux Standard Base 5.0, "Exception Frames"). If the bytes end
+/// after a record without a zero length, this function returns the length of all records. It reads the length
+/// of each record, and nothing else.
 ///
 /// ```
 /// use cfipack_cfi::{Functions, Section, SectionKind, eh_frame_len};
@@ -36,8 +37,8 @@ use crate::{Error, Section, SectionKind};
 /// ```
 ///
 /// # Errors
-/// [`Error::Length`] or [`Error::Truncated`]: a record reaches beyond the bytes. Its [offset](Error::offset) is the
-/// length of the records before it, which can still be read.
+/// [`Error::Length`] or [`Error::Truncated`]: a record reaches beyond the bytes. The [offset](Error::offset) of
+/// the error is the length of the records before it. These records are readable.
 pub fn eh_frame_len(bytes: &[u8], arch: Arch) -> Result<usize, Error> {
     let records = Records::new(&Section::new(SectionKind::EhFrame, bytes, Address(0), arch), true);
     let mut at = 0;
@@ -72,7 +73,7 @@ mod tests {
         (writer.into_bytes(), offsets)
     }
 
-    /// gimli, which ends a section at its zero too, finds as many functions.
+    /// gimli also ends a section at the zero, and finds the same number of entries.
     #[test]
     fn a_section_ends_at_its_zero_whatever_follows() {
         use gimli::UnwindSection;

@@ -1,11 +1,18 @@
 //! Reads the compact unwind tables in use: GNU `.sframe`, and Apple's `__unwind_info` and
 //! `__compact_unwind`.
 //!
-//! **You give** a section's bytes, relocated, and for `.sframe` the address where they lie in memory.
-//! **You get** a view that borrows them: functions, rows, the row for a PC, and the text that binutils
-//! or LLVM would print. Nothing is copied and nothing allocated; the bytes are checked where
-//! they are read, and an error has the offset in the section and the value there. Any bytes may be
-//! given: a damaged table is an error, never a panic.
+//! **You give** the relocated bytes of a section, and for `.sframe` the address where the bytes lie in memory.
+//! **You get** a view that borrows the bytes: functions, rows, the row for a PC, and the text that binutils or
+//! LLVM would print. Nothing is copied and nothing is allocated. The bytes are checked when they are read, and
+//! an error names the offset in the section and the value there. You can pass any bytes: a damaged table is an
+//! error, never a panic.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`sframe`] | `.sframe`: parse, look up a PC, list functions and rows, print, step to the caller |
+//! | [`walk`] | from the registers of a thread to its outermost frame, for profilers and crash handlers |
+//! | [`compact_unwind`] | a 32-bit compact encoding as a row; the rows of `__compact_unwind` |
+//! | [`unwind_info`] | `__unwind_info`: parse, look up an image offset, list pages and entries, print |
 //!
 //! ```
 //! use cfipack_decoder::sframe::Section;
@@ -30,8 +37,8 @@
 //! # Ok::<(), cfipack_decoder::sframe::Error>(())
 //! ```
 //!
-//! **Not for** finding sections in files, or applying a file's relocations (`cfipack-container`);
-//! writing tables (`cfipack-encoder`); DWARF CFI, with which `cfipack-roundtrip` compares tables.
+//! **Not for** finding sections in files or applying a file's relocations (`cfipack-container`), nor for
+//! writing tables (`cfipack-encoder`), nor for reading DWARF CFI: `cfipack-roundtrip` compares tables with CFI.
 
 #![no_std]
 

@@ -1,42 +1,44 @@
-//! The four kinds of position, and the keys of what has no position yet, as types that do not mix.
+//! Four kinds of position, and the keys of functions, LSDAs and personalities, as types that do not mix.
 
 use core::fmt;
 use core::num::NonZeroU64;
 
-/// A virtual address: of code, of a section, or a PC.
+/// A virtual address, for example of code, of a section, or a PC.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Address(pub u64);
 
-/// Bytes from the start of a section.
+/// An offset from the start of a section, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct SectionOffset(pub usize);
 
-/// Bytes from the start of a function: what a row's `start` is.
+/// An offset from the start of a function, in bytes. [`Row::start`](crate::Row::start) has this type.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct FunctionOffset(pub u32);
 
-/// Bytes from an image's Mach-O header: what `__unwind_info` calls an address.
+/// An offset from the Mach-O header of an image, in bytes. `__unwind_info` uses image offsets as addresses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ImageOffset(pub u32);
 
-/// The name that a caller gives a function: any number that it chooses, unique per function and independent of where
-/// its call frame information lies. For the functions of a finished file it is the function's address, for an
-/// image's `__unwind_info` often its [image offset](ImageOffset); for a linker, which has no addresses yet, for example the
-/// number of an input section and an offset in it.
+/// Identifies a function.
+///
+/// You choose the number. It must be unique per function, and it does not have to be an address. A linker has
+/// no addresses yet: it can use, for example, the index of an input section and an offset in it. In a finished
+/// file the key is the function's address, and for `__unwind_info` often its [image offset](ImageOffset).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Key(pub u64);
 
-/// The name that a caller gives a language-specific data area (LSDA): any number but 0. It is no function's [`Key`].
+/// Identifies a language-specific data area (LSDA). You choose the number, which is not 0. It is unrelated to
+/// the [`Key`]s of functions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LsdaKey(pub NonZeroU64);
 
-/// The name that a caller gives a personality routine: any number that it chooses. It is no function's [`Key`], also if
-/// the routine is defined in the image.
+/// Identifies a personality routine. You choose the number. It is unrelated to the [`Key`]s of functions, even
+/// if the routine is a function of the image.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct PersonalityKey(pub u64);
 
 impl LsdaKey {
-    /// The key with this number; none for 0.
+    /// Creates a key with this number. Returns `None` for 0.
     #[inline]
     pub const fn new(number: u64) -> Option<Self> {
         match NonZeroU64::new(number) {
@@ -45,13 +47,15 @@ impl LsdaKey {
         }
     }
 
-    /// The key of an LSDA that is known by its image offset; none for 0, where the Mach-O header is.
+    /// Creates the key of an LSDA that you identify by its image offset. Returns `None` for 0, where the Mach-O
+    /// header is.
     #[inline]
     pub const fn at(offset: ImageOffset) -> Option<Self> {
         Self::new(offset.0 as u64)
     }
 
-    /// The image offset that the key is, where LSDAs are known by these; of another number its low 32 bits.
+    /// Returns the key as an image offset, if you identify LSDAs by image offsets. Otherwise the result is the
+    /// low 32 bits of the number.
     #[inline]
     pub const fn image_offset(self) -> ImageOffset {
         ImageOffset(self.0.get() as u32)
@@ -59,13 +63,14 @@ impl LsdaKey {
 }
 
 impl Key {
-    /// The address that the key is, where functions are known by their addresses.
+    /// Returns the key as an address, if you identify functions by their addresses.
     #[inline]
     pub const fn address(self) -> Address {
         Address(self.0)
     }
 
-    /// The image offset that the key is, where functions are known by these; of another number its low 32 bits.
+    /// Returns the key as an image offset, if you identify functions by image offsets. Otherwise the result is
+    /// the low 32 bits of the number.
     #[inline]
     pub const fn image_offset(self) -> ImageOffset {
         ImageOffset(self.0 as u32)
@@ -98,13 +103,13 @@ macro_rules! hexadecimal {
 hexadecimal!(Address, SectionOffset, FunctionOffset, ImageOffset, Key, LsdaKey, PersonalityKey);
 
 impl Address {
-    /// Moves this address by a signed distance, wrapping as machines do.
+    /// Moves this address by a signed distance in bytes. It wraps around, as addresses in machines do.
     #[inline]
     pub fn offset(self, distance: i64) -> Self {
         Self(self.0.wrapping_add_signed(distance))
     }
 
-    /// The signed distance from `other` to here.
+    /// Returns the signed distance from `other` to this address, in bytes.
     #[inline]
     pub fn distance_from(self, other: Self) -> i64 {
         self.0.wrapping_sub(other.0) as i64

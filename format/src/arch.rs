@@ -1,22 +1,24 @@
-//! Architectures and the registers that unwinding needs by name.
+//! Architectures, and the registers that unwinding needs.
 
 use crate::Endian;
 
-/// A register by its DWARF number in the architecture's psABI, on i386 by that in Mach-O's `__eh_frame`.
+/// A register, by its DWARF number in the architecture's psABI. On i386, by its number in Mach-O's
+/// `__eh_frame`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Register(pub u16);
 
-/// An architecture whose call frame information cfipack understands.
+/// An architecture that cfipack supports.
 ///
-/// The enumeration is exhaustive: an architecture that falls into `_` would get another one's answer. What is a fact
-/// of an architecture is a method; code that has to decide by itself matches every architecture or [`Family`].
+/// The enumeration is exhaustive on purpose. A new architecture in a `_` arm would silently get the answer of
+/// another architecture. Facts about architectures are methods of this type. Code that decides by itself
+/// matches every architecture, or every [`Family`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Arch {
     /// x86-64, little endian.
     Amd64,
     /// i386: Mach-O compact unwind only.
     I386,
-    /// AArch64, little endian; also Apple's arm64.
+    /// AArch64, little endian, including Apple's arm64.
     Aarch64,
     /// AArch64, big endian.
     Aarch64Be,
@@ -24,11 +26,12 @@ pub enum Arch {
     Arm64_32,
     /// s390x (64-bit z/Architecture), big endian.
     S390x,
-    /// riscv64 (RV64), little endian: call frame information only, since neither compact format has an ABI of it.
+    /// riscv64 (RV64), little endian: only call frame information, because neither compact format has an ABI
+    /// for it.
     Riscv64,
 }
 
-/// Architectures with one instruction set, of whatever byte order and width.
+/// Architectures with the same instruction set. They may differ in byte order and width.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Family {
     /// x86-64 and i386.
@@ -41,16 +44,18 @@ pub enum Family {
     Riscv,
 }
 
-/// The words that a frame pointer leads to ([`Arch::frame_record`]), in bytes from where it points to.
+/// Where a frame pointer points: offsets of the saved words from the address in the frame pointer, in bytes.
+/// See [`Arch::frame_record`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrameRecord {
     /// The caller's frame pointer.
     pub frame_pointer: u64,
     /// The return address.
     pub return_address: u64,
-    /// The end of both.
+    /// The size of both words.
     pub size: u64,
-    /// True if both are the topmost words of the frame, so that their end is the CFA; otherwise they may lie anywhere in it.
+    /// True if the two words are at the top of the frame, so that their end is the CFA. Otherwise they may lie
+    /// anywhere in the frame.
     pub ends_frame: bool,
 }
 
@@ -59,7 +64,7 @@ impl Arch {
     pub const ALL: [Self; 7] =
         [Self::Amd64, Self::I386, Self::Aarch64, Self::Aarch64Be, Self::Arm64_32, Self::S390x, Self::Riscv64];
 
-    /// The instruction set.
+    /// Returns the instruction set.
     #[inline]
     pub const fn family(self) -> Family {
         match self {
@@ -70,7 +75,7 @@ impl Arch {
         }
     }
 
-    /// Names in targets and options, the usual one first.
+    /// Returns the names in targets and options. The usual name comes first.
     pub const fn names(self) -> &'static [&'static str] {
         match self {
             Self::Amd64 => &["x86_64", "x86-64", "amd64"],
@@ -83,12 +88,12 @@ impl Arch {
         }
     }
 
-    /// The architecture with one of these [names](Self::names).
+    /// Returns the architecture with this [name](Self::names).
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|arch| arch.names().contains(&name))
     }
 
-    /// Byte order of the architecture's files.
+    /// Returns the byte order of the architecture's files.
     pub const fn endian(self) -> Endian {
         match self {
             Self::Amd64 | Self::I386 | Self::Aarch64 | Self::Arm64_32 | Self::Riscv64 => Endian::Little,
@@ -96,7 +101,7 @@ impl Arch {
         }
     }
 
-    /// Bytes of a pointer.
+    /// Returns the size of a pointer in bytes.
     pub const fn pointer_size(self) -> u8 {
         match self {
             Self::I386 | Self::Arm64_32 => 4,
@@ -104,7 +109,7 @@ impl Arch {
         }
     }
 
-    /// The stack pointer: rsp 7, esp 5 (Mach-O's `__eh_frame` numbering; the psABI's is 4), sp 31, r15,
+    /// Returns the stack pointer: rsp is 7, esp 5 (in Mach-O's `__eh_frame`; the psABI has 4), sp 31, r15 15,
     /// RISC-V's sp 2.
     pub const fn stack_pointer(self) -> Register {
         Register(match self {
@@ -116,7 +121,7 @@ impl Arch {
         })
     }
 
-    /// The frame pointer: rbp 6, ebp 4 (Mach-O's `__eh_frame` numbering; the psABI's is 5), x29, r11,
+    /// Returns the frame pointer: rbp is 6, ebp 4 (in Mach-O's `__eh_frame`; the psABI has 5), x29 29, r11 11,
     /// RISC-V's s0 8.
     pub const fn frame_pointer(self) -> Register {
         Register(match self {
@@ -128,7 +133,8 @@ impl Arch {
         })
     }
 
-    /// The return-address column: x86's pseudo registers 16 and 8, x30, r14, RISC-V's ra 1.
+    /// Returns the column of the return address: x86 has pseudo registers 16 and 8, x30 is 30, r14 14, RISC-V's
+    /// ra 1.
     pub const fn return_address(self) -> Register {
         Register(match self {
             Self::Amd64 => 16,
@@ -139,7 +145,8 @@ impl Arch {
         })
     }
 
-    /// `cputype` of Mach-O files, from `mach/machine.h`; none if there are none of the architecture.
+    /// Returns the `cputype` of Mach-O files, from `mach/machine.h`, or `None` if the architecture has no
+    /// Mach-O files.
     pub const fn mach_o_cpu_type(self) -> Option<u32> {
         match self {
             Self::I386 => Some(7),
@@ -150,7 +157,7 @@ impl Arch {
         }
     }
 
-    /// Returns whether there are compact unwind encodings for the architecture.
+    /// Returns whether the architecture has compact unwind encodings.
     #[inline]
     pub const fn has_compact_unwind(self) -> bool {
         match self {
@@ -159,7 +166,8 @@ impl Arch {
         }
     }
 
-    /// The code alignment factor and the data alignment factor of CIEs, as gas 2.47 and LLVM 23 write them.
+    /// Returns the code alignment factor and the data alignment factor of CIEs, as gas 2.47 and LLVM 23 write
+    /// them.
     #[inline]
     pub const fn cfi_alignment(self) -> (u64, i64) {
         match self {
@@ -170,8 +178,8 @@ impl Arch {
         }
     }
 
-    /// The caller's stack pointer, in bytes from the CFA: s390x counts its CFA from the
-    /// end of the 160-byte register save area, the others from the stack pointer itself.
+    /// Returns the distance from the CFA to the caller's stack pointer, in bytes. It is -160 on s390x, where
+    /// the CFA is the end of the 160-byte register save area, and 0 elsewhere.
     pub const fn stack_pointer_from_cfa(self) -> i64 {
         match self {
             Self::S390x => -160,
@@ -179,8 +187,8 @@ impl Arch {
         }
     }
 
-    /// Returns whether functions save the stack pointer as it is at their entry, as those of s390x save r15: a rule for its place
-    /// or its register then gives what the ABI gives.
+    /// Returns whether functions save the stack pointer at their entry, as functions of s390x save r15. A rule
+    /// for the saved stack pointer then agrees with the ABI.
     pub const fn saves_stack_pointer(self) -> bool {
         match self {
             Self::S390x => true,
@@ -190,8 +198,8 @@ impl Arch {
         }
     }
 
-    /// Bytes that a call pushes, the return address, which is then the topmost word of the frame; 0 where it is left in a
-    /// register.
+    /// Returns the number of bytes that a call pushes. On x86 this is the return address, the topmost word of
+    /// the frame. It is 0 where a call leaves the return address in a register.
     #[inline]
     pub const fn pushed_by_call(self) -> i64 {
         match self {
@@ -201,10 +209,13 @@ impl Arch {
         }
     }
 
-    /// The pair of words that a frame pointer points to, as functions store them that have one. None where an ABI does not
-    /// have it: the frame pointer of s390x is an ordinary register, that of RISC-V points to the frame's end.
+    /// Returns the two words that a frame pointer points to, in a function that keeps a frame pointer.
     ///
-    /// x86-64 psABI, figure 3.3 ("Stack Frame with Base Pointer"); AAPCS64, section 6.4.6 ("The Frame Pointer").
+    /// Returns `None` if the ABI does not define them: the frame pointer of s390x is an ordinary register, and
+    /// the frame pointer of RISC-V points to the end of the frame.
+    ///
+    /// Source: x86-64 psABI, figure 3.3 ("Stack Frame with Base Pointer"); AAPCS64, section 6.4.6 ("The Frame
+    /// Pointer").
     pub const fn frame_record(self) -> Option<FrameRecord> {
         let pointer = self.pointer_size() as u64;
         let ends_frame = match self.family() {
@@ -215,7 +226,7 @@ impl Arch {
         Some(FrameRecord { frame_pointer: 0, return_address: pointer, size: 2 * pointer, ends_frame })
     }
 
-    /// The CFA's offset from the [stack pointer](Self::stack_pointer) at a function's entry, in bytes.
+    /// Returns the CFA's offset from the [stack pointer](Self::stack_pointer) at a function's entry, in bytes.
     pub const fn cfa_offset_at_entry(self) -> i64 {
         match self {
             Self::Amd64 => 8,

@@ -1,5 +1,5 @@
-//! A section of call frame information (CFI) as it stands in a file, and what its readers must know beside its
-//! bytes. It is read by `cfipack-cfi` and, independently, by the judge in `cfipack-roundtrip`.
+//! A section of call frame information (CFI) as a file holds it, with the facts that a reader needs beside the
+//! bytes. `cfipack-cfi` reads it, and so does the independent judge in `cfipack-roundtrip`.
 
 use core::fmt;
 
@@ -8,7 +8,7 @@ use crate::{Address, Arch, SectionOffset};
 /// The layout of a section: `.eh_frame` or `.debug_frame`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SectionKind {
-    /// `.eh_frame`: CIE pointers count back from their own field; a zero length ends a part (Linux Standard
+    /// `.eh_frame`: CIE pointers count back from their own field, and a zero length ends a part (Linux Standard
     /// Base 5.0, "Exception Frames").
     EhFrame,
     /// `.debug_frame`: CIE pointers are offsets in the section (DWARF 5, section 6.4.1).
@@ -21,27 +21,27 @@ pub enum SectionKind {
 pub struct Section<'a> {
     /// The bytes.
     pub bytes: &'a [u8],
-    /// The address in memory: the base of PC-relative pointers.
+    /// The address of the section in memory, which is the base of PC-relative pointers.
     pub address: Address,
     /// The layout.
     pub kind: SectionKind,
-    /// The architecture, which gives byte order and pointer size.
+    /// The architecture, which determines the byte order and the pointer size.
     pub arch: Arch,
     /// The base of `DW_EH_PE_textrel` pointers.
     pub text: Address,
     /// The base of `DW_EH_PE_datarel` pointers (the GOT).
     pub data: Address,
-    /// FDEs that describe no function of their own, in ascending order of their offsets: readers pass over
-    /// them.
+    /// FDEs that do not describe a function of their own, in ascending order of their offsets. Readers skip
+    /// these FDEs.
     pub excluded: &'a [Excluded],
 }
 
-/// An FDE that describes no function of its own.
+/// An FDE that does not describe a function of its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Excluded {
-    /// The offset of its record.
+    /// The offset of the FDE's record in the section.
     pub fde: SectionOffset,
-    /// The reason why it does not count.
+    /// The reason why the FDE does not count.
     pub reason: Exclusion,
 }
 
@@ -49,19 +49,19 @@ pub struct Excluded {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Exclusion {
-    /// The linker discarded or folded the function and left its FDE.
+    /// The linker discarded or folded the function and kept its FDE.
     Discarded,
-    /// An FDE that repeats another one: the same start, the same description.
+    /// Another FDE has the same start and the same description.
     Repeated,
     /// `.eh_frame`, which unwinders read, describes the function too.
     Superseded,
 }
 
 impl Exclusion {
-    /// Every reason.
+    /// All reasons.
     pub const ALL: [Self; 3] = [Self::Discarded, Self::Repeated, Self::Superseded];
 
-    /// A short name for counting.
+    /// Returns a short name for counting.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Discarded => "discarded",
@@ -82,7 +82,7 @@ impl fmt::Display for Exclusion {
 }
 
 impl<'a> Section<'a> {
-    /// A section whose pointers need no text or data base, and in which all FDEs count.
+    /// Creates a section without text and data base. All its FDEs count.
     pub const fn new(kind: SectionKind, bytes: &'a [u8], address: Address, arch: Arch) -> Self {
         Self { bytes, address, kind, arch, text: Address(0), data: Address(0), excluded: &[] }
     }

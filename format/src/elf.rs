@@ -1,17 +1,17 @@
-//! Numbers of ELF that depend on the architecture: its machine, and the relocations of unwind tables.
+//! Numbers of ELF that depend on the architecture: `e_machine`, and the relocations of unwind tables.
 
 use crate::{Arch, Endian};
 
-/// The type that binutils, from 2.46 on, gives to a section with tables of `.sframe`.
+/// The section type of `.sframe`, which binutils uses since 2.46.
 pub const SHT_GNU_SFRAME: u32 = 0x6fff_fff4;
 
 /// A type of relocation, from the architecture's psABI.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct RelocationType {
-    /// `R_X86_64_PC32` is 2.
+    /// The number, for example 2 for `R_X86_64_PC32`.
     pub number: u32,
-    /// `R_X86_64_PC32`.
+    /// The name, for example `R_X86_64_PC32`.
     pub name: &'static str,
 }
 
@@ -27,7 +27,7 @@ pub enum Relocated {
 }
 
 impl Arch {
-    /// `e_machine` of ELF files, from the System V ABI.
+    /// Returns the `e_machine` of ELF files, from the System V ABI.
     pub const fn elf_machine(self) -> u16 {
         match self {
             Self::I386 => 3,
@@ -38,16 +38,17 @@ impl Arch {
         }
     }
 
-    /// The architecture of a 64-bit ELF file, by its `e_machine` and its byte order. `None` also for one of which no
-    /// files are read, only generated code described.
+    /// Returns the architecture of a 64-bit ELF file, by its `e_machine` and its byte order. Returns `None` for
+    /// an architecture whose files cfipack does not read: riscv64 is supported for generated code only.
     pub fn of_elf64(machine: u16, endian: Endian) -> Option<Self> {
-        let is_read = |arch: &Self| arch.relocation(8, Relocated::Address).is_some();
-        let mut wide = Self::ALL.into_iter().filter(is_read);
-        wide.find(|arch| arch.elf_machine() == machine && arch.endian() == endian)
+        Self::ALL.into_iter().find(|arch| {
+            let is_read = arch.relocation(8, Relocated::Address).is_some();
+            is_read && arch.elf_machine() == machine && arch.endian() == endian
+        })
     }
 
-    /// The relocation of a field of 2, 4 or 8 bytes. `None` for any other size, and for an architecture of which no
-    /// relocatable objects are supported.
+    /// Returns the relocation of a field of 2, 4 or 8 bytes. Returns `None` for other sizes, and for an
+    /// architecture whose relocatable objects cfipack does not support.
     pub const fn relocation(self, size: u8, value: Relocated) -> Option<RelocationType> {
         use Relocated::{Address, Distance, SignedAddress};
         let (number, name) = match self {

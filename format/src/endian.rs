@@ -1,6 +1,6 @@
 //! Byte order of the integers on disk.
 
-/// Byte order of a file. Reads and writes take exact arrays, so they cannot fail.
+/// The byte order of a file. Reads and writes use arrays of the exact size, so they cannot fail.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Endian {
     /// Least significant byte first: x86, AArch64.

@@ -1,9 +1,18 @@
-//! The ground that both sides of cfipack share: [architectures](Arch) and [registers](Register), the
-//! [row](Row), and the structures on disk.
+//! The types that all crates of cfipack share: [architectures](Arch), [registers](Register), the [row](Row),
+//! positions and keys, and the structures on disk.
 //!
-//! You give this crate nothing and get no behaviour from it beyond reading and writing one
-//! structure at a time: tables are read by `cfipack-decoder` and written by `cfipack-encoder`.
-//! `no_std`; the [pool] of threads that callers lend alone allocates, with the feature `alloc`.
+//! This crate reads and writes a single structure at a time. `cfipack-decoder` reads whole tables, and
+//! `cfipack-encoder` writes them. It is `no_std`. Only [`pool`] allocates, and it needs the feature `alloc`.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`sframe`] | `.sframe` on disk: header, FDE, attribute, FRE, versions, ABIs |
+//! | [`compact_unwind`] | 32-bit compact encodings, and the rows of `__compact_unwind` |
+//! | [`unwind_info`] | `__unwind_info` on disk: header, index, pages |
+//! | [`cfi`] | a section of call frame information as a file holds it, before it is read |
+//! | [`elf`] | `e_machine` and the relocations of unwind tables, by architecture |
+//! | [`pool`] | threads that a caller lends |
+//! | [`widen`] | conversions from and to `usize` that never wrap |
 
 #![no_std]
 

@@ -1,4 +1,8 @@
-//! Threads that conversion and verification run on: the caller's, or those of the standard library.
+//! Threads for conversion and verification: the caller's threads, or threads of the standard library.
+//!
+//! - [`Pool`] is the trait that a caller implements for its own threads. [`Threads`] and [`Serial`] implement
+//!   it.
+//! - [`in_order`] runs work in parts on a pool, and merges the results in the order of the parts.
 
 mod in_order;
 
@@ -10,8 +14,9 @@ use alloc::vec::Vec;
 /// A piece of work that a [`Pool`] runs.
 pub type Task<'t> = Box<dyn FnOnce() + Send + 't>;
 
-/// Threads that a caller lends: its own pool (rayon's, a jobserver's), [`Threads`] of the standard library, or
-/// [`Serial`] for none. Neither bytes nor reports depend on it.
+/// Threads that a caller lends. Implement this trait for your own pool, for example rayon's or a jobserver's.
+/// Or use [`Threads`] for threads of the standard library, or [`Serial`] for none. Output bytes and reports do
+/// not depend on the pool.
 ///
 /// ```
 /// use cfipack_format::pool::{Pool, Task};
@@ -34,12 +39,12 @@ pub type Task<'t> = Box<dyn FnOnce() + Send + 't>;
 /// }
 /// ```
 pub trait Pool: Sync {
-    /// About how many tasks run at the same time, which is how finely work is divided; with 1 or 0 the caller's
-    /// thread does all of it and [`run`](Self::run) is not called.
+    /// Returns about how many tasks run at the same time. The work is divided accordingly. With 1 or 0, the
+    /// caller's thread does all the work, and [`run`](Self::run) is not called.
     fn threads(&self) -> usize;
 
-    /// Runs all tasks, in any order and on any threads, the caller's among them, and returns when all have ended.
-    /// A task that panics must make this panic.
+    /// Runs all tasks and returns when all have ended. It may run them in any order and on any threads,
+    /// including the caller's. If a task panics, this method must panic.
     fn run<'t>(&self, tasks: Vec<Task<'t>>);
 }
 
@@ -67,8 +72,8 @@ impl Pool for Serial {
     }
 }
 
-/// Threads of the standard library, this many with the caller's, started where work is left for them. Where
-/// the system starts no thread, the others do its work.
+/// Threads of the standard library. The number includes the caller's thread. If the system cannot start a
+/// thread, the other threads do its work.
 #[cfg(feature = "std")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Threads(pub usize);
@@ -82,6 +87,7 @@ impl Pool for Threads {
     fn run<'t>(&self, tasks: Vec<Task<'t>>) {
         let others = self.0.min(tasks.len()).saturating_sub(1);
         let tasks = std::sync::Mutex::new(tasks.into_iter());
+        // The lock is released before the task runs.
         let next = || tasks.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
         let worker = || {
             while let Some(task) = next() {
@@ -89,8 +95,11 @@ impl Pool for Threads {
             }
         };
         std::thread::scope(|scope| {
-            let spawn = || std::thread::Builder::new().spawn_scoped(scope, worker).ok();
-            let threads: Vec<_> = (0..others).map_while(|_| spawn()).collect();
+            let mut threads = Vec::new();
+            for _ in 0..others {
+                let Ok(thread) = std::thread::Builder::new().spawn_scoped(scope, worker) else { break };
+                threads.push(thread);
+            }
             worker();
             for thread in threads {
                 thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

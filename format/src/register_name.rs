@@ -4,8 +4,8 @@ use core::fmt;
 
 use crate::{Arch, Register, riscv};
 
-/// A register's assembler name. Registers that have none in the psABI's DWARF numbering, or that
-/// unwinding never meets, are called by number.
+/// Prints a register's assembler name. Registers without a name in the psABI's DWARF numbering, and registers
+/// that unwinding never uses, are printed by number.
 #[derive(Clone, Copy, Debug)]
 pub struct RegisterName(pub Arch, pub Register);
 

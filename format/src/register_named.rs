@@ -1,13 +1,16 @@
-//! Registers by the names that assemblers give them.
+//! Finds registers by the names that assemblers use.
 
 use crate::{Arch, Register, riscv};
 
 impl Register {
-    /// The register that `.cfi_*` directives call `name`, with or without `%`, as the GNU assembler and LLVM's understand
-    /// it; upper case or lower case. A part of a register names the register: `w29` is `x29`. A number names itself
-    /// (decimal), if the architecture [has](Arch::has_register) it.
+    /// Returns the register that `.cfi_*` directives call `name`, as GNU `as` and LLVM's assembler understand
+    /// it.
     ///
-    /// The numbers are those of the architectures' psABIs, on i386 those of Mach-O's `__eh_frame`.
+    /// `name` may start with `%`, and its case does not matter. A part of a register names the whole register:
+    /// `w29` is `x29`. A decimal number is the DWARF number, if the architecture [has](Arch::has_register) this
+    /// register.
+    ///
+    /// The numbers come from the architecture's psABI, and on i386 from Mach-O's `__eh_frame`.
     pub fn named(arch: Arch, name: &str) -> Option<Self> {
         let mut lower = [0; 16];
         let name = name.strip_prefix('%').unwrap_or(name);
@@ -126,9 +129,12 @@ fn split(name: &str) -> Option<(&str, u16)> {
         Some(inner) => inner.strip_suffix(')')?,
         None => number,
     };
-    // `x01` is no name.
+    // `x01` is not a name.
     let is_plain = number == "0" || !number.starts_with('0');
-    Some((letters, number.parse().ok().filter(|_| is_plain && number.bytes().all(|b| b.is_ascii_digit()))?))
+    if !is_plain || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    Some((letters, number.parse().ok()?))
 }
 
 #[cfg(test)]

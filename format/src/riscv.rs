@@ -1,33 +1,43 @@
-//! Names of RISC-V's registers: RISC-V ABIs Specification, "Register Convention".
+//! The names of RISC-V's registers, from the RISC-V ABIs Specification, "Register Convention".
 
-/// The ABI's names of x0 to x31, which DWARF numbers 0 to 31.
+/// The ABI names of x0 to x31. Their DWARF numbers are 0 to 31.
 pub(crate) const INTEGER: [&str; 32] = [
     "zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1", "a0", "a1", "a2", "a3", "a4", "a5", "a6",
     "a7", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6",
 ];
 
-/// The ABI's names of f0 to f31, which DWARF numbers 32 to 63.
+/// The ABI names of f0 to f31. Their DWARF numbers are 32 to 63.
 const FLOAT: [&str; 32] = [
     "ft0", "ft1", "ft2", "ft3", "ft4", "ft5", "ft6", "ft7", "fs0", "fs1", "fa0", "fa1", "fa2", "fa3", "fa4",
     "fa5", "fa6", "fa7", "fs2", "fs3", "fs4", "fs5", "fs6", "fs7", "fs8", "fs9", "fs10", "fs11", "ft8",
     "ft9", "ft10", "ft11",
 ];
 
-/// DWARF's number of a register by its lower-case name.
+/// Returns the DWARF number of a register with this lower-case name.
 pub(crate) fn number(name: &str) -> Option<u16> {
-    let listed = |names: &[&str]| names.iter().position(|&other| other == name);
-    let numbered = |prefix| {
-        let digits: &str = name.strip_prefix(prefix)?;
-        let number: usize = digits.parse().ok()?;
-        // Neither `x01` nor `x+1`.
-        let is_plain =
-            digits.bytes().all(|byte| byte.is_ascii_digit()) && (digits.len() == 1 || number >= 10);
-        (is_plain && number < 32).then_some(number)
-    };
-    let integer = || if name == "fp" { Some(8) } else { listed(&INTEGER).or_else(|| numbered("x")) };
-    let float = || listed(&FLOAT).or_else(|| numbered("f")).map(|number| number + 32);
-    let vector = || numbered("v").map(|number| number + 96);
-    integer().or_else(float).or_else(vector).map(|number| number as u16)
+    if name == "fp" {
+        return Some(8);
+    }
+    if let Some(number) = position(&INTEGER, name).or_else(|| numbered(name, "x")) {
+        return Some(number);
+    }
+    if let Some(number) = position(&FLOAT, name).or_else(|| numbered(name, "f")) {
+        return Some(number + 32);
+    }
+    Some(numbered(name, "v")? + 96)
+}
+
+fn position(names: &[&str; 32], name: &str) -> Option<u16> {
+    (0..).zip(names).find(|(_, other)| **other == name).map(|(number, _)| number)
+}
+
+/// Returns the number of a name such as `x31`: the prefix and a decimal number below 32.
+fn numbered(name: &str, prefix: &str) -> Option<u16> {
+    let digits = name.strip_prefix(prefix)?;
+    let number = digits.parse().ok()?;
+    // `x01` and `x+1` are not names.
+    let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit()) && (digits.len() == 1 || number >= 10);
+    if is_plain && number < 32 { Some(number) } else { None }
 }
 
 #[cfg(test)]

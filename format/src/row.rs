@@ -1,81 +1,88 @@
-//! The row: the one currency between front ends, encoders, decoders and the verifier.
+//! The row: how to unwind from a PC. All front ends, encoders, decoders and the verifier exchange rows.
 
 use crate::{Arch, FunctionOffset, Register};
 
-/// A rule for the canonical frame address (CFA).
+/// The rule for the canonical frame address (CFA).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Cfa {
-    /// No rule: CFI that has not set one, or an outermost frame of `.sframe`, which needs none.
+    /// There is no rule: the CFI has not set a rule, or the frame is an outermost frame of `.sframe`, which
+    /// needs none.
     Undefined,
     /// `register + offset`.
     Register {
-        /// The value in the frame that is unwound.
+        /// The register. Its value is the value in the frame that is unwound.
         register: Register,
-        /// Bytes.
+        /// The offset in bytes.
         offset: i64,
     },
     /// The pointer stored at `register + offset`.
     Memory {
-        /// The value in the frame that is unwound.
+        /// The register. Its value is the value in the frame that is unwound.
         register: Register,
-        /// Bytes.
+        /// The offset in bytes.
         offset: i64,
     },
-    /// A rule that only a DWARF expression describes. CFI has it; no table does.
+    /// A rule that needs a DWARF expression. CFI can have it, and a table cannot.
     Expression,
 }
 
-/// A rule for a register of the caller.
+/// The rule for a register of the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Rule {
-    /// The value that the register has in the frame that is unwound.
+    /// The register has the same value as in the frame that is unwound.
     SameValue,
-    /// No value can be recovered; for the return address: there is no caller, the frame is outermost.
+    /// The value cannot be recovered. For the return address, this means that there is no caller: the frame is
+    /// outermost.
     Undefined,
     /// Stored at `CFA + offset` bytes.
     Cfa(i64),
-    /// The value `CFA + offset` bytes. CFI has it (`DW_CFA_val_offset`); no table does.
+    /// The value is `CFA + offset` bytes. CFI can have it (`DW_CFA_val_offset`), and a table cannot.
     ValCfa(i64),
-    /// `register + offset`.
+    /// The value is `register + offset`.
     Register {
-        /// The value in the frame that is unwound.
+        /// The register. Its value is the value in the frame that is unwound.
         register: Register,
-        /// Bytes.
+        /// The offset in bytes.
         offset: i64,
     },
     /// Stored at `register + offset`.
     Memory {
-        /// The value in the frame that is unwound.
+        /// The register. Its value is the value in the frame that is unwound.
         register: Register,
-        /// Bytes.
+        /// The offset in bytes.
         offset: i64,
     },
-    /// A rule that only a DWARF expression describes. CFI has it; no table does.
+    /// A rule that needs a DWARF expression. CFI can have it, and a table cannot.
     Expression,
 }
 
-/// The rules for unwinding one frame, from `start` up to the next row's start or the function's end.
+/// The rules that unwind a frame while its PC is between `start` and the next row's start, or the end of the
+/// function.
 ///
-/// The caller's stack pointer is not part of a row: it is the CFA
-/// (plus [`Arch::stack_pointer_from_cfa`]).
+/// For example, after `push rbp` of an x86-64 function, the row has the CFA `rsp + 16`, the return address at
+/// CFA-8 and the frame pointer at CFA-16.
+///
+/// A row has no rule for the caller's stack pointer, because it is the CFA plus
+/// [`Arch::stack_pointer_from_cfa`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Row {
-    /// First PC the row answers for, from the function's start.
+    /// The first PC of the row, as an offset from the function's start.
     pub start: FunctionOffset,
-    /// The canonical frame address.
+    /// The rule for the canonical frame address.
     pub cfa: Cfa,
-    /// The return address. [`Rule::SameValue`]: it is still in the link register.
+    /// The rule for the return address. [`Rule::SameValue`] means that it is still in the link register.
     pub return_address: Rule,
-    /// The caller's frame pointer.
+    /// The rule for the caller's frame pointer.
     pub frame_pointer: Rule,
-    /// AArch64: the return address is signed (`paciasp`) at this point.
+    /// AArch64: true if the return address is signed (`paciasp`) at this PC.
     pub signed: bool,
 }
 
 impl Row {
-    /// The row at a function's entry before any instruction of the CFI speaks: no CFA, and every
-    /// register as it is, but for the return address of x86, which the call has pushed: its place
-    /// below the CFA is part of the ABI, whether or not the CFI repeats it.
+    /// Returns the row at a function's entry before the first CFI instruction.
+    ///
+    /// It has no CFA, and every register still has the caller's value. On x86, the call has pushed the return
+    /// address. The ABI defines its place below the CFA, so this row has it even if the CFI does not repeat it.
     pub const fn at_entry(arch: Arch) -> Self {
         let return_address = match arch.pushed_by_call() {
             0 => Rule::SameValue,
@@ -90,10 +97,13 @@ impl Row {
         }
     }
 
-    /// A register that the CFA or the return address is found by and that no row restores for a caller: any but
-    /// the stack pointer and the frame pointer. Only the innermost frame, or one that a signal interrupted, has
-    /// it; by this row no other can be unwound with a table alone. A return address that is still in its own
-    /// register is not meant: functions have it there until they call.
+    /// Returns the register that makes this row work only in an innermost frame, or `None` if the row works in
+    /// every frame.
+    ///
+    /// The CFA or the return address depends on this register, and a table does not restore it for a caller: a
+    /// table restores only the stack pointer and the frame pointer. So only the innermost frame, or a frame
+    /// that a signal interrupted, has its value. A return address that is still in the link register does not
+    /// count, because every function has it there until its first call.
     pub fn innermost_register(&self, arch: Arch) -> Option<Register> {
         if self.return_address == Rule::Undefined {
             return None;
@@ -107,12 +117,12 @@ impl Row {
             Rule::Register { register, .. } | Rule::Memory { register, .. } => Some(register),
             _ => None,
         };
-        let is_restored = |register| register == arch.stack_pointer() || register == arch.frame_pointer();
-        [base, source].into_iter().flatten().find(|&register| !is_restored(register))
+        let restored = [arch.stack_pointer(), arch.frame_pointer()];
+        [base, source].into_iter().flatten().find(|register| !restored.contains(register))
     }
 
-    /// Returns whether both rows unwind alike, wherever they start. Of two outermost frames nothing else
-    /// matters, since no reader unwinds further.
+    /// Returns whether both rows unwind in the same way, wherever they start. Two outermost frames always
+    /// unwind in the same way, because no reader unwinds further.
     #[inline]
     pub fn unwinds_as(&self, other: &Self) -> bool {
         let outermost = self.return_address == Rule::Undefined;
@@ -125,8 +135,8 @@ impl Row {
             && self.signed == other.signed
     }
 
-    /// Returns whether both rows count their CFA from the same register, and differ at most in their starts
-    /// and in the CFA's offset.
+    /// Returns whether both rows count the CFA from the same register and differ at most in their starts and in
+    /// the CFA's offset.
     #[inline]
     pub fn differs_in_offset_only(&self, other: &Self) -> bool {
         let (Cfa::Register { register: one, .. }, Cfa::Register { register: two, .. }) =

@@ -1,13 +1,13 @@
-//! Callee-saved registers, which ride beside a row.
+//! Saved registers, which accompany a row.
 
 use core::fmt;
 
 use crate::Register;
 
-/// The places where a function saved its caller's registers: each at the CFA plus an offset in bytes.
+/// The places where a function saved registers of its caller. Each place is an offset from the CFA in bytes.
 ///
-/// The return address and the frame pointer are the [row's](crate::Row), not in here. Equal if
-/// the same registers were added in the same order.
+/// The return address and the frame pointer are in the [row](crate::Row), not here. Two values are equal if the
+/// same registers were added in the same order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Saved {
     slots: [(Register, i32); Self::CAPACITY],
@@ -15,34 +15,30 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// The most registers a compact encoding can restore beside the frame pointer and the return
-    /// address: arm64's x19 to x28 and d8 to d15.
+    /// The greatest number of registers that a compact encoding can restore, without the frame pointer and the
+    /// return address: arm64's x19 to x28 and d8 to d15.
     pub const CAPACITY: usize = 18;
 
-    /// No registers.
+    /// Creates a value without registers.
     pub const fn new() -> Self {
         Self { slots: [(Register(0), 0); Self::CAPACITY], count: 0 }
     }
 
-    /// Adds a register, stored at the CFA plus `offset` bytes; `false`, and nothing added, if there
-    /// are [`CAPACITY`](Self::CAPACITY) already.
+    /// Adds a register that is stored at the CFA plus `offset` bytes. If there are already
+    /// [`CAPACITY`](Self::CAPACITY) registers, adds nothing and returns `false`.
     pub fn push(&mut self, register: Register, offset: i32) -> bool {
-        match self.slots.get_mut(usize::from(self.count)) {
-            Some(slot) => {
-                *slot = (register, offset);
-                self.count += 1;
-                true
-            }
-            None => false,
-        }
+        let Some(slot) = self.slots.get_mut(usize::from(self.count)) else { return false };
+        *slot = (register, offset);
+        self.count += 1;
+        true
     }
 
-    /// The registers with their offsets from the CFA in bytes, in the order they were added.
+    /// Returns the registers and their offsets from the CFA in bytes, in the order in which they were added.
     pub fn as_slice(&self) -> &[(Register, i32)] {
         &self.slots[..usize::from(self.count)]
     }
 
-    /// A register's offset from the CFA in bytes, if it is saved.
+    /// Returns the register's offset from the CFA in bytes, or `None` if the register is not saved.
     pub fn offset_of(&self, register: Register) -> Option<i32> {
         self.as_slice().iter().find(|slot| slot.0 == register).map(|slot| slot.1)
     }

@@ -1,19 +1,20 @@
-//! The functions in which stacks start.
+//! The names of functions that are the first frame of a stack.
 
-/// Functions without a caller, whatever lies above their frame on the stack: `_start` is the entry of a program in every
-/// ELF ABI, `_dl_start_user` the part of glibc's loader that calls the program. The others are those that Go's assembler
-/// marks as top frames.
+/// Functions without a caller, whatever lies above their frame on the stack. `_start` is the entry of a program
+/// in every ELF ABI. `_dl_start_user` is the part of glibc's loader that calls the program. Go's assembler
+/// marks the others as top frames.
 const STARTS: [&str; 5] = ["_start", "_dl_start_user", "runtime.goexit", "runtime.rt0_go", "runtime.mstart"];
 
-/// Entries of Go programs, which its linker sets: `_rt0_amd64_linux`, `_rt0_arm64_linux_lib`.
+/// The prefix of the entry functions that Go's linker sets, for example `_rt0_amd64_linux` and
+/// `_rt0_arm64_linux_lib`.
 const GO_ENTRIES: &str = "_rt0_";
 
-/// Functions of Go that call another one on the stack of the thread, from its start.
+/// Functions of Go that call another function at the start of the thread's stack.
 const SWITCHES: [&str; 4] =
     ["runtime.mcall", "runtime.systemstack", "runtime.morestack", "runtime.asmcgocall"];
 
-/// Returns whether stacks start in the function of this name: a walk that reaches it is complete, whatever the table
-/// encodes there. `name` is that of the symbol; Go's suffix `.abi0` is ignored.
+/// Returns whether the function with this symbol name is the first frame of a stack. A stack walk that reaches
+/// it is complete, whatever the table encodes for it. Go's suffix `.abi0` is ignored.
 ///
 /// ```
 /// use cfipack_format::starts_stacks;
@@ -26,9 +27,9 @@ pub fn starts_stacks(name: &str) -> bool {
     STARTS.contains(&name) || name.starts_with(GO_ENTRIES)
 }
 
-/// Returns whether the function of this name calls others on another stack, as the scheduler of Go does: a walk whose
-/// frames return to it is at the start of that stack. Where the function itself is innermost it has a caller as any other.
-/// `name` is that of the symbol; Go's suffix `.abi0` is ignored.
+/// Returns whether the function with this symbol name calls other functions on another stack, as Go's scheduler
+/// does. If a frame of the walk returns into this function, the walk is at the start of that stack. If the
+/// function itself is the innermost frame, it has an ordinary caller. Go's suffix `.abi0` is ignored.
 ///
 /// ```
 /// assert!(cfipack_format::switches_stacks("runtime.mcall"));

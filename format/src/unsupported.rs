@@ -1,29 +1,33 @@
-//! The reason why a function cannot be represented, or a table not be written.
+//! The reasons why a function cannot be represented, or a table cannot be written.
 
 use core::fmt;
 
 use crate::sframe::Version;
 use crate::{Address, Arch, Key, Register};
 
-/// A function that a table cannot express, and what stood in the way.
+/// A function that a table cannot represent, with the reason.
+///
+/// The encoder omits this function and returns this value, so nothing is lost silently. Print it, or count the
+/// functions by [`Reason::name`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unsupported {
     /// The function.
     pub function: Key,
-    /// The first PC at which the CFI has what the table cannot represent, in bytes from the function's start.
+    /// The first PC where the CFI has a rule that the table cannot represent, in bytes from the function's
+    /// start.
     pub offset: u64,
-    /// The function that is described.
+    /// The reason.
     pub reason: Reason,
 }
 
 impl Unsupported {
-    /// A function as a whole.
+    /// Creates a value for the function as a whole: `offset` is 0.
     pub const fn function(function: Key, reason: Reason) -> Self {
         Self { function, offset: 0, reason }
     }
 
-    /// The first PC at which the CFI has what the table cannot represent, where functions are known by their
-    /// addresses.
+    /// Returns the first PC where the CFI has a rule that the table cannot represent. Call this only if you use
+    /// addresses as keys.
     pub const fn pc(&self) -> Address {
         Address(self.function.0.wrapping_add(self.offset))
     }
@@ -37,22 +41,22 @@ impl fmt::Display for Unsupported {
 
 impl core::error::Error for Unsupported {}
 
-/// A table that cannot be written at all: why a builder or an encoder is refused when it is constructed.
+/// The reason why a table cannot be written at all. Builders and encoders return it when you create them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum UnsupportedFormat {
-    /// The format does not have the architecture.
+    /// The format does not support the architecture.
     Arch {
         /// The architecture.
         arch: Arch,
-        /// Name of the format's section.
+        /// The name of the format's section.
         format: &'static str,
     },
-    /// Tables of this version are read and not written.
+    /// cfipack reads tables of this version but does not write them.
     Version {
         /// The version.
         version: Version,
-        /// Name of the format's section.
+        /// The name of the format's section.
         format: &'static str,
     },
 }
@@ -72,7 +76,7 @@ impl core::error::Error for UnsupportedFormat {}
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $variant:ident $(($($field:ident: $kind:ty),*))? = $name:literal, $text:literal;)*) => {
-        /// An obstacle to a function's place in a table.
+        /// The reason why a table cannot represent a function.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[non_exhaustive]
         pub enum Reason {
@@ -80,8 +84,8 @@ macro_rules! reasons {
         }
 
         impl Reason {
-            /// A short name that is the same for every function with this kind of reason, for
-            /// counting: words joined with `-`, such as `cfa-expression`.
+            /// Returns a short name for counting, for example `cfa-expression`. It does not depend on the
+            /// fields of the reason.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant { .. } => $name,)*
@@ -100,116 +104,117 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// The CFA is what only an expression can describe.
+    /// Only a DWARF expression can describe the CFA.
     CfaExpression = "cfa-expression", "the CFA is an expression that the table cannot represent";
-    /// The CFA is counted from a register that no compact encoding names, and in `.sframe` only a flex FDE,
-    /// where none may be written.
+    /// The CFA is counted from a register that no compact encoding names. In `.sframe` it needs a flex FDE, and
+    /// the options exclude flex FDEs.
     CfaRegister(register: Register) = "cfa-register", "the CFA is counted from register {register}";
-    /// The input's table has the function without rows: the assembler could not represent them.
+    /// The input's table has the function without rows, because the assembler could not represent its rows.
     RowsMissing = "rows-missing", "the input's table has no rows for the function";
-    /// The input's table has a row for the function that no rule gives a meaning.
+    /// The input's table has a row for the function that has no meaning.
     RowMalformed = "row-malformed", "the input's table has a row that means nothing";
     /// The CFA's offset does not fit its data word.
     CfaOffset(offset: i64) = "cfa-offset", "the CFA's offset {offset} does not fit a data word";
-    /// The CFA is loaded from memory, which no compact encoding represents, and in `.sframe` only a flex FDE, where
-    /// none may be written.
+    /// The CFA is loaded from memory. No compact encoding represents it. In `.sframe` it needs a flex FDE, and
+    /// the options exclude flex FDEs.
     CfaMemory = "cfa-memory", "the CFA is loaded from memory";
-    /// Layout `gnu` wants a flex FDE, where none may be written.
+    /// Layout `gnu` needs a flex FDE, and the options exclude flex FDEs.
     FlexNeeded = "flex-needed", "the function needs a flex FDE";
-    /// No rule for the CFA, from some PC on or in the whole function.
+    /// There is no rule for the CFA, from some PC on or in the whole function.
     CfaMissing = "cfa-missing", "there is no rule for the CFA";
-    /// `DW_CFA_def_cfa_register` or `_offset` where the CFA is not a register and an offset but an expression,
-    /// of whatever form, or has no rule.
+    /// `DW_CFA_def_cfa_register` or `DW_CFA_def_cfa_offset` changes the CFA, but the CFA is an expression or
+    /// has no rule. These instructions need a CFA that is a register and an offset.
     CfaWithoutBase = "cfa-without-base", "the CFA is changed where no register and offset are in effect";
     /// The caller's stack pointer is not the CFA.
     StackPointerRule = "stack-pointer-rule", "the caller's stack pointer is not the CFA";
-    /// The rule for the frame pointer is none that the table can represent.
+    /// The table cannot represent the rule for the frame pointer.
     FramePointerRule = "frame-pointer-rule", "the rule for the frame pointer cannot be represented";
-    /// The rule for the return address is none that the table can represent.
+    /// The table cannot represent the rule for the return address.
     ReturnAddressRule = "return-address-rule", "the rule for the return address cannot be represented";
-    /// A register's offset does not fit its data word.
+    /// The offset of a saved register does not fit its data word.
     RuleOffset(offset: i64) = "rule-offset", "the offset {offset} of a saved register does not fit a data word";
-    /// The frame pointer is saved and the return address is not, which a default FDE cannot represent. In layout
-    /// `gnu`: so it is to gas.
+    /// The frame pointer is saved and the return address is not. A default FDE cannot represent this. Layout
+    /// `gnu` omits the function, because gas does.
     FramePointerAlone = "frame-pointer-alone", "the frame pointer is saved and the return address is not";
-    /// The return address is in another column than the ABI's.
+    /// The return address is in a column other than the ABI's.
     ReturnColumn(register: Register) = "return-column", "the return address is in column {register}";
-    /// AArch64: a rule for the pseudo register of the signature's state.
+    /// AArch64: there is a rule for the pseudo register with the state of the signature.
     SignStateRule = "sign-state-rule", "there is a rule for the state of the return address's signature";
     /// AArch64: the return address is signed with the PC of the signing instruction (PAuth-LR,
-    /// `DW_CFA_AARCH64_negate_ra_state_with_pc`), for which no table has a place.
+    /// `DW_CFA_AARCH64_negate_ra_state_with_pc`). No table can represent this.
     SignedWithPc = "signed-with-pc", "the return address is signed with a PC (PAuth-LR), which no table has";
-    /// An architecture that is not the table's, or one that the table's format has no ABI for.
+    /// The architecture is not the table's, or the table's format has no ABI for it.
     Architecture = "architecture", "the table is not for the function's architecture";
-    /// A version of the format that is not the table's.
+    /// The version of the format is not the table's, for example when you absorb a shard of another version.
     Version = "version", "the table has another version of the format";
-    /// Other options than the table's.
+    /// The options are not the table's.
     Options = "options", "the table has other options";
-    /// A start that is shared with another function of other rows, where nothing decides which of them exists.
+    /// Another function with other rows has the same start, and nothing decides between them.
     Ambiguous = "ambiguous", "another function starts there, which does not have the same rows";
-    /// Version 2 stores starts in 32 bits, and the function starts this many bytes from the table.
+    /// The function starts this many bytes from the table, and version 2 stores starts in 32 bits.
     StartTooFar(distance: i64) = "start-too-far", "the function is {distance} bytes away from the table, too far for version 2";
-    /// The function has a key and no address yet, and something needs its address: `DW_CFA_set_loc`, the stubs of a
-    /// PLT, merging with its neighbours.
+    /// The function has only a key and no address yet, but its rows depend on its address: it has
+    /// `DW_CFA_set_loc`, it is the stubs of a PLT, or functions are merged.
     PlaceUnknown = "place-unknown", "the function has no address yet, and its rows depend on it";
-    /// The table's other functions are known by their addresses and this one by a key alone, or the other way
-    /// round.
+    /// A table cannot have both functions with addresses and functions with only a key.
     KeysMixed = "keys-mixed", "one table has functions with addresses or functions without, not both";
     /// The table has no room for more rows.
     SectionSize = "section-size", "the table's rows exceed 4 GiB";
-    /// The function's size or a row's start does not fit 32 bits.
+    /// The function's size or a row's start does not fit into 32 bits.
     FunctionSize = "function-size", "the function is larger than 4 GiB";
-    /// A PLT whose stubs do not start at a multiple of their size.
+    /// The stubs of a PLT do not start at a multiple of their size.
     StubAlignment = "stub-alignment", "the stubs of the PLT are not aligned to their size";
-    /// Rows that a caller gives: the first does not start at 0, or one not after the row before it, or not in the
+    /// A caller gave rows, and the first row does not start at 0, or a row starts out of order or beyond the
     /// code.
     RowStart(start: u32) = "row-start", "a row starts at {start}, outside its code or out of order";
-    /// More rows than layout `gnu` writes: gas leaves such a function out.
+    /// The function has more rows than layout `gnu` writes: gas omits the function.
     RowCount = "row-count", "the function has more than 65535 rows";
-    /// An instruction that this program does not know.
+    /// cfipack does not know this call frame instruction.
     InstructionUnknown(opcode: u8) = "instruction-unknown", "call frame instruction {opcode:#04x} is unknown";
-    /// An instruction whose operands are cut off or out of range.
+    /// The operands of an instruction are cut off or out of range.
     InstructionMalformed(opcode: u8) = "instruction-malformed", "call frame instruction {opcode:#04x} is malformed";
-    /// An instruction in a CIE that only an FDE can have: an advance, or `DW_CFA_restore` of a register that the
-    /// CIE has given a rule.
+    /// A CIE has an instruction that only an FDE may have: an advance, or `DW_CFA_restore` of a register that
+    /// the CIE has given a rule.
     CieInstruction = "cie-instruction", "the CIE holds an instruction that belongs into an FDE";
-    /// `DW_CFA_set_loc` to a lower address.
+    /// `DW_CFA_set_loc` moves to a lower address.
     LocationBackwards = "location-backwards", "the location moves backwards";
-    /// `DW_CFA_restore_state` without a state.
+    /// `DW_CFA_restore_state` has no matching `DW_CFA_remember_state`.
     RestoreWithoutRemember = "restore-without-remember", "a state is restored that was not remembered";
-    /// `DW_CFA_remember_state` nested deeper than 1024.
+    /// `DW_CFA_remember_state` is nested deeper than 1024.
     RememberDepth = "remember-depth", "remembered states nest too deeply";
-    /// Layout `gnu`: an instruction with this opcode for which gas leaves the function out.
+    /// Layout `gnu`: gas omits the function because of an instruction with this opcode.
     GasInstruction(opcode: u8) = "gas-instruction", "gas omits functions with call frame instruction {opcode:#04x} here";
-    /// Layout `gnu`: `.cfi_label`, for which gas omits the function.
+    /// Layout `gnu`: gas omits functions with `.cfi_label`.
     GasLabel = "gas-label", "gas omits functions with `.cfi_label`";
-    /// Layout `gnu`: a rule for this register for which gas leaves the function out.
+    /// Layout `gnu`: gas omits the function because of a rule for this register.
     GasRegister(register: Register) = "gas-register", "gas omits functions with this rule for register {register}";
-    /// Compact unwind: the frame of a function with a frame pointer is not the standard one.
+    /// Compact unwind: the function has a frame pointer, but its frame is not the standard frame.
     FrameRecord = "frame-record", "the caller's frame pointer and return address are not on top of the frame";
-    /// Compact unwind: a register that no encoding restores, or that is not in the stack.
+    /// Compact unwind: no encoding restores this register, or it is not saved on the stack.
     SavedRegister(register: Register) = "saved-register", "no encoding restores register {register} from where it is";
-    /// Compact unwind: this register is saved where no encoding has it.
+    /// Compact unwind: no encoding has this register at the place where it is saved.
     SavedPlace(register: Register) = "saved-place", "no encoding has register {register} where it is saved";
-    /// Compact unwind: a stack of this many bytes.
+    /// Compact unwind: no encoding has a stack of this many bytes with these registers.
     StackSize(size: i64) = "stack-size", "no encoding has a stack of {size} bytes with these registers";
-    /// Compact unwind: a stack of this many bytes, whose size must be read from the code.
+    /// Compact unwind: the encoding would have to read this stack size from the code, and the code has no
+    /// matching `sub` there.
     StackSizeInCode(size: i64) = "stack-size-in-code", "the code has no `sub` with the stack's {size} bytes where the encoding looks for it";
     /// Compact unwind: the return address is signed.
     SignedReturnAddress = "signed-return-address", "the return address is signed";
     /// Compact unwind: a signal frame.
     SignalFrame = "signal-frame", "the frame is a signal's";
-    /// Compact unwind: augmentation `G`: the unwinder has to clear the tags of the frame's memory.
+    /// Compact unwind: the augmentation has `G`, so the unwinder has to clear the tags of the frame's memory.
     TaggedFrame = "tagged-frame", "the frame's memory is tagged";
-    /// Compact unwind: `DW_CFA_GNU_args_size`, which landing pads depend on.
+    /// Compact unwind: `DW_CFA_GNU_args_size` puts this many bytes of arguments on the stack, and landing pads
+    /// depend on it.
     ArgumentsSize(size: u64) = "arguments-size", "{size} bytes of arguments lie on the stack";
-    /// Compact unwind: a row between which and the body lies more than a prologue or epilogue.
+    /// Compact unwind: more than a prologue or epilogue lies between this row and the body.
     NotAStep = "not-a-step", "the row is no step of a prologue or epilogue";
-    /// Compact unwind: a row outside the body, too long for a prologue or epilogue.
+    /// Compact unwind: a row outside the body is too long for a prologue or epilogue.
     LongStep = "long-step", "much of the function is outside what could be its body";
-    /// Compact unwind: a call where the encoding would not be true.
+    /// Compact unwind: the function makes a call at a PC where the encoding would be wrong.
     CallOutsideBody = "call-outside-body", "there is a call outside the function's body";
-    /// Compact unwind: code in which calls cannot be found.
+    /// Compact unwind: calls cannot be found, because the code cannot be read.
     CodeUnreadable = "code-unreadable", "the code cannot be read";
     /// Compact unwind: llvm-mc keeps DWARF mode for these directives.
     LlvmMcDirectives = "llvm-mc-directives", "llvm-mc has no encoding for these directives";
@@ -220,7 +225,7 @@ reasons! {
 impl core::error::Error for Reason {}
 
 impl Reason {
-    /// Returns whether DWARF does not define what the CFI means, so that its readers differ.
+    /// Returns whether DWARF does not define the meaning of the CFI, so that readers of CFI differ.
     pub const fn is_undefined(self) -> bool {
         matches!(
             self,

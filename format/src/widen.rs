@@ -1,8 +1,8 @@
-//! Conversions from and to `usize`, whose width depends on the target, that never wrap a value around.
+//! Conversions from and to `usize` that never wrap around. The width of `usize` depends on the target.
 
 const _: () = assert!(usize::BITS >= 32 && usize::BITS <= 64, "sizes of 32 or 64 bits");
 
-/// A conversion to `usize` of a number that a file contains.
+/// Converts a number from a file to `usize`.
 ///
 /// ```
 /// use cfipack_format::widen::ToUsize;
@@ -13,7 +13,8 @@ const _: () = assert!(usize::BITS >= 32 && usize::BITS <= 64, "sizes of 32 or 64
 /// assert_eq!(bytes.get(too_far.to_usize()), None);
 /// ```
 pub trait ToUsize {
-    /// The value; the largest one, which lies past the end of every slice, if the target's sizes have fewer bits.
+    /// Returns the value. If the value does not fit, returns the greatest `usize`, which lies past the end of
+    /// every slice.
     fn to_usize(self) -> usize;
 }
 
@@ -31,9 +32,9 @@ impl ToUsize for u64 {
     }
 }
 
-/// A conversion of a size in memory to 64 bits.
+/// Converts a size in memory to 64 bits.
 pub trait ToU64 {
-    /// The value, which always fits.
+    /// Returns the value, which always fits.
     fn to_u64(self) -> u64;
 }
 

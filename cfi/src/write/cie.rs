@@ -1,17 +1,17 @@
-//! The common information entry.
+//! Writes the common information entry (CIE).
 
 use cfipack_format::{Address, Arch, Register, SectionOffset};
 
 use super::{Error, Writer};
 use crate::{PointerEncoding, SectionKind};
 
-/// A CIE to be written.
+/// A CIE to write. [`Cie::new`] creates a common CIE, and the `with_…` methods change it.
 ///
 /// ```text
 /// length  4 or 12   | id  4 or 8 | version  1 | augmentation  zero-terminated
 /// "eh": pointer     | version 4: address size 1, segment selector size 1
 /// code alignment  uleb | data alignment  sleb | return column  1, or uleb from version 3 on
-/// "z": length of what follows  uleb, then for each letter  P: encoding 1, pointer  L: encoding 1  R: encoding 1
+/// "z": length of the letters' data  uleb, then for each letter  P: encoding 1, pointer  L: encoding 1  R: encoding 1
 /// instructions
 /// ```
 ///
@@ -19,34 +19,34 @@ use crate::{PointerEncoding, SectionKind};
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Cie<'a> {
-    /// 1, 3 or 4.
+    /// The version: 1, 3 or 4.
     pub version: u8,
-    /// The augmentation string: empty, `eh`, `z` and further letters of `PLRSBG`, or some of `SBG` alone.
+    /// The augmentation string: empty, `eh`, `z` followed by letters of `PLRSBG`, or letters of `SBG` alone.
     pub augmentation: &'a [u8],
-    /// Bytes of code that an advance counts.
+    /// The code alignment factor: bytes of code per unit of an advance.
     pub code_alignment: u64,
-    /// The factor of offsets.
+    /// The data alignment factor: bytes per unit of a factored offset.
     pub data_alignment: i64,
-    /// The column that holds the return address.
+    /// The column of the return address.
     pub return_address: Register,
     /// Letter `P`: the personality routine, or the cell that holds its address.
     pub personality: Option<(PointerEncoding, Address)>,
-    /// Letter `L`.
+    /// Letter `L`: how FDEs encode their LSDA.
     pub lsda_encoding: PointerEncoding,
-    /// Letter `R`: of the starts and sizes in FDEs. Without the letter, and in `.debug_frame`, absolute.
+    /// Letter `R`: how FDEs encode starts and sizes. Without the letter, they are absolute.
     pub fde_encoding: PointerEncoding,
-    /// Bytes that stand in place of the augmentation data, their length included, whatever the letters are: for what
-    /// no assembler writes, and readers must bear.
+    /// Bytes to write in place of the augmentation data and its length, whatever the letters are. Use them to
+    /// test a reader with data that no assembler writes.
     pub augmentation_data: Option<&'a [u8]>,
     /// The instructions.
     pub instructions: &'a [u8],
 }
 
-/// A CIE that has been written, for the FDEs that refer to it.
+/// A CIE that has been written. Pass it to [`Writer::fde`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct WrittenCie {
-    /// The offset of its start.
+    /// The offset of the CIE in the section.
     pub offset: SectionOffset,
     pub(super) arch: Arch,
     pub(super) code_alignment: u64,
@@ -57,8 +57,8 @@ pub struct WrittenCie {
 }
 
 impl<'a> Cie<'a> {
-    /// Makes the CIE that compilers have for most functions: version 1, `zR`, PC-relative pointers of four bytes, and the
-    /// architecture's alignment factors and return column.
+    /// Creates the CIE that compilers use for most functions: version 1, `zR`, PC-relative pointers of four
+    /// bytes, and the architecture's alignment factors and return column.
     pub fn new(arch: Arch, instructions: &'a [u8]) -> Self {
         let (code_alignment, data_alignment) = arch.cfi_alignment();
         Self {
@@ -75,27 +75,27 @@ impl<'a> Cie<'a> {
         }
     }
 
-    /// A copy with another augmentation.
+    /// Sets the augmentation string.
     pub fn with_augmentation(self, augmentation: &'a [u8]) -> Self {
         Self { augmentation, ..self }
     }
 
-    /// A copy with other alignment factors, of code and of data.
+    /// Sets the code and data alignment factors.
     pub fn with_alignment(self, code_alignment: u64, data_alignment: i64) -> Self {
         Self { code_alignment, data_alignment, ..self }
     }
 
-    /// A copy with starts and sizes of FDEs in another encoding.
+    /// Sets the encoding of starts and sizes in FDEs.
     pub fn with_fde_encoding(self, fde_encoding: PointerEncoding) -> Self {
         Self { fde_encoding, ..self }
     }
 
-    /// A copy with these bytes as augmentation data, their length included.
+    /// Sets the bytes of the augmentation data, which include its length.
     pub fn with_augmentation_data(self, data: &'a [u8]) -> Self {
         Self { augmentation_data: Some(data), ..self }
     }
 
-    /// Writes what follows the length of the augmentation data.
+    /// Writes the data of the letters.
     fn write_augmentation_data(&self, writer: &mut Writer) -> Result<(), Error> {
         for &letter in &self.augmentation[1..] {
             match (letter, self.personality) {
@@ -118,7 +118,7 @@ impl Writer {
     /// Appends a CIE.
     ///
     /// # Errors
-    /// A field cannot hold its value; nothing is appended then.
+    /// A value does not fit its field. Then nothing is appended.
     pub fn cie(&mut self, cie: &Cie<'_>) -> Result<WrittenCie, Error> {
         let offset = self.offset();
         let has_data = cie.augmentation.first() == Some(&b'z');
@@ -149,8 +149,9 @@ impl Writer {
             b"eh" => self.value(PointerEncoding::ABSOLUTE, 0)?,
             _ if has_data || cie.augmentation_data.is_some() => {}
             letters => {
-                let with_data = letters.iter().find(|letter| !b"SBG".contains(letter));
-                with_data.map_or(Ok(()), |&letter| Err(Error::Augmentation { letter }))?;
+                if let Some(&letter) = letters.iter().find(|letter| !b"SBG".contains(letter)) {
+                    return Err(Error::Augmentation { letter });
+                }
             }
         }
         match cie.version {
@@ -175,8 +176,9 @@ impl Writer {
         Ok(())
     }
 
-    /// Appends the length of what `data` writes, in one byte, and then that: a PC-relative pointer in it depends
-    /// on how long the length is, and no CIE or FDE has as many as 128 bytes.
+    /// Appends the output of `data`, after its length in a single byte. Every length takes a byte, because a
+    /// PC-relative pointer in the data depends on its place, and the data of real CIEs and FDEs has fewer than
+    /// 128 bytes.
     pub(super) fn with_length(
         &mut self,
         data: impl FnOnce(&mut Self) -> Result<(), Error>,

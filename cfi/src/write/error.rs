@@ -1,4 +1,4 @@
-//! Values that a record cannot hold.
+//! Values that cannot be written.
 
 use core::fmt;
 
@@ -6,7 +6,7 @@ use cfipack_format::Register;
 
 use crate::PointerEncoding;
 
-/// A value that its field cannot hold, or a combination that no reader understands.
+/// A value does not fit its field, or no reader understands the combination.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -17,44 +17,44 @@ pub enum Error {
         /// The encoding.
         encoding: PointerEncoding,
     },
-    /// A pointer encoding without a known format, or relative to what a writer does not know.
+    /// A pointer encoding has an unknown format, or its base is not known to the writer.
     PointerEncoding {
         /// The encoding.
         encoding: PointerEncoding,
     },
-    /// An offset or advance is no multiple of the CIE's alignment factor.
+    /// An offset or advance is not a multiple of the CIE's alignment factor.
     Factor {
         /// The offset or advance, in bytes.
         value: i64,
         /// The CIE's factor.
         factor: i64,
     },
-    /// An advance of more than 2^32 - 1 units.
+    /// An advance has more than 2^32 - 1 units.
     Advance {
-        /// Bytes of code.
+        /// The number of bytes of code.
         delta: u64,
     },
-    /// An augmentation letter of unknown meaning, or one whose data the CIE does not have.
+    /// An augmentation letter is unknown, or the CIE does not have its data.
     Augmentation {
         /// The letter.
         letter: u8,
     },
-    /// Augmentation data of 128 bytes or more.
+    /// The augmentation data has 128 bytes or more.
     AugmentationData {
-        /// Bytes.
+        /// The number of bytes.
         length: usize,
     },
-    /// A CIE version other than 1, 3 and 4.
+    /// The version of a CIE is not 1, 3 or 4.
     Version {
         /// The version.
         version: u8,
     },
-    /// A CIE of version 1 holds the return-address column in a byte.
+    /// A version 1 CIE stores the return-address column in a byte, and the column does not fit.
     ReturnColumn {
         /// The column.
         register: Register,
     },
-    /// `DW_CFA_set_loc` holds an address, which depends on where the instruction lies.
+    /// `DW_CFA_set_loc` holds an address, and the writer does not know where the instruction will lie.
     SetLocation,
 }
 

@@ -1,4 +1,4 @@
-//! The frame description entry.
+//! Writes the frame description entry (FDE).
 
 use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, SectionOffset};
@@ -7,17 +7,17 @@ use super::{Error, Writer, WrittenCie};
 use crate::{PointerEncoding, SectionKind};
 
 impl Writer {
-    /// Appends an FDE of a CIE of this section, for the function of `size` bytes at `start`. Returns where its
-    /// `start` field lies, which a relocation of a relocatable object names.
+    /// Appends an FDE with a CIE of this section, for the function of `size` bytes at `start`. Returns the
+    /// offset of the FDE's `start` field, for a relocation in a relocatable object.
     ///
     /// ```text
     /// length  4 or 12 | CIE pointer  4 or 8 | start  pointer | size  pointer's format
-    /// "z": length of what follows  uleb, then  L: pointer
+    /// "z": length of the LSDA pointer  uleb, then  L: pointer
     /// instructions
     /// ```
     ///
     /// # Errors
-    /// A pointer does not fit; nothing is appended then.
+    /// A pointer does not fit. Then nothing is appended.
     pub fn fde(
         &mut self,
         cie: &WrittenCie,
@@ -38,11 +38,11 @@ impl Writer {
         })
     }
 
-    /// Writes an FDE with these bytes as augmentation data, their length included: for what no assembler writes, and
-    /// readers must bear.
+    /// Appends an FDE with arbitrary augmentation data, which includes its length. Use this function to test a
+    /// reader with data that no assembler writes.
     ///
     /// # Errors
-    /// The start or the size does not fit; nothing is appended then.
+    /// The start or the size does not fit. Then nothing is appended.
     pub fn fde_with_augmentation_data(
         &mut self,
         cie: &WrittenCie,

@@ -1,4 +1,4 @@
-//! Call frame instructions (DWARF 5, section 6.4.2), each in its shortest form.
+//! Writes call frame instructions (DWARF 5, section 6.4.2), each in its shortest form.
 
 use alloc::vec::Vec;
 
@@ -18,41 +18,41 @@ pub struct InstructionWriter {
 }
 
 impl InstructionWriter {
-    /// Writes for a CIE with these alignment factors.
+    /// Creates a writer for a CIE with these alignment factors.
     pub fn new(arch: Arch, code_alignment: u64, data_alignment: i64) -> Self {
         Self { endian: arch.endian(), code_alignment, data_alignment, bytes: Vec::new() }
     }
 
-    /// Starts a writer after these bytes.
+    /// Creates a writer that continues after these bytes.
     pub fn after(arch: Arch, code_alignment: u64, data_alignment: i64, bytes: Vec<u8>) -> Self {
         Self { bytes, ..Self::new(arch, code_alignment, data_alignment) }
     }
 
-    /// Writes for an FDE of a CIE.
+    /// Creates a writer for an FDE with this CIE.
     pub fn of(cie: &WrittenCie) -> Self {
         Self::new(cie.arch, cie.code_alignment, cie.data_alignment)
     }
 
-    /// The bytes so far.
+    /// Returns the bytes so far.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// Appends bytes as they are.
+    /// Appends bytes unchanged.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Appends an instruction in its shortest form; an advance by nothing vanishes.
+    /// Appends an instruction in its shortest form. An advance by 0 is omitted.
     ///
     /// # Errors
-    /// An operand is no multiple of its factor or does not fit; nothing is appended then.
-    /// `DW_CFA_set_loc` is never written.
+    /// An operand does not fit, or is not a multiple of its factor. Then nothing is appended. `DW_CFA_set_loc`
+    /// is never written.
     pub fn put(&mut self, instruction: Instruction<'_>) -> Result<(), Error> {
         match instruction {
             Instruction::Nop => self.raw(&[0x00]),

@@ -1,9 +1,11 @@
-//! Records and instructions as an assembler writes them.
+//! Writes records and instructions, as an assembler does.
 //!
-//! A [`Writer`] takes CIEs and FDEs and becomes a section; an [`InstructionWriter`] turns
-//! [instructions](crate::Instruction) into the shortest bytes that hold them. Both write what their
-//! counterparts on the reading side, [`Section`](crate::Section) and
-//! [`Instructions`](crate::Instructions), read.
+//! - [`Writer`] takes CIEs and FDEs, and returns a section.
+//! - [`Cie`] is the description of a CIE, and [`WrittenCie`] refers to it from FDEs.
+//! - [`InstructionWriter`] encodes [instructions](crate::Instruction) in the fewest bytes.
+//! - [`leb128`] writes LEB128 numbers.
+//!
+//! [`Functions`](crate::Functions) and [`Instructions`](crate::Instructions) read the output.
 //!
 //! ```
 //! use cfipack_cfi::write::{Cie, InstructionWriter, Writer};

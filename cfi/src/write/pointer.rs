@@ -1,4 +1,4 @@
-//! Encoded pointers (`DW_EH_PE_*`; Linux Standard Base 5.0, "DWARF Extensions").
+//! Writes encoded pointers (`DW_EH_PE_*`; Linux Standard Base 5.0, "DWARF Extensions").
 
 use cfipack_format::Address;
 use cfipack_format::widen::ToU64;
@@ -8,10 +8,11 @@ use super::section::Writer;
 use crate::PointerEncoding;
 
 impl Writer {
-    /// Appends a pointer to `target`, relative to what its encoding names: in a record the writer does so itself.
+    /// Appends a pointer to `target`, relative to the base of its encoding. [`Writer::fde`] and [`Writer::cie`]
+    /// call it for their own pointers.
     ///
     /// # Errors
-    /// The distance does not fit, or the encoding is none that can be written.
+    /// The distance does not fit, or the encoding cannot be written.
     pub fn pointer(&mut self, encoding: PointerEncoding, target: Address) -> Result<(), Error> {
         let base = match encoding.0 & 0x70 {
             0x00 => Address(0),
@@ -29,7 +30,7 @@ impl Writer {
         self.value(encoding, target.0.wrapping_sub(base.0))
     }
 
-    /// Appends a value in a pointer's format, without a base: a function's size, for example.
+    /// Appends a value in the format of a pointer, without a base, for example the size of a function.
     pub(super) fn value(&mut self, encoding: PointerEncoding, value: u64) -> Result<(), Error> {
         let is_narrow = self.arch.pointer_size() == 4;
         let does_not_fit = Error::Pointer { value, encoding };

@@ -1,4 +1,4 @@
-//! A section in the making.
+//! Writes a section.
 
 use alloc::vec::Vec;
 
@@ -10,6 +10,9 @@ use crate::record::id_size;
 use crate::{Section, SectionKind};
 
 /// Writes `.eh_frame` or `.debug_frame`, record by record, in the architecture's byte order.
+///
+/// Write a CIE with [`Writer::cie`], then its FDEs with [`Writer::fde`], and take the bytes with
+/// [`Writer::into_bytes`].
 #[derive(Clone, Debug)]
 pub struct Writer {
     pub(super) kind: SectionKind,
@@ -19,8 +22,8 @@ pub struct Writer {
     pub text: Address,
     /// The base of `DW_EH_PE_datarel` pointers.
     pub data: Address,
-    /// Records end at a multiple of so many bytes, filled up with `DW_CFA_nop`: 4 in `.eh_frame`, a pointer's
-    /// size in `.debug_frame`, unless it is set; 1 for none.
+    /// Records end at a multiple of this many bytes, and are filled up with `DW_CFA_nop`. The default is 4 in
+    /// `.eh_frame`, and the size of a pointer in `.debug_frame`. Use 1 for no padding.
     pub alignment: usize,
     /// True if records get 64-bit lengths (DWARF 5, section 7.4).
     pub is_64_bit: bool,
@@ -28,7 +31,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// An empty section that is to lie at `address`.
+    /// Creates an empty section for `address`.
     pub fn new(kind: SectionKind, arch: Arch, address: Address) -> Self {
         let alignment = match kind {
             SectionKind::EhFrame => 4,
@@ -38,43 +41,43 @@ impl Writer {
         Self { kind, arch, address, text, data, alignment, is_64_bit: false, bytes: Vec::new() }
     }
 
-    /// A section that lies at `address` and starts with these bytes.
+    /// Creates a section for `address` that starts with these bytes.
     pub fn after(kind: SectionKind, arch: Arch, address: Address, bytes: Vec<u8>) -> Self {
         Self { bytes, ..Self::new(kind, arch, address) }
     }
 
-    /// The bytes so far.
+    /// Returns the bytes so far.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// The section as its reader takes it.
+    /// Returns the section in the form that a reader takes.
     pub fn section(&self) -> Section<'_> {
         let Self { text, data, .. } = *self;
         Section::new(self.kind, &self.bytes, self.address, self.arch).with_text(text).with_data(data)
     }
 
-    /// The offset at which the next record starts.
+    /// Returns the offset of the next record.
     pub fn offset(&self) -> SectionOffset {
         SectionOffset(self.bytes.len())
     }
 
-    /// Appends a zero length, which ends an `.eh_frame`, or a part of it.
+    /// Appends a zero length. It ends an `.eh_frame` or a part of an `.eh_frame`.
     pub fn terminator(&mut self) {
         self.u32(0);
     }
 
-    /// Appends bytes as they are: padding, or what no assembler writes.
+    /// Appends bytes unchanged: padding, or bytes that no assembler writes.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Makes the record at `record`, the last, longer by so many bytes of `DW_CFA_nop`.
+    /// Extends the last record, which starts at `record`, by `padding` bytes of `DW_CFA_nop`.
     pub fn extend_record(&mut self, record: SectionOffset, padding: usize) {
         self.bytes.resize(self.bytes.len() + padding, 0);
         let content = record.0 + if self.is_64_bit { 12 } else { 4 };
@@ -87,8 +90,8 @@ impl Writer {
         }
     }
 
-    /// Appends a record: its length, what `body` writes, which starts with the id, and padding. If `body`
-    /// fails nothing is appended.
+    /// Appends a record: its length, the output of `body` (which starts with the id), and padding. If `body`
+    /// fails, nothing is appended.
     pub(super) fn record<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
         let start = self.bytes.len();
         self.u32(if self.is_64_bit { 0xffff_ffff } else { 0 });
@@ -108,7 +111,7 @@ impl Writer {
         Ok(result)
     }
 
-    /// Appends a CIE id or a CIE pointer, which `.debug_frame` gives 8 bytes in the 64-bit format.
+    /// Appends a CIE id or a CIE pointer. It has 8 bytes in the 64-bit format of `.debug_frame`, otherwise 4.
     pub(super) fn id(&mut self, id: u64) {
         if id_size(self.kind, self.is_64_bit) == 8 {
             self.u64(id);

@@ -1,4 +1,4 @@
-//! The rows as text, as `llvm-objdump --unwind-info` 23 prints those of an object.
+//! Prints the rows as `llvm-objdump --unwind-info` 23 prints them for an object.
 
 use core::fmt::{self, Write};
 
@@ -7,27 +7,27 @@ use cfipack_format::compact_unwind::Entry;
 
 use super::Section;
 
-/// The target of a relocated pointer.
+/// The target of a relocated pointer: a name and an offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Destination<'a> {
-    /// Name of the symbol, or of the section where no symbol of it lies at or below.
+    /// The name of the symbol, or of the section if no symbol of the section is at or below the target.
     pub name: &'a str,
-    /// Bytes after it.
+    /// The offset from the name, in bytes.
     pub addend: u64,
 }
 
 impl Section<'_> {
-    /// Prints the rows, from `Contents of __compact_unwind section:` on, as `llvm-objdump
-    /// --unwind-info` 23 does. `destination` returns what the relocated pointer at an offset of the
-    /// section refers to; `None` where it has no relocation.
+    /// Prints the rows as `llvm-objdump --unwind-info` 23 does, starting with the line `Contents of
+    /// __compact_unwind section:`. `destination` returns the target of the relocated pointer at an offset of
+    /// the section, or `None` if the pointer has no relocation.
     ///
-    /// llvm-objdump names an external relocation's symbol, with the stored value as addend; for
-    /// one against a section, the last symbol at or below the stored value if it is of the same
-    /// section, else that section. Of several symbols at one address it takes the first in the
-    /// symbol table.
+    /// For an external relocation, llvm-objdump prints the symbol, with the stored value as the addend. For a
+    /// relocation against a section, it prints the last symbol at or below the stored value if the symbol is in
+    /// the same section, and otherwise the section. If several symbols have the same address, it takes the
+    /// first in the symbol table.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// The errors of `out`.
     pub fn dump<'n>(
         &self,
         out: &mut impl Write,

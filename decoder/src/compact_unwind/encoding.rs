@@ -1,30 +1,30 @@
-//! Decoding: from an encoding to the row that it stands for.
+//! Decodes an encoding into a row.
 
 use core::fmt;
 
 use cfipack_format::compact_unwind::{Encoding, Mode, PAIRS, callee_saved, decode_order};
 use cfipack_format::{Arch, Cfa, FunctionOffset, Register, Row, Rule, Saved};
 
-/// The reason why an encoding means nothing.
+/// The reason why an encoding has no meaning.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum EncodingError {
-    /// The architecture has no mode of this number.
+    /// The architecture has no mode with this number.
     Mode(Encoding),
-    /// x86, frame mode: a slot names register 6 or 7, or one that another slot names.
+    /// x86, frame mode: a slot names register 6 or 7, or a register that another slot names too.
     Slot {
         /// The encoding.
         encoding: Encoding,
-        /// Number of the slot, from 0 at the lowest address.
+        /// The number of the slot, from 0 at the lowest address.
         slot: u8,
     },
-    /// x86, frameless: no order of registers has this count and permutation.
+    /// x86, frameless: this count and permutation encode no order of registers.
     Permutation(Encoding),
-    /// x86, indirect: the code given does not reach the `imm32` that holds the stack's size.
+    /// x86, indirect: the code is too short for the `imm32` that holds the stack's size.
     Code {
         /// The encoding.
         encoding: Encoding,
-        /// Bytes of code given.
+        /// The number of bytes of code.
         given: usize,
     },
 }
@@ -51,20 +51,21 @@ impl fmt::Display for EncodingError {
 
 impl core::error::Error for EncodingError {}
 
-/// The row that an encoding stands for in the body of a function (its prologue and epilogue it
-/// does not describe), and the callee-saved registers beside the frame pointer. `None` if it has
-/// no unwind information, or its function's FDE has ([`Encoding::mode`] distinguishes them).
+/// Decodes an encoding into the row for the body of a function, and the saved registers other than the frame
+/// pointer. An encoding does not describe the prologue and the epilogue.
 ///
-/// `code` is the code from the entry's start on; only x86's indirect mode looks at it, and only at
-/// its first 259 bytes. Flags and personality do not matter. The encoding is taken as
-/// it is, plausible or not: a stack too small for the registers in it gives offsets below it.
+/// Returns `None` if the encoding has no unwind information, and if it refers to the function's FDE.
+/// [`Encoding::mode`] distinguishes the two.
 ///
-/// Register pairs in arm64's frameless mode are read as llvm-mc 23, their only current writer,
-/// means them: from the CFA down. LLVM's libunwind reads them 8 bytes higher, ld64 wrote them 8
-/// bytes lower.
+/// `code` is the code from the start of the entry. Only x86's indirect mode reads it, at most the first 259
+/// bytes. Flags and personality do not matter. This function does not check whether the encoding is plausible:
+/// if the stack is too small for the saved registers, their offsets lie below the stack.
+///
+/// In arm64's frameless mode, register pairs are read as llvm-mc 23 means them, the only tool that still writes
+/// them: from the CFA down. LLVM's libunwind reads them 8 bytes higher, and ld64 wrote them 8 bytes lower.
 ///
 /// # Errors
-/// The encoding has a mode, register or permutation that does not exist, or the code is too short.
+/// The encoding has an unknown mode, register or permutation, or `code` is too short.
 pub fn row(encoding: Encoding, arch: Arch, code: &[u8]) -> Result<Option<(Row, Saved)>, EncodingError> {
     let mode = encoding.mode(arch).ok_or(EncodingError::Mode(encoding))?;
     let unwound = match (mode, callee_saved(arch)) {
@@ -76,8 +77,9 @@ pub fn row(encoding: Encoding, arch: Arch, code: &[u8]) -> Result<Option<(Row, S
         }
         (Mode::FramelessIndirect, Some(registers)) => {
             let at = usize::from(encoding.immediate_at());
-            let immediate = code.get(at..).and_then(|code| code.first_chunk());
-            let immediate = immediate.ok_or(EncodingError::Code { encoding, given: code.len() })?;
+            let Some(immediate) = code.get(at..).and_then(|code| code.first_chunk()) else {
+                return Err(EncodingError::Code { encoding, given: code.len() });
+            };
             let adjust = i64::from(encoding.adjust()) * word(arch);
             let size = i64::from(u32::from_le_bytes(*immediate)) + adjust;
             x86_frameless(encoding, arch, registers, size)?
@@ -88,12 +90,12 @@ pub fn row(encoding: Encoding, arch: Arch, code: &[u8]) -> Result<Option<(Row, S
     Ok(Some(unwound))
 }
 
-/// Bytes of a word of x86.
+/// Returns the size of a word of x86 in bytes.
 fn word(arch: Arch) -> i64 {
     i64::from(arch.pointer_size())
 }
 
-/// A row with the CFA `offset` bytes above a register.
+/// Returns a row with the CFA `offset` bytes above a register.
 fn row_from(register: Register, offset: i64, return_address: Rule, frame_pointer: Rule) -> Row {
     let cfa = Cfa::Register { register, offset };
     Row { start: FunctionOffset(0), cfa, return_address, frame_pointer, signed: false }
@@ -110,9 +112,10 @@ fn x86_frame(
         if number == 0 {
             continue;
         }
-        let register = registers[..5].get(usize::from(number) - 1);
-        let register = register.filter(|register| saved.offset_of(**register).is_none());
-        let register = *register.ok_or(EncodingError::Slot { encoding, slot })?;
+        let register = match registers[..5].get(usize::from(number) - 1) {
+            Some(&register) if saved.offset_of(register).is_none() => register,
+            _ => return Err(EncodingError::Slot { encoding, slot }),
+        };
         // The frame pointer is two words below the CFA.
         let words = i64::from(encoding.frame_offset()) + 2 - i64::from(slot);
         saved.push(register, (-words * word) as i32);
@@ -121,7 +124,7 @@ fn x86_frame(
     Ok((row, saved))
 }
 
-/// `size`: bytes of stack, return address included.
+/// `size` is the number of bytes of stack, including the return address.
 fn x86_frameless(
     encoding: Encoding,
     arch: Arch,
@@ -134,7 +137,7 @@ fn x86_frameless(
     let mut saved = Saved::new();
     let mut frame_pointer = Rule::SameValue;
     for (i, number) in order.into_iter().take(count.into()).enumerate() {
-        // The last is just below the return address, which is a word below the CFA.
+        // The last register is just below the return address, which is a word below the CFA.
         let offset = -(i64::from(count) + 1 - i as i64) * word;
         match registers.get(usize::from(number).wrapping_sub(1)) {
             Some(register) if *register == arch.frame_pointer() => frame_pointer = Rule::Cfa(offset),
@@ -158,7 +161,7 @@ fn arm64_frameless(encoding: Encoding, arch: Arch) -> (Row, Saved) {
     (row, arm64_pairs(encoding, 0))
 }
 
-/// The pairs, from `top` bytes above the CFA down.
+/// Returns the saved pairs. The first is at `top` bytes above the CFA, the others follow downward.
 fn arm64_pairs(encoding: Encoding, top: i32) -> Saved {
     let mut saved = Saved::new();
     let mut offset = top;

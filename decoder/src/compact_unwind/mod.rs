@@ -1,9 +1,9 @@
-//! Compact unwind: what an [encoding](row) means, and the rows of `__LD,__compact_unwind`.
+//! Compact unwind: 32-bit encodings, and the rows of `__LD,__compact_unwind`.
 //!
-//! You give [`row`] an encoding and get the row that it stands for, with the callee-saved
-//! registers beside it. [`Section`] reads the section of a relocatable object: its pointers are
-//! what relocations make of them, so the caller that has the object resolves those
-//! ([`Section::dump`] takes their names from the caller).
+//! - [`row`] decodes an encoding. You get its row, and the callee-saved registers beside the row.
+//! - [`Section`] reads the section of a relocatable object. It does not apply relocations, which set the
+//!   section's pointers: if you have the object, you resolve the pointers yourself.
+//! - [`Section::dump`] prints the rows. You pass the names that the relocated pointers refer to.
 
 mod dump;
 mod encoding;

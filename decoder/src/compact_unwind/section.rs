@@ -1,28 +1,28 @@
-//! `__LD,__compact_unwind` of a relocatable object.
+//! The section `__LD,__compact_unwind` of a relocatable object.
 
 use core::fmt;
 
 use cfipack_format::SectionOffset;
 use cfipack_format::compact_unwind::Entry;
 
-/// A `__compact_unwind` section, as stored: before relocation.
+/// A `__compact_unwind` section, as stored before relocation.
 #[derive(Clone, Copy, Debug)]
 pub struct Section<'a> {
     bytes: &'a [u8],
     pointer_size: u8,
 }
 
-/// Bytes that are no `__compact_unwind` section.
+/// The reason why bytes are not a `__compact_unwind` section.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// A pointer is neither 4 nor 8 bytes.
+    /// The pointer size is neither 4 nor 8 bytes.
     PointerSize(u8),
-    /// The section's length is no multiple of a row's.
+    /// The section's length is not a multiple of the size of a row.
     Length {
-        /// Bytes of the section.
+        /// The length of the section, in bytes.
         length: usize,
-        /// Bytes of a row: 32 or 20.
+        /// The size of a row, in bytes: 32 or 20.
         row: usize,
     },
 }
@@ -42,10 +42,10 @@ impl fmt::Display for Error {
 impl core::error::Error for Error {}
 
 impl<'a> Section<'a> {
-    /// Takes a section's bytes; `pointer_size` is 8 or 4 bytes.
+    /// Takes the bytes of a section. `pointer_size` is 8 or 4 bytes.
     ///
     /// # Errors
-    /// Pointers have another size, or the length is no multiple of a row's.
+    /// The pointer size is not 8 or 4, or the length is not a multiple of the size of a row.
     pub fn parse(bytes: &'a [u8], pointer_size: u8) -> Result<Self, Error> {
         if !matches!(pointer_size, 4 | 8) {
             return Err(Error::PointerSize(pointer_size));
@@ -57,30 +57,30 @@ impl<'a> Section<'a> {
         Ok(Self { bytes, pointer_size })
     }
 
-    /// The section's bytes.
+    /// Returns the bytes of the section.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn num_entries(&self) -> usize {
         self.bytes.len() / Entry::size(self.pointer_size)
     }
 
-    /// The row with this number, from 0, and its offset in the section; `None` from
-    /// [`num_entries`](Self::num_entries) on.
+    /// Returns the row with this number, counted from 0, and the row's offset in the section. Returns `None` if
+    /// `number` is not below [`num_entries`](Self::num_entries).
     pub fn entry(&self, number: usize) -> Option<(SectionOffset, Entry)> {
         let size = Entry::size(self.pointer_size);
         let bytes = self.bytes.chunks_exact(size).nth(number)?;
         Some((SectionOffset(number * size), Entry::read(bytes, self.pointer_size)?))
     }
 
-    /// Bytes of a pointer: 8 or 4.
+    /// Returns the size of a pointer in bytes: 8 or 4.
     pub fn pointer_size(&self) -> u8 {
         self.pointer_size
     }
 
-    /// The rows in their order, each with its offset in the section.
+    /// Returns the rows in the order of the section, each with its offset.
     pub fn entries(&self) -> impl Iterator<Item = (SectionOffset, Entry)> + use<'a> {
         let pointer_size = self.pointer_size;
         let size = Entry::size(pointer_size);
@@ -93,7 +93,7 @@ impl<'a> Section<'a> {
 mod tests {
     use super::*;
 
-    /// Mach-O has pointers of 4 and of 8 bytes; a row is three of them and two words of 4.
+    /// Mach-O has pointers of 4 and 8 bytes. A row is three pointers and two words of 4 bytes.
     #[test]
     fn any_other_pointer_size_is_refused() {
         for pointer_size in 0..=u8::MAX {

@@ -1,5 +1,5 @@
-//! A section as text: byte for byte what `readelf --sframe` of binutils 2.47 prints, and of version 1 what
-//! 2.40 did.
+//! Prints a section byte for byte as `readelf --sframe` of binutils 2.47 does. Version 1 is printed as by
+//! binutils 2.40.
 
 use core::fmt::{self, Write};
 
@@ -10,14 +10,14 @@ use super::row::{cfa_offset, has_registers};
 use super::{Fre, Function, Section};
 
 impl Section<'_> {
-    /// Prints the table as `readelf --sframe` does (binutils 2.47; for version 1, which that refuses, 2.40);
-    /// `name` is the section's name.
+    /// Prints the table as `readelf --sframe` of binutils 2.47 does. For version 1, which binutils 2.47
+    /// refuses, prints it as binutils 2.40 does. `name` is the section's name.
     ///
-    /// In place of a malformed function or row, on which readelf crashes or prints nonsense, the dump has the
-    /// error, and goes on.
+    /// Where readelf crashes or prints nonsense, on a malformed function or row, this function prints the error
+    /// and goes on.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// The errors of `out`.
     pub fn dump(&self, out: &mut impl Write, name: &str) -> fmt::Result {
         write_header(self, name, out)?;
         for (index, function) in self.functions().enumerate() {
@@ -62,7 +62,7 @@ fn write_function(function: &Function<'_>, out: &mut impl Write) -> fmt::Result 
     line.text("\n    func idx [").decimal(function.index() as i64);
     line.text("]: pc = 0x").hexadecimal(function.start().0, 1);
     line.text(", size = ").decimal(i64::from(function.size())).text(" bytes");
-    // readelf 2.47 does not ask for the version here.
+    // readelf 2.47 tests the bit in every version.
     match (function.has_signal_bit(), function.fde_type() == FdeType::Flex) {
         (true, true) => line.text(", attr = \"SF\""),
         (true, false) => line.text(", attr = \"S\""),
@@ -85,7 +85,7 @@ fn write_function(function: &Function<'_>, out: &mut impl Write) -> fmt::Result 
     Ok(())
 }
 
-/// A row's cells, from the words as stored: they contain more than the row does.
+/// Prints the cells of a row, from the stored words: readelf prints details that a row does not have.
 fn write_fre<'l>(fre: &Fre, first_pc: u64, function: &Function<'_>, line: &'l mut Line) -> &'l mut Line {
     line.text("    ").hexadecimal(first_pc.wrapping_add(u64::from(fre.start.0)), 16).text("  ");
     if fre.words().is_empty() {
@@ -106,10 +106,11 @@ fn default_cells<'l>(fre: &Fre, function: &Function<'_>, line: &'l mut Line) -> 
         _ => (None, words.get(1)),
     };
     let saved = |&word: &i32, line: &mut Line| {
-        match has_registers(section) && word & 1 != 0 {
-            true => line.text("r").decimal(i64::from(word >> 1)),
-            false => line.text("c").signed(word),
-        };
+        if has_registers(section) && word & 1 != 0 {
+            line.text("r").decimal(i64::from(word >> 1));
+        } else {
+            line.text("c").signed(word);
+        }
     };
     line.cell(10, |line| {
         line.text(if fre.info.sp_based() { "sp+" } else { "fp+" });
@@ -168,7 +169,7 @@ fn flex_cells<'l>(fre: &Fre, function: &Function<'_>, line: &'l mut Line) -> &'l
     })
 }
 
-/// The CFA's offset, in 32 bits as readelf computes it.
+/// Returns the CFA's offset in 32 bits, as readelf computes it.
 fn cfa_of(word: i32, section: &Section<'_>) -> i32 {
     cfa_offset(section.abi, word) as i32
 }
@@ -187,7 +188,8 @@ fn fixed_ra(section: &Section<'_>, line: &mut Line) {
     line.push(if is_printed { b'f' } else { b'u' });
 }
 
-/// Returns whether readelf mentions the fixed offsets of the header. 2.40, the last to print version 1, does not.
+/// Returns whether readelf prints the fixed offsets of the header. Binutils 2.40, the last version to print
+/// version 1, does not.
 fn prints_fixed_offsets(version: Version) -> bool {
     match version {
         Version::V1 => false,
@@ -195,15 +197,15 @@ fn prints_fixed_offsets(version: Version) -> bool {
     }
 }
 
-/// Text on its way out: a table has a million rows, and formatting each through `fmt` costs several
-/// times what decoding does.
+/// A buffer for a line of text. A table has up to a million rows, and formatting each row with `fmt` takes
+/// several times as long as decoding it.
 struct Line {
     bytes: [u8; Self::CAPACITY],
     len: usize,
 }
 
 impl Line {
-    /// More than the longest text: a function's two lines with every number at its widest, 219.
+    /// The longest text has 219 bytes: a function's two lines, with every number at its widest.
     const CAPACITY: usize = 256;
 
     fn new() -> Self {
@@ -226,7 +228,7 @@ impl Line {
         self
     }
 
-    /// A cell, filled up with spaces to `width` bytes if it is shorter.
+    /// Writes a cell, and adds spaces up to `width` bytes.
     fn cell(&mut self, width: usize, write: impl FnOnce(&mut Self)) -> &mut Self {
         let end = self.len + width;
         write(self);
@@ -271,7 +273,7 @@ impl Line {
     }
 
     fn write_to(&self, out: &mut impl Write) -> fmt::Result {
-        // Only ASCII is pushed.
+        // The text is ASCII.
         out.write_str(core::str::from_utf8(&self.bytes[..self.len]).map_err(|_| fmt::Error)?)
     }
 }

@@ -4,14 +4,14 @@ use core::fmt;
 
 use cfipack_format::SectionOffset;
 
-/// The reason why a section, a function or a row cannot be read. Offsets count from the section's start;
+/// The reason why a section, a function or a row cannot be read. Offsets count from the section's start, and
 /// values are as stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// Fewer bytes than a header.
+    /// The section has fewer bytes than a header.
     TooShort {
-        /// Bytes that there are.
+        /// The number of bytes.
         len: usize,
     },
     /// The first two bytes are 0xdee2 in neither byte order.
@@ -19,27 +19,27 @@ pub enum Error {
         /// The two bytes.
         value: [u8; 2],
     },
-    /// A version other than 1, 2 and 3.
+    /// The version is not 1, 2 or 3.
     Version {
         /// The value as stored.
         value: u8,
     },
-    /// A flag that the version does not define.
+    /// The header has a flag that the version does not define.
     Flags {
         /// All flags.
         value: u8,
     },
-    /// An ABI other than 1 to 4.
+    /// The ABI is not 1, 2, 3 or 4.
     Abi {
         /// The value as stored.
         value: u8,
     },
-    /// The magic's byte order is not that of the ABI.
+    /// The byte order of the magic is not the byte order of the ABI.
     ByteOrder {
         /// The ABI's number.
         abi: u8,
     },
-    /// The fixed offset of the return address is not the ABI's (-8 on amd64, else 0).
+    /// The fixed offset of the return address is not the ABI's: -8 on amd64, otherwise 0.
     FixedReturnAddress {
         /// The value as stored.
         value: i8,
@@ -48,36 +48,36 @@ pub enum Error {
     FunctionIndex {
         /// The offset of the index.
         offset: u64,
-        /// Number of FDEs it should have.
+        /// The number of FDEs that the header claims.
         num_fdes: u32,
     },
     /// The FRE sub-section reaches beyond the section.
     FreSubSection {
         /// The offset of its start.
         offset: u64,
-        /// Bytes that it should have.
+        /// The number of bytes that the header claims.
         len: u32,
     },
-    /// A byte other than zero padding after the FREs.
+    /// A byte other than zero follows the table.
     Trailing {
-        /// The offset of the table.
+        /// The offset of the byte.
         offset: SectionOffset,
         /// The byte.
         value: u8,
     },
-    /// No function with this index.
+    /// The section has no function with this index.
     NoFunction {
-        /// The index asked for.
+        /// The index that the caller asked for.
         index: usize,
     },
     /// The header's number of FREs is not the sum over the functions.
     NumFres {
-        /// The header's.
+        /// The number in the header.
         value: u32,
         /// The sum.
         sum: u64,
     },
-    /// The header states that the index is sorted, and this FDE starts before its predecessor.
+    /// The index is declared sorted, but this FDE starts before the FDE before it.
     NotSorted {
         /// The offset of the FDE.
         offset: SectionOffset,
@@ -89,28 +89,28 @@ pub enum Error {
         /// The offset into the FRE sub-section.
         value: u32,
     },
-    /// More FREs than the rest of the sub-section can hold.
+    /// The function claims more FREs than the rest of the sub-section can hold.
     FreCount {
         /// The offset of the FDE (version 3: of the attribute).
         offset: SectionOffset,
-        /// Number of FREs claimed.
+        /// The number of FREs that the function claims.
         value: u32,
     },
-    /// Functions whose FREs, with this one's, are more than a table of this length may have.
+    /// With this function, the functions have more FREs than a table of this length may have.
     TooManyFres {
         /// The offset of the FDE.
         offset: SectionOffset,
-        /// The number.
+        /// The number of FREs up to and including this function.
         sum: u64,
     },
-    /// An FRE type other than 0, 1 and 2.
+    /// The FRE type is not 0, 1 or 2.
     FreType {
         /// The offset of the FDE (version 3: of the attribute).
         offset: SectionOffset,
         /// The info byte.
         value: u8,
     },
-    /// An FDE type other than DEFAULT and FLEX.
+    /// The FDE type is neither DEFAULT nor FLEX.
     FdeType {
         /// The offset of the attribute.
         offset: SectionOffset,
@@ -127,44 +127,44 @@ pub enum Error {
         /// The offset of the FRE.
         offset: SectionOffset,
     },
-    /// An FRE starts before its predecessor.
+    /// An FRE starts before the FRE before it.
     StartDecreases {
         /// The offset of the FRE.
         offset: SectionOffset,
         /// The start.
         value: u32,
     },
-    /// An FRE starts beyond the end of its function (PC-mask: of one repetition).
+    /// An FRE starts beyond the end of its function, or of a repetition in a PC-mask function.
     StartBeyondEnd {
         /// The offset of the FRE.
         offset: SectionOffset,
         /// The start.
         value: u32,
     },
-    /// An FRE's info byte has word size 3, or a bit that has no meaning here: SP base in a FLEX
-    /// function, a signed return address on another machine than AArch64, anything beside 0 words.
+    /// An FRE's info byte has word size 3, or a bit without a meaning here. For example: SP base in a FLEX
+    /// function, a signed return address on a machine other than AArch64, or a bit beside 0 words.
     FreInfo {
         /// The offset of the FRE.
         offset: SectionOffset,
         /// The info byte.
         value: u8,
     },
-    /// A number of data words that no row has.
+    /// An FRE has a number of data words that no row has.
     WordCount {
         /// The offset of the FRE.
         offset: SectionOffset,
         /// The number.
         value: u8,
     },
-    /// A FLEX control word that is none: a reserved bit, a register where none is used, a CFA that
-    /// is not based on a register.
+    /// A FLEX control word is invalid: a reserved bit is set, it names a register where none is used, or the
+    /// CFA is not based on a register.
     ControlWord {
         /// The offset of the FRE.
         offset: SectionOffset,
         /// The word.
         value: u32,
     },
-    /// A register number of the CFA or the return address that no architecture has.
+    /// A register number of the CFA or the return address belongs to no architecture.
     Register {
         /// The offset of the FRE.
         offset: SectionOffset,

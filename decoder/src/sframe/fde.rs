@@ -6,7 +6,7 @@ use cfipack_format::{Address, FunctionOffset, Row, SectionOffset};
 
 use super::{Error, Fres, Rows, Section};
 
-/// A function of a section, borrowed.
+/// A function of a [`Section`]. It borrows the section's bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Function<'a> {
     pub(super) section: Section<'a>,
@@ -25,20 +25,20 @@ pub(super) struct Body<'a> {
     pub rep_size: u16,
     pub fre_type: FreType,
     pub fde_type: FdeType,
-    /// The offset of the info byte's structure: the attribute in version 3, else the FDE.
+    /// The offset of the structure that holds the info byte: the attribute in version 3, otherwise the FDE.
     pub offset: SectionOffset,
 }
 
-/// Bytes after which the rows of a PC-mask function of version 1 repeat: its FREs' starts are masks, and
-/// binutils 2.40 writes masks of one byte.
+/// In version 1, the rows of a PC-mask function repeat after this many bytes. The starts of its FREs are masks,
+/// and binutils 2.40 writes masks of one byte.
 const MASKS_REPEAT: u16 = 256;
 
 impl<'a> Section<'a> {
-    /// The function with this number, from 0 in the order of the FDEs; `None` from
-    /// [`num_functions`](Self::num_functions) on.
+    /// Returns the function with this number, counted from 0 in the order of the FDEs, or `None` if `number` is
+    /// not below [`num_functions`](Self::num_functions).
     ///
     /// # Errors
-    /// Its FREs lie outside of their sub-section, or its FDE or attribute has a type that does not exist.
+    /// The function's FREs lie outside the FRE sub-section, or its FDE or attribute has an unknown type.
     pub fn function(&self, number: usize) -> Option<Result<Function<'a>, Error>> {
         let fde = self.fde(number)?;
         Some(self.function_of(number, fde))
@@ -70,17 +70,15 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The start of the function of an FDE, in bytes from the section's start.
+    /// Returns the start of an FDE's function in bytes from the section's start.
     #[inline]
     pub(super) fn relative_start(&self, index: usize, fde: &Fde) -> i64 {
-        let field = match self.is_pc_relative() {
-            true => self.index_offset + index * self.version.fde_size(),
-            false => 0,
-        };
+        let field =
+            if self.is_pc_relative() { self.index_offset + index * self.version.fde_size() } else { 0 };
         fde.start.wrapping_add(field as i64)
     }
 
-    /// Finds the body of an FDE; its attribute or info byte is checked here.
+    /// Finds the body of an FDE, and checks the attribute or the info byte.
     #[inline(always)]
     pub(super) fn body(&self, index: usize, fde: &Fde) -> Result<Body<'a>, Error> {
         let fde_offset = self.fde_offset(index);
@@ -98,7 +96,7 @@ impl<'a> Section<'a> {
         let fde_type = FdeType::from_info2(info2).ok_or(Error::FdeType { offset, value: info2 })?;
         let is_given = self.version.has_repetition_size() || !info.contains(FdeInfo::PC_MASK);
         let rep_size = if is_given { u16::from(rep_size) } else { MASKS_REPEAT };
-        // The least FRE is a start and an info byte.
+        // The smallest FRE has a start and an info byte.
         if u64::from(num_fres) * (fre_type.width().to_u64() + 1) > fres.len().to_u64() {
             return Err(Error::FreCount { offset, value: num_fres });
         }
@@ -115,7 +113,7 @@ impl Body<'_> {
         version.has_signal_frames() && self.info.contains(FdeInfo::SIGNAL)
     }
 
-    /// Bytes after which the FREs of a PC-mask function repeat.
+    /// Returns the number of bytes after which the FREs of a PC-mask function repeat.
     pub(super) fn repetition(&self) -> Result<u32, Error> {
         match self.rep_size {
             0 => Err(Error::RepSize { offset: self.offset }),
@@ -123,109 +121,114 @@ impl Body<'_> {
         }
     }
 
-    /// The last start that an FRE may have in a function of `size` bytes: gas writes FREs at the
-    /// very end of a function.
+    /// Returns the last start that an FRE may have in a function of `size` bytes. GNU `as` writes FREs that
+    /// start at the very end of a function.
     pub(super) fn last_start(&self, size: u32) -> Result<u32, Error> {
         if self.is_pc_mask() { self.repetition() } else { Ok(size) }
     }
 }
 
 impl<'a> Function<'a> {
-    /// The place in the function index.
+    /// Returns the place in the function index, from 0.
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// The first address.
+    /// Returns the first address.
     pub fn start(&self) -> Address {
         self.section.address().offset(self.section.relative_start(self.index, &self.fde))
     }
 
-    /// The size in bytes.
+    /// Returns the size in bytes.
     pub fn size(&self) -> u32 {
         self.fde.size
     }
 
-    /// The FDE as stored.
+    /// Returns the FDE as stored.
     pub fn fde(&self) -> &Fde {
         &self.fde
     }
 
-    /// Number of FREs. GNU `as` writes functions without any, where it could not describe how to unwind
-    /// them: they have no row for any PC.
+    /// Returns the number of FREs. It is 0 if GNU `as` could not describe how to unwind the function; then no
+    /// PC of the function has a row.
     pub fn num_fres(&self) -> u32 {
         self.body.num_fres
     }
 
-    /// Width of its FREs' starts.
+    /// Returns the width of the starts of the FREs.
     pub fn fre_type(&self) -> FreType {
         self.body.fre_type
     }
 
-    /// The kind of its FREs: DEFAULT in versions 1 and 2.
+    /// Returns the kind of the FREs. In versions 1 and 2 it is always DEFAULT.
     pub fn fde_type(&self) -> FdeType {
         self.body.fde_type
     }
 
-    /// Returns whether the FREs repeat every [`Function::rep_size`] bytes: a table of equal PLT stubs.
+    /// Returns whether the FREs repeat every [`Function::rep_size`] bytes, for a table of equal PLT stubs.
     pub fn is_pc_mask(&self) -> bool {
         self.body.is_pc_mask()
     }
 
-    /// Bytes after which the FREs of a PC-mask function repeat.
+    /// Returns the number of bytes after which the FREs of a PC-mask function repeat.
     ///
-    /// Version 1 does not store it. An FRE's start is a mask there, and its row answers for the offsets in the
-    /// function that have all bits of it, which repeat after 256 bytes or less: the rule of the
-    /// format's header in binutils 2.40. For the stubs that its `ld` describes, of 16 bytes with rows
-    /// at 0 and 11, the right row answers at each instruction; with `-z ibtplt` the second
-    /// instruction ends at 9, and what `ld` writes is wrong there.
+    /// Version 1 does not store this number. There the start of an FRE is a mask, and the row of the FRE covers
+    /// each offset in the function that has all bits of the mask. So the rows repeat after at most 256 bytes.
+    /// This is the rule in the format's header in binutils 2.40. For the 16-byte stubs that its `ld` describes
+    /// with rows at 0 and 11, each instruction gets the right row. With `-z ibtplt`, the second instruction
+    /// ends at 9, and the rows that `ld` writes are wrong there.
     pub fn rep_size(&self) -> u16 {
         self.body.rep_size
     }
 
-    /// Returns whether it is a signal frame: the PC is that of an instruction that has not been executed,
-    /// so callers must not subtract 1 from it before a lookup. Only version 3 represents it.
+    /// Returns whether the function is a signal frame. In a signal frame the PC belongs to an instruction that
+    /// has not been executed, so do not subtract 1 from the PC before you look it up. Only version 3 can mark
+    /// signal frames.
     pub fn is_signal_frame(&self) -> bool {
         self.body.is_signal_frame(self.section.version())
     }
 
-    /// The bit that means a signal frame in version 3, and nothing in the others.
+    /// Returns the bit that marks a signal frame in version 3 and has no meaning in the other versions.
     pub(super) fn has_signal_bit(&self) -> bool {
         self.body.info.contains(FdeInfo::SIGNAL)
     }
 
-    /// AArch64: whether return addresses are signed with key B rather than A.
+    /// AArch64: returns whether return addresses are signed with key B instead of key A.
     pub fn has_pauth_key_b(&self) -> bool {
         self.body.info.contains(FdeInfo::PAUTH_KEY_B)
     }
 
-    /// The FREs as stored.
+    /// Returns the FREs as stored.
     pub fn fres(&self) -> Fres<'a> {
         Fres::new(self.section, self.body, self.fde.size)
     }
 
-    /// The rows. After an FRE whose end is unknown, or that starts too early or too late, there
-    /// are no more; after any other bad row the rest follow.
+    /// Returns the rows.
+    ///
+    /// A bad row is an `Err` item, and the iterator goes on after it. It ends after an FRE that is cut off,
+    /// that has an unknown length, or that starts out of order or beyond the end of the function.
     pub fn rows(&self) -> Rows<'a> {
         Rows(self.fres())
     }
 
-    /// The row that answers for a PC this far into the function: the last that starts at or before
-    /// it. None at or after the function's end, and before the first FRE.
+    /// Returns the row for the PC at `offset` bytes from the function's start: the last row that starts at or
+    /// before `offset`. Returns `None` from the function's end on, and before the first FRE.
     ///
     /// # Errors
-    /// A row that starts at or before it is broken, or it is a PC-mask function that repeats after 0 bytes.
+    /// A row that starts at or before `offset` is malformed, or the function is a PC-mask function that repeats
+    /// after 0 bytes.
     pub fn lookup(&self, offset: FunctionOffset) -> Result<Option<Row>, Error> {
-        match offset.0 < self.fde.size {
-            true => self.section.row_at(&self.body, offset.0),
-            false => Ok(None),
+        if offset.0 >= self.fde.size {
+            return Ok(None);
         }
+        self.section.row_at(&self.body, offset.0)
     }
 
-    /// The bytes of its FREs, in version 3 after those of its attribute. Functions may share them.
+    /// Returns the bytes of the FREs. In version 3, the bytes of the attribute come first. Functions can share
+    /// these bytes.
     ///
     /// # Errors
-    /// One of them is broken, so that nothing determines where they end.
+    /// An FRE is malformed, so that the end of the FREs is not known.
     pub fn fre_bytes(&self) -> Result<&'a [u8], Error> {
         let mut fres = self.fres();
         while fres.next().transpose()?.is_some() {}

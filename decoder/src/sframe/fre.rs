@@ -1,4 +1,4 @@
-//! Frame row entries as stored.
+//! Frame row entries (FREs) as stored.
 
 use core::iter::FusedIterator;
 
@@ -8,35 +8,35 @@ use cfipack_format::{Endian, FunctionOffset, Row, SectionOffset};
 use super::fde::Body;
 use super::{Error, Section};
 
-/// An FRE as stored.
+/// An FRE as stored. [`Fre::row`] decodes it.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Fre {
-    /// The offset of its start.
+    /// The offset of the first byte of the FRE.
     pub offset: SectionOffset,
-    /// First PC it answers for, from the function's start.
+    /// The first PC of the row, from the function's start.
     pub start: FunctionOffset,
     /// The info byte.
     pub info: FreInfo,
-    /// Bytes of a data word.
+    /// The size of a data word.
     pub word_size: WordSize,
     pub(super) words: [i32; Self::MAX_WORDS],
 }
 
 impl Fre {
-    /// The most data words that an FRE has: pairs for the CFA, the RA and the FP.
+    /// The greatest number of data words in an FRE: a pair for each of the CFA, the RA and the FP.
     pub const MAX_WORDS: usize = 6;
 
-    /// A start, an info byte and the words at their widest.
+    /// The greatest length in bytes: a start, an info byte and six words.
     const MAX_LEN: usize = 4 + 1 + 4 * Self::MAX_WORDS;
 
-    /// The data words, sign-extended.
+    /// Returns the data words, sign-extended.
     #[inline]
     pub fn words(&self) -> &[i32] {
         &self.words[..usize::from(self.info.count()).min(Self::MAX_WORDS)]
     }
 
-    /// A data word as the unsigned number that a control word is.
+    /// Returns a data word as a control word, which is unsigned.
     #[inline]
     pub fn control(&self, word: i32) -> ControlWord {
         ControlWord(match self.word_size {
@@ -46,14 +46,14 @@ impl Fre {
         })
     }
 
-    /// The size in bytes.
+    /// Returns the size in bytes.
     #[inline(always)]
     fn len(&self, fre_type: FreType) -> usize {
         fre_type.width() + 1 + (usize::from(self.info.count()) << self.word_size as u8)
     }
 
-    /// The FRE at the start of `bytes`, if it has at most three words and they at their widest
-    /// would not reach beyond `bytes`; without its offset.
+    /// Reads the FRE at the start of `bytes` if it has at most three words and `bytes` are long enough for
+    /// three words of 4 bytes. Does not set the FRE's offset.
     #[inline(always)]
     pub(super) fn read_short(bytes: &[u8], fre_type: FreType, endian: Endian) -> Option<Self> {
         let window = bytes.first_chunk::<{ 4 + 1 + 4 * 3 }>()?;
@@ -67,7 +67,7 @@ impl Fre {
         Some(Self { offset: SectionOffset(0), start: FunctionOffset(start), info, word_size, words })
     }
 
-    /// Reads the FRE at the start of `bytes`, and how long it is. `offset` is its place, for errors.
+    /// Reads the FRE at the start of `bytes`, and returns it with its length. Errors contain `offset`.
     #[inline(always)]
     pub(super) fn read(
         bytes: &[u8],
@@ -105,8 +105,8 @@ impl Fre {
     }
 }
 
-/// The start and the info byte at the beginning of an FRE, without a branch on the type, which
-/// changes from function to function. `N` is at least 5.
+/// Reads the start and the info byte of an FRE. The type of FREs changes from function to function, so no
+/// branch depends on it. `N` is at least 5.
 #[inline(always)]
 pub(super) fn head<const N: usize>(bytes: &[u8; N], fre_type: FreType, endian: Endian) -> (u32, FreInfo) {
     let unused_bits = 32 - 8 * fre_type.width() as u32;
@@ -117,8 +117,8 @@ pub(super) fn head<const N: usize>(bytes: &[u8; N], fre_type: FreType, endian: E
     (aligned >> unused_bits, FreInfo(bytes[fre_type.width()]))
 }
 
-/// A data word, from the four bytes that hold it or start with it, without a branch on the size,
-/// which changes from row to row.
+/// Reads a data word from the four bytes that start with it. The size changes from row to row, so no branch
+/// depends on it.
 #[inline(always)]
 fn word(bytes: [u8; 4], size: WordSize, endian: Endian) -> i32 {
     let unused_bits = 32 - 8 * size.width() as u32;
@@ -129,7 +129,7 @@ fn word(bytes: [u8; 4], size: WordSize, endian: Endian) -> i32 {
     aligned as i32 >> unused_bits
 }
 
-/// The FREs of a function, as stored. After the first error there are no more.
+/// The FREs of a function, as stored. The first error ends the iterator.
 #[derive(Clone, Debug)]
 pub struct Fres<'a> {
     section: Section<'a>,
@@ -141,24 +141,24 @@ pub struct Fres<'a> {
 }
 
 impl<'a> Fres<'a> {
-    /// `size` is the function's, which bounds the starts.
+    /// `size` is the size of the function, which bounds the starts.
     pub(super) fn new(section: Section<'a>, body: Body<'a>, size: u32) -> Self {
         Self { section, body, size, rest: body.fres, left: body.num_fres, previous: 0 }
     }
 
-    /// The offset of the next FRE, or the last ended.
+    /// Returns the offset of the next FRE. After the last FRE, this is the offset of its end.
     pub(super) fn offset(&self) -> SectionOffset {
         SectionOffset(self.section.fres_offset + self.section.fres.len() - self.rest.len())
     }
 
-    /// The bytes that have not been read, from the next FRE on: they go on to the end of the FRE sub-section, for
-    /// only reading FREs shows where a function's last one ends.
+    /// Returns the unread bytes, from the next FRE to the end of the FRE sub-section. They go beyond the
+    /// function's last FRE, because you only find its end by reading the FREs.
     #[inline]
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// An FRE near the end of the sub-section, or of more than three words; and how long it is.
+    /// Reads an FRE near the end of the sub-section or with more than three words. Returns it with its length.
     #[cold]
     #[inline(never)]
     fn read_long(&self) -> Result<(Fre, usize), Error> {
@@ -201,7 +201,7 @@ impl Iterator for Fres<'_> {
 
 impl FusedIterator for Fres<'_> {}
 
-/// The rows of a function.
+/// The rows of a function, see [`Function::rows`](super::Function::rows).
 #[derive(Clone, Debug)]
 pub struct Rows<'a>(pub(super) Fres<'a>);
 

@@ -1,4 +1,4 @@
-//! An index over a section's functions, for more than a few lookups.
+//! An index over the functions of a section, for more than a few lookups.
 
 use cfipack_format::sframe::Fde;
 use cfipack_format::widen::ToUsize;
@@ -7,19 +7,22 @@ use cfipack_format::{Address, Row};
 use super::widest::Widest;
 use super::{Error, Frame, Function, Section};
 
-/// Makes lookups in a sorted section about twice as fast, and those in an unsorted one quick at all.
+/// Makes lookups in a sorted section about twice as fast. In an unsorted section, a lookup without an index
+/// tries every function; with an index it is as fast as in a sorted section.
 ///
-/// The range from the first function's start to the last's is cut into buckets of equal size, a
-/// power of two, half as many as there are functions or more; a bucket knows how many functions
-/// start before it. Of each function the index knows where it starts and which of its rows answers
-/// for the most PCs: most lookups touch nothing else but that row. The caller supplies the memory:
-/// 14 to 16 bytes a function, 4 more if the section is not sorted.
+/// Build an index if you look up many PCs in the same section. You supply the memory: 14 to 16 bytes per
+/// function, and 4 more if the section is not sorted. [`Index::len_for`] returns the exact length.
+///
+/// The index cuts the range from the first function's start to the last function's start into buckets of equal
+/// size. The size is a power of two, and there are at least half as many buckets as functions. For each bucket,
+/// the index stores how many functions start before it. For each function, it stores the start and the widest
+/// row, which is the row for the most PCs of the function. Most lookups read nothing else.
 ///
 /// | words | meaning |
 /// |---|---|
-/// | one a bucket, and one | functions that start before the bucket |
-/// | three a function, and 12 | its start in bytes from the first function's, saturated; its FRE offset; its widest row |
-/// | one a function, if the section is not sorted | indexes of the functions by start |
+/// | 1 per bucket, and 1 more | number of functions that start before the bucket |
+/// | 3 per function, and 12 more | start in bytes from the first function's start, saturated; FRE offset; widest row |
+/// | 1 per function if the section is not sorted | indexes of the functions in order of their start |
 ///
 /// ```
 /// use cfipack_decoder::sframe::{Index, Section};
@@ -43,7 +46,7 @@ use super::{Error, Frame, Function, Section};
 pub struct Index<'a, 'm> {
     section: Section<'a>,
     buckets: &'m [u32],
-    /// The functions by start, and [`TRIED`] that start after every PC.
+    /// The functions in order of their start, then [`TRIED`] entries that start after every PC.
     functions: &'m [[u32; 3]],
     order: &'m [u32],
     /// The first function's start, in bytes from the section's start.
@@ -51,7 +54,7 @@ pub struct Index<'a, 'm> {
     shift: u32,
 }
 
-/// The layout of a section's buckets.
+/// The layout of the buckets.
 struct Plan {
     first: i64,
     shift: u32,
@@ -62,9 +65,10 @@ impl Plan {
     fn new(section: &Section<'_>) -> Self {
         let count = section.num_functions();
         let start = |index| section.located(index).map(|(_, start)| start);
-        let (first, last) = match section.is_sorted() {
-            true => (start(0), count.checked_sub(1).and_then(start)),
-            false => ((0..count).filter_map(start).min(), (0..count).filter_map(start).max()),
+        let (first, last) = if section.is_sorted() {
+            (start(0), count.checked_sub(1).and_then(start))
+        } else {
+            ((0..count).filter_map(start).min(), (0..count).filter_map(start).max())
         };
         let first = first.unwrap_or(0);
         let span = saturated(last.unwrap_or(first), first);
@@ -73,27 +77,28 @@ impl Plan {
     }
 }
 
-/// A start in bytes from the first one. No PC is looked up as this far away as the greatest value.
+/// Returns a start in bytes from the first start. Lookups never use a PC at the greatest value.
 #[inline(always)]
 fn saturated(start: i64, first: i64) -> u32 {
     u32::try_from(start.wrapping_sub(first) as u64).unwrap_or(u32::MAX)
 }
 
-/// The number of functions tried at a time, without a branch.
+/// The number of functions that a lookup compares at a time, without a branch.
 const TRIED: usize = 4;
 
 impl<'a, 'm> Index<'a, 'm> {
-    /// Words of memory that [`Index::build`] needs.
+    /// Returns the number of words of memory that [`Index::build`] needs.
     pub fn len_for(section: &Section<'_>) -> usize {
         let count = section.num_functions();
         let order = if section.is_sorted() { 0 } else { count };
         Plan::new(section).buckets + 1 + 3 * (count + TRIED) + order
     }
 
-    /// Builds the index in `memory`. Reads the section once, and at most 256 FREs of a function.
+    /// Builds the index in `memory`. This reads the index of the section once, and at most 256 FREs of each
+    /// function.
     ///
     /// # Errors
-    /// `memory` is too short, or the section states that it is sorted and is not.
+    /// `memory` is too short, or the section is declared sorted and is not sorted.
     pub fn build(section: &Section<'a>, memory: &'m mut [u32]) -> Result<Self, Error> {
         let plan = Plan::new(section);
         let count = section.num_functions();
@@ -101,14 +106,18 @@ impl<'a, 'm> Index<'a, 'm> {
         let (buckets, memory) = memory.split_at_mut_checked(plan.buckets + 1).ok_or(too_short)?;
         let (functions, order) = memory.split_at_mut_checked(3 * (count + TRIED)).ok_or(too_short)?;
         let (functions, _) = functions.as_chunks_mut();
-        let start = |index: u32| section.located(index.to_usize()).map_or(i64::MAX, |(_, start)| start);
         let order = if section.is_sorted() {
             &mut []
         } else {
             let order = order.get_mut(..count).ok_or(too_short)?;
-            order.iter_mut().zip(0..).for_each(|(slot, index)| *slot = index);
-            // By index where starts are equal, as a stable sort would.
-            order.sort_unstable_by_key(|&index| (start(index), index));
+            for (slot, index) in order.iter_mut().zip(0..) {
+                *slot = index;
+            }
+            // Functions with equal starts stay in the order of their index, as in a stable sort.
+            order.sort_unstable_by_key(|&index| match section.located(index.to_usize()) {
+                Some((_, start)) => (start, index),
+                None => (i64::MAX, index),
+            });
             order
         };
         let order: &[u32] = order;
@@ -127,7 +136,7 @@ impl<'a, 'm> Index<'a, 'm> {
             *function = [start, fde.fre_off, widest.0];
             let bucket = (start >> plan.shift).to_usize();
             while filled <= bucket {
-                // A start after the last one's has no bucket.
+                // A start after the last function's start has no bucket.
                 *buckets.get_mut(filled).ok_or(not_sorted)? = place as u32;
                 filled += 1;
             }
@@ -137,22 +146,25 @@ impl<'a, 'm> Index<'a, 'm> {
         Ok(Self { section: *section, buckets, functions, order, first: plan.first, shift: plan.shift })
     }
 
-    /// The section that it is an index over.
+    /// Returns the section that this index belongs to.
     #[inline]
     pub fn section(&self) -> &Section<'a> {
         &self.section
     }
 
-    /// Finds the row for a PC, as [`Section::lookup`].
+    /// Finds the row for a PC, like [`Section::lookup`].
     ///
     /// # Errors
-    /// Those of [`Section::lookup`].
+    /// The errors of [`Section::lookup`].
     #[inline]
     pub fn lookup(&self, pc: Address) -> Result<Option<Row>, Error> {
         Ok(self.lookup_frame(pc)?.map(|frame| frame.row))
     }
 
-    /// Finds the frame for a PC, as [`Section::lookup_frame`].
+    /// Finds the frame for a PC, like [`Section::lookup_frame`].
+    ///
+    /// # Errors
+    /// The errors of [`Section::lookup`].
     #[inline]
     pub fn lookup_frame(&self, pc: Address) -> Result<Option<Frame>, Error> {
         let Some(start) = self.start_of(pc) else { return self.lookup_far(pc) };
@@ -171,14 +183,15 @@ impl<'a, 'm> Index<'a, 'm> {
         self.lookup_other(pc, count)
     }
 
-    /// Looks up a PC that the widest row does not answer. `count` functions start at or before the PC.
+    /// Looks up a PC that the widest row does not cover. `count` functions start at or before the PC.
     #[inline(never)]
     fn lookup_other(&self, pc: Address, count: usize) -> Result<Option<Frame>, Error> {
         let last = count.wrapping_sub(1);
         if let (Some(&[first, fre_off, _]), Some(start)) = (self.functions.get(last), self.start_of(pc)) {
             let (index, offset) = (self.index_at(last), start.wrapping_sub(first));
             if let Some(fde) = self.section.fde(index).filter(|fde| offset < fde.size) {
-                // The same offset as in the FDE, but at hand: the scan need not wait for the FDE.
+                // The FDE has the same FRE offset. With the offset from the index, the scan need not wait for
+                // the FDE.
                 let fde = Fde { fre_off, ..fde };
                 return self.section.frame_at(&self.section.body(index, &fde)?, offset);
             }
@@ -186,7 +199,7 @@ impl<'a, 'm> Index<'a, 'm> {
         self.lookup_far(pc)
     }
 
-    /// Looks up any PC, however far from the section.
+    /// Looks up a PC at any distance from the section.
     #[cold]
     fn lookup_far(&self, pc: Address) -> Result<Option<Frame>, Error> {
         match self.find_fde(pc) {
@@ -195,10 +208,10 @@ impl<'a, 'm> Index<'a, 'm> {
         }
     }
 
-    /// Finds the function of a PC, as [`Section::find`].
+    /// Finds the function that contains a PC, like [`Section::find`].
     ///
     /// # Errors
-    /// Those of [`Section::find`].
+    /// The errors of [`Section::find`].
     pub fn find(&self, pc: Address) -> Result<Option<Function<'a>>, Error> {
         match self.find_fde(pc) {
             Some((index, fde, _)) => self.section.function_of(index, fde).map(Some),
@@ -206,21 +219,24 @@ impl<'a, 'm> Index<'a, 'm> {
         }
     }
 
-    /// The FDE that has the PC, its index, and the PC's offset in it.
+    /// Returns the FDE that contains the PC, its index, and the PC's offset in the function.
     fn find_fde(&self, pc: Address) -> Option<(usize, Fde, u32)> {
-        let count =
-            self.start_of(pc).map_or_else(|| self.count_not_after_far(pc), |pc| self.count_not_after(pc));
+        let count = match self.start_of(pc) {
+            Some(start) => self.count_not_after(start),
+            None => self.count_not_after_far(pc),
+        };
         self.section
             .last_that_holds(count, pc.distance_from(self.section.address()), |place| self.index_at(place))
     }
 
-    /// The index of the function at this place in order of address.
+    /// Returns the index of the function at this place in order of address.
     #[inline]
     fn index_at(&self, place: usize) -> usize {
         self.order.get(place).map_or(place, |&index| index.to_usize())
     }
 
-    /// The PC in bytes from the first function's start; `None` before it and 4 GiB after it.
+    /// Returns the PC in bytes from the first function's start. Returns `None` before this start, and 4 GiB or
+    /// more after it.
     #[inline(always)]
     fn start_of(&self, pc: Address) -> Option<u32> {
         let pc = pc.distance_from(self.section.address());
@@ -228,13 +244,14 @@ impl<'a, 'm> Index<'a, 'm> {
         (pc >= self.first && start != u32::MAX).then_some(start)
     }
 
-    /// The number of functions that start at or before the PC.
+    /// Returns the number of functions that start at or before the PC.
     #[inline(always)]
     fn count_not_after(&self, pc: u32) -> usize {
-        // A PC after the last function's start is looked for in the last bucket.
+        // A PC after the last function's start belongs to the last bucket.
         let bucket = (pc >> self.shift).to_usize().min(self.buckets.len() - 2);
         let mut count = self.buckets[bucket].to_usize();
-        // A few times some, which guesses well: what comes next need not wait for the starts.
+        // Compares a few starts at a time. A CPU predicts the loop well, so the next loads need not wait for
+        // the starts.
         for _ in 0..8 {
             let rest = self.functions.get(count..).unwrap_or_default();
             let Some(near) = rest.first_chunk::<TRIED>() else { break };
@@ -248,7 +265,7 @@ impl<'a, 'm> Index<'a, 'm> {
         count + crowd.partition_point(|&[start, ..]| start <= pc)
     }
 
-    /// Counts the functions that start at or before any PC, however far.
+    /// Counts the functions that start at or before a PC at any distance.
     #[cold]
     fn count_not_after_far(&self, pc: Address) -> usize {
         let pc = pc.distance_from(self.section.address());

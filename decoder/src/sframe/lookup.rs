@@ -1,7 +1,7 @@
 //! Lookups: from a PC to its row.
 //!
-//! The search over the index has no branch that depends on the data, and the scan over the FREs
-//! only skips: it reads a start and an info byte of each, and decodes the one that answers.
+//! The search over the index has no branch that depends on the data. The scan over the FREs reads only the
+//! start and the info byte of each FRE, and decodes a single row.
 
 use cfipack_format::sframe::{Fde, FdeType, FreInfo, Version};
 use cfipack_format::widen::ToUsize;
@@ -11,18 +11,18 @@ use super::fde::Body;
 use super::fre::head;
 use super::{Error, Fres, Function, Section};
 
-/// The description of a frame whose PC was looked up, as a table encodes it.
+/// The row for a PC, and whether its function is a signal frame. [`Section::lookup_frame`] returns it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Frame {
     /// The row.
     pub row: Row,
-    /// True if it is a signal frame: as [`Function::is_signal_frame`].
+    /// True if the function is a signal frame, see [`Function::is_signal_frame`].
     pub is_signal_frame: bool,
 }
 
 impl Frame {
-    /// A row, and whether its function is a signal frame.
+    /// Creates a frame from a row, for example in your own [`AddressSpace`](crate::walk::AddressSpace).
     #[inline]
     pub const fn new(row: Row, is_signal_frame: bool) -> Self {
         Self { row, is_signal_frame }
@@ -30,15 +30,15 @@ impl Frame {
 }
 
 impl<'a> Section<'a> {
-    /// The function that has the PC: by searching the index if it is sorted, else by trying each.
-    /// Functions of size 0 have no PC.
+    /// Returns the function that contains the PC. A sorted index is searched, an unsorted index is read from
+    /// end to end. A function of size 0 contains no PC.
     ///
-    /// Where functions overlap, the last start at or before the PC decides; of functions that start together
-    /// the last in the index that has it. An index that is declared sorted and is not gives wrong answers:
-    /// see [`Section::validate`].
+    /// If functions overlap, the last start at or before the PC decides. If several functions start there, the
+    /// last of them in the index that contains the PC is returned. An index that is declared sorted but is not
+    /// sorted gives wrong answers; [`Section::validate`] finds it.
     ///
     /// # Errors
-    /// Those of [`Section::function`].
+    /// The errors of [`Section::function`].
     pub fn find(&self, pc: Address) -> Result<Option<Function<'a>>, Error> {
         match self.find_fde(pc) {
             Some((index, fde, _)) => self.function_of(index, fde).map(Some),
@@ -46,17 +46,22 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The row that answers for the PC, its start counted from the start of its function (PC-mask:
-    /// of the repetition that has the PC).
+    /// Returns the row for a PC, or `None` if the table has no row for it.
+    ///
+    /// The row's start counts from the start of its function. In a PC-mask function, it counts from the start
+    /// of the repetition that contains the PC.
     ///
     /// # Errors
-    /// Those of [`Section::function`] and [`Function::lookup`]: what is broken on the way to the row.
+    /// The errors of [`Section::function`] and [`Function::lookup`] for the bytes on the way to the row.
     #[inline]
     pub fn lookup(&self, pc: Address) -> Result<Option<Row>, Error> {
         Ok(self.lookup_frame(pc)?.map(|frame| frame.row))
     }
 
-    /// Finds the row for a PC, and what else a walk over the stack must know.
+    /// Returns the row for a PC, and whether its function is a signal frame. A stack walk needs both.
+    ///
+    /// # Errors
+    /// The errors of [`Section::lookup`].
     #[inline]
     pub fn lookup_frame(&self, pc: Address) -> Result<Option<Frame>, Error> {
         match self.find_fde(pc) {
@@ -65,20 +70,22 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The frame at `offset` in a function, which is within its size.
+    /// Returns the frame at `offset` in a function. `offset` must be less than the function's size.
     #[inline(always)]
     pub(super) fn frame_at(&self, body: &Body<'_>, offset: u32) -> Result<Option<Frame>, Error> {
         let is_signal_frame = body.is_signal_frame(self.version());
         Ok(self.row_at(body, offset)?.map(|row| Frame { row, is_signal_frame }))
     }
 
-    /// The row at `offset` in a function, which is within its size.
+    /// Returns the row at `offset` in a function. `offset` must be less than the function's size.
     #[inline(always)]
     pub(super) fn row_at(&self, body: &Body<'_>, offset: u32) -> Result<Option<Row>, Error> {
-        let target = match body.is_pc_mask() {
-            true if !self.version.has_repetition_size() => return self.row_by_mask(body, offset),
-            true => offset % body.repetition()?,
-            false => offset,
+        let target = if !body.is_pc_mask() {
+            offset
+        } else if self.version.has_repetition_size() {
+            offset % body.repetition()?
+        } else {
+            return self.row_by_mask(body, offset);
         };
         match self.scan(body, target) {
             Some(None) => Ok(None),
@@ -95,8 +102,8 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Finds the row in a PC-mask function of version 1: the last row whose start has no bit that the offset has
-    /// not.
+    /// Finds the row in a PC-mask function of version 1, where starts are masks: the last row with a start that
+    /// has no bit outside the bits of `offset`.
     #[cold]
     #[inline(never)]
     fn row_by_mask(&self, body: &Body<'_>, offset: u32) -> Result<Option<Row>, Error> {
@@ -115,8 +122,10 @@ impl<'a> Section<'a> {
         Ok(found)
     }
 
-    /// Finds the last FRE of a function that starts at or before `target`, in bytes from the first.
-    /// The outer `None`: a malformed FRE was passed, which a closer look will find.
+    /// Finds the last FRE of a function that starts at or before `target`, in bytes from the first FRE.
+    ///
+    /// The outer `None` means that the scan met a malformed FRE. The caller then reads the rows again to find
+    /// the error.
     #[inline(always)]
     fn scan(&self, body: &Body<'_>, target: u32) -> Option<Option<usize>> {
         let (mut at, mut found, mut previous, mut malformed) = (0, usize::MAX, 0, false);
@@ -129,7 +138,8 @@ impl<'a> Section<'a> {
             malformed |= start < previous;
             previous = start;
             found = at;
-            // Most FREs of a function look alike: a length that is known does not hold up the next.
+            // Most FREs of a function have the same info byte. Then the next FRE does not have to wait for the
+            // length.
             if info != like {
                 (like, len) = (info, body.fre_type.width() + info.fre_len()?);
             }
@@ -138,7 +148,7 @@ impl<'a> Section<'a> {
         if malformed { None } else { Some((found != usize::MAX).then_some(found)) }
     }
 
-    /// Start and info byte of the FRE at `at` bytes from the first of a function.
+    /// Reads the start and the info byte of the FRE that lies `at` bytes after the function's first FRE.
     #[inline(always)]
     pub(super) fn head_at(&self, body: &Body<'_>, at: usize) -> Option<(u32, FreInfo)> {
         match body.fres.get(at..)?.first_chunk::<5>() {
@@ -147,16 +157,21 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Reads an FRE's head where the sub-section has less than five bytes left.
+    /// Reads the head of an FRE when fewer than five bytes are left in the sub-section.
     #[cold]
     fn head_near_end(&self, body: &Body<'_>, at: usize) -> Option<(u32, FreInfo)> {
-        let rest = body.fres.get(at..).filter(|rest| rest.len() > body.fre_type.width())?;
+        let rest = body.fres.get(at..)?;
+        if rest.len() <= body.fre_type.width() {
+            return None;
+        }
         let mut bytes = [0; 5];
-        bytes.iter_mut().zip(rest).for_each(|(byte, value)| *byte = *value);
+        for (byte, value) in bytes.iter_mut().zip(rest) {
+            *byte = *value;
+        }
         Some(head(&bytes, body.fre_type, self.endian()))
     }
 
-    /// The FDE that has the PC, its index, and the PC's offset in it.
+    /// Returns the FDE that contains the PC, its index, and the PC's offset in the function.
     #[inline(always)]
     fn find_fde(&self, pc: Address) -> Option<(usize, Fde, u32)> {
         let pc = pc.distance_from(self.address());
@@ -167,7 +182,7 @@ impl<'a> Section<'a> {
         self.last_that_holds(count, pc, |place| place)
     }
 
-    /// Finds an FDE by trying each function: what would be found if the index were sorted.
+    /// Tries each function. The result is the same as for a sorted index.
     #[cold]
     #[inline(never)]
     fn find_fde_unsorted(&self, pc: i64) -> Option<(usize, Fde, u32)> {
@@ -187,8 +202,8 @@ impl<'a> Section<'a> {
         found
     }
 
-    /// Of the first `count` functions in order of address, the last that has the PC. `index` turns
-    /// a place in that order into an index.
+    /// Of the first `count` functions in order of address, returns the last function that contains the PC.
+    /// `index` turns a place in this order into an index.
     #[inline(always)]
     pub(super) fn last_that_holds(
         &self,
@@ -204,8 +219,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Finds an FDE with a look at the functions before the last: over those of size 0, and among
-    /// those that start together.
+    /// Looks at earlier functions: skips functions of size 0, then tries all functions with the same start.
     #[cold]
     #[inline(never)]
     fn look_back(&self, count: usize, pc: i64, index: impl Fn(usize) -> usize) -> Option<(usize, Fde, u32)> {
@@ -225,14 +239,14 @@ impl<'a> Section<'a> {
         None
     }
 
-    /// An FDE and its function's start in bytes from the section's start.
+    /// Returns an FDE, and the start of its function in bytes from the section's start.
     #[inline(always)]
     pub(super) fn located(&self, index: usize) -> Option<(Fde, i64)> {
         let fde = self.fde(index)?;
         Some((fde, self.relative_start(index, &fde)))
     }
 
-    /// The number of functions of a sorted index that start at or before the PC.
+    /// Returns the number of functions in a sorted index that start at or before the PC.
     #[inline(always)]
     fn count_not_after(&self, pc: i64) -> usize {
         match self.version {
@@ -242,19 +256,19 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The search, `N` being the size of an FDE. No branch depends on a start, since no predictor could
+    /// The search, where `N` is the size of an FDE. No branch depends on a start, because a CPU could not
     /// predict it.
     #[inline(always)]
     fn search<const N: usize>(&self, pc: i64, start: impl Fn(&[u8; N]) -> i64) -> usize {
         let (fdes, _) = self.index.as_chunks::<N>();
-        // What a start counts from grows from FDE to FDE. It is added to the start, since the PC relative to
-        // it would wrap 2^63 bytes away.
+        // The origin of a start grows from FDE to FDE. It is added to the start: subtracted from the PC, it
+        // would wrap at a distance of 2^63 bytes.
         let relative = if self.is_pc_relative() { !0 } else { 0 };
         let origin = |i: usize| ((self.index_offset + N * i) & relative) as i64;
-        // In 32 bits, as the header counts FDEs, no product of a length can overflow: places need not be checked.
+        // The header counts FDEs in 32 bits, so no product with a length overflows and places need no check.
         let (mut base, mut len) = (0, fdes.len() as u32);
-        // Seven starts at a time: their loads do not wait for each other, where those of a binary
-        // search do. The last few lie together, and are all read.
+        // Seven starts at a time: their loads run in parallel, while the loads of a binary search wait for each
+        // other. The last few starts lie together, and all of them are read.
         while len >= 16 {
             let step = len.to_usize() / 8;
             let Some(fdes) = fdes.get(base..).and_then(|fdes| fdes.get(..7 * step + 1)) else { break };
@@ -284,7 +298,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// The PC's offset in a function, if the function has it.
+/// Returns the PC's offset in a function, or `None` if the function does not contain the PC.
 #[inline]
 fn offset_in(pc: i64, start: i64, size: u32) -> Option<u32> {
     let offset = pc.wrapping_sub(start) as u64;

@@ -1,32 +1,40 @@
-//! `.sframe`, versions 1, 2 and 3, of either byte order.
+//! Reads `.sframe`, versions 1, 2 and 3, in either byte order.
 //!
-//! [`Section::parse`] checks the header and where things lie; [`Section::lookup`] finds the row for
-//! a PC, [`Section::functions`] and [`Function::rows`] walk the table, [`Section::dump`] prints it. For many
-//! lookups an [`Index`] in memory of your own makes them about twice as fast. [`step`] takes a row to
-//! the registers of the caller; to go from frame to frame use [`Section::lookup_frame`], which returns
-//! also whether the next PC is that of a call.
+//! Start with [`Section::parse`]. It checks the header and the bounds of both sub-sections. Then:
+//! - [`Section::lookup`] finds the row for a PC.
+//! - [`Section::lookup_frame`] also returns whether the function is a signal frame. Use it to go from frame to
+//!   frame.
+//! - [`Index`] makes lookups about twice as fast. It uses memory that you give it.
+//! - [`step`] applies a row: it takes the registers of a frame to the registers of its caller.
+//! - [`Section::functions`] and [`Function::rows`] list the whole table, and [`Section::dump`] prints it.
+//! - [`Section::concatenated`] reads a section that holds several tables.
 //!
-//! Lookups check what they pass; they do not read the rest of the table. [`Section::validate`] does.
+//! A lookup checks only the bytes that it passes. [`Section::validate`] checks the whole table.
 //!
-//! A PC without a row is no error. It may lie in no function of the table, in a function of which
-//! the assembler could not describe how to unwind it (GNU `as` writes those without any row), or before
-//! a function's first row. It does not mean that the frame is outermost, for which there is a row
-//! with an undefined return address.
+//! A PC without a row is not an error. The PC may lie outside every function of the table, or before the first
+//! row of its function. Or GNU `as` could not describe the function, and has written it without rows. A missing
+//! row does not mean that the frame is outermost: an outermost frame has a row with an undefined return
+//! address.
 //!
-//! # What is refused
-//! Whatever would make an answer wrong: sub-sections or rows out of bounds, unknown flags, versions,
-//! ABIs and types, rows out of order or beyond their function, numbers of words and control words
-//! that no rule has, a fixed return address offset that is not the ABI's. And more rows, those that
-//! functions share counted for each, than
-//! [`MAX_FRES_PER_BYTE`](cfipack_format::sframe::MAX_FRES_PER_BYTE) allows: a walk takes time in
-//! proportion to the table. What GNU `as` and `ld`
-//! 2.44 and 2.47 and LLVM 23 write is read, their oddities included: rows that start where the one
-//! before or their function's end does, functions of size 0, zeros after the table.
+//! # Refused input
+//! The reader refuses everything that would make an answer wrong:
+//! - sub-sections or rows that are out of bounds;
+//! - unknown flags, versions, ABIs and types;
+//! - rows that are out of order or start beyond the end of their function;
+//! - numbers of words and control words that the format does not define;
+//! - a fixed return address offset that is not the ABI's;
+//! - more rows than [`MAX_FRES_PER_BYTE`](cfipack_format::sframe::MAX_FRES_PER_BYTE) allows. Functions can
+//!   share rows, and a shared row counts for each function. With this limit, listing all rows takes time in
+//!   proportion to the table.
 //!
-//! GNU `as` up to 2.44 leaves the flag clear that states what starts are relative to, although its objects'
-//! relocations make them relative to their fields; as in readelf, a start is then counted from
-//! the section, and in such an *object* is off by the field's offset. [`Section::relocated`] reads it
-//! as it was meant. Its linker makes it right.
+//! The reader accepts the output of GNU `as` and `ld` 2.44 and 2.47 and of LLVM 23, including its oddities: a
+//! row that starts where the row before it starts, a row that starts at the end of its function, functions of
+//! size 0, and zeros after the table.
+//!
+//! GNU `as` up to 2.44 does not set the flag for starts that are relative to their own field, although the
+//! relocations in its objects make the starts relative to their field. In a linked file this is correct,
+//! because `ld` adjusts the starts. In an *object* this reader, like readelf, counts each start from the
+//! section, and is off by the field's offset. [`Section::relocated`] corrects this.
 
 mod dump;
 mod error;

@@ -1,4 +1,4 @@
-//! Frame row entries as rows.
+//! Decodes frame row entries into rows.
 
 use core::hint::select_unpredictable;
 
@@ -11,15 +11,17 @@ use super::fde::Body;
 use super::{Error, Fre, Fres, Function, Section};
 
 impl Fre {
-    /// Decodes the row, the header's fixed offsets filled in. `function` is the function it is of.
+    /// Decodes this FRE into a row, and fills in the fixed offsets of the header. `function` is the function
+    /// that the FRE belongs to.
     ///
-    /// - An info byte of 0 is the outermost frame: no CFA, return address undefined.
-    /// - amd64: a return address without a rule is at CFA-8. Elsewhere it is in the link register.
-    /// - A frame pointer in a register that no machine has (GNU `as` 2.47 writes number 2^29-1 for a
-    ///   DWARF expression that it misread) cannot be recovered: [`Rule::Undefined`].
+    /// - An info byte of 0 is the outermost frame: no CFA, and the return address is undefined.
+    /// - On amd64, a return address without a rule is at CFA-8. On other architectures it is in the link
+    ///   register.
+    /// - A frame pointer in a register that no architecture has is [`Rule::Undefined`]: it cannot be recovered.
+    ///   GNU `as` 2.47 writes register number 2^29-1 for a DWARF expression that it misreads.
     ///
     /// # Errors
-    /// Its info byte, its number of words or a control word encodes what no rule has.
+    /// The info byte, the number of words, or a control word has a value that the format does not define.
     #[inline]
     pub fn row(&self, function: &Function<'_>) -> Result<Row, Error> {
         self.decode(&function.section, function.fde_type())
@@ -43,9 +45,10 @@ impl Fre {
         let (cfa, return_address, frame_pointer) = match fde_type {
             FdeType::Default => {
                 self.check_default(section)?;
-                match has_registers(section) {
-                    true => self.default_rules_with_registers(section)?,
-                    false => self.default_rules(section),
+                if has_registers(section) {
+                    self.default_rules_with_registers(section)?
+                } else {
+                    self.default_rules(section)
                 }
             }
             FdeType::Flex => self.flex_rules(section)?,
@@ -64,10 +67,10 @@ impl Fre {
         }
     }
 
-    /// The rules of a DEFAULT row with a right number of words.
+    /// Decodes the rules of a DEFAULT row. The number of words has been checked.
     ///
-    /// Whether words are there changes from row to row: offsets are chosen, not rules, so that no
-    /// branch is needed.
+    /// The number of words changes from row to row, so this function selects offsets instead of rules: that
+    /// needs no branch.
     #[inline(always)]
     fn default_rules(&self, section: &Section<'_>) -> Rules {
         let Header { fixed_ra_offset, fixed_fp_offset, .. } = *section.header();
@@ -102,17 +105,18 @@ impl Fre {
         Cfa::Register { register, offset: cfa_offset(section.abi, self.words[0]) }
     }
 
-    /// The rule of a version 2 word on s390x.
+    /// Decodes a version 2 word on s390x, which is an offset or a register.
     fn maybe_register(&self, word: i32) -> Result<Rule, Error> {
         if word & 1 == 0 {
             return Ok(Rule::Cfa(i64::from(word)));
         }
-        u16::try_from(word >> 1)
-            .map(|number| Rule::Register { register: Register(number), offset: 0 })
-            .map_err(|_| Error::Register { offset: self.offset, value: (word >> 1) as u32 })
+        match u16::try_from(word >> 1) {
+            Ok(number) => Ok(Rule::Register { register: Register(number), offset: 0 }),
+            Err(_) => Err(Error::Register { offset: self.offset, value: (word >> 1) as u32 }),
+        }
     }
 
-    /// The rules of a FLEX row.
+    /// Decodes the rules of a FLEX row.
     #[inline]
     fn flex_rules(&self, section: &Section<'_>) -> Result<Rules, Error> {
         if self.info.sp_based() {
@@ -132,19 +136,24 @@ impl Fre {
         }
         let register = self.register(control)?;
         let offset = cfa_offset(section.abi, cfa.1);
-        let cfa = match control.deref() {
-            true => Cfa::Memory { register, offset },
-            false => Cfa::Register { register, offset },
+        let cfa = if control.deref() {
+            Cfa::Memory { register, offset }
+        } else {
+            Cfa::Register { register, offset }
         };
-        let rule = |(word, offset)| self.flex_rule(word, i64::from(offset));
-        let fp = match fp.map(rule).transpose() {
-            Err(Error::Register { .. }) => Some(Rule::Undefined),
-            fp => fp?,
-        };
-        let ra = ra.map(rule).transpose()?;
         let header = section.header();
-        let ra = ra.unwrap_or_else(|| fixed(header.fixed_ra_offset));
-        Ok((cfa, ra, fp.unwrap_or_else(|| fixed(header.fixed_fp_offset))))
+        let fp = match fp {
+            None => fixed(header.fixed_fp_offset),
+            Some((word, offset)) => match self.flex_rule(word, offset.into()) {
+                Err(Error::Register { .. }) => Rule::Undefined,
+                rule => rule?,
+            },
+        };
+        let ra = match ra {
+            None => fixed(header.fixed_ra_offset),
+            Some((word, offset)) => self.flex_rule(word, offset.into())?,
+        };
+        Ok((cfa, ra, fp))
     }
 
     #[inline]
@@ -154,20 +163,20 @@ impl Fre {
             return Ok(Rule::Cfa(offset));
         }
         let register = self.register(control)?;
-        match control.deref() {
-            true => Ok(Rule::Memory { register, offset }),
-            false => Ok(Rule::Register { register, offset }),
+        if control.deref() {
+            return Ok(Rule::Memory { register, offset });
         }
+        Ok(Rule::Register { register, offset })
     }
 
-    /// A control word, which is either "stored at the CFA plus the offset" or names a register.
+    /// Returns a valid control word: "stored at the CFA plus the offset", or a word that names a register.
     #[inline]
     fn checked_control(&self, word: i32) -> Result<ControlWord, Error> {
         let control = self.control(word);
-        match control == CONTROL_CFA_SLOT || control.0 & 0b101 == 0b001 {
-            true => Ok(control),
-            false => Err(Error::ControlWord { offset: self.offset, value: control.0 }),
+        if control == CONTROL_CFA_SLOT || control.0 & 0b101 == 0b001 {
+            return Ok(control);
         }
+        Err(Error::ControlWord { offset: self.offset, value: control.0 })
     }
 
     #[inline]
@@ -184,8 +193,8 @@ impl Fre {
 /// The rules of the CFA, the return address and the frame pointer.
 type Rules = (Cfa, Rule, Rule);
 
-/// Returns whether words of DEFAULT rows may be registers: binutils 2.45, version 2, s390x, where an odd word
-/// is the number of a register times 2 plus 1.
+/// Returns whether words of DEFAULT rows can be registers. This is so on s390x in version 2, since binutils
+/// 2.45: an odd word is a register number times 2 plus 1.
 #[inline]
 pub(super) fn has_registers(section: &Section<'_>) -> bool {
     match section.version {
@@ -194,7 +203,7 @@ pub(super) fn has_registers(section: &Section<'_>) -> bool {
     }
 }
 
-/// The offset that the CFA's word stands for, in FLEX rows too.
+/// Returns the CFA's offset for its word, also in FLEX rows.
 #[inline]
 pub(super) fn cfa_offset(abi: Abi, word: i32) -> i64 {
     match abi.cfa_word_unit() {
@@ -203,16 +212,16 @@ pub(super) fn cfa_offset(abi: Abi, word: i32) -> i64 {
     }
 }
 
-/// The rule that an offset in the header stands for.
+/// Returns the rule for a fixed offset in the header.
 #[inline]
 fn fixed(offset: i8) -> Rule {
     if offset != 0 { Rule::Cfa(i64::from(offset)) } else { Rule::SameValue }
 }
 
 impl Section<'_> {
-    /// The row of the FRE at the start of these bytes, in a DEFAULT function: the common case, in
-    /// few instructions and with no branch that depends on the FRE, so that lookups of different
-    /// PCs overlap. `None`: only [`Section::any_row`] can answer.
+    /// Decodes the FRE at the start of `fre`, for a DEFAULT function. This is the common case. It takes few
+    /// instructions, and no branch depends on the FRE, so a CPU can run lookups of different PCs at the same
+    /// time. `None` means that the caller must use [`Section::any_row`].
     #[inline(always)]
     pub(super) fn default_row(&self, fre: &[u8], fre_type: FreType) -> Option<Row> {
         let fre = Fre::read_short(fre, fre_type, self.endian())?;
@@ -227,8 +236,8 @@ impl Section<'_> {
         Some(Row { start: fre.start, cfa, return_address, frame_pointer, signed })
     }
 
-    /// The row of the FRE at `at` bytes from the first of a function, of which it is the last that
-    /// starts at or before `target`.
+    /// Decodes any FRE. It lies `at` bytes after the function's first FRE, and is the last FRE that starts at
+    /// or before `target`.
     #[cold]
     #[inline(never)]
     pub(super) fn any_row(&self, body: &Body<'_>, at: usize, target: u32) -> Result<Option<Row>, Error> {
@@ -236,13 +245,12 @@ impl Section<'_> {
         let fre = Fre::read(bytes, SectionOffset(0), body.fre_type, self.endian());
         match fre.and_then(|(fre, _)| fre.decode(self, body.fde_type)) {
             Ok(row) => Ok(Some(row)),
-            // Its offset is not that of the error, nor is it the first.
+            // The offset of this error is 0, and an earlier FRE may be malformed too.
             Err(_) => self.row_error(body, target),
         }
     }
 
-    /// The first error in the rows of a function that start at or before `target`, one of which is
-    /// malformed.
+    /// Returns the first error among the rows of a function that start at or before `target`.
     #[cold]
     #[inline(never)]
     pub(super) fn row_error(&self, body: &Body<'_>, target: u32) -> Result<Option<Row>, Error> {

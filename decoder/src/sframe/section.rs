@@ -1,4 +1,4 @@
-//! The section as a whole: its header and where its two sub-sections lie.
+//! The section as a whole: its header, and the bounds of its two sub-sections.
 
 use core::iter::FusedIterator;
 
@@ -8,7 +8,9 @@ use cfipack_format::{Address, Arch, Endian, SectionOffset};
 
 use super::{Error, Function};
 
-/// A `.sframe` section, borrowed. Copying it copies no bytes of the table.
+/// A view of a `.sframe` section. It borrows the section's bytes, so a copy of the view is cheap.
+///
+/// Get a view with [`Section::parse`], then look up PCs or list the functions.
 ///
 /// ```
 /// use cfipack_decoder::sframe::Section;
@@ -36,7 +38,7 @@ pub struct Section<'a> {
     pub(super) version: Version,
     pub(super) abi: Abi,
     endian: Endian,
-    /// True if starts count from their own field rather than from the section.
+    /// True if each start is relative to its own field, false if starts are relative to the section.
     is_pc_relative: bool,
     address: Address,
     /// Offset of the function index from the section's start.
@@ -48,17 +50,18 @@ pub struct Section<'a> {
 }
 
 impl<'a> Section<'a> {
-    /// Reads the header and checks that both sub-sections lie within `bytes`; what they hold is
-    /// checked where it is read, or all of it by [`Section::validate`]. Of the bytes it reads the header,
-    /// and whatever follows the table.
+    /// Reads the header and checks that both sub-sections lie within `bytes`.
     ///
-    /// `address` is where `bytes` lie in memory, since functions are found relative to it. Bytes of
-    /// a relocatable object must have been relocated. After the table only zeros may follow: GNU
-    /// `as` pads s390x sections to 8 bytes, GNU `ld` makes the `PT_GNU_SFRAME` segment too long.
+    /// This function does not look at functions and rows: lookups check the part that they read, and
+    /// [`Section::validate`] checks everything. It reads only the header and the bytes after the table.
+    ///
+    /// `address` is where `bytes` lie in memory, because starts of functions are relative to it. Relocate the
+    /// bytes of a relocatable object first. Only zeros may follow the table: GNU `as` pads s390x sections to 8
+    /// bytes, and GNU `ld` makes the `PT_GNU_SFRAME` segment too long.
     ///
     /// # Errors
-    /// A header that no version has, a sub-section outside of `bytes` or in the other, anything but zeros
-    /// after the table.
+    /// No version has this header, a sub-section lies outside `bytes` or overlaps the other, or a byte other
+    /// than zero follows the table.
     pub fn parse(bytes: &'a [u8], address: Address) -> Result<Self, Error> {
         let (section, rest) = Self::parse_first(bytes, address)?;
         match rest.iter().position(|&byte| byte != 0) {
@@ -69,12 +72,13 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Reads as [`Section::parse`], but whatever follows the table is returned: lld and mold, which do
-    /// not know the format, leave several tables one after the other. Takes the same time for every
-    /// table.
+    /// Reads one table, and also returns the bytes after it.
+    ///
+    /// Use this function when a section may hold several tables: lld and mold do not know the format, and place
+    /// the tables of their inputs one after the other. It takes the same time for every table.
     ///
     /// # Errors
-    /// Those of [`Section::parse`], but for what follows the table.
+    /// The errors of [`Section::parse`], except for bytes after the table.
     pub fn parse_first(bytes: &'a [u8], address: Address) -> Result<(Self, &'a [u8]), Error> {
         let Some(head) = bytes.first_chunk::<{ Header::SIZE }>() else {
             return Err(Error::TooShort { len: bytes.len() });
@@ -106,7 +110,7 @@ impl<'a> Section<'a> {
         let index = range(bytes, index_start, index_end).ok_or(out_of_index)?;
         let fres = range(bytes, fres_start, fres_end)
             .ok_or(Error::FreSubSection { offset: fres_start, len: header.fre_len })?;
-        // Both lie within `bytes`, so their ends are of type `usize`.
+        // Both sub-sections lie within `bytes`, so their ends fit `usize`.
         let (index_offset, fres_offset) = (index_start.to_usize(), fres_start.to_usize());
         let rest = &bytes[fres_end.to_usize()..];
         let is_pc_relative = header.flags.contains(Flags::START_PCREL);
@@ -125,31 +129,33 @@ impl<'a> Section<'a> {
         Ok((section, rest))
     }
 
-    /// The size in bytes of the table that `bytes` start with, as its header claims: to know how far to read
-    /// where the end is not known. The header's own size if `bytes` have no header, or one that no version
-    /// has: [`Section::parse`] then reports what is wrong with it.
+    /// Returns the size in bytes of the table at the start of `bytes`, as its header claims.
+    ///
+    /// Use this function to find out how far to read when you do not know where the table ends. If `bytes` have
+    /// no valid header, it returns the size of a header, and [`Section::parse`] then reports the error.
     pub fn claimed_len(bytes: &[u8]) -> u64 {
-        let claimed = || {
-            let head = bytes.first_chunk()?;
-            let header = Header::read(head, Header::endian_of([head[0], head[1]])?);
-            let version = Version::from_number(header.version)?;
-            let index = u64::from(header.fde_off) + u64::from(header.num_fdes) * version.fde_size().to_u64();
-            let fres = u64::from(header.fre_off) + u64::from(header.fre_len);
-            Some((Header::SIZE + usize::from(header.auxhdr_len)).to_u64() + index.max(fres))
-        };
-        claimed().unwrap_or(Header::SIZE.to_u64())
+        let header_size = Header::SIZE.to_u64();
+        let Some(head) = bytes.first_chunk() else { return header_size };
+        let Some(endian) = Header::endian_of([head[0], head[1]]) else { return header_size };
+        let header = Header::read(head, endian);
+        let Some(version) = Version::from_number(header.version) else { return header_size };
+        let index = u64::from(header.fde_off) + u64::from(header.num_fdes) * version.fde_size().to_u64();
+        let fres = u64::from(header.fre_off) + u64::from(header.fre_len);
+        header_size + u64::from(header.auxhdr_len) + index.max(fres)
     }
 
-    /// Bytes of the table, header included, without what follows it.
+    /// Returns the number of bytes of the table, including the header and excluding the bytes after the table.
     #[expect(clippy::len_without_is_empty, reason = "a table has a header at least")]
     pub fn len(&self) -> usize {
         self.fres_offset + self.fres.len()
     }
 
-    /// Of a relocatable object: the section with its starts read as their relocations made them.
-    /// `is_relative` returns for a field whether its relocation subtracts the field's own address. GNU
-    /// `as` up to 2.44 wrote such relocations without the flag for it; the header stays as
-    /// stored.
+    /// For a relocatable object: reads the starts as the relocations made them.
+    ///
+    /// For each start field, `is_relative` returns whether the field's relocation subtracts the field's own
+    /// address. GNU `as` up to 2.44 writes relocations of this kind without the flag in the header. If every
+    /// field has a relative relocation, this function reads the starts as relative to their field.
+    /// [`Section::header`] still returns the stored flags.
     #[must_use]
     pub fn relocated(mut self, is_relative: impl FnMut(SectionOffset) -> bool) -> Self {
         self.is_pc_relative =
@@ -157,39 +163,39 @@ impl<'a> Section<'a> {
         self
     }
 
-    /// The fields of the functions' starts, in the order of the index.
+    /// Returns the offsets of the fields that hold the functions' starts, in the order of the index.
     pub fn start_fields(&self) -> impl ExactSizeIterator<Item = SectionOffset> + FusedIterator + use<> {
         let (first, size) = (self.index_offset, self.version.fde_size());
         (0..self.num_functions()).map(move |index| SectionOffset(first + index * size))
     }
 
-    /// The header as stored.
+    /// Returns the header as stored.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Version of the format.
+    /// Returns the version of the format.
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// The architecture that the ABI names.
+    /// Returns the architecture of the ABI.
     pub fn arch(&self) -> Arch {
         self.abi.arch()
     }
 
-    /// The ABI.
+    /// Returns the ABI.
     pub fn abi(&self) -> Abi {
         self.abi
     }
 
-    /// Byte order of the table.
+    /// Returns the byte order of the table.
     #[inline]
     pub fn endian(&self) -> Endian {
         self.endian
     }
 
-    /// The address of the section, as given to [`Section::parse`].
+    /// Returns the address of the section, as given to [`Section::parse`].
     pub fn address(&self) -> Address {
         self.address
     }
@@ -199,16 +205,16 @@ impl<'a> Section<'a> {
         self.header.flags.contains(Flags::FDE_SORTED)
     }
 
-    /// Number of functions.
+    /// Returns the number of functions.
     pub fn num_functions(&self) -> usize {
         self.index.len() / self.version.fde_size()
     }
 
-    /// All functions in the order of the index. One that cannot be read is an item, and the rest
-    /// follow.
+    /// Returns all functions in the order of the index. A function that cannot be read is an `Err` item, and
+    /// the iterator goes on after it.
     ///
-    /// Functions may share FREs, so those of a hostile table would take hours to walk: one that
-    /// goes beyond [`MAX_FRES_PER_BYTE`] counts as one that cannot be read.
+    /// Functions can share FREs, so a small hostile table could make you read rows for hours. A function that
+    /// goes beyond [`MAX_FRES_PER_BYTE`] is therefore an error too.
     pub fn functions(&self) -> impl ExactSizeIterator<Item = Result<Function<'a>, Error>> + FusedIterator {
         let section = *self;
         let most = (section.index.len() + section.fres.len()).to_u64() * MAX_FRES_PER_BYTE.to_u64();
@@ -225,11 +231,11 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// Checks the whole table: beside every function and row, whether a sorted index is sorted, and
-    /// the header's number of FREs.
+    /// Checks the whole table: every function, every row, the order of an index that is declared sorted, and
+    /// the number of FREs in the header.
     ///
     /// # Errors
-    /// The first in the table.
+    /// The first error in the table.
     pub fn validate(&self) -> Result<(), Error> {
         let mut sum = 0;
         let mut previous = i64::MIN;
@@ -245,19 +251,19 @@ impl<'a> Section<'a> {
                 row?;
             }
         }
-        match sum == u64::from(self.header.num_fres) {
-            true => Ok(()),
-            false => Err(Error::NumFres { value: self.header.num_fres, sum }),
+        if sum != u64::from(self.header.num_fres) {
+            return Err(Error::NumFres { value: self.header.num_fres, sum });
         }
+        Ok(())
     }
 
-    /// The offset of the FDE at a place of the index, from the section's start on. The place is below
+    /// Returns the offset of the FDE number `index` from the section's start. `index` must be below
     /// [`num_functions`](Section::num_functions).
     pub fn fde_offset(&self, index: usize) -> SectionOffset {
         SectionOffset(self.index_offset + index * self.version.fde_size())
     }
 
-    /// Returns whether starts count from their own field rather than from the section.
+    /// Returns whether each start is relative to its own field instead of the section.
     #[inline]
     pub(super) fn is_pc_relative(&self) -> bool {
         self.is_pc_relative

@@ -1,21 +1,21 @@
-//! One step up the stack: from a row and the registers of a frame to those of its caller.
+//! One step up the stack: from a row and the registers of a frame to the registers of its caller.
 
 use core::fmt;
 
 use cfipack_format::{Address, Arch, Cfa, Register, RegisterName, Row, Rule};
 
-/// The registers of a frame, as far as they are known.
+/// The known registers of a frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Registers<'r> {
     /// The stack pointer.
     pub sp: u64,
     /// The frame pointer.
     pub fp: Option<u64>,
-    /// The link register. Only the innermost frame, and one that a signal interrupted, have it;
-    /// x86 has none.
+    /// The link register. Only the innermost frame and a frame that a signal interrupted have it. x86 has no
+    /// link register.
     pub lr: Option<u64>,
-    /// Others, by DWARF number. A FLEX row may name any of them; in practice only in the innermost
-    /// frame, since a table restores none but the frame pointer.
+    /// Other registers, by DWARF number. A FLEX row may name any register. In practice this works only in the
+    /// innermost frame, because a table restores no register except the frame pointer.
     pub others: &'r [(Register, u64)],
 }
 
@@ -35,28 +35,30 @@ impl Registers<'_> {
     }
 }
 
-/// The caller's registers as [`step`] finds them.
+/// The registers of the caller, as [`step`] finds them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Caller {
-    /// The return address: after the call, so that a lookup should be made for the byte before
-    /// it, unless the frame stepped from is a signal frame
-    /// ([`Frame::is_signal_frame`](super::Frame::is_signal_frame)).
+    /// The return address. It points after the call, so look up the byte before it. Only if the frame that you
+    /// stepped from is a signal frame ([`Frame::is_signal_frame`](super::Frame::is_signal_frame)), look up `pc`
+    /// itself.
     pub pc: Address,
-    /// True if the row encodes that `pc` carries a signature (AArch64 pointer authentication). It is as
-    /// read: strip it with [`Caller::without_signature`], or with what the system offers.
+    /// True if the row encodes that `pc` is signed (AArch64 pointer authentication). `pc` still has the
+    /// signature: remove it with [`Caller::without_signature`], or with a function of the operating system.
     pub signed: bool,
-    /// The canonical frame address of the frame stepped from.
+    /// The canonical frame address of the frame that you stepped from.
     pub cfa: Address,
-    /// The caller's stack pointer: the CFA, on s390x 160 bytes below it.
+    /// The caller's stack pointer: the CFA, or on s390x the CFA minus 160 bytes.
     pub sp: u64,
-    /// The caller's frame pointer, if it can be recovered.
+    /// The caller's frame pointer, or `None` if it cannot be recovered.
     pub fp: Option<u64>,
 }
 
 impl Caller {
-    /// The return address without its signature, if it has one: the upper bits as bit 55 has them,
-    /// which the signature leaves alone. `address_bits` is how many bits an address has, 48 on most
-    /// AArch64 systems, at most 55.
+    /// Returns the return address without its signature.
+    ///
+    /// A signature lies in the upper bits and leaves bit 55 alone, so this function sets the upper bits to the
+    /// value of bit
+    /// 55. `address_bits` is the number of bits in an address: 48 on most AArch64 systems, at most 55.
     pub fn without_signature(&self, address_bits: u32) -> Address {
         if !self.signed {
             return self.pc;
@@ -68,33 +70,33 @@ impl Caller {
         }
     }
 
-    /// The registers from which the next step starts: a caller has no link register and no other register of which
-    /// anything is known.
+    /// Returns the registers for the next step. A caller has no link register, and no other register except the
+    /// stack pointer and the frame pointer is known.
     pub fn registers(&self) -> Registers<'static> {
         Registers { sp: self.sp, fp: self.fp, lr: None, others: &[] }
     }
 }
 
-/// The reason why there is no caller.
+/// The reason why [`step`] finds no caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum StepError {
-    /// The row encodes an outermost frame: how a stack ends.
+    /// The row encodes an outermost frame. This is the normal end of a stack.
     Outermost,
-    /// A rule needs a register that is not known: in a caller any but the stack pointer and the frame pointer,
-    /// see [`Row::innermost_register`].
+    /// A rule needs a register that is not known. In a caller, only the stack pointer and the frame pointer are
+    /// known, see [`Row::innermost_register`].
     Register {
         /// The architecture, which gives the register its name.
         arch: Arch,
         /// The register.
         register: Register,
     },
-    /// Memory that could not be read.
+    /// A word of memory could not be read.
     Memory {
         /// The address.
         address: Address,
     },
-    /// A rule that no table has: what only CFI can represent, or a CFA without a rule.
+    /// The row has a rule that only CFI can represent, or no rule for the CFA. A table never has such a row.
     Rule,
 }
 
@@ -117,14 +119,14 @@ impl fmt::Display for StepError {
 
 impl core::error::Error for StepError {}
 
-/// Steps from a frame to its caller. `memory` reads the pointer at an address of the stack, in the
-/// byte order of the machine.
+/// Steps from a frame to its caller. `memory` returns the pointer at an address of the stack, in the byte order
+/// of the machine, or `None` if it cannot read the address.
 ///
-/// A frame pointer that cannot be recovered is no error until a row needs it.
+/// If the frame pointer cannot be recovered, this is not an error: [`Caller::fp`] is `None`.
 ///
 /// # Errors
-/// The frame is outermost, the row needs a register or a word of memory that is not known, or it has a rule
-/// that no table has.
+/// The frame is outermost, the row needs a register or a word of memory that is not known, or the row has a
+/// rule that no table has.
 ///
 /// # Example
 /// ```
@@ -169,7 +171,7 @@ pub fn step(
         Cfa::Memory { register, offset } => read(registers.get(register, arch)?.wrapping_add_signed(offset))?,
         Cfa::Undefined | Cfa::Expression => return Err(StepError::Rule),
     };
-    // The rules of almost all rows are not left to a jump, which processors predict badly.
+    // The most common rules are tested first: CPUs predict the jump of a larger `match` badly.
     let pc = match row.return_address {
         Rule::Cfa(offset) => read(cfa.wrapping_add_signed(offset))?,
         rule => other_rule(arch, rule, arch.return_address(), cfa, registers, &mut read)?,
@@ -186,7 +188,7 @@ pub fn step(
     Ok(Caller { pc: Address(pc), signed: row.signed, cfa: Address(cfa), sp, fp })
 }
 
-/// The caller's value of a register by a rule of any kind.
+/// Returns the caller's value of a register, by a rule of any kind.
 #[inline(never)]
 fn other_rule(
     arch: Arch,

@@ -1,4 +1,5 @@
-//! The tables of one section: linkers that do not know the format leave those of their inputs one after the other.
+//! Sections with several tables. Linkers that do not know the format place the tables of their inputs one after
+//! the other.
 
 use core::fmt;
 use core::iter::FusedIterator;
@@ -7,33 +8,36 @@ use cfipack_format::{Address, SectionOffset};
 
 use super::{Error, Section};
 
-/// The tables in the bytes of a `.sframe` section, in order: see [`Section::concatenated`].
+/// An iterator over the tables of a `.sframe` section, see [`Section::concatenated`].
 #[derive(Clone, Debug)]
 pub struct Tables<'a> {
-    /// The bytes that have not been read; none after an error.
+    /// The unread bytes. Empty after an error.
     rest: &'a [u8],
-    /// The offset of these bytes in the section.
+    /// The offset of the unread bytes in the section.
     offset: usize,
     address: Address,
 }
 
-/// A table that cannot be read, and with it whatever follows in the section.
+/// A table that cannot be read. The bytes after it are not read either, since the end of the table is not
+/// known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TableError {
     /// The offset of the table in the section.
     pub table: SectionOffset,
-    /// The error. Offsets in it count from the table's start.
+    /// The error. Its offsets count from the start of the table.
     pub error: Error,
 }
 
 impl<'a> Section<'a> {
-    /// Bytes of zeros, at most, between a table and the next: linkers align each input's table to no more than a page.
+    /// The greatest number of zeros between two tables, in bytes. Linkers align a table to at most a page.
     pub const MAX_ZEROS: usize = 0x1_0000;
 
-    /// The tables in a section: one, but for linkers that do not know the format (lld, old versions of mold), which
-    /// leave their inputs' one after the other, and none in a section without bytes or of zeros alone. `address` is
-    /// where the section lies in memory; each table is read as one that lies at its own place. After more than
-    /// [`MAX_ZEROS`](Self::MAX_ZEROS) zeros no table is looked for.
+    /// Returns an iterator over the tables in a section.
+    ///
+    /// Most sections hold a single table. Linkers that do not know the format (lld, old versions of mold) place
+    /// the tables of their inputs one after the other. A section that is empty or holds only zeros has no
+    /// table. `address` is where the section lies in memory; the address of each table is adjusted. The
+    /// iterator ends after more than [`MAX_ZEROS`](Self::MAX_ZEROS) zeros.
     ///
     /// ```
     /// use cfipack_decoder::sframe::Section;

@@ -1,13 +1,14 @@
-//! The row of a function that answers for the most PCs.
+//! The widest row of a function: the row for the most PCs.
 
 use cfipack_format::sframe::{Fde, FdeType, FreInfo, FreType};
 use cfipack_format::widen::ToUsize;
 
 use super::Section;
 
-/// The place of a function's widest row and the end of what it answers for, in one word of an
-/// [`Index`](super::Index). Of random PCs in librustc_driver and libLLVM it answers for 76 and 83 %,
-/// which need no scan over the FREs.
+/// The place and the end of a function's widest row, in a single word of an [`Index`](super::Index).
+///
+/// A lookup that hits the widest row needs no scan over the FREs. This is so for 76 % of random PCs in
+/// librustc_driver, and for 83 % in libLLVM.
 ///
 /// | bits | meaning |
 /// |---|---|
@@ -24,11 +25,11 @@ impl Widest {
     const MAX_AT: usize = 0x1fff;
     const MAX_END: u32 = 0x1_ffff;
 
-    /// Rows looked at. All functions may share their FREs, and building an index should take no
-    /// more time than in proportion to the section.
+    /// How many rows [`Section::widest_row`] looks at. All functions may share their FREs, and building an
+    /// index must take time in proportion to the section.
     const MAX_ROWS: u32 = 256;
 
-    /// Type of the function's FREs.
+    /// Returns the type of the function's FREs.
     #[inline]
     pub fn fre_type(self) -> FreType {
         match self.0 & 3 {
@@ -38,13 +39,13 @@ impl Widest {
         }
     }
 
-    /// The offset of the FRE, in bytes from the FDE's FRE offset.
+    /// Returns the offset of the FRE, in bytes from the FDE's FRE offset.
     #[inline]
     pub fn at(self) -> u32 {
         self.0 >> 2 & Self::MAX_AT as u32
     }
 
-    /// The function offset up to which the row answers for every PC from its start on.
+    /// Returns the function offset where the row ends. The row covers every PC from its start to here.
     #[inline]
     pub fn end(self) -> u32 {
         self.0 >> 15
@@ -52,8 +53,9 @@ impl Widest {
 }
 
 impl Section<'_> {
-    /// The widest row of a DEFAULT function that does not repeat and is no signal frame. A row counts if all FREs up to it
-    /// and the next start can be read, and start in order: so a scan would find the same.
+    /// Returns the widest row of a DEFAULT function that is neither a PC-mask function nor a signal frame. A
+    /// row counts only if all FREs up to the next row can be read and are in order, so a scan finds the same
+    /// row.
     pub(super) fn widest_row(&self, index: usize, fde: &Fde) -> Option<Widest> {
         let body = self.body(index, fde).ok()?;
         let is_signal_frame = body.is_signal_frame(self.version());
@@ -64,11 +66,14 @@ impl Section<'_> {
         let (mut widest, mut width) = (Widest::NONE, 0);
         let (mut at, mut before) = (0, None);
         for row in 0..=body.num_fres.min(Widest::MAX_ROWS) {
-            let next = match row < body.num_fres {
-                true => self.head_at(&body, at).filter(|&(start, _)| before.is_none_or(|(_, b)| b <= start)),
-                false => Some((fde.size, FreInfo::OUTERMOST)),
+            let (start, info) = if row == body.num_fres {
+                (fde.size, FreInfo::OUTERMOST)
+            } else {
+                match self.head_at(&body, at) {
+                    Some((start, info)) if before.is_none_or(|(_, before)| before <= start) => (start, info),
+                    _ => break,
+                }
             };
-            let Some((start, info)) = next else { break };
             let Some(fre_len) = info.fre_len() else { break };
             if let Some((at, before)) = before {
                 let end = start.min(fde.size).min(Widest::MAX_END);

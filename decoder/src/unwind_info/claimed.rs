@@ -1,4 +1,4 @@
-//! The length of a table, by its own fields.
+//! The length of a table, according to its own fields.
 
 use cfipack_format::unwind_info::{CompressedPage, ENCODING_SIZE, Header, IndexEntry, PERSONALITY_SIZE};
 use cfipack_format::widen::ToU64;
@@ -6,9 +6,13 @@ use cfipack_format::widen::ToU64;
 use super::{Error, Section};
 
 impl Section<'_> {
-    /// The least number of bytes of the table that `bytes` start with, as far as `bytes` determine: to know how far to
-    /// read where the end is not known. With so many bytes at hand it may be more: the header leads to the index,
-    /// the index to the pages, and a page's header to its end. The header's own size if `bytes` have no header.
+    /// Returns how many bytes the table at the start of `bytes` has at least, according to the fields in
+    /// `bytes`.
+    ///
+    /// Use this function to find out how far to read when you do not know where the table ends. Call it again
+    /// with the bytes that it asked for, because the result may grow: the header leads to the index, the index
+    /// to the pages, and a page's header to its end. If `bytes` have no header, it returns the size of a
+    /// header.
     pub fn claimed_len(bytes: &[u8]) -> u64 {
         let Some(header) = bytes.first_chunk() else { return Header::SIZE.to_u64() };
         let header = Header::read(header);
@@ -24,7 +28,7 @@ impl Section<'_> {
         let mut len = arrays.into_iter().max().unwrap_or(0);
         let Ok(section) = Section::parse(bytes) else { return len };
         for (number, entry) in section.index().enumerate() {
-            // The sentinel's is the end of the LSDA index.
+            // The sentinel's LSDA offset is the end of the LSDA index.
             len = len.max(entry.lsda_off.into());
             if entry.page_off != 0 {
                 len = len.max(u64::from(entry.page_off) + CompressedPage::SIZE.to_u64());

@@ -1,26 +1,26 @@
-//! The table as text, as `llvm-objdump --unwind-info` 23 prints that of an image.
+//! Prints the table as `llvm-objdump --unwind-info` 23 prints it for an image.
 
 use core::fmt::{self, Write};
 
 use super::{Error, Page, Section};
 
-/// A summary of what a dump could not print.
+/// A summary of the errors in a dump.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct DumpSummary {
-    /// Broken pages, entries and LSDA indexes; each has a line with its error in the text.
+    /// The number of broken pages, entries and LSDA indexes. The text has a line for each of them.
     pub errors: usize,
     /// The first error.
     pub first: Option<Error>,
 }
 
 impl Section<'_> {
-    /// Prints the table, from `Contents of __unwind_info section:` on, as `llvm-objdump
-    /// --unwind-info` 23 does. (That tool reads pages of at most 4096 bytes; larger ones are
-    /// printed right here.) Where something is broken, a line has the error, and the dump goes on.
+    /// Prints the table as `llvm-objdump --unwind-info` 23 does, starting with the line `Contents of
+    /// __unwind_info section:`. (llvm-objdump reads pages of at most 4096 bytes; this function prints larger
+    /// pages correctly.) Where the table is broken, the text has a line with the error, and the dump goes on.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// The errors of `out`.
     pub fn dump(&self, out: &mut impl Write) -> Result<DumpSummary, fmt::Error> {
         let mut dump = Dump { out, summary: DumpSummary::default() };
         dump.header(self)?;
@@ -40,7 +40,7 @@ impl Section<'_> {
         }
         dump.out.write_str("  Second level indices:\n")?;
         for ((i, entry), page) in self.index().enumerate().zip(self.pages()) {
-            // Passed over in silence, as there.
+            // llvm-objdump silently skips an index entry without a page too.
             if entry.page_off == 0 {
                 continue;
             }
@@ -104,7 +104,7 @@ impl<W: Write> Dump<'_, W> {
         Ok(())
     }
 
-    /// A page's own encodings, counted on from the common ones; no line without any.
+    /// Prints a page's own encodings. Their numbers follow the common encodings.
     fn local_encodings(&mut self, common: u32, page: &Page<'_>) -> fmt::Result {
         let encodings = page.local_encodings();
         if encodings.len() != 0 {

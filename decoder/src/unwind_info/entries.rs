@@ -1,13 +1,13 @@
-//! All pages and all entries of a table, in its order.
+//! Iterators over all pages and all entries of a table.
 
 use cfipack_format::SectionOffset;
 
 use super::{Entry, Error, Page, Section};
 
-/// Iterator over all pages, in the order of the index. A broken page gives an error.
+/// An iterator over all pages, in the order of the index. A broken page is an `Err` item.
 ///
-/// Every known writer lays pages out one after the other. A page that reaches back into one
-/// before it is refused, so that a table never has more entries than its bytes can hold.
+/// Every known linker places pages one after the other. This iterator refuses a page that overlaps an earlier
+/// page, so a table never has more entries than fit into its bytes.
 #[derive(Clone, Debug)]
 pub struct Pages<'a> {
     section: Section<'a>,
@@ -16,8 +16,8 @@ pub struct Pages<'a> {
     end: usize,
 }
 
-/// Iterator over all entries, page by page. A broken page gives one error, in the place of its
-/// entries; a broken entry gives one in its own.
+/// An iterator over all entries, page by page. A broken page is a single `Err` item in place of its entries,
+/// and a broken entry is an `Err` item too.
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
     pages: Pages<'a>,
@@ -26,12 +26,12 @@ pub struct Entries<'a> {
 }
 
 impl<'a> Section<'a> {
-    /// All pages, in the order of the index.
+    /// Returns all pages, in the order of the index.
     pub fn pages(&self) -> Pages<'a> {
         Pages { section: *self, next: 0, end: 0 }
     }
 
-    /// All entries, in the order of the table.
+    /// Returns all entries, in the order of the table.
     pub fn entries(&self) -> Entries<'a> {
         Entries { pages: self.pages(), page: None, next: 0 }
     }

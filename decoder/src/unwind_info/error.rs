@@ -26,7 +26,7 @@ pub enum Part {
     LocalEncodings,
 }
 
-/// An error of an `__unwind_info` section, and its place.
+/// The reason why an `__unwind_info` section cannot be read, with the place of the error.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -38,14 +38,14 @@ pub enum Error {
         offset: SectionOffset,
         /// The declared length in bytes.
         size: u64,
-        /// Bytes of the section.
+        /// The number of bytes in the section.
         section: usize,
     },
     /// The version is not 1.
     Version(u32),
-    /// The index has not even a sentinel.
+    /// The index does not even have a sentinel.
     NoIndex,
-    /// An index entry's function lies below its predecessor's.
+    /// The function of an index entry lies below the function of the entry before it.
     IndexUnsorted {
         /// The offset of the entry.
         offset: SectionOffset,
@@ -54,16 +54,16 @@ pub enum Error {
     },
     /// An index entry other than the sentinel names no page.
     NoPage {
-        /// The offset of the index entry's field.
+        /// The offset of the page field in the index entry.
         offset: SectionOffset,
     },
-    /// A page starts before the ones before it end.
+    /// A page overlaps an earlier page.
     PageOverlap {
-        /// The offset of the index entry's field.
+        /// The offset of the page field in the index entry.
         offset: SectionOffset,
         /// The offset of the page.
         page: SectionOffset,
-        /// The end of the pages before it.
+        /// The end of the earlier pages.
         end: SectionOffset,
     },
     /// A page is neither regular nor compressed.
@@ -73,16 +73,16 @@ pub enum Error {
         /// The kind.
         kind: u32,
     },
-    /// A compressed entry's function lies beyond 32 bits.
+    /// The function of a compressed entry lies beyond 32 bits.
     Function {
         /// The offset of the entry.
         offset: SectionOffset,
-        /// The entry.
+        /// The entry as stored.
         entry: u32,
-        /// The address that it counts from.
+        /// The start of the page's first function.
         base: ImageOffset,
     },
-    /// An entry's function lies below the entry before it, or outside of its page's range.
+    /// The function of an entry lies below the entry before it, or outside the range of its page.
     EntryUnsorted {
         /// The offset of the entry.
         offset: SectionOffset,
@@ -98,38 +98,38 @@ pub enum Error {
         /// The sentinel's function.
         sentinel: ImageOffset,
     },
-    /// A compressed entry names an encoding that neither palette has.
+    /// A compressed entry names an encoding that is in neither the common nor the local palette.
     EncodingIndex {
         /// The offset of the entry.
         offset: SectionOffset,
-        /// The number it has.
+        /// The number of the encoding.
         index: u8,
         /// The number of encodings.
         count: u64,
     },
-    /// The LSDA index of a page ends before it starts, or is no whole number of entries.
+    /// The LSDA index of a page ends before it starts, or its length is not a multiple of an entry's.
     LsdaRange {
-        /// The offset of the index entry's field with its start.
+        /// The offset of the LSDA field in the index entry.
         offset: SectionOffset,
         /// Offset of its start.
         start: u32,
         /// Offset of its end.
         end: u32,
     },
-    /// An encoding has the LSDA flag, and the LSDA index has none for the entry.
+    /// An encoding has the LSDA flag, but the LSDA index has no LSDA for the entry.
     NoLsda {
         /// The offset of the page's part of the LSDA index.
         offset: SectionOffset,
-        /// Start of the entry.
+        /// The start of the entry.
         function: ImageOffset,
     },
-    /// An encoding names a personality that is not there.
+    /// An encoding names a personality that the section does not have.
     Personality {
-        /// Start of the entry.
+        /// The start of the entry.
         function: ImageOffset,
-        /// The number, from 1.
+        /// The number of the personality, from 1.
         number: u8,
-        /// The number of entries.
+        /// The number of personalities in the section.
         count: usize,
     },
 }

@@ -7,55 +7,54 @@ use cfipack_format::{ImageOffset, SectionOffset};
 use super::{Entry, Error, Page, Part, Section, array};
 
 impl<'a> Section<'a> {
-    /// The index, its last entry being the sentinel: at least one.
+    /// Returns the index. It has at least one entry, and the last entry is the sentinel.
     pub fn index(&self) -> impl ExactSizeIterator<Item = IndexEntry> + use<'a> {
         self.index.iter().map(IndexEntry::read)
     }
 
-    /// Number of pages.
+    /// Returns the number of pages.
     pub fn num_pages(&self) -> usize {
         self.index.len() - 1
     }
 
-    /// The page with this number; `None` after the last.
+    /// Returns the page with this number, counted from 0, or `None` after the last page.
     ///
     /// # Errors
-    /// The index names no page, or one that is broken.
+    /// The index entry names no page, or the page is broken.
     pub fn page(&self, number: usize) -> Option<Result<Page<'a>, Error>> {
         let this = IndexEntry::read(self.index.get(number)?);
         let next = IndexEntry::read(self.index.get(number + 1)?);
         Some(Page::parse(self, number as u32, this, next))
     }
 
-    /// The LSDA of an entry; `None` if its encoding lacks the flag.
+    /// Returns the LSDA of an entry, or `None` if the encoding does not have the LSDA flag.
     ///
     /// # Errors
-    /// The page's part of the LSDA index is broken, or has none that starts where the entry does.
+    /// The page's part of the LSDA index is broken, or has no LSDA for the start of the entry.
     pub fn lsda(&self, entry: &Entry) -> Result<Option<ImageOffset>, Error> {
         if !entry.encoding.has_lsda() {
             return Ok(None);
         }
         let (offset, lsdas) = self.page_lsdas(entry.page.to_usize())?;
         let after = lsdas.partition_point(|b| LsdaEntry::read(b).function <= entry.start);
-        let found = after.checked_sub(1).map(|i| LsdaEntry::read(&lsdas[i]));
-        match found.filter(|found| found.function == entry.start) {
-            Some(found) => Ok(Some(found.lsda)),
-            None => Err(Error::NoLsda { offset, function: entry.start }),
+        match lsdas.get(after.wrapping_sub(1)).map(LsdaEntry::read) {
+            Some(found) if found.function == entry.start => Ok(Some(found.lsda)),
+            _ => Err(Error::NoLsda { offset, function: entry.start }),
         }
     }
 
-    /// A page's part of the LSDA index; nothing for a page that is not there.
+    /// Returns a page's part of the LSDA index. It is empty if there is no page with this number.
     ///
     /// # Errors
-    /// It ends before it starts or lies outside of the section.
+    /// The part ends before it starts, or lies outside the section.
     pub fn lsdas(&self, page: usize) -> Result<impl ExactSizeIterator<Item = LsdaEntry> + use<'a>, Error> {
         self.page_lsdas(page).map(|(_, lsdas)| lsdas.iter().map(LsdaEntry::read))
     }
 
-    /// The whole LSDA index: from the first page's part to the sentinel.
+    /// Returns the whole LSDA index.
     ///
     /// # Errors
-    /// It ends before it starts or lies outside of the section.
+    /// The LSDA index ends before it starts, or lies outside the section.
     pub fn all_lsdas(&self) -> Result<impl ExactSizeIterator<Item = LsdaEntry> + use<'a>, Error> {
         self.lsda_range(0, self.num_pages()).map(|(_, lsdas)| lsdas.iter().map(LsdaEntry::read))
     }
@@ -64,7 +63,7 @@ impl<'a> Section<'a> {
         self.lsda_range(page, page + 1)
     }
 
-    /// The LSDA index from index entry `from` to index entry `to`, and where it starts.
+    /// Returns the LSDA index between two index entries, and its offset.
     fn lsda_range(
         &self,
         from: usize,
@@ -82,7 +81,7 @@ impl<'a> Section<'a> {
         Ok((SectionOffset(start.to_usize()), array(self.bytes, Part::LsdaIndex, start.to_usize(), count)?))
     }
 
-    /// The offset of a field of an index entry.
+    /// Returns the offset of a field of an index entry.
     pub(super) fn index_entry_offset(&self, number: usize, field: usize) -> SectionOffset {
         SectionOffset(self.header.index_off.to_usize() + number * IndexEntry::SIZE + field)
     }

@@ -12,10 +12,10 @@ use cfipack_format::widen::ToUsize;
 use super::{Entry, Error, Section};
 
 impl<'a> Section<'a> {
-    /// The entry that answers for `pc`; `None` below the first and from the sentinel on.
+    /// Returns the entry for `pc`, or `None` before the first entry and from the sentinel on.
     ///
     /// # Errors
-    /// What is broken on the way to the entry: the index around it, its page, the entry.
+    /// The index around the entry, its page, or the entry itself is broken.
     pub fn lookup(&self, pc: ImageOffset) -> Result<Option<Entry>, Error> {
         match self.find(pc) {
             Some(entry) => Ok(Some(entry)),
@@ -23,7 +23,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The lookup step by step: to learn why [`Section::find`] found nothing.
+    /// Does the lookup step by step, to find out why [`Section::find`] found nothing.
     #[cold]
     fn explain(&self, pc: ImageOffset) -> Result<Option<Entry>, Error> {
         let after = self.index.partition_point(|b| IndexEntry::read(b).function <= pc);
@@ -36,14 +36,14 @@ impl<'a> Section<'a> {
         page.lookup(pc)
     }
 
-    /// The lookup where all is well. It keeps nothing that only an error would need, which makes
-    /// it a quarter faster.
+    /// Does the lookup in a correct table. This function keeps nothing that only an error needs, and is a
+    /// quarter faster for it.
     ///
-    /// A CPU works at several lookups at once, and a branch that it predicts wrong throws away the
-    /// later ones: every branch here goes one way for nearly all PCs of a table.
+    /// A CPU works on several lookups at the same time, and a wrongly predicted branch discards the later
+    /// lookups. So every branch here goes the same way for nearly all PCs.
     #[inline]
     fn find(&self, pc: ImageOffset) -> Option<Entry> {
-        // Of the highest PC no entry is found: `explain` answers for it.
+        // For the highest PC the limit wraps to 0 and nothing is found; then `explain` answers.
         let limit = pc.0.wrapping_add(1);
         let number = last_below::<3, 96>(self.index.as_flattened().as_chunks().0, limit);
         let [this, next] = self.index.get(number..)?.first_chunk()?;
@@ -54,8 +54,8 @@ impl<'a> Section<'a> {
         let (entries_off, count) = (usize::from(header.entries_off), usize::from(header.entries_count));
         let (start, end, encoding) = match PageKind::from_number(kind)? {
             PageKind::Compressed => {
-                // A word that starts one byte lower has the function in its high bits, and needs
-                // no mask to be compared. A function at the very last offset is left to `explain`.
+                // Read from the byte before it, a word has the function in its high bits, so the comparison
+                // needs no mask. `explain` looks up a function at the very last offset.
                 let size = count * CompressedEntry::SIZE;
                 let page = page.get(entries_off.checked_sub(1)?..)?.get(..1 + size)?;
                 let (_, in_place) = page.split_first()?;
@@ -66,7 +66,7 @@ impl<'a> Section<'a> {
                 let entry = CompressedEntry::read(entries.get(i)?);
                 let start = this.function.0.checked_add(entry.function_off())?;
                 let end = match entries.get(i + 1) {
-                    // Beyond 32 bits it comes to lie below the PC.
+                    // If the sum exceeds 32 bits, it wraps to a value below the PC.
                     Some(b) => this.function.0.wrapping_add(CompressedEntry::read(b).function_off()),
                     None => next.0,
                 };
@@ -86,12 +86,13 @@ impl<'a> Section<'a> {
                 (entry.function, end, entry.encoding)
             }
         };
-        // Entries of the last page may lie after the sentinel.
+        // Entries of the last page may start after the sentinel.
         let entry = Entry { start, end: end.min(next), encoding, page: number as u32 };
         (start <= pc && pc < end).then_some(entry)
     }
 
-    /// The encoding with this number: of the common ones, or of the page's `own_count` at `own`.
+    /// Returns the encoding with this number, from the common palette or from the page's `own_count` encodings
+    /// at `own`.
     #[inline]
     fn encoding(&self, number: u8, own: usize, own_count: u16) -> Option<Encoding> {
         let (number, common) = (usize::from(number), self.common.len());
@@ -106,12 +107,12 @@ impl<'a> Section<'a> {
     }
 }
 
-/// Number of the last item whose first word is below `limit`, of items of `STRIDE` words that are
-/// sorted by it; 0 if none is.
+/// Returns the number of the last item whose first word is below `limit`, or 0 if no item is below. Items have
+/// `STRIDE` words and are sorted by their first word.
 ///
-/// A `partition_point` whose last steps are a fixed number, from a window of `WORDS` words (a
-/// power of two of items) on: counting the size down is half of its instructions. It compares
-/// with "less", because that needs one flag of an x86 and "at most" needs two.
+/// This is a `partition_point` that ends with a fixed number of steps, in a window of `WORDS` words (a power of
+/// two of items). Counting down the size would take half of the instructions. It compares with "less", because
+/// "less" needs a single flag of an x86 and "at most" needs two.
 #[inline]
 fn last_below<const STRIDE: usize, const WORDS: usize>(words: &[[u8; 4]], limit: u32) -> usize {
     let below = |word: &[u8; 4]| u32::from_le_bytes(*word) < limit;
@@ -129,7 +130,7 @@ fn last_below<const STRIDE: usize, const WORDS: usize>(words: &[[u8; 4]], limit:
     if !fixed {
         return base;
     }
-    // One window at the front of what is left and one at its back, which may overlap, cover it.
+    // A window at the start of the rest and a window at its end cover the rest. They may overlap.
     let back = base + size - window;
     let Some(word) = words.get(back * STRIDE) else { return base };
     base = select_unpredictable(below(word), back, base);
@@ -144,8 +145,8 @@ fn last_below<const STRIDE: usize, const WORDS: usize>(words: &[[u8; 4]], limit:
     base + at / STRIDE
 }
 
-/// A search that goes wrong makes lookups slow, not wrong, for [`Section::explain`] answers then:
-/// it is seen from in here only.
+/// If the search goes wrong, lookups are slow but not wrong, because [`Section::explain`] then answers. So only
+/// a test in this file can see it.
 #[cfg(test)]
 mod tests {
     use super::last_below;
@@ -153,7 +154,7 @@ mod tests {
     fn every_size<const STRIDE: usize, const WORDS: usize>() {
         let mut words = [[0xff; 4]; 1200];
         for (i, word) in words.iter_mut().step_by(STRIDE).enumerate() {
-            // In pairs of equals: the last of them counts.
+            // In pairs of equals: the last item of a pair counts.
             *word = (10 + i as u32 / 2).to_le_bytes();
         }
         for size in 1..=words.len() / STRIDE {

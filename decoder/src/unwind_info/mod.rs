@@ -1,14 +1,17 @@
-//! `__TEXT,__unwind_info`: the page table that Apple's linkers make of compact unwind.
+//! Reads `__TEXT,__unwind_info`, the page table that Apple's linkers make from compact unwind.
 //!
-//! You give a section's bytes to [`Section::parse`] and get a view: [`Section::lookup`] finds the
-//! [entry](Entry) for an image offset, [`Section::entries`] walks all of them,
-//! [`Section::dump`] prints the table. Nothing is copied; what is wrong is found where it is read.
-//! [`crate::compact_unwind::row`] translates an entry's encoding.
+//! - [`Section::parse`] checks the header and the bounds of its arrays. Other errors are found when the bytes
+//!   are read.
+//! - [`Section::lookup`] returns the [`Entry`] for an image offset. [`crate::compact_unwind::row`] decodes its
+//!   encoding.
+//! - [`Section::entries`] lists all entries, and [`Section::pages`] lists all pages.
+//! - [`Section::lsda`] and [`Section::personality`] return the other data of an entry.
+//! - [`Section::dump`] prints the table as `llvm-objdump` does.
 //!
-//! Every array is found by its offset: slack between arrays (ld-prime), pages of any size (sold)
-//! and encodings before their page's entries (Zig) are as good as what lld and ld64 write.
-//! Of several entries at one address (ld64's aliases, lld's empty sections) the last is the one
-//! that has bytes, as in every other reader.
+//! The reader finds every array by its offset. So it accepts unused bytes between arrays (ld-prime), pages of
+//! any size (sold), and encodings before the entries of their page (Zig), as well as the output of lld and
+//! ld64. If several entries have the same address (ld64's aliases, lld's empty sections), only the last of them
+//! covers bytes, as in every other reader.
 
 mod claimed;
 mod dump;
@@ -28,7 +31,7 @@ pub use entries::{Entries, Pages};
 pub use error::{Error, Part};
 pub use page::Page;
 
-/// An `__unwind_info` section.
+/// A view of an `__unwind_info` section. It borrows the section's bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Section<'a> {
     bytes: &'a [u8],
@@ -38,18 +41,18 @@ pub struct Section<'a> {
     index: &'a [[u8; IndexEntry::SIZE]],
 }
 
-/// An entry: from `start` up to `end`, code is unwound as `encoding` describes.
+/// An entry of the table. Its encoding covers the code from `start` up to `end`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Entry {
-    /// First byte.
+    /// The first byte of the code.
     pub start: ImageOffset,
-    /// First byte after it: the next entry's start. Equal to `start` where several entries have
-    /// one address, except for the last of them.
+    /// The first byte after the code: the start of the next entry. If several entries have the same address,
+    /// `end` is equal to `start` for all of them except the last.
     pub end: ImageOffset,
-    /// The encoding of the function's unwinding.
+    /// The encoding that describes how to unwind the code.
     pub encoding: Encoding,
-    /// Number of the page, from 0.
+    /// The number of the page, from 0.
     pub page: u32,
 }
 
@@ -57,7 +60,7 @@ impl<'a> Section<'a> {
     /// Reads the header and finds the arrays that it names.
     ///
     /// # Errors
-    /// A version other than 1, an index without a sentinel, an array outside of the section.
+    /// The version is not 1, the index has no sentinel, or an array lies outside the section.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
         let Some(header) = bytes.first_chunk() else {
             let (part, offset, size) = (Part::Header, SectionOffset(0), Header::SIZE.to_u64());
@@ -78,31 +81,31 @@ impl<'a> Section<'a> {
         Ok(Self { bytes, header, common, personalities, index })
     }
 
-    /// The section's bytes.
+    /// Returns the bytes of the section.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The header.
+    /// Returns the header.
     pub fn header(&self) -> Header {
         self.header
     }
 
-    /// The encodings that compressed pages share.
+    /// Returns the common encodings, which compressed pages share.
     pub fn common_encodings(&self) -> impl ExactSizeIterator<Item = Encoding> + use<'a> {
         self.common.iter().map(|b| Encoding(u32::from_le_bytes(*b)))
     }
 
-    /// The personalities: image offsets of slots that hold a personality's address. An encoding
-    /// counts them from 1.
+    /// Returns the personalities. Each is the image offset of a slot that holds the address of a personality
+    /// routine. Encodings count personalities from 1.
     pub fn personalities(&self) -> impl ExactSizeIterator<Item = ImageOffset> + use<'a> {
         self.personalities.iter().map(|b| ImageOffset(u32::from_le_bytes(*b)))
     }
 
-    /// The slot of an entry's personality; `None` if it has none.
+    /// Returns the slot of an entry's personality, or `None` if the entry has no personality.
     ///
     /// # Errors
-    /// The encoding names one that is not there.
+    /// The encoding names a personality that the section does not have.
     pub fn personality(&self, entry: &Entry) -> Result<Option<ImageOffset>, Error> {
         let number = entry.encoding.personality();
         let Some(i) = usize::from(number).checked_sub(1) else { return Ok(None) };
@@ -115,7 +118,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// The array of `count` items of `SIZE` bytes at `offset`.
+/// Returns the array of `count` items of `SIZE` bytes at `offset`.
 #[inline]
 fn array<const SIZE: usize>(
     bytes: &[u8],

@@ -1,4 +1,4 @@
-//! Second-level pages, and the lookup inside of one.
+//! Second-level pages, and the lookup in a page.
 
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::unwind_info::{
@@ -9,21 +9,21 @@ use cfipack_format::{ImageOffset, SectionOffset};
 
 use super::{Entry, Error, Part, Section, array};
 
-/// A page of a [`Section`], with the index entries around it.
+/// A page of a [`Section`].
 #[derive(Clone, Copy, Debug)]
 pub struct Page<'a> {
     common: &'a [[u8; ENCODING_SIZE]],
-    /// Number of the page, from 0.
+    /// The number of the page, from 0.
     number: u32,
-    /// Offset of the page in the section.
+    /// The offset of the page in the section.
     offset: usize,
-    /// First function of the page, as the index states.
+    /// The page's first function, according to the index.
     base: ImageOffset,
-    /// First function of the next page, or the sentinel's.
+    /// The first function of the next page, or the sentinel's function.
     end: ImageOffset,
-    /// True if the sentinel is next.
+    /// True if the next index entry is the sentinel.
     is_last: bool,
-    /// Offset of the entries in the section.
+    /// The offset of the entries in the section.
     entries_off: usize,
     entries: Items<'a>,
 }
@@ -33,14 +33,14 @@ enum Items<'a> {
     Regular(&'a [[u8; RegularEntry::SIZE]]),
     Compressed {
         entries: &'a [[u8; CompressedEntry::SIZE]],
-        /// Offset of the page's own encodings in the section.
+        /// The offset of the page's own encodings in the section.
         local_off: usize,
         local: &'a [[u8; ENCODING_SIZE]],
     },
 }
 
 impl<'a> Page<'a> {
-    /// Reads the header of a page that `this` names, and finds its arrays.
+    /// Reads the header of the page that the index entry `this` names, and finds its arrays.
     pub(super) fn parse(
         section: &Section<'a>,
         number: u32,
@@ -52,7 +52,7 @@ impl<'a> Page<'a> {
         if offset == 0 {
             return Err(Error::NoPage { offset: section.index_entry_offset(number.to_usize(), 4) });
         }
-        // A regular page's header is shorter, but with an entry it has as many bytes.
+        // The header of a regular page is shorter, but with an entry a regular page has as many bytes.
         let Some(header) = bytes.get(offset..).and_then(|rest| rest.first_chunk()) else {
             let (part, size) = (Part::Page, CompressedPage::SIZE.to_u64());
             let offset = SectionOffset(offset);
@@ -79,27 +79,27 @@ impl<'a> Page<'a> {
         Ok(Self { common: section.common, number, offset, base, end, is_last, entries_off, entries })
     }
 
-    /// Number of the page, from 0.
+    /// Returns the number of the page, from 0.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// The offset of the page in the section.
+    /// Returns the offset of the page in the section.
     pub fn offset(&self) -> SectionOffset {
         SectionOffset(self.offset)
     }
 
-    /// The page's first function, as the index states; compressed entries count from here.
+    /// Returns the page's first function, according to the index. Compressed entries are relative to it.
     pub fn base(&self) -> ImageOffset {
         self.base
     }
 
-    /// The end of the page's last entry: the next page's first function, or the sentinel's.
+    /// Returns the end of the page's last entry: the next page's first function, or the sentinel's function.
     pub fn end(&self) -> ImageOffset {
         self.end
     }
 
-    /// Regular or compressed.
+    /// Returns the kind of the page: regular or compressed.
     pub fn kind(&self) -> PageKind {
         match self.entries {
             Items::Regular(_) => PageKind::Regular,
@@ -107,7 +107,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         match self.entries {
             Items::Regular(entries) => entries.len(),
@@ -120,7 +120,7 @@ impl<'a> Page<'a> {
         self.len() == 0
     }
 
-    /// The page's own encodings; a regular page has none.
+    /// Returns the page's own encodings. A regular page has none.
     pub fn local_encodings(&self) -> impl ExactSizeIterator<Item = Encoding> + use<'a> {
         let local = match self.entries {
             Items::Regular(_) => &[],
@@ -129,7 +129,7 @@ impl<'a> Page<'a> {
         local.iter().map(|b| Encoding(u32::from_le_bytes(*b)))
     }
 
-    /// A compressed page's entry as stored; `None` in a regular page or after the last.
+    /// Returns an entry of a compressed page as stored, or `None` in a regular page and after the last entry.
     pub fn compressed_entry(&self, i: usize) -> Option<CompressedEntry> {
         match self.entries {
             Items::Regular(_) => None,
@@ -137,11 +137,11 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Function and encoding of the entry with this number, in whatever order the functions are;
-    /// `None` after the last.
+    /// Returns the function and the encoding of the entry with this number, or `None` after the last entry. The
+    /// order of the functions is not checked.
     ///
     /// # Errors
-    /// The function lies beyond 32 bits, or the entry names an encoding that is not there.
+    /// The function lies beyond 32 bits, or the entry names an encoding that does not exist.
     pub fn stored_entry(&self, i: usize) -> Option<Result<RegularEntry, Error>> {
         match self.entries {
             Items::Regular(entries) => entries.get(i).map(|b| Ok(RegularEntry::read(b))),
@@ -152,13 +152,12 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// The entry with this number; `None` after the last.
-    ///
-    /// It ends where the page does, if the next one starts after that.
+    /// Returns the entry with this number, or `None` after the last entry. It ends at the start of the next
+    /// entry, or at the end of the page if that is earlier.
     ///
     /// # Errors
-    /// Those of [`Page::stored_entry`] here and of the next entry's function; or they are out of
-    /// order, or start after the page's end.
+    /// The errors of [`Page::stored_entry`] for this entry, and for the next entry's function. Also: the
+    /// functions are out of order, or start after the end of the page.
     pub fn entry(&self, i: usize) -> Option<Result<Entry, Error>> {
         let stored = match self.stored_entry(i)? {
             Ok(stored) => stored,
@@ -179,7 +178,7 @@ impl<'a> Page<'a> {
         })
     }
 
-    /// The entry that answers for `pc`: the last that starts at or below it.
+    /// Returns the entry for `pc`: the last entry that starts at or below `pc`.
     pub(super) fn lookup(&self, pc: ImageOffset) -> Result<Option<Entry>, Error> {
         let after = match self.entries {
             Items::Regular(entries) => entries.partition_point(|b| RegularEntry::read(b).function <= pc),
@@ -197,7 +196,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// The offset of an entry in the section.
+    /// Returns the offset of an entry in the section.
     pub fn entry_offset(&self, i: usize) -> SectionOffset {
         let size = match self.entries {
             Items::Regular(_) => RegularEntry::SIZE,
@@ -206,7 +205,7 @@ impl<'a> Page<'a> {
         SectionOffset(self.entries_off + i * size)
     }
 
-    /// The end of the last byte of the page's header and arrays in the section.
+    /// Returns the end of the page's header and arrays, as an offset in the section.
     pub(super) fn bytes_end(&self) -> usize {
         let end = match self.entries {
             Items::Regular(entries) => self.entries_off + size_of_val(entries),
@@ -217,7 +216,7 @@ impl<'a> Page<'a> {
         end.max(self.offset + RegularPage::SIZE)
     }
 
-    /// The function of entry `i`, or the page's end after the last.
+    /// Returns the function of entry `i`, or the end of the page after the last entry.
     fn function(&self, i: usize) -> Result<ImageOffset, Error> {
         match self.entries {
             Items::Regular(entries) => {

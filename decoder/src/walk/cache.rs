@@ -1,4 +1,4 @@
-//! A cache of rows by PC.
+//! A cache of rows, by PC.
 
 use core::fmt;
 
@@ -7,18 +7,18 @@ use cfipack_format::Address;
 use super::Generation;
 use super::cached_row::CachedRow;
 
-/// A place of a [`Cache`]: 32 bytes.
+/// An entry of a [`Cache`], 32 bytes.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(32))]
 pub struct CacheEntry {
-    /// 0: the place is empty.
+    /// 0 if the entry is empty.
     generation: u64,
     address: u64,
     row: CachedRow,
 }
 
 impl CacheEntry {
-    /// An empty place.
+    /// An empty entry.
     pub const EMPTY: Self = Self { generation: 0, address: 0, row: CachedRow::EMPTY };
 }
 
@@ -28,14 +28,15 @@ impl Default for CacheEntry {
     }
 }
 
-/// A cache of what a [`Walk`](super::Walk) does at a PC, in memory of the caller.
+/// A cache for [`Walk`](super::Walk). For each PC, it stores how to step from a frame at this PC.
 ///
-/// Each PC has one place, which the latest PC to need it takes. A thousand places, 32 kB, suffice for most programs.
+/// Each PC has a single place in the cache, and the latest PC that needs the place takes it. A cache of 1024
+/// entries (32 kB) is enough for most programs.
 ///
-/// What is found was put there for the same PC by the same [`Generation`]: of the same address space, which has not
-/// changed since. One cache may therefore serve several address spaces, and nothing has to be removed when a file is
-/// unloaded. It is borrowed for a walk alone, so that a second thread, or a signal handler that interrupts a walk, needs
-/// one of its own, or none.
+/// An entry is found only for the same PC and the same [`Generation`], so for the same address space without a
+/// change since. You can therefore use one cache for several address spaces, and you need not remove anything
+/// when a file is unloaded. A walk borrows the cache mutably. A second thread, or a signal handler that
+/// interrupts a walk, needs its own cache or none.
 ///
 /// ```
 /// use cfipack_decoder::walk::{Cache, CacheEntry};
@@ -49,26 +50,27 @@ pub struct Cache<'m> {
 }
 
 impl<'m> Cache<'m> {
-    /// A cache in `memory`, of which it uses as many places as the greatest power of two that fits. What an earlier
-    /// cache has put there stays valid.
+    /// Creates a cache in `memory`. It uses the greatest power of two of entries that fits. Entries from an
+    /// earlier cache in the same memory stay valid.
     pub fn new(memory: &'m mut [CacheEntry]) -> Self {
         let len = memory.len().checked_ilog2().map_or(0, |bits| 1 << bits);
         Self { places: &mut memory[..len] }
     }
 
-    /// The number of places.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Returns whether it has no places, and so never keeps anything.
+    /// Returns whether the cache has no entries, so that it never stores anything.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
     #[inline(always)]
     fn place(&self, address: Address) -> usize {
-        // Calls are a few bytes apart, functions aligned: the lower bits alone would crowd some places.
+        // Return addresses are close together and functions are aligned, so the low bits alone would spread
+        // entries badly.
         let mixed = (address.0 ^ address.0 >> 17).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (mixed >> 32) as usize & self.places.len().wrapping_sub(1)
     }

@@ -1,11 +1,12 @@
-//! The rows that nearly all code has, in the form in which a step needs them.
+//! Common rows, in the form that a step needs.
 
 use cfipack_format::{Address, Arch, Cfa, Rule};
 
 use crate::sframe::{Caller, Frame, StepError};
 
-/// A row in 16 bytes: the CFA counted from the stack pointer or the frame pointer, the return address and the frame
-/// pointer at places of the frame or in their registers. Or what a walk does at a PC without such a row.
+/// A common row in 16 bytes. The CFA counts from the stack pointer or the frame pointer. The return address and
+/// the frame pointer are in the frame or in their registers. Or: the action of a walk at a PC without a row of
+/// this form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct CachedRow {
     cfa: i32,
@@ -16,9 +17,9 @@ pub(super) struct CachedRow {
 
 /// The CFA counts from the frame pointer.
 const FROM_FP: u32 = 1;
-/// The return address is in the link register, or as it is.
+/// The return address is in the link register.
 const RA_IN_REGISTER: u32 = 1 << 1;
-/// The frame pointer is at a place of the frame.
+/// The frame pointer is in the frame.
 const FP_IN_FRAME: u32 = 1 << 2;
 /// The return address is signed.
 const SIGNED: u32 = 1 << 3;
@@ -48,7 +49,7 @@ impl CachedRow {
         Self { cfa: 0, return_address: 0, frame_pointer: 0, kind }
     }
 
-    /// The row, if it is one of nearly all code.
+    /// Converts a row, or returns `None` if the row does not have the common form.
     #[inline]
     pub(super) fn new(frame: &Frame, arch: Arch) -> Option<Self> {
         let row = &frame.row;
@@ -98,7 +99,7 @@ impl CachedRow {
         self.kind & FROM_FP == 0
     }
 
-    /// Steps as [`crate::sframe::step`] does by the row that this one was made of.
+    /// Steps as [`crate::sframe::step`] does with the original row.
     #[inline(always)]
     pub(super) fn step(
         &self,

@@ -1,13 +1,17 @@
-//! Walks up a stack: from the registers of a thread to its outermost frame.
+//! Walks up a stack, from the registers of a thread to its outermost frame.
 //!
-//! [`Walk`] is the whole policy of a profiler, and needs neither `std` nor allocation, nor locks: it may run in a signal
-//! handler. It looks the PC of each frame up in an [`AddressSpace`], which [`Modules`] is for loaded files, and steps by
-//! the row; code that no table covers it leaves by the frame pointer, checked against the bounds of the stack. It knows
-//! where stacks end, and [`StackFrame::found_by`] states how each frame was found.
+//! [`Walk`] is the complete stack walk of a profiler. It needs no `std`, no allocation and no lock, so you can
+//! run it in a signal handler. For each frame it looks up the PC in an [`AddressSpace`] and applies the row.
+//! Where no table covers the code, it follows the frame pointer, after a check against the bounds of the stack.
+//! It knows where stacks end.
 //!
-//! A [`Cache`] in memory of the caller makes frames whose PC was walked before several times as fast. What it has is
-//! found by PC and by [`Generation`], which every change of an address space makes a new one, so that no row outlives
-//! the table or the code that it came from.
+//! - [`Walk`] goes from frame to frame, and [`End`] gives the reason why it stops.
+//! - [`StackFrame`] is a frame. Its [`found_by`](StackFrame::found_by) is how the walk has found the frame.
+//! - [`AddressSpace`] is a trait: the code of a process and its tables. [`Modules`] implements it for loaded
+//!   files.
+//! - [`Cache`] makes a frame whose PC was walked before several times as fast, in memory that you give it.
+//! - [`Generation`] identifies an address space between two changes. A cache finds entries by PC and
+//!   generation, so a cached row never outlives its table or its code.
 
 mod cache;
 mod cached_row;

@@ -8,7 +8,7 @@ use cfipack_format::{Address, Arch};
 use super::{AddressSpace, Generation, StackFrame};
 use crate::sframe::{Error, Frame, Index, Section};
 
-/// A mapping of code: a loaded file, or a region of generated code.
+/// A range of code in a process: a loaded file, or a region of generated code.
 #[derive(Clone, Debug)]
 pub struct Module<'a, 'm> {
     code: Range<u64>,
@@ -26,37 +26,40 @@ enum Table<'a, 'm> {
 }
 
 impl<'a, 'm> Module<'a, 'm> {
-    /// A module whose code lies at `code` in the process, `bias` above its addresses in the file, without a table.
+    /// Creates a module without a table. `code` is its range in the process. `bias` is the difference between
+    /// an address in the process and the address in the file.
     pub const fn new(code: Range<Address>, bias: u64) -> Self {
         let code = Range { start: code.start.0, end: code.end.0 };
         Self { code, bias, table: Table::None, starts: &[], switches: &[] }
     }
 
-    /// Sets the table, whose address is that in the file.
+    /// Sets the table. The table's address must be its address in the file.
     #[must_use]
     pub const fn with_table(mut self, table: Section<'a>) -> Self {
         self.table = Table::InPlace(table);
         self
     }
 
-    /// Sets the table with an index over it: lookups are about twice as fast.
+    /// Sets the table with an index, which makes lookups about twice as fast.
     #[must_use]
     pub const fn with_index(mut self, index: Index<'a, 'm>) -> Self {
         self.table = Table::Indexed(index);
         self
     }
 
-    /// Sets the functions in which stacks start, by addresses in the file, ascending
-    /// ([`starts_stacks`](cfipack_format::starts_stacks) knows their names).
+    /// Sets the functions that are the first frame of a stack, for example `_start`. Pass address ranges in the
+    /// file, in ascending order. [`starts_stacks`](cfipack_format::starts_stacks) knows the names of these
+    /// functions.
     #[must_use]
     pub const fn with_starts(mut self, starts: &'m [Range<Address>]) -> Self {
         self.starts = starts;
         self
     }
 
-    /// Sets the functions that call others on another stack, by addresses in the file, ascending
-    /// ([`switches_stacks`](cfipack_format::switches_stacks) knows their names): stacks start in them too, but not where
-    /// they are innermost.
+    /// Sets the functions that call other functions on a new stack. Pass address ranges in the file, in
+    /// ascending order. A stack starts in a function of this kind, except if the function itself is the
+    /// innermost frame. [`switches_stacks`](cfipack_format::switches_stacks) knows the names of these
+    /// functions.
     #[must_use]
     pub const fn with_switches(mut self, switches: &'m [Range<Address>]) -> Self {
         self.switches = switches;
@@ -69,10 +72,10 @@ impl<'a, 'm> Module<'a, 'm> {
     }
 }
 
-/// The modules of a process at one time, as an [`AddressSpace`].
+/// The modules of a process at a point in time. `Modules` implements [`AddressSpace`].
 ///
-/// It has the list of them, a slice or what owns one, and cannot be changed: what is unloaded, or changes, needs new
-/// `Modules`, whose [`Generation`] is a new one. A copy is the same space.
+/// It holds a list of modules: a slice, or a type that owns a slice. `Modules` cannot change. After a file is
+/// loaded or unloaded, create new `Modules`; they get a new [`Generation`]. A copy has the same generation.
 #[derive(Clone, Copy, Debug)]
 pub struct Modules<L> {
     arch: Arch,
@@ -80,27 +83,28 @@ pub struct Modules<L> {
     modules: L,
 }
 
-/// The modules are not in order.
+/// The reason why [`Modules::new`] refuses a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ModulesError {
-    /// A module ends before it starts, or starts before the end of the one before.
+    /// A module ends before it starts, or starts before the end of the module before it.
     Order {
-        /// The number of the module.
+        /// The number of the module, from 0.
         module: usize,
     },
-    /// A table is for another architecture.
+    /// The table of a module is for another architecture.
     Arch {
-        /// The number of the module.
+        /// The number of the module, from 0.
         module: usize,
     },
 }
 
 impl<'a, 'm, L: Deref<Target = [Module<'a, 'm>]>> Modules<L> {
-    /// A space of these modules, which ascend and do not overlap. Async-signal-safe.
+    /// Creates an address space from modules in ascending order that do not overlap. You can call this function
+    /// in a signal handler.
     ///
     /// # Errors
-    /// The modules do not ascend, two overlap, or a table is for another architecture.
+    /// The modules are not in ascending order, two modules overlap, or a table is for another architecture.
     pub fn new(arch: Arch, modules: L) -> Result<Self, ModulesError> {
         let mut end = 0;
         for (number, module) in modules.iter().enumerate() {
@@ -108,19 +112,19 @@ impl<'a, 'm, L: Deref<Target = [Module<'a, 'm>]>> Modules<L> {
                 return Err(ModulesError::Order { module: number });
             }
             end = module.code.end;
-            let of = match &module.table {
+            let table_arch = match &module.table {
                 Table::None => arch,
                 Table::InPlace(section) => section.arch(),
                 Table::Indexed(index) => index.section().arch(),
             };
-            if of != arch {
+            if table_arch != arch {
                 return Err(ModulesError::Arch { module: number });
             }
         }
         Ok(Self { arch, generation: Generation::new(), modules })
     }
 
-    /// The module whose code has an address.
+    /// Returns the module that contains an address of the process.
     #[inline]
     pub fn find(&self, pc: Address) -> Option<&Module<'a, 'm>> {
         let after = self.modules.partition_point(|module| module.code.start <= pc.0);
@@ -158,17 +162,19 @@ impl<'a, 'm, L: Deref<Target = [Module<'a, 'm>]>> AddressSpace for Modules<L> {
         is_in(module.starts, pc) || !frame.is_exact && is_in(module.switches, pc)
     }
 
-    /// In a module. A process with generated code has modules without tables for it.
+    /// Returns whether a module contains the address. A process with generated code needs a module for it, with
+    /// or without a table.
     #[inline]
     fn is_code(&self, pc: Address) -> bool {
         self.find(pc).is_some()
     }
 }
 
-/// Returns whether one of ascending ranges has an address.
+/// Returns whether a range contains the address. The ranges are in ascending order.
 fn is_in(ranges: &[Range<Address>], pc: Address) -> bool {
     let after = ranges.partition_point(|range| range.start <= pc);
-    after.checked_sub(1).and_then(|at| ranges.get(at)).is_some_and(|range| range.contains(&pc))
+    let Some(range) = ranges.get(after.wrapping_sub(1)) else { return false };
+    range.contains(&pc)
 }
 
 impl fmt::Display for ModulesError {

@@ -1,37 +1,41 @@
-//! The questions of a walk about code.
+//! The interface between a walk and the code of a process.
 
 use cfipack_format::{Address, Arch};
 
 use super::{Generation, StackFrame};
 use crate::sframe::{Error, Frame};
 
-/// The code of a process, and the tables that describe it. [`Modules`](super::Modules) is one for loaded files;
-/// implement it for others.
+/// The code of a process, and the tables that describe the code.
+///
+/// [`Modules`](super::Modules) implements this trait for loaded files. Implement it yourself if you find tables
+/// in another way, for example for generated code.
 pub trait AddressSpace {
-    /// The architecture of the code.
+    /// Returns the architecture of the code.
     fn arch(&self) -> Arch;
 
-    /// The generation, which is a new one ([`Generation::new`]) since the latest change of what the other methods
-    /// answer. Each frame asks for it before it looks up.
+    /// Returns the generation. Return a new generation ([`Generation::new`]) whenever another method of this
+    /// trait may return something else than before. A walk calls this method for each frame, before it looks up
+    /// the PC.
     ///
-    /// [`Generation::NONE`] is always right, and keeps the space out of caches.
+    /// [`Generation::NONE`] is always correct. It disables caches for this address space.
     fn generation(&self) -> Generation;
 
-    /// Finds the row for the code at an address of the process. `None`: no table covers it.
+    /// Returns the row for the code at an address of the process, or `None` if no table covers the code.
     ///
     /// # Errors
     /// The table is damaged.
     fn lookup(&self, pc: Address) -> Result<Option<Frame>, Error>;
 
-    /// Returns whether a stack starts with this frame, as with one of `_start`: it is outermost, whatever a table has for
-    /// it. [`starts_stacks`](cfipack_format::starts_stacks) and [`switches_stacks`](cfipack_format::switches_stacks) know
-    /// the names of such functions.
+    /// Returns whether this frame is the first frame of a stack, for example a frame of `_start`. The walk then
+    /// ends, whatever the table has for the frame. [`starts_stacks`](cfipack_format::starts_stacks) and
+    /// [`switches_stacks`](cfipack_format::switches_stacks) know the names of these functions.
     fn is_start(&self, frame: &StackFrame) -> bool {
         let _ = frame;
         false
     }
 
-    /// Returns whether there may be code at an address. Return addresses that frame pointers lead to are checked by it.
+    /// Returns whether there may be code at an address. A walk uses it to check return addresses that it has
+    /// found with a frame pointer.
     fn is_code(&self, pc: Address) -> bool {
         pc.0 != 0
     }

@@ -1,4 +1,4 @@
-//! The frames of a walk, and its end.
+//! The frames of a walk, and the reasons why it ends.
 
 use core::fmt;
 
@@ -6,37 +6,40 @@ use cfipack_format::{Address, Arch, Register};
 
 use crate::sframe::{Error, StepError};
 
-/// A place in a stack.
+/// A frame of a stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StackFrame {
-    /// The next instruction in the innermost frame, the return address without a signature in others.
+    /// In the innermost frame, the next instruction. In other frames, the return address, without a signature.
     pub pc: Address,
     /// The stack pointer.
     pub sp: u64,
-    /// True if `pc` is that of an instruction which has not run, false if it is the one after a call.
+    /// True if the instruction at `pc` has not run. False if `pc` is the address after a call.
     pub is_exact: bool,
-    /// The way in which the frame was found.
+    /// How the walk has found the frame.
     pub found_by: FoundBy,
 }
 
 impl StackFrame {
-    /// The address that belongs to the frame's function: of a return address the byte before it, since the call may be
-    /// the last instruction of its function.
+    /// Returns the address that you should look up, for a row or for a symbol.
+    ///
+    /// For a return address it is the byte before: a call may be the last instruction of its function, so the
+    /// return address itself may belong to the next function.
     #[inline]
     pub fn lookup_address(&self) -> Address {
         Address(if self.is_exact { self.pc.0 } else { self.pc.0.wrapping_sub(1) })
     }
 }
 
-/// The way in which a frame was found.
+/// How a walk has found a frame.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum FoundBy {
-    /// By no way: the innermost frame has the registers that the walk started with.
+    /// The frame is the innermost frame: the caller of the walk gave its registers.
     Registers,
-    /// By the row of the frame before. It is as true as the table.
+    /// The row of the frame before it. This is as true as the table.
     Table,
-    /// By the frame pointer of the frame before, which no table covers. It is a guess: code without frame pointers, and
-    /// a function that was interrupted before it had set its own, lead past one caller or more.
+    /// The frame pointer of the frame before it, where no table covers the code. This is a guess: it skips one
+    /// caller or more if the code has no frame pointers, or if a signal interrupted the function before it had
+    /// set its own.
     FramePointer,
 }
 
@@ -44,12 +47,13 @@ pub enum FoundBy {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum End {
-    /// The row of the last frame encodes an outermost frame: the stack is complete.
+    /// The row of the last frame encodes an outermost frame. The stack is complete.
     Outermost,
-    /// The stack starts with the last frame ([`AddressSpace::is_start`](super::AddressSpace::is_start)): it is complete.
+    /// The last frame is the first frame of a stack
+    /// ([`AddressSpace::is_start`](super::AddressSpace::is_start)). The stack is complete.
     Start,
-    /// The return address, or the frame pointer of code that no table covers, is 0, by which ABIs and runtimes mark
-    /// the outermost frame: the stack is complete.
+    /// The return address is 0, or the frame pointer is 0 in code that no table covers. ABIs and runtimes mark
+    /// the outermost frame in this way. The stack is complete.
     Null,
     /// No table covers the code of the last frame, and its frame pointer does not lead to a frame of this stack.
     NoRow,
@@ -65,8 +69,8 @@ pub enum End {
         /// The address.
         address: Address,
     },
-    /// The caller's frame would not lie above the last one, or not in the stack: the table is not that of the code, or the
-    /// frames go on in another stack.
+    /// The caller's frame is not above the last frame, or not in the stack. Either the table does not belong to
+    /// the code, or the frames go on in another stack.
     NotRising,
     /// The row of the last frame has a rule that no table has.
     Rule,
@@ -75,7 +79,7 @@ pub enum End {
 }
 
 impl End {
-    /// Returns whether the last frame is the outermost one of the stack.
+    /// Returns whether the walk has reached the outermost frame of the stack.
     pub fn is_complete(&self) -> bool {
         match self {
             Self::Outermost | Self::Start | Self::Null => true,

@@ -8,14 +8,17 @@ use super::cached_row::{Action, CachedRow};
 use super::{AddressSpace, Cache, End, FoundBy, StackFrame};
 use crate::sframe::{Caller, Frame, Registers, step};
 
-/// A walk up a stack, innermost frame first.
+/// A walk up a stack. It is an iterator over the frames, innermost frame first.
 ///
-/// Each caller is found by the row of its callee's PC. Where no table covers the code it is found by the frame pointer,
-/// if that lies in the stack, above the stack pointer and aligned, and leads to a return address in code. The stack
-/// pointer of the frames has to rise, so that every walk ends.
+/// To find a caller, the walk looks up the frame's PC and applies the row. Where no table covers the code, it
+/// follows the frame pointer. It accepts a frame pointer only if the pointer is aligned, lies in the stack at
+/// or above the stack pointer, and leads to a return address in code. The stack pointer has to rise from frame
+/// to frame, so every walk ends.
 ///
-/// Memory is read by a closure, which returns the pointer at an address in the byte order of the machine, and `None` for
-/// what is not memory of the stack.
+/// You give the walk a closure that reads memory. It returns the pointer at an address, in the byte order of
+/// the machine, or `None` if the address is not in the memory of the stack.
+///
+/// When the iterator is finished, [`Walk::end`] returns the reason.
 ///
 /// ```
 /// use cfipack_decoder::sframe::{Registers, Section};
@@ -56,7 +59,7 @@ pub struct Walk<'w, 'm, S: ?Sized, M> {
     arch: Arch,
     has_frame_pointers: bool,
     address_bits: u32,
-    /// The frame that was returned last.
+    /// The frame that [`next`](Iterator::next) returned last.
     frame: StackFrame,
     registers: Registers<'w>,
     /// False if `registers.sp` is only a lower bound.
@@ -66,7 +69,7 @@ pub struct Walk<'w, 'm, S: ?Sized, M> {
 }
 
 impl<'w, 'm, S: AddressSpace + ?Sized, M: FnMut(Address) -> Option<u64>> Walk<'w, 'm, S, M> {
-    /// A walk from the PC and the registers of the innermost frame, whose instruction at `pc` has not run.
+    /// Starts a walk at the innermost frame. `pc` is the next instruction of this frame, which has not run.
     #[inline]
     pub fn new(space: &'w S, pc: Address, registers: Registers<'w>, memory: M) -> Self {
         let found_by = FoundBy::Registers;
@@ -87,7 +90,7 @@ impl<'w, 'm, S: AddressSpace + ?Sized, M: FnMut(Address) -> Option<u64>> Walk<'w
         }
     }
 
-    /// Sets the cache.
+    /// Sets a cache, which makes a frame whose PC was walked before several times as fast.
     #[inline]
     #[must_use]
     pub fn with_cache(mut self, cache: &'w mut Cache<'m>) -> Self {
@@ -95,8 +98,8 @@ impl<'w, 'm, S: AddressSpace + ?Sized, M: FnMut(Address) -> Option<u64>> Walk<'w
         self
     }
 
-    /// Sets where the stack lies: frames and frame pointers outside of it are not followed, even if their memory can be
-    /// read.
+    /// Sets the bounds of the stack. The walk then does not follow frames and frame pointers outside them, even
+    /// if their memory can be read. The default is no bounds.
     #[inline]
     #[must_use]
     pub fn with_stack(mut self, stack: Range<Address>) -> Self {
@@ -104,7 +107,7 @@ impl<'w, 'm, S: AddressSpace + ?Sized, M: FnMut(Address) -> Option<u64>> Walk<'w
         self
     }
 
-    /// Sets whether code that no table covers is left by its frame pointer; the default is true.
+    /// Sets whether the walk follows the frame pointer in code that no table covers. The default is true.
     #[inline]
     #[must_use]
     pub fn with_frame_pointers(mut self, has_frame_pointers: bool) -> Self {
@@ -112,8 +115,8 @@ impl<'w, 'm, S: AddressSpace + ?Sized, M: FnMut(Address) -> Option<u64>> Walk<'w
         self
     }
 
-    /// Sets how many bits an address has without the signature that AArch64 puts into a return address; the default is
-    /// 48, and 55 the most.
+    /// Sets the number of bits in an address, without the signature that AArch64 puts into a return address.
+    /// The default is 48, and the maximum is 55.
     #[inline]
     #[must_use]
     pub fn with_address_bits(mut self, address_bits: u32) -> Self {
@@ -121,12 +124,12 @@ impl<'w, 'm, S: AddressSpace + ?Sized, M: FnMut(Address) -> Option<u64>> Walk<'w
         self
     }
 
-    /// The reason why the walk has ended; none until [`next`](Iterator::next) has returned `None`.
+    /// Returns the reason why the walk has ended, or `None` until [`next`](Iterator::next) has returned `None`.
     pub fn end(&self) -> Option<End> {
         self.end
     }
 
-    /// Goes on to the caller of the last frame.
+    /// Goes to the caller of the last frame.
     #[inline(always)]
     fn advance(&mut self) -> Result<(), End> {
         let address = self.frame.lookup_address();
@@ -156,7 +159,7 @@ impl<'w, 'm, S: AddressSpace + ?Sized, M: FnMut(Address) -> Option<u64>> Walk<'w
         }
     }
 
-    /// Finds the row of an address: one that can be kept, or one that cannot.
+    /// Looks up an address. Returns a row that can be cached, or the frame if its row cannot be cached.
     #[inline]
     fn look_up(&self, address: Address) -> Result<Result<CachedRow, Frame>, End> {
         if self.space.is_start(&self.frame) {
@@ -189,17 +192,17 @@ impl<'w, 'm, S: AddressSpace + ?Sized, M: FnMut(Address) -> Option<u64>> Walk<'w
         if !self.has_frame_pointers {
             return Err(End::NoRow);
         }
-        // In the innermost frame it may be any function's own value.
+        // In the innermost frame, a function may use the register for any value.
         if fp == 0 && !is_innermost {
             return Err(End::Null);
         }
+        let Some(sp) = fp.checked_add(record.size) else { return Err(End::NoRow) };
         let is_aligned = fp.is_multiple_of(self.arch.pointer_size().into());
-        let end = fp.checked_add(record.size);
-        let is_in_stack = fp >= self.registers.sp && end.is_some_and(|end| end <= self.stack.end);
+        if !is_aligned || fp < self.registers.sp || sp > self.stack.end {
+            return Err(End::NoRow);
+        }
         let mut read = |offset| (self.memory)(Address(fp.wrapping_add(offset)));
-        let (true, true, Some(pc), Some(callers_fp), Some(sp)) =
-            (is_aligned, is_in_stack, read(record.return_address), read(record.frame_pointer), end)
-        else {
+        let (Some(pc), Some(callers_fp)) = (read(record.return_address), read(record.frame_pointer)) else {
             return Err(End::NoRow);
         };
         let has_signatures = self.arch.is_aarch64();
@@ -221,7 +224,7 @@ impl<'w, 'm, S: AddressSpace + ?Sized, M: FnMut(Address) -> Option<u64>> Walk<'w
         if pc.0 == 0 {
             return Err(End::Null);
         }
-        // A leaf function of a machine with a link register may have no frame of its own. The next one has.
+        // A leaf function on a machine with a link register may have an empty frame. Its caller does not.
         let is_rising =
             caller.sp > self.registers.sp || caller.sp == self.registers.sp && self.registers.lr.is_some();
         if !is_rising || caller.sp > self.stack.end {

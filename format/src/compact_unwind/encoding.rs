@@ -1,4 +1,4 @@
-//! The 32-bit encoding.
+//! The 32-bit compact encoding.
 
 use core::fmt;
 
@@ -21,7 +21,7 @@ bitflags! {
     }
 }
 
-/// The kind of unwinding, in bits 24 to 27 of an encoding.
+/// The mode of an encoding, in bits 24 to 27.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Mode {
     /// No unwind information. Number 0.
@@ -36,7 +36,7 @@ pub enum Mode {
     Dwarf,
 }
 
-/// The unwinding of one function: `UNWIND_*` in `compact_unwind_encoding.h`.
+/// A compact encoding: how to unwind a function. `compact_unwind_encoding.h` defines it as `UNWIND_*`.
 ///
 /// | bits | meaning |
 /// |---|---|
@@ -53,9 +53,11 @@ pub enum Mode {
 /// | frameless | words of the stack, return address included | 0 | 0 | registers | permutation |
 /// | indirect | bytes from the entry to the imm32 | with 13, 14: words to add to it | | registers | permutation |
 ///
-/// arm64: frame: [`Pairs`]. Frameless: bits 12 to 23: 16-byte units of stack; [`Pairs`] below
-/// (readers disagree on where these lie, so no writer should use them). DWARF mode, anywhere:
-/// bits 0 to 23: offset of the FDE, or of a CFI record before it, in `__eh_frame`; 0 = not given.
+/// arm64 uses [`Pairs`] in frame mode. In frameless mode, bits 12 to 23 are 16-byte units of stack, and
+/// [`Pairs`] follow below (readers disagree on the places of these registers, so no writer should use them).
+///
+/// In DWARF mode, on every architecture, bits 0 to 23 are the offset in `__eh_frame` of the FDE, or of a CFI
+/// record before it. 0 means that no offset is given.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Encoding(pub u32);
 
@@ -63,7 +65,7 @@ impl Encoding {
     /// No unwind information.
     pub const NONE: Self = Self(0);
 
-    /// The flags.
+    /// Returns the flags.
     #[inline]
     pub const fn flags(self) -> Flags {
         Flags::from_bits_truncate(self.0)
@@ -81,25 +83,25 @@ impl Encoding {
         self.flags().contains(Flags::HAS_LSDA)
     }
 
-    /// The personality's number, 1 to 3, or 0 for none.
+    /// Returns the personality's number, 1 to 3, or 0 for none.
     #[inline]
     pub const fn personality(self) -> u8 {
         (self.0 >> 28 & 3) as u8
     }
 
-    /// Returns this encoding with this personality number, of which the low two bits count.
+    /// Returns this encoding with this personality number. Only the low two bits of the number count.
     #[inline]
     pub const fn with_personality(self, number: u8) -> Self {
         Self(self.0 & !0x3000_0000 | (number as u32 & 3) << 28)
     }
 
-    /// The mode's number, 0 to 15.
+    /// Returns the mode's number, 0 to 15.
     #[inline]
     pub const fn mode_number(self) -> u8 {
         (self.0 >> 24 & 0xf) as u8
     }
 
-    /// The mode, if the architecture has one of this number.
+    /// Returns the mode, or `None` if the architecture has no mode with this number.
     #[inline]
     pub const fn mode(self, arch: Arch) -> Option<Mode> {
         match (arch.family(), self.mode_number()) {
@@ -113,8 +115,8 @@ impl Encoding {
         }
     }
 
-    /// The set bits below the mode that the mode leaves unused; every writer keeps them zero.
-    /// With mode 0, all bits but the flags and the personality; for an unknown mode, none.
+    /// Returns the set bits below the mode that the mode does not use. Every writer keeps these bits zero. With
+    /// mode 0, these are all bits except the flags and the personality. For an unknown mode, there are none.
     pub const fn unused_bits(self, arch: Arch) -> u32 {
         let used = match (self.mode(arch), arch.family()) {
             (None, _) | (Some(Mode::Dwarf), _) => 0x00ff_ffff,
@@ -130,8 +132,8 @@ impl Encoding {
         self.0 & 0x00ff_ffff & !used
     }
 
-    /// DWARF mode with the offset of an FDE in `__eh_frame`; of an offset above
-    /// [`DWARF_OFFSET_MAX`] none is kept, and 0 (not given) stands instead.
+    /// Creates a DWARF-mode encoding with the offset of an FDE in `__eh_frame`. An offset above
+    /// [`DWARF_OFFSET_MAX`] does not fit, and 0 (not given) is stored instead.
     pub const fn dwarf(arch: Arch, fde_offset: u32) -> Self {
         let mode = match arch.family() {
             Family::X86 => 0x0400_0000,
@@ -140,7 +142,7 @@ impl Encoding {
         Self(if fde_offset > DWARF_OFFSET_MAX { mode } else { mode | fde_offset })
     }
 
-    /// DWARF mode: offset into `__eh_frame`, 0 = not given.
+    /// DWARF mode: returns the offset in `__eh_frame`, or 0 if none is given.
     #[inline]
     pub const fn dwarf_offset(self) -> u32 {
         self.0 & DWARF_OFFSET_MAX
@@ -149,9 +151,11 @@ impl Encoding {
 
 /// x86-64 and i386.
 impl Encoding {
-    /// Frame mode: `offset` words below the frame pointer begin five slots of a word each, from
-    /// the lowest address up: register numbers 1 to 5, or 0 for a slot that is not restored
-    /// (of each number the low three bits count).
+    /// Creates an encoding for frame mode.
+    ///
+    /// The five slots are words. The first is `offset` words below the frame pointer, and the others follow
+    /// upward. Each slot has a register number from 1 to 5, or 0 if it is not restored. Only the low three bits
+    /// of a number count.
     pub const fn frame(offset: u8, slots: [u8; 5]) -> Self {
         let mut bits = 0x0100_0000 | (offset as u32) << 16;
         let mut i = 0;
@@ -162,14 +166,14 @@ impl Encoding {
         Self(bits)
     }
 
-    /// Frame mode: words from the frame pointer down to the lowest slot.
+    /// Frame mode: returns the number of words from the frame pointer down to the lowest slot.
     #[inline]
     pub const fn frame_offset(self) -> u8 {
         (self.0 >> 16) as u8
     }
 
-    /// Frame mode: the register number of each slot, from the lowest address up: 0 = none; 6 and
-    /// 7 mean nothing.
+    /// Frame mode: returns the register number of each slot, from the lowest address up. 0 means no register,
+    /// and 6 and 7 are invalid.
     #[inline]
     pub const fn frame_slots(self) -> [u8; 5] {
         let bits = self.0;
@@ -182,44 +186,44 @@ impl Encoding {
         ]
     }
 
-    /// Frameless mode: a stack of `words` words, return address included, with `count` (up to 6)
-    /// registers saved below the return address in the order that `permutation` names.
+    /// Creates an encoding for frameless mode. The stack has `words` words, including the return address.
+    /// `count` registers (up to 6) are saved below the return address, in the order of `permutation`.
     pub const fn frameless(words: u8, count: u8, permutation: u16) -> Self {
         Self(0x0200_0000 | (words as u32) << 16 | order_bits(count, permutation))
     }
 
-    /// Frameless mode: words of the stack, return address included.
+    /// Frameless mode: returns the number of words of the stack, including the return address.
     #[inline]
     pub const fn stack_words(self) -> u8 {
         (self.0 >> 16) as u8
     }
 
-    /// Indirect mode: the stack's size is the `imm32` that stands `immediate_at` bytes after the
-    /// entry's start, plus `adjust` (up to 7) words; registers as in [`Encoding::frameless`].
+    /// Creates an encoding for indirect mode. The stack's size is the `imm32` that lies `immediate_at` bytes
+    /// after the entry's start, plus `adjust` words (up to 7). Registers are as in [`Encoding::frameless`].
     pub const fn frameless_indirect(immediate_at: u8, adjust: u8, count: u8, permutation: u16) -> Self {
         let adjust = (adjust as u32 & 7) << 13;
         Self(0x0300_0000 | (immediate_at as u32) << 16 | adjust | order_bits(count, permutation))
     }
 
-    /// Indirect mode: bytes from the entry's start to the `imm32`.
+    /// Indirect mode: returns the number of bytes from the entry's start to the `imm32`.
     #[inline]
     pub const fn immediate_at(self) -> u8 {
         (self.0 >> 16) as u8
     }
 
-    /// Indirect mode: words to add to the `imm32`, 0 to 7.
+    /// Indirect mode: returns the number of words to add to the `imm32`, 0 to 7.
     #[inline]
     pub const fn adjust(self) -> u8 {
         (self.0 >> 13 & 7) as u8
     }
 
-    /// Frameless and indirect mode: number of saved registers, 0 to 7; 7 means nothing.
+    /// Frameless and indirect mode: returns the number of saved registers, 0 to 7. 7 is invalid.
     #[inline]
     pub const fn count(self) -> u8 {
         (self.0 >> 10 & 7) as u8
     }
 
-    /// Frameless and indirect mode: the order of the saved registers, 0 to 1023; see
+    /// Frameless and indirect mode: returns the order of the saved registers, 0 to 1023, see
     /// [`super::decode_order`].
     #[inline]
     pub const fn permutation(self) -> u16 {
@@ -233,24 +237,25 @@ const fn order_bits(count: u8, permutation: u16) -> u32 {
 
 /// arm64 and arm64_32.
 impl Encoding {
-    /// Frame mode: x29 and x30 at the frame pointer, the pairs packed downward below it.
+    /// Creates an encoding for frame mode. x29 and x30 are at the frame pointer, and the pairs follow downward
+    /// below it.
     pub const fn arm64_frame(pairs: Pairs) -> Self {
         Self(0x0400_0000 | pairs.bits())
     }
 
-    /// Frameless mode: a stack of `units` (up to 4095) times 16 bytes; the return address is in
-    /// x30. Only what a compatible assembler must reproduce has pairs here.
+    /// Creates an encoding for frameless mode. The stack has `units` (up to 4095) times 16 bytes, and the
+    /// return address is in x30. Only an assembler that must be compatible with llvm-mc should set pairs here.
     pub const fn arm64_frameless(units: u16, pairs: Pairs) -> Self {
         Self(0x0200_0000 | (units as u32 & 0xfff) << 12 | pairs.bits())
     }
 
-    /// Frame and frameless mode: the saved pairs.
+    /// Frame and frameless mode: returns the saved pairs.
     #[inline]
     pub const fn pairs(self) -> Pairs {
         Pairs::from_bits_truncate(self.0)
     }
 
-    /// Frameless mode: bytes of stack, a multiple of 16 up to 65520.
+    /// Frameless mode: returns the size of the stack in bytes, a multiple of 16 up to 65520.
     #[inline]
     pub const fn stack_bytes(self) -> u32 {
         (self.0 >> 12 & 0xfff) * 16

@@ -2,7 +2,7 @@
 
 use super::Encoding;
 
-/// A row of `__compact_unwind`: what an assembler describes of one range of code.
+/// A row of `__compact_unwind`: how to unwind a range of code, from an assembler to a linker.
 ///
 /// | 64-bit (32 bytes) | 32-bit (20 bytes) | field |
 /// |---|---|---|
@@ -12,45 +12,45 @@ use super::Encoding;
 /// | 16: u64 | 12: u32 | personality, 0 = none; relocated |
 /// | 24: u64 | 16: u32 | LSDA, 0 = none; relocated |
 ///
-/// Every method takes the architecture's pointer size in bytes, 8 or 4.
+/// Every method takes the size of the architecture's pointers in bytes, 8 or 4.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Entry {
     /// Start of the range as stored: the addend of its relocation.
     pub function: u64,
     /// Bytes of the range.
     pub length: u32,
-    /// The encoding of the range's unwinding.
+    /// The encoding that describes how to unwind the range.
     pub encoding: Encoding,
-    /// Personality as stored: the addend of its relocation, if it has one.
+    /// The personality as stored: the addend of its relocation, if it has a relocation.
     pub personality: u64,
-    /// LSDA as stored: the addend of its relocation, if it has one.
+    /// The LSDA as stored: the addend of its relocation, if it has a relocation.
     pub lsda: u64,
 }
 
 impl Entry {
-    /// The most bytes a row takes.
+    /// The greatest size of a row, in bytes.
     pub const MAX_SIZE: usize = 32;
 
     /// The offset of the range's start in a row.
     pub const FUNCTION_AT: usize = 0;
 
-    /// Bytes of a row: 32 or 20.
+    /// Returns the size of a row in bytes: 32 or 20.
     pub const fn size(pointer_size: u8) -> usize {
         3 * pointer_size as usize + 8
     }
 
-    /// The offset of the personality in a row: 16 or 12.
+    /// Returns the offset of the personality in a row: 16 or 12.
     pub const fn personality_at(pointer_size: u8) -> usize {
         pointer_size as usize + 8
     }
 
-    /// The offset of the LSDA in a row: 24 or 16.
+    /// Returns the offset of the LSDA in a row: 24 or 16.
     pub const fn lsda_at(pointer_size: u8) -> usize {
         2 * pointer_size as usize + 8
     }
 
-    /// Reads a row from exactly [`Entry::size`] bytes; `None` for any other length, and where a pointer is
-    /// neither 4 nor 8 bytes.
+    /// Reads a row from exactly [`Entry::size`] bytes. Returns `None` for another length, or if the pointer
+    /// size is neither 4 nor 8.
     pub fn read(b: &[u8], pointer_size: u8) -> Option<Self> {
         if !matches!(pointer_size, 4 | 8) || b.len() != Self::size(pointer_size) {
             return None;
@@ -70,11 +70,11 @@ impl Entry {
         })
     }
 
-    /// The bytes of a row in an array whose first [`Entry::size`] bytes are set. Of a pointer,
-    /// the low `pointer_size` bytes are kept.
+    /// Returns the bytes of a row: the first [`Entry::size`] bytes are the row, and zeros follow. Only the low
+    /// `pointer_size` bytes of a pointer are kept.
     ///
     /// # Panics
-    /// `pointer_size` is more than 8 bytes, which no Mach-O file has.
+    /// `pointer_size` is more than 8. No Mach-O file has such pointers.
     pub fn write(&self, pointer_size: u8) -> [u8; Self::MAX_SIZE] {
         let mut b = [0; Self::MAX_SIZE];
         let width = usize::from(pointer_size);

@@ -1,15 +1,15 @@
-//! x86's frameless functions: which registers were pushed, and in which order, as a count and a
-//! number of 10 bits (a Lehmer code over the six registers).
+//! The order of saved registers in x86's frameless functions: a count, and a permutation number of 10 bits. The
+//! number is a Lehmer code over the six registers.
 //!
-//! Of the registers r₁ … rₙ, from the lowest address up, each is replaced by its rank among those
-//! not yet seen; the ranks are the digits of a number in which the i-th has 7−i values. The last
-//! digit of six is always 0 and omitted.
+//! The registers r₁ … rₙ are listed from the lowest address up. Each register is replaced by its rank among the
+//! registers that have not occurred yet. The ranks are the digits of the number, and digit i has 7−i values.
+//! With six registers, the last digit is always 0 and is omitted.
 
 /// Register numbers 1 to 6 ([`super::callee_saved`]) from the lowest address up, then zeros.
 pub type Order = [u8; 6];
 
-/// The permutation of up to six different register numbers from 1 to 6, from the lowest address
-/// up; `None` if one is out of range or stands twice, or if there are more.
+/// Returns the permutation of up to six different register numbers from 1 to 6, listed from the lowest address
+/// up. Returns `None` if a number is out of range or occurs twice, or if there are more than six.
 pub const fn encode_order(registers: &[u8]) -> Option<u16> {
     if registers.len() > 6 {
         return None;
@@ -32,8 +32,8 @@ pub const fn encode_order(registers: &[u8]) -> Option<u16> {
     Some(permutation)
 }
 
-/// The register numbers that a count and a permutation encode; `None` for a pair that no order gives:
-/// a count above 6, or a permutation of at least 1, 6, 30, 120, 360, 720, 720 for 0 to 6 registers.
+/// Returns the register numbers for a count and a permutation. Returns `None` for a count above 6, and for a
+/// permutation that is too large: the limits are 1, 6, 30, 120, 360, 720 and 720 for 0 to 6 registers.
 pub const fn decode_order(count: u8, permutation: u16) -> Option<Order> {
     if count > 6 {
         return None;
@@ -71,7 +71,8 @@ mod tests {
     use crate::Arch;
     use crate::compact_unwind::callee_saved;
 
-    /// 1957 pairs of count and permutation have an order, each a different one; no other has.
+    /// 1957 pairs of count and permutation have an order, and all orders are different. No other pair has an
+    /// order.
     #[test]
     fn all_pairs() {
         let mut valid = 0;

@@ -4,7 +4,8 @@ use bitflags::bitflags;
 
 use crate::{Arch, Register};
 
-/// x86's six registers by their number in an encoding, less one; `None` on other architectures.
+/// Returns x86's six registers, or `None` on other architectures. A register's number in an encoding is its
+/// index plus 1.
 ///
 /// x86-64: rbx, r12, r13, r14, r15, rbp. i386: ebx, ecx, edx, edi, esi, ebp.
 pub const fn callee_saved(arch: Arch) -> Option<[Register; 6]> {
@@ -18,8 +19,7 @@ pub const fn callee_saved(arch: Arch) -> Option<[Register; 6]> {
 }
 
 bitflags! {
-    /// arm64's pairs of callee-saved registers. The D pairs are bits 8 to 11: bits 5 to 7 are
-    /// unused.
+    /// arm64's pairs of callee-saved registers. The D pairs are bits 8 to 11, and bits 5 to 7 are unused.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
     pub struct Pairs: u32 {
         /// x19 and x20.
@@ -43,9 +43,9 @@ bitflags! {
     }
 }
 
-/// The pairs in the order in which they lie in memory, from the highest address down, each with
-/// the DWARF number of its first register: that one has the higher address, the next register
-/// the 8 bytes below.
+/// The pairs in the order of their places in memory, from the highest address down, each with the DWARF number
+/// of its first register. The first register of a pair is at the higher address, and the second register is 8
+/// bytes below.
 pub const PAIRS: [(Pairs, Register); 9] = [
     (Pairs::X19_X20, Register(19)),
     (Pairs::X21_X22, Register(21)),

@@ -1,4 +1,4 @@
-//! Work in parts whose results are merged in the order of the parts, while later ones are made.
+//! Runs work in parts, and merges finished parts in order while later parts are made.
 
 use core::ops::Range;
 
@@ -8,27 +8,27 @@ use alloc::vec::Vec;
 
 use super::Pool;
 
-/// What has become of a part.
+/// The state of a part.
 #[cfg(feature = "std")]
 enum Part<R> {
-    Left,
+    NotStarted,
     /// A task works on it.
     Started,
-    /// Its result is that of a later part, whose task went on with it.
+    /// A later part's task went on with this part's result, so the later result includes it.
     Joined,
     Made(R),
 }
 
-/// The state that tasks share. None ever waits for another: what cannot be done yet is done by the task that makes it
-/// possible.
+/// The state that tasks share. No task waits for another task: work that is not possible yet is done by the
+/// task that makes it possible.
 #[cfg(feature = "std")]
 struct Shared<'s, S, R> {
-    /// None while a task merges.
+    /// `None` while a task merges.
     state: Option<&'s mut S>,
     parts: Vec<Part<R>>,
     /// The number of tasks.
     tasks: usize,
-    /// The number of parts that are merged.
+    /// The number of merged parts.
     merged: usize,
 }
 
@@ -36,26 +36,26 @@ struct Shared<'s, S, R> {
 #[cfg(feature = "std")]
 enum Step<'s, S, R> {
     Merge(&'s mut S, Range<usize>, Option<R>),
-    /// Makes a part, going on with the result of the one before.
+    /// Makes a part, and continues from the result of the part before it.
     Make(usize, Option<R>),
 }
 
 #[cfg(feature = "std")]
 impl<'s, S, R> Shared<'s, S, R> {
-    /// A step for a task that made the part before `next` last.
+    /// Returns the next step for a task. `next` is the part after the last part that this task made.
     fn next_step(&mut self, next: Option<usize>) -> Option<Step<'s, S, R>> {
         if let Some((parts, result)) = self.mergeable() {
             return self.state.take().map(|state| Step::Merge(state, parts, result));
         }
-        if let Some(next) = next.filter(|&next| matches!(self.parts.get(next), Some(Part::Left)))
+        if let Some(next) = next.filter(|&next| matches!(self.parts.get(next), Some(Part::NotStarted)))
             && matches!(self.parts[next - 1], Part::Made(_))
         {
             let before = core::mem::replace(&mut self.parts[next - 1], Part::Joined);
             self.parts[next] = Part::Started;
             return Some(Step::Make(next, before.made()));
         }
-        // Who works before the parts that are left goes on with the first ones. Not far behind these, so that few
-        // results wait at the same time.
+        // The task that works just before this run of parts will continue with its first parts, so this task
+        // starts further on. The distance is small, so that few results wait at the same time.
         let left = self.longest_left()?;
         let ahead = left.len().div_ceil(4 * self.tasks).min(left.len() - 1);
         let part = left.start + ahead;
@@ -63,7 +63,7 @@ impl<'s, S, R> Shared<'s, S, R> {
         Some(Step::Make(part, None))
     }
 
-    /// The parts that can be merged now, if the state is free.
+    /// Returns the parts that can be merged now, if no task is merging.
     fn mergeable(&mut self) -> Option<(Range<usize>, Option<R>)> {
         self.state.as_ref()?;
         let first = self.merged;
@@ -72,17 +72,20 @@ impl<'s, S, R> Shared<'s, S, R> {
         let part = core::mem::replace(last, Part::Started);
         match part {
             Part::Made(result) => Some((first..first + joined + 1, Some(result))),
-            // All before it are merged: it needs no result.
-            Part::Left => Some((first..first + 1, None)),
+            // All parts before it are merged, so `merge` can do its work without a result.
+            Part::NotStarted => Some((first..first + 1, None)),
             Part::Started | Part::Joined => None,
         }
     }
 
-    /// The longest row of parts that no task has begun.
+    /// Returns the longest run of parts that no task has begun.
     fn longest_left(&self) -> Option<Range<usize>> {
         let (mut longest, mut first) = (0..0, 0);
-        for row in self.parts.chunk_by(|one, two| matches!((one, two), (Part::Left, Part::Left))) {
-            if matches!(row[0], Part::Left) && row.len() > longest.len() {
+        for row in self
+            .parts
+            .chunk_by(|first, second| matches!((first, second), (Part::NotStarted, Part::NotStarted)))
+        {
+            if matches!(row[0], Part::NotStarted) && row.len() > longest.len() {
                 longest = first..first + row.len();
             }
             first += row.len();
@@ -96,18 +99,22 @@ impl<R> Part<R> {
     fn made(self) -> Option<R> {
         match self {
             Self::Made(result) => Some(result),
-            Self::Left | Self::Started | Self::Joined => None,
+            Self::NotStarted | Self::Started | Self::Joined => None,
         }
     }
 }
 
-/// Does the work of `parts` on the threads of a pool. `make` makes a part's result by itself, in any order, or goes on
-/// with the result of the part before; `merge` adds a result, of one part or of several in a row, to the state, in the
-/// order of the parts. Where a part's turn comes before a thread has begun it, `merge` gets no result, and does the
-/// part's work in the state: with one thread all of it, and nothing is made.
+/// Does the work of `parts` on the threads of a pool.
 ///
-/// A thread that makes results begins some way behind the state's place, and goes on from there; when the state comes
-/// there, it goes on in the state. So results are few, and much of the work is done in the state.
+/// `make` makes the result of a part. It may start without a result, for parts in any order, or continue from
+/// the result of the part before. `merge` adds a result to the state, in the order of the parts. A result
+/// covers a single part or several parts in a row. If the turn of a part comes before a thread has begun it,
+/// `merge` gets no result and does the work of the part directly in the state. With a single thread, this is so
+/// for all parts, and `make` is not called.
+///
+/// A thread that makes results begins some parts after the place of the state, and continues from there. When
+/// the state reaches this place, the thread continues in the state. So there are few results, and most of the
+/// work is done in the state.
 ///
 /// ```
 /// use cfipack_format::pool::{Serial, in_order};
@@ -134,13 +141,13 @@ pub fn in_order<S: Send, R: Send>(
     if pool.threads() > 1 && parts > 1 {
         merged = run(pool, parts, state, &make, &merge);
     }
-    // What is left: all without a pool, and parts that a pool has not run the tasks for.
+    // Without a pool, all parts are left. A pool that has not run all tasks may leave parts too.
     for part in merged..parts {
         merge(state, part..part + 1, None);
     }
 }
 
-/// Makes and merges at the same time. Returns how many parts are merged.
+/// Makes and merges at the same time. Returns the number of merged parts.
 #[cfg(feature = "std")]
 fn run<S: Send, R: Send>(
     pool: &dyn Pool,
@@ -153,12 +160,12 @@ fn run<S: Send, R: Send>(
 
     let tasks = pool.threads().min(parts);
     let mut all = vec![];
-    all.resize_with(parts, || Part::Left);
+    all.resize_with(parts, || Part::NotStarted);
     let shared = Mutex::new(Shared { state: Some(state), parts: all, tasks, merged: 0 });
     let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
     let work = || {
         let mut next = None;
-        // The lock is not held while there is work.
+        // The lock is released before the work starts.
         let next_step = |next| lock().next_step(next);
         while let Some(step) = next_step(next) {
             match step {
@@ -181,7 +188,7 @@ fn run<S: Send, R: Send>(
     shared.into_inner().unwrap_or_else(PoisonError::into_inner).merged
 }
 
-/// Makes all results. Merging them at the same time needs a lock.
+/// Makes all results first, then merges them. Doing both at the same time needs a lock.
 #[cfg(not(feature = "std"))]
 fn run<S: Send, R: Send>(
     pool: &dyn Pool,
@@ -192,12 +199,11 @@ fn run<S: Send, R: Send>(
 ) -> usize {
     let mut results = Vec::new();
     results.resize_with(parts, || None);
-    let task = |(part, result): (usize, &'_ mut Option<R>)| *result = Some(make(part, None));
-    let tasks = results
-        .iter_mut()
-        .enumerate()
-        .map(|it| -> super::Task<'_> { alloc::boxed::Box::new(move || task(it)) });
-    pool.run(tasks.collect());
+    let mut tasks: Vec<super::Task<'_>> = Vec::with_capacity(parts);
+    for (part, result) in results.iter_mut().enumerate() {
+        tasks.push(alloc::boxed::Box::new(move || *result = Some(make(part, None))));
+    }
+    pool.run(tasks);
     for (part, result) in results.into_iter().enumerate() {
         merge(state, part..part + 1, result);
     }

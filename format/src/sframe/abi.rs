@@ -1,10 +1,10 @@
-//! The ABI of a section: the architecture, and what data words mean on it.
+//! The ABI of a section: its architecture, and the meaning of data words on this architecture.
 
 use super::Version;
 use crate::Arch;
 use crate::elf::{Relocated, RelocationType};
 
-/// The ABI that a section is for.
+/// The ABI of a section.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Abi {
     /// `SFRAME_ABI_AARCH64_ENDIAN_BIG`.
@@ -18,7 +18,7 @@ pub enum Abi {
 }
 
 impl Abi {
-    /// The ABI with this number.
+    /// Returns the ABI with this number.
     pub const fn from_number(number: u8) -> Option<Self> {
         match number {
             1 => Some(Self::Aarch64Be),
@@ -29,7 +29,7 @@ impl Abi {
         }
     }
 
-    /// The ABI of an architecture, if the format has one for it.
+    /// Returns the ABI of an architecture, or `None` if the format has no ABI for it.
     pub const fn of(arch: Arch) -> Option<Self> {
         match arch {
             Arch::Amd64 => Some(Self::Amd64),
@@ -40,7 +40,7 @@ impl Abi {
         }
     }
 
-    /// The architecture of the ABI.
+    /// Returns the architecture of the ABI.
     pub const fn arch(self) -> Arch {
         match self {
             Self::Aarch64Be => Arch::Aarch64Be,
@@ -50,8 +50,8 @@ impl Abi {
         }
     }
 
-    /// The offset of the return address from the CFA where it is the same in every row, in bytes:
-    /// the header's `cfa_fixed_ra_offset`; 0 means that rows carry it.
+    /// Returns the offset of the return address from the CFA in bytes, if it is the same in every row. This is
+    /// the header's `cfa_fixed_ra_offset`. 0 means that the rows store the offset.
     pub const fn fixed_ra_offset(self) -> i8 {
         match self {
             Self::Amd64 => -8,
@@ -59,7 +59,8 @@ impl Abi {
         }
     }
 
-    /// The CFA's offset for which its data word is 0, in bytes, and how many bytes a word of 1 is more.
+    /// Returns how to decode the CFA's data word: the CFA's offset for a word of 0, and the offset's increase
+    /// per unit of the word, both in bytes.
     #[inline]
     pub const fn cfa_word_unit(self) -> (i64, i64) {
         match self {
@@ -68,8 +69,8 @@ impl Abi {
         }
     }
 
-    /// Returns whether the return address has a word of 0 in a default FRE that has the frame pointer's place alone. Where not,
-    /// a default FRE cannot represent this.
+    /// Returns whether a default FRE that has a place for the frame pointer but not for the return address has
+    /// a word of 0 for the return address. If not, a default FRE cannot represent such a row.
     #[inline]
     pub const fn pads_return_address(self) -> bool {
         match self {
@@ -78,8 +79,8 @@ impl Abi {
         }
     }
 
-    /// Returns whether an odd word of a default FRE of version 2 is a register's number times 2 plus 1 (binutils 2.45), so that no
-    /// place at an odd offset can be represented.
+    /// Returns whether an odd word of a default FRE in version 2 is a register number times 2 plus 1 (binutils
+    /// 2.45). Then an odd offset cannot be represented.
     #[inline]
     pub const fn has_register_words(self) -> bool {
         match self {
@@ -88,11 +89,12 @@ impl Abi {
         }
     }
 
-    /// The relocation of an FDE's start in a relocatable object: the distance from the field to the function.
+    /// Returns the relocation of an FDE's start in a relocatable object: the distance from the field to the
+    /// function.
     pub const fn start_relocation(self, version: Version) -> RelocationType {
         match self.arch().relocation(version.start_size() as u8, Relocated::Distance) {
             Some(relocation) => relocation,
-            // Each architecture with an ABI has relocations of these sizes: see the test.
+            // Each architecture with an ABI has relocations of these sizes, see the test.
             None => unreachable!(),
         }
     }

@@ -1,11 +1,11 @@
-//! The part of a function's description that all its FREs share: version 3's attribute; in versions 1 and 2 the
-//! same fields stand in the FDE.
+//! The description that all FREs of a function share: the attribute in version 3. In versions 1 and 2, the FDE
+//! has the same fields.
 
 use bitflags::bitflags;
 
 use crate::Endian;
 
-/// Width of an FRE's start offset, chosen per function.
+/// The width of the starts of a function's FREs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum FreType {
     /// 1 byte: starts up to 255.
@@ -17,13 +17,13 @@ pub enum FreType {
 }
 
 impl FreType {
-    /// Bytes of a start offset.
+    /// Returns the width of a start in bytes.
     #[inline]
     pub const fn width(self) -> usize {
         1 << self as u8
     }
 
-    /// The narrowest type that can hold `start`.
+    /// Returns the narrowest type for `start`.
     #[inline]
     pub const fn for_start(start: u32) -> Self {
         match start {
@@ -37,14 +37,14 @@ impl FreType {
 /// The kind of a function's FREs (version 3).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FdeType {
-    /// The CFA is SP or FP plus an offset; RA and FP are in their places or at the CFA plus an offset.
+    /// The CFA is SP or FP plus an offset. RA and FP are in their default places, or at the CFA plus an offset.
     Default = 0,
-    /// Each of the CFA, RA and FP names its base register and whether to dereference.
+    /// Each of the CFA, RA and FP has its own base register, and a flag for a load from memory.
     Flex = 1,
 }
 
 impl FdeType {
-    /// The type in the second info byte of an attribute, if the number is one that exists.
+    /// Returns the type in the second info byte of an attribute, or `None` for an unknown number.
     #[inline]
     pub const fn from_info2(info2: u8) -> Option<Self> {
         match info2 & 0x1f {
@@ -65,14 +65,14 @@ bitflags! {
         const PC_MASK = 0x10;
         /// AArch64: return addresses are signed with key B. Clear: key A.
         const PAUTH_KEY_B = 0x20;
-        /// A signal frame (version 3): the PC is that of an instruction not yet executed.
+        /// A signal frame (version 3): the instruction at the PC has not been executed.
         const SIGNAL = 0x80;
         const _ = !0;
     }
 }
 
 impl FdeInfo {
-    /// The FRE type, if the number is one that exists.
+    /// Returns the FRE type, or `None` for an unknown number.
     #[inline]
     pub const fn fre_type(self) -> Option<FreType> {
         match self.bits() & 0xf {
@@ -114,7 +114,7 @@ impl Attribute {
     /// Bytes on disk.
     pub const SIZE: usize = 5;
 
-    /// The FDE type, if the number is one that exists.
+    /// Returns the FDE type, or `None` for an unknown number.
     #[inline]
     pub const fn fde_type(&self) -> Option<FdeType> {
         FdeType::from_info2(self.info2)
@@ -131,7 +131,7 @@ impl Attribute {
         }
     }
 
-    /// The five bytes.
+    /// Returns the five bytes.
     #[inline]
     pub fn write(&self, endian: Endian) -> [u8; Self::SIZE] {
         let count = endian.put_u16(self.num_fres);

@@ -1,18 +1,20 @@
-//! The function index: one FDE a function.
+//! The function index, with an FDE for each function.
 
 use super::{FdeInfo, Version};
 use crate::Endian;
 
-/// The most FREs that the functions of a table may have for each byte of its index and its FREs, those
-/// that functions share counted for each. The limit is ours, not the format's, which lets a small table
-/// have rows by the billion. One that shares nothing has less than one a byte.
+/// The greatest number of FREs in a table, per byte of its index and its FREs. An FRE that several functions
+/// share counts for each function.
+///
+/// cfipack sets this limit, not the format: without it, a small table could have billions of rows. A table
+/// without shared FREs has less than 1 FRE per byte.
 pub const MAX_FRES_PER_BYTE: usize = 64;
 
-/// The most bytes of FREs that a writer lets functions share. An FRE has two bytes or more, so that these have no more
-/// FREs than [readers take](MAX_FRES_PER_BYTE) for the least FDE.
+/// The greatest number of bytes of FREs that functions may share when cfipack writes a table. An FRE has at
+/// least two bytes, so even the smallest FDE does not exceed [the limit of the reader](MAX_FRES_PER_BYTE).
 pub const MAX_SHARED_FRES: usize = 2 * MAX_FRES_PER_BYTE * Fde::MIN_SIZE;
 
-/// One entry of the function index, of any version.
+/// An entry of the function index, in any version.
 ///
 /// | | V1 (17 bytes) | V2 (20 bytes) | V3 (16 bytes) |
 /// |---|---|---|---|
@@ -26,9 +28,9 @@ pub const MAX_SHARED_FRES: usize = 2 * MAX_FRES_PER_BYTE * Fde::MIN_SIZE;
 pub struct Fde {
     /// The function's start, relative to this field (`START_PCREL`) or to the section.
     pub start: i64,
-    /// Bytes of the function.
+    /// The size of the function in bytes.
     pub size: u32,
-    /// Offset in the FRE sub-section: of the first FRE (V1, V2) or of the attribute (V3).
+    /// The offset in the FRE sub-section: of the first FRE (V1, V2) or of the attribute (V3).
     pub fre_off: u32,
     /// Number of FREs; 0 in version 3.
     pub num_fres: u32,
@@ -39,12 +41,12 @@ pub struct Fde {
 }
 
 impl Fde {
-    /// The most bytes that an entry takes in any version.
+    /// The greatest size of an entry in any version, in bytes.
     pub const MAX_SIZE: usize = sizes().1;
-    /// The fewest.
+    /// The smallest size of an entry in any version, in bytes.
     pub const MIN_SIZE: usize = sizes().0;
 
-    /// Reads an entry from exactly [`Version::fde_size`] bytes; `None` for any other length.
+    /// Reads an entry from exactly [`Version::fde_size`] bytes. Returns `None` for another length.
     #[inline]
     pub fn read(b: &[u8], version: Version, endian: Endian) -> Option<Self> {
         if b.len() != version.fde_size() {
@@ -66,8 +68,8 @@ impl Fde {
         })
     }
 
-    /// The bytes of an entry: the first [`Version::fde_size`] of these, zeros after them. Before version
-    /// 3 a start has 32 bits, signed: the lowest are written.
+    /// Returns the bytes of an entry: the first [`Version::fde_size`] bytes are the entry, and zeros follow.
+    /// Versions 1 and 2 have signed starts of 32 bits, so only the low 32 bits of the start are written.
     #[inline]
     pub fn write(&self, version: Version, endian: Endian) -> [u8; Self::MAX_SIZE] {
         let mut b = [0; Self::MAX_SIZE];
@@ -92,7 +94,7 @@ impl Fde {
     }
 }
 
-/// The least and the greatest size of an entry.
+/// Returns the smallest and the greatest size of an entry.
 const fn sizes() -> (usize, usize) {
     let (mut least, mut most, mut number) = (usize::MAX, 0, 0);
     while number < Version::ALL.len() {

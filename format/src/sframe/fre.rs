@@ -6,14 +6,14 @@
 //!
 //! s390x stores `(CFA offset - 160) / 8`, and an RA word 0 where only the FP is saved.
 //!
-//! Data words of type FLEX are pairs ([control word](ControlWord), offset) for the CFA, the RA and the
-//! FP. An RA that has its place is omitted, or is the single word 0 where an FP pair follows.
+//! Data words of type FLEX are pairs ([control word](ControlWord), offset) for the CFA, the RA and the FP. If
+//! the RA is in its default place, its pair is omitted, or is the single word 0 if an FP pair follows.
 //!
 //! An info byte of 0, without words, marks the outermost frame: the return address is undefined.
 
 use crate::Register;
 
-/// Width of an FRE's data words, chosen per FRE.
+/// The width of an FRE's data words. Each FRE has its own width.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum WordSize {
     /// 1 byte.
@@ -25,13 +25,13 @@ pub enum WordSize {
 }
 
 impl WordSize {
-    /// Bytes of a word.
+    /// Returns the width of a word in bytes.
     #[inline]
     pub const fn width(self) -> usize {
         1 << self as u8
     }
 
-    /// The narrowest size that holds a signed value, if any does.
+    /// Returns the narrowest size for a signed value, or `None` if the value does not fit into 4 bytes.
     #[inline]
     pub const fn for_signed(value: i64) -> Option<Self> {
         if value == value as i8 as i64 {
@@ -45,7 +45,7 @@ impl WordSize {
         }
     }
 
-    /// The narrowest size that holds an unsigned value.
+    /// Returns the narrowest size for an unsigned value.
     #[inline]
     pub const fn for_unsigned(value: u32) -> Self {
         match value {
@@ -68,10 +68,11 @@ impl WordSize {
 pub struct FreInfo(pub u8);
 
 impl FreInfo {
-    /// The outermost frame: no words, return address undefined (version 2 errata 2, version 3).
+    /// The outermost frame: there are no words, and the return address is undefined (version 2 errata 2,
+    /// version 3).
     pub const OUTERMOST: Self = Self(0);
 
-    /// Packs the four fields; `count` is at most 15.
+    /// Packs the four fields. `count` is at most 15.
     #[inline]
     pub const fn new(sp_based: bool, count: u8, size: WordSize, signed: bool) -> Self {
         Self(sp_based as u8 | count << 1 | (size as u8) << 5 | (signed as u8) << 7)
@@ -83,13 +84,13 @@ impl FreInfo {
         self.0 & 1 != 0
     }
 
-    /// Number of data words, 0 to 15.
+    /// Returns the number of data words, 0 to 15.
     #[inline]
     pub const fn count(self) -> u8 {
         self.0 >> 1 & 0xf
     }
 
-    /// Size of a data word; `None` for the invalid number 3.
+    /// Returns the size of a data word, or `None` for the invalid number 3.
     #[inline]
     pub const fn word_size(self) -> Option<WordSize> {
         match self.0 >> 5 & 3 {
@@ -100,7 +101,8 @@ impl FreInfo {
         }
     }
 
-    /// Bytes of the FRE after its start: the info byte and the words; `None` for an invalid word size.
+    /// Returns the number of bytes of the FRE after its start: the info byte and the words. Returns `None` for
+    /// an invalid word size.
     #[inline]
     pub const fn fre_len(self) -> Option<usize> {
         match self.word_size() {
@@ -109,7 +111,7 @@ impl FreInfo {
         }
     }
 
-    /// AArch64: whether the return address is signed.
+    /// AArch64: returns whether the return address is signed.
     #[inline]
     pub const fn signed(self) -> bool {
         self.0 & 0x80 != 0
@@ -119,8 +121,8 @@ impl FreInfo {
 /// The control word for "stored at the CFA plus the offset".
 pub const CONTROL_CFA_SLOT: ControlWord = ControlWord(0x2);
 
-/// The first word of a FLEX pair: what the offset is added to, and whether the sum is an address to
-/// load from. The value 0 is no control word but padding: the entity has its place.
+/// The first word of a FLEX pair. It names the base of the offset, and whether the sum is an address to load
+/// from. The word 0 is not a control word but padding: the RA is in its default place.
 ///
 /// | bits | meaning |
 /// |---|---|
@@ -132,13 +134,13 @@ pub const CONTROL_CFA_SLOT: ControlWord = ControlWord(0x2);
 pub struct ControlWord(pub u32);
 
 impl ControlWord {
-    /// A register-based control word.
+    /// Creates a control word that is based on a register.
     #[inline]
     pub const fn register(register: Register, deref: bool) -> Self {
         Self((register.0 as u32) << 3 | (deref as u32) << 1 | 1)
     }
 
-    /// Returns whether the base is the register (else the CFA).
+    /// Returns whether the base is the register. Otherwise the base is the CFA.
     #[inline]
     pub const fn is_register_based(self) -> bool {
         self.0 & 1 != 0
@@ -150,7 +152,7 @@ impl ControlWord {
         self.0 & 2 != 0
     }
 
-    /// The register's number as stored, up to 29 bits.
+    /// Returns the register number as stored, up to 29 bits.
     #[inline]
     pub const fn register_number(self) -> u32 {
         self.0 >> 3

@@ -70,7 +70,8 @@ impl Header {
     /// Bytes on disk.
     pub const SIZE: usize = 28;
 
-    /// The byte order of a section that starts with these two bytes, if they are the magic.
+    /// Returns the byte order of a section that starts with these two bytes, or `None` if they are not the
+    /// magic.
     pub fn endian_of(magic: [u8; 2]) -> Option<Endian> {
         [Endian::Little, Endian::Big].into_iter().find(|endian| endian.u16(magic) == MAGIC)
     }
@@ -93,7 +94,7 @@ impl Header {
         }
     }
 
-    /// The header's bytes, magic included.
+    /// Returns the bytes of the header, including the magic.
     pub fn write(&self, endian: Endian) -> [u8; Self::SIZE] {
         let mut b = [0; Self::SIZE];
         b[..2].copy_from_slice(&endian.put_u16(MAGIC));

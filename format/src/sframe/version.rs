@@ -1,13 +1,13 @@
-//! The versions of the format, and what differs between them.
+//! The versions of the format, and their differences.
 
 use super::{Attribute, Flags};
 
-/// Version of the format.
+/// A version of the format.
 ///
-/// What a version has is asked of it; code that has to decide by itself matches every version.
+/// Methods of this type return the properties of a version. Code that decides by itself matches every version.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Version {
-    /// Version 1 (binutils 2.40): 17-byte FDEs. Read only.
+    /// Version 1 (binutils 2.40): 17-byte FDEs. cfipack reads it and does not write it.
     V1 = 1,
     /// Version 2 (binutils 2.41 to 2.45, LLVM 23): 20-byte FDEs.
     V2 = 2,
@@ -16,13 +16,13 @@ pub enum Version {
 }
 
 impl Version {
-    /// The version to write where none is asked for.
+    /// The version that is written by default.
     pub const DEFAULT: Self = Self::V3;
 
     /// Every version.
     pub const ALL: [Self; 3] = [Self::V1, Self::V2, Self::V3];
 
-    /// The version with this number.
+    /// Returns the version with this number.
     pub const fn from_number(number: u8) -> Option<Self> {
         match number {
             1 => Some(Self::V1),
@@ -32,7 +32,8 @@ impl Version {
         }
     }
 
-    /// The version to write where this one would do: itself, or version 2 for version 1, which is only read.
+    /// Returns the version to write in place of this version: version 2 for version 1, which is only read,
+    /// otherwise the same version.
     #[inline]
     pub const fn writable(self) -> Self {
         match self {
@@ -41,12 +42,12 @@ impl Version {
         }
     }
 
-    /// The version with this number, if it is one that is written.
+    /// Returns the version with this number, or `None` if cfipack does not write it.
     pub fn written(number: u8) -> Option<Self> {
         Self::from_number(number).filter(|version| version.writable() == *version)
     }
 
-    /// Bytes of one entry of the function index.
+    /// Returns the size of an FDE in bytes.
     #[inline]
     pub const fn fde_size(self) -> usize {
         match self {
@@ -56,7 +57,7 @@ impl Version {
         }
     }
 
-    /// Bytes of the start in an entry of the function index.
+    /// Returns the size of the start field of an FDE in bytes.
     #[inline]
     pub const fn start_size(self) -> usize {
         match self {
@@ -65,13 +66,14 @@ impl Version {
         }
     }
 
-    /// Returns whether a function can start so many bytes from what its start is relative to.
+    /// Returns whether a start can be this many bytes away from its origin.
     #[inline]
     pub const fn reaches(self, distance: i64) -> bool {
         self.start_size() == 8 || distance == distance as i32 as i64
     }
 
-    /// Returns whether an [attribute](Attribute) stands before a function's FREs; if not, its fields are those of the FDE.
+    /// Returns whether an [attribute](Attribute) comes before a function's FREs. If not, the FDE has the
+    /// attribute's fields.
     #[inline]
     pub const fn has_attributes(self) -> bool {
         match self {
@@ -80,19 +82,19 @@ impl Version {
         }
     }
 
-    /// Bytes of the attribute before a function's FREs.
+    /// Returns the size of the attribute in bytes, which is 0 if there is no attribute.
     #[inline]
     pub const fn attribute_size(self) -> usize {
         if self.has_attributes() { Attribute::SIZE } else { 0 }
     }
 
-    /// The most FREs that a function's description can count.
+    /// Returns the greatest number of FREs that a function can have.
     #[inline]
     pub const fn max_fres(self) -> u32 {
         if self.has_attributes() { u16::MAX as u32 } else { u32::MAX }
     }
 
-    /// Returns whether there are flex FDEs.
+    /// Returns whether the version has flex FDEs.
     #[inline]
     pub const fn has_flex(self) -> bool {
         match self {
@@ -101,7 +103,7 @@ impl Version {
         }
     }
 
-    /// Returns whether signal frames are marked.
+    /// Returns whether the version marks signal frames.
     #[inline]
     pub const fn has_signal_frames(self) -> bool {
         match self {
@@ -110,7 +112,7 @@ impl Version {
         }
     }
 
-    /// Returns whether the bytes after which a PC-mask function repeats are stored.
+    /// Returns whether the version stores the number of bytes after which a PC-mask function repeats.
     #[inline]
     pub const fn has_repetition_size(self) -> bool {
         match self {
@@ -119,7 +121,7 @@ impl Version {
         }
     }
 
-    /// The flags that the version defines; libsframe 2.47 refuses a section with any other.
+    /// Returns the flags that the version defines. libsframe 2.47 refuses a section with another flag.
     pub const fn known_flags(self) -> Flags {
         match self {
             Self::V1 => Flags::FDE_SORTED.union(Flags::FRAME_POINTER),

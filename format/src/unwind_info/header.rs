@@ -1,14 +1,15 @@
-//! The header.
+//! The header of `__unwind_info`.
 
 use super::{bytes_of, word};
 
-/// The only version there is.
+/// The only version of the format.
 pub const VERSION: u32 = 1;
 
-/// The most personalities that two bits of an encoding can name.
+/// The greatest number of personalities that the two bits of an encoding can name.
 pub const MAX_PERSONALITIES: usize = 3;
 
-/// Bytes of a personality: the image offset, u32, of a pointer slot that holds its address.
+/// The size of a personality in bytes. It is the image offset (u32) of a pointer slot that holds the routine's
+/// address.
 pub const PERSONALITY_SIZE: usize = 4;
 
 /// The header, 28 bytes: `unwind_info_section_header`.
@@ -57,7 +58,7 @@ impl Header {
         }
     }
 
-    /// The header's bytes.
+    /// Returns the bytes of the header.
     pub fn write(&self) -> [u8; Self::SIZE] {
         bytes_of(&[
             self.version,

@@ -3,7 +3,7 @@
 use super::{bytes_of, word};
 use crate::ImageOffset;
 
-/// One second-level page, or the sentinel: `unwind_info_section_header_index_entry`.
+/// An entry of the index, for a second-level page or the sentinel: `unwind_info_section_header_index_entry`.
 ///
 /// | offset | type | field |
 /// |---|---|---|
@@ -11,15 +11,15 @@ use crate::ImageOffset;
 /// | 4 | u32 | offset of the page; 0 in the sentinel |
 /// | 8 | u32 | offset of the page's first entry in the LSDA index |
 ///
-/// The sentinel's function is the end of the code that the table covers, and its LSDA offset the
+/// The sentinel's function is the end of the code that the table covers, and the sentinel's LSDA offset is the
 /// end of the LSDA index.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct IndexEntry {
-    /// First function of the page; what a compressed page counts its functions from.
+    /// The first function of the page. The entries of a compressed page are relative to it.
     pub function: ImageOffset,
     /// Offset of the page in the section.
     pub page_off: u32,
-    /// Offset of the first LSDA entry whose function is not below this page's.
+    /// The offset of the first LSDA entry whose function is not below this page's function.
     pub lsda_off: u32,
 }
 
@@ -33,13 +33,13 @@ impl IndexEntry {
         Self { function: ImageOffset(word(b, 0)), page_off: word(b, 4), lsda_off: word(b, 8) }
     }
 
-    /// The entry's bytes.
+    /// Returns the bytes of the entry.
     pub fn write(&self) -> [u8; Self::SIZE] {
         bytes_of(&[self.function.0, self.page_off, self.lsda_off])
     }
 }
 
-/// One function's LSDA, 8 bytes: `unwind_info_section_header_lsda_index_entry`.
+/// The LSDA of a function, 8 bytes: `unwind_info_section_header_lsda_index_entry`.
 ///
 /// | offset | type | field |
 /// |---|---|---|
@@ -63,7 +63,7 @@ impl LsdaEntry {
         Self { function: ImageOffset(word(b, 0)), lsda: ImageOffset(word(b, 4)) }
     }
 
-    /// The entry's bytes.
+    /// Returns the bytes of the entry.
     pub fn write(&self) -> [u8; Self::SIZE] {
         bytes_of(&[self.function.0, self.lsda.0])
     }

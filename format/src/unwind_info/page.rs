@@ -4,16 +4,16 @@ use super::{bytes_of, half, word};
 use crate::ImageOffset;
 use crate::compact_unwind::Encoding;
 
-/// Bytes of an encoding in a palette.
+/// The size of an encoding in a palette, in bytes.
 pub const ENCODING_SIZE: usize = 4;
 
-/// Encodings that the entries of one compressed page can name: common ones and its own together.
+/// The greatest number of encodings that the entries of a compressed page can name, common and local together.
 pub const MAX_ENCODINGS: usize = 256;
 
-/// The farthest that a compressed entry can lie from its page's first function, in bytes.
+/// The greatest distance of a compressed entry from its page's first function, in bytes.
 pub const MAX_COMPRESSED_OFFSET: u32 = 0x00ff_ffff;
 
-/// A page's kind: its first word.
+/// The kind of a page, which is its first word.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PageKind {
     /// `UNWIND_SECOND_LEVEL_REGULAR`: an entry is 8 bytes.
@@ -23,7 +23,7 @@ pub enum PageKind {
 }
 
 impl PageKind {
-    /// The kind with this number.
+    /// Returns the kind with this number.
     #[inline]
     pub const fn from_number(number: u32) -> Option<Self> {
         match number {
@@ -33,7 +33,7 @@ impl PageKind {
         }
     }
 
-    /// The kind's number, with which every page starts.
+    /// Returns the number of the page's kind. Every page starts with it.
     #[inline]
     pub fn read(b: &[u8; CompressedPage::SIZE]) -> u32 {
         word(b, 0)
@@ -65,7 +65,7 @@ impl RegularPage {
         Self { entries_off: half(b, 4), entries_count: half(b, 6) }
     }
 
-    /// The header's bytes, kind included.
+    /// Returns the bytes of the header, including the kind.
     pub fn write(&self) -> [u8; Self::SIZE] {
         bytes_of(&[PageKind::Regular as u32, pack(self.entries_off, self.entries_count)])
     }
@@ -107,7 +107,7 @@ impl CompressedPage {
         }
     }
 
-    /// The header's bytes, kind included.
+    /// Returns the bytes of the header, including the kind.
     pub fn write(&self) -> [u8; Self::SIZE] {
         bytes_of(&[
             PageKind::Compressed as u32,
@@ -117,7 +117,7 @@ impl CompressedPage {
     }
 }
 
-/// Two half words as the word that has them in this order.
+/// Packs two half words into a word, the first in the low half.
 const fn pack(first: u16, second: u16) -> u32 {
     first as u32 | (second as u32) << 16
 }
@@ -132,7 +132,7 @@ const fn pack(first: u16, second: u16) -> u32 {
 pub struct RegularEntry {
     /// Start of the function.
     pub function: ImageOffset,
-    /// The encoding of the function's unwinding.
+    /// The encoding that describes how to unwind the function.
     pub encoding: Encoding,
 }
 
@@ -146,7 +146,7 @@ impl RegularEntry {
         Self { function: ImageOffset(word(b, 0)), encoding: Encoding(word(b, 4)) }
     }
 
-    /// The entry's bytes.
+    /// Returns the bytes of the entry.
     pub fn write(&self) -> [u8; Self::SIZE] {
         bytes_of(&[self.function.0, self.encoding.0])
     }
@@ -165,7 +165,7 @@ impl CompressedEntry {
     /// Bytes on disk, a little-endian word.
     pub const SIZE: usize = 4;
 
-    /// An entry; `None` if the function lies beyond [`MAX_COMPRESSED_OFFSET`].
+    /// Creates an entry. Returns `None` if the function lies beyond [`MAX_COMPRESSED_OFFSET`].
     #[inline]
     pub const fn new(function_off: u32, encoding_index: u8) -> Option<Self> {
         if function_off > MAX_COMPRESSED_OFFSET {
@@ -180,19 +180,19 @@ impl CompressedEntry {
         Self(u32::from_le_bytes(*b))
     }
 
-    /// The entry's bytes.
+    /// Returns the bytes of the entry.
     #[inline]
     pub const fn write(self) -> [u8; Self::SIZE] {
         self.0.to_le_bytes()
     }
 
-    /// Bytes from the page's first function.
+    /// Returns the distance from the page's first function in bytes.
     #[inline]
     pub const fn function_off(self) -> u32 {
         self.0 & MAX_COMPRESSED_OFFSET
     }
 
-    /// Number of the encoding, common ones first.
+    /// Returns the number of the encoding. The common encodings come first.
     #[inline]
     pub const fn encoding_index(self) -> u8 {
         (self.0 >> 24) as u8
