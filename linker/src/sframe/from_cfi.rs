@@ -1,4 +1,4 @@
-//! The functions of an object's `.eh_frame`.
+//! Pushes the functions of an object's `.eh_frame`.
 
 use cfipack_format::widen::ToU64;
 
@@ -9,13 +9,14 @@ use crate::format::pool::Pool;
 use crate::format::sframe::Version;
 use crate::format::{Address, Arch, Key, SectionOffset};
 
-/// The number of records in the CFI of many objects, estimated by those of the first.
+/// Estimates the number of CFI records in many objects from the records of the first few objects.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Records {
-    /// Bytes of all sections.
+    /// The number of bytes in all sections.
     pub(crate) bytes: usize,
-    /// Bytes of the sections whose records were counted, and the records.
+    /// The number of bytes in the sections that were counted.
     sample: usize,
+    /// The number of records in them.
     counted: usize,
 }
 
@@ -32,13 +33,13 @@ impl Records {
 
     pub(crate) fn estimate(&self) -> usize {
         let all = u128::from(self.counted.to_u64()) * u128::from(self.bytes.to_u64());
-        // As many as the bytes of a section may hold, at most.
+        // At most as many records as the bytes can hold.
         (all / u128::from(self.sample.max(1).to_u64())) as usize
     }
 }
 
-/// Notes which functions are signal frames, where a table of the object is of a version that cannot represent them and
-/// the output's can: their rows come from CFI.
+/// Finds the signal frames of an object if its table's version cannot represent signal frames and the output's
+/// version can. The rows of these functions then come from CFI.
 pub(crate) fn note_signal_frames(
     merger: &mut Merger<'_>,
     object: &Object<'_>,
@@ -60,7 +61,7 @@ pub(crate) fn note_signal_frames(
     }
 }
 
-/// Adds the functions of an object's CFI that are not covered yet.
+/// Adds the functions of an object's CFI that have no rows yet.
 pub(crate) fn push_cfi<'a>(
     merger: &mut Merger<'a>,
     object: &Object<'a>,
@@ -79,7 +80,7 @@ pub(crate) fn push_cfi<'a>(
         omitted += 1;
         report(Note::from(function));
     };
-    // Whether CFI is to give the rows of a function.
+    // Decides whether the rows of a function come from CFI.
     let mut is_wanted = |key: Key| {
         if !has_table {
             return true;
@@ -104,7 +105,7 @@ pub(crate) fn push_cfi<'a>(
     sum.from_cfi += count.saturating_sub(omitted);
 }
 
-/// Adds the functions of an object that has CFI and no table, on the threads of a pool: `live` makes a closure for each
+/// Adds the functions of an object that has CFI and no table, on a pool's threads. `live` makes a closure for each
 /// part of the section.
 pub(crate) fn push_cfi_on<'a, L: FnMut(Field) -> Option<Live>>(
     merger: &mut Merger<'a>,
@@ -132,7 +133,7 @@ pub(crate) fn push_cfi_on<'a, L: FnMut(Field) -> Option<Live>>(
     sum.from_cfi += count.saturating_sub(omitted);
 }
 
-/// A function's key, and how many bytes it has at most.
+/// Returns a function's key and its largest size in bytes.
 fn limited(live: Live) -> (Key, u64) {
     (live.key, live.extent.map_or(u64::MAX, u64::from))
 }

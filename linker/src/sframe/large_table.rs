@@ -1,4 +1,4 @@
-//! The table of a large object, on the threads of a pool.
+//! Divides the table of a large object among the threads of a pool.
 
 use core::mem;
 use core::ops::Range;
@@ -8,25 +8,25 @@ use super::table::Table;
 use super::{Contribution, Field, Live, Merger};
 use crate::format::pool::{Pool, Serial, in_order};
 
-/// Parts for each thread.
+/// The number of parts per thread.
 const PARTS_OF_A_THREAD: usize = 16;
 
-/// Functions of a part, at least.
+/// The least number of functions in a part.
 const LEAST: usize = 1 << 9;
 
-/// The merger that functions are added to, and what became of them.
+/// The merger that receives the functions, with their counts.
 struct State<'m, 'a> {
     merger: &'m mut Merger<'a>,
     sum: Contribution,
 }
 
-/// Parts in a row in a merger of their own.
+/// A merger for consecutive parts, with their counts.
 struct Shard<'a> {
     merger: Merger<'a>,
     sum: Contribution,
 }
 
-/// Adds the functions of a table that has been checked, none of which share rows: `live` makes a closure for each part.
+/// Adds the functions of a checked table whose functions share no rows. `live` makes a closure for each part.
 pub(crate) fn push_table_on<'a, L: FnMut(Field) -> Option<Live>>(
     merger: &mut Merger<'a>,
     pool: &dyn Pool,

@@ -1,4 +1,4 @@
-//! The rows of one function of a table: lent to the output, or encoded again.
+//! Pushes the rows of a table's function: borrowed by the output, or encoded again.
 
 use cfipack_format::widen::ToUsize;
 
@@ -9,7 +9,7 @@ use crate::format::{Key, Reason, Row, Unsupported};
 use crate::sframe::Merger;
 use crate::sframe::table::{Head, RowBytes, Table};
 
-/// Adds a function with its FREs as they are.
+/// Adds a function with its FREs unchanged.
 #[inline]
 pub(super) fn copy<'a>(
     merger: &mut Merger<'a>,
@@ -34,7 +34,8 @@ pub(super) fn copy<'a>(
     Ok(())
 }
 
-/// Adds a function with the rows at a place of its table, which the output refers to, or copies where they are few.
+/// Adds a function with the rows at a place of its table. The output borrows the rows, or copies them if the table is
+/// small.
 #[inline]
 fn push_rows<'a>(
     merger: &mut Merger<'a>,
@@ -43,7 +44,7 @@ fn push_rows<'a>(
     head: &Head,
     rows: RowBytes,
 ) -> Result<Option<SharedRows>, Unsupported> {
-    // What the output keeps of a place has half as many bytes.
+    // For each borrowed place the output keeps a record of half this size.
     const FEW: usize = 64;
     let (start, end) = (rows.start.to_usize(), (rows.start + rows.len).to_usize());
     let attribute = table.version().attribute_size();
@@ -55,7 +56,7 @@ fn push_rows<'a>(
     merger.builder.push_table(function, encoded)
 }
 
-/// Adds a function's rows, encoded again, up to `size` bytes.
+/// Decodes a function's rows and adds them, encoded again, up to `size` bytes.
 pub(super) fn reencode(
     merger: &mut Merger<'_>,
     table: &Table<'_>,
@@ -64,7 +65,7 @@ pub(super) fn reencode(
     size: u32,
     rows: RowBytes,
 ) -> Result<(), Unsupported> {
-    // All have been read before.
+    // `check` has read all functions.
     let malformed = Unsupported::function(key, Reason::RowMalformed);
     let (Some(Ok(function)), Some(head)) = (table.section.function(index), table.head(index)) else {
         return Err(malformed);
@@ -73,13 +74,13 @@ pub(super) fn reencode(
     info.set(FdeInfo::PAUTH_KEY_B, function.has_pauth_key_b());
     info.set(FdeInfo::SIGNAL, function.is_signal_frame());
     info.set(FdeInfo::PC_MASK, function.is_pc_mask());
-    // Version 1 has masks instead of a size.
+    // Version 1 has a mask instead of a size.
     let rep_size = u8::try_from(function.rep_size());
     let rep_size = rep_size.map_err(|_| Unsupported::function(key, Reason::Version))?;
     let entry = TableFunction::new(key, size).with_info(info, rep_size);
     let is_cut = size != function.size() && !function.is_pc_mask();
     let shared = merger.scratch.shared(table.version(), &head, rows).filter(|_| !is_cut);
-    // In layout `Small` rows end where the function does.
+    // In layout `Small` rows end at the end of the function.
     let is_gnu = merger.options.table.layout == Layout::Gnu;
     let has_all = |last: u32| is_gnu || function.is_pc_mask() || last < size;
     if let Some(Some(pushed)) = shared
