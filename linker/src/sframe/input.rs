@@ -56,7 +56,19 @@ pub enum Field {
 /// use cfipack_format::{Address, Arch, Key};
 /// use cfipack_linker::sframe::{Live, Merger, Object, Options};
 ///
-/// Only three bytes of its input section are in the output.
+/// // The `.eh_frame` of an object before relocation: one function of four bytes (`push rbp; pop rbp; ret`).
+/// let eh_frame = [
+///     0x14, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0, //
+///     0x14, 0, 0, 0, 0x1c, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0x41, 0x0e, 16, 0x42, 0x0e, 8, 0,
+/// ];
+/// let mut merger = Merger::new(Arch::Amd64, Options::new())?;
+/// // Only three bytes of its input section are in the output.
+/// let live = Live::new(Key(1)).with_extent(3);
+/// merger.push_object(&Object::new().with_eh_frame(&eh_frame), |_| Some(live), |note| panic!("{note}"));
+/// let bytes = merger.finish().into_bytes(Address(0x2000), |_| Address(0x1000))?;
+/// let table = cfipack_decoder::sframe::Section::parse(&bytes, Address(0x2000))?;
+/// assert!(table.lookup(Address(0x1002))?.is_some());
+/// assert_eq!(table.lookup(Address(0x1003))?, None);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
