@@ -37,7 +37,7 @@
 //!
 //! # Modules
 //! - `kind`: [`StubKind`], the stubs of known linkers, with their [`Shape`] and rows.
-//! - `recognise`: [`recognise`] finds the shape of finished stubs from their bytes.
+//! - `recognise`: [`recognise()`] finds the shape of finished stubs from their bytes.
 //! - `veneer`: [`moved_by_veneer`] finds the instruction that a veneer replaces.
 
 mod kind;
