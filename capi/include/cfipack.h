@@ -2,24 +2,24 @@
  *
  * Generated from the sources of cfipack-capi: do not edit.
  *
- * Every function that returns cfipack_status writes its results through pointers; CFIPACK_STATUS_OK is 0. Null pointers and
- * lengths that cannot be are answered with CFIPACK_STATUS_INVALID_ARGUMENT. Lengths are in bytes, addresses and fields in
- * the byte order of the machine; bytes of tables are in that of the architecture they are for.
+ * Every function that returns cfipack_status writes its results through pointers; CFIPACK_STATUS_OK is 0. A null pointer or
+ * an impossible length gives CFIPACK_STATUS_INVALID_ARGUMENT. Lengths are in bytes. Addresses and fields are in the byte
+ * order of the machine. The bytes of a table are in the byte order of the architecture that the table is for.
  *
- * Reading (cfipack_sframe_..., cfipack_unwind_info_..., cfipack_compact_unwind_row, cfipack_registry_lookup, cfipack_step,
- * cfipack_strip_signature, cfipack_modules_init, cfipack_cache_init, cfipack_walk) is async-signal-safe: it neither allocates
- * nor locks, and uses neither floating point nor variables of threads. Parsed tables live in memory of the caller and may be
- * used by any number of threads.
+ * Reading is async-signal-safe: cfipack_sframe_..., cfipack_unwind_info_..., cfipack_compact_unwind_row,
+ * cfipack_registry_lookup, cfipack_step, cfipack_strip_signature, cfipack_modules_init, cfipack_cache_init and cfipack_walk.
+ * These functions do not allocate, lock, or use floating point or thread-local variables. Parsed tables live in your memory,
+ * and any number of threads may use them.
  *
  * Writing (cfipack_merger, cfipack_section, cfipack_unwind_builder, cfipack_unwind_section, cfipack_region,
- * cfipack_registry), conversion (cfipack_conversion) and verification (cfipack_report) use handles, which are freed by the
- * function named ..._free, and are used by one thread at a time. After CFIPACK_STATUS_INTERNAL a handle can only be freed. A
- * call may have threads work for it (cfipack_pool): what it writes never depends on them.
+ * cfipack_registry), conversion (cfipack_conversion) and verification (cfipack_report) use handles. Free a handle with the
+ * function named ..._free, and use it from only one thread at a time. After CFIPACK_STATUS_INTERNAL you can only free the
+ * handle. Some calls can use several threads (cfipack_pool). The output never depends on the threads.
  *
- * Counts, indices and lengths of memory are size_t. Addresses, keys, offsets and numbers of bytes or PCs of code that is
- * described are uint64_t, or as wide as the format has them. Where 32 bits suffice for a format, a greater count is refused.
+ * Counts, indices and lengths of memory are size_t. Addresses, keys, offsets, and numbers of bytes or PCs of described code
+ * are uint64_t, or as wide as in the format. If a format has 32 bits for a count, a greater count is refused.
  *
- * Structures that start with their size grow at their ends; those without a size stay as they are.
+ * Structures that start with their size can grow at their ends. Structures without a size never change.
  */
 
 
@@ -35,7 +35,7 @@
 #define CFIPACK_VERSION_PATCH 0
 #define CFIPACK_VERSION_STRING "0.1.0"
 
-/* Of functions whose result has to be looked at. A program that defines it before may choose that it means nothing. */
+/* Marks functions with a result that you must check. Define it as nothing before this header to turn the warning off. */
 #ifndef CFIPACK_MUST_CHECK
 #if defined(__cplusplus) && __cplusplus >= 201703L
 #define CFIPACK_MUST_CHECK [[nodiscard]]
