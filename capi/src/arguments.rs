@@ -82,11 +82,11 @@ fn is_array<T>(start: *const T, len: usize) -> bool {
 /// # Safety
 /// A pointer that is not null and is aligned must be readable for `'a`.
 pub(crate) unsafe fn reference<'a, T>(pointer: *const T) -> Result<&'a T, cfipack_status> {
-    match pointer.is_aligned() {
-        // SAFETY: aligned; readable by the caller's promise.
-        true => unsafe { pointer.as_ref() }.ok_or(InvalidArgument),
-        false => Err(InvalidArgument),
+    if !pointer.is_aligned() {
+        return Err(InvalidArgument);
     }
+    // SAFETY: aligned; readable by the caller's promise.
+    unsafe { pointer.as_ref() }.ok_or(InvalidArgument)
 }
 
 /// Turns a pointer into a mutable reference.
@@ -95,11 +95,11 @@ pub(crate) unsafe fn reference<'a, T>(pointer: *const T) -> Result<&'a T, cfipac
 /// As [`reference`], writable, and nothing else may refer to it.
 #[cfg(feature = "write")]
 pub(crate) unsafe fn reference_mut<'a, T>(pointer: *mut T) -> Result<&'a mut T, cfipack_status> {
-    match pointer.is_aligned() {
-        // SAFETY: aligned; writable by the caller's promise.
-        true => unsafe { pointer.as_mut() }.ok_or(InvalidArgument),
-        false => Err(InvalidArgument),
+    if !pointer.is_aligned() {
+        return Err(InvalidArgument);
     }
+    // SAFETY: aligned; writable by the caller's promise.
+    unsafe { pointer.as_mut() }.ok_or(InvalidArgument)
 }
 
 /// Writes a result. The memory need not be initialised.
@@ -120,11 +120,11 @@ pub(crate) unsafe fn write<T>(out: *mut T, value: T) -> Result<(), cfipack_statu
 /// # Safety
 /// As [`write`].
 pub(crate) unsafe fn write_optional<T>(out: *mut T, value: T) -> Result<(), cfipack_status> {
-    match out.is_null() {
-        true => Ok(()),
-        // SAFETY: the caller's promise.
-        false => unsafe { write(out, value) },
+    if out.is_null() {
+        return Ok(());
     }
+    // SAFETY: the caller's promise.
+    unsafe { write(out, value) }
 }
 
 /// Reads a field that holds true or false as a byte.

@@ -28,9 +28,10 @@ impl Failure {
 
     /// Returns the message for C, or the text of the status if there is no message.
     fn message(&self) -> cfipack_message {
-        match self.message.is_empty() {
-            true => cfipack_message::of(self.status),
-            false => cfipack_message::new(&self.message),
+        if self.message.is_empty() {
+            cfipack_message::for_status(self.status)
+        } else {
+            cfipack_message::new(&self.message)
         }
     }
 
@@ -115,7 +116,7 @@ pub(crate) unsafe fn create_in_part<O: Opaque>(
     if out.is_null() || !out.is_aligned() {
         let status = cfipack_status::InvalidArgument;
         // SAFETY: promised by the caller.
-        let _ = unsafe { write_optional(message, cfipack_message::of(status)) };
+        let _ = unsafe { write_optional(message, cfipack_message::for_status(status)) };
         return status;
     }
     // SAFETY: not null and aligned; writable by the caller's promise.

@@ -136,8 +136,8 @@ pub unsafe extern "C" fn cfipack_region_push_eh_frame(
             let section = Section::new(SectionKind::EhFrame, bytes, Address(address), region.arch());
             let mut more = region.clone();
             for function in Functions::new(&section) {
-                let malformed = |error| Failure::new(cfipack_status::Malformed, &error);
-                more.push_cfi("", &function.map_err(malformed)?).map_err(failure)?;
+                let function = function.map_err(|error| Failure::new(cfipack_status::Malformed, &error))?;
+                more.push_cfi("", &function).map_err(failure)?;
             }
             *region = more;
             Ok(())

@@ -96,23 +96,23 @@ impl<'a> Addresses<'a> {
     }
 
     #[inline]
-    fn of(&self, Key(key): Key) -> Address {
+    fn address_of(&self, Key(key): Key) -> Address {
         let (index, offset) = match self.keys {
             Keys::Functions => (key, 0),
             Keys::Sections => (key >> 32, key & u64::from(u32::MAX)),
         };
-        let start = usize::try_from(index).ok().and_then(|index| self.all.get(index));
-        if start.is_none() {
+        let Some(start) = usize::try_from(index).ok().and_then(|index| self.all.get(index)) else {
             self.has_failed.store(true, Relaxed);
-        }
-        Address(start.map_or(0, |start| start.wrapping_add(offset)))
+            return Address(0);
+        };
+        Address(start.wrapping_add(offset))
     }
 
     fn check(&self) -> Result<(), Failure> {
-        match self.has_failed.load(Relaxed) {
-            true => Err(Failure::argument(&"a key does not lead into the array of addresses")),
-            false => Ok(()),
+        if self.has_failed.load(Relaxed) {
+            return Err(Failure::argument(&"a key does not lead into the array of addresses"));
         }
+        Ok(())
     }
 }
 
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn cfipack_section_omit_distant(
         handle::with(section, |section| {
             let addresses = Addresses::new(array(addresses, num_addresses)?, section.keys);
             let mut less = section.section.clone();
-            less.omit_distant(Address(address), |key| addresses.of(key));
+            less.omit_distant(Address(address), |key| addresses.address_of(key));
             addresses.check()?;
             section.section = less;
             Ok(())
@@ -195,7 +195,7 @@ pub unsafe extern "C" fn cfipack_section_write(
             let out = array_mut(out, len)?;
             let pool = Workers::get(pool)?;
             let written =
-                section.section.write(out, At::on(Address(address), &pool), |key| addresses.of(key));
+                section.section.write(out, At::on(Address(address), &pool), |key| addresses.address_of(key));
             addresses.check()?;
             section.conflicts = written.map_err(write_failure)?.conflicts;
             Ok(())

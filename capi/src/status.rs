@@ -86,7 +86,7 @@ impl cfipack_message {
     }
 
     /// Creates a message with the meaning of a status; it is empty for success.
-    pub(crate) fn of(status: cfipack_status) -> Self {
+    pub(crate) fn for_status(status: cfipack_status) -> Self {
         match status {
             cfipack_status::Ok => Self::EMPTY,
             // The texts are ASCII.
@@ -181,7 +181,7 @@ pub(crate) unsafe fn described<E: fmt::Display>(
         let failure = run().err();
         let text = match &failure {
             None => cfipack_message::EMPTY,
-            Some(Described { status, error: None }) => cfipack_message::of(*status),
+            Some(Described { status, error: None }) => cfipack_message::for_status(*status),
             Some(Described { error: Some(error), .. }) => cfipack_message::new(error),
         };
         // SAFETY: promised by the caller.

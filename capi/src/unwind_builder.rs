@@ -151,20 +151,20 @@ pub unsafe extern "C" fn cfipack_unwind_builder_push(
             let input = Input::new(object.object)
                 .with_compact_unwind(compact_unwind)
                 .with_eh_frame(eh_frame, Address(object.eh_frame_address));
-            builder.push(&input, &mut Known::read(object)?);
+            builder.push(&input, &mut FieldTargets::read(object)?);
             Ok(())
         })
     }
 }
 
 /// The targets of an object's fields, as the caller gives them.
-struct Known<'a> {
+struct FieldTargets<'a> {
     references: &'a [cfipack_reference],
     functions: &'a [cfipack_place],
     lsdas: &'a [cfipack_place],
 }
 
-impl Known<'_> {
+impl FieldTargets<'_> {
     /// # Safety
     /// As [`cfipack_unwind_builder_push`].
     unsafe fn read(object: &cfipack_unwind_object) -> Result<Self, Failure> {
@@ -196,22 +196,23 @@ impl Known<'_> {
         };
         let place = (part, u32::try_from(field.offset.0).ok()?);
         let found = self.references.binary_search_by_key(&place, |known| (known.part, known.offset));
-        found.ok().map(|at| self.references[at].key)
+        Some(self.references[found.ok()?].key)
     }
 }
 
 /// Returns the key of the place at the address that is stored in a field.
 fn placed(places: &[cfipack_place], field: Field) -> Option<u64> {
     let address = field.target?.0;
-    places.binary_search_by_key(&address, |place| place.address).ok().map(|at| places[at].key)
+    let found = places.binary_search_by_key(&address, |place| place.address).ok()?;
+    Some(places[found].key)
 }
 
 /// Converts the number of an LSDA to a key, which is never zero.
 fn lsda_key(number: u64) -> Option<LsdaKey> {
-    number.checked_add(1).and_then(NonZeroU64::new).map(LsdaKey)
+    Some(LsdaKey(NonZeroU64::new(number.checked_add(1)?)?))
 }
 
-impl Resolve for Known<'_> {
+impl Resolve for FieldTargets<'_> {
     fn function(&mut self, field: Field) -> Option<Key> {
         self.referenced(field).or_else(|| placed(self.functions, field)).map(Key)
     }

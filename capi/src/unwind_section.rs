@@ -130,8 +130,8 @@ pub unsafe extern "C" fn cfipack_unwind_section_max_len(
 
 /// Returns the offset at an index, or `None` if it is `CFIPACK_NO_ADDRESS` or the array is shorter.
 fn at(offsets: &[u32], index: u64) -> Option<u32> {
-    let offset = offsets.get(usize::try_from(index).ok()?).copied();
-    offset.filter(|&offset| offset != CFIPACK_NO_ADDRESS)
+    let offset = *offsets.get(usize::try_from(index).ok()?)?;
+    (offset != CFIPACK_NO_ADDRESS).then_some(offset)
 }
 
 /// Plans the table for an order of the functions that you know already. `len` gets an upper bound of the table's size
@@ -260,11 +260,11 @@ pub unsafe extern "C" fn cfipack_unwind_section_write(
             let table =
                 unplaced.section.place(unplaced.plan.as_ref(), end, &addresses).map_err(write_failure)?;
             write(table_len, table.len())?;
-            let slot_of = |key| {
+            let written = table.write(out, |key| {
                 let number = unplaced.personalities.iter().position(|&known| known == key);
                 ImageOffset(number.map_or(0, |number| slots[number]))
-            };
-            table.write(out, slot_of).map_err(write_failure)?;
+            });
+            written.map_err(write_failure)?;
             unplaced.warnings = table.warnings().to_vec();
             Ok(())
         })

@@ -37,7 +37,7 @@ pub const CFIPACK_END_RULE: u32 = 8;
 /// The table of the last frame's code is damaged.
 pub const CFIPACK_END_TABLE: u32 = 9;
 
-/// The frame is the innermost one.
+/// The innermost frame.
 pub const CFIPACK_FOUND_BY_REGISTERS: u8 = 0;
 /// The row of the frame before led to this frame. It is as correct as the table.
 pub const CFIPACK_FOUND_BY_TABLE: u8 = 1;
@@ -50,7 +50,7 @@ pub const CFIPACK_FOUND_BY_FRAME_POINTER: u8 = 2;
 pub struct cfipack_range {
     /// The first address.
     pub start: u64,
-    /// The address after the last one.
+    /// The address after the last address.
     pub end: u64,
 }
 
@@ -200,7 +200,8 @@ unsafe fn is_in(ranges: *const cfipack_range, len: usize, pc: u64) -> bool {
     // SAFETY: promised by the caller.
     let ranges = unsafe { array(ranges, len) }.unwrap_or_default();
     let after = ranges.partition_point(|range| range.start <= pc);
-    after.checked_sub(1).and_then(|at| ranges.get(at)).is_some_and(|range| pc < range.end)
+    let Some(last) = after.checked_sub(1).and_then(|at| ranges.get(at)) else { return false };
+    pc < last.end
 }
 
 impl AddressSpace for Space {
@@ -383,10 +384,11 @@ pub unsafe extern "C" fn cfipack_walk(
         let arch = space.arch;
         // SAFETY: promised by the caller.
         let read = |address: Address| unsafe { word(memory, address, arch) };
-        let mut used = match thread.cache.is_null() {
-            true => None,
+        let mut used = if thread.cache.is_null() {
+            None
+        } else {
             // SAFETY: promised by the caller.
-            false => Used::take(unsafe { get(thread.cache.cast_const()) }?),
+            Used::take(unsafe { get(thread.cache.cast_const()) }?)
         };
         let mut cache = used.as_mut().map(Used::cache);
         let mut walk = Walk::new(space, Address(thread.pc), registers, read)

@@ -141,24 +141,23 @@ fn check(table: &Section<'_>) -> Result<(), MergeError> {
     });
     distinct.dedup();
     let rows = distinct.iter().map(|&(_, count, _)| u64::from(count)).sum();
-    match rows > MOST_ROWS_OF_A_BYTE * u64::from(table.header().fre_len) {
-        true => Err(MergeError::OverlappingRows { rows }),
-        false => Ok(()),
+    if rows > MAX_ROWS_PER_BYTE * u64::from(table.header().fre_len) {
+        return Err(MergeError::OverlappingRows { rows });
     }
+    Ok(())
 }
 
 /// The most rows per byte of the FRE sub-section; rows that functions share in full count once. The smallest FRE has
 /// two bytes, and tables of version 2 may share FREs under several FDEs.
-const MOST_ROWS_OF_A_BYTE: u64 = 2;
+const MAX_ROWS_PER_BYTE: u64 = 2;
 
 /// Adds a function. Its rows have been read without an error.
 fn push(builder: &mut Builder<'_>, function: &Function<'_>) -> Result<(), Unsupported> {
     let key = Key::from(function.start());
     let unsupported = |reason| Unsupported::function(key, reason);
-    let rep_size = match u8::try_from(function.rep_size()) {
-        Ok(rep_size) => rep_size,
-        // Version 1 has a mask instead of a size.
-        Err(_) => return Err(unsupported(Reason::Version)),
+    // Version 1 has a mask instead of a size.
+    let Ok(rep_size) = u8::try_from(function.rep_size()) else {
+        return Err(unsupported(Reason::Version));
     };
     // A lookup never finds a function without code.
     if function.size() == 0 {

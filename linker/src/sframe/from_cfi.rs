@@ -2,6 +2,7 @@
 
 use cfipack_format::widen::ToU64;
 
+use super::from_table::Scratch;
 use super::{Contribution, Field, Live, Merger, Note, Object, Options, Prefer};
 use crate::cfi::{Functions, Section, SectionKind};
 use crate::encoder::sframe::Parallel;
@@ -54,10 +55,11 @@ pub(crate) fn note_signal_frames(
     }
     let Some(bytes) = object.eh_frame else { return };
     let section = Section::new(SectionKind::EhFrame, bytes, Address(0), merger.arch);
-    let key_of = |field| live(Field::EhFrame(field)).map(|live| live.key);
-    for function in Functions::keyed(&section, key_of).flatten().filter(|function| function.cie.signal_frame)
-    {
-        merger.scratch.signal_frames.insert(function.key);
+    let functions = Functions::keyed(&section, |field| live(Field::EhFrame(field)).map(|live| live.key));
+    for function in functions.flatten() {
+        if function.cie.signal_frame {
+            merger.scratch.signal_frames.insert(function.key);
+        }
     }
 }
 
@@ -73,36 +75,37 @@ pub(crate) fn push_cfi<'a>(
     let section = Section::new(SectionKind::EhFrame, bytes, Address(0), merger.arch);
     let Merger { builder, options, scratch, .. } = merger;
     scratch.rowless.sort_by_cached_key(|rowless| rowless.unsupported.function.0);
-    let (covered, rowless) = (&mut scratch.covered, &mut scratch.rowless);
     let mut omitted = 0;
     let has_table = object.sframe.is_some_and(|bytes| !bytes.is_empty());
-    let mut note = |function| {
+    let functions =
+        Functions::limited_between(&section, SectionOffset(0), SectionOffset(bytes.len()), |field| {
+            let live = live(Field::EhFrame(field))?;
+            let is_wanted = !has_table || wants_cfi(scratch, options.prefer, live.key);
+            is_wanted.then(|| limited(live))
+        });
+    let count = builder.push_all(functions, &mut |function| {
         omitted += 1;
         report(Note::from(function));
-    };
-    // Decides whether the rows of a function come from CFI.
-    let mut is_wanted = |key: Key| {
-        if !has_table {
-            return true;
-        }
-        if options.prefer == Prefer::Cfi {
-            covered.insert(key);
-            return true;
-        }
-        if !covered.is_empty() && covered.contains(key) {
-            return false;
-        }
-        let first = rowless.partition_point(|rowless| rowless.unsupported.function < key);
-        let of_key = rowless[first..].iter_mut().take_while(|rowless| rowless.unsupported.function == key);
-        of_key.for_each(|rowless| rowless.has_cfi = true);
-        true
-    };
-    let wanted =
-        |field: SectionOffset| live(Field::EhFrame(field)).filter(|live| is_wanted(live.key)).map(limited);
-    let (from, to) = (SectionOffset(0), SectionOffset(bytes.len()));
-    let count = builder.push_all(Functions::limited_between(&section, from, to, wanted), &mut note);
+    });
     sum.omitted += omitted;
     sum.from_cfi += count.saturating_sub(omitted);
+}
+
+/// Decides whether the rows of a function come from CFI, in an object that also has a table.
+fn wants_cfi(scratch: &mut Scratch, prefer: Prefer, key: Key) -> bool {
+    let Scratch { covered, rowless, .. } = scratch;
+    if prefer == Prefer::Cfi {
+        covered.insert(key);
+        return true;
+    }
+    if !covered.is_empty() && covered.contains(key) {
+        return false;
+    }
+    let first = rowless.partition_point(|rowless| rowless.unsupported.function < key);
+    for rowless in rowless[first..].iter_mut().take_while(|rowless| rowless.unsupported.function == key) {
+        rowless.has_cfi = true;
+    }
+    true
 }
 
 /// Adds the functions of an object that has CFI and no table, on a pool's threads. `live` makes a closure for each
@@ -120,12 +123,12 @@ pub(crate) fn push_cfi_on<'a, L: FnMut(Field) -> Option<Live>>(
     }
     let Some(bytes) = object.eh_frame else { return };
     let section = Section::new(SectionKind::EhFrame, bytes, Address(0), merger.arch);
-    let keys = || {
+    let functions = Parallel::limited(&section, pool, || {
         let mut live = live();
         move |field| live(Field::EhFrame(field)).map(limited)
-    };
+    });
     let mut omitted = 0;
-    let count = merger.builder.push_all(Parallel::limited(&section, pool, keys), |function| {
+    let count = merger.builder.push_all(functions, |function| {
         omitted += 1;
         report(Note::from(function));
     });

@@ -214,21 +214,27 @@ fn check<'a>(merger: &mut Merger<'a>, table: Table<'a>) -> Result<Table<'a>, Ski
 /// Finds the distinct rows of a table whose functions share rows. Refuses rows that overlap: copies of overlapping
 /// rows would need many more bytes than the table has.
 fn distinct(table: &Table<'_>, rows: &[RowBytes], shared: &mut Vec<Shared>) -> Result<(), SkipReason> {
-    let all = rows.iter().enumerate().filter(|(_, rows)| rows.len != 0);
-    shared.extend(all.filter_map(|(index, &rows)| {
-        Some(Shared { rows, head: table.head(index)?.beside_rows(table.version()), pushed: None })
-    }));
+    for (index, &rows) in rows.iter().enumerate() {
+        if rows.len == 0 {
+            continue;
+        }
+        let Some(head) = table.head(index) else { continue };
+        shared.push(Shared { rows, head: head.beside_rows(table.version()), pushed: None });
+    }
     shared.sort_unstable_by_key(|shared| (shared.rows, shared.head));
-    let is_long = |pair: &&[Shared]| {
-        pair[1].rows.len.to_usize() > MAX_SHARED_FRES
-            && (pair[0].rows, pair[0].head) == (pair[1].rows, pair[1].head)
-    };
-    if let Some(pair) = shared.windows(2).find(is_long) {
-        return Err(SkipReason::OverlappingRows(pair[1].rows.start));
+    for pair in shared.windows(2) {
+        let is_same = (pair[0].rows, pair[0].head) == (pair[1].rows, pair[1].head);
+        if is_same && pair[1].rows.len.to_usize() > MAX_SHARED_FRES {
+            return Err(SkipReason::OverlappingRows(pair[1].rows.start));
+        }
     }
     shared.dedup_by_key(|shared| (shared.rows, shared.head));
-    let overlap = shared.windows(2).find(|pair| pair[1].rows.start < pair[0].rows.start + pair[0].rows.len);
-    overlap.map_or(Ok(()), |pair| Err(SkipReason::OverlappingRows(pair[1].rows.start)))
+    for pair in shared.windows(2) {
+        if pair[1].rows.start < pair[0].rows.start + pair[0].rows.len {
+            return Err(SkipReason::OverlappingRows(pair[1].rows.start));
+        }
+    }
+    Ok(())
 }
 
 /// Adds the functions of a checked table in a range of indices. `has_cfi` says that the object's CFI follows and must

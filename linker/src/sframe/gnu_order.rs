@@ -20,6 +20,13 @@ use alloc::vec::Vec;
 /// ```
 pub fn gnu_merge_order(objects: usize, kept: impl IntoIterator<Item = usize>) -> Vec<usize> {
     let mut seen = vec![false; objects];
-    let is_first = |&object: &usize| seen.get_mut(object).is_some_and(|seen| !core::mem::replace(seen, true));
-    kept.into_iter().filter(is_first).collect()
+    let mut order = Vec::new();
+    for object in kept {
+        let Some(seen) = seen.get_mut(object) else { continue };
+        if !*seen {
+            *seen = true;
+            order.push(object);
+        }
+    }
+    order
 }

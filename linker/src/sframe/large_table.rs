@@ -3,7 +3,7 @@
 use core::mem;
 use core::ops::Range;
 
-use super::from_table::{Checked, push_functions};
+use super::from_table::push_functions;
 use super::table::Table;
 use super::{Contribution, Field, Live, Merger};
 use crate::format::pool::{Pool, Serial, in_order};
@@ -38,26 +38,25 @@ pub(crate) fn push_table_on<'a, L: FnMut(Field) -> Option<Live>>(
     let checked = mem::take(&mut merger.scratch.checked);
     let functions = checked.functions();
     let part_len = functions.div_ceil(pool.threads().clamp(1, 256) * PARTS_OF_A_THREAD).max(LEAST);
-    let indices = |parts: Range<usize>| parts.start * part_len..functions.min(parts.end * part_len);
     let mut empty = merger.shard();
     empty.scratch.clear();
     empty.scratch.signal_frames = merger.scratch.signal_frames.clone();
-    let push = |merger: &mut Merger<'a>, checked: &Checked, parts, sum: &mut Contribution| {
-        push_functions(merger, table, checked, indices(parts), has_cfi, &mut live(), sum);
+    let push = |merger: &mut Merger<'a>, parts: Range<usize>, sum: &mut Contribution| {
+        let indices = parts.start * part_len..functions.min(parts.end * part_len);
+        push_functions(merger, table, &checked, indices, has_cfi, &mut live(), sum);
     };
-    let make = |part: usize, before: Option<Shard<'a>>| {
-        let new = || {
+    let push_part = |part: usize, before: Option<Shard<'a>>| {
+        let mut shard = before.unwrap_or_else(|| {
             let mut merger = empty.shard();
             merger.scratch = empty.scratch.clone();
             Shard { merger, sum: Contribution::default() }
-        };
-        let mut shard = before.unwrap_or_else(new);
-        push(&mut shard.merger, &checked, part..part + 1, &mut shard.sum);
+        });
+        push(&mut shard.merger, part..part + 1, &mut shard.sum);
         shard
     };
     let mut state = State { merger, sum: *sum };
     let parts = functions.div_ceil(part_len);
-    in_order(pool, parts, &mut state, make, |state, parts, shard| {
+    in_order(pool, parts, &mut state, push_part, |state, parts, shard| {
         if let Some(Shard { mut merger, sum }) = shard {
             let (covered, rowless) =
                 (mem::take(&mut merger.scratch.covered), mem::take(&mut merger.scratch.rowless));
@@ -69,7 +68,7 @@ pub(crate) fn push_table_on<'a, L: FnMut(Field) -> Option<Live>>(
                 return;
             }
         }
-        push(state.merger, &checked, parts, &mut state.sum);
+        push(state.merger, parts, &mut state.sum);
     });
     *sum = state.sum;
     merger.scratch.checked = checked;

@@ -160,31 +160,14 @@ impl<'a> Merger<'a> {
         let mut state = Pushed { merger: self, notes: Vec::new(), sum: Contribution::default() };
         for run in runs(objects, pool.threads(), prefer) {
             match run {
-                Run::One(number) => state.push_large(pool, number, &objects[number], &live),
+                Run::Large(number) => state.push_large(pool, number, &objects[number], &live),
                 Run::Groups(groups) => {
-                    let empty = state.merger.shard();
-                    let make = |group: usize, before: Option<Shard<'a>>| {
-                        let new = || {
-                            let (mut merger, notes) = (empty.shard(), Vec::new());
-                            // Enough for most shards; the last shards are smaller.
-                            let parts = (4 * pool.threads()).max(groups.len() / (groups.len() - group));
-                            let fre_bytes = fre_bytes.map(|bytes| bytes / parts);
-                            merger.builder.reserve_for_write(functions / parts, fre_bytes);
-                            Shard { merger, notes, sum: Contribution::default() }
-                        };
-                        let Shard { mut merger, notes, sum } = before.unwrap_or_else(new);
-                        let mut pushed = Pushed { merger: &mut merger, notes, sum };
-                        pushed.push_group(objects, &groups[group], &live);
-                        let Pushed { notes, sum, .. } = pushed;
-                        Shard { merger, notes, sum }
-                    };
-                    in_order(pool, groups.len(), &mut state, make, |state, made, shard| {
-                        let objects_of = groups[made.start].start..groups[made.end - 1].end;
-                        state.add(objects, &objects_of, &live, shard);
-                    });
+                    state.push_groups(pool, objects, &groups, (functions, fre_bytes), &live);
                 }
             }
-            state.notes.drain(..).for_each(|(number, note)| report(number, note));
+            for (number, note) in state.notes.drain(..) {
+                report(number, note);
+            }
         }
         state.sum
     }
@@ -248,6 +231,35 @@ struct Shard<'a> {
 }
 
 impl<'a> Pushed<'_, 'a> {
+    /// Adds groups of objects on a pool's threads. `room` estimates the functions and row bytes of all objects.
+    fn push_groups<L: FnMut(Field) -> Option<Live>>(
+        &mut self,
+        pool: &dyn Pool,
+        objects: &[Object<'a>],
+        groups: &[Range<usize>],
+        room: (usize, Option<usize>),
+        live: &(impl Fn(usize) -> L + Sync),
+    ) {
+        let empty = self.merger.shard();
+        let push = |group: usize, before: Option<Shard<'a>>| {
+            let Shard { mut merger, notes, sum } = before.unwrap_or_else(|| {
+                let (mut merger, (functions, fre_bytes)) = (empty.shard(), room);
+                // Enough for most shards; the last shards are smaller.
+                let parts = (4 * pool.threads()).max(groups.len() / (groups.len() - group));
+                merger.builder.reserve_for_write(functions / parts, fre_bytes.map(|bytes| bytes / parts));
+                Shard { merger, notes: Vec::new(), sum: Contribution::default() }
+            });
+            let mut pushed = Pushed { merger: &mut merger, notes, sum };
+            pushed.push_group(objects, &groups[group], live);
+            let Pushed { notes, sum, .. } = pushed;
+            Shard { merger, notes, sum }
+        };
+        in_order(pool, groups.len(), self, push, |state, made, shard| {
+            let objects_of = groups[made.start].start..groups[made.end - 1].end;
+            state.absorb_or_push(objects, &objects_of, live, shard);
+        });
+    }
+
     /// Pushes the objects of a group one by one.
     fn push_group<L: FnMut(Field) -> Option<Live>>(
         &mut self,
@@ -256,14 +268,14 @@ impl<'a> Pushed<'_, 'a> {
         live: &impl Fn(usize) -> L,
     ) {
         for number in group.clone() {
-            let note = |note| self.notes.push((number, note));
-            self.sum += self.merger.push_object(&objects[number], live(number), note);
+            let (merger, notes) = (&mut *self.merger, &mut self.notes);
+            self.sum += merger.push_object(&objects[number], live(number), |note| notes.push((number, note)));
         }
     }
 
     /// Absorbs a group's shard. Without a shard, or without room for the whole shard, this pushes the objects one by
     /// one.
-    fn add<L: FnMut(Field) -> Option<Live>>(
+    fn absorb_or_push<L: FnMut(Field) -> Option<Live>>(
         &mut self,
         objects: &[Object<'a>],
         group: &Range<usize>,
@@ -306,7 +318,7 @@ impl<'a> Pushed<'_, 'a> {
 /// Consecutive objects that are pushed in the same way.
 enum Run {
     /// A large object, divided among the threads.
-    One(usize),
+    Large(usize),
     /// Groups of consecutive objects, with about the same number of bytes each and a few groups per thread.
     Groups(Vec<Range<usize>>),
 }
@@ -324,8 +336,8 @@ fn runs(objects: &[Object<'_>], threads: usize, prefer: Prefer) -> Vec<Run> {
     let (mut runs, mut groups, mut first, mut bytes) = (Vec::new(), Vec::new(), 0, 0);
     for (number, object) in objects.iter().enumerate() {
         // The object's CFI decides which functions of its table are needed, so the table must wait.
-        let is_one = prefer == Prefer::Cfi && object.eh_frame.is_some() && object.sframe.is_some();
-        let is_large = object.len() >= large && !is_one;
+        let must_be_whole = prefer == Prefer::Cfi && object.eh_frame.is_some() && object.sframe.is_some();
+        let is_large = object.len() >= large && !must_be_whole;
         bytes += object.len();
         if (is_large || bytes >= enough) && first < number {
             // Ends the group before this object if the object is divided, or if the group is large enough already.
@@ -334,7 +346,7 @@ fn runs(objects: &[Object<'_>], threads: usize, prefer: Prefer) -> Vec<Run> {
         }
         if is_large {
             runs.push(Run::Groups(core::mem::take(&mut groups)));
-            runs.push(Run::One(number));
+            runs.push(Run::Large(number));
             (first, bytes) = (number + 1, 0);
         }
     }

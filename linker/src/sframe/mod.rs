@@ -45,7 +45,7 @@
 //! If a table has the output's version, its rows are copied as bytes. Otherwise its rows are encoded again. A
 //! function that the output's version cannot represent is omitted, and a [`Note`] names it.
 //!
-//! # What is skipped
+//! # Skipped tables
 //! A table is skipped as a whole if it is damaged, is for another architecture, or has an unknown version or unknown
 //! flags. [`Note::Skipped`] gives the reason, and the table's functions get their rows from CFI. An empty section and
 //! a table without functions produce no note. The type of the section (`SHT_GNU_SFRAME` or `SHT_PROGBITS`) does not

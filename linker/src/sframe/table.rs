@@ -103,9 +103,9 @@ impl<'a> Table<'a> {
     #[inline]
     pub(crate) fn check_num_fres(&self, index: usize, sum: u64) -> Result<(), Error> {
         let most = (self.index.len() + self.fres.len()).to_u64() * MAX_FRES_PER_BYTE.to_u64();
-        match sum <= most {
-            true => Ok(()),
-            false => Err(Error::TooManyFres { offset: self.section.fde_offset(index), sum }),
+        if sum > most {
+            return Err(Error::TooManyFres { offset: self.section.fde_offset(index), sum });
         }
+        Ok(())
     }
 }

@@ -31,12 +31,16 @@ pub fn recognise(arch: Arch, bytes: &[u8]) -> Option<Recognised> {
     let headers = patterns.iter().filter(|pattern| pattern.part == Part::Header && pattern.is_at(bytes));
     // Try without a header last. Some headers have the same code as a trailer, and a trailer may stand alone.
     let kinds = headers.map(|pattern| Some(pattern.kind)).chain([None]);
-    let mut alike = kinds.map(|kind| {
+    for kind in kinds {
         let shape = kind.map_or(Shape::new(), |kind| kind.shape().with_entry(Code::NONE));
-        let rest = bytes.get(shape.header().size().to_usize() + shape.gap().to_usize()..)?;
-        after_header(patterns, shape, kind, rest)
-    });
-    alike.find_map(|found| found).or_else(|| jumps(patterns, bytes))
+        let Some(rest) = bytes.get(shape.header().size().to_usize() + shape.gap().to_usize()..) else {
+            continue;
+        };
+        if let Some(found) = after_header(patterns, shape, kind, rest) {
+            return Some(found);
+        }
+    }
+    jumps(patterns, bytes)
 }
 
 /// Recognises a mixture of stubs and padding, if all of the stubs only jump.
@@ -64,21 +68,22 @@ fn after_header(
     if rest.is_empty() {
         return header_of.map(|_| Recognised { shape, entries: 0 });
     }
-    let entries = patterns.iter().filter(|pattern| pattern.part == Part::Entry);
-    let fits = |pattern: &&Pattern| {
-        header_of.is_none_or(|kind| kind.shape().header() == pattern.kind.shape().header())
-    };
-    entries.filter(fits).find_map(|pattern| {
-        pattern.sizes.iter().find_map(|&size| {
-            let step = size.to_usize();
-            let count = rest.chunks_exact(step).take_while(|entry| pattern.is_at(entry)).count();
-            let after = &rest[count * step..];
-            let trailer = trailer(patterns, after)?;
-            let entry = Code::new(size, pattern.kind.entry().rows());
-            let shape = shape.with_entry(entry).with_trailer(trailer);
-            (count != 0).then_some(Recognised { shape, entries: count as u32 })
-        })
-    })
+    for pattern in patterns.iter().filter(|pattern| pattern.part == Part::Entry) {
+        if header_of.is_some_and(|kind| kind.shape().header() != pattern.kind.shape().header()) {
+            continue;
+        }
+        for &size in pattern.sizes {
+            let entries = rest.chunks_exact(size.to_usize());
+            let count = entries.take_while(|entry| pattern.is_at(entry)).count();
+            let Some(trailer) = trailer(patterns, &rest[count * size.to_usize()..]) else { continue };
+            if count != 0 {
+                let entry = Code::new(size, pattern.kind.entry().rows());
+                let shape = shape.with_entry(entry).with_trailer(trailer);
+                return Some(Recognised { shape, entries: count as u32 });
+            }
+        }
+    }
+    None
 }
 
 /// Recognises the code after the entries. No code gives [`Code::NONE`], unknown code gives `None`.
@@ -86,9 +91,9 @@ fn trailer(patterns: &'static [Pattern], after: &[u8]) -> Option<Code<'static>> 
     if after.is_empty() {
         return Some(Code::NONE);
     }
-    let trailers = patterns.iter().filter(|pattern| pattern.part == Part::Trailer);
-    let size = |pattern: &Pattern| pattern.kind.entry().size().to_usize();
-    let found = trailers.clone().find(|pattern| size(pattern) == after.len() && pattern.is_at(after))?;
+    let mut trailers = patterns.iter().filter(|pattern| pattern.part == Part::Trailer);
+    let found = trailers
+        .find(|pattern| pattern.kind.entry().size().to_usize() == after.len() && pattern.is_at(after))?;
     Some(found.kind.entry())
 }
 

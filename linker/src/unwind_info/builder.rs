@@ -149,13 +149,14 @@ impl Builder {
             range.encoding = Encoding::dwarf(self.arch, 0);
             range.fde = Some(Fde { object, offset: fde.fde });
             if let Some(cfi::Personality { field: offset, address, .. }) = fde.cie.personality {
-                let known = last_personality.filter(|known: &(SectionOffset, Option<u32>)| known.0 == offset);
-                let (_, number) = known.unwrap_or_else(|| {
-                    let key = resolve.personality(field(offset, address));
-                    (offset, key.map(|key| self.personalities.number(key)))
-                });
-                last_personality = Some((offset, number));
-                range.personality = number;
+                range.personality = match last_personality {
+                    Some((last, number)) if last == offset => number,
+                    _ => {
+                        let key = resolve.personality(field(offset, address));
+                        key.map(|key| self.personalities.number(key))
+                    }
+                };
+                last_personality = Some((offset, range.personality));
             }
             if let Some(offset) = fde.lsda_field() {
                 range.lsda = resolve.lsda(field(offset, fde.lsda().ok().flatten()));

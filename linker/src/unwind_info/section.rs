@@ -130,9 +130,14 @@ impl Section {
     /// Returns the rank of each range's FDE among the FDEs that the table refers to, from 1, or 0 for a range without
     /// an FDE. FDEs are ordered by object, in the order of pushing, as in an output.
     fn fde_ranks(&self) -> Vec<u32> {
-        let fde = |range: &Range| range.fde.filter(|_| range.is_dwarf(self.arch));
-        let fdes = self.ranges.iter().zip(0_usize..).filter_map(|(range, at)| Some((fde(range)?, at)));
-        let mut fdes: Vec<(Fde, usize)> = fdes.collect();
+        let mut fdes: Vec<(Fde, usize)> = Vec::new();
+        for (at, range) in self.ranges.iter().enumerate() {
+            if let Some(fde) = range.fde
+                && range.is_dwarf(self.arch)
+            {
+                fdes.push((fde, at));
+            }
+        }
         for of_object in fdes.chunk_by_mut(|(a, _), (b, _)| a.object == b.object) {
             of_object.sort_by_cached_key(|(fde, _)| fde.offset.0.to_u64());
         }
