@@ -123,7 +123,7 @@
 /* The table of the last frame's code is damaged. */
 #define CFIPACK_END_TABLE 9
 
-/* The frame is the innermost one. */
+/* The innermost frame. */
 #define CFIPACK_FOUND_BY_REGISTERS 0
 
 /* The row of the frame before led to this frame. It is as correct as the table. */
@@ -269,8 +269,8 @@
  * omitted when the section is finished. */
 #define CFIPACK_KEYS_SECTIONS 1
 
-/* x86-64: the `.plt` of bfd, gold and lld. The header has 16 bytes. An entry has 16 bytes: `jmp *slot`, at 6 `push
- * index`, at 11 `jmp header`. */
+/* x86-64: the `.plt` of bfd, gold and lld. The header has 16 bytes. An entry has 16 bytes: `jmp *slot`, at 6
+ * `push index`, at 11 `jmp header`. */
 #define CFIPACK_STUBS_AMD64_LAZY_PLT 1
 
 /* x86-64: the `.plt` beside a `.plt.sec`. It has the header of the lazy PLT. An entry has 16 bytes: `endbr64`, at 4
@@ -281,8 +281,8 @@
  * `push index`, at 5 `bnd jmp header`. */
 #define CFIPACK_STUBS_AMD64_BND_PLT 3
 
-/* x86-64: the `.plt` of mold. The header has 32 bytes: `endbr64`, at 4 `push %r11`, at 6 `push got+8`, at 12 `jmp
- * *got+16`. An entry has 16 bytes: it loads its index into `r11` and jumps. */
+/* x86-64: the `.plt` of mold. The header has 32 bytes: `endbr64`, at 4 `push %r11`, at 6 `push got+8`, at 12
+ * `jmp *got+16`. An entry has 16 bytes: it loads its index into `r11` and jumps. */
 #define CFIPACK_STUBS_AMD64_MOLD_PLT 4
 
 /* x86-64: stubs of 16 bytes that only jump, for example `.plt.sec`, `.plt.got`, the PLT of a static program, and
@@ -338,7 +338,7 @@
 /* A field of `__TEXT,__eh_frame`. */
 #define CFIPACK_PART_EH_FRAME 1
 
-/* A function, LSDA or FDE that is not in the output and has no address. */
+/* The place of a function, LSDA or FDE that is not in the output. */
 #define CFIPACK_NO_ADDRESS UINT32_MAX
 
 /* The status that a call returns. Values never change; later versions may add values. */
@@ -350,7 +350,7 @@ typedef enum cfipack_status {
     /* The frame is outermost. A stack ends this way. */
     CFIPACK_STATUS_OUTERMOST = 2,
     /* An argument is invalid: a pointer is null, misaligned or reaches beyond memory, a constant is unknown, an
-     * array is not sorted, a key is not an index of the array of addresses, or a handle is invalid. */
+     * array is not sorted as required, a key is not an index of the array of addresses, or a handle is invalid. */
     CFIPACK_STATUS_INVALID_ARGUMENT = 3,
     /* The caller's buffer is too small, or does not have exactly the right length. The call sets the length that is
      * needed. */
@@ -556,7 +556,7 @@ typedef struct cfipack_unwind_info {
     uint64_t opaque[16];
 } cfipack_unwind_info;
 
-/* An entry: the code from `start` up to `end` is unwound as `encoding` describes. Both are in bytes from the image's
+/* An entry: the code from `start` up to `end` is unwound as `encoding` describes. Both count in bytes from the image's
  * Mach-O header. */
 typedef struct cfipack_unwind_info_entry {
     /* The first byte of the code. */
@@ -586,7 +586,7 @@ typedef struct cfipack_modules {
 typedef struct cfipack_range {
     /* The first address. */
     uint64_t start;
-    /* The address after the last one. */
+    /* The address after the last address. */
     uint64_t end;
 } cfipack_range;
 
@@ -1400,8 +1400,8 @@ enum cfipack_status cfipack_conversion_write(struct cfipack_conversion *conversi
                                              uint8_t *out,
                                              size_t len);
 
-/* Returns the message of the conversion's last call, or an empty string if that call succeeded. The string stays valid until
- * the next call.
+/* Returns the message of the conversion's last call, or an empty string if that call succeeded. The string stays
+ * valid until the next call.
  *
  * `conversion` is null or a conversion. */
 const char *cfipack_conversion_message(const struct cfipack_conversion *conversion);
@@ -1444,7 +1444,8 @@ enum cfipack_status cfipack_region_jitdump(struct cfipack_region *region,
 
 /* Makes the search table for HP's libunwind, and the `unw_dyn_info_t` that you pass to `_U_dyn_register`.
  *
- * Each pointer is null or points to a value of its type; the buffer is writable for its capacity, `dyn_info` for 88 bytes. */
+ * Each pointer is null or points to a value of its type; the buffer is writable for its capacity, `dyn_info` for 88
+ * bytes. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_region_libunwind_table(struct cfipack_region *region,
                                                    const struct cfipack_libunwind *given,
@@ -1519,8 +1520,8 @@ enum cfipack_status cfipack_merger_get_note(const struct cfipack_merger *merger,
                                             size_t number,
                                             struct cfipack_note *out);
 
-/* Returns the message of the merger's last call, or an empty string if that call succeeded. The string stays valid until
- * the next call.
+/* Returns the message of the merger's last call, or an empty string if that call succeeded. The string stays valid
+ * until the next call.
  *
  * `merger` is null or a merger. */
 const char *cfipack_merger_message(const struct cfipack_merger *merger);
@@ -1580,8 +1581,8 @@ enum cfipack_status cfipack_region_push_eh_frame(struct cfipack_region *region,
  * `CFIPACK_STATUS_BUFFER_SIZE` if the section does not fit. `fdes` may be null; otherwise it gets an FDE for each
  * function of the region, in the order of their addresses.
  *
- * Each pointer is null or points to a value of its type; `out` is writable for `capacity` bytes, `fdes` for as many FDEs
- * as the region has functions. */
+ * Each pointer is null or points to a value of its type; `out` is writable for `capacity` bytes, `fdes` for as many
+ * FDEs as the region has functions. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_region_eh_frame(struct cfipack_region *region,
                                             uint32_t pointer_form,
@@ -1623,8 +1624,8 @@ enum cfipack_status cfipack_region_gdb_elf(struct cfipack_region *region,
  * fewer functions get a compact encoding. `sections` may be null; otherwise it gets the structure that a callback of
  * `__unw_add_find_dynamic_unwind_sections` returns.
  *
- * Each pointer is null or points to a value of its type; buffers are writable for their capacities, `code` is readable for
- * the length of the region. */
+ * Each pointer is null or points to a value of its type; buffers are writable for their capacities, `code` is
+ * readable for the length of the region. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_region_unwind_info(struct cfipack_region *region,
                                                const uint8_t *code,
@@ -1639,8 +1640,8 @@ enum cfipack_status cfipack_region_unwind_info(struct cfipack_region *region,
  * `region` is null or a region. */
 uint32_t cfipack_region_arch(const struct cfipack_region *region);
 
-/* Returns the message of the region's last call, or an empty string if that call succeeded. The string stays valid until
- * the next call.
+/* Returns the message of the region's last call, or an empty string if that call succeeded. The string stays valid
+ * until the next call.
  *
  * `region` is null or a region. */
 const char *cfipack_region_message(const struct cfipack_region *region);
@@ -1665,8 +1666,8 @@ enum cfipack_status cfipack_registry_new(struct cfipack_registry **out,
  * Returns `CFIPACK_STATUS_REFUSED` if a registered region overlaps. If the region is not added, `undo` is not
  * called.
  *
- * Each pointer is null or points to a value of its type; `undo` names a function that may be called with its context until the
- * region is removed. */
+ * Each pointer is null or points to a value of its type; `undo` names a function that may be called with its context
+ * until the region is removed. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_registry_add(struct cfipack_registry *registry,
                                          const struct cfipack_region *region,
@@ -1687,8 +1688,8 @@ enum cfipack_status cfipack_registry_remove(struct cfipack_registry *registry,
  * `registry` is null or a registry, `size` null or writable. */
 enum cfipack_status cfipack_registry_get_memory_size(const struct cfipack_registry *registry, size_t *size);
 
-/* Returns the message of the registry's last call, or an empty string if that call succeeded. The string stays valid until
- * the next call.
+/* Returns the message of the registry's last call, or an empty string if that call succeeded. The string stays valid
+ * until the next call.
  *
  * `registry` is null or a registry. */
 const char *cfipack_registry_message(const struct cfipack_registry *registry);
@@ -1798,8 +1799,8 @@ enum cfipack_status cfipack_section_get_relocations(const struct cfipack_section
                                                     size_t capacity,
                                                     size_t *count);
 
-/* Returns the message of the section's last call, or an empty string if that call succeeded. The string stays valid until
- * the next call.
+/* Returns the message of the section's last call, or an empty string if that call succeeded. The string stays valid
+ * until the next call.
  *
  * `section` is null or a section. */
 const char *cfipack_section_message(const struct cfipack_section *section);
@@ -1884,8 +1885,8 @@ CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_unwind_builder_absorb(struct cfipack_unwind_builder *builder,
                                                   struct cfipack_unwind_builder *shard);
 
-/* Returns the message of the builder's last call, or an empty string if that call succeeded. The string stays valid until
- * the next call.
+/* Returns the message of the builder's last call, or an empty string if that call succeeded. The string stays valid
+ * until the next call.
  *
  * `builder` is null or a builder. */
 const char *cfipack_unwind_builder_message(const struct cfipack_unwind_builder *builder);
@@ -1969,8 +1970,8 @@ enum cfipack_status cfipack_unwind_section_get_warning(const struct cfipack_unwi
                                                        size_t number,
                                                        struct cfipack_message *out);
 
-/* Returns the message of the section's last call, or an empty string if that call succeeded. The string stays valid until
- * the next call.
+/* Returns the message of the section's last call, or an empty string if that call succeeded. The string stays valid
+ * until the next call.
  *
  * `section` is null or a section. */
 const char *cfipack_unwind_section_message(const struct cfipack_unwind_section *section);

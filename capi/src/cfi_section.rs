@@ -89,7 +89,8 @@ pub(crate) unsafe fn cfi_sections<'a>(
     let arch = arch(cfi.architecture)?;
     // SAFETY: promised by the caller.
     let given = unsafe { array(cfi.sections, cfi.num_sections) }?;
-    let section = |given: &cfipack_cfi_section| {
+    let mut sections = Vec::new();
+    for given in given {
         let kind = match given.kind {
             CFIPACK_EH_FRAME => SectionKind::EhFrame,
             CFIPACK_DEBUG_FRAME => SectionKind::DebugFrame,
@@ -98,7 +99,7 @@ pub(crate) unsafe fn cfi_sections<'a>(
         // SAFETY: promised by the caller.
         let bytes = unsafe { array(given.bytes, given.len) }?;
         let section = Section::new(kind, bytes, Address(given.address), arch);
-        Ok(section.with_text(Address(given.text)).with_data(Address(given.data)))
-    };
-    Ok((arch, given.iter().map(section).collect::<Result<_, _>>()?))
+        sections.push(section.with_text(Address(given.text)).with_data(Address(given.data)));
+    }
+    Ok((arch, sections))
 }

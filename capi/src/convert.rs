@@ -77,10 +77,9 @@ fn convert<'a>(
     pool: &Workers,
 ) -> (Converted, Result<(), Failure>) {
     let (mut functions, mut omitted, mut found_all) = (0, Vec::new(), Ok(()));
-    let note = |unsupported: &Unsupported| (unsupported.function.0, unsupported.to_string());
     for section in sections {
         functions += builder.push_all(Parallel::new(section, pool), |reason| match reason {
-            OmittedFunction::Unsupported(unsupported) => omitted.push(note(&unsupported)),
+            OmittedFunction::Unsupported(unsupported) => omitted.push(omitted_function(&unsupported)),
             OmittedFunction::Malformed(error) => {
                 // Functions after a record with an unknown end cannot be found.
                 if matches!(error, cfi::Error::Length { .. }) && found_all.is_ok() {
@@ -92,8 +91,13 @@ fn convert<'a>(
     }
     let mut section = builder.finish_with(Finish::on(pool)).into_owned();
     section.omit_distant(address, Key::address);
-    omitted.extend(section.omitted().iter().map(note));
+    omitted.extend(section.omitted().iter().map(omitted_function));
     (Converted { section, address, functions: functions.to_usize(), omitted }, found_all)
+}
+
+/// Returns a function's start and the reason why the table omits it.
+fn omitted_function(unsupported: &Unsupported) -> (u64, String) {
+    (unsupported.function.0, unsupported.to_string())
 }
 
 /// Gets the size of the table in bytes.
@@ -177,8 +181,8 @@ pub unsafe extern "C" fn cfipack_conversion_write(
     }
 }
 
-/// Returns the message of the conversion's last call, or an empty string if that call succeeded. The string stays valid until
-/// the next call.
+/// Returns the message of the conversion's last call, or an empty string if that call succeeded. The string stays
+/// valid until the next call.
 ///
 /// # Safety
 /// `conversion` is null or a conversion.

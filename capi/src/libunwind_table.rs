@@ -38,7 +38,8 @@ pub struct cfipack_libunwind {
 /// Makes the search table for HP's libunwind, and the `unw_dyn_info_t` that you pass to `_U_dyn_register`.
 ///
 /// # Safety
-/// Each pointer is null or points to a value of its type; the buffer is writable for its capacity, `dyn_info` for 88 bytes.
+/// Each pointer is null or points to a value of its type; the buffer is writable for its capacity, `dyn_info` for 88
+/// bytes.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_region_libunwind_table(

@@ -271,8 +271,8 @@ pub unsafe extern "C" fn cfipack_merger_get_note(
     })
 }
 
-/// Returns the message of the merger's last call, or an empty string if that call succeeded. The string stays valid until
-/// the next call.
+/// Returns the message of the merger's last call, or an empty string if that call succeeded. The string stays valid
+/// until the next call.
 ///
 /// # Safety
 /// `merger` is null or a merger.

@@ -180,8 +180,8 @@ pub(crate) fn pointers(number: u32) -> Result<Pointers, cfipack_status> {
 /// function of the region, in the order of their addresses.
 ///
 /// # Safety
-/// Each pointer is null or points to a value of its type; `out` is writable for `capacity` bytes, `fdes` for as many FDEs
-/// as the region has functions.
+/// Each pointer is null or points to a value of its type; `out` is writable for `capacity` bytes, `fdes` for as many
+/// FDEs as the region has functions.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_region_eh_frame(
@@ -328,8 +328,8 @@ pub struct cfipack_dynamic_sections {
 /// `__unw_add_find_dynamic_unwind_sections` returns.
 ///
 /// # Safety
-/// Each pointer is null or points to a value of its type; buffers are writable for their capacities, `code` is readable for
-/// the length of the region.
+/// Each pointer is null or points to a value of its type; buffers are writable for their capacities, `code` is
+/// readable for the length of the region.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_region_unwind_info(
@@ -373,8 +373,8 @@ pub unsafe extern "C" fn cfipack_region_arch(region: *const cfipack_region) -> u
     unsafe { handle::get(region) }.map_or(0, |region| arch_number(region.arch()))
 }
 
-/// Returns the message of the region's last call, or an empty string if that call succeeded. The string stays valid until
-/// the next call.
+/// Returns the message of the region's last call, or an empty string if that call succeeded. The string stays valid
+/// until the next call.
 ///
 /// # Safety
 /// `region` is null or a region.

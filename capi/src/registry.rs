@@ -77,8 +77,8 @@ pub unsafe extern "C" fn cfipack_registry_new(
 /// called.
 ///
 /// # Safety
-/// Each pointer is null or points to a value of its type; `undo` names a function that may be called with its context until the
-/// region is removed.
+/// Each pointer is null or points to a value of its type; `undo` names a function that may be called with its context
+/// until the region is removed.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_registry_add(
@@ -132,8 +132,8 @@ pub unsafe extern "C" fn cfipack_registry_get_memory_size(
     call(|| unsafe { write(size, handle::get(registry)?.memory_size()) })
 }
 
-/// Returns the message of the registry's last call, or an empty string if that call succeeded. The string stays valid until
-/// the next call.
+/// Returns the message of the registry's last call, or an empty string if that call succeeded. The string stays valid
+/// until the next call.
 ///
 /// # Safety
 /// `registry` is null or a registry.

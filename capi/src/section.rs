@@ -321,8 +321,8 @@ pub unsafe extern "C" fn cfipack_section_get_relocations(
     })
 }
 
-/// Returns the message of the section's last call, or an empty string if that call succeeded. The string stays valid until
-/// the next call.
+/// Returns the message of the section's last call, or an empty string if that call succeeded. The string stays valid
+/// until the next call.
 ///
 /// # Safety
 /// `section` is null or a section.

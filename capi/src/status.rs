@@ -16,7 +16,7 @@ pub enum cfipack_status {
     /// The frame is outermost. A stack ends this way.
     Outermost = 2,
     /// An argument is invalid: a pointer is null, misaligned or reaches beyond memory, a constant is unknown, an
-    /// array is not sorted, a key is not an index of the array of addresses, or a handle is invalid.
+    /// array is not sorted as required, a key is not an index of the array of addresses, or a handle is invalid.
     InvalidArgument = 3,
     /// The caller's buffer is too small, or does not have exactly the right length. The call sets the length that is
     /// needed.

@@ -97,8 +97,8 @@ fn entries(count: usize) -> Result<u32, cfipack_status> {
     u32::try_from(count).map_err(|_| InvalidArgument)
 }
 
-/// x86-64: the `.plt` of bfd, gold and lld. The header has 16 bytes. An entry has 16 bytes: `jmp *slot`, at 6 `push
-/// index`, at 11 `jmp header`.
+/// x86-64: the `.plt` of bfd, gold and lld. The header has 16 bytes. An entry has 16 bytes: `jmp *slot`, at 6
+/// `push index`, at 11 `jmp header`.
 pub const CFIPACK_STUBS_AMD64_LAZY_PLT: u32 = 1;
 /// x86-64: the `.plt` beside a `.plt.sec`. It has the header of the lazy PLT. An entry has 16 bytes: `endbr64`, at 4
 /// `push index`, at 9 `jmp header`, with or without `bnd`.
@@ -106,8 +106,8 @@ pub const CFIPACK_STUBS_AMD64_IBT_PLT: u32 = 2;
 /// x86-64: the `.plt` of bfd before 2.41 with `-z bndplt`. It has the header of the lazy PLT. An entry has 16 bytes:
 /// `push index`, at 5 `bnd jmp header`.
 pub const CFIPACK_STUBS_AMD64_BND_PLT: u32 = 3;
-/// x86-64: the `.plt` of mold. The header has 32 bytes: `endbr64`, at 4 `push %r11`, at 6 `push got+8`, at 12 `jmp
-/// *got+16`. An entry has 16 bytes: it loads its index into `r11` and jumps.
+/// x86-64: the `.plt` of mold. The header has 32 bytes: `endbr64`, at 4 `push %r11`, at 6 `push got+8`, at 12
+/// `jmp *got+16`. An entry has 16 bytes: it loads its index into `r11` and jumps.
 pub const CFIPACK_STUBS_AMD64_MOLD_PLT: u32 = 4;
 /// x86-64: stubs of 16 bytes that only jump, for example `.plt.sec`, `.plt.got`, the PLT of a static program, and
 /// thunks.

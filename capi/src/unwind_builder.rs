@@ -271,8 +271,8 @@ pub unsafe extern "C" fn cfipack_unwind_builder_absorb(
     }
 }
 
-/// Returns the message of the builder's last call, or an empty string if that call succeeded. The string stays valid until
-/// the next call.
+/// Returns the message of the builder's last call, or an empty string if that call succeeded. The string stays valid
+/// until the next call.
 ///
 /// # Safety
 /// `builder` is null or a builder.

@@ -28,7 +28,7 @@ impl Memory for cfipack_unwind_info {
     type Value = Section<'static>;
 }
 
-/// An entry: the code from `start` up to `end` is unwound as `encoding` describes. Both are in bytes from the image's
+/// An entry: the code from `start` up to `end` is unwound as `encoding` describes. Both count in bytes from the image's
 /// Mach-O header.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -13,7 +13,7 @@ use crate::cfipack_status::{self, BufferSize, NotFound, Write};
 use crate::handle::{self, Failure, Opaque};
 use crate::status::call;
 
-/// A function, LSDA or FDE that is not in the output and has no address.
+/// The place of a function, LSDA or FDE that is not in the output.
 pub const CFIPACK_NO_ADDRESS: u32 = u32::MAX;
 
 /// The unwind information of a link's live functions. It lacks only addresses.
@@ -309,8 +309,8 @@ pub unsafe extern "C" fn cfipack_unwind_section_get_warning(
     })
 }
 
-/// Returns the message of the section's last call, or an empty string if that call succeeded. The string stays valid until
-/// the next call.
+/// Returns the message of the section's last call, or an empty string if that call succeeded. The string stays valid
+/// until the next call.
 ///
 /// # Safety
 /// `section` is null or a section.

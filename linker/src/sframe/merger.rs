@@ -335,7 +335,7 @@ fn runs(objects: &[Object<'_>], threads: usize, prefer: Prefer) -> Vec<Run> {
     let large = (all / threads.min(256) / 2).max(LEAST_OF_A_LARGE_OBJECT);
     let (mut runs, mut groups, mut first, mut bytes) = (Vec::new(), Vec::new(), 0, 0);
     for (number, object) in objects.iter().enumerate() {
-        // The object's CFI decides which functions of its table are needed, so the table must wait.
+        // The object's CFI decides which functions of its table are needed, so this object cannot be divided.
         let must_be_whole = prefer == Prefer::Cfi && object.eh_frame.is_some() && object.sframe.is_some();
         let is_large = object.len() >= large && !must_be_whole;
         bytes += object.len();

@@ -111,8 +111,8 @@ pub enum StubKind {
     /// [`Self::Amd64LazyPlt`]. An entry has 16 bytes: `endbr64`, at 4 `push index`, at 9 `jmp header`, with or
     /// without `bnd`.
     Amd64IbtPlt,
-    /// x86-64: the `.plt` of bfd before 2.41 with `-z bndplt`. An entry has 16 bytes: `push index`, at 5 `bnd jmp
-    /// header`.
+    /// x86-64: the `.plt` of bfd before 2.41 with `-z bndplt`. An entry has 16 bytes: `push index`, at 5
+    /// `bnd jmp header`.
     Amd64BndPlt,
     /// x86-64: the `.plt` of mold. The header has 32 bytes: `endbr64`, at 4 `push %r11`, at 6 `push got+8`, at 12
     /// `jmp *got+16`. An entry has 16 bytes: it loads its index into `r11` and jumps.

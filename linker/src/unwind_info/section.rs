@@ -226,8 +226,8 @@ fn drop_personalities(
         let uses = &mut uses[number.to_usize()];
         if range.fde.is_some() { uses.with_fde += 1 } else { uses.without_fde += 1 }
     }
-    let mut ranked: Vec<u32> =
-        (0..).zip(&uses).filter(|used| *used.1 != Uses::default()).map(|used| used.0).collect();
+    let mut ranked: Vec<u32> = (0..keys.len() as u32).collect();
+    ranked.retain(|&number| uses[number.to_usize()] != Uses::default());
     if ranked.len() <= MAX_PERSONALITIES {
         return;
     }
