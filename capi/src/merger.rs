@@ -12,7 +12,7 @@ use crate::arguments::{arch, write, write_optional};
 use crate::cfipack_message;
 use crate::cfipack_status::{self, InvalidArgument, NotFound, Refused, Unsupported};
 use crate::handle::{self, Failure, Opaque};
-use crate::object::{Given, Walk, cfipack_object};
+use crate::object::{CheckedObject, StartCursor, cfipack_object};
 use crate::options::cfipack_sframe_options;
 use crate::pool::{Workers, cfipack_pool};
 use crate::section::{Finished, Keys, cfipack_section};
@@ -158,10 +158,10 @@ pub unsafe extern "C" fn cfipack_merger_push(
     // SAFETY: promised by the caller.
     unsafe {
         handle::with(merger, |merging| {
-            let object = Given::read(object)?;
+            let object = CheckedObject::read(object)?;
             let (number, notes) = (merging.objects, &mut merging.notes);
             let (mut sframe, mut eh_frame) =
-                (Walk::new(object.sframe_starts), Walk::new(object.eh_frame_starts));
+                (StartCursor::new(object.sframe_starts), StartCursor::new(object.eh_frame_starts));
             let live = |field| match field {
                 Field::Sframe(at) => sframe.find(at.0.to_u64()),
                 Field::EhFrame(at) => eh_frame.find(at.0.to_u64()),

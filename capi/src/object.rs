@@ -56,13 +56,13 @@ pub struct cfipack_object {
 }
 
 /// An object with checked pointers.
-pub(crate) struct Given {
+pub(crate) struct CheckedObject {
     pub(crate) sections: Object<'static>,
     pub(crate) sframe_starts: &'static [cfipack_start],
     pub(crate) eh_frame_starts: &'static [cfipack_start],
 }
 
-impl Given {
+impl CheckedObject {
     /// # Safety
     /// As [`crate::cfipack_merger_push`].
     pub(crate) unsafe fn read(object: *const cfipack_object) -> Result<Self, Failure> {
@@ -92,12 +92,12 @@ impl Given {
 }
 
 /// A cursor along ascending start fields, which is fast because fields are looked up in ascending order.
-pub(crate) struct Walk<'s> {
+pub(crate) struct StartCursor<'s> {
     starts: &'s [cfipack_start],
     next: usize,
 }
 
-impl<'s> Walk<'s> {
+impl<'s> StartCursor<'s> {
     pub(crate) fn new(starts: &'s [cfipack_start]) -> Self {
         Self { starts, next: 0 }
     }

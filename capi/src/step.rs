@@ -78,7 +78,7 @@ pub struct cfipack_caller {
 }
 
 /// The most registers that a flex row may name.
-const MAX_OTHERS: usize = 32;
+const MAX_OTHER_REGISTERS: usize = 32;
 
 /// Steps from a frame to its caller. `row` is the row of the frame's PC.
 ///
@@ -153,7 +153,7 @@ unsafe fn any_step(
     memory: &[cfipack_memory],
     out: *mut cfipack_caller,
 ) -> Result<(), cfipack_status> {
-    let mut others = Others::new();
+    let mut others = OtherRegisters::new();
     // SAFETY: promised by the caller.
     let registers = Registers { others: unsafe { others.read(registers) }?, ..registers.named()? };
     // SAFETY: promised by the caller.
@@ -202,12 +202,12 @@ impl cfipack_registers {
 }
 
 /// Memory for the other registers. It is not initialised, because nearly always there are no other registers.
-pub(crate) struct Others([MaybeUninit<(Register, u64)>; MAX_OTHERS]);
+pub(crate) struct OtherRegisters([MaybeUninit<(Register, u64)>; MAX_OTHER_REGISTERS]);
 
-impl Others {
+impl OtherRegisters {
     #[inline(always)]
     pub(crate) fn new() -> Self {
-        Self([const { MaybeUninit::uninit() }; MAX_OTHERS])
+        Self([const { MaybeUninit::uninit() }; MAX_OTHER_REGISTERS])
     }
 
     /// Reads the other registers that the caller gives.

@@ -14,7 +14,7 @@ use crate::sframe::cfipack_sframe;
 use crate::sframe_index::cfipack_sframe_index;
 use crate::sized_options::{self, SizedOptions};
 use crate::status::call;
-use crate::step::{Others, cfipack_memory, cfipack_registers, word};
+use crate::step::{OtherRegisters, cfipack_memory, cfipack_registers, word};
 
 /// The walk has not ended: there are more frames than fit.
 pub const CFIPACK_END_NONE: u32 = 0;
@@ -173,7 +173,7 @@ impl Memory for cfipack_modules {
 }
 
 /// The value of [`cfipack_cache`].
-pub(crate) struct Places {
+pub(crate) struct CacheMemory {
     is_used: AtomicU32,
     start: *mut CacheEntry,
     len: usize,
@@ -181,7 +181,7 @@ pub(crate) struct Places {
 
 impl Memory for cfipack_cache {
     const TAG: u64 = u64::from_le_bytes(*b"cfiCACHE");
-    type Value = Places;
+    type Value = CacheMemory;
 }
 
 impl Space {
@@ -319,21 +319,21 @@ pub unsafe extern "C" fn cfipack_cache_init(
             unsafe { start.wrapping_add(at).write(CacheEntry::EMPTY) };
         }
         // SAFETY: promised by the caller.
-        unsafe { put(out, Places { is_used: AtomicU32::new(0), start, len }) }
+        unsafe { put(out, CacheMemory { is_used: AtomicU32::new(0), start, len }) }
     })
 }
 
 /// The right to use a cache. It is returned at the end of a walk.
-struct Used<'c>(&'c Places);
+struct CacheGuard<'c>(&'c CacheMemory);
 
-impl<'c> Used<'c> {
-    fn take(places: &'c Places) -> Option<Self> {
+impl<'c> CacheGuard<'c> {
+    fn take(places: &'c CacheMemory) -> Option<Self> {
         let free = places.is_used.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
         free.is_ok().then_some(Self(places))
     }
 
     fn cache(&mut self) -> Cache<'_> {
-        let Places { start, len, .. } = *self.0;
+        let CacheMemory { start, len, .. } = *self.0;
         // SAFETY: written by `cfipack_cache_init`, and only this walk uses it now.
         Cache::new(match len {
             0 => &mut [],
@@ -342,7 +342,7 @@ impl<'c> Used<'c> {
     }
 }
 
-impl Drop for Used<'_> {
+impl Drop for CacheGuard<'_> {
     fn drop(&mut self) {
         self.0.is_used.store(0, Ordering::Release);
     }
@@ -378,7 +378,7 @@ pub unsafe extern "C" fn cfipack_walk(
         let memory = unsafe { array(thread.memory, thread.num_memory) }?;
         // SAFETY: promised by the caller.
         let out = unsafe { array_mut(frames.cast::<MaybeUninit<cfipack_frame>>(), capacity) }?;
-        let mut others = Others::new();
+        let mut others = OtherRegisters::new();
         // SAFETY: promised by the caller.
         let registers = Registers { others: unsafe { others.read(given) }?, ..given.named()? };
         let arch = space.arch;
@@ -388,9 +388,9 @@ pub unsafe extern "C" fn cfipack_walk(
             None
         } else {
             // SAFETY: promised by the caller.
-            Used::take(unsafe { get(thread.cache.cast_const()) }?)
+            CacheGuard::take(unsafe { get(thread.cache.cast_const()) }?)
         };
-        let mut cache = used.as_mut().map(Used::cache);
+        let mut cache = used.as_mut().map(CacheGuard::cache);
         let mut walk = Walk::new(space, Address(thread.pc), registers, read)
             .with_frame_pointers(!flag(thread.no_frame_pointers)?);
         if let Some(cache) = &mut cache {

@@ -66,12 +66,12 @@ struct Shared {
     /// Before version 3: the other fields of the FDE that determine the rows.
     head: (u8, u8),
     /// The rows in the output, once they have been pushed.
-    pushed: Option<Pushed>,
+    pushed: Option<PushedRows>,
 }
 
 /// Rows that have been pushed to the output.
 #[derive(Clone, Copy, Debug)]
-struct Pushed {
+struct PushedRows {
     rows: SharedRows,
     /// The start of the last row, if the rows were encoded again; 0 for copied rows.
     last: u32,
@@ -86,7 +86,7 @@ impl Scratch {
     }
 
     /// Returns the slot for the pushed rows, if functions of the table share rows at this place.
-    fn shared(&mut self, version: Version, head: &Head, rows: RowBytes) -> Option<&mut Option<Pushed>> {
+    fn shared(&mut self, version: Version, head: &Head, rows: RowBytes) -> Option<&mut Option<PushedRows>> {
         let key = (rows, head.beside_rows(version));
         let at = self.shared.binary_search_by_key(&key, |shared| (shared.rows, shared.head)).ok()?;
         Some(&mut self.shared[at].pushed)
@@ -206,14 +206,18 @@ fn check<'a>(merger: &mut Merger<'a>, table: Table<'a>) -> Result<Table<'a>, Ski
         return Err(SkipReason::Malformed(error));
     }
     if is_shared {
-        distinct(&table, rows, shared)?;
+        find_shared_rows(&table, rows, shared)?;
     }
     Ok(table)
 }
 
 /// Finds the distinct rows of a table whose functions share rows. Refuses rows that overlap: copies of overlapping
 /// rows would need many more bytes than the table has.
-fn distinct(table: &Table<'_>, rows: &[RowBytes], shared: &mut Vec<Shared>) -> Result<(), SkipReason> {
+fn find_shared_rows(
+    table: &Table<'_>,
+    rows: &[RowBytes],
+    shared: &mut Vec<Shared>,
+) -> Result<(), SkipReason> {
     for (index, &rows) in rows.iter().enumerate() {
         if rows.len == 0 {
             continue;

@@ -9,10 +9,10 @@ use super::{Contribution, Field, Live, Merger};
 use crate::format::pool::{Pool, Serial, in_order};
 
 /// The number of parts per thread.
-const PARTS_OF_A_THREAD: usize = 16;
+const PARTS_PER_THREAD: usize = 16;
 
 /// The least number of functions in a part.
-const LEAST: usize = 1 << 9;
+const MIN_PART_LEN: usize = 1 << 9;
 
 /// The merger that receives the functions, with their counts.
 struct State<'m, 'a> {
@@ -37,7 +37,7 @@ pub(crate) fn push_table_on<'a, L: FnMut(Field) -> Option<Live>>(
 ) {
     let checked = mem::take(&mut merger.scratch.checked);
     let functions = checked.functions();
-    let part_len = functions.div_ceil(pool.threads().clamp(1, 256) * PARTS_OF_A_THREAD).max(LEAST);
+    let part_len = functions.div_ceil(pool.threads().clamp(1, 256) * PARTS_PER_THREAD).max(MIN_PART_LEN);
     let mut empty = merger.shard();
     empty.scratch.clear();
     empty.scratch.signal_frames = merger.scratch.signal_frames.clone();

@@ -157,7 +157,7 @@ impl<'a> Merger<'a> {
         let (functions, fre_bytes) = self.room(objects);
         self.builder.reserve_for_write(functions, fre_bytes);
         let prefer = self.options.prefer;
-        let mut state = Pushed { merger: self, notes: Vec::new(), sum: Contribution::default() };
+        let mut state = MergeState { merger: self, notes: Vec::new(), sum: Contribution::default() };
         for run in runs(objects, pool.threads(), prefer) {
             match run {
                 Run::Large(number) => state.push_large(pool, number, &objects[number], &live),
@@ -217,7 +217,7 @@ impl<'a> Merger<'a> {
 }
 
 /// A merger, with the notes and counts of the objects pushed so far.
-struct Pushed<'m, 'a> {
+struct MergeState<'m, 'a> {
     merger: &'m mut Merger<'a>,
     notes: Vec<(usize, Note)>,
     sum: Contribution,
@@ -230,7 +230,7 @@ struct Shard<'a> {
     sum: Contribution,
 }
 
-impl<'a> Pushed<'_, 'a> {
+impl<'a> MergeState<'_, 'a> {
     /// Adds groups of objects on a pool's threads. `room` estimates the functions and row bytes of all objects.
     fn push_groups<L: FnMut(Field) -> Option<Live>>(
         &mut self,
@@ -249,9 +249,9 @@ impl<'a> Pushed<'_, 'a> {
                 merger.builder.reserve_for_write(functions / parts, fre_bytes.map(|bytes| bytes / parts));
                 Shard { merger, notes: Vec::new(), sum: Contribution::default() }
             });
-            let mut pushed = Pushed { merger: &mut merger, notes, sum };
+            let mut pushed = MergeState { merger: &mut merger, notes, sum };
             pushed.push_group(objects, &groups[group], live);
-            let Pushed { notes, sum, .. } = pushed;
+            let MergeState { notes, sum, .. } = pushed;
             Shard { merger, notes, sum }
         };
         in_order(pool, groups.len(), self, push, |state, made, shard| {
@@ -325,14 +325,14 @@ enum Run {
 
 /// Divides objects among `threads` threads.
 fn runs(objects: &[Object<'_>], threads: usize, prefer: Prefer) -> Vec<Run> {
-    const LEAST_BYTES: usize = 1 << 14;
-    const LEAST_OF_A_LARGE_OBJECT: usize = 1 << 18;
+    const MIN_GROUP_BYTES: usize = 1 << 14;
+    const MIN_LARGE_OBJECT_BYTES: usize = 1 << 18;
     let all: usize = objects.iter().map(Object::len).sum();
     if threads < 2 {
         return Vec::from([Run::Groups((0..objects.len()).map(|number| number..number + 1).collect())]);
     }
-    let enough = (all / (threads.min(256) * 16)).max(LEAST_BYTES);
-    let large = (all / threads.min(256) / 2).max(LEAST_OF_A_LARGE_OBJECT);
+    let enough = (all / (threads.min(256) * 16)).max(MIN_GROUP_BYTES);
+    let large = (all / threads.min(256) / 2).max(MIN_LARGE_OBJECT_BYTES);
     let (mut runs, mut groups, mut first, mut bytes) = (Vec::new(), Vec::new(), 0, 0);
     for (number, object) in objects.iter().enumerate() {
         // The object's CFI decides which functions of its table are needed, so this object cannot be divided.

@@ -36,15 +36,15 @@ pub fn recognise(arch: Arch, bytes: &[u8]) -> Option<Recognised> {
         let Some(rest) = bytes.get(shape.header().size().to_usize() + shape.gap().to_usize()..) else {
             continue;
         };
-        if let Some(found) = after_header(patterns, shape, kind, rest) {
+        if let Some(found) = recognise_after_header(patterns, shape, kind, rest) {
             return Some(found);
         }
     }
-    jumps(patterns, bytes)
+    recognise_jumps(patterns, bytes)
 }
 
 /// Recognises a mixture of stubs and padding, if all of the stubs only jump.
-fn jumps(patterns: &'static [Pattern], bytes: &[u8]) -> Option<Recognised> {
+fn recognise_jumps(patterns: &'static [Pattern], bytes: &[u8]) -> Option<Recognised> {
     let (mut rest, mut has_jump) = (bytes, false);
     while !rest.is_empty() {
         let mut pieces = patterns.iter().filter(|pattern| pattern.kind.is_jump());
@@ -59,7 +59,7 @@ fn jumps(patterns: &'static [Pattern], bytes: &[u8]) -> Option<Recognised> {
 }
 
 /// Recognises entries and a trailer, or nothing after a header.
-fn after_header(
+fn recognise_after_header(
     patterns: &'static [Pattern],
     shape: Shape<'static>,
     header_of: Option<StubKind>,
@@ -75,7 +75,9 @@ fn after_header(
         for &size in pattern.sizes {
             let entries = rest.chunks_exact(size.to_usize());
             let count = entries.take_while(|entry| pattern.is_at(entry)).count();
-            let Some(trailer) = trailer(patterns, &rest[count * size.to_usize()..]) else { continue };
+            let Some(trailer) = recognise_trailer(patterns, &rest[count * size.to_usize()..]) else {
+                continue;
+            };
             if count != 0 {
                 let entry = Code::new(size, pattern.kind.entry().rows());
                 let shape = shape.with_entry(entry).with_trailer(trailer);
@@ -87,7 +89,7 @@ fn after_header(
 }
 
 /// Recognises the code after the entries. No code gives [`Code::NONE`], unknown code gives `None`.
-fn trailer(patterns: &'static [Pattern], after: &[u8]) -> Option<Code<'static>> {
+fn recognise_trailer(patterns: &'static [Pattern], after: &[u8]) -> Option<Code<'static>> {
     if after.is_empty() {
         return Some(Code::NONE);
     }

@@ -26,7 +26,7 @@ pub trait Addresses {
 }
 
 /// The final places of a section's ranges.
-pub(super) struct Final<'a, A> {
+pub(super) struct FinalPlaces<'a, A> {
     section: &'a Section,
     addresses: &'a A,
     /// The image offset of each range's function.
@@ -34,7 +34,7 @@ pub(super) struct Final<'a, A> {
     warnings: RefCell<Vec<Warning>>,
 }
 
-impl<'a, A: Addresses> Final<'a, A> {
+impl<'a, A: Addresses> FinalPlaces<'a, A> {
     /// Asks for the address of each function.
     pub(super) fn new(section: &'a Section, addresses: &'a A) -> Self {
         let mut warnings = Vec::new();
@@ -54,7 +54,7 @@ impl<'a, A: Addresses> Final<'a, A> {
     }
 }
 
-impl<A: Addresses> encoder::Places for Final<'_, A> {
+impl<A: Addresses> encoder::Places for FinalPlaces<'_, A> {
     #[inline]
     fn function(&self, range: Key) -> Option<ImageOffset> {
         self.functions[range.0.to_usize()]

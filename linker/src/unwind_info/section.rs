@@ -12,7 +12,7 @@ use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Arch, ImageOffset, Key, LsdaKey, PersonalityKey};
 
 use super::builder::{Builder, Personalities};
-use super::places::{Addresses, Final};
+use super::places::{Addresses, FinalPlaces};
 use super::range::Range;
 use super::{Fde, Table, Warning};
 
@@ -98,7 +98,7 @@ impl Section {
         tentative: impl Fn(Key) -> Option<ImageOffset>,
         growth: u32,
     ) -> Result<Plan, WriteError> {
-        let places = Tentative { section: self, tentative, fdes: self.fde_ranks() };
+        let places = TentativePlaces { section: self, tentative, fdes: self.fde_ranks() };
         self.entries.plan(&places, growth).map(Plan)
     }
 
@@ -118,7 +118,7 @@ impl Section {
         end: Option<ImageOffset>,
         addresses: &impl Addresses,
     ) -> Result<Table<'_>, WriteError> {
-        let places = Final::new(self, addresses);
+        let places = FinalPlaces::new(self, addresses);
         let placed = self.entries.place_planned(plan.map(|plan| &plan.0), end, &places)?;
         Ok(Table { section: self, placed, warnings: places.into_warnings() })
     }
@@ -161,13 +161,13 @@ impl Plan {
 }
 
 /// Tentative places of the functions and ranks of the FDEs, for a plan.
-struct Tentative<'a, F> {
+struct TentativePlaces<'a, F> {
     section: &'a Section,
     tentative: F,
     fdes: Vec<u32>,
 }
 
-impl<F: Fn(Key) -> Option<ImageOffset>> encoder::Places for Tentative<'_, F> {
+impl<F: Fn(Key) -> Option<ImageOffset>> encoder::Places for TentativePlaces<'_, F> {
     fn function(&self, range: Key) -> Option<ImageOffset> {
         (self.tentative)(self.section.ranges[range.0.to_usize()].function)
     }

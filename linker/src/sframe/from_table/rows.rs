@@ -2,7 +2,7 @@
 
 use cfipack_format::widen::ToUsize;
 
-use super::Pushed;
+use super::PushedRows;
 use crate::encoder::sframe::{EncodedRows, Layout, SharedRows, TableFunction, TableRows};
 use crate::format::sframe::FdeInfo;
 use crate::format::{Key, Reason, Row, Unsupported};
@@ -29,7 +29,7 @@ pub(super) fn copy<'a>(
     let pushed = push_rows(merger, table, &function, head, rows)?;
     let shared = merger.scratch.shared(table.version(), head, rows);
     if let (Some(shared), Some(rows)) = (shared, pushed) {
-        *shared = Some(Pushed { rows, last: 0 });
+        *shared = Some(PushedRows { rows, last: 0 });
     }
     Ok(())
 }
@@ -95,7 +95,7 @@ pub(super) fn reencode(
     if let (Some(shared), Some(rows)) = (shared, pushed)
         && has_all(last)
     {
-        *shared = Some(Pushed { rows, last });
+        *shared = Some(PushedRows { rows, last });
     }
     Ok(())
 }
