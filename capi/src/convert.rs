@@ -35,9 +35,9 @@ impl Opaque for cfipack_conversion {
     type State = Converted;
 }
 
-/// Converts the call frame information of a linked file to a `.sframe` table that will lie at `address`, on the
-/// threads of `pool`, which may be null. `given` may be null for the default options. `message` may be null;
-/// otherwise it gets a description of the error. Functions that the table cannot represent are omitted, and
+/// Converts the call frame information of a linked file to a `.sframe` table that will lie at `address`. `pool` may
+/// be null, or has the threads to use. `given` may be null for the default options. `message` may be null; otherwise
+/// it gets a description of the error. Functions that the table cannot represent are omitted, and
 /// `cfipack_conversion_get_omitted` returns the reasons. The bytes of the sections need not stay in memory. Free the
 /// conversion with `cfipack_conversion_free`.
 ///

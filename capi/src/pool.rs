@@ -17,11 +17,11 @@ pub type cfipack_task = Option<unsafe extern "C" fn(work: *mut c_void, index: us
 /// means only the calling thread.
 ///
 /// Without `run` the library starts threads and ends them before it returns. With `run` your own threads do the work.
-/// The library calls `run(pool, task, work, count)`, and `run` must call `task(work, index)` once for each index
-/// below `count`, in any order and on any threads, and return when all these calls have ended. The library itself
-/// runs every index that `run` has left out, on the calling thread; a second call with the same index does nothing.
-/// `run` is called on the calling thread, never inside a task, possibly several times. It must not throw or jump out,
-/// and `task` does neither.
+/// The library calls `run(pool, task, work, count)`. Then `run` must call `task(work, index)` once for each index
+/// below `count`, in any order and on any threads. It must return when all these calls have ended. If `run` leaves
+/// out an index, the library runs it afterwards on the calling thread. A second call with the same index does
+/// nothing. `run` is called on the calling thread, never inside a task, possibly several times. It must not throw or
+/// jump out, and `task` does neither.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_pool {

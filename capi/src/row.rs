@@ -145,9 +145,9 @@ impl cfipack_row {
         }
     }
 
-    /// Converts a row from the caller, if it is of the common kind: the CFA comes from a register, and the return
-    /// address lies in the frame. Returns the row together with the frame pointer's rule, which is [`Rule::Cfa`] or
-    /// [`Rule::SameValue`].
+    /// Converts a row from the caller if it is of the common kind. In a common row the CFA comes from a register and
+    /// the return address lies in the frame. Returns the row together with the frame pointer's rule, which is
+    /// [`Rule::Cfa`] or [`Rule::SameValue`].
     #[inline(always)]
     pub(crate) fn common(&self) -> Result<Option<(Row, Rule)>, cfipack_status> {
         let is_common =

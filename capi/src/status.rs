@@ -178,14 +178,14 @@ pub(crate) unsafe fn described<E: fmt::Display>(
     run: impl FnOnce() -> Result<(), Described<E>>,
 ) -> cfipack_status {
     call(|| {
-        let failure = run().err();
-        let text = match &failure {
-            None => cfipack_message::EMPTY,
-            Some(Described { status, error: None }) => cfipack_message::for_status(*status),
-            Some(Described { error: Some(error), .. }) => cfipack_message::new(error),
+        let result = run();
+        let text = match &result {
+            Ok(()) => cfipack_message::EMPTY,
+            Err(Described { status, error: None }) => cfipack_message::for_status(*status),
+            Err(Described { error: Some(error), .. }) => cfipack_message::new(error),
         };
         // SAFETY: promised by the caller.
         unsafe { write_optional(message, text) }?;
-        failure.map_or(Ok(()), |failure| Err(failure.status))
+        result.map_err(|failure| failure.status)
     })
 }

@@ -70,8 +70,8 @@ pub unsafe extern "C" fn cfipack_merger_push_stubs(
 
 /// Gets the row at `offset` bytes from the start of a function that has been pushed. The start of the row counts from
 /// the function's start. Returns `CFIPACK_STATUS_NOT_FOUND` if there is no row. Use it for code that runs in the
-/// function's frame, for example a veneer that contains the instruction of that place, or a thunk between two parts
-/// of the function: set the start of the row to 0 and pass it to `cfipack_merger_push_stubs`.
+/// function's frame. For example, a veneer may contain the instruction of that place, or a thunk may lie between two
+/// parts of the function. Set the start of the row to 0 and pass it to `cfipack_merger_push_stubs`.
 ///
 /// # Safety
 /// `merger` is null or a merger, `out` null or writable.

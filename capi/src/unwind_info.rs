@@ -170,7 +170,7 @@ pub unsafe extern "C" fn cfipack_unwind_info_get_entries(
 
 /// Gets the row that an encoding stands for in the body of a function. The encoding does not describe the prologue
 /// and the epilogue. Returns `CFIPACK_STATUS_NOT_FOUND` if the encoding has no unwind information, or if it refers to
-/// an FDE; the offset of the FDE in `__eh_frame` is then in its lower 24 bits.
+/// an FDE. The lower 24 bits of that encoding are the offset of the FDE in `__eh_frame`.
 ///
 /// `code` is the code from the entry's start on. Only the indirect mode of x86 reads it, and only its first 259
 /// bytes. For all other encodings pass null and 0. Async-signal-safe.

@@ -136,9 +136,9 @@ fn at(offsets: &[u32], index: u64) -> Option<u32> {
 
 /// Plans the table for an order of the functions that you know already. `len` gets an upper bound of the table's size
 /// in bytes, and the size of real tables is nearly always exactly this bound. `tentative` has a place in the order
-/// for each function, in bytes, at the index that is the function's key: an address in a first layout, or a rank.
-/// `growth` bounds how much further apart the functions may lie in the final layout, in bytes. With ranks, pass the
-/// length of all code.
+/// for each function, at the index that is the function's key. A place is an address in a first layout, in bytes, or
+/// a rank. `growth` bounds how much further apart the functions may lie in the final layout, in bytes. With ranks,
+/// pass the length of all code.
 ///
 /// # Safety
 /// Each pointer is null or points to a value of its type.

@@ -56,9 +56,9 @@ impl Opaque for cfipack_report {
     type State = Report;
 }
 
-/// Compares a `.sframe` table with call frame information at every PC, in both directions, on the threads of `pool`,
-/// which may be null. gimli evaluates the call frame information. `table` has `table_len` bytes and lies at
-/// `address`. `message` may be null; otherwise it gets the reason why the table cannot be read. Free the report with
+/// Compares a `.sframe` table with call frame information at every PC, in both directions. gimli evaluates the call
+/// frame information. `table` has `table_len` bytes and lies at `address`. `pool` may be null, or has the threads to
+/// use. `message` may be null; otherwise it gets the reason why the table cannot be read. Free the report with
 /// `cfipack_report_free`.
 ///
 /// # Safety
@@ -118,10 +118,10 @@ pub unsafe extern "C" fn cfipack_report_get_counts(
     })
 }
 
-/// Writes the details of a report as text: differences, faults, and functions that are missing or could not be
-/// judged, one per line, at most a hundred of each. `len` gets the size of the whole text in bytes; pass a `capacity`
-/// of 0 to get only this size. Returns `CFIPACK_STATUS_BUFFER_SIZE` if the text is longer than `capacity`; then only
-/// its first part is written. The text has no final zero.
+/// Writes the details of a report as text, one per line: differences, faults, and functions that are missing or could
+/// not be judged. There are at most a hundred lines of each kind. `len` gets the size of the whole text in bytes;
+/// pass a `capacity` of 0 to get only this size. Returns `CFIPACK_STATUS_BUFFER_SIZE` if the text is longer than
+/// `capacity`; then only its first part is written. The text has no final zero.
 ///
 /// # Safety
 /// `report` is null or a report; `text` is writable for `capacity` bytes, `len` is null or writable.

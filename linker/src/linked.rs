@@ -172,7 +172,8 @@ fn push(builder: &mut Builder<'_>, function: &Function<'_>) -> Result<(), Unsupp
     info.set(FdeInfo::PC_MASK, function.is_pc_mask());
     let entry = TableFunction::new(key, function.size()).with_address(true).with_info(info, rep_size);
     let rows = function.rows().filter_map(Result::ok);
-    builder.push_table(&entry, TableRows::Rows(rows)).map(|_| ())
+    builder.push_table(&entry, TableRows::Rows(rows))?;
+    Ok(())
 }
 
 impl fmt::Display for MergeError {

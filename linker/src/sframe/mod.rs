@@ -1,8 +1,8 @@
 //! Builds the ELF section `.sframe` of a link from the `.sframe` and `.eh_frame` sections of its objects.
 //!
 //! **Input.** Push an [`Object`] with its `.sframe` (version 1, 2 or 3), its `.eh_frame`, or both, as they stand in
-//! the object before relocation. You also pass a closure. It gets the place of a start field and returns the key of
-//! the function that the field's relocation leads to, or `None` if the linker discards that function.
+//! the object before relocation. You also pass a closure. It gets the place of a start field, and returns the key of
+//! the function that the field's relocation leads to. It returns `None` if the linker discards that function.
 //!
 //! **Output.** [`Merger::finish`] returns a [`Section`] with an exact size. Write it once functions have addresses,
 //! and again after each relayout. For `ld -r`, write it together with its [relocations](Section::relocations).

@@ -99,8 +99,8 @@ impl<'r> Stubs<'r> {
     /// that share PCs are [separated or omitted](Builder::finish).
     ///
     /// # Errors
-    /// Returns the errors of [`Builder::push_stubs`]. A named shape with its own sizes fails only in two cases: the
-    /// table has no more room, or either the stubs or the other functions have addresses and the others do not.
+    /// Returns the errors of [`Builder::push_stubs`]. A named shape with its own sizes fails only in two cases: if
+    /// the table has no more room, or if stubs with an address meet functions without addresses, or the reverse.
     pub fn push(&self, builder: &mut Builder<'_>) -> Result<(), Unsupported> {
         builder.push_stubs(self.key, self.is_placed, &self.parts())
     }

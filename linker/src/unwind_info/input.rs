@@ -61,9 +61,9 @@ pub struct Field {
 /// Answers where the pointers in an object's unwind information lead. A linker implements this trait with its
 /// knowledge of the object's relocations.
 pub trait Resolve {
-    /// Returns the function that a field leads to, or `None` if the function is dead: stripped, a weak definition
-    /// that lost, or discarded in another way. If a function was folded into an identical function, you may return
-    /// the other function's key.
+    /// Returns the function that a field leads to, or `None` if the function is dead. For example, it was stripped,
+    /// or it is a weak definition that lost. If a function was folded into an identical function, you may return the
+    /// other function's key.
     fn function(&mut self, field: Field) -> Option<Key>;
 
     /// Returns the personality that a field leads to, or `None` if it leads nowhere.

@@ -2,10 +2,9 @@
 //! `__TEXT,__eh_frame` sections of its objects.
 //!
 //! A [`Builder`] takes both sections of each object as bytes, before relocation. You implement [`Resolve`], which
-//! returns the keys of the functions, LSDAs and personalities that the relocations lead to; each kind of key has its
-//! own type. [`Builder::finish`] returns a [`Section`]. [`Section::plan`] bounds the size of the table before
-//! anything has an address. [`Section::place`] lays the table out when addresses are known, and again after each
-//! relayout.
+//! returns the keys of the functions, LSDAs and personalities that the relocations lead to. [`Builder::finish`]
+//! returns a [`Section`]. [`Section::plan`] bounds the size of the table before anything has an address.
+//! [`Section::place`] lays the table out when addresses are known, and again after each relayout.
 //!
 //! ```
 //! use cfipack_encoder::unwind_info::Options;
@@ -83,7 +82,7 @@
 //! | no address ([`Addresses::function`] returns `None`) | no entry, and [`Warning::Unaddressed`] |
 //!
 //! In layout [`Lld`](crate::encoder::unwind_info::Layout::Lld) the table is byte for byte the table that ld64.lld 23
-//! links from the same objects, if you call [`Builder::push_code`] for each symbol that is defined in code.
+//! links from the same objects. For this, call [`Builder::push_code`] for each symbol that is defined in code.
 //!
 //! # Sizes
 //!

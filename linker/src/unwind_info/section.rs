@@ -87,7 +87,8 @@ impl Section {
     ///   most `growth`.
     /// - Every LSDA has an address.
     /// - In layouts other than [`Layout::Small`](encoder::Layout::Small), every function with a tentative place also
-    ///   gets an address, and FDEs lie in the order in which you pushed the objects, within the first 16 MiB.
+    ///   gets an address.
+    /// - In these layouts FDEs also lie in the order in which you pushed the objects, within the first 16 MiB.
     ///
     /// [`encoder::Section::plan`] says how tight the bound is in each layout.
     ///

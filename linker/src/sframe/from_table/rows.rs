@@ -20,11 +20,13 @@ pub(super) fn copy<'a>(
 ) -> Result<(), Unsupported> {
     let function = TableFunction::new(key, head.size).with_info(head.info, head.rep_size);
     if merger.scratch.shared.is_empty() {
-        return push_rows(merger, table, &function, head, rows).map(|_| ());
+        push_rows(merger, table, &function, head, rows)?;
+        return Ok(());
     }
     let shared = merger.scratch.shared(table.version(), head, rows);
     if let Some(Some(pushed)) = shared {
-        return merger.builder.push_table(&function, pushed.rows).map(|_| ());
+        merger.builder.push_table(&function, pushed.rows)?;
+        return Ok(());
     }
     let pushed = push_rows(merger, table, &function, head, rows)?;
     let shared = merger.scratch.shared(table.version(), head, rows);
@@ -66,17 +68,17 @@ pub(super) fn reencode(
     rows: RowBytes,
 ) -> Result<(), Unsupported> {
     // `check` has read all functions.
-    let malformed = Unsupported::function(key, Reason::RowMalformed);
     let (Some(Ok(function)), Some(head)) = (table.section.function(index), table.head(index)) else {
-        return Err(malformed);
+        return Err(Unsupported::function(key, Reason::RowMalformed));
     };
     let mut info = FdeInfo::empty().with_fre_type(function.fre_type());
     info.set(FdeInfo::PAUTH_KEY_B, function.has_pauth_key_b());
     info.set(FdeInfo::SIGNAL, function.is_signal_frame());
     info.set(FdeInfo::PC_MASK, function.is_pc_mask());
     // Version 1 has a mask instead of a size.
-    let rep_size = u8::try_from(function.rep_size());
-    let rep_size = rep_size.map_err(|_| Unsupported::function(key, Reason::Version))?;
+    let Ok(rep_size) = u8::try_from(function.rep_size()) else {
+        return Err(Unsupported::function(key, Reason::Version));
+    };
     let entry = TableFunction::new(key, size).with_info(info, rep_size);
     let is_cut = size != function.size() && !function.is_pc_mask();
     let shared = merger.scratch.shared(table.version(), &head, rows).filter(|_| !is_cut);
@@ -86,7 +88,8 @@ pub(super) fn reencode(
     if let Some(Some(pushed)) = shared
         && has_all(pushed.last)
     {
-        return merger.builder.push_table(&entry, pushed.rows).map(|_| ());
+        merger.builder.push_table(&entry, pushed.rows)?;
+        return Ok(());
     }
     let rows = function.rows().filter_map(Result::ok);
     let rows = rows.take_while(move |row: &Row| !is_cut || row.start.0 < size);
