@@ -2,24 +2,24 @@
  *
  * Generated from the sources of cfipack-capi: do not edit.
  *
- * Every function that returns cfipack_status writes its results through pointers; CFIPACK_STATUS_OK is 0. Null pointers and
- * lengths that cannot be are answered with CFIPACK_STATUS_INVALID_ARGUMENT. Lengths are in bytes, addresses and fields in
- * the byte order of the machine; bytes of tables are in that of the architecture they are for.
+ * Every function that returns cfipack_status writes its results through pointers; CFIPACK_STATUS_OK is 0. A null pointer or
+ * an impossible length gives CFIPACK_STATUS_INVALID_ARGUMENT. Lengths are in bytes. Addresses and fields are in the byte
+ * order of the machine. The bytes of a table are in the byte order of the architecture that the table is for.
  *
- * Reading (cfipack_sframe_..., cfipack_unwind_info_..., cfipack_compact_unwind_row, cfipack_registry_lookup, cfipack_step,
- * cfipack_strip_signature, cfipack_modules_init, cfipack_cache_init, cfipack_walk) is async-signal-safe: it neither allocates
- * nor locks, and uses neither floating point nor variables of threads. Parsed tables live in memory of the caller and may be
- * used by any number of threads.
+ * Reading is async-signal-safe: cfipack_sframe_..., cfipack_unwind_info_..., cfipack_compact_unwind_row,
+ * cfipack_registry_lookup, cfipack_step, cfipack_strip_signature, cfipack_modules_init, cfipack_cache_init and cfipack_walk.
+ * These functions do not allocate, lock, or use floating point or thread-local variables. Parsed tables live in your memory,
+ * and any number of threads may use them.
  *
  * Writing (cfipack_merger, cfipack_section, cfipack_unwind_builder, cfipack_unwind_section, cfipack_region,
- * cfipack_registry), conversion (cfipack_conversion) and verification (cfipack_report) use handles, which are freed by the
- * function named ..._free, and are used by one thread at a time. After CFIPACK_STATUS_INTERNAL a handle can only be freed. A
- * call may have threads work for it (cfipack_pool): what it writes never depends on them.
+ * cfipack_registry), conversion (cfipack_conversion) and verification (cfipack_report) use handles. Free a handle with the
+ * function named ..._free, and use it from only one thread at a time. After CFIPACK_STATUS_INTERNAL you can only free the
+ * handle. Some calls can use several threads (cfipack_pool). The output never depends on the threads.
  *
- * Counts, indices and lengths of memory are size_t. Addresses, keys, offsets and numbers of bytes or PCs of code that is
- * described are uint64_t, or as wide as the format has them. Where 32 bits suffice for a format, a greater count is refused.
+ * Counts, indices and lengths of memory are size_t. Addresses, keys, offsets, and numbers of bytes or PCs of described code
+ * are uint64_t, or as wide as in the format. If a format has 32 bits for a count, a greater count is refused.
  *
- * Structures that start with their size grow at their ends; those without a size stay as they are.
+ * Structures that start with their size can grow at their ends. Structures without a size never change.
  */
 
 
@@ -35,7 +35,7 @@
 #define CFIPACK_VERSION_PATCH 0
 #define CFIPACK_VERSION_STRING "0.1.0"
 
-/* Of functions whose result has to be looked at. A program that defines it before may choose that it means nothing. */
+/* Marks functions with a result that you must check. Define it as nothing before this header to turn the warning off. */
 #ifndef CFIPACK_MUST_CHECK
 #if defined(__cplusplus) && __cplusplus >= 201703L
 #define CFIPACK_MUST_CHECK [[nodiscard]]
@@ -58,83 +58,84 @@
 /* s390x, big endian. */
 #define CFIPACK_ARCH_S390X 4
 
-/* i386: `__unwind_info` only. */
+/* i386: only `__unwind_info`. */
 #define CFIPACK_ARCH_I386 5
 
-/* arm64_32: `__unwind_info` only. */
+/* arm64_32: only `__unwind_info`. */
 #define CFIPACK_ARCH_ARM64_32 6
 
-/* riscv64: generated code's call frame information only. */
+/* riscv64: only call frame information of generated code. */
 #define CFIPACK_ARCH_RISCV64 7
 
-/* No rule: of a CFA, that there is none; of a return address, that the frame is outermost; of another register, that
- * it cannot be recovered. */
+/* No rule. The frame has no CFA, the frame is outermost (for a return address), or the register cannot be recovered
+ * (for any other register). */
 #define CFIPACK_RULE_UNDEFINED 0
 
-/* The register has the value that it has in the frame that is unwound. Of a return address: it is in the link register. */
+/* The register has the same value as in the frame that is unwound. A return address with this rule is in the link
+ * register. */
 #define CFIPACK_RULE_SAME_VALUE 1
 
 /* The value of a register plus the offset. */
 #define CFIPACK_RULE_REGISTER 2
 
-/* Stored at the value of a register plus the offset. */
+/* The value in memory at a register plus the offset. */
 #define CFIPACK_RULE_MEMORY 3
 
-/* Stored at the CFA plus the offset. */
+/* The value in memory at the CFA plus the offset. */
 #define CFIPACK_RULE_CFA 4
 
-/* The CFA plus the offset. No table has it. */
+/* The value of the CFA plus the offset. No table has this rule. */
 #define CFIPACK_RULE_VALUE_CFA 5
 
-/* A rule that only a DWARF expression describes. No table has it. */
+/* A rule that only a DWARF expression can describe. No table has this rule. */
 #define CFIPACK_RULE_EXPRESSION 6
 
-/* Bytes of a message, its final zero included. */
+/* The size of a message in bytes, including the final zero. */
 #define CFIPACK_MESSAGE_SIZE 256
 
 /* The walk has not ended: there are more frames than fit. */
 #define CFIPACK_END_NONE 0
 
-/* The row of the last frame encodes an outermost frame: the stack is complete. */
+/* The row of the last frame marks an outermost frame. The stack is complete. */
 #define CFIPACK_END_OUTERMOST 1
 
-/* The stack starts with the last frame, by `starts` or `switches` of its module: it is complete. */
+/* The last frame is in `starts` or `switches` of its module, so the stack starts there. The stack is complete. */
 #define CFIPACK_END_START 2
 
-/* The return address, or the frame pointer of code that no table covers, is 0: the stack is complete. */
+/* The return address is 0, or the frame pointer of code that no table covers is 0. The stack is complete. */
 #define CFIPACK_END_NULL 3
 
 /* No table covers the code of the last frame, and its frame pointer does not lead to a frame of this stack. */
 #define CFIPACK_END_NO_ROW 4
 
-/* The row of the last frame needs a register that no table restores for a caller. */
+/* The row of the last frame needs a register that tables do not restore for a caller. */
 #define CFIPACK_END_REGISTER 5
 
-/* The row of the last frame needs memory that is not given. */
+/* The row of the last frame needs memory that was not given. */
 #define CFIPACK_END_MEMORY 6
 
-/* The caller's frame would not lie above the last one, or not in the stack. */
+/* The caller's frame would not lie above the last frame, or would lie outside of the stack. */
 #define CFIPACK_END_NOT_RISING 7
 
-/* The row of the last frame has a rule that no table has. */
+/* The row of the last frame has a rule that is impossible in a table. */
 #define CFIPACK_END_RULE 8
 
 /* The table of the last frame's code is damaged. */
 #define CFIPACK_END_TABLE 9
 
-/* The frame is the innermost one. */
+/* The innermost frame. */
 #define CFIPACK_FOUND_BY_REGISTERS 0
 
-/* The frame was found by the row of the one before: it is as true as the table. */
+/* The row of the frame before led to this frame. It is as correct as the table. */
 #define CFIPACK_FOUND_BY_TABLE 1
 
-/* The frame was found by the frame pointer of the one before, which no table covers: it is a guess. */
+/* The frame pointer of the frame before led to this frame, because no table covers that code. This is a guess. */
 #define CFIPACK_FOUND_BY_FRAME_POINTER 2
 
-/* A section is `.eh_frame`. */
+/* The section is `.eh_frame`. */
 #define CFIPACK_EH_FRAME 0
 
-/* A section is `.debug_frame`. */
+/* The section is `.debug_frame`. */
 #define CFIPACK_DEBUG_FRAME 1
 
 /* `.cfi_def_cfa reg, value` */
@@ -149,16 +150,16 @@
 /* `.cfi_def_cfa_register reg` */
 #define CFIPACK_CFI_DEF_CFA_REGISTER 4
 
-/* `.cfi_offset reg, value`: saved at the CFA plus bytes. */
+/* `.cfi_offset reg, value`: the register is saved at the CFA plus `value` bytes. */
 #define CFIPACK_CFI_OFFSET 5
 
-/* `.cfi_rel_offset reg, value`: saved at the CFA's register plus bytes. */
+/* `.cfi_rel_offset reg, value`: the register is saved at the CFA's register plus `value` bytes. */
 #define CFIPACK_CFI_REL_OFFSET 6
 
-/* `.cfi_val_offset reg, value`: the register's value is the CFA plus bytes. */
+/* `.cfi_val_offset reg, value`: the value of the register is the CFA plus `value` bytes. */
 #define CFIPACK_CFI_VAL_OFFSET 7
 
-/* `.cfi_register reg, value`: the register is saved in the register of that number. */
+/* `.cfi_register reg, value`: the register is saved in register number `value`. */
 #define CFIPACK_CFI_REGISTER 8
 
 /* `.cfi_restore reg` */
@@ -182,148 +183,153 @@
 /* `.cfi_window_save` */
 #define CFIPACK_CFI_WINDOW_SAVE 15
 
-/* `.cfi_escape` with the bytes of the structure. */
+/* `.cfi_escape` with `bytes`. */
 #define CFIPACK_CFI_ESCAPE 16
 
-/* `.cfi_signal_frame`; stands for the whole function. */
+/* `.cfi_signal_frame`. It applies to the whole function. */
 #define CFIPACK_CFI_SIGNAL_FRAME 17
 
-/* `.cfi_b_key_frame`; stands for the whole function. */
+/* `.cfi_b_key_frame`. It applies to the whole function. */
 #define CFIPACK_CFI_B_KEY_FRAME 18
 
-/* `.cfi_return_column reg`; stands for the whole function. */
+/* `.cfi_return_column reg`. It applies to the whole function. */
 #define CFIPACK_CFI_RETURN_COLUMN 19
 
-/* `.cfi_personality`: `reg` is the pointer encoding (`DW_EH_PE_...`), `value` the routine's address. */
+/* `.cfi_personality`: `reg` is the pointer encoding (`DW_EH_PE_...`), and `value` is the address of the routine. */
 #define CFIPACK_CFI_PERSONALITY 20
 
-/* `.cfi_lsda`: `reg` is the pointer encoding, `value` the table's address. */
+/* `.cfi_lsda`: `reg` is the pointer encoding, and `value` is the address of the LSDA. */
 #define CFIPACK_CFI_LSDA 21
 
-/* Starts count from the first PC (`UNW_INFO_FORMAT_IP_OFFSET`): the code may lie anywhere. */
+/* Starts of functions count from the first PC (`UNW_INFO_FORMAT_IP_OFFSET`). The code may lie anywhere. */
 #define CFIPACK_LIBUNWIND_IP_OFFSET 0
 
-/* Starts count from the `.eh_frame` (`UNW_INFO_FORMAT_REMOTE_TABLE`), which lies within 2 GiB of the code. */
+/* Starts of functions count from the `.eh_frame` (`UNW_INFO_FORMAT_REMOTE_TABLE`), which must lie within 2 GiB of
+ * the code. */
 #define CFIPACK_LIBUNWIND_REMOTE_TABLE 1
 
-/* `unw_dyn_info_t` has a member `load_offset`: libunwind 1.6.0 to 1.8.3. */
+/* `unw_dyn_info_t` has the member `load_offset`: libunwind 1.6.0 to 1.8.3. */
 #define CFIPACK_LIBUNWIND_LOAD_OFFSET 0
 
-/* No member `load_offset`: libunwind up to 1.5. */
+/* `unw_dyn_info_t` has no member `load_offset`: libunwind up to 1.5. */
 #define CFIPACK_LIBUNWIND_NO_LOAD_OFFSET 1
 
-/* The object's table is not used, from some offset on. */
+/* The object's table is not used from some offset on. */
 #define CFIPACK_NOTE_SKIPPED 1
 
-/* A function lives and has no rows in the output. */
+/* A live function has no rows in the output. */
 #define CFIPACK_NOTE_OMITTED 2
 
 /* A record of `.eh_frame` cannot be read. */
 #define CFIPACK_NOTE_UNREAD 3
 
-/* An extent that is not known: the function has the size that its table or FDE claims. */
+/* The extent is unknown: use the size that the function's table or FDE claims. */
 #define CFIPACK_WHOLE_FUNCTION UINT32_MAX
 
-/* The smallest table; the default. */
+/* The smallest table. This is the default. */
 #define CFIPACK_LAYOUT_SMALL 0
 
-/* `.sframe`: what GNU `as` 2.47 and `ld` 2.47 write. */
+/* `.sframe`: the layout of GNU `as` 2.47 and `ld` 2.47. */
 #define CFIPACK_LAYOUT_GNU 1
 
-/* `__unwind_info`: what ld64.lld 23 writes. */
+/* `__unwind_info`: the layout of ld64.lld 23. */
 #define CFIPACK_LAYOUT_LLD 2
 
-/* `__unwind_info`: what Apple's new linker writes. */
+/* `__unwind_info`: the layout of Apple's new linker. */
 #define CFIPACK_LAYOUT_LD_PRIME 3
 
-/* `__unwind_info`: what Apple's classic linker writes. */
+/* `__unwind_info`: the layout of Apple's classic linker. */
 #define CFIPACK_LAYOUT_LD64 4
 
-/* `__unwind_info`: what ld64 up to version 253.3 writes. */
+/* `__unwind_info`: the layout of ld64 up to version 253.3. */
 #define CFIPACK_LAYOUT_LD64_253 5
 
-/* Rows come from the object's table; from call frame information where that has none. The default. */
+/* Use the rows of the object's table. If it has no rows for a function, use call frame information. This is the
+ * default. */
 #define CFIPACK_PREFER_TABLE 0
 
-/* Rows come from call frame information; from the object's table where the function has none. */
+/* Use call frame information. If a function has none, use the object's table. */
 #define CFIPACK_PREFER_CFI 1
 
-/* Rows come from the object's table alone, as in GNU `ld`. */
+/* Use only the object's table, as GNU `ld` does. */
 #define CFIPACK_PREFER_TABLE_ONLY 2
 
-/* `.eh_frame` holds addresses as they are: it may lie anywhere. */
+/* `.eh_frame` contains absolute addresses, so it may lie anywhere. */
 #define CFIPACK_POINTERS_ABSOLUTE 0
 
-/* `.eh_frame` holds distances of 32 bits: smaller, for a section within 2 GiB of the code. */
+/* `.eh_frame` contains distances of 32 bits. It is smaller, and must lie within 2 GiB of the code. */
 #define CFIPACK_POINTERS_PC_RELATIVE 1
 
-/* A key is the index of the function's address: functions are best numbered from 0. Of functions that share PCs
- * `cfipack_section_write` omits some. */
+/* A key is the index of the function's address, so number functions from 0. If functions share PCs,
+ * `cfipack_section_write` omits some of them. */
 #define CFIPACK_KEYS_FUNCTIONS 0
 
-/* The upper 32 bits of a key are the index of the address of an input section, the lower the function's offset in it:
- * there is one address for each section, and functions that share PCs are told apart, or omitted. */
+/* The upper 32 bits of a key are the index of an input section's address, and the lower 32 bits are the function's
+ * offset in the input section. You give one address per input section. Functions that share PCs are separated or
+ * omitted when the section is finished. */
 #define CFIPACK_KEYS_SECTIONS 1
 
-/* x86-64, what bfd, gold and lld write as `.plt`: a header of 16 bytes and entries of 16, `jmp *slot`, at 6 `push index`,
- * at 11 `jmp header`. */
+/* x86-64: the `.plt` of bfd, gold and lld. The header has 16 bytes. An entry has 16 bytes: `jmp *slot`, at 6
+ * `push index`, at 11 `jmp header`. */
 #define CFIPACK_STUBS_AMD64_LAZY_PLT 1
 
-/* x86-64, the `.plt` beside a `.plt.sec`: the same header, and entries of 16 bytes: `endbr64`, at 4 `push index`, at 9
- * `jmp header`, with or without `bnd`. */
+/* x86-64: the `.plt` beside a `.plt.sec`. It has the header of the lazy PLT. An entry has 16 bytes: `endbr64`, at 4
+ * `push index`, at 9 `jmp header`, with or without `bnd`. */
 #define CFIPACK_STUBS_AMD64_IBT_PLT 2
 
-/* x86-64, what bfd before 2.41 writes with `-z bndplt`: the same header, and entries of 16 bytes: `push index`, at 5
- * `bnd jmp header`. */
+/* x86-64: the `.plt` of bfd before 2.41 with `-z bndplt`. It has the header of the lazy PLT. An entry has 16 bytes:
+ * `push index`, at 5 `bnd jmp header`. */
 #define CFIPACK_STUBS_AMD64_BND_PLT 3
 
-/* x86-64, what mold writes as `.plt`: a header of 32 bytes, `endbr64`, at 4 `push %r11`, at 6 `push got+8`, at 12
- * `jmp *got+16`, and entries of 16 bytes that load their index into `r11` and jump. */
+/* x86-64: the `.plt` of mold. The header has 32 bytes: `endbr64`, at 4 `push %r11`, at 6 `push got+8`, at 12
+ * `jmp *got+16`. An entry has 16 bytes: it loads its index into `r11` and jumps. */
 #define CFIPACK_STUBS_AMD64_MOLD_PLT 4
 
-/* x86-64 stubs that only jump, in 16 bytes: `.plt.sec`, `.plt.got`, the PLT of a static program, thunks. */
+/* x86-64: stubs of 16 bytes that only jump, for example `.plt.sec`, `.plt.got`, the PLT of a static program, and
+ * thunks. */
 #define CFIPACK_STUBS_AMD64_JUMP 5
 
-/* x86-64, what follows the entries of a `.plt` for lazy TLS descriptors: `push got+8`, at 6 `jmp *resolver`. */
+/* x86-64: the code after the entries of a `.plt` for lazy TLS descriptors: `push got+8`, at 6 `jmp *resolver`. */
 #define CFIPACK_STUBS_AMD64_TLS_DESC 6
 
-/* TLS descriptors' stub after `endbr64`. */
+/* x86-64: the code for lazy TLS descriptors, after `endbr64`. */
 #define CFIPACK_STUBS_AMD64_IBT_TLS_DESC 7
 
-/* AArch64, a header of 32 bytes that starts with `stp x16, x30, [sp, #-16]!`, and entries of 16 bytes that only jump.
- * With pointer authentication entries have 24. */
+/* AArch64: a header of 32 bytes that starts with `stp x16, x30, [sp, #-16]!`, and entries of 16 bytes that only
+ * jump. With pointer authentication an entry has 24 bytes. */
 #define CFIPACK_STUBS_AARCH64_PLT 8
 
-/* AArch64, the same header after `bti c`, and entries of 24 bytes, with or without `autia1716`. */
+/* AArch64: the same header after `bti c`, and entries of 24 bytes, with or without `autia1716`. */
 #define CFIPACK_STUBS_AARCH64_BTI_PLT 9
 
-/* AArch64 stubs that only jump, in 16 bytes: a PLT without header, `.plt.got`, thunks that calls and tail calls pass, of
- * any size. */
+/* AArch64: stubs of 16 bytes that only jump, for example a PLT without a header, `.plt.got`, and thunks of any size
+ * for calls and tail calls. */
 #define CFIPACK_STUBS_AARCH64_JUMP 10
 
-/* AArch64, what follows the entries of a `.plt` for lazy TLS descriptors, in 32 bytes: `stp x2, x3, [sp, #-16]!` first. */
+/* AArch64: 32 bytes after the entries of a `.plt` for lazy TLS descriptors, which start with `stp x2, x3, [sp,
+ * #-16]!`. */
 #define CFIPACK_STUBS_AARCH64_TLS_DESC 11
 
-/* TLS descriptors' stub after `bti c`. */
+/* AArch64: the code for lazy TLS descriptors, after `bti c`. */
 #define CFIPACK_STUBS_AARCH64_BTI_TLS_DESC 12
 
-/* s390x, what bfd and lld write: a header and entries of 32 bytes, none of which changes the stack pointer. */
+/* s390x: the PLT of bfd and lld. Header and entries have 32 bytes and do not change the stack pointer. */
 #define CFIPACK_STUBS_S390X_PLT 13
 
-/* x86-64, what lld writes with `-z retpolineplt`: a header of 48 bytes, whose last 16, the tail that all share, have no
- * row, and entries of 32. */
+/* x86-64: the `.plt` of lld with `-z retpolineplt`. The header has 48 bytes, and its last 16 bytes have no row: they
+ * are the tail that all entries share. An entry has 32 bytes. */
 #define CFIPACK_STUBS_AMD64_RETPOLINE_PLT 14
 
-/* x86-64, what lld writes with `-z retpolineplt -z now`: a header of 32 bytes and entries of 16. */
+/* x86-64: the `.plt` of lld with `-z retpolineplt -z now`. The header has 32 bytes, an entry has 16 bytes. */
 #define CFIPACK_STUBS_AMD64_RETPOLINE_NOW_PLT 15
 
-/* s390x, what mold writes as `.plt`: a header of 48 bytes and entries of 16, none of which changes the stack pointer. */
+/* s390x: the `.plt` of mold. The header has 48 bytes, an entry has 16 bytes. They do not change the stack pointer. */
 #define CFIPACK_STUBS_S390X_MOLD_PLT 16
 
-/* s390x stubs that only jump, in 16 bytes: mold's `.plt.got`. */
+/* s390x: stubs of 16 bytes that only jump, such as mold's `.plt.got`. */
 #define CFIPACK_STUBS_S390X_JUMP 17
 
-/* Added to one of `CFIPACK_STUBS_...`: its entries without the header, as in lld's `.iplt`. */
+/* A flag to add to a `CFIPACK_STUBS_...` number: the entries without the header, as in lld's `.iplt`. */
 #define CFIPACK_STUBS_NO_HEADER 256
 
 /* A field of `__LD,__compact_unwind`. */
@@ -332,94 +338,99 @@
 /* A field of `__TEXT,__eh_frame`. */
 #define CFIPACK_PART_EH_FRAME 1
 
-/* No address: the function or FDE is not in the output. */
+/* The place of a function, LSDA or FDE that is not in the output. */
 #define CFIPACK_NO_ADDRESS UINT32_MAX
 
-/* The status that a call returns. Values stay as they are; later versions may add some. */
+/* The status that a call returns. Values never change; later versions may add values. */
 typedef enum cfipack_status {
-    /* Done. */
+    /* The call succeeded. */
     CFIPACK_STATUS_OK = 0,
-    /* Nothing found: no row for a PC, no entry of this number. */
+    /* Nothing was found: no row for a PC, or no entry with this number. */
     CFIPACK_STATUS_NOT_FOUND = 1,
-    /* The frame is outermost: how a stack ends. */
+    /* The frame is outermost. A stack ends this way. */
     CFIPACK_STATUS_OUTERMOST = 2,
-    /* A pointer is null, misaligned or reaches beyond memory, a constant is unknown, an array is not sorted as it has
-     * to be, a key is not an index of the array of addresses, a handle is not one. */
+    /* An argument is invalid: a pointer is null, misaligned or reaches beyond memory, a constant is unknown, an
+     * array is not sorted as required, a key is not an index of the array of addresses, or a handle is invalid. */
     CFIPACK_STATUS_INVALID_ARGUMENT = 3,
-    /* The caller's buffer is too small, or has not the exact length. The length that is needed is set. */
+    /* The caller's buffer is too small, or does not have exactly the right length. The call sets the length that is
+     * needed. */
     CFIPACK_STATUS_BUFFER_SIZE = 4,
-    /* Bytes of a table or of call frame information are damaged. */
+    /* The bytes of a table or of call frame information are damaged. */
     CFIPACK_STATUS_MALFORMED = 5,
-    /* The format has no such architecture, version or option. */
+    /* The format does not support this architecture, version or option. */
     CFIPACK_STATUS_UNSUPPORTED = 6,
-    /* A step needs a register or a word of memory that is not known. */
+    /* A step needs a register or a word of memory that is unknown. */
     CFIPACK_STATUS_UNKNOWN = 7,
-    /* A function cannot be represented, or added: it overlaps another one, lies outside, or has an error. */
+    /* A function cannot be represented or added: it overlaps another function, lies outside of the region, or has an
+     * error. */
     CFIPACK_STATUS_REFUSED = 8,
-    /* A table cannot be written at these addresses: a function is out of reach, functions share PCs, a number does
-     * not fit its field. */
+    /* A table cannot be written at these addresses: a function is out of reach, functions share PCs, or a number
+     * does not fit its field. */
     CFIPACK_STATUS_WRITE = 9,
-    /* A defect of cfipack. The handle can only be freed. */
+    /* A defect of cfipack. The handle can only be freed now. */
     CFIPACK_STATUS_INTERNAL = 10
 } cfipack_status;
 
-/* A `.sframe` table that was made of call frame information. */
+/* A `.sframe` table that was converted from call frame information. */
 typedef struct cfipack_conversion cfipack_conversion;
 
-/* Takes objects, and becomes a section. The bytes of the objects have to stay where they are until then. */
+/* Builds the `.sframe` section of a link. Push the objects, then call `cfipack_merger_finish`. The bytes of the
+ * objects must stay in memory until then. */
 typedef struct cfipack_merger cfipack_merger;
 
-/* A contiguous range of generated code, with its functions and their call frame information. What is made of it is copied
- * into the caller's memory; the caller registers it. */
+/* A contiguous range of generated code, with its functions and their call frame information. Tables for the region
+ * are copied into your memory, and you register them. */
 typedef struct cfipack_region cfipack_region;
 
-/* The rows of all generated code that is registered. One thread at a time adds and removes; readers never wait for it. */
+/* The rows of all registered regions of generated code. One thread at a time adds and removes regions; readers never
+ * wait for it. */
 typedef struct cfipack_registry cfipack_registry;
 
-/* A reader of a registry. Any number of threads, and signal handlers, may use it at a time. */
+/* A reader of a registry. Any number of threads and signal handlers may use it at the same time. */
 typedef struct cfipack_registry_reader cfipack_registry_reader;
 
-/* A report in detail. */
+/* The result of a verification: counts and details. */
 typedef struct cfipack_report cfipack_report;
 
-/* A `.sframe` section that needs only addresses. Its size is exact, and it can be written again after each relayout. */
+/* A finished `.sframe` section that lacks only addresses. Its size is exact. You can write it again after each
+ * relayout. */
 typedef struct cfipack_section cfipack_section;
 
-/* Collects the unwind information of objects, and becomes a section. */
+/* Builds the `__unwind_info` section of a link. Push the objects, then call `cfipack_unwind_builder_finish`. */
 typedef struct cfipack_unwind_builder cfipack_unwind_builder;
 
-/* The unwind information of a link's live functions; it needs only addresses. */
+/* The unwind information of a link's live functions. It lacks only addresses. */
 typedef struct cfipack_unwind_section cfipack_unwind_section;
 
-/* A parsed `.sframe` table. It lives in memory of the caller, may be copied, and needs no release. The bytes of the
- * table have to stay where they are as long as it is used. Any number of threads may read it. */
+/* A parsed `.sframe` table. It lives in memory of the caller, can be copied, and needs no release. The bytes of the
+ * table must stay where they are as long as it is used. Any number of threads may read it. */
 typedef struct cfipack_sframe {
-    /* Memory of the library, which nothing else reads or writes. */
+    /* Memory that only the library reads and writes. */
     uint64_t opaque[16];
 } cfipack_sframe;
 
-/* A message for a person, with the offset and the value that are wrong; it ends with a zero, and is cut off where it
- * would be longer. A call that takes one always writes it: empty if the call succeeded. */
+/* A message for a person, with the offset and the value that are wrong. It ends with a zero, and a longer message is
+ * cut off. A call that takes a message always writes it; the message is empty if the call succeeded. */
 typedef struct cfipack_message {
-    /* UTF-8. */
+    /* The text in UTF-8. */
     char text[CFIPACK_MESSAGE_SIZE];
 } cfipack_message;
 
 /* The properties of a table. */
 typedef struct cfipack_sframe_info {
-    /* 1, 2 or 3. */
+    /* The version of the format: 1, 2 or 3. */
     uint32_t version;
     /* `CFIPACK_ARCH_...` */
     uint32_t arch;
-    /* The place of the table. */
+    /* The address of the table. */
     uint64_t address;
-    /* Bytes of the table. What follows it in the section is not part of it. */
+    /* The size of the table in bytes, without anything that follows it in the section. */
     size_t size;
-    /* Functions. */
+    /* The number of functions. */
     size_t num_functions;
-    /* Rows, as the header counts them. */
+    /* The number of rows, as the header counts them. */
     size_t num_rows;
-    /* 1 if functions are sorted by their starts. */
+    /* 1 if the functions are sorted by their starts. */
     uint32_t is_sorted;
     /* The flags of the header. */
     uint32_t flags;
@@ -429,21 +440,21 @@ typedef struct cfipack_sframe_info {
 typedef struct cfipack_rule {
     /* `CFIPACK_RULE_...` */
     uint32_t kind;
-    /* A DWARF register number, where the kind names a register. */
+    /* A DWARF register number, if the kind uses a register. */
     uint32_t reg;
-    /* Bytes. */
+    /* The offset in bytes. */
     int64_t offset;
 } cfipack_rule;
 
-/* The rules for unwinding one frame, from `start` up to the next row's start or the function's end. */
+/* The rules for unwinding a frame. They hold from `start` to the start of the next row or the end of the function. */
 typedef struct cfipack_row {
-    /* The first PC that the row answers for, in bytes from the function's start. */
+    /* The first PC of the row, in bytes from the start of the function. */
     uint32_t start;
     /* AArch64: 1 if the return address is signed (`paciasp`) at this point. */
     uint8_t is_signed;
-    /* 1 if the frame is a signal frame: the PC that it leads to is not the one after a call. */
+    /* 1 if the frame is a signal frame. Then the caller's PC is not the address after a call. */
     uint8_t is_signal_frame;
-    /* 0. */
+    /* Reserved: 0. */
     uint16_t reserved;
     /* The canonical frame address. */
     struct cfipack_rule cfa;
@@ -455,27 +466,27 @@ typedef struct cfipack_row {
 
 /* A function of a table. */
 typedef struct cfipack_sframe_function {
-    /* The start. */
+    /* The address of the function. */
     uint64_t start;
-    /* Rows. */
+    /* The number of rows. */
     size_t num_rows;
-    /* Bytes of code. */
+    /* The size of the function in bytes. */
     uint32_t size;
-    /* PC-mask functions: the bytes after which rows repeat; 0 otherwise. */
+    /* The number of bytes after which the rows of a PC-mask function repeat; 0 for other functions. */
     uint32_t repeat;
-    /* 1 if it is a signal frame. */
+    /* 1 if the function is a signal frame. */
     uint8_t is_signal_frame;
     /* AArch64: 1 if return addresses are signed with key B. */
     uint8_t has_pauth_key_b;
-    /* 1 if it is a flex FDE. */
+    /* 1 if the function has a flex FDE. */
     uint8_t is_flex;
-    /* 0. */
+    /* Always 0. */
     uint8_t reserved[5];
 } cfipack_sframe_function;
 
-/* A parsed table with an index, in memory of the caller, which makes lookups about twice as fast. */
+/* A parsed table with an index, in memory of the caller. It makes lookups about twice as fast. */
 typedef struct cfipack_sframe_index {
-    /* Memory of the library, which nothing else reads or writes. */
+    /* Memory that only the library reads and writes. */
     uint64_t opaque[32];
 } cfipack_sframe_index;
 
@@ -483,47 +494,48 @@ typedef struct cfipack_sframe_index {
 typedef struct cfipack_register {
     /* A DWARF register number. */
     uint32_t reg;
-    /* 0. */
+    /* Must be 0. */
     uint32_t reserved;
     /* The value. */
     uint64_t value;
 } cfipack_register;
 
-/* The registers of a frame, as far as they are known. */
+/* The known registers of a frame. */
 typedef struct cfipack_registers {
     /* The stack pointer. */
     uint64_t sp;
     /* The frame pointer. */
     uint64_t fp;
-    /* The link register. Only the innermost frame, and one that a signal interrupted, have it; x86 has none. */
+    /* The link register. Only the innermost frame and a frame that a signal interrupted have it. x86 has no link
+     * register. */
     uint64_t lr;
     /* 1 if the frame pointer is known. */
     uint8_t has_fp;
     /* 1 if the link register is known. */
     uint8_t has_lr;
-    /* 0. */
+    /* Must be 0. */
     uint8_t reserved[6];
-    /* Others, which rows of flex FDEs may name; at most 32. Null if there are none. */
+    /* Other registers that rows of flex FDEs may name, at most 32. Null if there are none. */
     const struct cfipack_register *others;
-    /* The length of `others`. */
+    /* The number of elements in `others`. */
     size_t num_others;
 } cfipack_registers;
 
 /* A piece of memory: the stack of a thread, or a copy of it. */
 typedef struct cfipack_memory {
-    /* The bytes, in the byte order of the process that is unwound. */
+    /* The bytes, in the byte order of the unwound process. */
     const uint8_t *bytes;
     /* The length in bytes. */
     size_t len;
-    /* The address of the first one in that process. */
+    /* The address of the first byte in the unwound process. */
     uint64_t address;
 } cfipack_memory;
 
 /* The caller of a frame. */
 typedef struct cfipack_caller {
-    /* The return address: look up the byte before it, unless the frame stepped from is a signal frame. */
+    /* The return address. Look up the byte before it, unless the frame that you stepped from is a signal frame. */
     uint64_t pc;
-    /* The canonical frame address of the frame stepped from. */
+    /* The canonical frame address of the frame that you stepped from. */
     uint64_t cfa;
     /* The stack pointer. */
     uint64_t sp;
@@ -531,40 +543,42 @@ typedef struct cfipack_caller {
     uint64_t fp;
     /* 1 if the frame pointer is known. */
     uint8_t has_fp;
-    /* AArch64: 1 if `pc` carries a signature, which is to be stripped. */
+    /* AArch64: 1 if `pc` has a signature that must be stripped. */
     uint8_t is_signed;
-    /* 0. */
+    /* Always 0. */
     uint8_t reserved[6];
 } cfipack_caller;
 
-/* A parsed `__unwind_info` table. It lives in memory of the caller, may be copied, and needs no release. The bytes of the
- * table have to stay where they are as long as it is used. Any number of threads may read it. */
+/* A parsed `__unwind_info` table. It lives in memory of the caller, can be copied, and needs no release. The bytes
+ * of the table must stay where they are as long as it is used. Any number of threads may read it. */
 typedef struct cfipack_unwind_info {
-    /* Memory of the library, which nothing else reads or writes. */
+    /* Memory that only the library reads and writes. */
     uint64_t opaque[16];
 } cfipack_unwind_info;
 
-/* An entry: from `start` up to `end`, in bytes from the image's Mach-O header, code is unwound as `encoding` describes. */
+/* An entry: the code from `start` up to `end` is unwound as `encoding` describes. Both count in bytes from the image's
+ * Mach-O header. */
 typedef struct cfipack_unwind_info_entry {
-    /* First byte. */
+    /* The first byte of the code. */
     uint32_t start;
-    /* First byte after it. */
+    /* The first byte after the code. */
     uint32_t end;
-    /* The encoding of the function's unwinding. */
+    /* The compact encoding. */
     uint32_t encoding;
-    /* The pointer slot with the address of the personality, in bytes from the Mach-O header; 0 without one. */
+    /* The pointer slot that holds the address of the personality, in bytes from the Mach-O header; 0 if there is
+     * none. */
     uint32_t personality;
-    /* The language-specific data area, in bytes from the Mach-O header; 0 without one. */
+    /* The language-specific data area, in bytes from the Mach-O header; 0 if there is none. */
     uint32_t lsda;
-    /* 0. */
+    /* Always 0. */
     uint32_t reserved;
-    /* Number of the page, from 0. */
+    /* The number of the page, from 0. */
     size_t page;
 } cfipack_unwind_info_entry;
 
 /* The modules of a process at one time, in memory of the caller. Any number of threads may read it. */
 typedef struct cfipack_modules {
-    /* Memory of the library, which nothing else reads or writes. */
+    /* Memory that only the library reads and writes. */
     uint64_t opaque[8];
 } cfipack_modules;
 
@@ -572,7 +586,7 @@ typedef struct cfipack_modules {
 typedef struct cfipack_range {
     /* The first address. */
     uint64_t start;
-    /* The address after the last one. */
+    /* The address after the last address. */
     uint64_t end;
 } cfipack_range;
 
@@ -580,75 +594,77 @@ typedef struct cfipack_range {
 typedef struct cfipack_module {
     /* The first address of the code in the process. */
     uint64_t start;
-    /* The address after its last one. */
+    /* The address after the last byte of the code. */
     uint64_t end;
-    /* What is subtracted from an address in the process for one of the tables and ranges below. */
+    /* The bias of the process: an address in the process minus this is an address in the tables and ranges below. */
     uint64_t bias;
-    /* A table that was parsed, or null. */
+    /* A parsed table, or null. */
     const struct cfipack_sframe *table;
-    /* An index that was built over a table, and is used instead of it; or null. */
+    /* An index over a table, which is used instead of `table`, or null. */
     const struct cfipack_sframe_index *index;
-    /* The functions in which stacks start, such as `_start`, ascending. They are outermost whatever the table has. */
+    /* The functions in which stacks start, such as `_start`, ascending. These functions are outermost, whatever the
+     * table has. */
     const struct cfipack_range *starts;
-    /* The length of `starts`. */
+    /* The number of elements in `starts`. */
     size_t num_starts;
-    /* The functions that call others on another stack, such as Go's `runtime.mcall`, ascending: stacks start in them too,
-     * but not where they are innermost. */
+    /* The functions that call others on a different stack, such as Go's `runtime.mcall`, ascending. Stacks also
+     * start in these functions, except if the function is the innermost frame. */
     const struct cfipack_range *switches;
-    /* The length of `switches`. */
+    /* The number of elements in `switches`. */
     size_t num_switches;
 } cfipack_module;
 
-/* A cache of rows by PC, in memory of the caller. One walk uses it at a time: others, in any thread or signal handler, find
- * it in use, and do without. */
+/* A cache of rows by PC, in memory of the caller. Only one walk at a time uses it. Other walks, in any thread or
+ * signal handler, see that it is in use and do without it. */
 typedef struct cfipack_cache {
-    /* Memory of the library, which nothing else reads or writes. */
+    /* Memory that only the library reads and writes. */
     uint64_t opaque[8];
 } cfipack_cache;
 
-/* A thread whose stack is walked. Fields that are 0, but for the size, have their defaults. */
+/* The thread to walk. A field that is 0, other than `size`, has its default. */
 typedef struct cfipack_thread {
     /* `sizeof(cfipack_thread)` */
     uint32_t size;
-    /* AArch64: how many bits an address has without a signature, at most 55; 0 is 48. */
+    /* AArch64: the number of bits of an address without a signature, at most 55. 0 means 48. */
     uint32_t address_bits;
-    /* The instruction of the innermost frame, which has not run. */
+    /* The address of the next instruction in the innermost frame. */
     uint64_t pc;
     /* The registers of the innermost frame. */
     const struct cfipack_registers *registers;
-    /* The readable parts of the stack, as `cfipack_step` takes them. */
+    /* The readable parts of the stack, as for `cfipack_step`. */
     const struct cfipack_memory *memory;
-    /* The length of `memory`. */
+    /* The number of elements in `memory`. */
     size_t num_memory;
-    /* The first address of the stack: frames outside are not followed, even if their memory is given. */
+    /* The first address of the stack. Frames outside of the stack are not followed, even if their memory is given. */
     uint64_t stack_start;
-    /* The address after the stack; 0 if its bounds are not known. */
+    /* The address after the stack, or 0 if the bounds of the stack are unknown. */
     uint64_t stack_end;
     /* A cache, or null. */
     struct cfipack_cache *cache;
-    /* 1 if code that no table covers is not to be left by its frame pointer. */
+    /* 1 to end the walk at code that no table covers, instead of following its frame pointer. */
     uint8_t no_frame_pointers;
-    /* 0. */
+    /* Must be 0. */
     uint8_t reserved[7];
 } cfipack_thread;
 
 /* A frame of a stack. */
 typedef struct cfipack_frame {
-    /* The next instruction in the innermost frame, the return address without a signature in others. */
+    /* The address of the next instruction in the innermost frame. In other frames the return address without a
+     * signature. */
     uint64_t pc;
     /* The stack pointer. */
     uint64_t sp;
-    /* 1 if `pc` is that of an instruction which has not run, 0 if it is the one after a call: its function is that of the
-     * byte before it. */
+    /* 1 if `pc` is an instruction that has not run yet; 0 if `pc` follows a call, and then the byte before `pc`
+     * belongs to the function. */
     uint8_t is_exact;
     /* `CFIPACK_FOUND_BY_...` */
     uint8_t found_by;
-    /* 0. */
+    /* Always 0. */
     uint8_t reserved[6];
 } cfipack_frame;
 
-/* A section of call frame information, with the addresses of the linked file. `cfipack_eh_frame_len` finds the length of an
- * `.eh_frame` in memory. */
+/* A section of call frame information in a linked file, with its address. To find the length of an `.eh_frame` in
+ * memory, use `cfipack_eh_frame_len`. */
 typedef struct cfipack_cfi_section {
     /* The bytes. */
     const uint8_t *bytes;
@@ -662,7 +678,7 @@ typedef struct cfipack_cfi_section {
     uint64_t data;
     /* `CFIPACK_EH_FRAME` or `CFIPACK_DEBUG_FRAME` */
     uint32_t kind;
-    /* 0. */
+    /* Must be 0. */
     uint32_t reserved;
 } cfipack_cfi_section;
 
@@ -676,75 +692,77 @@ typedef struct cfipack_cfi_sections {
     uint32_t architecture;
 } cfipack_cfi_sections;
 
-/* Options of a `.sframe` table. All zero but for the size are the defaults. */
+/* Options of a `.sframe` table. The defaults are zero in all fields except `size`. */
 typedef struct cfipack_sframe_options {
     /* `sizeof(cfipack_sframe_options)` */
     uint32_t size;
-    /* 2 or 3; 0 is 3. */
+    /* The version of the format: 2 or 3; 0 means 3. */
     uint32_t version;
     /* `CFIPACK_LAYOUT_SMALL` or `CFIPACK_LAYOUT_GNU` */
     uint32_t layout;
-    /* `CFIPACK_PREFER_...`: where the rows of a function come from that has both a table's and call frame information. */
+    /* `CFIPACK_PREFER_...`: where rows come from if a function has both an entry in a table and call frame
+     * information. */
     uint32_t prefer;
-    /* 1 omits functions that need flex FDEs. */
+    /* 1 to omit functions that need flex FDEs. */
     uint8_t no_flex;
-    /* 1 gives each function rows of its own. */
+    /* 1 to give each function its own rows instead of sharing them. */
     uint8_t no_sharing;
-    /* 0. */
+    /* Must be 0. */
     uint16_t reserved;
 } cfipack_sframe_options;
 
-/* A piece of work that a pool runs: `task(work, index)`. */
+/* A task for a pool: call it as `task(work, index)`. */
 typedef void (*cfipack_task)(void *work, size_t index);
 
-/* Threads that a call runs on. What is written never depends on them. Null, or all zero but for the size, is the thread of the
- * call alone.
+/* The threads that a call may use. The output never depends on them. Null, or zero in all fields except `size`,
+ * means only the calling thread.
  *
- * Without `run` the library starts threads, and ends them before it returns. With it the caller's own threads work:
- * `run(pool, task, work, count)` calls `task(work, index)` for each index below `count`, once each, in any order and on any
- * threads, its own among them, and returns when all these calls have ended. What it does not call is done after it, on the
- * thread of the call; a call with an index that was called before does nothing. It is called on the thread of the call, never
- * within a task, and may be called several times. It must not throw, and must not jump out; `task` does neither. */
+ * Without `run` the library starts threads and ends them before it returns. With `run` your own threads do the work.
+ * The library calls `run(pool, task, work, count)`, and `run` must call `task(work, index)` once for each index
+ * below `count`, in any order and on any threads, and return when all these calls have ended. The library itself
+ * runs every index that `run` has left out, on the calling thread; a second call with the same index does nothing.
+ * `run` is called on the calling thread, never inside a task, possibly several times. It must not throw or jump out,
+ * and `task` does neither. */
 typedef struct cfipack_pool {
     /* `sizeof(cfipack_pool)` */
     uint32_t size;
-    /* 0. */
+    /* Must be 0. */
     uint32_t reserved;
-    /* About how many threads there are, which is how finely work is divided. With 0 and 1 the thread of the call does all
-     * of it; 256 stands for all greater numbers. */
+    /* About how many threads there are. This decides how finely work is divided. With 0 or 1 the calling thread does
+     * all of the work; numbers above 256 are treated as 256. */
     size_t threads;
-    /* Runs tasks, or null: the library starts `threads` threads. */
+    /* The function that runs tasks, or null to let the library start `threads` threads. */
     void (*run)(void *pool, cfipack_task task, void *work, size_t count);
-    /* The value that `run` gets first. The library does not look at it. */
+    /* The first argument of `run`. The library does not use it. */
     void *pool;
 } cfipack_pool;
 
-/* The time and place of a function's making. */
+/* When, and by which thread, a function was generated. */
 typedef struct cfipack_jitdump_event {
-    /* The process. */
+    /* The process ID. */
     uint32_t pid;
-    /* The thread. */
+    /* The thread ID. */
     uint32_t tid;
-    /* `CLOCK_MONOTONIC`, in nanoseconds. */
+    /* The time of `CLOCK_MONOTONIC`, in nanoseconds. */
     uint64_t time;
-    /* A number that no other function of the process has. */
+    /* A number that is unique among the functions of the process. */
     uint64_t code_index;
 } cfipack_jitdump_event;
 
-/* Memory of the caller's for bytes of which the length is not known before. */
+/* Memory of the caller, for output with a length that is not known before the call. */
 typedef struct cfipack_buffer {
     /* The memory for the bytes; null if `capacity` is 0. */
     uint8_t *bytes;
-    /* Bytes that may be written. */
+    /* The number of bytes that may be written. */
     size_t capacity;
-    /* Set by the function: how many bytes there are. If they are more than `capacity`, none is written, and the status is
-     * `CFIPACK_STATUS_BUFFER_SIZE`. */
+    /* The function sets this to the number of bytes of output. If it is more than `capacity`, nothing is written,
+     * and the status is `CFIPACK_STATUS_BUFFER_SIZE`. */
     size_t len;
 } cfipack_buffer;
 
-/* The purpose of a search table of HP's libunwind. */
+/* How HP's libunwind will use a search table, and where it will lie. */
 typedef struct cfipack_libunwind {
-    /* The base that starts count from: `CFIPACK_LIBUNWIND_IP_OFFSET` or `..._REMOTE_TABLE`. */
+    /* The base of the starts of functions: `CFIPACK_LIBUNWIND_IP_OFFSET` or `..._REMOTE_TABLE`. */
     uint32_t form;
     /* The layout of `unw_dyn_info_t`: `CFIPACK_LIBUNWIND_LOAD_OFFSET` or `..._NO_LOAD_OFFSET`. */
     uint32_t layout;
@@ -756,185 +774,191 @@ typedef struct cfipack_libunwind {
     uint64_t table_address;
 } cfipack_libunwind;
 
-/* A function of an object that is part of the output: what the relocation of a start field leads to. */
+/* A live function of an object: where the relocation of a start field leads. */
 typedef struct cfipack_start {
-    /* The offset of the field in its section: 8 bytes after the start of an FDE, at the start of an entry of a table's index. */
+    /* The offset of the start field in its section. In `.eh_frame` it is 8 bytes after the start of an FDE; in
+     * `.sframe` it is the start of an index entry. */
     uint64_t offset;
-    /* The function's key, unique in the link, and the same for its entry in a table and its FDE. `CFIPACK_KEYS_...`
-     * describes how its address is found when the section is written. */
+    /* The function's key. It must be unique in the link, and the same for the function's entry in a table and for
+     * its FDE. `CFIPACK_KEYS_...` describes how its address is found when the section is written. */
     uint64_t key;
-    /* Bytes from its start to the end of its input section, or of the part of that which is in the output: rows end there.
-     * `CFIPACK_WHOLE_FUNCTION` if that is unknown, and a function that is too long by mistake then runs into others. */
+    /* The number of bytes from the function's start to the end of its input section, or to the end of the piece of
+     * the section that is in the output. Rows end there. With `CFIPACK_WHOLE_FUNCTION`, a function that is too long
+     * by mistake runs into its neighbours. */
     uint32_t extent;
-    /* 0. */
+    /* Must be 0. */
     uint32_t reserved;
 } cfipack_start;
 
-/* The sections of an object that describe its frames, as they stand in it: not relocated. A start field without an
- * entry in its array is that of a function which is discarded. */
+/* The unwind sections of an object, before relocation. A function is discarded if its start field has no entry in
+ * `sframe_starts` or `eh_frame_starts`. */
 typedef struct cfipack_object {
     /* `sizeof(cfipack_object)` */
     uint32_t size;
-    /* 0. */
+    /* Must be 0. */
     uint32_t reserved;
-    /* Bytes of `.sframe`; null without one. */
+    /* The bytes of `.sframe`, or null if there is no such section. */
     const uint8_t *sframe;
-    /* The length of `sframe` in bytes. */
+    /* The number of bytes in `sframe`. */
     size_t sframe_len;
-    /* Bytes of `.eh_frame`; null without one. */
+    /* The bytes of `.eh_frame`, or null if there is no such section. */
     const uint8_t *eh_frame;
-    /* The length of `eh_frame` in bytes. */
+    /* The number of bytes in `eh_frame`. */
     size_t eh_frame_len;
-    /* The functions that start fields of `.sframe` lead to, ascending by offset. */
+    /* The live functions of `.sframe`, ascending by offset. */
     const struct cfipack_start *sframe_starts;
-    /* The length of `sframe_starts`. */
+    /* The number of elements in `sframe_starts`. */
     size_t num_sframe_starts;
-    /* The functions that start fields of `.eh_frame` lead to, ascending by offset. */
+    /* The live functions of `.eh_frame`, ascending by offset. */
     const struct cfipack_start *eh_frame_starts;
-    /* The length of `eh_frame_starts`. */
+    /* The number of elements in `eh_frame_starts`. */
     size_t num_eh_frame_starts;
 } cfipack_object;
 
-/* The counts of an object's functions by what became of them. Each is counted once, by where its rows come from. */
+/* Counts an object's functions by the source of their rows. Each function is counted once. */
 typedef struct cfipack_contribution {
-    /* Functions with the rows of the object's table, copied. */
+    /* Functions whose rows were copied from the object's table. */
     size_t copied;
-    /* Functions with the rows of the object's table, encoded again. */
+    /* Functions whose rows were decoded from the object's table and encoded again. */
     size_t reencoded;
     /* Functions with rows from call frame information. */
     size_t from_cfi;
-    /* Functions that live and have no rows in the output. */
+    /* Live functions without rows in the output. */
     size_t omitted;
-    /* Entries of the object's table whose functions are discarded. */
+    /* Entries of the object's table for discarded functions. */
     size_t dead;
-    /* 1 if the object's table, or a part of it, was skipped. */
+    /* 1 if the object's table was skipped, in full or in part. */
     size_t skipped;
 } cfipack_contribution;
 
-/* Something of an object that is not in the output. */
+/* Reports a part of an object that is not in the output. */
 typedef struct cfipack_note {
-    /* The number of the object in the order of pushing to its merger, from 0. */
+    /* The number of the object, from 0 in the order of pushing to its merger. */
     size_t object;
-    /* `CFIPACK_NOTE_OMITTED`: the function. 0 otherwise. */
+    /* The function for `CFIPACK_NOTE_OMITTED`, 0 otherwise. */
     uint64_t key;
     /* `CFIPACK_NOTE_...` */
     uint32_t kind;
-    /* 0. */
+    /* Always 0. */
     uint32_t reserved;
-    /* In words. */
+    /* The description. */
     struct cfipack_message message;
 } cfipack_note;
 
-/* A directive, as assemblers have them. At the start of a function the architecture's own rules are in force. */
+/* A CFI directive, as in assembler source. A function starts with the default rules of its architecture. */
 typedef struct cfipack_directive {
-    /* The offset in bytes from the function's start: after the instruction that it is about. Ascending. */
+    /* The offset in bytes from the function's start, just after the instruction that the directive describes.
+     * Offsets ascend. */
     uint64_t offset;
     /* `CFIPACK_CFI_...` */
     uint32_t kind;
-    /* A DWARF register number, where the kind has one. */
+    /* A DWARF register number, if the kind uses a register. */
     uint32_t reg;
-    /* Bytes, a register or an address, where the kind has one. */
+    /* A number of bytes, a register or an address, if the kind uses a value. */
     int64_t value;
-    /* `CFIPACK_CFI_ESCAPE`: the bytes. */
+    /* The bytes of `CFIPACK_CFI_ESCAPE`. */
     const uint8_t *bytes;
-    /* The length of `bytes`. */
+    /* The number of elements in `bytes`. */
     size_t num_bytes;
 } cfipack_directive;
 
 /* The place of an FDE in the `.eh_frame` of a region. */
 typedef struct cfipack_region_fde {
-    /* In bytes from the section's start: the address is what `__register_frame` of LLVM's libunwind takes. */
+    /* The offset in bytes from the start of the section. LLVM's libunwind takes the FDE's address in
+     * `__register_frame`. */
     uint64_t offset;
-    /* The function's start. */
+    /* The address of the function. */
     uint64_t start;
-    /* Bytes of code. */
+    /* The size of the function in bytes. */
     uint64_t size;
 } cfipack_region_fde;
 
-/* The four numbers by which a `.sframe` table is registered. */
+/* The four numbers to register a `.sframe` table with. */
 typedef struct cfipack_registration {
-    /* The place of the table. */
+    /* The address of the table. */
     uint64_t table;
-    /* Bytes of the table. */
+    /* The size of the table in bytes. */
     uint64_t table_size;
-    /* The start of the code. */
+    /* The address of the code. */
     uint64_t text;
-    /* Bytes of the code. */
+    /* The size of the code in bytes. */
     uint64_t text_size;
 } cfipack_registration;
 
-/* The sections that Apple's and LLVM's unwinder takes for a dynamic section. */
+/* The sections that the unwinders of Apple and LLVM take for a dynamic section. */
 typedef struct cfipack_dynamic_sections {
-    /* The address that the table's functions count from: the region's start. */
+    /* The address from which the table counts its functions: the start of the region. */
     uint64_t dso_base;
     /* The address of `__eh_frame`. */
     uint64_t dwarf_section;
-    /* The bytes. */
+    /* The size of `__eh_frame` in bytes. */
     uint64_t dwarf_section_length;
-    /* The address of `__unwind_info`; 0 without one. */
+    /* The address of `__unwind_info`, or 0 if there is none. */
     uint64_t compact_unwind_section;
-    /* The bytes. */
+    /* The size of `__unwind_info` in bytes. */
     uint64_t compact_unwind_section_length;
 } cfipack_dynamic_sections;
 
-/* What is called when a region is removed, or the registry freed: it undoes the region's registrations elsewhere. */
+/* A function to call when a region is removed or the registry is freed. Use it to undo the region's registrations
+ * elsewhere. */
 typedef struct cfipack_undo {
-    /* The function. It is called once, by the thread that removes the region, when no reader finds it any more. */
+    /* The function. The thread that removes the region calls it once, after readers can no longer find the region. */
     void (*undo)(void *context);
     /* The argument of `undo`. */
     void *context;
 } cfipack_undo;
 
-/* A function that a section omits since another one starts in it, or where it does. */
+/* A function that a section omits because another function starts inside of it or at the same address. */
 typedef struct cfipack_conflict {
-    /* The key of the function that has no rows. */
+    /* The key of the omitted function. */
     uint64_t key;
-    /* The key of the other one. */
+    /* The key of the other function. */
     uint64_t other;
 } cfipack_conflict;
 
-/* A relocation of the section in a relocatable file: the value is the address of the function plus the addend, less that
- * of the field. */
+/* A relocation of a `.sframe` section in a relocatable file. The value is the address of the function plus the
+ * addend, minus the address of the field. */
 typedef struct cfipack_relocation {
     /* The offset of the field in the section. */
     uint64_t offset;
-    /* The function. */
+    /* The key of the function. */
     uint64_t key;
-    /* The difference of the addend to the function's start, in bytes. */
+    /* The number of bytes to add to the addend of the function's start. */
     uint64_t addend;
-    /* The ELF relocation type, as GNU `as` has it: `R_X86_64_PC64`, ... */
+    /* The ELF relocation type that GNU `as` uses, for example `R_X86_64_PC64`. */
     uint32_t elf_type;
-    /* 0. */
+    /* Always 0. */
     uint32_t reserved;
 } cfipack_relocation;
 
-/* A piece of a linker's stubs: its size, and its rows, whose starts count from its own; the first is 0. */
+/* A piece of code in a section of stubs. Starts of rows count from the start of the piece, and the first row starts
+ * at 0. */
 typedef struct cfipack_stub_code {
     /* The rows. */
     const struct cfipack_row *rows;
     /* The number of rows. */
     size_t num_rows;
-    /* Bytes; 0 if there is no such piece. */
+    /* The size in bytes; 0 if this piece is missing. */
     uint32_t size;
-    /* 0. */
+    /* Must be 0. */
     uint32_t reserved;
 } cfipack_stub_code;
 
-/* A section of stubs: a header, entries that are all alike, and a trailer. */
+/* A section of stubs: a header, identical entries, and a trailer. */
 typedef struct cfipack_stubs {
-    /* The key of its first byte. */
+    /* The key of the first byte. */
     uint64_t key;
     /* The number of entries. */
     size_t num_entries;
     /* The code before the entries. */
     struct cfipack_stub_code header;
-    /* One entry. */
+    /* The code of an entry. */
     struct cfipack_stub_code entry;
     /* The code after the entries. */
     struct cfipack_stub_code trailer;
 } cfipack_stubs;
 
-/* Options of an `__unwind_info` table. All zero but for the size are the defaults. */
+/* Options of an `__unwind_info` table. The defaults are zero in all fields except `size`. */
 typedef struct cfipack_unwind_info_options {
     /* `sizeof(cfipack_unwind_info_options)` */
     uint32_t size;
@@ -942,18 +966,19 @@ typedef struct cfipack_unwind_info_options {
     uint32_t layout;
 } cfipack_unwind_info_options;
 
-/* The target of a field's relocation. */
+/* Where the relocation of a field leads. */
 typedef struct cfipack_reference {
     /* `CFIPACK_PART_...` */
     uint32_t part;
     /* The offset of the field in that section. */
     uint32_t offset;
-    /* The number of the function, LSDA or personality that it leads to. Functions, LSDAs and personalities are numbered
-     * apart. A number is the index of its address when the table is written: best numbered from 0. */
+    /* The number of the function, LSDA or personality that the relocation leads to. Functions, LSDAs and
+     * personalities are numbered separately. When the table is written, the number is the index of an address, so
+     * number from 0. */
     uint64_t key;
 } cfipack_reference;
 
-/* The thing at an address of an object. */
+/* A function or LSDA at an address of an object. */
 typedef struct cfipack_place {
     /* The address in the object. */
     uint64_t address;
@@ -961,104 +986,107 @@ typedef struct cfipack_place {
     uint64_t key;
 } cfipack_place;
 
-/* The unwind information of an object, not relocated.
+/* The unwind sections of an object, before relocation.
  *
- * A field is looked up in `references`. If it is not there (distances in the `__eh_frame` of x86-64 have no relocation)
- * or has a relocation that names a section, what it leads to is looked up by the address that stands in it, in `functions`
- * or `lsdas`. A function that is found nowhere is discarded. */
+ * The library looks up each field in `references`. A field may be missing there because it has no relocation
+ * (distances in the `__eh_frame` of x86-64) or a relocation that names a section. Then the library takes the address
+ * that is stored in the field, and looks it up in `functions` or `lsdas`. A function that is in neither array is
+ * discarded. */
 typedef struct cfipack_unwind_object {
     /* `sizeof(cfipack_unwind_object)` */
     uint32_t size;
-    /* A number for the object: FDEs and warnings carry it. */
+    /* A number that you choose for the object. FDEs and warnings carry it. */
     uint32_t object;
-    /* Bytes of `__LD,__compact_unwind`; null without one. */
+    /* The bytes of `__LD,__compact_unwind`, or null if there is no such section. */
     const uint8_t *compact_unwind;
-    /* The length of `compact_unwind` in bytes. */
+    /* The number of bytes in `compact_unwind`. */
     size_t compact_unwind_len;
-    /* Bytes of `__TEXT,__eh_frame`; null without one. */
+    /* The bytes of `__TEXT,__eh_frame`, or null if there is no such section. */
     const uint8_t *eh_frame;
-    /* The length of `eh_frame` in bytes. */
+    /* The number of bytes in `eh_frame`. */
     size_t eh_frame_len;
     /* The address of `__eh_frame` in the object. */
     uint64_t eh_frame_address;
-    /* The targets of relocations that name symbols, ascending by part, then offset. */
+    /* The relocations that name symbols, ascending by part, then by offset. */
     const struct cfipack_reference *references;
-    /* The length of `references`. */
+    /* The number of elements in `references`. */
     size_t num_references;
-    /* The functions that are part of the output, ascending by address. */
+    /* The live functions, ascending by address. */
     const struct cfipack_place *functions;
-    /* The length of `functions`. */
+    /* The number of elements in `functions`. */
     size_t num_functions;
-    /* LSDAs, ascending by address. */
+    /* The LSDAs, ascending by address. */
     const struct cfipack_place *lsdas;
-    /* The length of `lsdas`. */
+    /* The number of elements in `lsdas`. */
     size_t num_lsdas;
 } cfipack_unwind_object;
 
-/* An FDE that the table refers to, and that the output's `__eh_frame` must keep. */
+/* An FDE that the table refers to. The output's `__eh_frame` must keep it. */
 typedef struct cfipack_fde {
     /* The function's number. */
     uint64_t function;
-    /* The offset of its record in the object's `__eh_frame`. */
+    /* The offset of the FDE in the object's `__eh_frame`. */
     uint64_t offset;
     /* The object's number. */
     uint32_t object;
-    /* 0. */
+    /* Always 0. */
     uint32_t reserved;
 } cfipack_fde;
 
-/* The places in a link's output of what the table speaks of, in bytes from the image's Mach-O header; `CFIPACK_NO_ADDRESS` for
- * what is not there. */
+/* The places of functions, LSDAs, FDEs and pointer slots in the output, in bytes from the image's Mach-O header. Use
+ * `CFIPACK_NO_ADDRESS` for anything that is not in the output. */
 typedef struct cfipack_unwind_places {
     /* `sizeof(cfipack_unwind_places)` */
     uint32_t size;
-    /* The end of the code that the table speaks for; 0 if that is the end of the last function. */
+    /* The end of the code that the table covers, or 0 for the end of the last function. */
     uint32_t end;
-    /* By key: functions. */
+    /* The places of functions, by key. */
     const uint32_t *functions;
-    /* The length of `functions`. */
+    /* The number of elements in `functions`. */
     size_t num_functions;
-    /* By key: LSDAs. */
+    /* The places of LSDAs, by key. */
     const uint32_t *lsdas;
-    /* The length of `lsdas`. */
+    /* The number of elements in `lsdas`. */
     size_t num_lsdas;
-    /* In the order of `cfipack_unwind_section_get_fdes`: FDEs, in bytes from the start of the output's `__eh_frame`. */
+    /* The places of FDEs, in bytes from the start of the output's `__eh_frame`, in the order of
+     * `cfipack_unwind_section_get_fdes`. */
     const uint32_t *fdes;
-    /* The length of `fdes`. */
+    /* The number of elements in `fdes`. */
     size_t num_fdes;
-    /* In the order of `cfipack_unwind_section_get_personalities`: the pointer slots that hold their addresses. */
+    /* The pointer slots that hold the addresses of personalities, in the order of
+     * `cfipack_unwind_section_get_personalities`. */
     const uint32_t *slots;
-    /* The length of `slots`. */
+    /* The number of elements in `slots`. */
     size_t num_slots;
 } cfipack_unwind_places;
 
-/* The counts of a verification. Functions are FDEs of the call frame information, PCs are bytes of code. */
+/* The counts of a verification. A function is an FDE of the call frame information, and a PC is a byte of code. */
 typedef struct cfipack_report_counts {
-    /* 1 if the table agrees with the call frame information wherever it answers. */
+    /* 1 if the table agrees with the call frame information at every PC for which it has a row. */
     uint32_t is_true;
-    /* 1 if it has all rows of the call frame information, and no others, and nothing is unjudged. */
+    /* 1 if the table has all rows of the call frame information and no others, and every function could be judged. */
     uint32_t is_complete;
-    /* Functions of the call frame information. */
+    /* Functions in the call frame information. */
     size_t functions;
-    /* Functions for which both agree at every PC. */
+    /* Functions for which table and call frame information agree at every PC. */
     size_t equal;
-    /* Functions with a PC for which they differ. */
+    /* Functions with a PC at which the two differ. */
     size_t different;
-    /* Functions with a PC for which the table has no row though the call frame information has one. */
+    /* Functions with a PC that has a row in the call frame information and no row in the table. */
     size_t missing;
     /* Functions that cannot be evaluated to their end. */
     size_t unjudged;
-    /* Functions of the table that answer for PCs which no function of the call frame information has. */
+    /* Functions of the table with rows for PCs that are in no function of the call frame information. */
     size_t extra;
-    /* The number of faults of the table: functions that cannot be read or found. */
+    /* Faults of the table: functions that cannot be read or found. */
     size_t malformed;
-    /* PCs that either covers. */
+    /* PCs that the table or the call frame information covers. */
     uint64_t pcs;
-    /* PCs for which both agree. */
+    /* PCs at which the two agree. */
     uint64_t pcs_equal;
-    /* PCs for which they differ. */
+    /* PCs at which the two differ. */
     uint64_t pcs_different;
-    /* PCs for which the table has no row. */
+    /* PCs for which only the call frame information has a row. */
     uint64_t pcs_missing;
 } cfipack_report_counts;
 
@@ -1066,16 +1094,16 @@ typedef struct cfipack_report_counts {
 extern "C" {
 #endif /* __cplusplus */
 
-/* The version of the library, such as `0.1.0`. Static. */
+/* Returns the version of the library, for example `0.1.0`. The string is static. */
 const char *cfipack_version(void);
 
-/* Parses the table at the start of `bytes`, which lies, or will lie, at `address` in memory. Zeros and other tables may
- * follow it; `cfipack_sframe_get_info` has its size. `message`, which may be null, gets what is wrong. After a failure `out` is
- * no table, and calls refuse it.
+/* Parses the table at the start of `bytes`, for a table that lies, or will lie, at `address` in memory. Zeros and
+ * other tables may follow the table; `cfipack_sframe_get_info` returns its size. `message` may be null; otherwise it
+ * gets a description of the error. After an error, other calls refuse `out`.
  *
  * Async-signal-safe.
  *
- * `bytes` has to be readable for `len` bytes as long as the table is used. */
+ * `bytes` must be readable for `len` bytes as long as the table is used. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_sframe_parse(struct cfipack_sframe *out,
                                          const uint8_t *bytes,
@@ -1089,16 +1117,16 @@ enum cfipack_status cfipack_sframe_parse(struct cfipack_sframe *out,
 enum cfipack_status cfipack_sframe_get_info(const struct cfipack_sframe *table,
                                             struct cfipack_sframe_info *out);
 
-/* Checks the whole table: every function and row, and their order. Lookups check only what they pass. `message`, which
- * may be null, gets what is wrong. Async-signal-safe.
+/* Checks the whole table: every function, every row, and their order. Lookups only check the parts that they read.
+ * `message` may be null; otherwise it gets a description of the error. Async-signal-safe.
  *
  * `table` was parsed, `message` is null or writable. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_sframe_validate(const struct cfipack_sframe *table,
                                             struct cfipack_message *message);
 
-/* The row that answers for a PC; `CFIPACK_STATUS_NOT_FOUND` if there is none. Its start counts from that of its function.
- * Async-signal-safe; it reads only what it passes.
+/* Gets the row for a PC, or returns `CFIPACK_STATUS_NOT_FOUND` if there is none. The start of the row counts from
+ * the start of its function. Async-signal-safe; it reads only a small part of the table.
  *
  * `table` was parsed, `out` is writable. */
 CFIPACK_MUST_CHECK
@@ -1106,7 +1134,8 @@ enum cfipack_status cfipack_sframe_lookup(const struct cfipack_sframe *table,
                                           uint64_t pc,
                                           struct cfipack_row *out);
 
-/* The number of the function that has a PC; `CFIPACK_STATUS_NOT_FOUND` if there is none. Async-signal-safe.
+/* Gets the number of the function that contains a PC, or returns `CFIPACK_STATUS_NOT_FOUND` if there is none.
+ * Async-signal-safe.
  *
  * `table` was parsed, `out` is writable. */
 CFIPACK_MUST_CHECK
@@ -1114,8 +1143,8 @@ enum cfipack_status cfipack_sframe_find(const struct cfipack_sframe *table,
                                         uint64_t pc,
                                         size_t *out);
 
-/* The function of a number, from 0 in the order of the table; `CFIPACK_STATUS_NOT_FOUND` after the last one.
- * Async-signal-safe.
+/* Gets a function by its number, from 0 in the order of the table. Returns `CFIPACK_STATUS_NOT_FOUND` after the last
+ * function. Async-signal-safe.
  *
  * `table` was parsed, `out` is writable. */
 CFIPACK_MUST_CHECK
@@ -1123,8 +1152,9 @@ enum cfipack_status cfipack_sframe_get_function(const struct cfipack_sframe *tab
                                                 size_t index,
                                                 struct cfipack_sframe_function *out);
 
-/* The rows of a function. `count` gets their number, which may be asked for with a `capacity` of 0;
- * `CFIPACK_STATUS_BUFFER_SIZE` if there are more than `capacity`, whose first are written. Async-signal-safe.
+/* Gets the rows of a function. `count` gets their number; pass a `capacity` of 0 to get only the number. Returns
+ * `CFIPACK_STATUS_BUFFER_SIZE` if there are more than `capacity`; then only the first rows are written.
+ * Async-signal-safe.
  *
  * `table` was parsed; `rows` is writable for `capacity` rows, `count` is writable. */
 CFIPACK_MUST_CHECK
@@ -1134,9 +1164,10 @@ enum cfipack_status cfipack_sframe_get_rows(const struct cfipack_sframe *table,
                                             size_t capacity,
                                             size_t *count);
 
-/* The table as text, as `readelf --sframe` prints it. `name` is the section's name. `len` gets the bytes of all text,
- * which may be asked for with a `capacity` of 0; `CFIPACK_STATUS_BUFFER_SIZE` if the text is longer, whose first part is
- * written. There is no zero at its end. Async-signal-safe.
+/* Writes the table as text, as `readelf --sframe` prints it. `name` is the name of the section. `len` gets the size
+ * of the whole text in bytes; pass a `capacity` of 0 to get only this size. Returns `CFIPACK_STATUS_BUFFER_SIZE` if
+ * the text is longer than `capacity`; then only its first part is written. The text has no final zero.
+ * Async-signal-safe.
  *
  * `table` was parsed; `name` ends with a zero; `text` is writable for `capacity` bytes, `len` is writable. */
 CFIPACK_MUST_CHECK
@@ -1146,15 +1177,15 @@ enum cfipack_status cfipack_sframe_dump(const struct cfipack_sframe *table,
                                         size_t capacity,
                                         size_t *len);
 
-/* Returns the number of words of 32 bits that an index of a table needs. Async-signal-safe.
+/* Gets the number of 32-bit words that an index of a table needs. Async-signal-safe.
  *
  * `table` was parsed, `words` is writable. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_sframe_index_words(const struct cfipack_sframe *table,
                                                size_t *words);
 
-/* Makes an index of a table in `memory`, which has to stay, with the bytes of the table, as long as the index is used.
- * Async-signal-safe.
+/* Builds an index of a table in `memory`. The memory, and the bytes of the table, must stay where they are as long
+ * as the index is used. Async-signal-safe.
  *
  * `table` was parsed; `memory` is writable for `words` words, `out` is writable. */
 CFIPACK_MUST_CHECK
@@ -1163,7 +1194,7 @@ enum cfipack_status cfipack_sframe_index_build(struct cfipack_sframe_index *out,
                                                uint32_t *memory,
                                                size_t words);
 
-/* Looks up as `cfipack_sframe_lookup` does, by an index. Async-signal-safe.
+/* Looks up a row as `cfipack_sframe_lookup` does, but faster, with an index. Async-signal-safe.
  *
  * `index` was built, `out` is writable. */
 CFIPACK_MUST_CHECK
@@ -1171,17 +1202,21 @@ enum cfipack_status cfipack_sframe_index_lookup(const struct cfipack_sframe_inde
                                                 uint64_t pc,
                                                 struct cfipack_row *out);
 
-/* Returns the meaning of a status, in English. Static; never null. */
+/* Returns the meaning of a status in English. The string is static and never null. */
 const char *cfipack_status_text(uint32_t status);
 
-/* Steps from a frame to its caller. `row` is that of the frame's PC. What it needs of memory is read from the pieces
- * of `memory`: for the thread's own stack, one piece from the stack pointer up, on x86-64 from 128 bytes below, the
- * red zone: rows of an epilogue name the places of registers that it has popped. `CFIPACK_STATUS_OUTERMOST` is how a
- * stack ends; `CFIPACK_STATUS_UNKNOWN` if a register or a word of memory is not known.
+/* Steps from a frame to its caller. `row` is the row of the frame's PC.
+ *
+ * The stack is read from the pieces in `memory`. For the stack of the thread itself, give a single piece from the
+ * stack pointer up. On x86-64 start 128 bytes below the stack pointer, at the red zone, because rows of an epilogue
+ * name the places of registers that it has popped.
+ *
+ * Returns `CFIPACK_STATUS_OUTERMOST` at the end of the stack, and `CFIPACK_STATUS_UNKNOWN` if a register or a word
+ * of memory is unknown.
  *
  * Async-signal-safe.
  *
- * `row`, `registers`, `memory` and the bytes that it names are readable; `out` is writable. */
+ * `row`, `registers`, `memory` and the bytes that it points to are readable; `out` is writable. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_step(uint32_t architecture,
                                  const struct cfipack_row *row,
@@ -1190,22 +1225,23 @@ enum cfipack_status cfipack_step(uint32_t architecture,
                                  size_t num_memory,
                                  struct cfipack_caller *out);
 
-/* A return address without its signature (AArch64 pointer authentication): the upper bits as bit 55 has them.
- * `address_bits` is how many bits an address has, 48 on most systems, at most 55. Async-signal-safe. */
-uint64_t cfipack_strip_signature(uint64_t pc, uint32_t address_bits);
+/* Returns a return address without its signature (AArch64 pointer authentication): the upper bits become copies of
+ * bit 55. `address_bits` is the number of bits in an address, 48 on most systems and at most 55. Async-signal-safe. */
+uint64_t cfipack_strip_signature(uint64_t pc,
+                                 uint32_t address_bits);
 
-/* Parses the `__unwind_info` of an image. `message`, which may be null, gets what is wrong. After a failure `out` is no table,
- * and calls refuse it. Async-signal-safe.
+/* Parses the `__unwind_info` of an image. `message` may be null; otherwise it gets a description of the error. After
+ * an error, other calls refuse `out`. Async-signal-safe.
  *
- * `bytes` has to be readable for `len` bytes as long as the table is used. */
+ * `bytes` must be readable for `len` bytes as long as the table is used. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_unwind_info_parse(struct cfipack_unwind_info *out,
                                               const uint8_t *bytes,
                                               size_t len,
                                               struct cfipack_message *message);
 
-/* The entry that has a PC, given in bytes from the image's Mach-O header; `CFIPACK_STATUS_NOT_FOUND` if there is none.
- * Async-signal-safe.
+/* Gets the entry for a PC, which is given in bytes from the image's Mach-O header. Returns
+ * `CFIPACK_STATUS_NOT_FOUND` if there is no entry. Async-signal-safe.
  *
  * `table` was parsed, `out` is writable. */
 CFIPACK_MUST_CHECK
@@ -1213,14 +1249,14 @@ enum cfipack_status cfipack_unwind_info_lookup(const struct cfipack_unwind_info 
                                                uint32_t pc,
                                                struct cfipack_unwind_info_entry *out);
 
-/* Returns the number of pages of the table. Async-signal-safe.
+/* Gets the number of pages of the table. Async-signal-safe.
  *
  * `table` was parsed, `count` is writable. */
 enum cfipack_status cfipack_unwind_info_num_pages(const struct cfipack_unwind_info *table, size_t *count);
 
-/* The entries of a page, in ascending order. `count` gets their number, which may be asked for with a `capacity` of 0;
- * `CFIPACK_STATUS_BUFFER_SIZE` if there are more than `capacity`, whose first are written; `CFIPACK_STATUS_NOT_FOUND` after
- * the last page. Async-signal-safe.
+/* Gets the entries of a page, in ascending order. `count` gets their number; pass a `capacity` of 0 to get only the
+ * number. Returns `CFIPACK_STATUS_BUFFER_SIZE` if there are more than `capacity`, and then only the first entries
+ * are written. Returns `CFIPACK_STATUS_NOT_FOUND` after the last page. Async-signal-safe.
  *
  * `table` was parsed; `entries` is writable for `capacity` entries, `count` is writable. */
 CFIPACK_MUST_CHECK
@@ -1230,12 +1266,12 @@ enum cfipack_status cfipack_unwind_info_get_entries(const struct cfipack_unwind_
                                                     size_t capacity,
                                                     size_t *count);
 
-/* The row that an encoding stands for in the body of a function; its prologue and epilogue it does not describe.
- * `CFIPACK_STATUS_NOT_FOUND` if the encoding has no unwind information, or refers to an FDE, whose offset in
- * `__eh_frame` is its lower 24 bits.
+/* Gets the row that an encoding stands for in the body of a function. The encoding does not describe the prologue
+ * and the epilogue. Returns `CFIPACK_STATUS_NOT_FOUND` if the encoding has no unwind information, or if it refers to
+ * an FDE; the offset of the FDE in `__eh_frame` is then in its lower 24 bits.
  *
- * `code` is the code from the entry's start on. Only x86's indirect mode looks at it, at its first 259 bytes; null and 0
- * are enough for all others. Async-signal-safe.
+ * `code` is the code from the entry's start on. Only the indirect mode of x86 reads it, and only its first 259
+ * bytes. For all other encodings pass null and 0. Async-signal-safe.
  *
  * `code` is readable for `code_len` bytes, `out` is writable. */
 CFIPACK_MUST_CHECK
@@ -1245,9 +1281,9 @@ enum cfipack_status cfipack_compact_unwind_row(uint32_t architecture,
                                                size_t code_len,
                                                struct cfipack_row *out);
 
-/* The table as text, as `llvm-objdump --unwind-info` prints it. `len` gets the bytes of all text, which may be asked
- * for with a `capacity` of 0; `CFIPACK_STATUS_BUFFER_SIZE` if the text is longer, whose first part is written. There is no
- * zero at its end. Async-signal-safe.
+/* Writes the table as text, as `llvm-objdump --unwind-info` prints it. `len` gets the size of the whole text in
+ * bytes; pass a `capacity` of 0 to get only this size. Returns `CFIPACK_STATUS_BUFFER_SIZE` if the text is longer
+ * than `capacity`; then only its first part is written. The text has no final zero. Async-signal-safe.
  *
  * `table` was parsed; `text` is writable for `capacity` bytes, `len` is writable. */
 CFIPACK_MUST_CHECK
@@ -1256,19 +1292,20 @@ enum cfipack_status cfipack_unwind_info_dump(const struct cfipack_unwind_info *t
                                              size_t capacity,
                                              size_t *len);
 
-/* Makes an address space of modules, which ascend and do not overlap; they, and what they lead to, have to stay as they are
- * as long as the space is used. After a change, such as a `dlclose`, another space has to be made, also in the same memory:
- * each has a number of its own, by which a cache knows what belongs to it. Async-signal-safe.
+/* Creates an address space from modules, which must be ascending and must not overlap. The modules, and everything
+ * that they point to, must stay unchanged as long as the space is used. After a change, for example a `dlclose`,
+ * create a new space; you may reuse the memory. Each space has a number of its own, so a cache never mixes rows of
+ * different spaces. Async-signal-safe.
  *
- * `modules`, and what they lead to, are readable; `out` is writable. */
+ * `modules`, and everything that they point to, are readable; `out` is writable. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_modules_init(struct cfipack_modules *out,
                                          uint32_t architecture,
                                          const struct cfipack_module *modules,
                                          size_t count);
 
-/* Makes an empty cache in `size` bytes of `memory`, which have to stay as long as it is used. Each PC needs 32 bytes; 32 kB
- * suffice for most programs. Async-signal-safe.
+/* Creates an empty cache in `size` bytes of `memory`. The memory must stay where it is as long as the cache is used.
+ * Each PC needs 32 bytes, and 32 kB suffice for most programs. Async-signal-safe.
  *
  * `memory` is writable for `size` bytes and belongs to the cache alone, `out` is writable. */
 CFIPACK_MUST_CHECK
@@ -1276,14 +1313,14 @@ enum cfipack_status cfipack_cache_init(struct cfipack_cache *out,
                                        uint8_t *memory,
                                        size_t size);
 
-/* Walks up the stack of a thread. `frames` gets as many frames as fit, innermost first, `count` how many they are, and `end`,
- * which may be null, the reason why there are no more: `CFIPACK_END_...`
+/* Walks up the stack of a thread. `frames` gets as many frames as fit, innermost first, and `count` gets their
+ * number. `end` may be null; otherwise it gets the reason why there are no more frames: `CFIPACK_END_...`
  *
- * Each caller is found by the row of its callee's PC, and where no table covers the code by the frame pointer, if it leads
- * to a frame within the stack and to code of a module. Async-signal-safe.
+ * The row of a frame's PC leads to its caller. If no table covers the code, the walk follows the frame pointer,
+ * provided that it leads to a frame inside the stack and to code of a module. Async-signal-safe.
  *
- * `modules` and the cache were made; `thread`, and what it leads to, are readable; `frames` is writable for `capacity` frames,
- * `count` is writable, `end` too if it is not null. */
+ * `modules` and the cache were created; `thread`, and everything that it points to, are readable; `frames` is
+ * writable for `capacity` frames; `count` is writable, and `end` too if it is not null. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_walk(const struct cfipack_modules *modules,
                                  const struct cfipack_thread *thread,
@@ -1292,18 +1329,19 @@ enum cfipack_status cfipack_walk(const struct cfipack_modules *modules,
                                  size_t *count,
                                  uint32_t *end);
 
-/* Returns the meaning of `CFIPACK_END_...`, in English. Static; never null. */
+/* Returns the meaning of `CFIPACK_END_...` in English. The string is static and never null. */
 const char *cfipack_end_text(uint32_t end);
 
-/* Finds the length of an `.eh_frame` of which you know the start alone, as in the memory of a process: `.eh_frame_hdr`, which
- * `PT_GNU_EH_FRAME` leads to, has a pointer to the section and no length. `bytes` is the start of the section, `available` the
- * bytes from there to any place at or after its end, such as the end of the segment that contains it. `len` gets the bytes up to
- * the zero that ends the section, the zero included. Memory after the zero is not read.
+/* Finds the length of an `.eh_frame` in the memory of a process, where you know only its start. For example,
+ * `PT_GNU_EH_FRAME` leads to `.eh_frame_hdr`, which has a pointer to the section and no length. `bytes` is the start
+ * of the section. `available` is the number of bytes from there to any place at or after the section's end, for
+ * example the end of the segment. `len` gets the number of bytes up to and including the zero that ends the section.
+ * Memory after the zero is not read.
  *
- * `CFIPACK_STATUS_MALFORMED` if a record reaches beyond `available`: `len` gets the bytes of the records before it, which can
- * be converted, and `message`, which may be null, gets the record's offset and length.
+ * Returns `CFIPACK_STATUS_MALFORMED` if a record reaches beyond `available`. Then `len` gets the bytes of the
+ * records before it, which you can convert. `message`, which may be null, gets the offset and length of the record.
  *
- * Pointers are null, or lead to what their types say; `bytes` is readable for `available` bytes. */
+ * Each pointer is null or points to a value of its type; `bytes` is readable for `available` bytes. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_eh_frame_len(const uint8_t *bytes,
                                          size_t available,
@@ -1311,17 +1349,18 @@ enum cfipack_status cfipack_eh_frame_len(const uint8_t *bytes,
                                          size_t *len,
                                          struct cfipack_message *message);
 
-/* Makes a `.sframe` table for `address` of the call frame information of a linked file, whose functions have addresses, on
- * the threads of `pool`, which may be null. A function that the table cannot represent is omitted:
- * `cfipack_conversion_get_omitted` has the reason. `given` may be null: the defaults. `message`, which may be null, gets what
- * is wrong. The bytes of the sections need not stay. `cfipack_conversion_free` frees it.
+/* Converts the call frame information of a linked file to a `.sframe` table that will lie at `address`, on the
+ * threads of `pool`, which may be null. `given` may be null for the default options. `message` may be null;
+ * otherwise it gets a description of the error. Functions that the table cannot represent are omitted, and
+ * `cfipack_conversion_get_omitted` returns the reasons. The bytes of the sections need not stay in memory. Free the
+ * conversion with `cfipack_conversion_free`.
  *
- * `CFIPACK_STATUS_MALFORMED` if a record reaches beyond its section, since functions after it cannot be found: the table that
- * `out` gets has all others. `message` and `cfipack_conversion_get_omitted` have the record's offset. A section in memory
- * whose length is not known is a frequent cause: see `cfipack_eh_frame_len`. `out` gets null for every other status than
- * this one and `CFIPACK_STATUS_OK`.
+ * Returns `CFIPACK_STATUS_MALFORMED` if a record reaches beyond its section, because functions after it cannot be
+ * found. Then `out` still gets a table, with all other functions. `message` and `cfipack_conversion_get_omitted`
+ * give the record's offset. A frequent cause is a section in memory with an unknown length: see
+ * `cfipack_eh_frame_len`. For every other status except `CFIPACK_STATUS_OK`, `out` gets null.
  *
- * Pointers are null, or lead to what their types say. */
+ * Each pointer is null or points to a value of its type. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_conversion_new(struct cfipack_conversion **out,
                                            const struct cfipack_cfi_sections *cfi,
@@ -1330,29 +1369,30 @@ enum cfipack_status cfipack_conversion_new(struct cfipack_conversion **out,
                                            const struct cfipack_pool *pool,
                                            struct cfipack_message *message);
 
-/* Bytes of the table.
+/* Gets the size of the table in bytes.
  *
  * `conversion` is null or a conversion, `len` null or writable. */
 enum cfipack_status cfipack_conversion_len(const struct cfipack_conversion *conversion, size_t *len);
 
-/* Gets the number of functions that the call frame information has, and of those that the table omits. Both may be null.
+/* Gets the number of functions in the call frame information, and the number of functions that the table omits. Both
+ * pointers may be null.
  *
- * Pointers are null, or lead to what their types say. */
+ * Each pointer is null or points to a value of its type. */
 enum cfipack_status cfipack_conversion_num_functions(const struct cfipack_conversion *conversion,
                                                      size_t *functions,
                                                      size_t *omitted);
 
-/* A function that the table omits, by its number from 0: its start, and the reason in words. The start is 0 if its record
- * cannot be read. `CFIPACK_STATUS_NOT_FOUND` after the last one.
+/* Gets the start of an omitted function, and the reason, by its number from 0. The start is 0 if the function's
+ * record cannot be read. Returns `CFIPACK_STATUS_NOT_FOUND` after the last omitted function.
  *
- * Pointers are null, or lead to what their types say. */
+ * Each pointer is null or points to a value of its type. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_conversion_get_omitted(const struct cfipack_conversion *conversion,
                                                    size_t number,
                                                    uint64_t *start,
                                                    struct cfipack_message *reason);
 
-/* Writes the table into `out`, of exactly `cfipack_conversion_len` bytes.
+/* Writes the table into `out`, which must have exactly `cfipack_conversion_len` bytes.
  *
  * `conversion` is null or a conversion; `out` is writable for `len` bytes. */
 CFIPACK_MUST_CHECK
@@ -1360,17 +1400,18 @@ enum cfipack_status cfipack_conversion_write(struct cfipack_conversion *conversi
                                              uint8_t *out,
                                              size_t len);
 
-/* The message of the conversion's last call; empty if that had no error. It stays until the next call.
+/* Returns the message of the conversion's last call, or an empty string if that call succeeded. The string stays
+ * valid until the next call.
  *
  * `conversion` is null or a conversion. */
 const char *cfipack_conversion_message(const struct cfipack_conversion *conversion);
 
-/* Frees a conversion; null is nothing.
+/* Frees a conversion. Does nothing for null.
  *
  * `conversion` is null or a conversion. */
 void cfipack_conversion_free(struct cfipack_conversion *conversion);
 
-/* The header of a jitdump file: 40 bytes.
+/* Writes the header of a jitdump file: 40 bytes.
  *
  * `out` is null or writable for 40 bytes. */
 CFIPACK_MUST_CHECK
@@ -1379,7 +1420,7 @@ enum cfipack_status cfipack_jitdump_header(uint32_t architecture,
                                            uint64_t time,
                                            uint8_t *out);
 
-/* The record that ends a jitdump file: 16 bytes.
+/* Writes the record that ends a jitdump file: 16 bytes.
  *
  * `out` is null or writable for 16 bytes. */
 CFIPACK_MUST_CHECK
@@ -1387,11 +1428,11 @@ enum cfipack_status cfipack_jitdump_close(uint32_t architecture,
                                           uint64_t time,
                                           uint8_t *out);
 
-/* The records of the function with a number, in the order of addresses, to be written by one call. `code` is the function's
- * code. `room`, which may be null, the bytes from
- * the function's start on in which no other function's may lie.
+/* Makes the records of a function, by its index in the order of addresses. Write all of them to the file with a
+ * single call. `code` is the code of the function. `room` may be null; otherwise it gets the number of bytes, from
+ * the function's start, in which no other function may lie.
  *
- * Pointers are null, or lead to what their types say; the buffer is writable for its capacity. */
+ * Each pointer is null or points to a value of its type; the buffer is writable for its capacity. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_region_jitdump(struct cfipack_region *region,
                                            size_t index,
@@ -1401,73 +1442,77 @@ enum cfipack_status cfipack_region_jitdump(struct cfipack_region *region,
                                            struct cfipack_buffer *out,
                                            uint64_t *room);
 
-/* The search table that HP's libunwind takes, and the `unw_dyn_info_t` that `_U_dyn_register` takes.
+/* Makes the search table for HP's libunwind, and the `unw_dyn_info_t` that you pass to `_U_dyn_register`.
  *
- * Pointers are null, or lead to what their types say; the buffer is writable for its capacity, `dyn_info` for 88 bytes. */
+ * Each pointer is null or points to a value of its type; the buffer is writable for its capacity, `dyn_info` for 88
+ * bytes. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_region_libunwind_table(struct cfipack_region *region,
                                                    const struct cfipack_libunwind *given,
                                                    struct cfipack_buffer *out,
                                                    uint8_t *dyn_info);
 
-/* Makes a merger for objects of an architecture. `given` may be null: the defaults. `message`, which may be null, gets
- * what is wrong. `cfipack_merger_free` or `cfipack_merger_finish` frees it.
+/* Creates a merger for objects of an architecture. `given` may be null for the default options. `message` may be
+ * null; otherwise it gets a description of the error. Free the merger with `cfipack_merger_free` or
+ * `cfipack_merger_finish`.
  *
- * Pointers are null, or lead to what their types say. */
+ * Each pointer is null or points to a value of its type. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_merger_new(struct cfipack_merger **out,
                                        uint32_t architecture,
                                        const struct cfipack_sframe_options *given,
                                        struct cfipack_message *message);
 
-/* Makes a merger with the same options, for a thread of its own; `cfipack_merger_absorb` adds what it has taken.
+/* Creates an empty merger with the same options. Fill it on another thread, and add it with `cfipack_merger_absorb`.
  *
- * Pointers are null, or lead to what their types say. */
+ * Each pointer is null or points to a value of its type. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_merger_shard(const struct cfipack_merger *merger,
                                          struct cfipack_merger **out);
 
-/* Makes a merger that has taken the same objects, so that one can be finished now and the other later, with stubs that
- * are not known yet. It has no notes. The bytes of the objects have to stay for both.
+/* Creates a copy of a merger, with the same objects and without notes. Use this, for example, to finish one merger
+ * now and the other when you know more stubs. The bytes of the objects must stay in memory for both mergers.
  *
- * Pointers are null, or lead to what their types say. */
+ * Each pointer is null or points to a value of its type. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_merger_copy(const struct cfipack_merger *merger,
                                         struct cfipack_merger **out);
 
-/* Adds the functions of an object. `out`, which may be null, gets what became of them; `cfipack_merger_get_note` has what
- * is not in the output. A damaged object is no error: what can be read of it is used.
+/* Adds the functions of an object. `out` may be null; otherwise it gets the counts of the object's functions.
+ * `cfipack_merger_get_note` reports the parts that are not in the output. A damaged object is no error: its readable
+ * parts are used.
  *
- * Pointers are null, or lead to what their types say; the bytes of the sections stay until the merger is finished
- * or freed, and so are its copies and the merger that absorbs it. */
+ * Each pointer is null or points to a value of its type. The bytes of the sections must stay in memory until the
+ * merger, its copies, and the merger that absorbs it are finished or freed. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_merger_push(struct cfipack_merger *merger,
                                         const struct cfipack_object *object,
                                         struct cfipack_contribution *out);
 
-/* Takes note of a function of `size` bytes that is in no object's sections and has no rows: no other's are to answer
- * for its PCs. Its address is needed when the section is written.
+/* Records a function of `size` bytes that has no rows and is in no object's sections, so that no other function's
+ * rows are used for its PCs. For example, call this for a thunk that has no rows. Its address is needed when the
+ * section is written.
  *
  * `merger` is null or a merger. */
 enum cfipack_status cfipack_merger_note_omitted(struct cfipack_merger *merger,
                                                 uint64_t key,
                                                 uint64_t size);
 
-/* Adds what a shard has taken, as if its objects had been pushed here, and frees the shard, whatever the status; a merger
- * that is given as its own shard stays. The same shards in the same order give the same bytes. The bytes of the shard's
- * objects have to stay for the merger.
+/* Adds the functions of a shard, as if its objects had been pushed here, and frees the shard, whatever the status.
+ * If `shard` is `merger` itself, the call fails and frees nothing. The same shards in the same order give the same
+ * bytes. The bytes of the shard's objects must stay in memory for the merger.
  *
- * `merger` and `shard` are null or mergers, and not the same one. */
+ * Each pointer is null or a merger, and they differ. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_merger_absorb(struct cfipack_merger *merger,
                                           struct cfipack_merger *shard);
 
-/* The number of notes of what is not in the output.
+/* Gets the number of notes about parts of objects that are not in the output.
  *
  * `merger` is null or a merger, `count` null or writable. */
 enum cfipack_status cfipack_merger_num_notes(const struct cfipack_merger *merger, size_t *count);
 
-/* A note, by its number from 0; `CFIPACK_STATUS_NOT_FOUND` after the last one.
+/* Gets a note by its number, from 0. Returns `CFIPACK_STATUS_NOT_FOUND` after the last note.
  *
  * `merger` is null or a merger, `out` null or writable. */
 CFIPACK_MUST_CHECK
@@ -1475,30 +1520,31 @@ enum cfipack_status cfipack_merger_get_note(const struct cfipack_merger *merger,
                                             size_t number,
                                             struct cfipack_note *out);
 
-/* The message of the merger's last call; empty if that had no error. It stays until the next call.
+/* Returns the message of the merger's last call, or an empty string if that call succeeded. The string stays valid
+ * until the next call.
  *
  * `merger` is null or a merger. */
 const char *cfipack_merger_message(const struct cfipack_merger *merger);
 
-/* Ends the section, on the threads of `pool`, which may be null, and frees the merger, whatever the status. `keys` is
- * what keys are, `CFIPACK_KEYS_...`.
+/* Finishes the section on the threads of `pool`, which may be null, and frees the merger, whatever the status.
+ * `keys` is `CFIPACK_KEYS_...` and describes your keys.
  *
- * Pointers are null, or lead to what their types say. */
+ * Each pointer is null or points to a value of its type. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_merger_finish(struct cfipack_merger *merger,
                                           uint32_t keys,
                                           const struct cfipack_pool *pool,
                                           struct cfipack_section **out);
 
-/* Frees a merger; null is nothing.
+/* Frees a merger. Does nothing for null.
  *
  * `merger` is null or a merger. */
 void cfipack_merger_free(struct cfipack_merger *merger);
 
-/* Makes a region of `length` bytes of code at `base`. `message`, which may be null, gets what is wrong.
- * `cfipack_region_free` frees it.
+/* Creates a region of `length` bytes of code at `base`. `message` may be null; otherwise it gets a description of
+ * the error. Free the region with `cfipack_region_free`.
  *
- * Pointers are null, or lead to what their types say. */
+ * Each pointer is null or points to a value of its type. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_region_new(struct cfipack_region **out,
                                        uint32_t architecture,
@@ -1506,10 +1552,10 @@ enum cfipack_status cfipack_region_new(struct cfipack_region **out,
                                        uint64_t length,
                                        struct cfipack_message *message);
 
-/* Adds the function of `size` bytes at `offset` of the region's code, described by directives. Debuggers and profilers
- * print its name, which may be null. The region is unchanged if it cannot be added.
+/* Adds a function of `size` bytes at `offset` in the region's code, described by directives. `function_name` may be
+ * null; debuggers and profilers print it. The region is unchanged if the function cannot be added.
  *
- * Pointers are null, or lead to what their types say; `function_name` ends with a zero. */
+ * Each pointer is null or points to a value of its type; `function_name` ends with a zero. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_region_push(struct cfipack_region *region,
                                         const char *function_name,
@@ -1518,23 +1564,25 @@ enum cfipack_status cfipack_region_push(struct cfipack_region *region,
                                         const struct cfipack_directive *given,
                                         size_t num_directives);
 
-/* Adds the functions of an `.eh_frame` that lies at `address`, such as another writer has made. They have no names. The
- * region is unchanged if one cannot be added, or read: unwinders would register all of the section. If you know the start of
- * the section alone, `cfipack_eh_frame_len` finds its length.
+/* Adds the functions of an `.eh_frame` that lies at `address`, for example from another code generator. The
+ * functions have no names. If any function cannot be read or added, the call fails and the region is unchanged,
+ * because unwinders would register the whole section. If you only know the start of the section,
+ * `cfipack_eh_frame_len` finds its length.
  *
- * Pointers are null, or lead to what their types say; `bytes` is readable for `len` bytes. */
+ * Each pointer is null or points to a value of its type; `bytes` is readable for `len` bytes. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_region_push_eh_frame(struct cfipack_region *region,
                                                  const uint8_t *bytes,
                                                  size_t len,
                                                  uint64_t address);
 
-/* The region's `.eh_frame`, which will lie at `address`, terminated, as libgcc's and LLVM's unwinders take it. `len` gets its
- * bytes, which may be asked for with a `capacity` of 0; `CFIPACK_STATUS_BUFFER_SIZE` if it does not fit. `fdes`, which may
- * be null, gets one FDE for each function of the region, in the order of their addresses.
+/* Makes the region's `.eh_frame` for `address`, with a terminator, as the unwinders of libgcc and LLVM expect it.
+ * `len` gets the number of bytes; pass a `capacity` of 0 to get only this number. Returns
+ * `CFIPACK_STATUS_BUFFER_SIZE` if the section does not fit. `fdes` may be null; otherwise it gets an FDE for each
+ * function of the region, in the order of their addresses.
  *
- * Pointers are null, or lead to what their types say; `out` is writable for `capacity` bytes, `fdes` for as many FDEs
- * as the region has functions. */
+ * Each pointer is null or points to a value of its type; `out` is writable for `capacity` bytes, `fdes` for as many
+ * FDEs as the region has functions. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_region_eh_frame(struct cfipack_region *region,
                                             uint32_t pointer_form,
@@ -1544,15 +1592,16 @@ enum cfipack_status cfipack_region_eh_frame(struct cfipack_region *region,
                                             size_t *len,
                                             struct cfipack_region_fde *fdes);
 
-/* Returns the number of functions in the region.
+/* Gets the number of functions in the region.
  *
  * `region` is null or a region, `count` null or writable. */
 enum cfipack_status cfipack_region_num_functions(const struct cfipack_region *region, size_t *count);
 
-/* The region's `.sframe` table, which will lie at `address`. `registration` and `omitted`, which may be null, get what to register and how many functions the table cannot
- * represent: unwinding ends in them.
+/* Makes the region's `.sframe` table for `address`. `given` may be null for the default options. `registration` and
+ * `omitted` may be null; otherwise they get the numbers to register, and the number of functions that the table
+ * cannot represent. Unwinding ends in omitted functions.
  *
- * Pointers are null, or lead to what their types say; the buffer is writable for its capacity. */
+ * Each pointer is null or points to a value of its type; the buffer is writable for its capacity. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_region_sframe(struct cfipack_region *region,
                                           const struct cfipack_sframe_options *given,
@@ -1561,21 +1610,22 @@ enum cfipack_status cfipack_region_sframe(struct cfipack_region *region,
                                           struct cfipack_registration *registration,
                                           size_t *omitted);
 
-/* The ELF file in memory that gdb's JIT interface takes. `len` gets its bytes, which may be asked for with a `capacity` of 0.
+/* Makes the in-memory ELF file for gdb's JIT interface. `len` gets the number of bytes; pass a `capacity` of 0 to
+ * get only this number.
  *
- * Pointers are null, or lead to what their types say; `out` is writable for `capacity` bytes. */
+ * Each pointer is null or points to a value of its type; `out` is writable for `capacity` bytes. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_region_gdb_elf(struct cfipack_region *region,
                                            uint8_t *out,
                                            size_t capacity,
                                            size_t *len);
 
-/* The region's `__eh_frame` and `__unwind_info`. `code`, which may be null, is the region's code, without which fewer functions
- * have a compact encoding. `sections`, which may be null, gets what a
- * callback of `__unw_add_find_dynamic_unwind_sections` gives.
+/* Makes the region's `__eh_frame` and `__unwind_info`. `code` may be null, or is the region's code: without it,
+ * fewer functions get a compact encoding. `sections` may be null; otherwise it gets the structure that a callback of
+ * `__unw_add_find_dynamic_unwind_sections` returns.
  *
- * Pointers are null, or lead to what their types say; buffers are writable for their capacities, `code` is readable for
- * the length of the region. */
+ * Each pointer is null or points to a value of its type; buffers are writable for their capacities, `code` is
+ * readable for the length of the region. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_region_unwind_info(struct cfipack_region *region,
                                                const uint8_t *code,
@@ -1585,75 +1635,81 @@ enum cfipack_status cfipack_region_unwind_info(struct cfipack_region *region,
                                                struct cfipack_buffer *unwind_info,
                                                struct cfipack_dynamic_sections *sections);
 
-/* The architecture of a region, as `CFIPACK_ARCH_...`; 0 for null.
+/* Returns the architecture of a region as `CFIPACK_ARCH_...`, or 0 for null.
  *
  * `region` is null or a region. */
 uint32_t cfipack_region_arch(const struct cfipack_region *region);
 
-/* The message of the region's last call; empty if that had no error. It stays until the next call.
+/* Returns the message of the region's last call, or an empty string if that call succeeded. The string stays valid
+ * until the next call.
  *
  * `region` is null or a region. */
 const char *cfipack_region_message(const struct cfipack_region *region);
 
-/* Frees a region; null is nothing. What was made of it stays.
+/* Frees a region. Does nothing for null. Tables that were made from the region stay valid.
  *
  * `region` is null or a region. */
 void cfipack_region_free(struct cfipack_region *region);
 
-/* Makes a registry without regions. `message`, which may be null, gets what is wrong. `cfipack_registry_free` frees it.
+/* Creates an empty registry. `message` may be null; otherwise it gets a description of the error. Free the registry
+ * with `cfipack_registry_free`.
  *
- * Pointers are null, or lead to what their types say. */
+ * Each pointer is null or points to a value of its type. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_registry_new(struct cfipack_registry **out,
                                          uint32_t architecture,
                                          struct cfipack_message *message);
 
-/* Adds a region: readers find it from the return on. Register it elsewhere before, and publish the addresses of the code
- * after. `undo`, which may be null, is kept with it. `omitted`, which may be null, gets how many of its functions have no rows:
- * walks end in them. `CFIPACK_STATUS_REFUSED` if a registered region has some of its code. Where it is not added, `undo` is not
+/* Adds a region. Readers find it as soon as this function returns. Register the region elsewhere before this call,
+ * and publish the addresses of its code after it. `undo` may be null; otherwise it is kept with the region.
+ * `omitted` may be null; otherwise it gets the number of functions without rows, and walks end in these functions.
+ * Returns `CFIPACK_STATUS_REFUSED` if a registered region overlaps. If the region is not added, `undo` is not
  * called.
  *
- * Pointers are null, or lead to what their types say; `undo` names a function that may be called with its context until the
- * region is removed. */
+ * Each pointer is null or points to a value of its type; `undo` names a function that may be called with its context
+ * until the region is removed. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_registry_add(struct cfipack_registry *registry,
                                          const struct cfipack_region *region,
                                          const struct cfipack_undo *undo,
                                          size_t *omitted);
 
-/* Removes the region that starts at `base`: no reader finds it from the return on. Then what was kept with it is undone. No
- * thread may be in the code; free it after. `CFIPACK_STATUS_NOT_FOUND` if no region starts there.
+/* Removes the region that starts at `base`. Readers cannot find it after this function returns. Its `undo` is called
+ * then. No thread may be running the region's code; free the code after this call. Returns
+ * `CFIPACK_STATUS_NOT_FOUND` if no region starts at `base`.
  *
  * `registry` is null or a registry. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_registry_remove(struct cfipack_registry *registry,
                                             uint64_t base);
 
-/* Bytes of the memory that readers read.
+/* Gets the size of the memory that readers use, in bytes.
  *
  * `registry` is null or a registry, `size` null or writable. */
 enum cfipack_status cfipack_registry_get_memory_size(const struct cfipack_registry *registry, size_t *size);
 
-/* The message of the registry's last call; empty if that had no error. It stays until the next call.
+/* Returns the message of the registry's last call, or an empty string if that call succeeded. The string stays valid
+ * until the next call.
  *
  * `registry` is null or a registry. */
 const char *cfipack_registry_message(const struct cfipack_registry *registry);
 
-/* Removes all regions, undoes what was kept with them, and frees the registry; null is nothing. Readers find nothing from then
- * on.
+/* Removes all regions, calls their `undo` functions, and frees the registry. Does nothing for null. Readers find
+ * nothing from then on.
  *
  * `registry` is null or a registry. */
 void cfipack_registry_free(struct cfipack_registry *registry);
 
-/* Makes a reader, which stays valid when the registry is freed. `cfipack_registry_reader_free` frees it.
+/* Creates a reader. It stays valid when the registry is freed. Free it with `cfipack_registry_reader_free`.
  *
- * Pointers are null, or lead to what their types say. */
+ * Each pointer is null or points to a value of its type. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_registry_reader_new(struct cfipack_registry_reader **out,
                                                 const struct cfipack_registry *registry);
 
-/* The row that answers for a PC in registered code; `CFIPACK_STATUS_NOT_FOUND` if there is none. Its start counts from that of
- * its function. Async-signal-safe, also in a handler that interrupts a call of the registry; it never waits.
+/* Gets the row for a PC in registered code, or returns `CFIPACK_STATUS_NOT_FOUND` if there is none. The start of the
+ * row counts from the start of its function. Async-signal-safe, even in a handler that interrupts a call of the
+ * registry. It never waits.
  *
  * `reader` is null or a reader, `out` is writable. */
 CFIPACK_MUST_CHECK
@@ -1661,47 +1717,48 @@ enum cfipack_status cfipack_registry_lookup(const struct cfipack_registry_reader
                                             uint64_t pc,
                                             struct cfipack_row *out);
 
-/* Frees a reader; null is nothing. Not for signal handlers.
+/* Frees a reader. Does nothing for null. Do not call this in a signal handler.
  *
  * `reader` is null or a reader that no thread uses any more. */
 void cfipack_registry_reader_free(struct cfipack_registry_reader *reader);
 
-/* Bytes of the section, exact.
+/* Gets the exact size of the section in bytes.
  *
  * `section` is null or a section, `len` null or writable. */
 enum cfipack_status cfipack_section_len(const struct cfipack_section *section, size_t *len);
 
-/* Returns the number of entries of its function index. A linker omits a section without any.
+/* Gets the number of entries in the function index. A linker omits a section without entries.
  *
  * `section` is null or a section, `count` null or writable. */
 enum cfipack_status cfipack_section_num_functions(const struct cfipack_section *section, size_t *count);
 
-/* Omits the functions that version 2 cannot reach from `address`, whose distance does not fit 32 bits. The section is
- * smaller then. `addresses` is as for `cfipack_section_write`.
+/* Omits the functions that version 2 cannot reach from `address`, because their distance does not fit 32 bits. This
+ * makes the section smaller. `addresses` is the same as for `cfipack_section_write`.
  *
- * Pointers are null, or lead to what their types say. */
+ * Each pointer is null or points to a value of its type. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_section_omit_distant(struct cfipack_section *section,
                                                  uint64_t address,
                                                  const uint64_t *addresses,
                                                  size_t num_addresses);
 
-/* Functions that the section omits since it was finished: those that it could not tell apart, or that lie too far
- * away. `count` gets their number, `keys` those that fit; either may be asked for alone.
+/* Gets the functions that the section omits since it was finished, because they share PCs with other functions or
+ * lie too far away. `count` gets their number, and `keys` gets the keys that fit. To get only the number, pass a
+ * `capacity` of 0. Returns `CFIPACK_STATUS_BUFFER_SIZE` if there are more than `capacity`.
  *
- * Pointers are null, or lead to what their types say; `keys` is writable for `capacity` keys. */
+ * Each pointer is null or points to a value of its type; `keys` is writable for `capacity` keys. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_section_get_omitted(const struct cfipack_section *section,
                                                 uint64_t *keys,
                                                 size_t capacity,
                                                 size_t *count);
 
-/* Writes the section of a linked file, which lies at `address`, into `out` of exactly `cfipack_section_len` bytes, on
- * the threads of `pool`, which may be null. `addresses` has the address of each function, omitted ones too, or of each
- * input section, as `CFIPACK_KEYS_...` describes. Functions that turn out to share PCs are no error:
- * `cfipack_section_get_conflicts` has those that are omitted.
+/* Writes the section of a linked file into `out`, which must have exactly `cfipack_section_len` bytes, on the
+ * threads of `pool`, which may be null. `address` is the address of the section. `addresses` has the address of each
+ * function, also of omitted functions, or of each input section: see `CFIPACK_KEYS_...`. It is no error if functions
+ * turn out to share PCs. `cfipack_section_get_conflicts` returns the functions that are omitted for this reason.
  *
- * Pointers are null, or lead to what their types say; `out` is writable for `len` bytes. */
+ * Each pointer is null or points to a value of its type; `out` is writable for `len` bytes. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_section_write(struct cfipack_section *section,
                                           uint8_t *out,
@@ -1711,18 +1768,19 @@ enum cfipack_status cfipack_section_write(struct cfipack_section *section,
                                           size_t num_addresses,
                                           const struct cfipack_pool *pool);
 
-/* Functions that the last `cfipack_section_write` omitted since they turned out to share PCs with others. `count` gets
- * their number, which may be asked for with a `capacity` of 0; `CFIPACK_STATUS_BUFFER_SIZE` if there are more than
- * `capacity`.
+/* Gets the functions that the last `cfipack_section_write` omitted because they share PCs with others. `count` gets
+ * their number; pass a `capacity` of 0 to get only the number. Returns `CFIPACK_STATUS_BUFFER_SIZE` if there are
+ * more than `capacity`.
  *
- * Pointers are null, or lead to what their types say; `out` is writable for `capacity` conflicts. */
+ * Each pointer is null or points to a value of its type; `out` is writable for `capacity` conflicts. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_section_get_conflicts(const struct cfipack_section *section,
                                                   struct cfipack_conflict *out,
                                                   size_t capacity,
                                                   size_t *count);
 
-/* Writes the section of a relocatable file into `out` of exactly `cfipack_section_len` bytes. Its relocations go with it.
+/* Writes the section of a relocatable file into `out`, which must have exactly `cfipack_section_len` bytes. Write
+ * its relocations along with it.
  *
  * `section` is null or a section; `out` is writable for `len` bytes. */
 CFIPACK_MUST_CHECK
@@ -1730,36 +1788,39 @@ enum cfipack_status cfipack_section_write_relocatable(struct cfipack_section *se
                                                       uint8_t *out,
                                                       size_t len);
 
-/* The relocations of the section in a relocatable file, in the order of their fields. `count` gets their number, which may
- * be asked for with a `capacity` of 0; `CFIPACK_STATUS_BUFFER_SIZE` if there are more than `capacity`.
+/* Gets the relocations of the section in a relocatable file, in the order of their fields. `count` gets their
+ * number; pass a `capacity` of 0 to get only the number. Returns `CFIPACK_STATUS_BUFFER_SIZE` if there are more than
+ * `capacity`.
  *
- * Pointers are null, or lead to what their types say; `out` is writable for `capacity` relocations. */
+ * Each pointer is null or points to a value of its type; `out` is writable for `capacity` relocations. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_section_get_relocations(const struct cfipack_section *section,
                                                     struct cfipack_relocation *out,
                                                     size_t capacity,
                                                     size_t *count);
 
-/* The message of the section's last call; empty if that had no error. It stays until the next call.
+/* Returns the message of the section's last call, or an empty string if that call succeeded. The string stays valid
+ * until the next call.
  *
  * `section` is null or a section. */
 const char *cfipack_section_message(const struct cfipack_section *section);
 
-/* Frees a section; null is nothing.
+/* Frees a section. Does nothing for null.
  *
  * `section` is null or a section. */
 void cfipack_section_free(struct cfipack_section *section);
 
-/* Adds the rows of stubs, such as a PLT, that `cfipack_merger_push_known_stubs` does not have.
+/* Adds the rows of stubs, such as a PLT, that `cfipack_merger_push_known_stubs` does not know.
  *
- * Pointers are null, or lead to what their types say. */
+ * Each pointer is null or points to a value of its type. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_merger_push_stubs(struct cfipack_merger *merger,
                                               const struct cfipack_stubs *stubs);
 
-/* Gets the row at `offset` bytes from the start of a function that has been pushed; its start counts from the function's.
- * `CFIPACK_STATUS_NOT_FOUND` without one. With a start of 0 it is the row of a veneer that has the instruction of that
- * place, or of a thunk between two parts of the function, for `cfipack_merger_push_stubs`.
+/* Gets the row at `offset` bytes from the start of a function that has been pushed. The start of the row counts from
+ * the function's start. Returns `CFIPACK_STATUS_NOT_FOUND` if there is no row. Use it for code that runs in the
+ * function's frame, for example a veneer that contains the instruction of that place, or a thunk between two parts
+ * of the function: set the start of the row to 0 and pass it to `cfipack_merger_push_stubs`.
  *
  * `merger` is null or a merger, `out` null or writable. */
 CFIPACK_MUST_CHECK
@@ -1768,9 +1829,9 @@ enum cfipack_status cfipack_merger_row_at(struct cfipack_merger *merger,
                                           uint32_t offset,
                                           struct cfipack_row *out);
 
-/* Adds the rows of stubs that linkers write, by their code: `kind` is `CFIPACK_STUBS_...`, with `CFIPACK_STUBS_NO_HEADER`
- * added where there are only entries, and `key` that of the first byte, of the header where there is one. `entry_size` is the bytes of an entry, where the same code has other padding;
- * 0 for those of the kind.
+/* Adds the rows of known stubs. `kind` is `CFIPACK_STUBS_...`; add `CFIPACK_STUBS_NO_HEADER` if there are only
+ * entries. `key` is the key of the first byte, which is the header's if there is a header. `entry_size` is the size
+ * of an entry in bytes, if its padding differs from the kind's, or 0 for the kind's size.
  *
  * `merger` is null or a merger. */
 CFIPACK_MUST_CHECK
@@ -1780,32 +1841,35 @@ enum cfipack_status cfipack_merger_push_known_stubs(struct cfipack_merger *merge
                                                     size_t num_entries,
                                                     uint32_t entry_size);
 
-/* Makes a builder for x86-64, i386, arm64 or arm64_32. `given` may be null: the defaults. `message`, which may be null,
- * gets what is wrong. `cfipack_unwind_builder_free` or `cfipack_unwind_builder_finish` frees it.
+/* Creates a builder for x86-64, i386, arm64 or arm64_32. `given` may be null for the default options. `message` may
+ * be null; otherwise it gets a description of the error. Free the builder with `cfipack_unwind_builder_free` or
+ * `cfipack_unwind_builder_finish`.
  *
- * Pointers are null, or lead to what their types say. */
+ * Each pointer is null or points to a value of its type. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_unwind_builder_new(struct cfipack_unwind_builder **out,
                                                uint32_t architecture,
                                                const struct cfipack_unwind_info_options *given,
                                                struct cfipack_message *message);
 
-/* Makes a builder with the same options, for a thread of its own; `cfipack_unwind_builder_absorb` adds what it has taken.
+/* Creates an empty builder with the same options. Fill it on another thread, and add it with
+ * `cfipack_unwind_builder_absorb`.
  *
- * Pointers are null, or lead to what their types say. */
+ * Each pointer is null or points to a value of its type. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_unwind_builder_shard(const struct cfipack_unwind_builder *builder,
                                                  struct cfipack_unwind_builder **out);
 
-/* Adds the unwind information of an object, whose bytes need not stay. A damaged object is no error: what can be read of
- * it is used, and the rest is a warning of the section.
+/* Adds the unwind information of an object. The bytes of the object need not stay in memory. A damaged object is no
+ * error: its readable parts are used, and the section has a warning about the rest.
  *
- * Pointers are null, or lead to what their types say. */
+ * Each pointer is null or points to a value of its type. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_unwind_builder_push(struct cfipack_unwind_builder *builder,
                                                 const struct cfipack_unwind_object *object);
 
-/* Adds code that may have no unwind information, so that the entry of the function before does not speak for it.
+/* Adds code that may have no unwind information. Without this call, the entry of the function before it would also
+ * cover this code.
  *
  * `builder` is null or a builder. */
 CFIPACK_MUST_CHECK
@@ -1813,64 +1877,67 @@ enum cfipack_status cfipack_unwind_builder_push_code(struct cfipack_unwind_build
                                                      uint64_t key,
                                                      uint32_t length);
 
-/* Adds what a shard has taken, as if its objects had been pushed here, and frees the shard, whatever the status; a builder
- * that is given as its own shard stays.
+/* Adds the contents of a shard, as if its objects had been pushed here, and frees the shard, whatever the status. If
+ * `shard` is `builder` itself, the call fails and frees nothing.
  *
- * `builder` and `shard` are null or builders, and not the same one. */
+ * Each pointer is null or a builder, and they differ. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_unwind_builder_absorb(struct cfipack_unwind_builder *builder,
                                                   struct cfipack_unwind_builder *shard);
 
-/* The message of the builder's last call; empty if that had no error. It stays until the next call.
+/* Returns the message of the builder's last call, or an empty string if that call succeeded. The string stays valid
+ * until the next call.
  *
  * `builder` is null or a builder. */
 const char *cfipack_unwind_builder_message(const struct cfipack_unwind_builder *builder);
 
-/* Decides what does not depend on addresses, and frees the builder, whatever the status.
+/* Finishes the section and frees the builder, whatever the status. This decides everything that does not depend on
+ * addresses.
  *
- * Pointers are null, or lead to what their types say. */
+ * Each pointer is null or points to a value of its type. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_unwind_builder_finish(struct cfipack_unwind_builder *builder,
                                                   struct cfipack_unwind_section **out);
 
-/* Frees a builder; null is nothing.
+/* Frees a builder. Does nothing for null.
  *
  * `builder` is null or a builder. */
 void cfipack_unwind_builder_free(struct cfipack_unwind_builder *builder);
 
-/* The personalities that the table may name, at most three; each needs a pointer slot with its address. `count` gets their
- * number.
+/* Gets the personalities that the table may name, at most three. Each personality needs a pointer slot that holds
+ * its address. `count` gets their number.
  *
- * Pointers are null, or lead to what their types say; `keys` is writable for `capacity` keys. */
+ * Each pointer is null or points to a value of its type; `keys` is writable for `capacity` keys. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_unwind_section_get_personalities(const struct cfipack_unwind_section *section,
                                                              uint64_t *keys,
                                                              size_t capacity,
                                                              size_t *count);
 
-/* The FDEs that the table refers to. `count` gets their number, which may be asked for with a `capacity` of 0;
- * `CFIPACK_STATUS_BUFFER_SIZE` if there are more than `capacity`.
+/* Gets the FDEs that the table refers to. `count` gets their number; pass a `capacity` of 0 to get only the number.
+ * Returns `CFIPACK_STATUS_BUFFER_SIZE` if there are more than `capacity`.
  *
- * Pointers are null, or lead to what their types say; `out` is writable for `capacity` FDEs. */
+ * Each pointer is null or points to a value of its type; `out` is writable for `capacity` FDEs. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_unwind_section_get_fdes(const struct cfipack_unwind_section *section,
                                                     struct cfipack_fde *out,
                                                     size_t capacity,
                                                     size_t *count);
 
-/* The most bytes that the table can have, wherever its functions will lie and in whatever order. Where the order is known,
- * `cfipack_unwind_section_plan` gives the size of the likely table instead.
+/* Gets an upper bound of the table's size in bytes, for any order and any addresses of the functions. If you know
+ * the order, use `cfipack_unwind_section_plan`, which returns the size of the likely table.
  *
  * `section` is null or a section, `len` null or writable. */
 enum cfipack_status cfipack_unwind_section_max_len(const struct cfipack_unwind_section *section,
                                                    size_t *len);
 
-/* Plans the table for functions in an order that is known: `len` gets the most bytes that it will have, as a rule those
- * that it will have exactly. `tentative` has a place in the order of each function, in bytes, at the index that is its
- * key: an address in a first layout, or a rank. `growth` bounds how much further the functions may lie apart in the end,
- * in bytes: with ranks, the length of all code.
+/* Plans the table for an order of the functions that you know already. `len` gets an upper bound of the table's size
+ * in bytes, and the size of real tables is nearly always exactly this bound. `tentative` has a place in the order
+ * for each function, in bytes, at the index that is the function's key: an address in a first layout, or a rank.
+ * `growth` bounds how much further apart the functions may lie in the final layout, in bytes. With ranks, pass the
+ * length of all code.
  *
- * Pointers are null, or lead to what their types say. */
+ * Each pointer is null or points to a value of its type. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_unwind_section_plan(struct cfipack_unwind_section *section,
                                                 const uint32_t *tentative,
@@ -1878,10 +1945,10 @@ enum cfipack_status cfipack_unwind_section_plan(struct cfipack_unwind_section *s
                                                 uint32_t growth,
                                                 size_t *len);
 
-/* Lays the table out and writes it to the front of `out`; the rest is set to zero. `table_len` gets the bytes of the table; 0
- * where there is none. It can be written again with other addresses.
+/* Lays the table out and writes it to the start of `out`; the rest of `out` is set to zero. `table_len` gets the
+ * size of the table in bytes, or 0 if there is no table. You can write it again with other addresses.
  *
- * Pointers are null, or lead to what their types say; `out` is writable for `len` bytes. */
+ * Each pointer is null or points to a value of its type; `out` is writable for `len` bytes. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_unwind_section_write(struct cfipack_unwind_section *section,
                                                  const struct cfipack_unwind_places *places,
@@ -1889,13 +1956,13 @@ enum cfipack_status cfipack_unwind_section_write(struct cfipack_unwind_section *
                                                  size_t len,
                                                  size_t *table_len);
 
-/* The number of warnings: of what objects describe, and of the table that was written last.
+/* Gets the number of warnings about the objects and about the table that was written last.
  *
  * `section` is null or a section, `count` null or writable. */
 enum cfipack_status cfipack_unwind_section_num_warnings(const struct cfipack_unwind_section *section,
                                                         size_t *count);
 
-/* A warning in words, by its number from 0; `CFIPACK_STATUS_NOT_FOUND` after the last one.
+/* Gets the text of a warning by its number, from 0. Returns `CFIPACK_STATUS_NOT_FOUND` after the last warning.
  *
  * `section` is null or a section, `out` null or writable. */
 CFIPACK_MUST_CHECK
@@ -1903,21 +1970,23 @@ enum cfipack_status cfipack_unwind_section_get_warning(const struct cfipack_unwi
                                                        size_t number,
                                                        struct cfipack_message *out);
 
-/* The message of the section's last call; empty if that had no error. It stays until the next call.
+/* Returns the message of the section's last call, or an empty string if that call succeeded. The string stays valid
+ * until the next call.
  *
  * `section` is null or a section. */
 const char *cfipack_unwind_section_message(const struct cfipack_unwind_section *section);
 
-/* Frees a section; null is nothing.
+/* Frees a section. Does nothing for null.
  *
  * `section` is null or a section. */
 void cfipack_unwind_section_free(struct cfipack_unwind_section *section);
 
-/* Compares the `.sframe` table in `table` of `table_len` bytes, which lies at `address`, with call frame information,
- * at every PC, both ways, on the threads of `pool`, which may be null. gimli evaluates the call frame information.
- * `message`, which may be null, gets why the table cannot be read. `cfipack_report_free` frees the report.
+/* Compares a `.sframe` table with call frame information at every PC, in both directions, on the threads of `pool`,
+ * which may be null. gimli evaluates the call frame information. `table` has `table_len` bytes and lies at
+ * `address`. `message` may be null; otherwise it gets the reason why the table cannot be read. Free the report with
+ * `cfipack_report_free`.
  *
- * Pointers are null, or lead to what their types say. */
+ * Each pointer is null or points to a value of its type. */
 CFIPACK_MUST_CHECK
 enum cfipack_status cfipack_verify_sframe(struct cfipack_report **out,
                                           const struct cfipack_cfi_sections *cfi,
@@ -1927,15 +1996,16 @@ enum cfipack_status cfipack_verify_sframe(struct cfipack_report **out,
                                           const struct cfipack_pool *pool,
                                           struct cfipack_message *message);
 
-/* The numbers of a report.
+/* Gets the counts of a report.
  *
  * `report` is null or a report, `out` null or writable. */
 enum cfipack_status cfipack_report_get_counts(const struct cfipack_report *report,
                                               struct cfipack_report_counts *out);
 
-/* The differences, faults, and functions that are missing or could not be judged, one a line, at most a hundred of each.
- * `len` gets the bytes of all text, which may be asked for with a `capacity` of 0; `CFIPACK_STATUS_BUFFER_SIZE` if the text
- * is longer, whose first part is written. There is no zero at its end.
+/* Writes the details of a report as text: differences, faults, and functions that are missing or could not be
+ * judged, one per line, at most a hundred of each. `len` gets the size of the whole text in bytes; pass a `capacity`
+ * of 0 to get only this size. Returns `CFIPACK_STATUS_BUFFER_SIZE` if the text is longer than `capacity`; then only
+ * its first part is written. The text has no final zero.
  *
  * `report` is null or a report; `text` is writable for `capacity` bytes, `len` is null or writable. */
 CFIPACK_MUST_CHECK
@@ -1944,7 +2014,7 @@ enum cfipack_status cfipack_report_text(const struct cfipack_report *report,
                                         size_t capacity,
                                         size_t *len);
 
-/* Frees a report; null is nothing.
+/* Frees a report. Does nothing for null.
  *
  * `report` is null or a report. */
 void cfipack_report_free(struct cfipack_report *report);

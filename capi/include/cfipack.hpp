@@ -1,11 +1,11 @@
 // cfipack.hpp: cfipack.h for C++17.
 //
-// Handles that free themselves, views of arrays, and exceptions. Nothing is done here that cfipack.h does not do; what a
-// call means, and how long what it gets has to stay, is written there. A moved-from handle may only be destroyed or
-// assigned to.
+// Handles that free themselves, views of arrays, and exceptions. This header only wraps cfipack.h: read there how
+// each call behaves and how long its arguments must stay in memory. You may only destroy or assign to a moved-from
+// handle.
 //
-// A program that is built without exceptions defines CFIPACK_THROW(status, message) before it includes this file, as what
-// does not return; the message is a string that may be empty.
+// If you build without exceptions, define CFIPACK_THROW(status, message) before you include this file, as code that
+// does not return. The message is a string and may be empty.
 #ifndef CFIPACK_HPP
 #define CFIPACK_HPP
 
@@ -23,7 +23,7 @@
 
 namespace cfipack {
 
-/// A call that did not succeed: its status, and a message with offsets and values.
+/// A failed call: its status, and a message with offsets and values.
 class error : public std::runtime_error {
 public:
     error(cfipack_status status, const char *message)
@@ -36,7 +36,8 @@ private:
     cfipack_status status_;
 };
 
-/// A view of an array, as std::span is one: of a pointer and a length, or of anything with data() and size().
+/// A view of an array, like std::span. Create it from a pointer and a length, or from anything with data() and
+/// size().
 template <class T> class span {
 public:
     constexpr span() noexcept = default;
@@ -64,7 +65,7 @@ inline void check(cfipack_status status, const char *message = "") {
         CFIPACK_THROW(status, message);
 }
 
-/// Whether there is one: the status of a lookup.
+/// Converts the status of a lookup: true if something was found.
 inline bool is_found(cfipack_status status) {
     if (status == CFIPACK_STATUS_NOT_FOUND)
         return false;
@@ -72,13 +73,13 @@ inline bool is_found(cfipack_status status) {
     return true;
 }
 
-/// An owner of what a function of the C interface frees.
+/// Owns a handle and frees it with a function of the C interface.
 template <class T, void (*Free)(T *)> struct deleter {
     void operator()(T *handle) const noexcept { Free(handle); }
 };
 template <class T, void (*Free)(T *)> using owner = std::unique_ptr<T, deleter<T, Free>>;
 
-/// Asks for a length, then for that many elements.
+/// Asks for the number of elements, then for the elements.
 template <class T, class Call> std::vector<T> all(Call call) {
     std::size_t count = 0;
     cfipack_status status = call(static_cast<T *>(nullptr), std::size_t{0}, &count);
@@ -115,7 +116,7 @@ inline cfipack_unwind_info_options unwind_info_options() noexcept {
     return options;
 }
 
-/// Threads that the library starts, and ends before a call returns.
+/// A pool of threads that the library starts, and ends before a call returns.
 inline cfipack_pool threads(std::size_t count) noexcept {
     cfipack_pool pool{};
     pool.size = sizeof pool;
@@ -123,8 +124,9 @@ inline cfipack_pool threads(std::size_t count) noexcept {
     return pool;
 }
 
-/// The caller's own threads, about `count` of them: `run(count, task)` calls `task(index)` for each index below its `count`, and
-/// returns when all these calls have ended. `run` has to stay as long as the pool is used; an exception of it terminates.
+/// A pool of your own threads, about `count` of them. `run(count, task)` must call `task(index)` for each index below
+/// its `count`, and return when all these calls have ended. `run` must stay in memory as long as the pool is used. An
+/// exception from `run` terminates the program.
 template <class Run> cfipack_pool pool(std::size_t count, Run &run) noexcept {
     cfipack_pool pool = threads(count);
     pool.run = [](void *own, cfipack_task task, void *work, std::size_t tasks) noexcept {
@@ -134,7 +136,7 @@ template <class Run> cfipack_pool pool(std::size_t count, Run &run) noexcept {
     return pool;
 }
 
-/// A `.sframe` table that is read; the bytes have to stay.
+/// Reads a `.sframe` table. The bytes must stay in memory.
 class sframe {
 public:
     sframe(span<const std::uint8_t> bytes, std::uint64_t address) {
@@ -185,7 +187,7 @@ private:
     cfipack_sframe table_;
 };
 
-/// An `__unwind_info` table that is read; the bytes have to stay.
+/// Reads an `__unwind_info` table. The bytes must stay in memory.
 class unwind_info {
 public:
     explicit unwind_info(span<const std::uint8_t> bytes) {
@@ -225,7 +227,7 @@ private:
     cfipack_unwind_info table_;
 };
 
-/// A `.sframe` section that needs only addresses.
+/// A finished `.sframe` section that lacks only addresses.
 class section {
 public:
     explicit section(cfipack_section *handle) noexcept : handle_(handle) {}
@@ -260,7 +262,7 @@ public:
         check(cfipack_section_write(get(), out.data(), out.size(), address, addresses.data(), addresses.size(), &pool));
     }
 
-    /// What the last `write` omitted: functions that turned out to share PCs with others.
+    /// Returns the functions that the last `write` omitted because they share PCs with others.
     std::vector<cfipack_conflict> conflicts() const {
         return detail::all<cfipack_conflict>([&](cfipack_conflict *out, std::size_t capacity, std::size_t *count) {
             return cfipack_section_get_conflicts(get(), out, capacity, count);
@@ -284,7 +286,7 @@ private:
     detail::owner<cfipack_section, cfipack_section_free> handle_;
 };
 
-/// Takes objects, and becomes a section. Their bytes have to stay until then.
+/// Builds the `.sframe` section of a link. The bytes of the objects must stay in memory until it is finished.
 class merger {
 public:
     explicit merger(std::uint32_t architecture, const cfipack_sframe_options &options = sframe_options()) {
@@ -296,21 +298,21 @@ public:
 
     cfipack_merger *get() const noexcept { return handle_.get(); }
 
-    /// A merger with the same options, for a thread of its own.
+    /// Returns an empty merger with the same options, for another thread.
     merger shard() const {
         cfipack_merger *handle = nullptr;
         detail::check(cfipack_merger_shard(get(), &handle));
         return merger(handle);
     }
 
-    /// A merger that has taken the same objects, to be finished apart.
+    /// Returns a copy with the same objects, to be finished separately.
     merger copy() const {
         cfipack_merger *handle = nullptr;
         detail::check(cfipack_merger_copy(get(), &handle));
         return merger(handle);
     }
 
-    /// Starts ascend by offset.
+    /// Adds an object. Both arrays of starts must ascend by offset.
     cfipack_contribution push(span<const std::uint8_t> sframe, span<const cfipack_start> sframe_starts,
                               span<const std::uint8_t> eh_frame, span<const cfipack_start> eh_frame_starts) {
         cfipack_object object{};
@@ -330,13 +332,13 @@ public:
 
     void push_stubs(const cfipack_stubs &stubs) { check(cfipack_merger_push_stubs(get(), &stubs)); }
 
-    /// `kind` is CFIPACK_STUBS_...; an `entry_size` of 0 is that of the kind.
+    /// `kind` is CFIPACK_STUBS_...; an `entry_size` of 0 means the size of the kind.
     void push_known_stubs(std::uint64_t key, std::uint32_t kind, std::size_t num_entries,
                           std::uint32_t entry_size = 0) {
         check(cfipack_merger_push_known_stubs(get(), key, kind, num_entries, entry_size));
     }
 
-    /// The row at an offset in a function that has been pushed; false without one.
+    /// Gets the row at an offset in a function that has been pushed. Returns false if there is no row.
     bool row_at(std::uint64_t key, std::uint32_t offset, cfipack_row &row) {
         const cfipack_status status = cfipack_merger_row_at(get(), key, offset, &row);
         if (status == CFIPACK_STATUS_NOT_FOUND)
@@ -358,7 +360,7 @@ public:
         return notes;
     }
 
-    /// Ends the section; the merger is used up. `keys` is CFIPACK_KEYS_...
+    /// Finishes the section, and uses up the merger. `keys` is CFIPACK_KEYS_...
     section finish(std::uint32_t keys = CFIPACK_KEYS_FUNCTIONS, const cfipack_pool &pool = threads(1)) && {
         cfipack_section *section_handle = nullptr;
         detail::check(cfipack_merger_finish(handle_.release(), keys, &pool, &section_handle));
@@ -373,7 +375,7 @@ private:
     detail::owner<cfipack_merger, cfipack_merger_free> handle_;
 };
 
-/// What a link's Mach-O objects describe of its live functions; it needs only addresses.
+/// The unwind information of a link's live functions in Mach-O. It lacks only addresses.
 class unwind_section {
 public:
     explicit unwind_section(cfipack_unwind_section *handle) noexcept : handle_(handle) {}
@@ -404,7 +406,7 @@ public:
         return len;
     }
 
-    /// Returns the bytes of the table; the rest of `out` is zero.
+    /// Writes the table and returns its size in bytes. The rest of `out` is set to zero.
     std::size_t write(span<std::uint8_t> out, cfipack_unwind_places places) {
         std::size_t len = 0;
         places.size = sizeof places;
@@ -430,7 +432,7 @@ private:
     detail::owner<cfipack_unwind_section, cfipack_unwind_section_free> handle_;
 };
 
-/// Collects the unwind information of Mach-O objects, and becomes a section.
+/// Builds the `__unwind_info` section of a link from Mach-O objects.
 class unwind_builder {
 public:
     explicit unwind_builder(std::uint32_t architecture,
@@ -460,7 +462,7 @@ public:
 
     void absorb(unwind_builder &&shard) { check(cfipack_unwind_builder_absorb(get(), shard.handle_.release())); }
 
-    /// Ends the section; the builder is used up.
+    /// Finishes the section, and uses up the builder.
     unwind_section finish() && {
         cfipack_unwind_section *section_handle = nullptr;
         detail::check(cfipack_unwind_builder_finish(handle_.release(), &section_handle));
@@ -475,7 +477,7 @@ private:
     detail::owner<cfipack_unwind_builder, cfipack_unwind_builder_free> handle_;
 };
 
-/// Generated code: a range of addresses, and the functions in it.
+/// A range of generated code, with its functions.
 class region {
 public:
     region(std::uint32_t architecture, std::uint64_t base, std::uint64_t length) {
@@ -495,7 +497,7 @@ public:
         check(cfipack_region_push_eh_frame(get(), bytes.data(), bytes.size(), address));
     }
 
-    /// The `.eh_frame` with absolute pointers, which may lie anywhere.
+    /// Returns the `.eh_frame` with absolute pointers, which may lie anywhere.
     std::vector<std::uint8_t> eh_frame() {
         return bytes([&](std::uint8_t *out, std::size_t capacity, std::size_t *len) {
             return cfipack_region_eh_frame(get(), CFIPACK_POINTERS_ABSOLUTE, 0, out, capacity, len, nullptr);
@@ -544,7 +546,7 @@ public:
 
     const cfipack_registry_reader *get() const noexcept { return handle_.get(); }
 
-    /// Async-signal-safe, and never waits.
+    /// Async-signal-safe; it never waits.
     std::optional<cfipack_row> lookup(std::uint64_t pc) const {
         cfipack_row row;
         if (!detail::is_found(cfipack_registry_lookup(get(), pc, &row)))
@@ -556,7 +558,7 @@ private:
     detail::owner<cfipack_registry_reader, cfipack_registry_reader_free> handle_;
 };
 
-/// The rows of all generated code that is registered.
+/// The rows of all registered regions of generated code.
 class registry {
 public:
     explicit registry(std::uint32_t architecture) {
@@ -570,7 +572,8 @@ public:
 
     registry_reader reader() const { return registry_reader(get()); }
 
-    /// The number of functions without rows. `undo` is called when the region is removed.
+    /// Adds a region and returns the number of its functions without rows. `undo` is called when the region is
+    /// removed.
     std::size_t add(const region &added, cfipack_undo undo = {}) {
         std::size_t omitted = 0;
         check(cfipack_registry_add(get(), added.get(), &undo, &omitted));
@@ -585,11 +588,11 @@ private:
     detail::owner<cfipack_registry, cfipack_registry_free> handle_;
 };
 
-/// A `.sframe` table that is made of the call frame information of a linked file.
+/// A `.sframe` table that was converted from the call frame information of a linked file.
 class conversion {
 public:
-    /// If `damage` is given, a record that reaches beyond its section is no exception: `damage` gets what is wrong, else an
-    /// empty message, and the table has the functions that can be found.
+    /// If you pass `damage`, a record that reaches beyond its section is no exception. `damage` then gets the error,
+    /// and the table has the functions that can be found. If there is no damaged record, `damage` gets an empty message.
     conversion(std::uint32_t architecture, span<const cfipack_cfi_section> sections, std::uint64_t address,
                const cfipack_sframe_options &options = sframe_options(), const cfipack_pool &pool = threads(1),
                cfipack_message *damage = nullptr) {
@@ -618,7 +621,7 @@ private:
     detail::owner<cfipack_conversion, cfipack_conversion_free> handle_;
 };
 
-/// A table compared with call frame information.
+/// The result of comparing a table with call frame information.
 class report {
 public:
     report(std::uint32_t architecture, span<const cfipack_cfi_section> sections, span<const std::uint8_t> table,

@@ -1,4 +1,4 @@
-//! Arguments of a call: pointers that may be null, lengths that may be nonsense.
+//! Checks the arguments of a call: pointers may be null or misaligned, and lengths may be impossible.
 
 use core::mem::size_of;
 
@@ -14,19 +14,18 @@ pub const CFIPACK_ARCH_AARCH64: u32 = 2;
 pub const CFIPACK_ARCH_AARCH64_BE: u32 = 3;
 /// s390x, big endian.
 pub const CFIPACK_ARCH_S390X: u32 = 4;
-/// i386: `__unwind_info` only.
+/// i386: only `__unwind_info`.
 pub const CFIPACK_ARCH_I386: u32 = 5;
-/// arm64_32: `__unwind_info` only.
+/// arm64_32: only `__unwind_info`.
 pub const CFIPACK_ARCH_ARM64_32: u32 = 6;
-/// riscv64: generated code's call frame information only.
+/// riscv64: only call frame information of generated code.
 pub const CFIPACK_ARCH_RISCV64: u32 = 7;
 
-/// An architecture by its number.
+/// Returns the architecture with a number.
 pub(crate) fn arch(number: u32) -> Result<Arch, cfipack_status> {
     Arch::ALL.into_iter().find(|&arch| arch_number(arch) == number).ok_or(InvalidArgument)
 }
 
-/// The number of an architecture.
 pub(crate) fn arch_number(arch: Arch) -> u32 {
     match arch {
         Arch::Amd64 => CFIPACK_ARCH_AMD64,
@@ -39,10 +38,10 @@ pub(crate) fn arch_number(arch: Arch) -> u32 {
     }
 }
 
-/// An array of the caller's. Null is an empty one, if its length is 0.
+/// Returns an array of the caller. Null is an empty array if the length is 0.
 ///
 /// # Safety
-/// An array that is not null, is aligned and does not reach beyond memory has to be readable for `'a`.
+/// An array that is not null, is aligned and does not reach beyond memory must be readable for `'a`.
 pub(crate) unsafe fn array<'a, T>(start: *const T, len: usize) -> Result<&'a [T], cfipack_status> {
     if len == 0 {
         return Ok(&[]);
@@ -54,10 +53,10 @@ pub(crate) unsafe fn array<'a, T>(start: *const T, len: usize) -> Result<&'a [T]
     Ok(unsafe { core::slice::from_raw_parts(start, len) })
 }
 
-/// An array of the caller's to write to.
+/// Returns an array of the caller for writing.
 ///
 /// # Safety
-/// As [`array`], writable, and nothing else may refer to it.
+/// As [`array()`], writable, and nothing else may refer to it.
 pub(crate) unsafe fn array_mut<'a, T>(start: *mut T, len: usize) -> Result<&'a mut [T], cfipack_status> {
     if len == 0 {
         return Ok(&mut []);
@@ -69,7 +68,7 @@ pub(crate) unsafe fn array_mut<'a, T>(start: *mut T, len: usize) -> Result<&'a m
     Ok(unsafe { core::slice::from_raw_parts_mut(start, len) })
 }
 
-/// Returns whether memory can have an array. An element has at least one byte.
+/// Returns whether an array of this length fits into memory. An element has at least one byte.
 fn is_array<T>(start: *const T, len: usize) -> bool {
     const { assert!(size_of::<T>() > 0) };
     !start.is_null()
@@ -81,32 +80,32 @@ fn is_array<T>(start: *const T, len: usize) -> bool {
 /// Turns a pointer into a reference.
 ///
 /// # Safety
-/// A pointer that is not null and is aligned has to be readable for `'a`.
+/// A pointer that is not null and is aligned must be readable for `'a`.
 pub(crate) unsafe fn reference<'a, T>(pointer: *const T) -> Result<&'a T, cfipack_status> {
-    match pointer.is_aligned() {
-        // SAFETY: aligned; readable by the caller's promise.
-        true => unsafe { pointer.as_ref() }.ok_or(InvalidArgument),
-        false => Err(InvalidArgument),
+    if !pointer.is_aligned() {
+        return Err(InvalidArgument);
     }
+    // SAFETY: aligned; readable by the caller's promise.
+    unsafe { pointer.as_ref() }.ok_or(InvalidArgument)
 }
 
-/// Turns a pointer into a reference by which the value may be changed.
+/// Turns a pointer into a mutable reference.
 ///
 /// # Safety
-/// As [`reference`], writable, and nothing else may refer to it.
+/// As [`reference()`], writable, and nothing else may refer to it.
 #[cfg(feature = "write")]
 pub(crate) unsafe fn reference_mut<'a, T>(pointer: *mut T) -> Result<&'a mut T, cfipack_status> {
-    match pointer.is_aligned() {
-        // SAFETY: aligned; writable by the caller's promise.
-        true => unsafe { pointer.as_mut() }.ok_or(InvalidArgument),
-        false => Err(InvalidArgument),
+    if !pointer.is_aligned() {
+        return Err(InvalidArgument);
     }
+    // SAFETY: aligned; writable by the caller's promise.
+    unsafe { pointer.as_mut() }.ok_or(InvalidArgument)
 }
 
-/// Writes a result, of which the memory need not be initialised.
+/// Writes a result. The memory need not be initialised.
 ///
 /// # Safety
-/// A pointer that is not null and is aligned has to be writable.
+/// A pointer that is not null and is aligned must be writable.
 pub(crate) unsafe fn write<T>(out: *mut T, value: T) -> Result<(), cfipack_status> {
     if out.is_null() || !out.is_aligned() {
         return Err(InvalidArgument);
@@ -116,19 +115,19 @@ pub(crate) unsafe fn write<T>(out: *mut T, value: T) -> Result<(), cfipack_statu
     Ok(())
 }
 
-/// Writes a result that the caller may not want.
+/// Writes a result, unless the pointer is null.
 ///
 /// # Safety
-/// As [`write`].
+/// As [`write()`].
 pub(crate) unsafe fn write_optional<T>(out: *mut T, value: T) -> Result<(), cfipack_status> {
-    match out.is_null() {
-        true => Ok(()),
-        // SAFETY: the caller's promise.
-        false => unsafe { write(out, value) },
+    if out.is_null() {
+        return Ok(());
     }
+    // SAFETY: the caller's promise.
+    unsafe { write(out, value) }
 }
 
-/// A field of a structure that holds true or false as a byte.
+/// Reads a field that holds true or false as a byte.
 pub(crate) fn flag(byte: u8) -> Result<bool, cfipack_status> {
     match byte {
         0 => Ok(false),

@@ -1,4 +1,4 @@
-//! Sections of call frame information as C gives them.
+//! Sections of call frame information, as C passes them.
 
 use cfipack_cfi::{Section, SectionKind, eh_frame_len};
 use cfipack_format::{Address, Arch};
@@ -8,13 +8,13 @@ use crate::cfipack_message;
 use crate::cfipack_status::{self, InvalidArgument, Malformed};
 use crate::status::{Described, described};
 
-/// A section is `.eh_frame`.
+/// The section is `.eh_frame`.
 pub const CFIPACK_EH_FRAME: u32 = 0;
-/// A section is `.debug_frame`.
+/// The section is `.debug_frame`.
 pub const CFIPACK_DEBUG_FRAME: u32 = 1;
 
-/// A section of call frame information, with the addresses of the linked file. `cfipack_eh_frame_len` finds the length of an
-/// `.eh_frame` in memory.
+/// A section of call frame information in a linked file, with its address. To find the length of an `.eh_frame` in
+/// memory, use `cfipack_eh_frame_len`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_cfi_section {
@@ -30,7 +30,7 @@ pub struct cfipack_cfi_section {
     pub data: u64,
     /// `CFIPACK_EH_FRAME` or `CFIPACK_DEBUG_FRAME`
     pub kind: u32,
-    /// 0.
+    /// Must be 0.
     pub reserved: u32,
 }
 
@@ -46,16 +46,17 @@ pub struct cfipack_cfi_sections {
     pub architecture: u32,
 }
 
-/// Finds the length of an `.eh_frame` of which you know the start alone, as in the memory of a process: `.eh_frame_hdr`, which
-/// `PT_GNU_EH_FRAME` leads to, has a pointer to the section and no length. `bytes` is the start of the section, `available` the
-/// bytes from there to any place at or after its end, such as the end of the segment that contains it. `len` gets the bytes up to
-/// the zero that ends the section, the zero included. Memory after the zero is not read.
+/// Finds the length of an `.eh_frame` in the memory of a process, where you know only its start. For example,
+/// `PT_GNU_EH_FRAME` leads to `.eh_frame_hdr`, which has a pointer to the section and no length. `bytes` is the start
+/// of the section. `available` is the number of bytes from there to any place at or after the section's end, for
+/// example the end of the segment. `len` gets the number of bytes up to and including the zero that ends the section.
+/// Memory after the zero is not read.
 ///
-/// `CFIPACK_STATUS_MALFORMED` if a record reaches beyond `available`: `len` gets the bytes of the records before it, which can
-/// be converted, and `message`, which may be null, gets the record's offset and length.
+/// Returns `CFIPACK_STATUS_MALFORMED` if a record reaches beyond `available`. Then `len` gets the bytes of the
+/// records before it, which you can convert. `message`, which may be null, gets the offset and length of the record.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say; `bytes` is readable for `available` bytes.
+/// Each pointer is null or points to a value of its type; `bytes` is readable for `available` bytes.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_eh_frame_len(
@@ -76,10 +77,10 @@ pub unsafe extern "C" fn cfipack_eh_frame_len(
     }
 }
 
-/// The architecture of a file's call frame information, and its sections.
+/// Returns the architecture and the sections of a file's call frame information.
 ///
 /// # Safety
-/// They, and their bytes, are readable for `'a`.
+/// The structures, arrays and bytes are readable for `'a`.
 pub(crate) unsafe fn cfi_sections<'a>(
     cfi: *const cfipack_cfi_sections,
 ) -> Result<(Arch, Vec<Section<'a>>), cfipack_status> {
@@ -88,7 +89,8 @@ pub(crate) unsafe fn cfi_sections<'a>(
     let arch = arch(cfi.architecture)?;
     // SAFETY: promised by the caller.
     let given = unsafe { array(cfi.sections, cfi.num_sections) }?;
-    let section = |given: &cfipack_cfi_section| {
+    let mut sections = Vec::new();
+    for given in given {
         let kind = match given.kind {
             CFIPACK_EH_FRAME => SectionKind::EhFrame,
             CFIPACK_DEBUG_FRAME => SectionKind::DebugFrame,
@@ -97,7 +99,7 @@ pub(crate) unsafe fn cfi_sections<'a>(
         // SAFETY: promised by the caller.
         let bytes = unsafe { array(given.bytes, given.len) }?;
         let section = Section::new(kind, bytes, Address(given.address), arch);
-        Ok(section.with_text(Address(given.text)).with_data(Address(given.data)))
-    };
-    Ok((arch, given.iter().map(section).collect::<Result<_, _>>()?))
+        sections.push(section.with_text(Address(given.text)).with_data(Address(given.data)));
+    }
+    Ok((arch, sections))
 }

@@ -1,4 +1,4 @@
-//! The call frame information of a linked file to a `.sframe` table.
+//! Converts the call frame information of a linked file to a `.sframe` table.
 
 use core::ffi::c_char;
 
@@ -18,11 +18,11 @@ use crate::pool::{Workers, cfipack_pool};
 use crate::sized_options::options;
 use crate::status::call;
 
-/// A `.sframe` table that was made of call frame information.
+/// A `.sframe` table that was converted from call frame information.
 #[derive(Debug)]
 pub struct cfipack_conversion(());
 
-/// The state.
+/// The value of a conversion.
 #[derive(Debug)]
 pub(crate) struct Converted {
     section: Section<'static>,
@@ -35,18 +35,19 @@ impl Opaque for cfipack_conversion {
     type State = Converted;
 }
 
-/// Makes a `.sframe` table for `address` of the call frame information of a linked file, whose functions have addresses, on
-/// the threads of `pool`, which may be null. A function that the table cannot represent is omitted:
-/// `cfipack_conversion_get_omitted` has the reason. `given` may be null: the defaults. `message`, which may be null, gets what
-/// is wrong. The bytes of the sections need not stay. `cfipack_conversion_free` frees it.
+/// Converts the call frame information of a linked file to a `.sframe` table that will lie at `address`. `pool` may
+/// be null, or has the threads to use. `given` may be null for the default options. `message` may be null; otherwise
+/// it gets a description of the error. Functions that the table cannot represent are omitted, and
+/// `cfipack_conversion_get_omitted` returns the reasons. The bytes of the sections need not stay in memory. Free the
+/// conversion with `cfipack_conversion_free`.
 ///
-/// `CFIPACK_STATUS_MALFORMED` if a record reaches beyond its section, since functions after it cannot be found: the table that
-/// `out` gets has all others. `message` and `cfipack_conversion_get_omitted` have the record's offset. A section in memory
-/// whose length is not known is a frequent cause: see `cfipack_eh_frame_len`. `out` gets null for every other status than
-/// this one and `CFIPACK_STATUS_OK`.
+/// Returns `CFIPACK_STATUS_MALFORMED` if a record reaches beyond its section, because functions after it cannot be
+/// found. Then `out` still gets a table, with all other functions. `message` and `cfipack_conversion_get_omitted`
+/// give the record's offset. A frequent cause is a section in memory with an unknown length: see
+/// `cfipack_eh_frame_len`. For every other status except `CFIPACK_STATUS_OK`, `out` gets null.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say.
+/// Each pointer is null or points to a value of its type.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_conversion_new(
@@ -68,7 +69,7 @@ pub unsafe extern "C" fn cfipack_conversion_new(
     }
 }
 
-/// Converts all functions that can be found; with an error if there may be others.
+/// Converts all functions that can be found, and returns an error if there may be others.
 fn convert<'a>(
     mut builder: Builder<'a>,
     sections: &[cfi::Section<'a>],
@@ -76,12 +77,11 @@ fn convert<'a>(
     pool: &Workers,
 ) -> (Converted, Result<(), Failure>) {
     let (mut functions, mut omitted, mut found_all) = (0, Vec::new(), Ok(()));
-    let note = |unsupported: &Unsupported| (unsupported.function.0, unsupported.to_string());
     for section in sections {
         functions += builder.push_all(Parallel::new(section, pool), |reason| match reason {
-            OmittedFunction::Unsupported(unsupported) => omitted.push(note(&unsupported)),
+            OmittedFunction::Unsupported(unsupported) => omitted.push(omitted_function(&unsupported)),
             OmittedFunction::Malformed(error) => {
-                // What follows a record whose end is unknown is hidden.
+                // Functions after a record with an unknown end cannot be found.
                 if matches!(error, cfi::Error::Length { .. }) && found_all.is_ok() {
                     found_all = Err(Failure::new(cfipack_status::Malformed, &error));
                 }
@@ -91,11 +91,16 @@ fn convert<'a>(
     }
     let mut section = builder.finish_with(Finish::on(pool)).into_owned();
     section.omit_distant(address, Key::address);
-    omitted.extend(section.omitted().iter().map(note));
+    omitted.extend(section.omitted().iter().map(omitted_function));
     (Converted { section, address, functions: functions.to_usize(), omitted }, found_all)
 }
 
-/// Bytes of the table.
+/// Returns a function's start and the reason why the table omits it.
+fn omitted_function(unsupported: &Unsupported) -> (u64, String) {
+    (unsupported.function.0, unsupported.to_string())
+}
+
+/// Gets the size of the table in bytes.
 ///
 /// # Safety
 /// `conversion` is null or a conversion, `len` null or writable.
@@ -108,10 +113,11 @@ pub unsafe extern "C" fn cfipack_conversion_len(
     call(|| unsafe { write(len, handle::get(conversion)?.section.len()) })
 }
 
-/// Gets the number of functions that the call frame information has, and of those that the table omits. Both may be null.
+/// Gets the number of functions in the call frame information, and the number of functions that the table omits. Both
+/// pointers may be null.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say.
+/// Each pointer is null or points to a value of its type.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_conversion_num_functions(
     conversion: *const cfipack_conversion,
@@ -128,11 +134,11 @@ pub unsafe extern "C" fn cfipack_conversion_num_functions(
     })
 }
 
-/// A function that the table omits, by its number from 0: its start, and the reason in words. The start is 0 if its record
-/// cannot be read. `CFIPACK_STATUS_NOT_FOUND` after the last one.
+/// Gets the start of an omitted function, and the reason, by its number from 0. The start is 0 if the function's
+/// record cannot be read. Returns `CFIPACK_STATUS_NOT_FOUND` after the last omitted function.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say.
+/// Each pointer is null or points to a value of its type.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_conversion_get_omitted(
@@ -151,7 +157,7 @@ pub unsafe extern "C" fn cfipack_conversion_get_omitted(
     })
 }
 
-/// Writes the table into `out`, of exactly `cfipack_conversion_len` bytes.
+/// Writes the table into `out`, which must have exactly `cfipack_conversion_len` bytes.
 ///
 /// # Safety
 /// `conversion` is null or a conversion; `out` is writable for `len` bytes.
@@ -175,7 +181,8 @@ pub unsafe extern "C" fn cfipack_conversion_write(
     }
 }
 
-/// The message of the conversion's last call; empty if that had no error. It stays until the next call.
+/// Returns the message of the conversion's last call, or an empty string if that call succeeded. The string stays
+/// valid until the next call.
 ///
 /// # Safety
 /// `conversion` is null or a conversion.
@@ -185,7 +192,7 @@ pub unsafe extern "C" fn cfipack_conversion_message(conversion: *const cfipack_c
     unsafe { handle::message(conversion) }
 }
 
-/// Frees a conversion; null is nothing.
+/// Frees a conversion. Does nothing for null.
 ///
 /// # Safety
 /// `conversion` is null or a conversion.

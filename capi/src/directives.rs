@@ -1,4 +1,4 @@
-//! Call frame information of a function, as directives in an array.
+//! CFI directives of a function, as an array.
 
 use core::ffi::c_char;
 
@@ -18,13 +18,13 @@ pub const CFIPACK_CFI_DEF_CFA_OFFSET: u32 = 2;
 pub const CFIPACK_CFI_ADJUST_CFA_OFFSET: u32 = 3;
 /// `.cfi_def_cfa_register reg`
 pub const CFIPACK_CFI_DEF_CFA_REGISTER: u32 = 4;
-/// `.cfi_offset reg, value`: saved at the CFA plus bytes.
+/// `.cfi_offset reg, value`: the register is saved at the CFA plus `value` bytes.
 pub const CFIPACK_CFI_OFFSET: u32 = 5;
-/// `.cfi_rel_offset reg, value`: saved at the CFA's register plus bytes.
+/// `.cfi_rel_offset reg, value`: the register is saved at the CFA's register plus `value` bytes.
 pub const CFIPACK_CFI_REL_OFFSET: u32 = 6;
-/// `.cfi_val_offset reg, value`: the register's value is the CFA plus bytes.
+/// `.cfi_val_offset reg, value`: the value of the register is the CFA plus `value` bytes.
 pub const CFIPACK_CFI_VAL_OFFSET: u32 = 7;
-/// `.cfi_register reg, value`: the register is saved in the register of that number.
+/// `.cfi_register reg, value`: the register is saved in register number `value`.
 pub const CFIPACK_CFI_REGISTER: u32 = 8;
 /// `.cfi_restore reg`
 pub const CFIPACK_CFI_RESTORE: u32 = 9;
@@ -40,41 +40,42 @@ pub const CFIPACK_CFI_RESTORE_STATE: u32 = 13;
 pub const CFIPACK_CFI_NEGATE_RA_STATE: u32 = 14;
 /// `.cfi_window_save`
 pub const CFIPACK_CFI_WINDOW_SAVE: u32 = 15;
-/// `.cfi_escape` with the bytes of the structure.
+/// `.cfi_escape` with `bytes`.
 pub const CFIPACK_CFI_ESCAPE: u32 = 16;
-/// `.cfi_signal_frame`; stands for the whole function.
+/// `.cfi_signal_frame`. It applies to the whole function.
 pub const CFIPACK_CFI_SIGNAL_FRAME: u32 = 17;
-/// `.cfi_b_key_frame`; stands for the whole function.
+/// `.cfi_b_key_frame`. It applies to the whole function.
 pub const CFIPACK_CFI_B_KEY_FRAME: u32 = 18;
-/// `.cfi_return_column reg`; stands for the whole function.
+/// `.cfi_return_column reg`. It applies to the whole function.
 pub const CFIPACK_CFI_RETURN_COLUMN: u32 = 19;
-/// `.cfi_personality`: `reg` is the pointer encoding (`DW_EH_PE_...`), `value` the routine's address.
+/// `.cfi_personality`: `reg` is the pointer encoding (`DW_EH_PE_...`), and `value` is the address of the routine.
 pub const CFIPACK_CFI_PERSONALITY: u32 = 20;
-/// `.cfi_lsda`: `reg` is the pointer encoding, `value` the table's address.
+/// `.cfi_lsda`: `reg` is the pointer encoding, and `value` is the address of the LSDA.
 pub const CFIPACK_CFI_LSDA: u32 = 21;
 
-/// A directive, as assemblers have them. At the start of a function the architecture's own rules are in force.
+/// A CFI directive, as in assembler source. A function starts with the default rules of its architecture.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_directive {
-    /// The offset in bytes from the function's start: after the instruction that it is about. Ascending.
+    /// The offset in bytes from the function's start, just after the instruction that the directive describes.
+    /// Offsets ascend.
     pub offset: u64,
     /// `CFIPACK_CFI_...`
     pub kind: u32,
-    /// A DWARF register number, where the kind has one.
+    /// A DWARF register number, if the kind uses a register.
     pub reg: u32,
-    /// Bytes, a register or an address, where the kind has one.
+    /// A number of bytes, a register or an address, if the kind uses a value.
     pub value: i64,
-    /// `CFIPACK_CFI_ESCAPE`: the bytes.
+    /// The bytes of `CFIPACK_CFI_ESCAPE`.
     pub bytes: *const u8,
-    /// The length of `bytes`.
+    /// The number of elements in `bytes`.
     pub num_bytes: usize,
 }
 
-/// Adds directives to those of a function.
+/// Converts an array of directives.
 ///
 /// # Safety
-/// The bytes that a directive names are readable.
+/// The bytes that a directive points to are readable.
 pub(crate) unsafe fn directives(
     arch: Arch,
     code_len: u64,
@@ -132,10 +133,10 @@ unsafe fn add(directives: &mut Directives, given: &cfipack_directive) -> Result<
     Ok(())
 }
 
-/// A name that may be null, which is an empty one.
+/// Reads a name; null is the empty name.
 ///
 /// # Safety
-/// It ends with a zero.
+/// The name is null or ends with a zero.
 pub(crate) unsafe fn name<'a>(name: *const c_char) -> Result<&'a str, cfipack_status> {
     if name.is_null() {
         return Ok("");

@@ -1,4 +1,4 @@
-//! Handles: what is allocated here, used by one thread at a time, and freed here.
+//! Handles: objects that this library allocates and frees. Only one thread at a time uses a handle.
 
 use core::fmt;
 
@@ -7,13 +7,13 @@ use crate::cfipack_message;
 use crate::cfipack_status;
 use crate::status::guarded;
 
-/// The type that C has pointers to, without knowing what it is.
+/// A type that C only knows through pointers.
 pub(crate) trait Opaque {
-    /// The type of its state.
+    /// The Rust value behind the pointer.
     type State;
 }
 
-/// An error with the status that stands for it.
+/// An error, with the status that the call returns.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) status: cfipack_status,
@@ -21,20 +21,21 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// A failure described by an error.
+    /// Creates a failure with the text of an error.
     pub(crate) fn new(status: cfipack_status, error: &dyn fmt::Display) -> Self {
         Self { status, message: error.to_string() }
     }
 
-    /// The message as C has it.
+    /// Returns the message for C, or the text of the status if there is no message.
     fn message(&self) -> cfipack_message {
-        match self.message.is_empty() {
-            true => cfipack_message::of(self.status),
-            false => cfipack_message::new(&self.message),
+        if self.message.is_empty() {
+            cfipack_message::for_status(self.status)
+        } else {
+            cfipack_message::new(&self.message)
         }
     }
 
-    /// An argument that is invalid.
+    /// Creates a failure for an invalid argument.
     pub(crate) fn argument(what: &dyn fmt::Display) -> Self {
         Self::new(cfipack_status::InvalidArgument, what)
     }
@@ -46,7 +47,7 @@ impl From<cfipack_status> for Failure {
     }
 }
 
-/// The content of a handle, and the message of its last call.
+/// The value of a handle, with the message of its last call.
 #[derive(Debug)]
 struct Handle<T> {
     value: T,
@@ -54,7 +55,7 @@ struct Handle<T> {
 }
 
 impl<T> Handle<T> {
-    /// Takes note of how a call ended.
+    /// Records the result of a call: stores the message and returns the status.
     fn ended(&mut self, result: Result<(), Failure>) -> cfipack_status {
         let failure = result.err().unwrap_or(cfipack_status::Ok.into());
         self.message = failure.message();
@@ -62,10 +63,10 @@ impl<T> Handle<T> {
     }
 }
 
-/// Runs a call on a handle.
+/// Runs a call on a handle, and stores its message.
 ///
 /// # Safety
-/// The pointer is null, or one that this library gave and has not freed, and no other call uses it.
+/// The pointer is null, or comes from this library and has not been freed, and no other call uses it.
 pub(crate) unsafe fn with<O: Opaque>(
     handle: *mut O,
     call: impl FnOnce(&mut O::State) -> Result<(), Failure>,
@@ -89,7 +90,7 @@ impl From<cfipack_status> for Caught {
     }
 }
 
-/// Makes a handle, and writes the pointer to it.
+/// Creates a handle and writes its pointer to `out`.
 ///
 /// # Safety
 /// `out` is null or writable, `message` is null or writable.
@@ -102,8 +103,8 @@ pub(crate) unsafe fn create<O: Opaque>(
     unsafe { create_in_part(out, message, || value().map(|value| (value, Ok(())))) }
 }
 
-/// Makes a handle, and writes the pointer to it. What there is of a value may come with a failure, which is the call's status
-/// and message then.
+/// Creates a handle and writes its pointer to `out`. `value` may return a failure together with a value. Then the
+/// handle exists, and the call has the failure's status and message.
 ///
 /// # Safety
 /// As [`create`].
@@ -115,7 +116,7 @@ pub(crate) unsafe fn create_in_part<O: Opaque>(
     if out.is_null() || !out.is_aligned() {
         let status = cfipack_status::InvalidArgument;
         // SAFETY: promised by the caller.
-        let _ = unsafe { write_optional(message, cfipack_message::of(status)) };
+        let _ = unsafe { write_optional(message, cfipack_message::for_status(status)) };
         return status;
     }
     // SAFETY: not null and aligned; writable by the caller's promise.
@@ -143,7 +144,7 @@ pub(crate) unsafe fn create_in_part<O: Opaque>(
     status
 }
 
-/// Takes what a handle holds, and frees the handle.
+/// Frees a handle and returns its value.
 ///
 /// # Safety
 /// As [`with`].
@@ -156,7 +157,7 @@ pub(crate) unsafe fn take<O: Opaque>(handle: *mut O) -> Option<O::State> {
     Some(unsafe { Box::from_raw(handle) }.value)
 }
 
-/// Frees a handle; null is nothing.
+/// Frees a handle. Does nothing for null.
 ///
 /// # Safety
 /// As [`with`].
@@ -168,7 +169,7 @@ pub(crate) unsafe fn free<O: Opaque>(handle: *mut O) {
     });
 }
 
-/// The message of a handle's last call.
+/// Returns the message of a handle's last call.
 ///
 /// # Safety
 /// As [`with`].
@@ -180,7 +181,7 @@ pub(crate) unsafe fn message<O: Opaque>(handle: *const O) -> *const core::ffi::c
     }
 }
 
-/// Reads a handle without changing its message.
+/// Returns a handle's value and leaves its message unchanged.
 ///
 /// # Safety
 /// As [`with`].

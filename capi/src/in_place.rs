@@ -1,15 +1,15 @@
-//! Values in memory of the caller, which need no release.
+//! Stores Rust values in memory of the caller, so that the values need no release.
 
 use core::mem::{align_of, size_of};
 
 use crate::arguments::{reference, write};
 use crate::cfipack_status::{self, InvalidArgument};
 
-/// Memory of the caller, as C declares it, for a value.
+/// A C structure that has memory for a value.
 pub(crate) trait Memory {
-    /// The tag that distinguishes the value from other memory: its first word.
+    /// The first word of the memory. It distinguishes a stored value from other memory.
     const TAG: u64;
-    /// The value.
+    /// The type of the value.
     type Value;
 }
 
@@ -19,10 +19,10 @@ struct Tagged<T> {
     value: T,
 }
 
-/// Puts a value into memory.
+/// Stores a value.
 ///
 /// # Safety
-/// A pointer that is not null and is aligned has to be writable.
+/// A pointer that is not null and is aligned must be writable.
 pub(crate) unsafe fn put<M: Memory>(memory: *mut M, value: M::Value) -> Result<(), cfipack_status> {
     const { assert!(size_of::<Tagged<M::Value>>() <= size_of::<M>()) };
     const { assert!(align_of::<Tagged<M::Value>>() <= align_of::<M>()) };
@@ -34,7 +34,7 @@ pub(crate) unsafe fn put<M: Memory>(memory: *mut M, value: M::Value) -> Result<(
     Ok(())
 }
 
-/// Makes memory hold no value: what a call that fails leaves there is neither an older value nor chance.
+/// Removes the value. After a call that fails, the memory then contains neither an older value nor garbage.
 ///
 /// # Safety
 /// As [`put`].
@@ -44,11 +44,11 @@ pub(crate) unsafe fn clear<M: Memory>(memory: *mut M) -> Result<(), cfipack_stat
     unsafe { write(memory.cast::<u64>(), 0) }
 }
 
-/// The value that memory has.
+/// Returns the stored value.
 ///
 /// # Safety
-/// A pointer that is not null and is aligned has to be readable for `'a`. Whoever writes the tag by other means than
-/// [`put`] forges a value.
+/// A pointer that is not null and is aligned must be readable for `'a`. Only [`put`] may write the tag: any other
+/// writer forges a value.
 #[inline]
 pub(crate) unsafe fn get<'a, M: Memory>(memory: *const M) -> Result<&'a M::Value, cfipack_status>
 where

@@ -1,4 +1,4 @@
-//! The records of a jitdump file, for perf.
+//! Writes the records of a jitdump file, for perf.
 
 use cfipack_assembler::region::jitdump::{self, Event};
 
@@ -8,21 +8,21 @@ use crate::handle;
 use crate::region::{cfipack_buffer, cfipack_region, failure, fill};
 use crate::status::call;
 
-/// The time and place of a function's making.
+/// When, and by which thread, a function was generated.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_jitdump_event {
-    /// The process.
+    /// The process ID.
     pub pid: u32,
-    /// The thread.
+    /// The thread ID.
     pub tid: u32,
-    /// `CLOCK_MONOTONIC`, in nanoseconds.
+    /// The time of `CLOCK_MONOTONIC`, in nanoseconds.
     pub time: u64,
-    /// A number that no other function of the process has.
+    /// A number that is unique among the functions of the process.
     pub code_index: u64,
 }
 
-/// The header of a jitdump file: 40 bytes.
+/// Writes the header of a jitdump file: 40 bytes.
 ///
 /// # Safety
 /// `out` is null or writable for 40 bytes.
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn cfipack_jitdump_header(
     })
 }
 
-/// The record that ends a jitdump file: 16 bytes.
+/// Writes the record that ends a jitdump file: 16 bytes.
 ///
 /// # Safety
 /// `out` is null or writable for 16 bytes.
@@ -57,12 +57,12 @@ pub unsafe extern "C" fn cfipack_jitdump_close(architecture: u32, time: u64, out
     })
 }
 
-/// The records of the function with a number, in the order of addresses, to be written by one call. `code` is the function's
-/// code. `room`, which may be null, the bytes from
-/// the function's start on in which no other function's may lie.
+/// Makes the records of a function, by its index in the order of addresses. Write all of them to the file with a
+/// single call. `code` is the code of the function. `room` may be null; otherwise it gets the number of bytes, from
+/// the function's start, in which no other function may lie.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say; the buffer is writable for its capacity.
+/// Each pointer is null or points to a value of its type; the buffer is writable for its capacity.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_region_jitdump(

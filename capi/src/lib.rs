@@ -1,18 +1,26 @@
-//! The C interface of cfipack, `libcfipack`; `cfipack.h` describes it.
+//! The C interface of cfipack: the library `libcfipack` with the header `cfipack.h`.
 //!
-//! You link the shared or static library and include the header, or `cfipack.hpp` in C++. What a call does is done by the
-//! crates below, and nowhere here: these files turn pointers, lengths and numbers into their types, and results
-//! back. Rust programs use the crate `cfipack` instead.
+//! Link the shared or static library and include the header, or `cfipack.hpp` in C++. Each call converts pointers,
+//! lengths and numbers to Rust types, calls another crate of this workspace, and converts the result back. Rust
+//! programs use the crate `cfipack` instead.
 //!
 //! # Rules
-//! - Every function is named `cfipack_...`, returns a [`cfipack_status`] and writes results through pointers.
-//! - Reading ([`sframe`], [`unwind_info`], [`step`], [`walk`], and lookups in a registry) is async-signal-safe: it neither
-//!   allocates nor locks nor uses floating
-//!   point or variables of threads. Tables are parsed into memory of the caller.
-//! - Writing has handles, which are allocated and freed here. A handle is used by one thread at a time.
-//! - Options are structures that start with their size. A structure that is larger than the library's is refused
-//!   if what it has more is not zero.
-//! - No panic passes to the caller: a call returns [`cfipack_status::Internal`] then.
+//! - Functions are named `cfipack_...`, return a [`cfipack_status`] and write results through pointers.
+//! - Functions that read ([`sframe`], [`unwind_info`], [`step`], [`walk`], and lookups in a registry) are
+//!   async-signal-safe: they do not allocate, lock, or use floating point or thread-local variables. Tables are
+//!   parsed into memory of the caller.
+//! - Functions that write use handles, which this crate allocates and frees. Only one thread at a time uses a handle.
+//! - Options are structures that start with their size. If a structure is larger than this library's version, the
+//!   additional bytes must be zero.
+//! - No panic reaches the caller: the call returns [`cfipack_status::Internal`] instead.
+//!
+//! # Modules
+//! - Read: `sframe`, `sframe_index`, `unwind_info`, `row`, `step` (one frame), `walk` (a whole stack).
+//! - Link ELF: `merger` takes an `object` and `stubs`, and returns a `section`.
+//! - Link Mach-O: `unwind_builder`, `unwind_section`.
+//! - Convert and check a file: `cfi_section`, `convert`, `verify`.
+//! - Generated code: `directives`, `region`, `registry`, `jitdump`, `libunwind_table`.
+//! - Shared by these: `arguments`, `in_place`, `handle`, `status`, `sized_options`, `options`, `pool`.
 
 #![cfg_attr(all(not(feature = "write"), not(test), panic = "abort"), no_std)]
 
@@ -78,13 +86,13 @@ pub use {
     options::*, pool::*, region::*, registry::*, section::*, stubs::*, unwind_builder::*, unwind_section::*,
 };
 
-/// The version of the library, such as `0.1.0`. Static.
+/// Returns the version of the library, for example `0.1.0`. The string is static.
 #[unsafe(no_mangle)]
 pub extern "C" fn cfipack_version() -> *const core::ffi::c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 
-/// A panic of the reader alone would be a defect: it ends the process.
+/// A library built without the feature `write` cannot catch a panic, which would be a defect, so it ends the process.
 #[cfg(all(not(feature = "write"), not(test), panic = "abort"))]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {

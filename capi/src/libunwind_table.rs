@@ -1,4 +1,4 @@
-//! Registration of generated code by HP's libunwind.
+//! Registers generated code with HP's libunwind.
 
 use cfipack_assembler::region::{DynInfoLayout, LibunwindForm, LibunwindTable};
 use cfipack_format::Address;
@@ -8,21 +8,22 @@ use crate::cfipack_status::{self, InvalidArgument};
 use crate::handle;
 use crate::region::{cfipack_buffer, cfipack_region, failure, fill, pointers};
 
-/// Starts count from the first PC (`UNW_INFO_FORMAT_IP_OFFSET`): the code may lie anywhere.
+/// Starts of functions count from the first PC (`UNW_INFO_FORMAT_IP_OFFSET`). The code may lie anywhere.
 pub const CFIPACK_LIBUNWIND_IP_OFFSET: u32 = 0;
-/// Starts count from the `.eh_frame` (`UNW_INFO_FORMAT_REMOTE_TABLE`), which lies within 2 GiB of the code.
+/// Starts of functions count from the `.eh_frame` (`UNW_INFO_FORMAT_REMOTE_TABLE`), which must lie within 2 GiB of
+/// the code.
 pub const CFIPACK_LIBUNWIND_REMOTE_TABLE: u32 = 1;
 
-/// `unw_dyn_info_t` has a member `load_offset`: libunwind 1.6.0 to 1.8.3.
+/// `unw_dyn_info_t` has the member `load_offset`: libunwind 1.6.0 to 1.8.3.
 pub const CFIPACK_LIBUNWIND_LOAD_OFFSET: u32 = 0;
-/// No member `load_offset`: libunwind up to 1.5.
+/// `unw_dyn_info_t` has no member `load_offset`: libunwind up to 1.5.
 pub const CFIPACK_LIBUNWIND_NO_LOAD_OFFSET: u32 = 1;
 
-/// The purpose of a search table of HP's libunwind.
+/// How HP's libunwind will use a search table, and where it will lie.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct cfipack_libunwind {
-    /// The base that starts count from: `CFIPACK_LIBUNWIND_IP_OFFSET` or `..._REMOTE_TABLE`.
+    /// The base of the starts of functions: `CFIPACK_LIBUNWIND_IP_OFFSET` or `..._REMOTE_TABLE`.
     pub form: u32,
     /// The layout of `unw_dyn_info_t`: `CFIPACK_LIBUNWIND_LOAD_OFFSET` or `..._NO_LOAD_OFFSET`.
     pub layout: u32,
@@ -34,10 +35,11 @@ pub struct cfipack_libunwind {
     pub table_address: u64,
 }
 
-/// The search table that HP's libunwind takes, and the `unw_dyn_info_t` that `_U_dyn_register` takes.
+/// Makes the search table for HP's libunwind, and the `unw_dyn_info_t` that you pass to `_U_dyn_register`.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say; the buffer is writable for its capacity, `dyn_info` for 88 bytes.
+/// Each pointer is null or points to a value of its type; the buffer is writable for its capacity, `dyn_info` for 88
+/// bytes.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_region_libunwind_table(

@@ -1,4 +1,4 @@
-//! `.sframe` of a link: takes objects, and becomes a section.
+//! Builds the `.sframe` of a link: a merger takes objects and becomes a section.
 
 use core::ffi::c_char;
 
@@ -12,59 +12,60 @@ use crate::arguments::{arch, write, write_optional};
 use crate::cfipack_message;
 use crate::cfipack_status::{self, InvalidArgument, NotFound, Refused, Unsupported};
 use crate::handle::{self, Failure, Opaque};
-use crate::object::{Given, Walk, cfipack_object};
+use crate::object::{CheckedObject, StartCursor, cfipack_object};
 use crate::options::cfipack_sframe_options;
 use crate::pool::{Workers, cfipack_pool};
 use crate::section::{Finished, Keys, cfipack_section};
 use crate::sized_options::options;
 use crate::status::call;
 
-/// The counts of an object's functions by what became of them. Each is counted once, by where its rows come from.
+/// Counts an object's functions by the source of their rows. Each function is counted once.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct cfipack_contribution {
-    /// Functions with the rows of the object's table, copied.
+    /// Functions whose rows were copied from the object's table.
     pub copied: usize,
-    /// Functions with the rows of the object's table, encoded again.
+    /// Functions whose rows were decoded from the object's table and encoded again.
     pub reencoded: usize,
     /// Functions with rows from call frame information.
     pub from_cfi: usize,
-    /// Functions that live and have no rows in the output.
+    /// Live functions without rows in the output.
     pub omitted: usize,
-    /// Entries of the object's table whose functions are discarded.
+    /// Entries of the object's table for discarded functions.
     pub dead: usize,
-    /// 1 if the object's table, or a part of it, was skipped.
+    /// 1 if the object's table was skipped, in full or in part.
     pub skipped: usize,
 }
 
-/// The object's table is not used, from some offset on.
+/// The object's table is not used from some offset on.
 pub const CFIPACK_NOTE_SKIPPED: u32 = 1;
-/// A function lives and has no rows in the output.
+/// A live function has no rows in the output.
 pub const CFIPACK_NOTE_OMITTED: u32 = 2;
 /// A record of `.eh_frame` cannot be read.
 pub const CFIPACK_NOTE_UNREAD: u32 = 3;
 
-/// Something of an object that is not in the output.
+/// Reports a part of an object that is not in the output.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_note {
-    /// The number of the object in the order of pushing to its merger, from 0.
+    /// The number of the object, from 0 in the order of pushing to its merger.
     pub object: usize,
-    /// `CFIPACK_NOTE_OMITTED`: the function. 0 otherwise.
+    /// The function for `CFIPACK_NOTE_OMITTED`, 0 otherwise.
     pub key: u64,
     /// `CFIPACK_NOTE_...`
     pub kind: u32,
-    /// 0.
+    /// Always 0.
     pub reserved: u32,
-    /// In words.
+    /// The description.
     pub message: cfipack_message,
 }
 
-/// Takes objects, and becomes a section. The bytes of the objects have to stay where they are until then.
+/// Builds the `.sframe` section of a link. Push the objects, then call `cfipack_merger_finish`. The bytes of the
+/// objects must stay in memory until then.
 #[derive(Debug)]
 pub struct cfipack_merger(());
 
-/// The state.
+/// The value of a merger.
 #[derive(Debug)]
 pub(crate) struct Merging {
     pub(crate) merger: Merger<'static>,
@@ -76,11 +77,12 @@ impl Opaque for cfipack_merger {
     type State = Merging;
 }
 
-/// Makes a merger for objects of an architecture. `given` may be null: the defaults. `message`, which may be null, gets
-/// what is wrong. `cfipack_merger_free` or `cfipack_merger_finish` frees it.
+/// Creates a merger for objects of an architecture. `given` may be null for the default options. `message` may be
+/// null; otherwise it gets a description of the error. Free the merger with `cfipack_merger_free` or
+/// `cfipack_merger_finish`.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say.
+/// Each pointer is null or points to a value of its type.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_merger_new(
@@ -100,10 +102,10 @@ pub unsafe extern "C" fn cfipack_merger_new(
     }
 }
 
-/// Makes a merger with the same options, for a thread of its own; `cfipack_merger_absorb` adds what it has taken.
+/// Creates an empty merger with the same options. Fill it on another thread, and add it with `cfipack_merger_absorb`.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say.
+/// Each pointer is null or points to a value of its type.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_merger_shard(
@@ -119,11 +121,11 @@ pub unsafe extern "C" fn cfipack_merger_shard(
     }
 }
 
-/// Makes a merger that has taken the same objects, so that one can be finished now and the other later, with stubs that
-/// are not known yet. It has no notes. The bytes of the objects have to stay for both.
+/// Creates a copy of a merger, with the same objects and without notes. Use this, for example, to finish one merger
+/// now and the other when you know more stubs. The bytes of the objects must stay in memory for both mergers.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say.
+/// Each pointer is null or points to a value of its type.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_merger_copy(
@@ -139,12 +141,13 @@ pub unsafe extern "C" fn cfipack_merger_copy(
     }
 }
 
-/// Adds the functions of an object. `out`, which may be null, gets what became of them; `cfipack_merger_get_note` has what
-/// is not in the output. A damaged object is no error: what can be read of it is used.
+/// Adds the functions of an object. `out` may be null; otherwise it gets the counts of the object's functions.
+/// `cfipack_merger_get_note` reports the parts that are not in the output. A damaged object is no error: its readable
+/// parts are used.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say; the bytes of the sections stay until the merger is finished
-/// or freed, and so are its copies and the merger that absorbs it.
+/// Each pointer is null or points to a value of its type. The bytes of the sections must stay in memory until the
+/// merger, its copies, and the merger that absorbs it are finished or freed.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_merger_push(
@@ -155,10 +158,10 @@ pub unsafe extern "C" fn cfipack_merger_push(
     // SAFETY: promised by the caller.
     unsafe {
         handle::with(merger, |merging| {
-            let object = Given::read(object)?;
+            let object = CheckedObject::read(object)?;
             let (number, notes) = (merging.objects, &mut merging.notes);
             let (mut sframe, mut eh_frame) =
-                (Walk::new(object.sframe_starts), Walk::new(object.eh_frame_starts));
+                (StartCursor::new(object.sframe_starts), StartCursor::new(object.eh_frame_starts));
             let live = |field| match field {
                 Field::Sframe(at) => sframe.find(at.0.to_u64()),
                 Field::EhFrame(at) => eh_frame.find(at.0.to_u64()),
@@ -179,8 +182,9 @@ pub unsafe extern "C" fn cfipack_merger_push(
     }
 }
 
-/// Takes note of a function of `size` bytes that is in no object's sections and has no rows: no other's are to answer
-/// for its PCs. Its address is needed when the section is written.
+/// Records a function of `size` bytes that has no rows and is in no object's sections, so that no other function's
+/// rows are used for its PCs. For example, call this for a thunk that has no rows. Its address is needed when the
+/// section is written.
 ///
 /// # Safety
 /// `merger` is null or a merger.
@@ -199,12 +203,12 @@ pub unsafe extern "C" fn cfipack_merger_note_omitted(
     }
 }
 
-/// Adds what a shard has taken, as if its objects had been pushed here, and frees the shard, whatever the status; a merger
-/// that is given as its own shard stays. The same shards in the same order give the same bytes. The bytes of the shard's
-/// objects have to stay for the merger.
+/// Adds the functions of a shard, as if its objects had been pushed here, and frees the shard, whatever the status.
+/// If `shard` is `merger` itself, the call fails and frees nothing. The same shards in the same order give the same
+/// bytes. The bytes of the shard's objects must stay in memory for the merger.
 ///
 /// # Safety
-/// `merger` and `shard` are null or mergers, and not the same one.
+/// Each pointer is null or a merger, and they differ.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_merger_absorb(
@@ -228,7 +232,7 @@ pub unsafe extern "C" fn cfipack_merger_absorb(
     }
 }
 
-/// The number of notes of what is not in the output.
+/// Gets the number of notes about parts of objects that are not in the output.
 ///
 /// # Safety
 /// `merger` is null or a merger, `count` null or writable.
@@ -241,7 +245,7 @@ pub unsafe extern "C" fn cfipack_merger_num_notes(
     call(|| unsafe { write(count, handle::get(merger)?.notes.len()) })
 }
 
-/// A note, by its number from 0; `CFIPACK_STATUS_NOT_FOUND` after the last one.
+/// Gets a note by its number, from 0. Returns `CFIPACK_STATUS_NOT_FOUND` after the last note.
 ///
 /// # Safety
 /// `merger` is null or a merger, `out` null or writable.
@@ -267,7 +271,8 @@ pub unsafe extern "C" fn cfipack_merger_get_note(
     })
 }
 
-/// The message of the merger's last call; empty if that had no error. It stays until the next call.
+/// Returns the message of the merger's last call, or an empty string if that call succeeded. The string stays valid
+/// until the next call.
 ///
 /// # Safety
 /// `merger` is null or a merger.
@@ -277,11 +282,11 @@ pub unsafe extern "C" fn cfipack_merger_message(merger: *const cfipack_merger) -
     unsafe { handle::message(merger) }
 }
 
-/// Ends the section, on the threads of `pool`, which may be null, and frees the merger, whatever the status. `keys` is
-/// what keys are, `CFIPACK_KEYS_...`.
+/// Finishes the section on the threads of `pool`, which may be null, and frees the merger, whatever the status.
+/// `keys` is `CFIPACK_KEYS_...` and describes your keys.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say.
+/// Each pointer is null or points to a value of its type.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_merger_finish(
@@ -307,7 +312,7 @@ pub unsafe extern "C" fn cfipack_merger_finish(
     }
 }
 
-/// Frees a merger; null is nothing.
+/// Frees a merger. Does nothing for null.
 ///
 /// # Safety
 /// `merger` is null or a merger.

@@ -1,4 +1,4 @@
-//! An object of a link, as the caller gives it.
+//! An input object of a link, as the caller passes it.
 
 use cfipack_format::Key;
 use cfipack_format::widen::ToUsize;
@@ -7,60 +7,62 @@ use cfipack_linker::sframe::{Live, Object};
 use crate::arguments::{array, reference};
 use crate::handle::Failure;
 
-/// An extent that is not known: the function has the size that its table or FDE claims.
+/// The extent is unknown: use the size that the function's table or FDE claims.
 pub const CFIPACK_WHOLE_FUNCTION: u32 = u32::MAX;
 
-/// A function of an object that is part of the output: what the relocation of a start field leads to.
+/// A live function of an object: where the relocation of a start field leads.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_start {
-    /// The offset of the field in its section: 8 bytes after the start of an FDE, at the start of an entry of a table's index.
+    /// The offset of the start field in its section. In `.eh_frame` it is 8 bytes after the start of an FDE; in
+    /// `.sframe` it is the start of an index entry.
     pub offset: u64,
-    /// The function's key, unique in the link, and the same for its entry in a table and its FDE. `CFIPACK_KEYS_...`
-    /// describes how its address is found when the section is written.
+    /// The function's key. It must be unique in the link, and the same for the function's entry in a table and for
+    /// its FDE. `CFIPACK_KEYS_...` describes how its address is found when the section is written.
     pub key: u64,
-    /// Bytes from its start to the end of its input section, or of the part of that which is in the output: rows end there.
-    /// `CFIPACK_WHOLE_FUNCTION` if that is unknown, and a function that is too long by mistake then runs into others.
+    /// The number of bytes from the function's start to the end of its input section, or to the end of the piece of
+    /// the section that is in the output. Rows end there. With `CFIPACK_WHOLE_FUNCTION`, a function that is too long
+    /// by mistake runs into its neighbours.
     pub extent: u32,
-    /// 0.
+    /// Must be 0.
     pub reserved: u32,
 }
 
-/// The sections of an object that describe its frames, as they stand in it: not relocated. A start field without an
-/// entry in its array is that of a function which is discarded.
+/// The unwind sections of an object, before relocation. A function is discarded if its start field has no entry in
+/// `sframe_starts` or `eh_frame_starts`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_object {
     /// `sizeof(cfipack_object)`
     pub size: u32,
-    /// 0.
+    /// Must be 0.
     pub reserved: u32,
-    /// Bytes of `.sframe`; null without one.
+    /// The bytes of `.sframe`, or null if there is no such section.
     pub sframe: *const u8,
-    /// The length of `sframe` in bytes.
+    /// The number of bytes in `sframe`.
     pub sframe_len: usize,
-    /// Bytes of `.eh_frame`; null without one.
+    /// The bytes of `.eh_frame`, or null if there is no such section.
     pub eh_frame: *const u8,
-    /// The length of `eh_frame` in bytes.
+    /// The number of bytes in `eh_frame`.
     pub eh_frame_len: usize,
-    /// The functions that start fields of `.sframe` lead to, ascending by offset.
+    /// The live functions of `.sframe`, ascending by offset.
     pub sframe_starts: *const cfipack_start,
-    /// The length of `sframe_starts`.
+    /// The number of elements in `sframe_starts`.
     pub num_sframe_starts: usize,
-    /// The functions that start fields of `.eh_frame` lead to, ascending by offset.
+    /// The live functions of `.eh_frame`, ascending by offset.
     pub eh_frame_starts: *const cfipack_start,
-    /// The length of `eh_frame_starts`.
+    /// The number of elements in `eh_frame_starts`.
     pub num_eh_frame_starts: usize,
 }
 
-/// An object as the caller gives it.
-pub(crate) struct Given {
+/// An object with checked pointers.
+pub(crate) struct CheckedObject {
     pub(crate) sections: Object<'static>,
     pub(crate) sframe_starts: &'static [cfipack_start],
     pub(crate) eh_frame_starts: &'static [cfipack_start],
 }
 
-impl Given {
+impl CheckedObject {
     /// # Safety
     /// As [`crate::cfipack_merger_push`].
     pub(crate) unsafe fn read(object: *const cfipack_object) -> Result<Self, Failure> {
@@ -89,20 +91,20 @@ impl Given {
     }
 }
 
-/// A walk along starts that ascend, as fields are asked for.
-pub(crate) struct Walk<'s> {
+/// A cursor along ascending start fields, which is fast because fields are looked up in ascending order.
+pub(crate) struct StartCursor<'s> {
     starts: &'s [cfipack_start],
     next: usize,
 }
 
-impl<'s> Walk<'s> {
+impl<'s> StartCursor<'s> {
     pub(crate) fn new(starts: &'s [cfipack_start]) -> Self {
         Self { starts, next: 0 }
     }
 
     pub(crate) fn find(&mut self, offset: u64) -> Option<Live> {
         if self.starts.get(self.next).is_none_or(|start| start.offset != offset) {
-            // Discarded functions, and fields that are asked for twice.
+            // After a discarded function, or for a field that is looked up again.
             self.next = self.starts.partition_point(|start| start.offset < offset);
         }
         let start = self.starts.get(self.next).filter(|start| start.offset == offset)?;

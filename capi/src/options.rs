@@ -9,43 +9,45 @@ use crate::arguments::flag;
 use crate::cfipack_status::{self, InvalidArgument, Unsupported};
 use crate::sized_options::SizedOptions;
 
-/// The smallest table; the default.
+/// The smallest table. This is the default.
 pub const CFIPACK_LAYOUT_SMALL: u32 = 0;
-/// `.sframe`: what GNU `as` 2.47 and `ld` 2.47 write.
+/// `.sframe`: the layout of GNU `as` 2.47 and `ld` 2.47.
 pub const CFIPACK_LAYOUT_GNU: u32 = 1;
-/// `__unwind_info`: what ld64.lld 23 writes.
+/// `__unwind_info`: the layout of ld64.lld 23.
 pub const CFIPACK_LAYOUT_LLD: u32 = 2;
-/// `__unwind_info`: what Apple's new linker writes.
+/// `__unwind_info`: the layout of Apple's new linker.
 pub const CFIPACK_LAYOUT_LD_PRIME: u32 = 3;
-/// `__unwind_info`: what Apple's classic linker writes.
+/// `__unwind_info`: the layout of Apple's classic linker.
 pub const CFIPACK_LAYOUT_LD64: u32 = 4;
-/// `__unwind_info`: what ld64 up to version 253.3 writes.
+/// `__unwind_info`: the layout of ld64 up to version 253.3.
 pub const CFIPACK_LAYOUT_LD64_253: u32 = 5;
 
-/// Rows come from the object's table; from call frame information where that has none. The default.
+/// Use the rows of the object's table. If it has no rows for a function, use call frame information. This is the
+/// default.
 pub const CFIPACK_PREFER_TABLE: u32 = 0;
-/// Rows come from call frame information; from the object's table where the function has none.
+/// Use call frame information. If a function has none, use the object's table.
 pub const CFIPACK_PREFER_CFI: u32 = 1;
-/// Rows come from the object's table alone, as in GNU `ld`.
+/// Use only the object's table, as GNU `ld` does.
 pub const CFIPACK_PREFER_TABLE_ONLY: u32 = 2;
 
-/// Options of a `.sframe` table. All zero but for the size are the defaults.
+/// Options of a `.sframe` table. The defaults are zero in all fields except `size`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_sframe_options {
     /// `sizeof(cfipack_sframe_options)`
     pub size: u32,
-    /// 2 or 3; 0 is 3.
+    /// The version of the format: 2 or 3; 0 means 3.
     pub version: u32,
     /// `CFIPACK_LAYOUT_SMALL` or `CFIPACK_LAYOUT_GNU`
     pub layout: u32,
-    /// `CFIPACK_PREFER_...`: where the rows of a function come from that has both a table's and call frame information.
+    /// `CFIPACK_PREFER_...`: where rows come from if a function has both an entry in a table and call frame
+    /// information.
     pub prefer: u32,
-    /// 1 omits functions that need flex FDEs.
+    /// 1 to omit functions that need flex FDEs.
     pub no_flex: u8,
-    /// 1 gives each function rows of its own.
+    /// 1 to give each function its own rows instead of sharing them.
     pub no_sharing: u8,
-    /// 0.
+    /// Must be 0.
     pub reserved: u16,
 }
 
@@ -84,7 +86,7 @@ impl cfipack_sframe_options {
     }
 }
 
-/// Options of an `__unwind_info` table. All zero but for the size are the defaults.
+/// Options of an `__unwind_info` table. The defaults are zero in all fields except `size`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_unwind_info_options {

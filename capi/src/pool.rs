@@ -1,4 +1,4 @@
-//! Threads that a call runs on: the library's own, or those of the caller's pool.
+//! The threads of a call: the library's own threads, or the caller's pool.
 
 use core::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,31 +10,32 @@ use cfipack_format::pool::{Pool, Task, Threads};
 use crate::handle::Failure;
 use crate::sized_options::{SizedOptions, options};
 
-/// A piece of work that a pool runs: `task(work, index)`.
+/// A task for a pool: call it as `task(work, index)`.
 pub type cfipack_task = Option<unsafe extern "C" fn(work: *mut c_void, index: usize)>;
 
-/// Threads that a call runs on. What is written never depends on them. Null, or all zero but for the size, is the thread of the
-/// call alone.
+/// The threads that a call may use. The output never depends on them. Null, or zero in all fields except `size`,
+/// means only the calling thread.
 ///
-/// Without `run` the library starts threads, and ends them before it returns. With it the caller's own threads work:
-/// `run(pool, task, work, count)` calls `task(work, index)` for each index below `count`, once each, in any order and on any
-/// threads, its own among them, and returns when all these calls have ended. What it does not call is done after it, on the
-/// thread of the call; a call with an index that was called before does nothing. It is called on the thread of the call, never
-/// within a task, and may be called several times. It must not throw, and must not jump out; `task` does neither.
+/// Without `run` the library starts threads and ends them before it returns. With `run` your own threads do the work.
+/// The library calls `run(pool, task, work, count)`. Then `run` must call `task(work, index)` once for each index
+/// below `count`, in any order and on any threads. It must return when all these calls have ended. If `run` leaves
+/// out an index, the library runs it afterwards on the calling thread. A second call with the same index does
+/// nothing. `run` is called on the calling thread, never inside a task, possibly several times. It must not throw or
+/// jump out, and `task` does neither.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_pool {
     /// `sizeof(cfipack_pool)`
     pub size: u32,
-    /// 0.
+    /// Must be 0.
     pub reserved: u32,
-    /// About how many threads there are, which is how finely work is divided. With 0 and 1 the thread of the call does all
-    /// of it; 256 stands for all greater numbers.
+    /// About how many threads there are. This decides how finely work is divided. With 0 or 1 the calling thread does
+    /// all of the work; numbers above 256 are treated as 256.
     pub threads: usize,
-    /// Runs tasks, or null: the library starts `threads` threads.
+    /// The function that runs tasks, or null to let the library start `threads` threads.
     pub run:
         Option<unsafe extern "C" fn(pool: *mut c_void, task: cfipack_task, work: *mut c_void, count: usize)>,
-    /// The value that `run` gets first. The library does not look at it.
+    /// The first argument of `run`. The library does not use it.
     pub pool: *mut c_void,
 }
 
@@ -43,12 +44,12 @@ unsafe impl SizedOptions for cfipack_pool {
     const DEFAULT: Self = Self { size: 0, reserved: 0, threads: 0, run: None, pool: core::ptr::null_mut() };
 }
 
-/// The workers that run the tasks of a call.
+/// The threads of a call.
 pub(crate) struct Workers(cfipack_pool);
 
 impl Workers {
     /// # Safety
-    /// `pool` is null or leads to a pool, whose function does what is described there.
+    /// `pool` is null or points to a pool, and its function behaves as described there.
     pub(crate) unsafe fn get(pool: *const cfipack_pool) -> Result<Self, Failure> {
         // SAFETY: promised by the caller.
         let pool = unsafe { options(pool) }?;
@@ -59,14 +60,14 @@ impl Workers {
     }
 }
 
-/// The tasks of one call of a pool.
+/// The tasks of a call of `run`.
 struct Work<'t> {
     tasks: Vec<Mutex<Option<Task<'t>>>>,
     has_panicked: AtomicBool,
 }
 
 impl Work<'_> {
-    /// Runs a task, unless it has been run.
+    /// Runs a task unless it has run already.
     fn run(&self, index: usize) {
         let Some(task) = self.tasks.get(index) else { return };
         let task = task.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -77,7 +78,7 @@ impl Work<'_> {
 }
 
 /// # Safety
-/// `work` is what the pool was given, and the call of the pool has not returned.
+/// `work` is the pointer that the pool was given, and that call of the pool has not returned.
 unsafe extern "C" fn run_one(work: *mut c_void, index: usize) {
     // SAFETY: promised by the caller.
     if let Some(work) = unsafe { work.cast::<Work<'_>>().as_ref() } {
@@ -99,9 +100,10 @@ impl Pool for Workers {
             tasks: tasks.into_iter().map(|task| Mutex::new(Some(task))).collect(),
             has_panicked: AtomicBool::new(false),
         };
-        // SAFETY: `run` is what the caller promised, and returns when all calls of the task have ended.
+        // SAFETY: the caller promised that `run` behaves as described, and returns when all calls of the task have
+        // ended.
         unsafe { run(self.0.pool, Some(run_one), (&raw const work).cast_mut().cast(), work.tasks.len()) };
-        // What the pool did not run.
+        // Tasks that the pool did not run.
         (0..work.tasks.len()).for_each(|index| work.run(index));
         assert!(!work.has_panicked.into_inner(), "a task has panicked");
     }

@@ -1,4 +1,4 @@
-//! Generated code: what runtimes register for it.
+//! Regions of generated code, and the tables that runtimes register for them.
 
 use core::ffi::c_char;
 
@@ -16,8 +16,8 @@ use crate::options::cfipack_sframe_options;
 use crate::sized_options::options;
 use crate::status::call;
 
-/// A contiguous range of generated code, with its functions and their call frame information. What is made of it is copied
-/// into the caller's memory; the caller registers it.
+/// A contiguous range of generated code, with its functions and their call frame information. Tables for the region
+/// are copied into your memory, and you register them.
 #[derive(Debug)]
 pub struct cfipack_region(());
 
@@ -25,34 +25,35 @@ impl Opaque for cfipack_region {
     type State = Region;
 }
 
-/// `.eh_frame` holds addresses as they are: it may lie anywhere.
+/// `.eh_frame` contains absolute addresses, so it may lie anywhere.
 pub const CFIPACK_POINTERS_ABSOLUTE: u32 = 0;
-/// `.eh_frame` holds distances of 32 bits: smaller, for a section within 2 GiB of the code.
+/// `.eh_frame` contains distances of 32 bits. It is smaller, and must lie within 2 GiB of the code.
 pub const CFIPACK_POINTERS_PC_RELATIVE: u32 = 1;
 
 /// The place of an FDE in the `.eh_frame` of a region.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct cfipack_region_fde {
-    /// In bytes from the section's start: the address is what `__register_frame` of LLVM's libunwind takes.
+    /// The offset in bytes from the start of the section. LLVM's libunwind takes the FDE's address in
+    /// `__register_frame`.
     pub offset: u64,
-    /// The function's start.
+    /// The address of the function.
     pub start: u64,
-    /// Bytes of code.
+    /// The size of the function in bytes.
     pub size: u64,
 }
 
-/// The four numbers by which a `.sframe` table is registered.
+/// The four numbers to register a `.sframe` table with.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct cfipack_registration {
-    /// The place of the table.
+    /// The address of the table.
     pub table: u64,
-    /// Bytes of the table.
+    /// The size of the table in bytes.
     pub table_size: u64,
-    /// The start of the code.
+    /// The address of the code.
     pub text: u64,
-    /// Bytes of the code.
+    /// The size of the code in bytes.
     pub text_size: u64,
 }
 
@@ -67,11 +68,11 @@ pub(crate) fn failure(error: Error) -> Failure {
     Failure::new(status, &error)
 }
 
-/// Makes a region of `length` bytes of code at `base`. `message`, which may be null, gets what is wrong.
-/// `cfipack_region_free` frees it.
+/// Creates a region of `length` bytes of code at `base`. `message` may be null; otherwise it gets a description of
+/// the error. Free the region with `cfipack_region_free`.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say.
+/// Each pointer is null or points to a value of its type.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_region_new(
@@ -89,11 +90,11 @@ pub unsafe extern "C" fn cfipack_region_new(
     }
 }
 
-/// Adds the function of `size` bytes at `offset` of the region's code, described by directives. Debuggers and profilers
-/// print its name, which may be null. The region is unchanged if it cannot be added.
+/// Adds a function of `size` bytes at `offset` in the region's code, described by directives. `function_name` may be
+/// null; debuggers and profilers print it. The region is unchanged if the function cannot be added.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say; `function_name` ends with a zero.
+/// Each pointer is null or points to a value of its type; `function_name` ends with a zero.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_region_push(
@@ -113,12 +114,13 @@ pub unsafe extern "C" fn cfipack_region_push(
     }
 }
 
-/// Adds the functions of an `.eh_frame` that lies at `address`, such as another writer has made. They have no names. The
-/// region is unchanged if one cannot be added, or read: unwinders would register all of the section. If you know the start of
-/// the section alone, `cfipack_eh_frame_len` finds its length.
+/// Adds the functions of an `.eh_frame` that lies at `address`, for example from another code generator. The
+/// functions have no names. If any function cannot be read or added, the call fails and the region is unchanged,
+/// because unwinders would register the whole section. If you only know the start of the section,
+/// `cfipack_eh_frame_len` finds its length.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say; `bytes` is readable for `len` bytes.
+/// Each pointer is null or points to a value of its type; `bytes` is readable for `len` bytes.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_region_push_eh_frame(
@@ -134,8 +136,8 @@ pub unsafe extern "C" fn cfipack_region_push_eh_frame(
             let section = Section::new(SectionKind::EhFrame, bytes, Address(address), region.arch());
             let mut more = region.clone();
             for function in Functions::new(&section) {
-                let malformed = |error| Failure::new(cfipack_status::Malformed, &error);
-                more.push_cfi("", &function.map_err(malformed)?).map_err(failure)?;
+                let function = function.map_err(|error| Failure::new(cfipack_status::Malformed, &error))?;
+                more.push_cfi("", &function).map_err(failure)?;
             }
             *region = more;
             Ok(())
@@ -143,7 +145,8 @@ pub unsafe extern "C" fn cfipack_region_push_eh_frame(
     }
 }
 
-/// Copies bytes into the caller's buffer. `len` gets how many there are; a buffer that is too small is not written to.
+/// Copies bytes into the caller's buffer and sets `len` to their number. A buffer that is too small is not written
+/// to.
 ///
 /// # Safety
 /// `out` is writable for `capacity` bytes, `len` is writable.
@@ -171,13 +174,14 @@ pub(crate) fn pointers(number: u32) -> Result<Pointers, cfipack_status> {
     }
 }
 
-/// The region's `.eh_frame`, which will lie at `address`, terminated, as libgcc's and LLVM's unwinders take it. `len` gets its
-/// bytes, which may be asked for with a `capacity` of 0; `CFIPACK_STATUS_BUFFER_SIZE` if it does not fit. `fdes`, which may
-/// be null, gets one FDE for each function of the region, in the order of their addresses.
+/// Makes the region's `.eh_frame` for `address`, with a terminator, as the unwinders of libgcc and LLVM expect it.
+/// `len` gets the number of bytes; pass a `capacity` of 0 to get only this number. Returns
+/// `CFIPACK_STATUS_BUFFER_SIZE` if the section does not fit. `fdes` may be null; otherwise it gets an FDE for each
+/// function of the region, in the order of their addresses.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say; `out` is writable for `capacity` bytes, `fdes` for as many FDEs
-/// as the region has functions.
+/// Each pointer is null or points to a value of its type; `out` is writable for `capacity` bytes, `fdes` for as many
+/// FDEs as the region has functions.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_region_eh_frame(
@@ -206,7 +210,7 @@ pub unsafe extern "C" fn cfipack_region_eh_frame(
     }
 }
 
-/// Returns the number of functions in the region.
+/// Gets the number of functions in the region.
 ///
 /// # Safety
 /// `region` is null or a region, `count` null or writable.
@@ -219,20 +223,20 @@ pub unsafe extern "C" fn cfipack_region_num_functions(
     call(|| unsafe { write(count, handle::get(region)?.len()) })
 }
 
-/// Memory of the caller's for bytes of which the length is not known before.
+/// Memory of the caller, for output with a length that is not known before the call.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct cfipack_buffer {
     /// The memory for the bytes; null if `capacity` is 0.
     pub bytes: *mut u8,
-    /// Bytes that may be written.
+    /// The number of bytes that may be written.
     pub capacity: usize,
-    /// Set by the function: how many bytes there are. If they are more than `capacity`, none is written, and the status is
-    /// `CFIPACK_STATUS_BUFFER_SIZE`.
+    /// The function sets this to the number of bytes of output. If it is more than `capacity`, nothing is written,
+    /// and the status is `CFIPACK_STATUS_BUFFER_SIZE`.
     pub len: usize,
 }
 
-/// Copies bytes into the caller's buffer.
+/// Copies bytes into a buffer of the caller.
 ///
 /// # Safety
 /// `buffer` is null or a buffer, writable for its capacity.
@@ -244,11 +248,12 @@ pub(crate) unsafe fn fill(bytes: &[u8], buffer: *mut cfipack_buffer) -> Result<(
     }
 }
 
-/// The region's `.sframe` table, which will lie at `address`. `registration` and `omitted`, which may be null, get what to register and how many functions the table cannot
-/// represent: unwinding ends in them.
+/// Makes the region's `.sframe` table for `address`. `given` may be null for the default options. `registration` and
+/// `omitted` may be null; otherwise they get the numbers to register, and the number of functions that the table
+/// cannot represent. Unwinding ends in omitted functions.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say; the buffer is writable for its capacity.
+/// Each pointer is null or points to a value of its type; the buffer is writable for its capacity.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_region_sframe(
@@ -285,10 +290,11 @@ impl From<cfipack_assembler::region::Registration> for cfipack_registration {
     }
 }
 
-/// The ELF file in memory that gdb's JIT interface takes. `len` gets its bytes, which may be asked for with a `capacity` of 0.
+/// Makes the in-memory ELF file for gdb's JIT interface. `len` gets the number of bytes; pass a `capacity` of 0 to
+/// get only this number.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say; `out` is writable for `capacity` bytes.
+/// Each pointer is null or points to a value of its type; `out` is writable for `capacity` bytes.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_region_gdb_elf(
@@ -301,29 +307,29 @@ pub unsafe extern "C" fn cfipack_region_gdb_elf(
     unsafe { handle::with(region, |region| copy(&region.gdb_elf().map_err(failure)?, out, capacity, len)) }
 }
 
-/// The sections that Apple's and LLVM's unwinder takes for a dynamic section.
+/// The sections that the unwinders of Apple and LLVM take for a dynamic section.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct cfipack_dynamic_sections {
-    /// The address that the table's functions count from: the region's start.
+    /// The address from which the table counts its functions: the start of the region.
     pub dso_base: u64,
     /// The address of `__eh_frame`.
     pub dwarf_section: u64,
-    /// The bytes.
+    /// The size of `__eh_frame` in bytes.
     pub dwarf_section_length: u64,
-    /// The address of `__unwind_info`; 0 without one.
+    /// The address of `__unwind_info`, or 0 if there is none.
     pub compact_unwind_section: u64,
-    /// The bytes.
+    /// The size of `__unwind_info` in bytes.
     pub compact_unwind_section_length: u64,
 }
 
-/// The region's `__eh_frame` and `__unwind_info`. `code`, which may be null, is the region's code, without which fewer functions
-/// have a compact encoding. `sections`, which may be null, gets what a
-/// callback of `__unw_add_find_dynamic_unwind_sections` gives.
+/// Makes the region's `__eh_frame` and `__unwind_info`. `code` may be null, or is the region's code: without it,
+/// fewer functions get a compact encoding. `sections` may be null; otherwise it gets the structure that a callback of
+/// `__unw_add_find_dynamic_unwind_sections` returns.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say; buffers are writable for their capacities, `code` is readable for
-/// the length of the region.
+/// Each pointer is null or points to a value of its type; buffers are writable for their capacities, `code` is
+/// readable for the length of the region.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_region_unwind_info(
@@ -357,7 +363,7 @@ pub unsafe extern "C" fn cfipack_region_unwind_info(
     }
 }
 
-/// The architecture of a region, as `CFIPACK_ARCH_...`; 0 for null.
+/// Returns the architecture of a region as `CFIPACK_ARCH_...`, or 0 for null.
 ///
 /// # Safety
 /// `region` is null or a region.
@@ -367,7 +373,8 @@ pub unsafe extern "C" fn cfipack_region_arch(region: *const cfipack_region) -> u
     unsafe { handle::get(region) }.map_or(0, |region| arch_number(region.arch()))
 }
 
-/// The message of the region's last call; empty if that had no error. It stays until the next call.
+/// Returns the message of the region's last call, or an empty string if that call succeeded. The string stays valid
+/// until the next call.
 ///
 /// # Safety
 /// `region` is null or a region.
@@ -377,7 +384,7 @@ pub unsafe extern "C" fn cfipack_region_message(region: *const cfipack_region) -
     unsafe { handle::message(region) }
 }
 
-/// Frees a region; null is nothing. What was made of it stays.
+/// Frees a region. Does nothing for null. Tables that were made from the region stay valid.
 ///
 /// # Safety
 /// `region` is null or a region.

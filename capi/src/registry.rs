@@ -1,4 +1,4 @@
-//! One owner of all generated code, which threads and signal handlers read while regions come and go.
+//! A registry of generated code. Threads and signal handlers read it while regions come and go.
 
 use core::ffi::{c_char, c_void};
 use core::ptr::null_mut;
@@ -13,7 +13,8 @@ use crate::region::{cfipack_region, failure};
 use crate::status::call;
 use crate::{cfipack_message, cfipack_row};
 
-/// The rows of all generated code that is registered. One thread at a time adds and removes; readers never wait for it.
+/// The rows of all registered regions of generated code. One thread at a time adds and removes regions; readers never
+/// wait for it.
 #[derive(Debug)]
 pub struct cfipack_registry(());
 
@@ -21,7 +22,7 @@ impl Opaque for cfipack_registry {
     type State = Registry<Undo>;
 }
 
-/// A reader of a registry. Any number of threads, and signal handlers, may use it at a time.
+/// A reader of a registry. Any number of threads and signal handlers may use it at the same time.
 #[derive(Debug)]
 pub struct cfipack_registry_reader(());
 
@@ -29,33 +30,35 @@ impl Opaque for cfipack_registry_reader {
     type State = Reader;
 }
 
-/// What is called when a region is removed, or the registry freed: it undoes the region's registrations elsewhere.
+/// A function to call when a region is removed or the registry is freed. Use it to undo the region's registrations
+/// elsewhere.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_undo {
-    /// The function. It is called once, by the thread that removes the region, when no reader finds it any more.
+    /// The function. The thread that removes the region calls it once, after readers can no longer find the region.
     pub undo: Option<unsafe extern "C" fn(context: *mut c_void)>,
     /// The argument of `undo`.
     pub context: *mut c_void,
 }
 
-/// Calls the function when it is dropped.
+/// Calls the caller's function when it is dropped.
 #[derive(Debug)]
 pub struct Undo(cfipack_undo);
 
 impl Drop for Undo {
     fn drop(&mut self) {
         if let Some(undo) = self.0.undo {
-            // SAFETY: what the caller of `cfipack_registry_add` has given for this.
+            // SAFETY: the caller of `cfipack_registry_add` has given this function for this call.
             unsafe { undo(self.0.context) };
         }
     }
 }
 
-/// Makes a registry without regions. `message`, which may be null, gets what is wrong. `cfipack_registry_free` frees it.
+/// Creates an empty registry. `message` may be null; otherwise it gets a description of the error. Free the registry
+/// with `cfipack_registry_free`.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say.
+/// Each pointer is null or points to a value of its type.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_registry_new(
@@ -67,14 +70,15 @@ pub unsafe extern "C" fn cfipack_registry_new(
     unsafe { handle::create(out, message, || Ok(Registry::new(arch(architecture)?))) }
 }
 
-/// Adds a region: readers find it from the return on. Register it elsewhere before, and publish the addresses of the code
-/// after. `undo`, which may be null, is kept with it. `omitted`, which may be null, gets how many of its functions have no rows:
-/// walks end in them. `CFIPACK_STATUS_REFUSED` if a registered region has some of its code. Where it is not added, `undo` is not
+/// Adds a region. Readers find it as soon as this function returns. Register the region elsewhere before this call,
+/// and publish the addresses of its code after it. `undo` may be null; otherwise it is kept with the region.
+/// `omitted` may be null; otherwise it gets the number of functions without rows, and walks end in these functions.
+/// Returns `CFIPACK_STATUS_REFUSED` if a registered region overlaps. If the region is not added, `undo` is not
 /// called.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say; `undo` names a function that may be called with its context until the
-/// region is removed.
+/// Each pointer is null or points to a value of its type; `undo` names a function that may be called with its context
+/// until the region is removed.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_registry_add(
@@ -90,7 +94,7 @@ pub unsafe extern "C" fn cfipack_registry_add(
             let undo = if undo.is_null() { None } else { Some(*reference(undo)?) };
             let none = Undo(cfipack_undo { undo: None, context: null_mut() });
             let without_rows = registry.add(region, none).map_err(failure)?;
-            // From now on it is called.
+            // From now on `undo` is called.
             if let (Some(undo), Some(value)) = (undo, registry.value_mut(region.base())) {
                 value.0 = undo;
             }
@@ -99,8 +103,9 @@ pub unsafe extern "C" fn cfipack_registry_add(
     }
 }
 
-/// Removes the region that starts at `base`: no reader finds it from the return on. Then what was kept with it is undone. No
-/// thread may be in the code; free it after. `CFIPACK_STATUS_NOT_FOUND` if no region starts there.
+/// Removes the region that starts at `base`. Readers cannot find it after this function returns. Its `undo` is called
+/// then. No thread may be running the region's code; free the code after this call. Returns
+/// `CFIPACK_STATUS_NOT_FOUND` if no region starts at `base`.
 ///
 /// # Safety
 /// `registry` is null or a registry.
@@ -114,7 +119,7 @@ pub unsafe extern "C" fn cfipack_registry_remove(
     unsafe { handle::with(registry, |registry| registry.remove(Address(base)).map(drop).map_err(failure)) }
 }
 
-/// Bytes of the memory that readers read.
+/// Gets the size of the memory that readers use, in bytes.
 ///
 /// # Safety
 /// `registry` is null or a registry, `size` null or writable.
@@ -127,7 +132,8 @@ pub unsafe extern "C" fn cfipack_registry_get_memory_size(
     call(|| unsafe { write(size, handle::get(registry)?.memory_size()) })
 }
 
-/// The message of the registry's last call; empty if that had no error. It stays until the next call.
+/// Returns the message of the registry's last call, or an empty string if that call succeeded. The string stays valid
+/// until the next call.
 ///
 /// # Safety
 /// `registry` is null or a registry.
@@ -137,8 +143,8 @@ pub unsafe extern "C" fn cfipack_registry_message(registry: *const cfipack_regis
     unsafe { handle::message(registry) }
 }
 
-/// Removes all regions, undoes what was kept with them, and frees the registry; null is nothing. Readers find nothing from then
-/// on.
+/// Removes all regions, calls their `undo` functions, and frees the registry. Does nothing for null. Readers find
+/// nothing from then on.
 ///
 /// # Safety
 /// `registry` is null or a registry.
@@ -148,10 +154,10 @@ pub unsafe extern "C" fn cfipack_registry_free(registry: *mut cfipack_registry) 
     unsafe { handle::free(registry) };
 }
 
-/// Makes a reader, which stays valid when the registry is freed. `cfipack_registry_reader_free` frees it.
+/// Creates a reader. It stays valid when the registry is freed. Free it with `cfipack_registry_reader_free`.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say.
+/// Each pointer is null or points to a value of its type.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_registry_reader_new(
@@ -162,8 +168,9 @@ pub unsafe extern "C" fn cfipack_registry_reader_new(
     unsafe { handle::create(out, null_mut(), || Ok(handle::get(registry)?.reader())) }
 }
 
-/// The row that answers for a PC in registered code; `CFIPACK_STATUS_NOT_FOUND` if there is none. Its start counts from that of
-/// its function. Async-signal-safe, also in a handler that interrupts a call of the registry; it never waits.
+/// Gets the row for a PC in registered code, or returns `CFIPACK_STATUS_NOT_FOUND` if there is none. The start of the
+/// row counts from the start of its function. Async-signal-safe, even in a handler that interrupts a call of the
+/// registry. It never waits.
 ///
 /// # Safety
 /// `reader` is null or a reader, `out` is writable.
@@ -182,7 +189,7 @@ pub unsafe extern "C" fn cfipack_registry_lookup(
     })
 }
 
-/// Frees a reader; null is nothing. Not for signal handlers.
+/// Frees a reader. Does nothing for null. Do not call this in a signal handler.
 ///
 /// # Safety
 /// `reader` is null or a reader that no thread uses any more.

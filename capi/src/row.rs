@@ -1,23 +1,24 @@
-//! A row as C has it.
+//! Rows and rules, as C sees them.
 
 use cfipack_format::{Cfa, FunctionOffset, Register, Row, Rule};
 
 use crate::cfipack_status::{self, InvalidArgument};
 
-/// No rule: of a CFA, that there is none; of a return address, that the frame is outermost; of another register, that
-/// it cannot be recovered.
+/// No rule. The frame has no CFA, the frame is outermost (for a return address), or the register cannot be recovered
+/// (for any other register).
 pub const CFIPACK_RULE_UNDEFINED: u32 = 0;
-/// The register has the value that it has in the frame that is unwound. Of a return address: it is in the link register.
+/// The register has the same value as in the frame that is unwound. A return address with this rule is in the link
+/// register.
 pub const CFIPACK_RULE_SAME_VALUE: u32 = 1;
 /// The value of a register plus the offset.
 pub const CFIPACK_RULE_REGISTER: u32 = 2;
-/// Stored at the value of a register plus the offset.
+/// The value in memory at a register plus the offset.
 pub const CFIPACK_RULE_MEMORY: u32 = 3;
-/// Stored at the CFA plus the offset.
+/// The value in memory at the CFA plus the offset.
 pub const CFIPACK_RULE_CFA: u32 = 4;
-/// The CFA plus the offset. No table has it.
+/// The value of the CFA plus the offset. No table has this rule.
 pub const CFIPACK_RULE_VALUE_CFA: u32 = 5;
-/// A rule that only a DWARF expression describes. No table has it.
+/// A rule that only a DWARF expression can describe. No table has this rule.
 pub const CFIPACK_RULE_EXPRESSION: u32 = 6;
 
 /// A rule for the CFA or a register of the caller.
@@ -26,23 +27,23 @@ pub const CFIPACK_RULE_EXPRESSION: u32 = 6;
 pub struct cfipack_rule {
     /// `CFIPACK_RULE_...`
     pub kind: u32,
-    /// A DWARF register number, where the kind names a register.
+    /// A DWARF register number, if the kind uses a register.
     pub reg: u32,
-    /// Bytes.
+    /// The offset in bytes.
     pub offset: i64,
 }
 
-/// The rules for unwinding one frame, from `start` up to the next row's start or the function's end.
+/// The rules for unwinding a frame. They hold from `start` to the start of the next row or the end of the function.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct cfipack_row {
-    /// The first PC that the row answers for, in bytes from the function's start.
+    /// The first PC of the row, in bytes from the start of the function.
     pub start: u32,
     /// AArch64: 1 if the return address is signed (`paciasp`) at this point.
     pub is_signed: u8,
-    /// 1 if the frame is a signal frame: the PC that it leads to is not the one after a call.
+    /// 1 if the frame is a signal frame. Then the caller's PC is not the address after a call.
     pub is_signal_frame: u8,
-    /// 0.
+    /// Reserved: 0.
     pub reserved: u16,
     /// The canonical frame address.
     pub cfa: cfipack_rule,
@@ -116,7 +117,7 @@ impl cfipack_rule {
 }
 
 impl cfipack_row {
-    /// A row of a function that may be a signal frame.
+    /// Converts a row.
     #[inline]
     pub(crate) fn new(row: &Row, is_signal_frame: bool) -> Self {
         let new = |cfa, return_address, frame_pointer| Self {
@@ -128,7 +129,8 @@ impl cfipack_row {
             return_address,
             frame_pointer,
         };
-        // First the rules of almost all PCs: a match of each kind is a jump that processors predict badly.
+        // The rules of almost all PCs first, because a separate match for each rule is a jump that processors predict
+        // badly.
         match (row.cfa, row.return_address, row.frame_pointer) {
             (Cfa::Register { .. }, Rule::Cfa(_), Rule::Cfa(_) | Rule::SameValue) => {
                 let offset = if let Rule::Cfa(offset) = row.frame_pointer { offset } else { 0 };
@@ -143,8 +145,9 @@ impl cfipack_row {
         }
     }
 
-    /// The row that the caller gives, if it is of the common kind: the CFA from a register, the return address at a place
-    /// of the frame. The frame pointer's rule comes beside it, [`Rule::Cfa`] or [`Rule::SameValue`].
+    /// Converts a row from the caller if it is of the common kind. In a common row the CFA comes from a register and
+    /// the return address lies in the frame. Returns the row together with the frame pointer's rule, which is
+    /// [`Rule::Cfa`] or [`Rule::SameValue`].
     #[inline(always)]
     pub(crate) fn common(&self) -> Result<Option<(Row, Rule)>, cfipack_status> {
         let is_common =
@@ -165,7 +168,7 @@ impl cfipack_row {
         Ok(Some((row, frame_pointer)))
     }
 
-    /// The row that the caller gives.
+    /// Converts a row from the caller.
     pub(crate) fn get(&self) -> Result<Row, cfipack_status> {
         Ok(Row {
             start: FunctionOffset(self.start),
@@ -177,7 +180,7 @@ impl cfipack_row {
     }
 }
 
-/// The rules of a row of any kind: of the CFA, the return address and the frame pointer.
+/// Converts the rules of any row: the CFA, the return address and the frame pointer.
 #[inline(never)]
 fn rules(row: &Row) -> [cfipack_rule; 3] {
     [row.cfa.into(), row.return_address.into(), row.frame_pointer.into()]

@@ -1,4 +1,4 @@
-//! `.sframe` of a link: the section, which needs only addresses.
+//! The finished `.sframe` of a link, which lacks only addresses.
 
 use core::ffi::c_char;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -14,16 +14,17 @@ use crate::handle::{self, Failure, Opaque};
 use crate::pool::{Workers, cfipack_pool};
 use crate::status::call;
 
-/// A `.sframe` section that needs only addresses. Its size is exact, and it can be written again after each relayout.
+/// A finished `.sframe` section that lacks only addresses. Its size is exact. You can write it again after each
+/// relayout.
 #[derive(Debug)]
 pub struct cfipack_section(());
 
-/// The state.
+/// The value of a section.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) section: Section<'static>,
     pub(crate) keys: Keys,
-    /// Of the last call that wrote it.
+    /// The conflicts of the last call that wrote the section.
     pub(crate) conflicts: Vec<Conflict>,
 }
 
@@ -31,14 +32,14 @@ impl Opaque for cfipack_section {
     type State = Finished;
 }
 
-/// A key is the index of the function's address: functions are best numbered from 0. Of functions that share PCs
-/// `cfipack_section_write` omits some.
+/// A key is the index of the function's address, so number functions from 0. If functions share PCs,
+/// `cfipack_section_write` omits some of them.
 pub const CFIPACK_KEYS_FUNCTIONS: u32 = 0;
-/// The upper 32 bits of a key are the index of the address of an input section, the lower the function's offset in it:
-/// there is one address for each section, and functions that share PCs are told apart, or omitted.
+/// The upper 32 bits of a key are the index of an input section's address, and the lower 32 bits are the function's
+/// offset in the input section. You give one address per input section. Functions that share PCs are separated or
+/// omitted when the section is finished.
 pub const CFIPACK_KEYS_SECTIONS: u32 = 1;
 
-/// The kind of keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Keys {
     Functions,
@@ -55,7 +56,7 @@ impl Keys {
     }
 }
 
-/// Bytes of the section, exact.
+/// Gets the exact size of the section in bytes.
 ///
 /// # Safety
 /// `section` is null or a section, `len` null or writable.
@@ -68,7 +69,7 @@ pub unsafe extern "C" fn cfipack_section_len(
     call(|| unsafe { write(len, handle::get(section)?.section.len()) })
 }
 
-/// Returns the number of entries of its function index. A linker omits a section without any.
+/// Gets the number of entries in the function index. A linker omits a section without entries.
 ///
 /// # Safety
 /// `section` is null or a section, `count` null or writable.
@@ -81,11 +82,11 @@ pub unsafe extern "C" fn cfipack_section_num_functions(
     call(|| unsafe { write(count, handle::get(section)?.section.num_fdes()) })
 }
 
-/// The addresses of functions, by key.
+/// The addresses that the caller gives for keys.
 struct Addresses<'a> {
     all: &'a [u64],
     keys: Keys,
-    /// True if a key is not among them.
+    /// Whether a key had no address.
     has_failed: AtomicBool,
 }
 
@@ -95,31 +96,31 @@ impl<'a> Addresses<'a> {
     }
 
     #[inline]
-    fn of(&self, Key(key): Key) -> Address {
+    fn address_of(&self, Key(key): Key) -> Address {
         let (index, offset) = match self.keys {
             Keys::Functions => (key, 0),
             Keys::Sections => (key >> 32, key & u64::from(u32::MAX)),
         };
-        let start = usize::try_from(index).ok().and_then(|index| self.all.get(index));
-        if start.is_none() {
+        let Some(start) = usize::try_from(index).ok().and_then(|index| self.all.get(index)) else {
             self.has_failed.store(true, Relaxed);
-        }
-        Address(start.map_or(0, |start| start.wrapping_add(offset)))
+            return Address(0);
+        };
+        Address(start.wrapping_add(offset))
     }
 
     fn check(&self) -> Result<(), Failure> {
-        match self.has_failed.load(Relaxed) {
-            true => Err(Failure::argument(&"a key does not lead into the array of addresses")),
-            false => Ok(()),
+        if self.has_failed.load(Relaxed) {
+            return Err(Failure::argument(&"a key does not lead into the array of addresses"));
         }
+        Ok(())
     }
 }
 
-/// Omits the functions that version 2 cannot reach from `address`, whose distance does not fit 32 bits. The section is
-/// smaller then. `addresses` is as for `cfipack_section_write`.
+/// Omits the functions that version 2 cannot reach from `address`, because their distance does not fit 32 bits. This
+/// makes the section smaller. `addresses` is the same as for `cfipack_section_write`.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say.
+/// Each pointer is null or points to a value of its type.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_section_omit_distant(
@@ -133,7 +134,7 @@ pub unsafe extern "C" fn cfipack_section_omit_distant(
         handle::with(section, |section| {
             let addresses = Addresses::new(array(addresses, num_addresses)?, section.keys);
             let mut less = section.section.clone();
-            less.omit_distant(Address(address), |key| addresses.of(key));
+            less.omit_distant(Address(address), |key| addresses.address_of(key));
             addresses.check()?;
             section.section = less;
             Ok(())
@@ -141,11 +142,12 @@ pub unsafe extern "C" fn cfipack_section_omit_distant(
     }
 }
 
-/// Functions that the section omits since it was finished: those that it could not tell apart, or that lie too far
-/// away. `count` gets their number, `keys` those that fit; either may be asked for alone.
+/// Gets the functions that the section omits since it was finished, because they share PCs with other functions or
+/// lie too far away. `count` gets their number, and `keys` gets the keys that fit. To get only the number, pass a
+/// `capacity` of 0. Returns `CFIPACK_STATUS_BUFFER_SIZE` if there are more than `capacity`.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say; `keys` is writable for `capacity` keys.
+/// Each pointer is null or points to a value of its type; `keys` is writable for `capacity` keys.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_section_get_omitted(
@@ -168,13 +170,13 @@ pub unsafe extern "C" fn cfipack_section_get_omitted(
     })
 }
 
-/// Writes the section of a linked file, which lies at `address`, into `out` of exactly `cfipack_section_len` bytes, on
-/// the threads of `pool`, which may be null. `addresses` has the address of each function, omitted ones too, or of each
-/// input section, as `CFIPACK_KEYS_...` describes. Functions that turn out to share PCs are no error:
-/// `cfipack_section_get_conflicts` has those that are omitted.
+/// Writes the section of a linked file into `out`, which must have exactly `cfipack_section_len` bytes, on the
+/// threads of `pool`, which may be null. `address` is the address of the section. `addresses` has the address of each
+/// function, also of omitted functions, or of each input section: see `CFIPACK_KEYS_...`. It is no error if functions
+/// turn out to share PCs. `cfipack_section_get_conflicts` returns the functions that are omitted for this reason.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say; `out` is writable for `len` bytes.
+/// Each pointer is null or points to a value of its type; `out` is writable for `len` bytes.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_section_write(
@@ -193,7 +195,7 @@ pub unsafe extern "C" fn cfipack_section_write(
             let out = array_mut(out, len)?;
             let pool = Workers::get(pool)?;
             let written =
-                section.section.write(out, At::on(Address(address), &pool), |key| addresses.of(key));
+                section.section.write(out, At::on(Address(address), &pool), |key| addresses.address_of(key));
             addresses.check()?;
             section.conflicts = written.map_err(write_failure)?.conflicts;
             Ok(())
@@ -201,22 +203,22 @@ pub unsafe extern "C" fn cfipack_section_write(
     }
 }
 
-/// A function that a section omits since another one starts in it, or where it does.
+/// A function that a section omits because another function starts inside of it or at the same address.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct cfipack_conflict {
-    /// The key of the function that has no rows.
+    /// The key of the omitted function.
     pub key: u64,
-    /// The key of the other one.
+    /// The key of the other function.
     pub other: u64,
 }
 
-/// Functions that the last `cfipack_section_write` omitted since they turned out to share PCs with others. `count` gets
-/// their number, which may be asked for with a `capacity` of 0; `CFIPACK_STATUS_BUFFER_SIZE` if there are more than
-/// `capacity`.
+/// Gets the functions that the last `cfipack_section_write` omitted because they share PCs with others. `count` gets
+/// their number; pass a `capacity` of 0 to get only the number. Returns `CFIPACK_STATUS_BUFFER_SIZE` if there are
+/// more than `capacity`.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say; `out` is writable for `capacity` conflicts.
+/// Each pointer is null or points to a value of its type; `out` is writable for `capacity` conflicts.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_section_get_conflicts(
@@ -247,7 +249,8 @@ fn write_failure(error: WriteError) -> Failure {
     Failure::new(status, &error)
 }
 
-/// Writes the section of a relocatable file into `out` of exactly `cfipack_section_len` bytes. Its relocations go with it.
+/// Writes the section of a relocatable file into `out`, which must have exactly `cfipack_section_len` bytes. Write
+/// its relocations along with it.
 ///
 /// # Safety
 /// `section` is null or a section; `out` is writable for `len` bytes.
@@ -266,28 +269,29 @@ pub unsafe extern "C" fn cfipack_section_write_relocatable(
     }
 }
 
-/// A relocation of the section in a relocatable file: the value is the address of the function plus the addend, less that
-/// of the field.
+/// A relocation of a `.sframe` section in a relocatable file. The value is the address of the function plus the
+/// addend, minus the address of the field.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct cfipack_relocation {
     /// The offset of the field in the section.
     pub offset: u64,
-    /// The function.
+    /// The key of the function.
     pub key: u64,
-    /// The difference of the addend to the function's start, in bytes.
+    /// The number of bytes to add to the addend of the function's start.
     pub addend: u64,
-    /// The ELF relocation type, as GNU `as` has it: `R_X86_64_PC64`, ...
+    /// The ELF relocation type that GNU `as` uses, for example `R_X86_64_PC64`.
     pub elf_type: u32,
-    /// 0.
+    /// Always 0.
     pub reserved: u32,
 }
 
-/// The relocations of the section in a relocatable file, in the order of their fields. `count` gets their number, which may
-/// be asked for with a `capacity` of 0; `CFIPACK_STATUS_BUFFER_SIZE` if there are more than `capacity`.
+/// Gets the relocations of the section in a relocatable file, in the order of their fields. `count` gets their
+/// number; pass a `capacity` of 0 to get only the number. Returns `CFIPACK_STATUS_BUFFER_SIZE` if there are more than
+/// `capacity`.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say; `out` is writable for `capacity` relocations.
+/// Each pointer is null or points to a value of its type; `out` is writable for `capacity` relocations.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_section_get_relocations(
@@ -317,7 +321,8 @@ pub unsafe extern "C" fn cfipack_section_get_relocations(
     })
 }
 
-/// The message of the section's last call; empty if that had no error. It stays until the next call.
+/// Returns the message of the section's last call, or an empty string if that call succeeded. The string stays valid
+/// until the next call.
 ///
 /// # Safety
 /// `section` is null or a section.
@@ -327,7 +332,7 @@ pub unsafe extern "C" fn cfipack_section_message(section: *const cfipack_section
     unsafe { handle::message(section) }
 }
 
-/// Frees a section; null is nothing.
+/// Frees a section. Does nothing for null.
 ///
 /// # Safety
 /// `section` is null or a section.

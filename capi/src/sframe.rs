@@ -1,4 +1,4 @@
-//! `.sframe` tables, read: parse, look up, iterate, print.
+//! Reads `.sframe` tables: parse, look up, iterate, print.
 
 use core::ffi::{CStr, c_char};
 
@@ -13,12 +13,12 @@ use crate::in_place::{Memory, clear, get, put};
 use crate::status::{Described, Text, call, described};
 use crate::{cfipack_message, cfipack_row};
 
-/// A parsed `.sframe` table. It lives in memory of the caller, may be copied, and needs no release. The bytes of the
-/// table have to stay where they are as long as it is used. Any number of threads may read it.
+/// A parsed `.sframe` table. It lives in memory of the caller, can be copied, and needs no release. The bytes of the
+/// table must stay where they are as long as it is used. Any number of threads may read it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_sframe {
-    /// Memory of the library, which nothing else reads or writes.
+    /// Memory that only the library reads and writes.
     pub opaque: [u64; 16],
 }
 
@@ -31,19 +31,19 @@ impl Memory for cfipack_sframe {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct cfipack_sframe_info {
-    /// 1, 2 or 3.
+    /// The version of the format: 1, 2 or 3.
     pub version: u32,
     /// `CFIPACK_ARCH_...`
     pub arch: u32,
-    /// The place of the table.
+    /// The address of the table.
     pub address: u64,
-    /// Bytes of the table. What follows it in the section is not part of it.
+    /// The size of the table in bytes, without anything that follows it in the section.
     pub size: usize,
-    /// Functions.
+    /// The number of functions.
     pub num_functions: usize,
-    /// Rows, as the header counts them.
+    /// The number of rows, as the header counts them.
     pub num_rows: usize,
-    /// 1 if functions are sorted by their starts.
+    /// 1 if the functions are sorted by their starts.
     pub is_sorted: u32,
     /// The flags of the header.
     pub flags: u32,
@@ -53,21 +53,21 @@ pub struct cfipack_sframe_info {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct cfipack_sframe_function {
-    /// The start.
+    /// The address of the function.
     pub start: u64,
-    /// Rows.
+    /// The number of rows.
     pub num_rows: usize,
-    /// Bytes of code.
+    /// The size of the function in bytes.
     pub size: u32,
-    /// PC-mask functions: the bytes after which rows repeat; 0 otherwise.
+    /// The number of bytes after which the rows of a PC-mask function repeat; 0 for other functions.
     pub repeat: u32,
-    /// 1 if it is a signal frame.
+    /// 1 if the function is a signal frame.
     pub is_signal_frame: u8,
     /// AArch64: 1 if return addresses are signed with key B.
     pub has_pauth_key_b: u8,
-    /// 1 if it is a flex FDE.
+    /// 1 if the function has a flex FDE.
     pub is_flex: u8,
-    /// 0.
+    /// Always 0.
     pub reserved: [u8; 5],
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn malformed(error: Error) -> cfipack_status {
     }
 }
 
-/// Writes what a lookup found: from where it lies, which saves copies.
+/// Writes the result of a lookup directly from its place, which saves copies.
 ///
 /// # Safety
 /// `out` is writable.
@@ -95,14 +95,14 @@ pub(crate) unsafe fn write_frame(
     }
 }
 
-/// Parses the table at the start of `bytes`, which lies, or will lie, at `address` in memory. Zeros and other tables may
-/// follow it; `cfipack_sframe_get_info` has its size. `message`, which may be null, gets what is wrong. After a failure `out` is
-/// no table, and calls refuse it.
+/// Parses the table at the start of `bytes`, for a table that lies, or will lie, at `address` in memory. Zeros and
+/// other tables may follow the table; `cfipack_sframe_get_info` returns its size. `message` may be null; otherwise it
+/// gets a description of the error. After an error, other calls refuse `out`.
 ///
 /// Async-signal-safe.
 ///
 /// # Safety
-/// `bytes` has to be readable for `len` bytes as long as the table is used.
+/// `bytes` must be readable for `len` bytes as long as the table is used.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_sframe_parse(
@@ -151,8 +151,8 @@ pub unsafe extern "C" fn cfipack_sframe_get_info(
     })
 }
 
-/// Checks the whole table: every function and row, and their order. Lookups check only what they pass. `message`, which
-/// may be null, gets what is wrong. Async-signal-safe.
+/// Checks the whole table: every function, every row, and their order. Lookups only check the parts that they read.
+/// `message` may be null; otherwise it gets a description of the error. Async-signal-safe.
 ///
 /// # Safety
 /// `table` was parsed, `message` is null or writable.
@@ -168,8 +168,8 @@ pub unsafe extern "C" fn cfipack_sframe_validate(
     }
 }
 
-/// The row that answers for a PC; `CFIPACK_STATUS_NOT_FOUND` if there is none. Its start counts from that of its function.
-/// Async-signal-safe; it reads only what it passes.
+/// Gets the row for a PC, or returns `CFIPACK_STATUS_NOT_FOUND` if there is none. The start of the row counts from
+/// the start of its function. Async-signal-safe; it reads only a small part of the table.
 ///
 /// # Safety
 /// `table` was parsed, `out` is writable.
@@ -188,7 +188,8 @@ pub unsafe extern "C" fn cfipack_sframe_lookup(
     })
 }
 
-/// The number of the function that has a PC; `CFIPACK_STATUS_NOT_FOUND` if there is none. Async-signal-safe.
+/// Gets the number of the function that contains a PC, or returns `CFIPACK_STATUS_NOT_FOUND` if there is none.
+/// Async-signal-safe.
 ///
 /// # Safety
 /// `table` was parsed, `out` is writable.
@@ -212,8 +213,8 @@ fn function<'a>(section: &Section<'a>, index: usize) -> Result<Function<'a>, cfi
     section.function(index).ok_or(NotFound)?.map_err(malformed)
 }
 
-/// The function of a number, from 0 in the order of the table; `CFIPACK_STATUS_NOT_FOUND` after the last one.
-/// Async-signal-safe.
+/// Gets a function by its number, from 0 in the order of the table. Returns `CFIPACK_STATUS_NOT_FOUND` after the last
+/// function. Async-signal-safe.
 ///
 /// # Safety
 /// `table` was parsed, `out` is writable.
@@ -242,8 +243,9 @@ pub unsafe extern "C" fn cfipack_sframe_get_function(
     })
 }
 
-/// The rows of a function. `count` gets their number, which may be asked for with a `capacity` of 0;
-/// `CFIPACK_STATUS_BUFFER_SIZE` if there are more than `capacity`, whose first are written. Async-signal-safe.
+/// Gets the rows of a function. `count` gets their number; pass a `capacity` of 0 to get only the number. Returns
+/// `CFIPACK_STATUS_BUFFER_SIZE` if there are more than `capacity`; then only the first rows are written.
+/// Async-signal-safe.
 ///
 /// # Safety
 /// `table` was parsed; `rows` is writable for `capacity` rows, `count` is writable.
@@ -270,9 +272,10 @@ pub unsafe extern "C" fn cfipack_sframe_get_rows(
     })
 }
 
-/// The table as text, as `readelf --sframe` prints it. `name` is the section's name. `len` gets the bytes of all text,
-/// which may be asked for with a `capacity` of 0; `CFIPACK_STATUS_BUFFER_SIZE` if the text is longer, whose first part is
-/// written. There is no zero at its end. Async-signal-safe.
+/// Writes the table as text, as `readelf --sframe` prints it. `name` is the name of the section. `len` gets the size
+/// of the whole text in bytes; pass a `capacity` of 0 to get only this size. Returns `CFIPACK_STATUS_BUFFER_SIZE` if
+/// the text is longer than `capacity`; then only its first part is written. The text has no final zero.
+/// Async-signal-safe.
 ///
 /// # Safety
 /// `table` was parsed; `name` ends with a zero; `text` is writable for `capacity` bytes, `len` is writable.
@@ -295,7 +298,7 @@ pub unsafe extern "C" fn cfipack_sframe_dump(
         let name = unsafe { CStr::from_ptr(name) }.to_str().map_err(|_| InvalidArgument)?;
         // SAFETY: promised by the caller.
         let mut out = Text::new(unsafe { array_mut(text.cast::<u8>(), capacity) }?);
-        // The text counts what does not fit, and has no errors.
+        // `Text` counts the bytes that do not fit, and returns no errors.
         let _ = section.dump(&mut out, name);
         let written = out.len;
         // SAFETY: promised by the caller.

@@ -1,4 +1,4 @@
-//! An index over a `.sframe` table, in memory of the caller.
+//! Looks up rows with an index over a `.sframe` table, in memory of the caller.
 
 use cfipack_decoder::sframe::{Error, Index};
 use cfipack_format::Address;
@@ -10,11 +10,11 @@ use crate::in_place::{Memory, clear, get, put};
 use crate::sframe::{cfipack_sframe, malformed, write_frame};
 use crate::status::call;
 
-/// A parsed table with an index, in memory of the caller, which makes lookups about twice as fast.
+/// A parsed table with an index, in memory of the caller. It makes lookups about twice as fast.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_sframe_index {
-    /// Memory of the library, which nothing else reads or writes.
+    /// Memory that only the library reads and writes.
     pub opaque: [u64; 32],
 }
 
@@ -23,7 +23,7 @@ impl Memory for cfipack_sframe_index {
     type Value = Index<'static, 'static>;
 }
 
-/// Returns the number of words of 32 bits that an index of a table needs. Async-signal-safe.
+/// Gets the number of 32-bit words that an index of a table needs. Async-signal-safe.
 ///
 /// # Safety
 /// `table` was parsed, `words` is writable.
@@ -41,8 +41,8 @@ pub unsafe extern "C" fn cfipack_sframe_index_words(
     })
 }
 
-/// Makes an index of a table in `memory`, which has to stay, with the bytes of the table, as long as the index is used.
-/// Async-signal-safe.
+/// Builds an index of a table in `memory`. The memory, and the bytes of the table, must stay where they are as long
+/// as the index is used. Async-signal-safe.
 ///
 /// # Safety
 /// `table` was parsed; `memory` is writable for `words` words, `out` is writable.
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn cfipack_sframe_index_build(
     })
 }
 
-/// Looks up as `cfipack_sframe_lookup` does, by an index. Async-signal-safe.
+/// Looks up a row as `cfipack_sframe_lookup` does, but faster, with an index. Async-signal-safe.
 ///
 /// # Safety
 /// `index` was built, `out` is writable.

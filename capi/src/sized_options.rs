@@ -1,4 +1,4 @@
-//! Options that can grow.
+//! Structures of options that can grow in later versions.
 
 use core::fmt;
 use core::mem::{align_of, size_of};
@@ -8,21 +8,21 @@ use cfipack_format::widen::ToUsize;
 #[cfg(feature = "write")]
 use crate::handle::Failure;
 
-/// A structure of options, which starts with its size as the caller's header has it, so that fields can be added at its
-/// end. A field that the caller does not have is zero, which is the default.
+/// A structure of options that starts with its size in the caller's header, so that later versions can add fields at
+/// its end. A field that the caller's header lacks is zero, which is the default.
 ///
 /// # Safety
-/// The type has no padding and every pattern of bits is one of its values.
+/// The type has no padding, and every pattern of bits is a valid value.
 pub(crate) unsafe trait SizedOptions: Copy {
-    /// All fields zero.
+    /// The defaults: all fields are zero.
     const DEFAULT: Self;
 }
 
-/// The reason why a structure of options is refused.
+/// The reason why a structure is refused.
 pub(crate) enum Refused {
     Misaligned,
     Size(usize),
-    /// A field that this version does not have, and that must not be ignored, is set.
+    /// A field that this version does not know, and must not ignore, is set.
     Fields,
 }
 
@@ -36,20 +36,20 @@ impl fmt::Display for Refused {
     }
 }
 
-/// Reads the options of a handle; null gives the defaults.
+/// Reads the options of a call that creates a handle. Null gives the defaults.
 ///
 /// # Safety
-/// The options that `pointer` leads to, read by [`read`].
+/// As [`read`].
 #[cfg(feature = "write")]
 pub(crate) unsafe fn options<T: SizedOptions>(pointer: *const T) -> Result<T, Failure> {
     // SAFETY: promised by the caller.
     unsafe { read(pointer) }.map_err(|refused| Failure::argument(&refused))
 }
 
-/// Reads options; null gives the defaults.
+/// Reads options. Null gives the defaults.
 ///
 /// # Safety
-/// A pointer that is not null and is aligned has to be readable for the size that is stated there.
+/// A pointer that is not null and is aligned must be readable for the size that the structure states.
 #[inline]
 pub(crate) unsafe fn read<T: SizedOptions>(pointer: *const T) -> Result<T, Refused> {
     if pointer.is_null() {
@@ -71,7 +71,7 @@ pub(crate) unsafe fn read<T: SizedOptions>(pointer: *const T) -> Result<T, Refus
         return Err(Refused::Fields);
     }
     let mut value = T::DEFAULT;
-    // SAFETY: `known` is not longer than the type, whose values are all patterns of bits.
+    // SAFETY: `known` is not longer than the type, and every pattern of bits is a valid value.
     unsafe { core::ptr::copy_nonoverlapping(known.as_ptr(), (&raw mut value).cast::<u8>(), known.len()) };
     Ok(value)
 }

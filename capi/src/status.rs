@@ -1,41 +1,43 @@
-//! Status codes, and messages in words.
+//! Status codes and messages.
 
 use core::ffi::{CStr, c_char};
 use core::fmt::{self, Write as _};
 
 use crate::arguments::write_optional;
 
-/// The status that a call returns. Values stay as they are; later versions may add some.
+/// The status that a call returns. Values never change; later versions may add values.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum cfipack_status {
-    /// Done.
+    /// The call succeeded.
     Ok = 0,
-    /// Nothing found: no row for a PC, no entry of this number.
+    /// Nothing was found: no row for a PC, or no entry with this number.
     NotFound = 1,
-    /// The frame is outermost: how a stack ends.
+    /// The frame is outermost. A stack ends this way.
     Outermost = 2,
-    /// A pointer is null, misaligned or reaches beyond memory, a constant is unknown, an array is not sorted as it has
-    /// to be, a key is not an index of the array of addresses, a handle is not one.
+    /// An argument is invalid: a pointer is null, misaligned or reaches beyond memory, a constant is unknown, an
+    /// array is not sorted as required, a key is not an index of the array of addresses, or a handle is invalid.
     InvalidArgument = 3,
-    /// The caller's buffer is too small, or has not the exact length. The length that is needed is set.
+    /// The caller's buffer is too small, or does not have exactly the right length. The call sets the length that is
+    /// needed.
     BufferSize = 4,
-    /// Bytes of a table or of call frame information are damaged.
+    /// The bytes of a table or of call frame information are damaged.
     Malformed = 5,
-    /// The format has no such architecture, version or option.
+    /// The format does not support this architecture, version or option.
     Unsupported = 6,
-    /// A step needs a register or a word of memory that is not known.
+    /// A step needs a register or a word of memory that is unknown.
     Unknown = 7,
-    /// A function cannot be represented, or added: it overlaps another one, lies outside, or has an error.
+    /// A function cannot be represented or added: it overlaps another function, lies outside of the region, or has an
+    /// error.
     Refused = 8,
-    /// A table cannot be written at these addresses: a function is out of reach, functions share PCs, a number does
-    /// not fit its field.
+    /// A table cannot be written at these addresses: a function is out of reach, functions share PCs, or a number
+    /// does not fit its field.
     Write = 9,
-    /// A defect of cfipack. The handle can only be freed.
+    /// A defect of cfipack. The handle can only be freed now.
     Internal = 10,
 }
 
-/// Returns the meaning of a status, in English. Static; never null.
+/// Returns the meaning of a status in English. The string is static and never null.
 #[unsafe(no_mangle)]
 pub extern "C" fn cfipack_status_text(status: u32) -> *const c_char {
     text_of(status).as_ptr()
@@ -58,33 +60,33 @@ fn text_of(status: u32) -> &'static CStr {
     }
 }
 
-/// Bytes of a message, its final zero included.
+/// The size of a message in bytes, including the final zero.
 pub const CFIPACK_MESSAGE_SIZE: usize = 256;
 
-/// A message for a person, with the offset and the value that are wrong; it ends with a zero, and is cut off where it
-/// would be longer. A call that takes one always writes it: empty if the call succeeded.
+/// A message for a person, with the offset and the value that are wrong. It ends with a zero, and a longer message is
+/// cut off. A call that takes a message always writes it; the message is empty if the call succeeded.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct cfipack_message {
-    /// UTF-8.
+    /// The text in UTF-8.
     pub text: [c_char; CFIPACK_MESSAGE_SIZE],
 }
 
 impl cfipack_message {
-    /// No message.
+    /// The empty message.
     pub(crate) const EMPTY: Self = Self { text: [0; CFIPACK_MESSAGE_SIZE] };
 
-    /// A message.
+    /// Creates a message from a text, cut off to the size of a message.
     pub(crate) fn new(text: &dyn fmt::Display) -> Self {
         let mut bytes = [0; CFIPACK_MESSAGE_SIZE];
         let mut out = Text::new(&mut bytes[..CFIPACK_MESSAGE_SIZE - 1]);
-        // What does not fit is counted, not written.
+        // Text that does not fit is counted, not written.
         let _ = write!(out, "{text}");
         Self { text: bytes.map(|byte| byte as c_char) }
     }
 
-    /// The meaning of a status; empty for success.
-    pub(crate) fn of(status: cfipack_status) -> Self {
+    /// Creates a message with the meaning of a status; it is empty for success.
+    pub(crate) fn for_status(status: cfipack_status) -> Self {
         match status {
             cfipack_status::Ok => Self::EMPTY,
             // The texts are ASCII.
@@ -101,12 +103,12 @@ impl fmt::Debug for cfipack_message {
     }
 }
 
-/// Text in a caller's buffer: whole characters that fit, and the length of all.
+/// Writes text into a caller's buffer: the characters that fit. It counts the bytes of the whole text.
 #[derive(Debug)]
 pub(crate) struct Text<'b> {
     out: &'b mut [u8],
     written: usize,
-    /// Bytes of all text.
+    /// The number of bytes in the whole text.
     pub(crate) len: usize,
 }
 
@@ -118,7 +120,7 @@ impl<'b> Text<'b> {
 
 impl fmt::Write for Text<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        // After something that did not fit, nothing else is written.
+        // After the first text that does not fit, nothing else is written.
         if self.written == self.len {
             let room = self.out.len() - self.written;
             let part = (0..=room.min(text.len())).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
@@ -130,25 +132,26 @@ impl fmt::Write for Text<'_> {
     }
 }
 
-/// Runs what a call does. A panic, which would be a defect, does not pass to the caller.
+/// Runs the body of a call. A panic, which would be a defect, does not reach the caller.
 #[cfg(feature = "write")]
 pub(crate) fn guarded<R: From<cfipack_status>>(call: impl FnOnce() -> R) -> R {
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call));
     result.unwrap_or_else(|_| cfipack_status::Internal.into())
 }
 
-/// Runs what a call does. The reader alone has no way to catch a panic, which would be a defect: it ends the process.
+/// Runs the body of a call. A library without the feature `write` cannot catch a panic, which would be a defect, so a
+/// panic ends the process.
 #[cfg(not(feature = "write"))]
 pub(crate) fn guarded<R>(call: impl FnOnce() -> R) -> R {
     call()
 }
 
-/// Runs what a call does, and gives its status.
+/// Runs the body of a call and returns its status.
 pub(crate) fn call(call: impl FnOnce() -> Result<(), cfipack_status>) -> cfipack_status {
     guarded(|| call().err().unwrap_or(cfipack_status::Ok))
 }
 
-/// An error of a call without a handle: the status that stands for it, and what is wrong.
+/// An error of a call without a handle: the status to return, and a description.
 pub(crate) struct Described<E> {
     status: cfipack_status,
     error: Option<E>,
@@ -166,7 +169,7 @@ impl<E> From<cfipack_status> for Described<E> {
     }
 }
 
-/// Runs what a call does that has a message of the caller's, and writes that.
+/// Runs the body of a call, and writes its message to the caller's `message`.
 ///
 /// # Safety
 /// `message` is null or writable.
@@ -175,14 +178,14 @@ pub(crate) unsafe fn described<E: fmt::Display>(
     run: impl FnOnce() -> Result<(), Described<E>>,
 ) -> cfipack_status {
     call(|| {
-        let failure = run().err();
-        let text = match &failure {
-            None => cfipack_message::EMPTY,
-            Some(Described { status, error: None }) => cfipack_message::of(*status),
-            Some(Described { error: Some(error), .. }) => cfipack_message::new(error),
+        let result = run();
+        let text = match &result {
+            Ok(()) => cfipack_message::EMPTY,
+            Err(Described { status, error: None }) => cfipack_message::for_status(*status),
+            Err(Described { error: Some(error), .. }) => cfipack_message::new(error),
         };
         // SAFETY: promised by the caller.
         unsafe { write_optional(message, text) }?;
-        failure.map_or(Ok(()), |failure| Err(failure.status))
+        result.map_err(|failure| failure.status)
     })
 }

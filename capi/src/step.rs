@@ -1,4 +1,4 @@
-//! From a frame to its caller.
+//! Steps from a frame to its caller.
 
 use core::mem::MaybeUninit;
 
@@ -16,13 +16,13 @@ use crate::status::call;
 pub struct cfipack_register {
     /// A DWARF register number.
     pub reg: u32,
-    /// 0.
+    /// Must be 0.
     pub reserved: u32,
     /// The value.
     pub value: u64,
 }
 
-/// The registers of a frame, as far as they are known.
+/// The known registers of a frame.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_registers {
@@ -30,17 +30,18 @@ pub struct cfipack_registers {
     pub sp: u64,
     /// The frame pointer.
     pub fp: u64,
-    /// The link register. Only the innermost frame, and one that a signal interrupted, have it; x86 has none.
+    /// The link register. Only the innermost frame and a frame that a signal interrupted have it. x86 has no link
+    /// register.
     pub lr: u64,
     /// 1 if the frame pointer is known.
     pub has_fp: u8,
     /// 1 if the link register is known.
     pub has_lr: u8,
-    /// 0.
+    /// Must be 0.
     pub reserved: [u8; 6],
-    /// Others, which rows of flex FDEs may name; at most 32. Null if there are none.
+    /// Other registers that rows of flex FDEs may name, at most 32. Null if there are none.
     pub others: *const cfipack_register,
-    /// The length of `others`.
+    /// The number of elements in `others`.
     pub num_others: usize,
 }
 
@@ -48,11 +49,11 @@ pub struct cfipack_registers {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_memory {
-    /// The bytes, in the byte order of the process that is unwound.
+    /// The bytes, in the byte order of the unwound process.
     pub bytes: *const u8,
     /// The length in bytes.
     pub len: usize,
-    /// The address of the first one in that process.
+    /// The address of the first byte in the unwound process.
     pub address: u64,
 }
 
@@ -60,9 +61,9 @@ pub struct cfipack_memory {
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct cfipack_caller {
-    /// The return address: look up the byte before it, unless the frame stepped from is a signal frame.
+    /// The return address. Look up the byte before it, unless the frame that you stepped from is a signal frame.
     pub pc: u64,
-    /// The canonical frame address of the frame stepped from.
+    /// The canonical frame address of the frame that you stepped from.
     pub cfa: u64,
     /// The stack pointer.
     pub sp: u64,
@@ -70,24 +71,28 @@ pub struct cfipack_caller {
     pub fp: u64,
     /// 1 if the frame pointer is known.
     pub has_fp: u8,
-    /// AArch64: 1 if `pc` carries a signature, which is to be stripped.
+    /// AArch64: 1 if `pc` has a signature that must be stripped.
     pub is_signed: u8,
-    /// 0.
+    /// Always 0.
     pub reserved: [u8; 6],
 }
 
-/// Registers that a flex row may name, at most.
-const MAX_OTHERS: usize = 32;
+/// The most registers that a flex row may name.
+const MAX_OTHER_REGISTERS: usize = 32;
 
-/// Steps from a frame to its caller. `row` is that of the frame's PC. What it needs of memory is read from the pieces
-/// of `memory`: for the thread's own stack, one piece from the stack pointer up, on x86-64 from 128 bytes below, the
-/// red zone: rows of an epilogue name the places of registers that it has popped. `CFIPACK_STATUS_OUTERMOST` is how a
-/// stack ends; `CFIPACK_STATUS_UNKNOWN` if a register or a word of memory is not known.
+/// Steps from a frame to its caller. `row` is the row of the frame's PC.
+///
+/// The stack is read from the pieces in `memory`. For the stack of the thread itself, give a single piece from the
+/// stack pointer up. On x86-64 start 128 bytes below the stack pointer, at the red zone, because rows of an epilogue
+/// name the places of registers that it has popped.
+///
+/// Returns `CFIPACK_STATUS_OUTERMOST` at the end of the stack, and `CFIPACK_STATUS_UNKNOWN` if a register or a word
+/// of memory is unknown.
 ///
 /// Async-signal-safe.
 ///
 /// # Safety
-/// `row`, `registers`, `memory` and the bytes that it names are readable; `out` is writable.
+/// `row`, `registers`, `memory` and the bytes that it points to are readable; `out` is writable.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_step(
@@ -117,7 +122,7 @@ unsafe fn step_from(
     let (row, registers) = unsafe { (reference(row)?, reference(registers)?) };
     // SAFETY: promised by the caller.
     let memory = unsafe { array(memory, num_memory) }?;
-    // Almost all steps are of this kind. What their row and registers can be is known where they are compiled.
+    // Almost all steps take this path. The compiler knows here which rows and registers are possible.
     if architecture == CFIPACK_ARCH_AMD64
         && registers.num_others == 0
         && let Some((row, frame_pointer)) = row.common()?
@@ -136,7 +141,7 @@ unsafe fn step_from(
     unsafe { any_step(architecture, row, registers, memory, out) }
 }
 
-/// A step by a row of any kind, of any architecture, with any registers.
+/// Steps with any row, any architecture and any registers.
 ///
 /// # Safety
 /// The requirements of [`cfipack_step`].
@@ -148,17 +153,17 @@ unsafe fn any_step(
     memory: &[cfipack_memory],
     out: *mut cfipack_caller,
 ) -> Result<(), cfipack_status> {
-    let mut others = Others::new();
+    let mut others = OtherRegisters::new();
     // SAFETY: promised by the caller.
     let registers = Registers { others: unsafe { others.read(registers) }?, ..registers.named()? };
     // SAFETY: promised by the caller.
     unsafe { step_in(arch(architecture)?, &row.get()?, &registers, memory, out) }
 }
 
-/// A step in pieces of memory.
+/// Steps with memory in pieces.
 ///
 /// # Safety
-/// The bytes that `memory` names are readable; `out` is writable.
+/// The bytes that `memory` points to are readable; `out` is writable.
 #[inline(always)]
 unsafe fn step_in(
     arch: Arch,
@@ -188,7 +193,7 @@ unsafe fn step_in(
 }
 
 impl cfipack_registers {
-    /// The registers that have names, without the others.
+    /// Returns the stack pointer, the frame pointer and the link register, without the other registers.
     #[inline]
     pub(crate) fn named(&self) -> Result<Registers<'static>, cfipack_status> {
         let fp = flag(self.has_fp)?.then_some(self.fp);
@@ -196,19 +201,19 @@ impl cfipack_registers {
     }
 }
 
-/// Room for the other registers, not initialised where, as a rule, there are none.
-pub(crate) struct Others([MaybeUninit<(Register, u64)>; MAX_OTHERS]);
+/// Memory for the other registers. It is not initialised, because nearly always there are no other registers.
+pub(crate) struct OtherRegisters([MaybeUninit<(Register, u64)>; MAX_OTHER_REGISTERS]);
 
-impl Others {
+impl OtherRegisters {
     #[inline(always)]
     pub(crate) fn new() -> Self {
-        Self([const { MaybeUninit::uninit() }; MAX_OTHERS])
+        Self([const { MaybeUninit::uninit() }; MAX_OTHER_REGISTERS])
     }
 
-    /// The others of the registers that the caller gives.
+    /// Reads the other registers that the caller gives.
     ///
     /// # Safety
-    /// The registers that `registers` leads to are readable.
+    /// The array of other registers is readable.
     #[inline(always)]
     pub(crate) unsafe fn read(
         &mut self,
@@ -225,14 +230,14 @@ impl Others {
     }
 }
 
-/// The pointer at an address, if one of the pieces of memory has all of it.
+/// Reads the pointer at an address, if a single piece of memory contains all of it.
 ///
 /// # Safety
-/// The bytes that the pieces name are readable.
+/// The bytes that the pieces point to are readable.
 #[inline(always)]
 pub(crate) unsafe fn word(memory: &[cfipack_memory], address: Address, arch: Arch) -> Option<u64> {
     let (first, others) = memory.split_first()?;
-    // As a rule there is one piece. No loop is compiled where it is read.
+    // Nearly always there is a single piece. The loop over more pieces is kept out of this function.
     // SAFETY: promised by the caller.
     unsafe { word_of(first, address, arch) }.or_else(|| unsafe { word_of_any(others, address, arch) })
 }
@@ -251,16 +256,16 @@ unsafe fn word_of(piece: &cfipack_memory, address: Address, arch: Arch) -> Optio
         return None;
     }
     let at = piece.bytes.wrapping_add(offset);
-    // SAFETY: within the piece, which is readable by the caller's promise. No reference is made: other threads, and the
-    // interrupted code, may write to a stack.
+    // SAFETY: within the piece, which is readable by the caller's promise. This makes no reference, because other
+    // threads and the interrupted code may write to a stack.
     Some(match size {
         4 => arch.endian().u32(unsafe { at.cast::<[u8; 4]>().read() }).into(),
         _ => arch.endian().u64(unsafe { at.cast::<[u8; 8]>().read() }),
     })
 }
 
-/// A return address without its signature (AArch64 pointer authentication): the upper bits as bit 55 has them.
-/// `address_bits` is how many bits an address has, 48 on most systems, at most 55. Async-signal-safe.
+/// Returns a return address without its signature (AArch64 pointer authentication): the upper bits become copies of
+/// bit 55. `address_bits` is the number of bits in an address, 48 on most systems and at most 55. Async-signal-safe.
 #[unsafe(no_mangle)]
 pub extern "C" fn cfipack_strip_signature(pc: u64, address_bits: u32) -> u64 {
     let upper = u64::MAX.checked_shl(address_bits).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! The stubs that a linker writes itself: by name, or by rows of the caller's.
+//! Stubs that a linker writes itself, by name or with rows of the caller.
 
 use cfipack_format::Key;
 use cfipack_linker::stubs::{Code, Shape, StubKind, Stubs};
@@ -9,7 +9,8 @@ use crate::cfipack_status::{self, InvalidArgument, NotFound, Refused};
 use crate::handle::{self, Failure};
 use crate::merger::cfipack_merger;
 
-/// A piece of a linker's stubs: its size, and its rows, whose starts count from its own; the first is 0.
+/// A piece of code in a section of stubs. Starts of rows count from the start of the piece, and the first row starts
+/// at 0.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_stub_code {
@@ -17,32 +18,32 @@ pub struct cfipack_stub_code {
     pub rows: *const cfipack_row,
     /// The number of rows.
     pub num_rows: usize,
-    /// Bytes; 0 if there is no such piece.
+    /// The size in bytes; 0 if this piece is missing.
     pub size: u32,
-    /// 0.
+    /// Must be 0.
     pub reserved: u32,
 }
 
-/// A section of stubs: a header, entries that are all alike, and a trailer.
+/// A section of stubs: a header, identical entries, and a trailer.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_stubs {
-    /// The key of its first byte.
+    /// The key of the first byte.
     pub key: u64,
     /// The number of entries.
     pub num_entries: usize,
     /// The code before the entries.
     pub header: cfipack_stub_code,
-    /// One entry.
+    /// The code of an entry.
     pub entry: cfipack_stub_code,
     /// The code after the entries.
     pub trailer: cfipack_stub_code,
 }
 
-/// Adds the rows of stubs, such as a PLT, that `cfipack_merger_push_known_stubs` does not have.
+/// Adds the rows of stubs, such as a PLT, that `cfipack_merger_push_known_stubs` does not know.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say.
+/// Each pointer is null or points to a value of its type.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_merger_push_stubs(
@@ -67,9 +68,10 @@ pub unsafe extern "C" fn cfipack_merger_push_stubs(
     }
 }
 
-/// Gets the row at `offset` bytes from the start of a function that has been pushed; its start counts from the function's.
-/// `CFIPACK_STATUS_NOT_FOUND` without one. With a start of 0 it is the row of a veneer that has the instruction of that
-/// place, or of a thunk between two parts of the function, for `cfipack_merger_push_stubs`.
+/// Gets the row at `offset` bytes from the start of a function that has been pushed. The start of the row counts from
+/// the function's start. Returns `CFIPACK_STATUS_NOT_FOUND` if there is no row. Use it for code that runs in the
+/// function's frame. For example, a veneer may contain the instruction of that place, or a thunk may lie between two
+/// parts of the function. Set the start of the row to 0 and pass it to `cfipack_merger_push_stubs`.
 ///
 /// # Safety
 /// `merger` is null or a merger, `out` null or writable.
@@ -90,56 +92,58 @@ pub unsafe extern "C" fn cfipack_merger_row_at(
     }
 }
 
-/// A number of entries. No section has as many as do not fit.
+/// Converts a number of entries. No real section has more entries than fit into 32 bits.
 fn entries(count: usize) -> Result<u32, cfipack_status> {
     u32::try_from(count).map_err(|_| InvalidArgument)
 }
 
-/// x86-64, what bfd, gold and lld write as `.plt`: a header of 16 bytes and entries of 16, `jmp *slot`, at 6 `push index`,
-/// at 11 `jmp header`.
+/// x86-64: the `.plt` of bfd, gold and lld. The header has 16 bytes. An entry has 16 bytes: `jmp *slot`, at 6
+/// `push index`, at 11 `jmp header`.
 pub const CFIPACK_STUBS_AMD64_LAZY_PLT: u32 = 1;
-/// x86-64, the `.plt` beside a `.plt.sec`: the same header, and entries of 16 bytes: `endbr64`, at 4 `push index`, at 9
-/// `jmp header`, with or without `bnd`.
+/// x86-64: the `.plt` beside a `.plt.sec`. It has the header of the lazy PLT. An entry has 16 bytes: `endbr64`, at 4
+/// `push index`, at 9 `jmp header`, with or without `bnd`.
 pub const CFIPACK_STUBS_AMD64_IBT_PLT: u32 = 2;
-/// x86-64, what bfd before 2.41 writes with `-z bndplt`: the same header, and entries of 16 bytes: `push index`, at 5
-/// `bnd jmp header`.
+/// x86-64: the `.plt` of bfd before 2.41 with `-z bndplt`. It has the header of the lazy PLT. An entry has 16 bytes:
+/// `push index`, at 5 `bnd jmp header`.
 pub const CFIPACK_STUBS_AMD64_BND_PLT: u32 = 3;
-/// x86-64, what mold writes as `.plt`: a header of 32 bytes, `endbr64`, at 4 `push %r11`, at 6 `push got+8`, at 12
-/// `jmp *got+16`, and entries of 16 bytes that load their index into `r11` and jump.
+/// x86-64: the `.plt` of mold. The header has 32 bytes: `endbr64`, at 4 `push %r11`, at 6 `push got+8`, at 12
+/// `jmp *got+16`. An entry has 16 bytes: it loads its index into `r11` and jumps.
 pub const CFIPACK_STUBS_AMD64_MOLD_PLT: u32 = 4;
-/// x86-64 stubs that only jump, in 16 bytes: `.plt.sec`, `.plt.got`, the PLT of a static program, thunks.
+/// x86-64: stubs of 16 bytes that only jump, for example `.plt.sec`, `.plt.got`, the PLT of a static program, and
+/// thunks.
 pub const CFIPACK_STUBS_AMD64_JUMP: u32 = 5;
-/// x86-64, what follows the entries of a `.plt` for lazy TLS descriptors: `push got+8`, at 6 `jmp *resolver`.
+/// x86-64: the code after the entries of a `.plt` for lazy TLS descriptors: `push got+8`, at 6 `jmp *resolver`.
 pub const CFIPACK_STUBS_AMD64_TLS_DESC: u32 = 6;
-/// TLS descriptors' stub after `endbr64`.
+/// x86-64: the code for lazy TLS descriptors, after `endbr64`.
 pub const CFIPACK_STUBS_AMD64_IBT_TLS_DESC: u32 = 7;
-/// AArch64, a header of 32 bytes that starts with `stp x16, x30, [sp, #-16]!`, and entries of 16 bytes that only jump.
-/// With pointer authentication entries have 24.
+/// AArch64: a header of 32 bytes that starts with `stp x16, x30, [sp, #-16]!`, and entries of 16 bytes that only
+/// jump. With pointer authentication an entry has 24 bytes.
 pub const CFIPACK_STUBS_AARCH64_PLT: u32 = 8;
-/// AArch64, the same header after `bti c`, and entries of 24 bytes, with or without `autia1716`.
+/// AArch64: the same header after `bti c`, and entries of 24 bytes, with or without `autia1716`.
 pub const CFIPACK_STUBS_AARCH64_BTI_PLT: u32 = 9;
-/// AArch64 stubs that only jump, in 16 bytes: a PLT without header, `.plt.got`, thunks that calls and tail calls pass, of
-/// any size.
+/// AArch64: stubs of 16 bytes that only jump, for example a PLT without a header, `.plt.got`, and thunks of any size
+/// for calls and tail calls.
 pub const CFIPACK_STUBS_AARCH64_JUMP: u32 = 10;
-/// AArch64, what follows the entries of a `.plt` for lazy TLS descriptors, in 32 bytes: `stp x2, x3, [sp, #-16]!` first.
+/// AArch64: 32 bytes after the entries of a `.plt` for lazy TLS descriptors, which start with `stp x2, x3, [sp,
+/// #-16]!`.
 pub const CFIPACK_STUBS_AARCH64_TLS_DESC: u32 = 11;
-/// TLS descriptors' stub after `bti c`.
+/// AArch64: the code for lazy TLS descriptors, after `bti c`.
 pub const CFIPACK_STUBS_AARCH64_BTI_TLS_DESC: u32 = 12;
-/// s390x, what bfd and lld write: a header and entries of 32 bytes, none of which changes the stack pointer.
+/// s390x: the PLT of bfd and lld. Header and entries have 32 bytes and do not change the stack pointer.
 pub const CFIPACK_STUBS_S390X_PLT: u32 = 13;
-/// x86-64, what lld writes with `-z retpolineplt`: a header of 48 bytes, whose last 16, the tail that all share, have no
-/// row, and entries of 32.
+/// x86-64: the `.plt` of lld with `-z retpolineplt`. The header has 48 bytes, and its last 16 bytes have no row: they
+/// are the tail that all entries share. An entry has 32 bytes.
 pub const CFIPACK_STUBS_AMD64_RETPOLINE_PLT: u32 = 14;
-/// x86-64, what lld writes with `-z retpolineplt -z now`: a header of 32 bytes and entries of 16.
+/// x86-64: the `.plt` of lld with `-z retpolineplt -z now`. The header has 32 bytes, an entry has 16 bytes.
 pub const CFIPACK_STUBS_AMD64_RETPOLINE_NOW_PLT: u32 = 15;
-/// s390x, what mold writes as `.plt`: a header of 48 bytes and entries of 16, none of which changes the stack pointer.
+/// s390x: the `.plt` of mold. The header has 48 bytes, an entry has 16 bytes. They do not change the stack pointer.
 pub const CFIPACK_STUBS_S390X_MOLD_PLT: u32 = 16;
-/// s390x stubs that only jump, in 16 bytes: mold's `.plt.got`.
+/// s390x: stubs of 16 bytes that only jump, such as mold's `.plt.got`.
 pub const CFIPACK_STUBS_S390X_JUMP: u32 = 17;
-/// Added to one of `CFIPACK_STUBS_...`: its entries without the header, as in lld's `.iplt`.
+/// A flag to add to a `CFIPACK_STUBS_...` number: the entries without the header, as in lld's `.iplt`.
 pub const CFIPACK_STUBS_NO_HEADER: u32 = 0x100;
 
-/// Stubs by their number.
+/// Returns the stubs with a `CFIPACK_STUBS_...` number.
 fn stub_kind(number: u32) -> Result<StubKind, cfipack_status> {
     Ok(match number {
         CFIPACK_STUBS_AMD64_LAZY_PLT => StubKind::Amd64LazyPlt,
@@ -163,9 +167,9 @@ fn stub_kind(number: u32) -> Result<StubKind, cfipack_status> {
     })
 }
 
-/// Adds the rows of stubs that linkers write, by their code: `kind` is `CFIPACK_STUBS_...`, with `CFIPACK_STUBS_NO_HEADER`
-/// added where there are only entries, and `key` that of the first byte, of the header where there is one. `entry_size` is the bytes of an entry, where the same code has other padding;
-/// 0 for those of the kind.
+/// Adds the rows of known stubs. `kind` is `CFIPACK_STUBS_...`; add `CFIPACK_STUBS_NO_HEADER` if there are only
+/// entries. `key` is the key of the first byte, which is the header's if there is a header. `entry_size` is the size
+/// of an entry in bytes, if its padding differs from the kind's, or 0 for the kind's size.
 ///
 /// # Safety
 /// `merger` is null or a merger.

@@ -1,4 +1,4 @@
-//! `__unwind_info` of a link: takes the unwind information of Mach-O objects, and becomes a section.
+//! Builds the `__unwind_info` of a link: a builder takes Mach-O objects and becomes a section.
 
 use core::ffi::c_char;
 use core::num::NonZeroU64;
@@ -20,7 +20,7 @@ pub const CFIPACK_PART_COMPACT_UNWIND: u32 = 0;
 /// A field of `__TEXT,__eh_frame`.
 pub const CFIPACK_PART_EH_FRAME: u32 = 1;
 
-/// The target of a field's relocation.
+/// Where the relocation of a field leads.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_reference {
@@ -28,12 +28,13 @@ pub struct cfipack_reference {
     pub part: u32,
     /// The offset of the field in that section.
     pub offset: u32,
-    /// The number of the function, LSDA or personality that it leads to. Functions, LSDAs and personalities are numbered
-    /// apart. A number is the index of its address when the table is written: best numbered from 0.
+    /// The number of the function, LSDA or personality that the relocation leads to. Functions, LSDAs and
+    /// personalities are numbered separately. When the table is written, the number is the index of an address, so
+    /// number from 0.
     pub key: u64,
 }
 
-/// The thing at an address of an object.
+/// A function or LSDA at an address of an object.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_place {
@@ -43,43 +44,44 @@ pub struct cfipack_place {
     pub key: u64,
 }
 
-/// The unwind information of an object, not relocated.
+/// The unwind sections of an object, before relocation.
 ///
-/// A field is looked up in `references`. If it is not there (distances in the `__eh_frame` of x86-64 have no relocation)
-/// or has a relocation that names a section, what it leads to is looked up by the address that stands in it, in `functions`
-/// or `lsdas`. A function that is found nowhere is discarded.
+/// The library looks up each field in `references`. A field may be missing there because it has no relocation
+/// (distances in the `__eh_frame` of x86-64) or a relocation that names a section. Then the library takes the address
+/// that is stored in the field, and looks it up in `functions` or `lsdas`. A function that is in neither array is
+/// discarded.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_unwind_object {
     /// `sizeof(cfipack_unwind_object)`
     pub size: u32,
-    /// A number for the object: FDEs and warnings carry it.
+    /// A number that you choose for the object. FDEs and warnings carry it.
     pub object: u32,
-    /// Bytes of `__LD,__compact_unwind`; null without one.
+    /// The bytes of `__LD,__compact_unwind`, or null if there is no such section.
     pub compact_unwind: *const u8,
-    /// The length of `compact_unwind` in bytes.
+    /// The number of bytes in `compact_unwind`.
     pub compact_unwind_len: usize,
-    /// Bytes of `__TEXT,__eh_frame`; null without one.
+    /// The bytes of `__TEXT,__eh_frame`, or null if there is no such section.
     pub eh_frame: *const u8,
-    /// The length of `eh_frame` in bytes.
+    /// The number of bytes in `eh_frame`.
     pub eh_frame_len: usize,
     /// The address of `__eh_frame` in the object.
     pub eh_frame_address: u64,
-    /// The targets of relocations that name symbols, ascending by part, then offset.
+    /// The relocations that name symbols, ascending by part, then by offset.
     pub references: *const cfipack_reference,
-    /// The length of `references`.
+    /// The number of elements in `references`.
     pub num_references: usize,
-    /// The functions that are part of the output, ascending by address.
+    /// The live functions, ascending by address.
     pub functions: *const cfipack_place,
-    /// The length of `functions`.
+    /// The number of elements in `functions`.
     pub num_functions: usize,
-    /// LSDAs, ascending by address.
+    /// The LSDAs, ascending by address.
     pub lsdas: *const cfipack_place,
-    /// The length of `lsdas`.
+    /// The number of elements in `lsdas`.
     pub num_lsdas: usize,
 }
 
-/// Collects the unwind information of objects, and becomes a section.
+/// Builds the `__unwind_info` section of a link. Push the objects, then call `cfipack_unwind_builder_finish`.
 #[derive(Debug)]
 pub struct cfipack_unwind_builder(());
 
@@ -87,11 +89,12 @@ impl Opaque for cfipack_unwind_builder {
     type State = Builder;
 }
 
-/// Makes a builder for x86-64, i386, arm64 or arm64_32. `given` may be null: the defaults. `message`, which may be null,
-/// gets what is wrong. `cfipack_unwind_builder_free` or `cfipack_unwind_builder_finish` frees it.
+/// Creates a builder for x86-64, i386, arm64 or arm64_32. `given` may be null for the default options. `message` may
+/// be null; otherwise it gets a description of the error. Free the builder with `cfipack_unwind_builder_free` or
+/// `cfipack_unwind_builder_finish`.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say.
+/// Each pointer is null or points to a value of its type.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_unwind_builder_new(
@@ -110,10 +113,11 @@ pub unsafe extern "C" fn cfipack_unwind_builder_new(
     }
 }
 
-/// Makes a builder with the same options, for a thread of its own; `cfipack_unwind_builder_absorb` adds what it has taken.
+/// Creates an empty builder with the same options. Fill it on another thread, and add it with
+/// `cfipack_unwind_builder_absorb`.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say.
+/// Each pointer is null or points to a value of its type.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_unwind_builder_shard(
@@ -124,11 +128,11 @@ pub unsafe extern "C" fn cfipack_unwind_builder_shard(
     unsafe { handle::create(out, core::ptr::null_mut(), || Ok(handle::get(builder)?.shard())) }
 }
 
-/// Adds the unwind information of an object, whose bytes need not stay. A damaged object is no error: what can be read of
-/// it is used, and the rest is a warning of the section.
+/// Adds the unwind information of an object. The bytes of the object need not stay in memory. A damaged object is no
+/// error: its readable parts are used, and the section has a warning about the rest.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say.
+/// Each pointer is null or points to a value of its type.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_unwind_builder_push(
@@ -147,20 +151,20 @@ pub unsafe extern "C" fn cfipack_unwind_builder_push(
             let input = Input::new(object.object)
                 .with_compact_unwind(compact_unwind)
                 .with_eh_frame(eh_frame, Address(object.eh_frame_address));
-            builder.push(&input, &mut Known::read(object)?);
+            builder.push(&input, &mut FieldTargets::read(object)?);
             Ok(())
         })
     }
 }
 
-/// The caller's knowledge of an object.
-struct Known<'a> {
+/// The targets of an object's fields, as the caller gives them.
+struct FieldTargets<'a> {
     references: &'a [cfipack_reference],
     functions: &'a [cfipack_place],
     lsdas: &'a [cfipack_place],
 }
 
-impl Known<'_> {
+impl FieldTargets<'_> {
     /// # Safety
     /// As [`cfipack_unwind_builder_push`].
     unsafe fn read(object: &cfipack_unwind_object) -> Result<Self, Failure> {
@@ -184,7 +188,7 @@ impl Known<'_> {
         Ok(Self { references, functions, lsdas })
     }
 
-    /// The key that a field's relocation leads to.
+    /// Returns the key that the relocation of a field leads to.
     fn referenced(&self, field: Field) -> Option<u64> {
         let part = match field.part {
             Part::CompactUnwind => CFIPACK_PART_COMPACT_UNWIND,
@@ -192,22 +196,23 @@ impl Known<'_> {
         };
         let place = (part, u32::try_from(field.offset.0).ok()?);
         let found = self.references.binary_search_by_key(&place, |known| (known.part, known.offset));
-        found.ok().map(|at| self.references[at].key)
+        Some(self.references[found.ok()?].key)
     }
 }
 
-/// The key of what lies at the address that a field leads to as it stands.
+/// Returns the key of the place at the address that is stored in a field.
 fn placed(places: &[cfipack_place], field: Field) -> Option<u64> {
     let address = field.target?.0;
-    places.binary_search_by_key(&address, |place| place.address).ok().map(|at| places[at].key)
+    let found = places.binary_search_by_key(&address, |place| place.address).ok()?;
+    Some(places[found].key)
 }
 
-/// The key of an LSDA's number: not zero.
+/// Converts the number of an LSDA to a key, which is never zero.
 fn lsda_key(number: u64) -> Option<LsdaKey> {
-    number.checked_add(1).and_then(NonZeroU64::new).map(LsdaKey)
+    Some(LsdaKey(NonZeroU64::new(number.checked_add(1)?)?))
 }
 
-impl Resolve for Known<'_> {
+impl Resolve for FieldTargets<'_> {
     fn function(&mut self, field: Field) -> Option<Key> {
         self.referenced(field).or_else(|| placed(self.functions, field)).map(Key)
     }
@@ -221,7 +226,8 @@ impl Resolve for Known<'_> {
     }
 }
 
-/// Adds code that may have no unwind information, so that the entry of the function before does not speak for it.
+/// Adds code that may have no unwind information. Without this call, the entry of the function before it would also
+/// cover this code.
 ///
 /// # Safety
 /// `builder` is null or a builder.
@@ -241,11 +247,11 @@ pub unsafe extern "C" fn cfipack_unwind_builder_push_code(
     }
 }
 
-/// Adds what a shard has taken, as if its objects had been pushed here, and frees the shard, whatever the status; a builder
-/// that is given as its own shard stays.
+/// Adds the contents of a shard, as if its objects had been pushed here, and frees the shard, whatever the status. If
+/// `shard` is `builder` itself, the call fails and frees nothing.
 ///
 /// # Safety
-/// `builder` and `shard` are null or builders, and not the same one.
+/// Each pointer is null or a builder, and they differ.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_unwind_builder_absorb(
@@ -265,7 +271,8 @@ pub unsafe extern "C" fn cfipack_unwind_builder_absorb(
     }
 }
 
-/// The message of the builder's last call; empty if that had no error. It stays until the next call.
+/// Returns the message of the builder's last call, or an empty string if that call succeeded. The string stays valid
+/// until the next call.
 ///
 /// # Safety
 /// `builder` is null or a builder.
@@ -277,10 +284,11 @@ pub unsafe extern "C" fn cfipack_unwind_builder_message(
     unsafe { handle::message(builder) }
 }
 
-/// Decides what does not depend on addresses, and frees the builder, whatever the status.
+/// Finishes the section and frees the builder, whatever the status. This decides everything that does not depend on
+/// addresses.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say.
+/// Each pointer is null or points to a value of its type.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_unwind_builder_finish(
@@ -296,7 +304,7 @@ pub unsafe extern "C" fn cfipack_unwind_builder_finish(
     }
 }
 
-/// Frees a builder; null is nothing.
+/// Frees a builder. Does nothing for null.
 ///
 /// # Safety
 /// `builder` is null or a builder.

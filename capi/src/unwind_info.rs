@@ -1,4 +1,4 @@
-//! `__unwind_info` tables, read: parse, look up, iterate, print.
+//! Reads `__unwind_info` tables: parse, look up, iterate, print.
 
 use core::ffi::c_char;
 
@@ -14,12 +14,12 @@ use crate::in_place::{Memory, clear, get, put};
 use crate::status::{Described, Text, call, described};
 use crate::{cfipack_message, cfipack_row};
 
-/// A parsed `__unwind_info` table. It lives in memory of the caller, may be copied, and needs no release. The bytes of the
-/// table have to stay where they are as long as it is used. Any number of threads may read it.
+/// A parsed `__unwind_info` table. It lives in memory of the caller, can be copied, and needs no release. The bytes
+/// of the table must stay where they are as long as it is used. Any number of threads may read it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_unwind_info {
-    /// Memory of the library, which nothing else reads or writes.
+    /// Memory that only the library reads and writes.
     pub opaque: [u64; 16],
 }
 
@@ -28,23 +28,25 @@ impl Memory for cfipack_unwind_info {
     type Value = Section<'static>;
 }
 
-/// An entry: from `start` up to `end`, in bytes from the image's Mach-O header, code is unwound as `encoding` describes.
+/// An entry: the code from `start` up to `end` is unwound as `encoding` describes. Both count in bytes from the image's
+/// Mach-O header.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct cfipack_unwind_info_entry {
-    /// First byte.
+    /// The first byte of the code.
     pub start: u32,
-    /// First byte after it.
+    /// The first byte after the code.
     pub end: u32,
-    /// The encoding of the function's unwinding.
+    /// The compact encoding.
     pub encoding: u32,
-    /// The pointer slot with the address of the personality, in bytes from the Mach-O header; 0 without one.
+    /// The pointer slot that holds the address of the personality, in bytes from the Mach-O header; 0 if there is
+    /// none.
     pub personality: u32,
-    /// The language-specific data area, in bytes from the Mach-O header; 0 without one.
+    /// The language-specific data area, in bytes from the Mach-O header; 0 if there is none.
     pub lsda: u32,
-    /// 0.
+    /// Always 0.
     pub reserved: u32,
-    /// Number of the page, from 0.
+    /// The number of the page, from 0.
     pub page: usize,
 }
 
@@ -55,11 +57,11 @@ fn malformed(error: Error) -> cfipack_status {
     }
 }
 
-/// Parses the `__unwind_info` of an image. `message`, which may be null, gets what is wrong. After a failure `out` is no table,
-/// and calls refuse it. Async-signal-safe.
+/// Parses the `__unwind_info` of an image. `message` may be null; otherwise it gets a description of the error. After
+/// an error, other calls refuse `out`. Async-signal-safe.
 ///
 /// # Safety
-/// `bytes` has to be readable for `len` bytes as long as the table is used.
+/// `bytes` must be readable for `len` bytes as long as the table is used.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_unwind_info_parse(
@@ -95,8 +97,8 @@ fn entry(section: &Section<'_>, entry: &Entry) -> Result<cfipack_unwind_info_ent
     })
 }
 
-/// The entry that has a PC, given in bytes from the image's Mach-O header; `CFIPACK_STATUS_NOT_FOUND` if there is none.
-/// Async-signal-safe.
+/// Gets the entry for a PC, which is given in bytes from the image's Mach-O header. Returns
+/// `CFIPACK_STATUS_NOT_FOUND` if there is no entry. Async-signal-safe.
 ///
 /// # Safety
 /// `table` was parsed, `out` is writable.
@@ -116,7 +118,7 @@ pub unsafe extern "C" fn cfipack_unwind_info_lookup(
     })
 }
 
-/// Returns the number of pages of the table. Async-signal-safe.
+/// Gets the number of pages of the table. Async-signal-safe.
 ///
 /// # Safety
 /// `table` was parsed, `count` is writable.
@@ -133,9 +135,9 @@ pub unsafe extern "C" fn cfipack_unwind_info_num_pages(
     })
 }
 
-/// The entries of a page, in ascending order. `count` gets their number, which may be asked for with a `capacity` of 0;
-/// `CFIPACK_STATUS_BUFFER_SIZE` if there are more than `capacity`, whose first are written; `CFIPACK_STATUS_NOT_FOUND` after
-/// the last page. Async-signal-safe.
+/// Gets the entries of a page, in ascending order. `count` gets their number; pass a `capacity` of 0 to get only the
+/// number. Returns `CFIPACK_STATUS_BUFFER_SIZE` if there are more than `capacity`, and then only the first entries
+/// are written. Returns `CFIPACK_STATUS_NOT_FOUND` after the last page. Async-signal-safe.
 ///
 /// # Safety
 /// `table` was parsed; `entries` is writable for `capacity` entries, `count` is writable.
@@ -166,12 +168,12 @@ pub unsafe extern "C" fn cfipack_unwind_info_get_entries(
     })
 }
 
-/// The row that an encoding stands for in the body of a function; its prologue and epilogue it does not describe.
-/// `CFIPACK_STATUS_NOT_FOUND` if the encoding has no unwind information, or refers to an FDE, whose offset in
-/// `__eh_frame` is its lower 24 bits.
+/// Gets the row that an encoding stands for in the body of a function. The encoding does not describe the prologue
+/// and the epilogue. Returns `CFIPACK_STATUS_NOT_FOUND` if the encoding has no unwind information, or if it refers to
+/// an FDE. The lower 24 bits of that encoding are the offset of the FDE in `__eh_frame`.
 ///
-/// `code` is the code from the entry's start on. Only x86's indirect mode looks at it, at its first 259 bytes; null and 0
-/// are enough for all others. Async-signal-safe.
+/// `code` is the code from the entry's start on. Only the indirect mode of x86 reads it, and only its first 259
+/// bytes. For all other encodings pass null and 0. Async-signal-safe.
 ///
 /// # Safety
 /// `code` is readable for `code_len` bytes, `out` is writable.
@@ -194,9 +196,9 @@ pub unsafe extern "C" fn cfipack_compact_unwind_row(
     })
 }
 
-/// The table as text, as `llvm-objdump --unwind-info` prints it. `len` gets the bytes of all text, which may be asked
-/// for with a `capacity` of 0; `CFIPACK_STATUS_BUFFER_SIZE` if the text is longer, whose first part is written. There is no
-/// zero at its end. Async-signal-safe.
+/// Writes the table as text, as `llvm-objdump --unwind-info` prints it. `len` gets the size of the whole text in
+/// bytes; pass a `capacity` of 0 to get only this size. Returns `CFIPACK_STATUS_BUFFER_SIZE` if the text is longer
+/// than `capacity`; then only its first part is written. The text has no final zero. Async-signal-safe.
 ///
 /// # Safety
 /// `table` was parsed; `text` is writable for `capacity` bytes, `len` is writable.
@@ -213,7 +215,7 @@ pub unsafe extern "C" fn cfipack_unwind_info_dump(
         let section = unsafe { get(table) }?;
         // SAFETY: promised by the caller.
         let mut out = Text::new(unsafe { array_mut(text.cast::<u8>(), capacity) }?);
-        // The text counts what does not fit, and has no errors.
+        // `Text` counts the bytes that do not fit, and returns no errors.
         let _ = section.dump(&mut out);
         let written = out.len;
         // SAFETY: promised by the caller.

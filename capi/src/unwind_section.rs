@@ -1,4 +1,4 @@
-//! `__unwind_info` of a link: the section, which needs only addresses.
+//! The finished `__unwind_info` of a link, which lacks only addresses.
 
 use core::ffi::c_char;
 
@@ -13,20 +13,20 @@ use crate::cfipack_status::{self, BufferSize, NotFound, Write};
 use crate::handle::{self, Failure, Opaque};
 use crate::status::call;
 
-/// No address: the function or FDE is not in the output.
+/// The place of a function, LSDA or FDE that is not in the output.
 pub const CFIPACK_NO_ADDRESS: u32 = u32::MAX;
 
-/// The unwind information of a link's live functions; it needs only addresses.
+/// The unwind information of a link's live functions. It lacks only addresses.
 #[derive(Debug)]
 pub struct cfipack_unwind_section(());
 
-/// The state.
+/// The value of a section.
 #[derive(Debug)]
 pub(crate) struct Unplaced {
     section: Section,
     plan: Option<Plan>,
     personalities: Vec<PersonalityKey>,
-    /// The FDEs that the table refers to, ascending, with their places among those that the caller is told of.
+    /// The FDEs that the table refers to, ascending. The number is the FDE's index in the array that the caller gets.
     fdes: Vec<(Fde, usize)>,
     /// The warnings of the last table.
     warnings: Vec<Warning>,
@@ -45,11 +45,11 @@ impl Opaque for cfipack_unwind_section {
     type State = Unplaced;
 }
 
-/// The personalities that the table may name, at most three; each needs a pointer slot with its address. `count` gets their
-/// number.
+/// Gets the personalities that the table may name, at most three. Each personality needs a pointer slot that holds
+/// its address. `count` gets their number.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say; `keys` is writable for `capacity` keys.
+/// Each pointer is null or points to a value of its type; `keys` is writable for `capacity` keys.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_unwind_section_get_personalities(
@@ -72,25 +72,25 @@ pub unsafe extern "C" fn cfipack_unwind_section_get_personalities(
     })
 }
 
-/// An FDE that the table refers to, and that the output's `__eh_frame` must keep.
+/// An FDE that the table refers to. The output's `__eh_frame` must keep it.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct cfipack_fde {
     /// The function's number.
     pub function: u64,
-    /// The offset of its record in the object's `__eh_frame`.
+    /// The offset of the FDE in the object's `__eh_frame`.
     pub offset: u64,
     /// The object's number.
     pub object: u32,
-    /// 0.
+    /// Always 0.
     pub reserved: u32,
 }
 
-/// The FDEs that the table refers to. `count` gets their number, which may be asked for with a `capacity` of 0;
-/// `CFIPACK_STATUS_BUFFER_SIZE` if there are more than `capacity`.
+/// Gets the FDEs that the table refers to. `count` gets their number; pass a `capacity` of 0 to get only the number.
+/// Returns `CFIPACK_STATUS_BUFFER_SIZE` if there are more than `capacity`.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say; `out` is writable for `capacity` FDEs.
+/// Each pointer is null or points to a value of its type; `out` is writable for `capacity` FDEs.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_unwind_section_get_fdes(
@@ -114,8 +114,8 @@ pub unsafe extern "C" fn cfipack_unwind_section_get_fdes(
     })
 }
 
-/// The most bytes that the table can have, wherever its functions will lie and in whatever order. Where the order is known,
-/// `cfipack_unwind_section_plan` gives the size of the likely table instead.
+/// Gets an upper bound of the table's size in bytes, for any order and any addresses of the functions. If you know
+/// the order, use `cfipack_unwind_section_plan`, which returns the size of the likely table.
 ///
 /// # Safety
 /// `section` is null or a section, `len` null or writable.
@@ -128,19 +128,20 @@ pub unsafe extern "C" fn cfipack_unwind_section_max_len(
     call(|| unsafe { write(len, handle::get(section)?.section.max_len()) })
 }
 
-/// An offset at an index; none where it is `CFIPACK_NO_ADDRESS`, or the array ends before.
+/// Returns the offset at an index, or `None` if it is `CFIPACK_NO_ADDRESS` or the array is shorter.
 fn at(offsets: &[u32], index: u64) -> Option<u32> {
-    let offset = offsets.get(usize::try_from(index).ok()?).copied();
-    offset.filter(|&offset| offset != CFIPACK_NO_ADDRESS)
+    let offset = *offsets.get(usize::try_from(index).ok()?)?;
+    (offset != CFIPACK_NO_ADDRESS).then_some(offset)
 }
 
-/// Plans the table for functions in an order that is known: `len` gets the most bytes that it will have, as a rule those
-/// that it will have exactly. `tentative` has a place in the order of each function, in bytes, at the index that is its
-/// key: an address in a first layout, or a rank. `growth` bounds how much further the functions may lie apart in the end,
-/// in bytes: with ranks, the length of all code.
+/// Plans the table for an order of the functions that you know already. `len` gets an upper bound of the table's size
+/// in bytes, and the size of real tables is nearly always exactly this bound. `tentative` has a place in the order
+/// for each function, at the index that is the function's key. A place is an address in a first layout, in bytes, or
+/// a rank. `growth` bounds how much further apart the functions may lie in the final layout, in bytes. With ranks,
+/// pass the length of all code.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say.
+/// Each pointer is null or points to a value of its type.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_unwind_section_plan(
@@ -171,30 +172,32 @@ fn write_failure(error: WriteError) -> Failure {
     Failure::new(status, &error)
 }
 
-/// The places in a link's output of what the table speaks of, in bytes from the image's Mach-O header; `CFIPACK_NO_ADDRESS` for
-/// what is not there.
+/// The places of functions, LSDAs, FDEs and pointer slots in the output, in bytes from the image's Mach-O header. Use
+/// `CFIPACK_NO_ADDRESS` for anything that is not in the output.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_unwind_places {
     /// `sizeof(cfipack_unwind_places)`
     pub size: u32,
-    /// The end of the code that the table speaks for; 0 if that is the end of the last function.
+    /// The end of the code that the table covers, or 0 for the end of the last function.
     pub end: u32,
-    /// By key: functions.
+    /// The places of functions, by key.
     pub functions: *const u32,
-    /// The length of `functions`.
+    /// The number of elements in `functions`.
     pub num_functions: usize,
-    /// By key: LSDAs.
+    /// The places of LSDAs, by key.
     pub lsdas: *const u32,
-    /// The length of `lsdas`.
+    /// The number of elements in `lsdas`.
     pub num_lsdas: usize,
-    /// In the order of `cfipack_unwind_section_get_fdes`: FDEs, in bytes from the start of the output's `__eh_frame`.
+    /// The places of FDEs, in bytes from the start of the output's `__eh_frame`, in the order of
+    /// `cfipack_unwind_section_get_fdes`.
     pub fdes: *const u32,
-    /// The length of `fdes`.
+    /// The number of elements in `fdes`.
     pub num_fdes: usize,
-    /// In the order of `cfipack_unwind_section_get_personalities`: the pointer slots that hold their addresses.
+    /// The pointer slots that hold the addresses of personalities, in the order of
+    /// `cfipack_unwind_section_get_personalities`.
     pub slots: *const u32,
-    /// The length of `slots`.
+    /// The number of elements in `slots`.
     pub num_slots: usize,
 }
 
@@ -221,11 +224,11 @@ impl Addresses for Places<'_> {
     }
 }
 
-/// Lays the table out and writes it to the front of `out`; the rest is set to zero. `table_len` gets the bytes of the table; 0
-/// where there is none. It can be written again with other addresses.
+/// Lays the table out and writes it to the start of `out`; the rest of `out` is set to zero. `table_len` gets the
+/// size of the table in bytes, or 0 if there is no table. You can write it again with other addresses.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say; `out` is writable for `len` bytes.
+/// Each pointer is null or points to a value of its type; `out` is writable for `len` bytes.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_unwind_section_write(
@@ -257,18 +260,18 @@ pub unsafe extern "C" fn cfipack_unwind_section_write(
             let table =
                 unplaced.section.place(unplaced.plan.as_ref(), end, &addresses).map_err(write_failure)?;
             write(table_len, table.len())?;
-            let slot_of = |key| {
+            let written = table.write(out, |key| {
                 let number = unplaced.personalities.iter().position(|&known| known == key);
                 ImageOffset(number.map_or(0, |number| slots[number]))
-            };
-            table.write(out, slot_of).map_err(write_failure)?;
+            });
+            written.map_err(write_failure)?;
             unplaced.warnings = table.warnings().to_vec();
             Ok(())
         })
     }
 }
 
-/// The number of warnings: of what objects describe, and of the table that was written last.
+/// Gets the number of warnings about the objects and about the table that was written last.
 ///
 /// # Safety
 /// `section` is null or a section, `count` null or writable.
@@ -285,7 +288,7 @@ pub unsafe extern "C" fn cfipack_unwind_section_num_warnings(
     })
 }
 
-/// A warning in words, by its number from 0; `CFIPACK_STATUS_NOT_FOUND` after the last one.
+/// Gets the text of a warning by its number, from 0. Returns `CFIPACK_STATUS_NOT_FOUND` after the last warning.
 ///
 /// # Safety
 /// `section` is null or a section, `out` null or writable.
@@ -306,7 +309,8 @@ pub unsafe extern "C" fn cfipack_unwind_section_get_warning(
     })
 }
 
-/// The message of the section's last call; empty if that had no error. It stays until the next call.
+/// Returns the message of the section's last call, or an empty string if that call succeeded. The string stays valid
+/// until the next call.
 ///
 /// # Safety
 /// `section` is null or a section.
@@ -318,7 +322,7 @@ pub unsafe extern "C" fn cfipack_unwind_section_message(
     unsafe { handle::message(section) }
 }
 
-/// Frees a section; null is nothing.
+/// Frees a section. Does nothing for null.
 ///
 /// # Safety
 /// `section` is null or a section.

@@ -1,4 +1,4 @@
-//! Verification of a table against call frame information.
+//! Verifies a table against call frame information.
 
 use core::ffi::c_char;
 use std::fmt::Write as _;
@@ -16,39 +16,39 @@ use crate::handle::{self, Failure, Opaque};
 use crate::pool::{Workers, cfipack_pool};
 use crate::status::{Text, call};
 
-/// The counts of a verification. Functions are FDEs of the call frame information, PCs are bytes of code.
+/// The counts of a verification. A function is an FDE of the call frame information, and a PC is a byte of code.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct cfipack_report_counts {
-    /// 1 if the table agrees with the call frame information wherever it answers.
+    /// 1 if the table agrees with the call frame information at every PC for which it has a row.
     pub is_true: u32,
-    /// 1 if it has all rows of the call frame information, and no others, and nothing is unjudged.
+    /// 1 if the table has all rows of the call frame information and no others, and every function could be judged.
     pub is_complete: u32,
-    /// Functions of the call frame information.
+    /// Functions in the call frame information.
     pub functions: usize,
-    /// Functions for which both agree at every PC.
+    /// Functions for which table and call frame information agree at every PC.
     pub equal: usize,
-    /// Functions with a PC for which they differ.
+    /// Functions with a PC at which the two differ.
     pub different: usize,
-    /// Functions with a PC for which the table has no row though the call frame information has one.
+    /// Functions with a PC that has a row in the call frame information and no row in the table.
     pub missing: usize,
     /// Functions that cannot be evaluated to their end.
     pub unjudged: usize,
-    /// Functions of the table that answer for PCs which no function of the call frame information has.
+    /// Functions of the table with rows for PCs that are in no function of the call frame information.
     pub extra: usize,
-    /// The number of faults of the table: functions that cannot be read or found.
+    /// Faults of the table: functions that cannot be read or found.
     pub malformed: usize,
-    /// PCs that either covers.
+    /// PCs that the table or the call frame information covers.
     pub pcs: u64,
-    /// PCs for which both agree.
+    /// PCs at which the two agree.
     pub pcs_equal: u64,
-    /// PCs for which they differ.
+    /// PCs at which the two differ.
     pub pcs_different: u64,
-    /// PCs for which the table has no row.
+    /// PCs for which only the call frame information has a row.
     pub pcs_missing: u64,
 }
 
-/// A report in detail.
+/// The result of a verification: counts and details.
 #[derive(Debug)]
 pub struct cfipack_report(());
 
@@ -56,12 +56,13 @@ impl Opaque for cfipack_report {
     type State = Report;
 }
 
-/// Compares the `.sframe` table in `table` of `table_len` bytes, which lies at `address`, with call frame information,
-/// at every PC, both ways, on the threads of `pool`, which may be null. gimli evaluates the call frame information.
-/// `message`, which may be null, gets why the table cannot be read. `cfipack_report_free` frees the report.
+/// Compares a `.sframe` table with call frame information at every PC, in both directions. gimli evaluates the call
+/// frame information. `table` has `table_len` bytes and lies at `address`. `pool` may be null, or has the threads to
+/// use. `message` may be null; otherwise it gets the reason why the table cannot be read. Free the report with
+/// `cfipack_report_free`.
 ///
 /// # Safety
-/// Pointers are null, or lead to what their types say.
+/// Each pointer is null or points to a value of its type.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_verify_sframe(
@@ -85,7 +86,7 @@ pub unsafe extern "C" fn cfipack_verify_sframe(
     }
 }
 
-/// The numbers of a report.
+/// Gets the counts of a report.
 ///
 /// # Safety
 /// `report` is null or a report, `out` null or writable.
@@ -117,9 +118,10 @@ pub unsafe extern "C" fn cfipack_report_get_counts(
     })
 }
 
-/// The differences, faults, and functions that are missing or could not be judged, one a line, at most a hundred of each.
-/// `len` gets the bytes of all text, which may be asked for with a `capacity` of 0; `CFIPACK_STATUS_BUFFER_SIZE` if the text
-/// is longer, whose first part is written. There is no zero at its end.
+/// Writes the details of a report as text, one per line: differences, faults, and functions that are missing or could
+/// not be judged. There are at most a hundred lines of each kind. `len` gets the size of the whole text in bytes;
+/// pass a `capacity` of 0 to get only this size. Returns `CFIPACK_STATUS_BUFFER_SIZE` if the text is longer than
+/// `capacity`; then only its first part is written. The text has no final zero.
 ///
 /// # Safety
 /// `report` is null or a report; `text` is writable for `capacity` bytes, `len` is null or writable.
@@ -135,7 +137,7 @@ pub unsafe extern "C" fn cfipack_report_text(
         // SAFETY: promised by the caller.
         let (report, out) = unsafe { (handle::get(report)?, array_mut(text.cast::<u8>(), capacity)?) };
         let mut out = Text::new(out);
-        // The text counts what does not fit, and has no errors.
+        // `Text` counts the bytes that do not fit, and returns no errors.
         let _ = lines(report, &mut out);
         let written = out.len;
         // SAFETY: promised by the caller.
@@ -160,7 +162,7 @@ fn lines(report: &Report, out: &mut Text<'_>) -> core::fmt::Result {
     Ok(())
 }
 
-/// Frees a report; null is nothing.
+/// Frees a report. Does nothing for null.
 ///
 /// # Safety
 /// `report` is null or a report.

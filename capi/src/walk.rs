@@ -1,4 +1,4 @@
-//! Walks up a stack: every frame in one call.
+//! Walks a whole stack in a single call.
 
 use core::mem::{MaybeUninit, align_of, size_of};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -14,34 +14,34 @@ use crate::sframe::cfipack_sframe;
 use crate::sframe_index::cfipack_sframe_index;
 use crate::sized_options::{self, SizedOptions};
 use crate::status::call;
-use crate::step::{Others, cfipack_memory, cfipack_registers, word};
+use crate::step::{OtherRegisters, cfipack_memory, cfipack_registers, word};
 
 /// The walk has not ended: there are more frames than fit.
 pub const CFIPACK_END_NONE: u32 = 0;
-/// The row of the last frame encodes an outermost frame: the stack is complete.
+/// The row of the last frame marks an outermost frame. The stack is complete.
 pub const CFIPACK_END_OUTERMOST: u32 = 1;
-/// The stack starts with the last frame, by `starts` or `switches` of its module: it is complete.
+/// The last frame is in `starts` or `switches` of its module, so the stack starts there. The stack is complete.
 pub const CFIPACK_END_START: u32 = 2;
-/// The return address, or the frame pointer of code that no table covers, is 0: the stack is complete.
+/// The return address is 0, or the frame pointer of code that no table covers is 0. The stack is complete.
 pub const CFIPACK_END_NULL: u32 = 3;
 /// No table covers the code of the last frame, and its frame pointer does not lead to a frame of this stack.
 pub const CFIPACK_END_NO_ROW: u32 = 4;
-/// The row of the last frame needs a register that no table restores for a caller.
+/// The row of the last frame needs a register that tables do not restore for a caller.
 pub const CFIPACK_END_REGISTER: u32 = 5;
-/// The row of the last frame needs memory that is not given.
+/// The row of the last frame needs memory that was not given.
 pub const CFIPACK_END_MEMORY: u32 = 6;
-/// The caller's frame would not lie above the last one, or not in the stack.
+/// The caller's frame would not lie above the last frame, or would lie outside of the stack.
 pub const CFIPACK_END_NOT_RISING: u32 = 7;
-/// The row of the last frame has a rule that no table has.
+/// The row of the last frame has a rule that is impossible in a table.
 pub const CFIPACK_END_RULE: u32 = 8;
 /// The table of the last frame's code is damaged.
 pub const CFIPACK_END_TABLE: u32 = 9;
 
-/// The frame is the innermost one.
+/// The innermost frame.
 pub const CFIPACK_FOUND_BY_REGISTERS: u8 = 0;
-/// The frame was found by the row of the one before: it is as true as the table.
+/// The row of the frame before led to this frame. It is as correct as the table.
 pub const CFIPACK_FOUND_BY_TABLE: u8 = 1;
-/// The frame was found by the frame pointer of the one before, which no table covers: it is a guess.
+/// The frame pointer of the frame before led to this frame, because no table covers that code. This is a guess.
 pub const CFIPACK_FOUND_BY_FRAME_POINTER: u8 = 2;
 
 /// A range of addresses.
@@ -50,7 +50,7 @@ pub const CFIPACK_FOUND_BY_FRAME_POINTER: u8 = 2;
 pub struct cfipack_range {
     /// The first address.
     pub start: u64,
-    /// The address after the last one.
+    /// The address after the last address.
     pub end: u64,
 }
 
@@ -60,22 +60,23 @@ pub struct cfipack_range {
 pub struct cfipack_module {
     /// The first address of the code in the process.
     pub start: u64,
-    /// The address after its last one.
+    /// The address after the last byte of the code.
     pub end: u64,
-    /// What is subtracted from an address in the process for one of the tables and ranges below.
+    /// The bias of the process: an address in the process minus this is an address in the tables and ranges below.
     pub bias: u64,
-    /// A table that was parsed, or null.
+    /// A parsed table, or null.
     pub table: *const cfipack_sframe,
-    /// An index that was built over a table, and is used instead of it; or null.
+    /// An index over a table, which is used instead of `table`, or null.
     pub index: *const cfipack_sframe_index,
-    /// The functions in which stacks start, such as `_start`, ascending. They are outermost whatever the table has.
+    /// The functions in which stacks start, such as `_start`, ascending. These functions are outermost, whatever the
+    /// table has.
     pub starts: *const cfipack_range,
-    /// The length of `starts`.
+    /// The number of elements in `starts`.
     pub num_starts: usize,
-    /// The functions that call others on another stack, such as Go's `runtime.mcall`, ascending: stacks start in them too,
-    /// but not where they are innermost.
+    /// The functions that call others on a different stack, such as Go's `runtime.mcall`, ascending. Stacks also
+    /// start in these functions, except if the function is the innermost frame.
     pub switches: *const cfipack_range,
-    /// The length of `switches`.
+    /// The number of elements in `switches`.
     pub num_switches: usize,
 }
 
@@ -83,16 +84,16 @@ pub struct cfipack_module {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_modules {
-    /// Memory of the library, which nothing else reads or writes.
+    /// Memory that only the library reads and writes.
     pub opaque: [u64; 8],
 }
 
-/// A cache of rows by PC, in memory of the caller. One walk uses it at a time: others, in any thread or signal handler, find
-/// it in use, and do without.
+/// A cache of rows by PC, in memory of the caller. Only one walk at a time uses it. Other walks, in any thread or
+/// signal handler, see that it is in use and do without it.
 #[repr(C)]
 #[derive(Debug)]
 pub struct cfipack_cache {
-    /// Memory of the library, which nothing else reads or writes.
+    /// Memory that only the library reads and writes.
     pub opaque: [u64; 8],
 }
 
@@ -100,44 +101,45 @@ pub struct cfipack_cache {
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct cfipack_frame {
-    /// The next instruction in the innermost frame, the return address without a signature in others.
+    /// The address of the next instruction in the innermost frame. In other frames the return address without a
+    /// signature.
     pub pc: u64,
     /// The stack pointer.
     pub sp: u64,
-    /// 1 if `pc` is that of an instruction which has not run, 0 if it is the one after a call: its function is that of the
-    /// byte before it.
+    /// 1 if `pc` is an instruction that has not run yet; 0 if `pc` follows a call, and then the byte before `pc`
+    /// belongs to the function.
     pub is_exact: u8,
     /// `CFIPACK_FOUND_BY_...`
     pub found_by: u8,
-    /// 0.
+    /// Always 0.
     pub reserved: [u8; 6],
 }
 
-/// A thread whose stack is walked. Fields that are 0, but for the size, have their defaults.
+/// The thread to walk. A field that is 0, other than `size`, has its default.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_thread {
     /// `sizeof(cfipack_thread)`
     pub size: u32,
-    /// AArch64: how many bits an address has without a signature, at most 55; 0 is 48.
+    /// AArch64: the number of bits of an address without a signature, at most 55. 0 means 48.
     pub address_bits: u32,
-    /// The instruction of the innermost frame, which has not run.
+    /// The address of the next instruction in the innermost frame.
     pub pc: u64,
     /// The registers of the innermost frame.
     pub registers: *const cfipack_registers,
-    /// The readable parts of the stack, as `cfipack_step` takes them.
+    /// The readable parts of the stack, as for `cfipack_step`.
     pub memory: *const cfipack_memory,
-    /// The length of `memory`.
+    /// The number of elements in `memory`.
     pub num_memory: usize,
-    /// The first address of the stack: frames outside are not followed, even if their memory is given.
+    /// The first address of the stack. Frames outside of the stack are not followed, even if their memory is given.
     pub stack_start: u64,
-    /// The address after the stack; 0 if its bounds are not known.
+    /// The address after the stack, or 0 if the bounds of the stack are unknown.
     pub stack_end: u64,
     /// A cache, or null.
     pub cache: *mut cfipack_cache,
-    /// 1 if code that no table covers is not to be left by its frame pointer.
+    /// 1 to end the walk at code that no table covers, instead of following its frame pointer.
     pub no_frame_pointers: u8,
-    /// 0.
+    /// Must be 0.
     pub reserved: [u8; 7],
 }
 
@@ -171,7 +173,7 @@ impl Memory for cfipack_modules {
 }
 
 /// The value of [`cfipack_cache`].
-pub(crate) struct Places {
+pub(crate) struct CacheMemory {
     is_used: AtomicU32,
     start: *mut CacheEntry,
     len: usize,
@@ -179,7 +181,7 @@ pub(crate) struct Places {
 
 impl Memory for cfipack_cache {
     const TAG: u64 = u64::from_le_bytes(*b"cfiCACHE");
-    type Value = Places;
+    type Value = CacheMemory;
 }
 
 impl Space {
@@ -190,7 +192,7 @@ impl Space {
     }
 }
 
-/// Returns whether one of ascending ranges has an address.
+/// Returns whether an address is in any of the ascending ranges.
 ///
 /// # Safety
 /// The ranges are readable.
@@ -198,7 +200,8 @@ unsafe fn is_in(ranges: *const cfipack_range, len: usize, pc: u64) -> bool {
     // SAFETY: promised by the caller.
     let ranges = unsafe { array(ranges, len) }.unwrap_or_default();
     let after = ranges.partition_point(|range| range.start <= pc);
-    after.checked_sub(1).and_then(|at| ranges.get(at)).is_some_and(|range| pc < range.end)
+    let Some(last) = after.checked_sub(1).and_then(|at| ranges.get(at)) else { return false };
+    pc < last.end
 }
 
 impl AddressSpace for Space {
@@ -216,7 +219,7 @@ impl AddressSpace for Space {
     fn lookup(&self, pc: Address) -> Result<Option<Frame>, Error> {
         let Some(module) = self.find(pc.0) else { return Ok(None) };
         let pc = Address(pc.0.wrapping_sub(module.bias));
-        // SAFETY: the promise of `cfipack_modules_init`, which has refused memory without a table.
+        // SAFETY: promised to `cfipack_modules_init`, which has refused memory that is not a table.
         if let Ok(index) = unsafe { get(module.index) } {
             return index.lookup_frame(pc);
         }
@@ -245,12 +248,13 @@ impl AddressSpace for Space {
     }
 }
 
-/// Makes an address space of modules, which ascend and do not overlap; they, and what they lead to, have to stay as they are
-/// as long as the space is used. After a change, such as a `dlclose`, another space has to be made, also in the same memory:
-/// each has a number of its own, by which a cache knows what belongs to it. Async-signal-safe.
+/// Creates an address space from modules, which must be ascending and must not overlap. The modules, and everything
+/// that they point to, must stay unchanged as long as the space is used. After a change, for example a `dlclose`,
+/// create a new space; you may reuse the memory. Each space has a number of its own, so a cache never mixes rows of
+/// different spaces. Async-signal-safe.
 ///
 /// # Safety
-/// `modules`, and what they lead to, are readable; `out` is writable.
+/// `modules`, and everything that they point to, are readable; `out` is writable.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_modules_init(
@@ -290,8 +294,8 @@ pub unsafe extern "C" fn cfipack_modules_init(
     })
 }
 
-/// Makes an empty cache in `size` bytes of `memory`, which have to stay as long as it is used. Each PC needs 32 bytes; 32 kB
-/// suffice for most programs. Async-signal-safe.
+/// Creates an empty cache in `size` bytes of `memory`. The memory must stay where it is as long as the cache is used.
+/// Each PC needs 32 bytes, and 32 kB suffice for most programs. Async-signal-safe.
 ///
 /// # Safety
 /// `memory` is writable for `size` bytes and belongs to the cache alone, `out` is writable.
@@ -315,22 +319,22 @@ pub unsafe extern "C" fn cfipack_cache_init(
             unsafe { start.wrapping_add(at).write(CacheEntry::EMPTY) };
         }
         // SAFETY: promised by the caller.
-        unsafe { put(out, Places { is_used: AtomicU32::new(0), start, len }) }
+        unsafe { put(out, CacheMemory { is_used: AtomicU32::new(0), start, len }) }
     })
 }
 
-/// The right to use a cache, which is given back at the end of a walk.
-struct Used<'c>(&'c Places);
+/// The right to use a cache. It is returned at the end of a walk.
+struct CacheGuard<'c>(&'c CacheMemory);
 
-impl<'c> Used<'c> {
-    fn take(places: &'c Places) -> Option<Self> {
+impl<'c> CacheGuard<'c> {
+    fn take(places: &'c CacheMemory) -> Option<Self> {
         let free = places.is_used.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
         free.is_ok().then_some(Self(places))
     }
 
     fn cache(&mut self) -> Cache<'_> {
-        let Places { start, len, .. } = *self.0;
-        // SAFETY: written by `cfipack_cache_init`, and in use here alone.
+        let CacheMemory { start, len, .. } = *self.0;
+        // SAFETY: written by `cfipack_cache_init`, and only this walk uses it now.
         Cache::new(match len {
             0 => &mut [],
             len => unsafe { core::slice::from_raw_parts_mut(start, len) },
@@ -338,21 +342,21 @@ impl<'c> Used<'c> {
     }
 }
 
-impl Drop for Used<'_> {
+impl Drop for CacheGuard<'_> {
     fn drop(&mut self) {
         self.0.is_used.store(0, Ordering::Release);
     }
 }
 
-/// Walks up the stack of a thread. `frames` gets as many frames as fit, innermost first, `count` how many they are, and `end`,
-/// which may be null, the reason why there are no more: `CFIPACK_END_...`
+/// Walks up the stack of a thread. `frames` gets as many frames as fit, innermost first, and `count` gets their
+/// number. `end` may be null; otherwise it gets the reason why there are no more frames: `CFIPACK_END_...`
 ///
-/// Each caller is found by the row of its callee's PC, and where no table covers the code by the frame pointer, if it leads
-/// to a frame within the stack and to code of a module. Async-signal-safe.
+/// The row of a frame's PC leads to its caller. If no table covers the code, the walk follows the frame pointer,
+/// provided that it leads to a frame inside the stack and to code of a module. Async-signal-safe.
 ///
 /// # Safety
-/// `modules` and the cache were made; `thread`, and what it leads to, are readable; `frames` is writable for `capacity` frames,
-/// `count` is writable, `end` too if it is not null.
+/// `modules` and the cache were created; `thread`, and everything that it points to, are readable; `frames` is
+/// writable for `capacity` frames; `count` is writable, and `end` too if it is not null.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfipack_walk(
@@ -374,18 +378,19 @@ pub unsafe extern "C" fn cfipack_walk(
         let memory = unsafe { array(thread.memory, thread.num_memory) }?;
         // SAFETY: promised by the caller.
         let out = unsafe { array_mut(frames.cast::<MaybeUninit<cfipack_frame>>(), capacity) }?;
-        let mut others = Others::new();
+        let mut others = OtherRegisters::new();
         // SAFETY: promised by the caller.
         let registers = Registers { others: unsafe { others.read(given) }?, ..given.named()? };
         let arch = space.arch;
         // SAFETY: promised by the caller.
         let read = |address: Address| unsafe { word(memory, address, arch) };
-        let mut used = match thread.cache.is_null() {
-            true => None,
+        let mut used = if thread.cache.is_null() {
+            None
+        } else {
             // SAFETY: promised by the caller.
-            false => Used::take(unsafe { get(thread.cache.cast_const()) }?),
+            CacheGuard::take(unsafe { get(thread.cache.cast_const()) }?)
         };
-        let mut cache = used.as_mut().map(Used::cache);
+        let mut cache = used.as_mut().map(CacheGuard::cache);
         let mut walk = Walk::new(space, Address(thread.pc), registers, read)
             .with_frame_pointers(!flag(thread.no_frame_pointers)?);
         if let Some(cache) = &mut cache {
@@ -402,7 +407,7 @@ pub unsafe extern "C" fn cfipack_walk(
             out.write(frame.into());
             found += 1;
         }
-        // Where all are full there may be none more.
+        // If `frames` is full, there may be no more frames: find out.
         if found == capacity {
             walk.next();
         }
@@ -442,7 +447,7 @@ impl From<StackFrame> for cfipack_frame {
     }
 }
 
-/// Returns the meaning of `CFIPACK_END_...`, in English. Static; never null.
+/// Returns the meaning of `CFIPACK_END_...` in English. The string is static and never null.
 #[unsafe(no_mangle)]
 pub extern "C" fn cfipack_end_text(end: u32) -> *const core::ffi::c_char {
     let text = match end {

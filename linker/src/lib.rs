@@ -1,12 +1,17 @@
-//! Unwind tables for a linker: call frame information and tables of many objects in, one table out.
+//! Unwind tables for a linker: reads the call frame information (CFI) and tables of many objects, and writes one
+//! table.
 //!
-//! A linker gives the sections of its input objects before relocation, and what it knows of them: which functions
-//! live, under which [keys](format::Key), and which stubs it will write. It gets a table whose size is exact before
-//! anything has an address, and which is written into the output when addresses are known, again after each
-//! relayout, without reading an input twice.
+//! You push each input object's sections before relocation, and a closure tells this crate which functions are live
+//! and under which [key](format::Key). You also push the stubs that the linker itself will write. The result has an
+//! exact size before anything has an address. Once addresses are known it is written into the output, again after
+//! each relayout, and no input is read twice.
 //!
-//! [`sframe`] makes the ELF section `.sframe`, [`stubs`] knows the rows of the code that linkers write themselves.
-//! [`unwind_info`] makes the Mach-O section `__unwind_info`.
+//! | Module | Contents |
+//! |---|---|
+//! | [`sframe`] | The ELF section `.sframe`: a `Merger` takes objects, a `Section` is written. Start here for ELF. |
+//! | [`stubs`] | Rows for code that linkers write: PLTs, thunks, TLS descriptors. Also recognises stubs in finished files. |
+//! | [`unwind_info`] | The Mach-O section `__unwind_info`: a `Builder` takes objects, a `Section` is placed, a `Table` is written. |
+//! | [`linked`] | Merges the tables that an old linker has only concatenated in a linked file. |
 
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -1,4 +1,5 @@
-//! Tables of linked files into one: what a linker that does not know the format should have made of its inputs'.
+//! Merges the tables of linked files into a single sorted table. A linker that does not know the format only
+//! concatenates its inputs' tables; this module makes the table that it should have made.
 //!
 //! ```
 //! use cfipack_decoder::sframe::Section;
@@ -6,7 +7,7 @@
 //! use cfipack_format::{Address, Key};
 //! use cfipack_linker::linked::Tables;
 //!
-//! // Two tables of one function each, of 4 bytes with the row CFA = sp + 8; the second one's lies first.
+//! // Two tables with a function of 4 bytes and the row CFA = sp + 8 each. The second function has the lower address.
 //! let table = |start: i8| {
 //!     let mut table = vec![0xe2, 0xde, 2, 5, 3, 0, 0xf8, 0, 1, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 20, 0, 0, 0];
 //!     table.extend(i32::from(start).to_le_bytes());
@@ -34,7 +35,7 @@ use crate::encoder::sframe::{self as encoder, Builder, TableFunction, TableRows}
 use crate::format::sframe::FdeInfo;
 use crate::format::{Arch, Key, Reason, Unsupported, UnsupportedFormat};
 
-/// Takes tables of one address space and becomes one.
+/// Merges tables of the same address space. [`push`](Self::push) each table, then call [`finish`](Self::finish).
 #[derive(Clone, Debug)]
 pub struct Tables<'a> {
     builder: Builder<'a>,
@@ -45,49 +46,50 @@ pub struct Tables<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum MergeError {
-    /// A table for this architecture, where others are for another.
+    /// The table is for this architecture, and the output is for another.
     Architecture(Arch),
-    /// A function or row of it cannot be read.
+    /// A function or row of the table cannot be read.
     Malformed(Error),
-    /// The rows of different functions overlap.
+    /// Rows of different functions overlap.
     OverlappingRows {
-        /// The number of rows, those that functions share counted once.
+        /// The number of rows. Rows that several functions share in full are counted once.
         rows: u64,
     },
 }
 
-/// The counts of what became of a table's functions.
+/// Counts the functions of a table by their result.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Merged {
-    /// Functions that were taken.
+    /// Functions that were added.
     pub functions: u64,
-    /// The rows.
+    /// Rows of the added functions.
     pub rows: u64,
-    /// Functions that the caller did not keep.
+    /// Functions for which `keep` returned `false`.
     pub dead: u64,
-    /// Functions that were refused, those without rows among them.
+    /// Functions that were refused, including functions without rows.
     pub omitted: u64,
 }
 
 impl<'a> Tables<'a> {
-    /// No tables yet.
+    /// Creates an empty merge for tables of `arch`.
     ///
     /// # Errors
-    /// The format has no ABI for the architecture: i386 and arm64_32.
+    /// Returns an error if SFrame has no ABI for the architecture, for example i386 or arm64_32.
     pub fn new(arch: Arch, options: encoder::Options) -> Result<Self, UnsupportedFormat> {
         Ok(Self { builder: Builder::new(arch, options)?, arch })
     }
 
-    /// Adds the functions of a table that `keep` keeps: a linker leaves entries of functions that it discarded, which
-    /// start where no code is. Functions that share PCs are told apart as by [`Builder::finish`]: those that several
-    /// tables have alike are one. `report` is called with what cannot be represented.
+    /// Adds the functions of a table for which `keep` returns `true`. Use `keep` to drop entries of functions that a
+    /// linker has discarded: their starts lie where no code is. Functions that share PCs are separated as in
+    /// [`Builder::finish`]; identical functions of several tables become a single function. `report` is called for
+    /// every function that cannot be represented.
     ///
     /// # Errors
-    /// The table has another architecture, a function or row of it cannot be read, or the rows of different
-    /// functions overlap. Nothing of it is added.
+    /// Returns an error if the table has another architecture, if a function or row cannot be read, or if the rows of
+    /// different functions overlap. Then nothing of the table is added.
     pub fn push(
         &mut self,
         table: &Section<'_>,
@@ -114,14 +116,14 @@ impl<'a> Tables<'a> {
         Ok(merged)
     }
 
-    /// The merged table, sorted when it is [written](encoder::Section::write). Functions that contradict each other
-    /// are in [`omitted`](encoder::Section::omitted).
+    /// Returns the merged table. It is sorted when it is [written](encoder::Section::write). Functions that
+    /// contradict each other are in [`omitted`](encoder::Section::omitted).
     pub fn finish(self) -> encoder::Section<'a> {
         self.builder.finish()
     }
 }
 
-/// Reads all rows of a table.
+/// Reads all rows of a table, and refuses rows that overlap.
 fn check(table: &Section<'_>) -> Result<(), MergeError> {
     let mut distinct = Vec::with_capacity(table.num_functions());
     for function in table.functions() {
@@ -132,30 +134,30 @@ fn check(table: &Section<'_>) -> Result<(), MergeError> {
         let kind = (function.is_pc_mask(), function.fre_type(), function.is_signal_frame());
         distinct.push((function.fde().fre_off, function.num_fres(), kind));
     }
-    // Functions share rows, all of them: their copies would be many times the table's bytes otherwise.
+    // Functions share all of their rows or none. Copies of overlapping rows would take many times the bytes of the
+    // table.
     distinct.sort_unstable_by_key(|&(fres, count, (mask, fre_type, signal))| {
         (fres, count, mask, fre_type as u8, signal)
     });
     distinct.dedup();
     let rows = distinct.iter().map(|&(_, count, _)| u64::from(count)).sum();
-    match rows > MOST_ROWS_OF_A_BYTE * u64::from(table.header().fre_len) {
-        true => Err(MergeError::OverlappingRows { rows }),
-        false => Ok(()),
+    if rows > MAX_ROWS_PER_BYTE * u64::from(table.header().fre_len) {
+        return Err(MergeError::OverlappingRows { rows });
     }
+    Ok(())
 }
 
-/// Rows for each byte of the FRE sub-section, at most, those that functions share counted once. The least FRE has two
-/// bytes; tables of version 2 may share FREs under several FDEs.
-const MOST_ROWS_OF_A_BYTE: u64 = 2;
+/// The most rows per byte of the FRE sub-section; rows that functions share in full count once. The smallest FRE has
+/// two bytes, and tables of version 2 may share FREs under several FDEs.
+const MAX_ROWS_PER_BYTE: u64 = 2;
 
-/// Adds a function with rows that have all been read.
+/// Adds a function. Its rows have been read without an error.
 fn push(builder: &mut Builder<'_>, function: &Function<'_>) -> Result<(), Unsupported> {
     let key = Key::from(function.start());
     let unsupported = |reason| Unsupported::function(key, reason);
-    let rep_size = match u8::try_from(function.rep_size()) {
-        Ok(rep_size) => rep_size,
-        // Version 1 has masks instead of a size.
-        Err(_) => return Err(unsupported(Reason::Version)),
+    // Version 1 has a mask instead of a size.
+    let Ok(rep_size) = u8::try_from(function.rep_size()) else {
+        return Err(unsupported(Reason::Version));
     };
     // A lookup never finds a function without code.
     if function.size() == 0 {
@@ -170,7 +172,8 @@ fn push(builder: &mut Builder<'_>, function: &Function<'_>) -> Result<(), Unsupp
     info.set(FdeInfo::PC_MASK, function.is_pc_mask());
     let entry = TableFunction::new(key, function.size()).with_address(true).with_info(info, rep_size);
     let rows = function.rows().filter_map(Result::ok);
-    builder.push_table(&entry, TableRows::Rows(rows)).map(|_| ())
+    builder.push_table(&entry, TableRows::Rows(rows))?;
+    Ok(())
 }
 
 impl fmt::Display for MergeError {

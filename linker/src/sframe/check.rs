@@ -1,7 +1,8 @@
-//! Checks whether the rows of a table's function can be read, and finds how many bytes they have.
+//! Checks whether the rows of a table's function can be read, and finds how many bytes they take.
 //!
-//! Every row of every input is looked at once. Nearly all are of default FDEs, of which a table of info bytes gives
-//! enough; for the others, and for what is wrong, the decoder is asked.
+//! The merger looks once at every row of every input, so this must be fast. Nearly all rows belong to default FDEs,
+//! and for these a lookup table of info bytes suffices. For all other rows, and for errors, the decoder reads the
+//! function.
 
 use cfipack_format::widen::ToUsize;
 
@@ -10,7 +11,8 @@ use crate::decoder::sframe::Error;
 use crate::format::Arch;
 use crate::format::sframe::{Abi, FdeInfo, FreInfo, FreType, Version};
 
-/// Bytes of an FRE of a default FDE after its start, by its info byte; 0 for one that needs a closer look.
+/// The number of bytes of a default FDE's FRE after its start, by info byte. It is 0 if the decoder must read the
+/// FRE.
 #[derive(Clone, Debug)]
 pub(crate) struct FreLens([u8; 256]);
 
@@ -19,7 +21,7 @@ pub(crate) struct FreLens([u8; 256]);
 pub(crate) struct Rows {
     pub(crate) rows: RowBytes,
     pub(crate) num_fres: u32,
-    /// The start of the first row that means nothing, if there is one.
+    /// The start of the first row that cannot be interpreted.
     pub(crate) malformed: Option<u32>,
 }
 
@@ -37,10 +39,10 @@ impl FreLens {
         Self(lens)
     }
 
-    /// Looks at the rows of a function of a table.
+    /// Finds the rows of a function.
     ///
     /// # Errors
-    /// Where its rows end is unknown.
+    /// Returns an error if it is unknown where the function's rows end.
     #[inline]
     pub(crate) fn check(&self, table: &Table<'_>, index: usize) -> Result<Rows, Error> {
         match self.quick(table, index) {
@@ -55,7 +57,7 @@ impl FreLens {
         let is_mask = head.info.contains(FdeInfo::PC_MASK);
         let needs_a_closer_look = match table.version() {
             Version::V1 => is_mask,
-            // Words may be registers.
+            // Data words may be register numbers.
             Version::V2 => table.section.abi().has_register_words(),
             Version::V3 => head.is_flex(),
         };
@@ -75,7 +77,7 @@ impl FreLens {
         Some(Rows { rows, num_fres: head.num_fres, malformed: None })
     }
 
-    /// The bytes of so many FREs; none if something is wrong with one.
+    /// Returns the number of bytes of `count` FREs, or `None` if anything is wrong with an FRE.
     #[inline(always)]
     fn walk<const WIDTH: usize>(
         &self,
@@ -111,7 +113,7 @@ fn by_decoder(table: &Table<'_>, index: usize) -> Result<Rows, Error> {
         }
         len += width + fre.info.fre_len().unwrap_or(1);
     }
-    // They lie within the sub-section, whose length has 32 bits.
+    // The rows lie within the sub-section, and its length has 32 bits.
     let start = table.head(index).map_or(0, |head| head.first);
     Ok(Rows { rows: RowBytes { start, len: len as u32 }, num_fres: function.num_fres(), malformed })
 }
@@ -125,7 +127,7 @@ mod tests {
     use crate::format::sframe::{Attribute, Fde, Flags, Header};
     use crate::format::{Address, Endian, SectionOffset};
 
-    /// A table of one function of 9 bytes.
+    /// A table with a single function of 9 bytes.
     fn table(abi: Abi, version: Version, info: FdeInfo, fres: &[u8], num_fres: u32) -> Vec<u8> {
         let endian = abi.arch().endian();
         let mut rows = Vec::new();

@@ -1,29 +1,29 @@
-//! Contribution of an object to a table.
+//! Counts of an object's functions.
 
 use core::ops::AddAssign;
 
-/// The counts of an object's functions by what became of them. Each is counted once, by where its rows come from.
+/// Counts an object's functions by the source of their rows. Each function is counted once.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Contribution {
-    /// Functions with the rows of the object's table, copied.
+    /// Functions whose rows were copied from the object's table.
     pub copied: u64,
-    /// Functions with the rows of the object's table, encoded again.
+    /// Functions whose rows were decoded from the object's table and encoded again.
     pub reencoded: u64,
     /// Functions with rows from CFI.
     pub from_cfi: u64,
-    /// Functions that live and have no rows in the output; records of `.eh_frame` that cannot be read among them.
+    /// Live functions without rows in the output, and records of `.eh_frame` that cannot be read.
     pub omitted: u64,
-    /// Entries of the object's table whose functions are discarded.
+    /// Entries of the object's table for discarded functions.
     pub dead: u64,
-    /// The number of tables, whole or in part, that were skipped.
+    /// The number of tables that were skipped, in full or in part.
     pub skipped: u64,
 }
 
 impl Contribution {
-    /// Functions that have rows in the output.
+    /// Returns the number of functions that have rows in the output.
     pub const fn functions(&self) -> u64 {
         self.copied + self.reencoded + self.from_cfi
     }

@@ -1,4 +1,4 @@
-//! Frames of functions whose section is not finished.
+//! [`Merger::frame_at`]: rows of a function before the section is finished.
 
 use cfipack_format::widen::ToUsize;
 
@@ -7,12 +7,13 @@ use crate::decoder::sframe::{Frame, Section};
 use crate::format::{Address, Key};
 
 impl Merger<'_> {
-    /// The frame at an offset from the start of a function that has been pushed, as the function's rows describe it; its
-    /// row's start counts from the function's. None without a row there. What else is in the function's PCs is not
-    /// considered: that is found when the section is [finished](Merger::finish) or written.
+    /// Returns the frame at an offset, in bytes, from the start of a function that has been pushed. The start of the
+    /// returned row counts from the function's start. Returns `None` if the function has no row there. This does not
+    /// consider other functions that may share the PC, because such conflicts are only found when the section is
+    /// [finished](Merger::finish) or written.
     ///
-    /// The rows of a veneer that has an instruction of the function, or of a thunk between two parts of it, are this one
-    /// with a start of 0:
+    /// Use it for code that runs in the frame of a function. For example, a linker moves an instruction into a
+    /// veneer, or puts a thunk between two parts of the function. The veneer then gets this row with a start of 0:
     ///
     /// ```
     /// use cfipack_format::{Address, Arch, FunctionOffset, Key};

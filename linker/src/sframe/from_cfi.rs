@@ -1,7 +1,8 @@
-//! The functions of an object's `.eh_frame`.
+//! Pushes the functions of an object's `.eh_frame`.
 
 use cfipack_format::widen::ToU64;
 
+use super::from_table::Scratch;
 use super::{Contribution, Field, Live, Merger, Note, Object, Options, Prefer};
 use crate::cfi::{Functions, Section, SectionKind};
 use crate::encoder::sframe::Parallel;
@@ -9,13 +10,14 @@ use crate::format::pool::Pool;
 use crate::format::sframe::Version;
 use crate::format::{Address, Arch, Key, SectionOffset};
 
-/// The number of records in the CFI of many objects, estimated by those of the first.
+/// Estimates the number of CFI records in many objects from the records of the first few objects.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Records {
-    /// Bytes of all sections.
+    /// The number of bytes in all sections.
     pub(crate) bytes: usize,
-    /// Bytes of the sections whose records were counted, and the records.
+    /// The number of bytes in the sections that were counted.
     sample: usize,
+    /// The number of records in them.
     counted: usize,
 }
 
@@ -32,13 +34,13 @@ impl Records {
 
     pub(crate) fn estimate(&self) -> usize {
         let all = u128::from(self.counted.to_u64()) * u128::from(self.bytes.to_u64());
-        // As many as the bytes of a section may hold, at most.
+        // At most as many records as the bytes can hold.
         (all / u128::from(self.sample.max(1).to_u64())) as usize
     }
 }
 
-/// Notes which functions are signal frames, where a table of the object is of a version that cannot represent them and
-/// the output's can: their rows come from CFI.
+/// Finds the signal frames of an object if its table's version cannot represent signal frames and the output's
+/// version can. The rows of these functions then come from CFI.
 pub(crate) fn note_signal_frames(
     merger: &mut Merger<'_>,
     object: &Object<'_>,
@@ -53,14 +55,15 @@ pub(crate) fn note_signal_frames(
     }
     let Some(bytes) = object.eh_frame else { return };
     let section = Section::new(SectionKind::EhFrame, bytes, Address(0), merger.arch);
-    let key_of = |field| live(Field::EhFrame(field)).map(|live| live.key);
-    for function in Functions::keyed(&section, key_of).flatten().filter(|function| function.cie.signal_frame)
-    {
-        merger.scratch.signal_frames.insert(function.key);
+    let functions = Functions::keyed(&section, |field| live(Field::EhFrame(field)).map(|live| live.key));
+    for function in functions.flatten() {
+        if function.cie.signal_frame {
+            merger.scratch.signal_frames.insert(function.key);
+        }
     }
 }
 
-/// Adds the functions of an object's CFI that are not covered yet.
+/// Adds the functions of an object's CFI that have no rows yet.
 pub(crate) fn push_cfi<'a>(
     merger: &mut Merger<'a>,
     object: &Object<'a>,
@@ -72,39 +75,40 @@ pub(crate) fn push_cfi<'a>(
     let section = Section::new(SectionKind::EhFrame, bytes, Address(0), merger.arch);
     let Merger { builder, options, scratch, .. } = merger;
     scratch.rowless.sort_by_cached_key(|rowless| rowless.unsupported.function.0);
-    let (covered, rowless) = (&mut scratch.covered, &mut scratch.rowless);
     let mut omitted = 0;
     let has_table = object.sframe.is_some_and(|bytes| !bytes.is_empty());
-    let mut note = |function| {
+    let functions =
+        Functions::limited_between(&section, SectionOffset(0), SectionOffset(bytes.len()), |field| {
+            let live = live(Field::EhFrame(field))?;
+            let is_wanted = !has_table || wants_cfi(scratch, options.prefer, live.key);
+            is_wanted.then(|| limited(live))
+        });
+    let count = builder.push_all(functions, &mut |function| {
         omitted += 1;
         report(Note::from(function));
-    };
-    // Whether CFI is to give the rows of a function.
-    let mut is_wanted = |key: Key| {
-        if !has_table {
-            return true;
-        }
-        if options.prefer == Prefer::Cfi {
-            covered.insert(key);
-            return true;
-        }
-        if !covered.is_empty() && covered.contains(key) {
-            return false;
-        }
-        let first = rowless.partition_point(|rowless| rowless.unsupported.function < key);
-        let of_key = rowless[first..].iter_mut().take_while(|rowless| rowless.unsupported.function == key);
-        of_key.for_each(|rowless| rowless.has_cfi = true);
-        true
-    };
-    let wanted =
-        |field: SectionOffset| live(Field::EhFrame(field)).filter(|live| is_wanted(live.key)).map(limited);
-    let (from, to) = (SectionOffset(0), SectionOffset(bytes.len()));
-    let count = builder.push_all(Functions::limited_between(&section, from, to, wanted), &mut note);
+    });
     sum.omitted += omitted;
     sum.from_cfi += count.saturating_sub(omitted);
 }
 
-/// Adds the functions of an object that has CFI and no table, on the threads of a pool: `live` makes a closure for each
+/// Decides whether the rows of a function come from CFI, in an object that also has a table.
+fn wants_cfi(scratch: &mut Scratch, prefer: Prefer, key: Key) -> bool {
+    let Scratch { covered, rowless, .. } = scratch;
+    if prefer == Prefer::Cfi {
+        covered.insert(key);
+        return true;
+    }
+    if !covered.is_empty() && covered.contains(key) {
+        return false;
+    }
+    let first = rowless.partition_point(|rowless| rowless.unsupported.function < key);
+    for rowless in rowless[first..].iter_mut().take_while(|rowless| rowless.unsupported.function == key) {
+        rowless.has_cfi = true;
+    }
+    true
+}
+
+/// Adds the functions of an object that has CFI and no table, on a pool's threads. `live` makes a closure for each
 /// part of the section.
 pub(crate) fn push_cfi_on<'a, L: FnMut(Field) -> Option<Live>>(
     merger: &mut Merger<'a>,
@@ -119,12 +123,12 @@ pub(crate) fn push_cfi_on<'a, L: FnMut(Field) -> Option<Live>>(
     }
     let Some(bytes) = object.eh_frame else { return };
     let section = Section::new(SectionKind::EhFrame, bytes, Address(0), merger.arch);
-    let keys = || {
+    let functions = Parallel::limited(&section, pool, || {
         let mut live = live();
         move |field| live(Field::EhFrame(field)).map(limited)
-    };
+    });
     let mut omitted = 0;
-    let count = merger.builder.push_all(Parallel::limited(&section, pool, keys), |function| {
+    let count = merger.builder.push_all(functions, |function| {
         omitted += 1;
         report(Note::from(function));
     });
@@ -132,7 +136,7 @@ pub(crate) fn push_cfi_on<'a, L: FnMut(Field) -> Option<Live>>(
     sum.from_cfi += count.saturating_sub(omitted);
 }
 
-/// A function's key, and how many bytes it has at most.
+/// Returns a function's key and its largest size in bytes.
 fn limited(live: Live) -> (Key, u64) {
     (live.key, live.extent.map_or(u64::MAX, u64::from))
 }

@@ -1,7 +1,7 @@
-//! The functions of an object's tables.
+//! Pushes the functions of an object's tables.
 //!
-//! A table is checked as a whole before any of its functions is taken. Then those that live are: their FREs are
-//! lent to the output where they are of its version, and decoded and encoded again otherwise.
+//! A table is checked as a whole before any function is taken. Then the live functions are added. If the table has
+//! the output's version, the output borrows the FREs. Otherwise the rows are decoded and encoded again.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -24,56 +24,56 @@ mod rows;
 
 use rows::{copy, reencode};
 
-/// Memory that one object after the other uses.
+/// Memory that is reused from object to object.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Scratch {
-    /// Functions of the object that have their rows.
+    /// Functions of the object that have rows already.
     pub(crate) covered: KeySet,
-    /// Functions that are signal frames, which a table cannot represent and the output can.
+    /// Signal frames, if the table's version cannot represent them and the output's version can.
     pub(crate) signal_frames: KeySet,
-    /// True if these have been searched for.
+    /// Whether `signal_frames` has been filled for this object.
     pub(crate) has_signal_frames: bool,
-    /// Functions of the table that have no rows there that the output can have.
+    /// Functions of the table that have no rows, or only rows that the output cannot represent.
     pub(crate) rowless: Vec<Rowless>,
-    /// What is known of the functions of a table.
+    /// The result of checking the current table.
     pub(crate) checked: Checked,
-    /// The distinct rows of a table whose functions share some, in order.
+    /// The distinct rows of a table, sorted, if its functions share rows.
     shared: Vec<Shared>,
 }
 
-/// What is known of the functions of a table that has been checked.
+/// The result of checking a table: the rows of its functions.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Checked {
-    /// The places of each function's rows.
+    /// The place of each function's rows, by index.
     rows: Vec<RowBytes>,
-    /// Functions by index, of which a row that starts here means nothing.
+    /// Functions that have a malformed row: the index of the function and the start of the row.
     malformed: Vec<(usize, u32)>,
 }
 
-/// A function that has no rows in its table, or such as the output cannot have.
+/// A function that has no rows in its table, or rows that the output cannot represent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rowless {
     pub(crate) unsupported: Unsupported,
     pub(crate) size: u32,
-    /// CFI has the function too.
+    /// Whether CFI describes the function too.
     pub(crate) has_cfi: bool,
 }
 
-/// Rows that several functions of a table may have.
+/// Rows that several functions of a table may share.
 #[derive(Clone, Copy, Debug)]
 struct Shared {
     rows: RowBytes,
-    /// Before version 3, what the FDE has beside them.
+    /// Before version 3: the other fields of the FDE that determine the rows.
     head: (u8, u8),
-    /// The place in the output, if they are there.
-    pushed: Option<Pushed>,
+    /// The rows in the output, once they have been pushed.
+    pushed: Option<PushedRows>,
 }
 
-/// Rows in the output.
+/// Rows that have been pushed to the output.
 #[derive(Clone, Copy, Debug)]
-struct Pushed {
+struct PushedRows {
     rows: SharedRows,
-    /// The greatest start of a row that was encoded again; 0 of rows that were copied.
+    /// The start of the last row, if the rows were encoded again; 0 for copied rows.
     last: u32,
 }
 
@@ -85,8 +85,8 @@ impl Scratch {
         self.rowless.clear();
     }
 
-    /// The place for rows in the output that functions of the table share.
-    fn shared(&mut self, version: Version, head: &Head, rows: RowBytes) -> Option<&mut Option<Pushed>> {
+    /// Returns the slot for the pushed rows, if functions of the table share rows at this place.
+    fn shared(&mut self, version: Version, head: &Head, rows: RowBytes) -> Option<&mut Option<PushedRows>> {
         let key = (rows, head.beside_rows(version));
         let at = self.shared.binary_search_by_key(&key, |shared| (shared.rows, shared.head)).ok()?;
         Some(&mut self.shared[at].pushed)
@@ -99,8 +99,8 @@ impl Checked {
         self.rows.len()
     }
 
-    /// The reason why the rows of a function cannot be used, if so. gas keeps the entries of some functions that it cannot
-    /// represent, without rows.
+    /// Returns the reason why the rows of a function cannot be used, or `None` if they can. For example, gas keeps
+    /// entries without rows for functions that it cannot represent.
     fn unusable(&self, index: usize, head: &Head, key: Key, is_small: bool) -> Option<Unsupported> {
         if is_small && head.num_fres == 0 {
             return Some(Unsupported::function(key, Reason::RowsMissing));
@@ -114,7 +114,7 @@ impl Checked {
     }
 }
 
-/// Adds the functions of an object's tables that are not covered yet.
+/// Adds the functions of an object's tables that have no rows yet.
 pub(crate) fn push_tables<'a>(
     merger: &mut Merger<'a>,
     object: &Object<'a>,
@@ -130,8 +130,8 @@ pub(crate) fn push_tables<'a>(
     });
 }
 
-/// Adds the functions of a large object's tables, before any others of the object, on the threads of a pool: `live` makes
-/// a closure for each part of a table.
+/// Adds the functions of a large object's tables on a pool's threads, before any other functions of the object.
+/// `live` makes a closure for each part of a table.
 pub(crate) fn push_tables_on<'a, L: FnMut(Field) -> Option<Live>>(
     merger: &mut Merger<'a>,
     pool: &dyn Pool,
@@ -142,13 +142,13 @@ pub(crate) fn push_tables_on<'a, L: FnMut(Field) -> Option<Live>>(
 ) {
     for_each_table(merger, object, report, sum, |merger, table, has_cfi, sum| {
         note_signal_frames(merger, object, table.version(), &mut live());
-        // Where functions share rows, those that come first have them.
+        // Shared rows are pushed with the first function that uses them, which needs one thread.
         let pool = if merger.scratch.shared.is_empty() { pool } else { &Serial };
         push_table_on(merger, pool, table, has_cfi, live, sum);
     });
 }
 
-/// Calls `push` with each of an object's tables that can be used, and whether CFI of the object follows.
+/// Calls `push` with each usable table of an object, and with whether CFI of the object follows.
 fn for_each_table<'a>(
     merger: &mut Merger<'a>,
     object: &Object<'a>,
@@ -179,7 +179,7 @@ fn for_each_table<'a>(
     }
 }
 
-/// Checks a table.
+/// Checks a table, and stores the places of its rows in the scratch memory.
 fn check<'a>(merger: &mut Merger<'a>, table: Table<'a>) -> Result<Table<'a>, SkipReason> {
     let section = &table.section;
     if section.arch() != merger.arch {
@@ -187,7 +187,7 @@ fn check<'a>(merger: &mut Merger<'a>, table: Table<'a>) -> Result<Table<'a>, Ski
     }
     let Scratch { checked: Checked { rows, malformed }, shared, .. } = &mut merger.scratch;
     rows.clear();
-    // No more than the section has bytes for.
+    // The section has bytes for all of these functions, so the memory stays bounded.
     rows.reserve_exact(section.num_functions());
     malformed.clear();
     shared.clear();
@@ -206,33 +206,43 @@ fn check<'a>(merger: &mut Merger<'a>, table: Table<'a>) -> Result<Table<'a>, Ski
         return Err(SkipReason::Malformed(error));
     }
     if is_shared {
-        distinct(&table, rows, shared)?;
+        find_shared_rows(&table, rows, shared)?;
     }
     Ok(table)
 }
 
-/// Finds the distinct rows of functions that share some. Copies of rows that overlap would be many more bytes than
-/// the table has.
-fn distinct(table: &Table<'_>, rows: &[RowBytes], shared: &mut Vec<Shared>) -> Result<(), SkipReason> {
-    let all = rows.iter().enumerate().filter(|(_, rows)| rows.len != 0);
-    shared.extend(all.filter_map(|(index, &rows)| {
-        Some(Shared { rows, head: table.head(index)?.beside_rows(table.version()), pushed: None })
-    }));
+/// Finds the distinct rows of a table whose functions share rows. Refuses rows that overlap: copies of overlapping
+/// rows would need many more bytes than the table has.
+fn find_shared_rows(
+    table: &Table<'_>,
+    rows: &[RowBytes],
+    shared: &mut Vec<Shared>,
+) -> Result<(), SkipReason> {
+    for (index, &rows) in rows.iter().enumerate() {
+        if rows.len == 0 {
+            continue;
+        }
+        let Some(head) = table.head(index) else { continue };
+        shared.push(Shared { rows, head: head.beside_rows(table.version()), pushed: None });
+    }
     shared.sort_unstable_by_key(|shared| (shared.rows, shared.head));
-    let is_long = |pair: &&[Shared]| {
-        pair[1].rows.len.to_usize() > MAX_SHARED_FRES
-            && (pair[0].rows, pair[0].head) == (pair[1].rows, pair[1].head)
-    };
-    if let Some(pair) = shared.windows(2).find(is_long) {
-        return Err(SkipReason::OverlappingRows(pair[1].rows.start));
+    for pair in shared.windows(2) {
+        let is_same = (pair[0].rows, pair[0].head) == (pair[1].rows, pair[1].head);
+        if is_same && pair[1].rows.len.to_usize() > MAX_SHARED_FRES {
+            return Err(SkipReason::OverlappingRows(pair[1].rows.start));
+        }
     }
     shared.dedup_by_key(|shared| (shared.rows, shared.head));
-    let overlap = shared.windows(2).find(|pair| pair[1].rows.start < pair[0].rows.start + pair[0].rows.len);
-    overlap.map_or(Ok(()), |pair| Err(SkipReason::OverlappingRows(pair[1].rows.start)))
+    for pair in shared.windows(2) {
+        if pair[1].rows.start < pair[0].rows.start + pair[0].rows.len {
+            return Err(SkipReason::OverlappingRows(pair[1].rows.start));
+        }
+    }
+    Ok(())
 }
 
-/// Adds the functions of a table that has been checked, between two indices; `has_cfi`: CFI of the object follows, which
-/// is to know them.
+/// Adds the functions of a checked table in a range of indices. `has_cfi` says that the object's CFI follows and must
+/// know which functions have rows.
 pub(crate) fn push_functions<'a>(
     merger: &mut Merger<'a>,
     table: &Table<'a>,
@@ -263,7 +273,7 @@ pub(crate) fn push_functions<'a>(
         if can_lack_signal && merger.scratch.signal_frames.contains(live.key) {
             continue;
         }
-        // All have been read before.
+        // `check` has read all functions.
         let Some(head) = table.head(index) else { continue };
         let size = live.extent.map_or(head.size, |extent| extent.min(head.size));
         if is_small && size == 0 {

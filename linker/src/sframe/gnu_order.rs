@@ -1,13 +1,16 @@
-//! The order in which GNU `ld` merges tables.
+//! [`gnu_merge_order`]: the order in which GNU `ld` merges tables.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The order in which GNU `ld` 2.47 merges the `.sframe` sections of a link's objects, in final and in relocatable
-/// links: an object's comes when `ld` first writes any section of the object that it keeps, be it empty. `kept`
-/// gives the numbers, below `objects`, of the objects of the kept input sections in the order of the output: output
-/// sections in the order of their headers, but for groups and those without a header, and in each the inputs as they
-/// are placed. Objects of which nothing is kept are not in the result.
+/// Returns the order in which GNU `ld` 2.47 merges the `.sframe` sections of a link's objects, in final and in
+/// relocatable links. Push objects in this order to get the same bytes.
+///
+/// An object's turn comes when `ld` writes the first section that it keeps of the object, even an empty section.
+/// `kept` gives the number of the object, from 0 to `objects - 1`, for each kept input section in the order of the
+/// output. Output sections are in the order of their headers; omit section groups and sections without a header.
+/// Inside an output section, inputs are in the order of their placement. The result omits objects without a kept
+/// section.
 ///
 /// ```
 /// use cfipack_linker::sframe::gnu_merge_order;
@@ -17,6 +20,13 @@ use alloc::vec::Vec;
 /// ```
 pub fn gnu_merge_order(objects: usize, kept: impl IntoIterator<Item = usize>) -> Vec<usize> {
     let mut seen = vec![false; objects];
-    let is_first = |&object: &usize| seen.get_mut(object).is_some_and(|seen| !core::mem::replace(seen, true));
-    kept.into_iter().filter(is_first).collect()
+    let mut order = Vec::new();
+    for object in kept {
+        let Some(seen) = seen.get_mut(object) else { continue };
+        if !*seen {
+            *seen = true;
+            order.push(object);
+        }
+    }
+    order
 }

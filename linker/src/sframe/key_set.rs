@@ -1,15 +1,15 @@
-//! The functions of one object that have their rows, by key.
+//! A set of the functions of an object that have rows already.
 
 use alloc::vec::Vec;
 
 use crate::format::Key;
 
-/// Keys, mostly asked for in the order in which they came.
+/// A set of keys. Lookups are fast if they come in the order of insertion, as they nearly always do.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct KeySet {
     keys: Vec<u64>,
     is_sorted: bool,
-    /// The key that is expected next.
+    /// The index of the key that the next lookup probably asks for.
     next: usize,
 }
 
@@ -19,7 +19,6 @@ impl KeySet {
         (self.is_sorted, self.next) = (true, 0);
     }
 
-    /// Makes room for this many more.
     pub(crate) fn reserve(&mut self, keys: usize) {
         self.keys.reserve(keys);
     }
@@ -33,7 +32,7 @@ impl KeySet {
         self.keys.push(key.0);
     }
 
-    /// Adds the keys of another set after these.
+    /// Appends the keys of another set.
     pub(crate) fn append(&mut self, others: Self) {
         let follows = match (self.keys.last(), others.keys.first()) {
             (Some(last), Some(first)) => last <= first,

@@ -1,32 +1,32 @@
-//! The table of a large object, on the threads of a pool.
+//! Divides the table of a large object among the threads of a pool.
 
 use core::mem;
 use core::ops::Range;
 
-use super::from_table::{Checked, push_functions};
+use super::from_table::push_functions;
 use super::table::Table;
 use super::{Contribution, Field, Live, Merger};
 use crate::format::pool::{Pool, Serial, in_order};
 
-/// Parts for each thread.
-const PARTS_OF_A_THREAD: usize = 16;
+/// The number of parts per thread.
+const PARTS_PER_THREAD: usize = 16;
 
-/// Functions of a part, at least.
-const LEAST: usize = 1 << 9;
+/// The least number of functions in a part.
+const MIN_PART_LEN: usize = 1 << 9;
 
-/// The merger that functions are added to, and what became of them.
+/// The merger that receives the functions, with their counts.
 struct State<'m, 'a> {
     merger: &'m mut Merger<'a>,
     sum: Contribution,
 }
 
-/// Parts in a row in a merger of their own.
+/// A merger for consecutive parts, with their counts.
 struct Shard<'a> {
     merger: Merger<'a>,
     sum: Contribution,
 }
 
-/// Adds the functions of a table that has been checked, none of which share rows: `live` makes a closure for each part.
+/// Adds the functions of a checked table whose functions share no rows. `live` makes a closure for each part.
 pub(crate) fn push_table_on<'a, L: FnMut(Field) -> Option<Live>>(
     merger: &mut Merger<'a>,
     pool: &dyn Pool,
@@ -37,27 +37,26 @@ pub(crate) fn push_table_on<'a, L: FnMut(Field) -> Option<Live>>(
 ) {
     let checked = mem::take(&mut merger.scratch.checked);
     let functions = checked.functions();
-    let part_len = functions.div_ceil(pool.threads().clamp(1, 256) * PARTS_OF_A_THREAD).max(LEAST);
-    let indices = |parts: Range<usize>| parts.start * part_len..functions.min(parts.end * part_len);
+    let part_len = functions.div_ceil(pool.threads().clamp(1, 256) * PARTS_PER_THREAD).max(MIN_PART_LEN);
     let mut empty = merger.shard();
     empty.scratch.clear();
     empty.scratch.signal_frames = merger.scratch.signal_frames.clone();
-    let push = |merger: &mut Merger<'a>, checked: &Checked, parts, sum: &mut Contribution| {
-        push_functions(merger, table, checked, indices(parts), has_cfi, &mut live(), sum);
+    let push = |merger: &mut Merger<'a>, parts: Range<usize>, sum: &mut Contribution| {
+        let indices = parts.start * part_len..functions.min(parts.end * part_len);
+        push_functions(merger, table, &checked, indices, has_cfi, &mut live(), sum);
     };
-    let make = |part: usize, before: Option<Shard<'a>>| {
-        let new = || {
+    let push_part = |part: usize, before: Option<Shard<'a>>| {
+        let mut shard = before.unwrap_or_else(|| {
             let mut merger = empty.shard();
             merger.scratch = empty.scratch.clone();
             Shard { merger, sum: Contribution::default() }
-        };
-        let mut shard = before.unwrap_or_else(new);
-        push(&mut shard.merger, &checked, part..part + 1, &mut shard.sum);
+        });
+        push(&mut shard.merger, part..part + 1, &mut shard.sum);
         shard
     };
     let mut state = State { merger, sum: *sum };
     let parts = functions.div_ceil(part_len);
-    in_order(pool, parts, &mut state, make, |state, parts, shard| {
+    in_order(pool, parts, &mut state, push_part, |state, parts, shard| {
         if let Some(Shard { mut merger, sum }) = shard {
             let (covered, rowless) =
                 (mem::take(&mut merger.scratch.covered), mem::take(&mut merger.scratch.rowless));
@@ -69,7 +68,7 @@ pub(crate) fn push_table_on<'a, L: FnMut(Field) -> Option<Live>>(
                 return;
             }
         }
-        push(state.merger, &checked, parts, &mut state.sum);
+        push(state.merger, parts, &mut state.sum);
     });
     *sum = state.sum;
     merger.scratch.checked = checked;

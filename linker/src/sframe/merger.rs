@@ -1,4 +1,4 @@
-//! Objects in, a section out.
+//! [`Merger`]: collects the functions of objects and returns the finished section.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -13,7 +13,12 @@ use crate::format::{Address, Arch, Key, Reason, UnsupportedFormat};
 use cfipack_format::pool::{Pool, Serial, in_order};
 use cfipack_format::widen::ToUsize;
 
-/// Takes objects, one after the other or many at a time, and becomes a [`Section`].
+/// Builds the `.sframe` section of a link from its objects.
+///
+/// Push objects one at a time with [`push_object`](Self::push_object), or all of them on a thread pool with
+/// [`push_objects`](Self::push_objects). To use your own threads, give each thread a [`shard`](Self::shard) and
+/// [`absorb`](Self::absorb) the shards in a fixed order. The bytes do not depend on the number of threads.
+/// [`finish`](Self::finish) returns the [`Section`].
 ///
 /// ```
 /// use cfipack_format::pool::Serial;
@@ -48,16 +53,17 @@ pub struct Merger<'a> {
 }
 
 impl<'a> Merger<'a> {
-    /// A merger for objects of `arch`.
+    /// Creates a merger for objects of `arch`.
     ///
     /// # Errors
-    /// The format has no ABI for the architecture: i386 and arm64_32.
+    /// Returns an error if SFrame has no ABI for the architecture, for example i386 or arm64_32.
     pub fn new(arch: Arch, options: Options) -> Result<Self, UnsupportedFormat> {
         let builder = Builder::new(arch, options.table)?;
         Ok(Self { builder, arch, options, scratch: Scratch::default(), fre_lens: FreLens::new(arch) })
     }
 
-    /// A merger without functions, with the same architecture and options, to be [absorbed](Self::absorb) later.
+    /// Returns an empty merger with the same architecture and options. Fill it on another thread and
+    /// [`absorb`](Self::absorb) it later.
     pub fn shard(&self) -> Self {
         Self {
             builder: self.builder.shard(),
@@ -68,14 +74,15 @@ impl<'a> Merger<'a> {
         }
     }
 
-    /// Makes room for the functions of these objects at once; best done first, where there are many.
-    /// [`push_objects`](Self::push_objects) does so itself.
+    /// Reserves memory for the functions of `objects` in one step. Call it once before you push many objects one by
+    /// one. [`push_objects`](Self::push_objects) does this itself.
     pub fn reserve(&mut self, objects: &[Object<'_>]) {
         let (functions, fre_bytes) = self.room(objects);
         self.builder.reserve_for_write(functions, fre_bytes);
     }
 
-    /// The functions of objects, about, and the bytes that their rows take in the output, where that is known.
+    /// Estimates the number of functions of `objects`, and how many bytes their rows take in the output. The bytes
+    /// are `None` if any rows come from CFI.
     fn room(&self, objects: &[Object<'_>]) -> (usize, Option<usize>) {
         let prefer = self.options.prefer;
         let (mut functions, mut fre_bytes, mut records) = (0, 0, Records::default());
@@ -95,17 +102,18 @@ impl<'a> Merger<'a> {
                 (None, _) => {}
             }
         }
-        // The bytes of FREs, in version 3 with attributes; those of other versions have about as many.
+        // In version 3 these bytes include the attributes. Rows of another version are about as large after
+        // reencoding.
         let fre_bytes = Some(fre_bytes).filter(|_| records.bytes == 0);
         (functions + records.estimate(), fre_bytes)
     }
 
-    /// Adds the functions of an object.
+    /// Adds the functions of an object, and returns how many there are and where their rows come from.
     ///
-    /// `live` gives for a start field the function that its relocation leads to, or `None` if that is discarded, or
-    /// is one of another object with the same code. It is asked in ascending order for the fields of each section;
-    /// for some of a section twice. `report` gets each function and each part of the
-    /// object's tables that the output does not have, with the reason.
+    /// `live` gets the place of a start field and returns the function that the field's relocation leads to. It
+    /// returns `None` if that function is discarded, or was folded into an identical function of another object. For
+    /// each section `live` is called in ascending order of the fields; one section may be walked twice. `report` gets
+    /// every function, and every part of the object's tables, that the output does not have, with the reason.
     pub fn push_object(
         &mut self,
         object: &Object<'a>,
@@ -130,12 +138,15 @@ impl<'a> Merger<'a> {
         sum
     }
 
-    /// Adds the functions of many objects, on the threads of a pool. `live` and `report` get the object's number; `live`
-    /// makes the closure that [`push_object`](Self::push_object) takes, in which a cursor along the object's sorted
-    /// relocations can be held. The result is that of `push_object` for one after the other.
+    /// Adds the functions of many objects on the threads of a pool.
     ///
-    /// A large object is divided: then several closures are made for it, and each is asked for fields of a part of its
-    /// sections, in ascending order.
+    /// `live` gets an object's number (its index in `objects`) and returns the closure that
+    /// [`push_object`](Self::push_object) takes. The closure can hold a cursor along the object's sorted relocations.
+    /// `report` gets the number of the object too. The result is the same as that of `push_object` for one object
+    /// after the other.
+    ///
+    /// A large object is divided into parts. Then `live` is called several times for this object, and each closure is
+    /// asked for the fields of one part, in ascending order.
     pub fn push_objects<L: FnMut(Field) -> Option<Live>>(
         &mut self,
         pool: &dyn Pool,
@@ -146,70 +157,55 @@ impl<'a> Merger<'a> {
         let (functions, fre_bytes) = self.room(objects);
         self.builder.reserve_for_write(functions, fre_bytes);
         let prefer = self.options.prefer;
-        let mut state = Pushed { merger: self, notes: Vec::new(), sum: Contribution::default() };
+        let mut state = MergeState { merger: self, notes: Vec::new(), sum: Contribution::default() };
         for run in runs(objects, pool.threads(), prefer) {
             match run {
-                Run::One(number) => state.push_large(pool, number, &objects[number], &live),
+                Run::Large(number) => state.push_large(pool, number, &objects[number], &live),
                 Run::Groups(groups) => {
-                    let empty = state.merger.shard();
-                    let make = |group: usize, before: Option<Shard<'a>>| {
-                        let new = || {
-                            let (mut merger, notes) = (empty.shard(), Vec::new());
-                            // As much as most shards get; the last ones have less.
-                            let parts = (4 * pool.threads()).max(groups.len() / (groups.len() - group));
-                            let fre_bytes = fre_bytes.map(|bytes| bytes / parts);
-                            merger.builder.reserve_for_write(functions / parts, fre_bytes);
-                            Shard { merger, notes, sum: Contribution::default() }
-                        };
-                        let Shard { mut merger, notes, sum } = before.unwrap_or_else(new);
-                        let mut pushed = Pushed { merger: &mut merger, notes, sum };
-                        pushed.push_group(objects, &groups[group], &live);
-                        let Pushed { notes, sum, .. } = pushed;
-                        Shard { merger, notes, sum }
-                    };
-                    in_order(pool, groups.len(), &mut state, make, |state, made, shard| {
-                        let objects_of = groups[made.start].start..groups[made.end - 1].end;
-                        state.add(objects, &objects_of, &live, shard);
-                    });
+                    state.push_groups(pool, objects, &groups, (functions, fre_bytes), &live);
                 }
             }
-            state.notes.drain(..).for_each(|(number, note)| report(number, note));
+            for (number, note) in state.notes.drain(..) {
+                report(number, note);
+            }
         }
         state.sum
     }
 
-    /// Takes note of a function of `size` bytes that is in no object's sections and has no rows: no other's are to
-    /// answer for its PCs. [`Section::write`] asks for its address.
+    /// Records a function of `size` bytes that has no rows and is in no object's sections, so that no other
+    /// function's rows are used for its PCs. For example, call this for a thunk that has no rows. [`Section::write`]
+    /// asks for its address.
     pub fn note_omitted(&mut self, function: Key, size: u64) {
         self.builder.note_omitted(function, size);
     }
 
-    /// Adds what a [shard](Self::shard) has taken, as if its objects had been pushed here. The same shards in the same
-    /// order give the same bytes, on the threads of any pool.
+    /// Adds the functions of a [shard](Self::shard), as if its objects had been pushed here. The same shards in the
+    /// same order give the same bytes, whatever pool you use.
     ///
     /// # Errors
-    /// There is no room for all of it, or it is for another architecture or version: nothing of it is added.
+    /// Returns an error if the section would become too large, or if the shard is for another architecture or
+    /// version. Then nothing of the shard is added.
     pub fn absorb(&mut self, shard: Self, pool: &dyn Pool) -> Result<(), Reason> {
         self.builder.absorb(shard.builder, pool)
     }
 
-    /// Ends the section, which refers to the rows of the objects' tables until it is written, unless it
-    /// [owns](Section::into_owned) them. Its size is exact; functions that turn out to share PCs are omitted by
-    /// [`Section::write`].
+    /// Returns the section, with its exact size. The section borrows rows from the objects' tables until it is
+    /// written; [`Section::into_owned`] copies them. [`Section::write`] omits functions that turn out to share PCs.
     pub fn finish(self) -> Section<'a> {
         self.finish_with(Finish::new())
     }
 
-    /// Ends the section on the threads of a pool, or [by keys](Finish::with_placed_keys): functions that share PCs are
-    /// told apart then, or omitted ([`Section::omitted`]), before the section has its size.
+    /// Like [`finish`](Self::finish), with options. The work can run on a pool. With [placed
+    /// keys](Finish::with_placed_keys), the keys show which functions share PCs. The merger then resolves or omits
+    /// these functions now ([`Section::omitted`]), and the size of the section already excludes them.
     pub fn finish_with(self, finish: Finish<'_>) -> Section<'a> {
         let Self { builder, arch, options, scratch, .. } = self;
-        // A large object's is as large as its index.
+        // The scratch memory of a large object is as large as its index.
         drop(scratch);
         Section::new(builder.finish_with(finish), arch, options.table.version)
     }
 
-    /// Omits the functions of the object's table that got no rows, neither there nor from CFI.
+    /// Omits the functions that got no rows from the object's table and have no CFI.
     fn omit_rowless(&mut self, report: &mut dyn FnMut(Note), sum: &mut Contribution) {
         for rowless in self.scratch.rowless.drain(..).filter(|rowless| !rowless.has_cfi) {
             let unsupported = rowless.unsupported;
@@ -220,22 +216,51 @@ impl<'a> Merger<'a> {
     }
 }
 
-/// A merger and what became of the objects that it was given.
-struct Pushed<'m, 'a> {
+/// A merger, with the notes and counts of the objects pushed so far.
+struct MergeState<'m, 'a> {
     merger: &'m mut Merger<'a>,
     notes: Vec<(usize, Note)>,
     sum: Contribution,
 }
 
-/// Groups in a row that a task did.
+/// The result of a task that pushed consecutive groups of objects.
 struct Shard<'a> {
     merger: Merger<'a>,
     notes: Vec<(usize, Note)>,
     sum: Contribution,
 }
 
-impl<'a> Pushed<'_, 'a> {
-    /// Adds objects one after the other.
+impl<'a> MergeState<'_, 'a> {
+    /// Adds groups of objects on a pool's threads. `room` estimates the functions and row bytes of all objects.
+    fn push_groups<L: FnMut(Field) -> Option<Live>>(
+        &mut self,
+        pool: &dyn Pool,
+        objects: &[Object<'a>],
+        groups: &[Range<usize>],
+        room: (usize, Option<usize>),
+        live: &(impl Fn(usize) -> L + Sync),
+    ) {
+        let empty = self.merger.shard();
+        let push = |group: usize, before: Option<Shard<'a>>| {
+            let Shard { mut merger, notes, sum } = before.unwrap_or_else(|| {
+                let (mut merger, (functions, fre_bytes)) = (empty.shard(), room);
+                // Enough for most shards; the last shards are smaller.
+                let parts = (4 * pool.threads()).max(groups.len() / (groups.len() - group));
+                merger.builder.reserve_for_write(functions / parts, fre_bytes.map(|bytes| bytes / parts));
+                Shard { merger, notes: Vec::new(), sum: Contribution::default() }
+            });
+            let mut pushed = MergeState { merger: &mut merger, notes, sum };
+            pushed.push_group(objects, &groups[group], live);
+            let MergeState { notes, sum, .. } = pushed;
+            Shard { merger, notes, sum }
+        };
+        in_order(pool, groups.len(), self, push, |state, made, shard| {
+            let objects_of = groups[made.start].start..groups[made.end - 1].end;
+            state.absorb_or_push(objects, &objects_of, live, shard);
+        });
+    }
+
+    /// Pushes the objects of a group one by one.
     fn push_group<L: FnMut(Field) -> Option<Live>>(
         &mut self,
         objects: &[Object<'a>],
@@ -243,13 +268,14 @@ impl<'a> Pushed<'_, 'a> {
         live: &impl Fn(usize) -> L,
     ) {
         for number in group.clone() {
-            let note = |note| self.notes.push((number, note));
-            self.sum += self.merger.push_object(&objects[number], live(number), note);
+            let (merger, notes) = (&mut *self.merger, &mut self.notes);
+            self.sum += merger.push_object(&objects[number], live(number), |note| notes.push((number, note)));
         }
     }
 
-    /// Adds a group's shard; its objects one by one if there is none, or no room for all of it.
-    fn add<L: FnMut(Field) -> Option<Live>>(
+    /// Absorbs a group's shard. Without a shard, or without room for the whole shard, this pushes the objects one by
+    /// one.
+    fn absorb_or_push<L: FnMut(Field) -> Option<Live>>(
         &mut self,
         objects: &[Object<'a>],
         group: &Range<usize>,
@@ -267,7 +293,8 @@ impl<'a> Pushed<'_, 'a> {
         }
     }
 
-    /// Adds a large object in parts, but what CFI has beside a table.
+    /// Adds a large object in parts on the pool's threads. If the object has a table, its CFI is read on this thread
+    /// alone.
     fn push_large<L: FnMut(Field) -> Option<Live>>(
         &mut self,
         pool: &dyn Pool,
@@ -288,38 +315,38 @@ impl<'a> Pushed<'_, 'a> {
     }
 }
 
-/// Objects in a row that are added alike.
+/// Consecutive objects that are pushed in the same way.
 enum Run {
-    /// A large object that is divided.
-    One(usize),
-    /// Groups of objects in a row with about as many bytes each, a few for each thread.
+    /// A large object, divided among the threads.
+    Large(usize),
+    /// Groups of consecutive objects, with about the same number of bytes each and a few groups per thread.
     Groups(Vec<Range<usize>>),
 }
 
-/// Divides objects for this many threads.
+/// Divides objects among `threads` threads.
 fn runs(objects: &[Object<'_>], threads: usize, prefer: Prefer) -> Vec<Run> {
-    const LEAST_BYTES: usize = 1 << 14;
-    const LEAST_OF_A_LARGE_OBJECT: usize = 1 << 18;
+    const MIN_GROUP_BYTES: usize = 1 << 14;
+    const MIN_LARGE_OBJECT_BYTES: usize = 1 << 18;
     let all: usize = objects.iter().map(Object::len).sum();
     if threads < 2 {
         return Vec::from([Run::Groups((0..objects.len()).map(|number| number..number + 1).collect())]);
     }
-    let enough = (all / (threads.min(256) * 16)).max(LEAST_BYTES);
-    let large = (all / threads.min(256) / 2).max(LEAST_OF_A_LARGE_OBJECT);
+    let enough = (all / (threads.min(256) * 16)).max(MIN_GROUP_BYTES);
+    let large = (all / threads.min(256) / 2).max(MIN_LARGE_OBJECT_BYTES);
     let (mut runs, mut groups, mut first, mut bytes) = (Vec::new(), Vec::new(), 0, 0);
     for (number, object) in objects.iter().enumerate() {
-        // Which functions of a table are needed, its CFI tells then.
-        let is_one = prefer == Prefer::Cfi && object.eh_frame.is_some() && object.sframe.is_some();
-        let is_large = object.len() >= large && !is_one;
+        // The object's CFI decides which functions of its table are needed, so this object cannot be divided.
+        let must_be_whole = prefer == Prefer::Cfi && object.eh_frame.is_some() && object.sframe.is_some();
+        let is_large = object.len() >= large && !must_be_whole;
         bytes += object.len();
         if (is_large || bytes >= enough) && first < number {
-            // Without it, if it is divided, or if the objects before it are enough by themselves.
+            // Ends the group before this object if the object is divided, or if the group is large enough already.
             groups.push(first..number);
             (first, bytes) = (number, object.len());
         }
         if is_large {
             runs.push(Run::Groups(core::mem::take(&mut groups)));
-            runs.push(Run::One(number));
+            runs.push(Run::Large(number));
             (first, bytes) = (number + 1, 0);
         }
     }

@@ -1,10 +1,11 @@
-//! ELF `.sframe`: the tables and the call frame information (CFI) of a link's objects become one table.
+//! Builds the ELF section `.sframe` of a link from the `.sframe` and `.eh_frame` sections of its objects.
 //!
-//! **You give** for each [`Object`] its `.sframe` (version 1, 2 or 3) and its `.eh_frame`, whichever it has, as they
-//! stand in the object, before relocation. A closure gives, for the place of a start field, the key of the function
-//! that the field's relocation leads to, or `None` if that function is discarded. **You get** a [`Section`] whose size
-//! is exact, which is written once functions have addresses, again after each relayout, or as part of relocatable
-//! output with its [relocations](Section::relocations).
+//! **Input.** Push an [`Object`] with its `.sframe` (version 1, 2 or 3), its `.eh_frame`, or both, as they stand in
+//! the object before relocation. You also pass a closure. It gets the place of a start field, and returns the key of
+//! the function that the field's relocation leads to. It returns `None` if the linker discards that function.
+//!
+//! **Output.** [`Merger::finish`] returns a [`Section`] with an exact size. Write it once functions have addresses,
+//! and again after each relayout. For `ld -r`, write it together with its [relocations](Section::relocations).
 //!
 //! ```
 //! use cfipack_format::{Address, Arch, Key};
@@ -33,23 +34,34 @@
 //! ```
 //!
 //! # Which rows a function gets
-//! With [`Prefer::Table`] those of its object's table, and where that has none those of its CFI; with
-//! [`Prefer::Cfi`] the other way round; with [`Prefer::TableOnly`], which is what GNU `ld` does, those of the table
-//! or none. Functions of a table and of CFI are the same if they have the same key.
+//! [`Options::prefer`] decides:
 //!
-//! Rows of a table of the output's version are copied as bytes. Those of another version are encoded again, and what
-//! the output's version cannot represent is omitted by name.
+//! - [`Prefer::Table`]: the rows of the object's table. A function without rows in the table gets rows from CFI.
+//! - [`Prefer::Cfi`]: rows from CFI. A function without CFI gets the rows of the table.
+//! - [`Prefer::TableOnly`]: the rows of the table, or none. GNU `ld` does this.
 //!
-//! # What is skipped
-//! A table that is damaged, of another architecture, or of an unknown version or with unknown flags is skipped as a
-//! whole ([`Note::Skipped`]); its functions get their rows from CFI. An empty section and one without functions are
-//! nothing. The type of the section, `SHT_GNU_SFRAME` or `SHT_PROGBITS`, does not matter: the caller finds the
-//! sections.
+//! An entry of a table and an FDE describe the same function if the closure returns the same key for both.
+//!
+//! If a table has the output's version, its rows are copied as bytes. Otherwise its rows are encoded again. A
+//! function that the output's version cannot represent is omitted, and a [`Note`] names it.
+//!
+//! # Skipped tables
+//! A table is skipped as a whole if it is damaged, is for another architecture, or has an unknown version or unknown
+//! flags. [`Note::Skipped`] gives the reason, and the table's functions get their rows from CFI. An empty section and
+//! a table without functions produce no note. The type of the section (`SHT_GNU_SFRAME` or `SHT_PROGBITS`) does not
+//! matter, because the caller finds the sections.
 //!
 //! # Order and threads
-//! The bytes depend on the order in which objects are pushed, or [shards](Merger::shard) absorbed, and on nothing
-//! else. With layout [`Gnu`](crate::encoder::sframe::Layout::Gnu), [`Prefer::TableOnly`] and the objects in
-//! [`gnu_merge_order`] the bytes are those of GNU `ld` 2.47.
+//! The bytes depend only on the order in which you push objects or absorb [shards](Merger::shard), never on the
+//! number of threads. The bytes are identical to the output of GNU `ld` 2.47 with layout
+//! [`Gnu`](crate::encoder::sframe::Layout::Gnu), [`Prefer::TableOnly`] and the objects in [`gnu_merge_order`].
+//!
+//! # Modules
+//! - `merger`: [`Merger`], the way in; `large_table` divides the table of a large object among threads.
+//! - `from_table`, `table`, `check`: check a table of an object, then copy or reencode its rows.
+//! - `from_cfi`: the functions of an object's `.eh_frame`. `key_set` remembers which functions have rows already.
+//! - `output`: [`Section`], the finished section. `frame`: [`Merger::frame_at`].
+//! - `input`, `options`, `note`, `contribution`, `gnu_order`: the types around these calls.
 
 mod check;
 mod contribution;

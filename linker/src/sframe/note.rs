@@ -1,4 +1,4 @@
-//! Parts of an object that a link does not use, and the reasons.
+//! The parts of an object that the output does not have, with the reasons.
 
 use core::fmt;
 
@@ -7,20 +7,21 @@ use crate::decoder::sframe::Error;
 use crate::encoder::sframe::OmittedFunction;
 use crate::format::{Arch, SectionOffset, Unsupported};
 
-/// Something of an object that is not in the output.
+/// Reports a part of an object that is not in the output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Note {
-    /// The object's `.sframe` is not used, from the table at an offset on. Its functions get rows from CFI if the
-    /// object has any and the options allow it.
+    /// The object's `.sframe` is not used from the table at this offset on. Its functions get rows from CFI, if the
+    /// object has CFI and the options allow it.
     Skipped {
-        /// The offset of the table in the section. Offsets in the reason count from there.
+        /// The offset of the table in the section. Offsets in `reason` count from the start of the table.
         table: SectionOffset,
         /// The reason.
         reason: SkipReason,
     },
-    /// A function lives and has no rows in the output.
+    /// A live function has no rows in the output.
     Omitted(Unsupported),
-    /// A record of `.eh_frame` cannot be read; after [`cfi::Error::Length`] none of the section that follows it.
+    /// A record of `.eh_frame` cannot be read. After [`cfi::Error::Length`] the rest of the section is not read
+    /// either.
     Unread(cfi::Error),
 }
 
@@ -28,12 +29,12 @@ pub enum Note {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SkipReason {
-    /// A table that is damaged, or of an unknown version or with unknown flags.
+    /// The table is damaged, or has an unknown version or unknown flags.
     Malformed(Error),
-    /// A table for another architecture than the output.
+    /// The table is for this architecture, and the output is for another architecture.
     Architecture(Arch),
-    /// The rows of different functions overlap: the rows at this offset of the FRE sub-section start inside those of
-    /// another function.
+    /// Rows of different functions overlap: the rows at this offset of the FRE sub-section start inside another
+    /// function's rows.
     OverlappingRows(u32),
 }
 

@@ -1,19 +1,19 @@
-//! Options of the output, and of where its rows come from.
+//! Options of a merge: where rows come from, and how they are encoded.
 
 use crate::encoder::sframe as encoder;
 
-/// The source of the rows of a function that has both a table's and call frame information (CFI).
+/// Decides where rows come from if a function has both an entry in a table and call frame information (CFI).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Prefer {
-    /// From the object's table; from CFI where the table has no rows for the function.
+    /// Use the object's table. If the table has no rows for a function, use CFI.
     #[default]
     Table,
-    /// From CFI, which gives fewer bytes and more functions than the tables of GNU `as`; from the table where the
-    /// function has no CFI.
+    /// Use CFI. This gives fewer bytes and more functions than the tables of GNU `as`. If a function has no CFI, use
+    /// the table.
     Cfi,
-    /// From the object's table. CFI is not read: a function without rows in a table has none in the output. This is
-    /// what GNU `ld` does.
+    /// Use the object's table and never read CFI. A function without rows in a table has no rows in the output. GNU
+    /// `ld` does this.
     TableOnly,
 }
 
@@ -21,15 +21,15 @@ pub enum Prefer {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub struct Options {
-    /// The source of rows.
+    /// Where rows come from.
     pub prefer: Prefer,
-    /// Version, layout and more of the output. Merging of neighbouring functions needs their addresses, which a
-    /// linker's inputs do not have: functions are refused with it.
+    /// Version, layout and other options of the output. Do not turn on merging of neighbouring functions: it needs
+    /// addresses, which a linker's inputs do not have, so every function would be refused.
     pub table: encoder::Options,
 }
 
 impl Options {
-    /// [`Prefer::Table`], version 3, layout `Small`.
+    /// Returns the defaults: [`Prefer::Table`], version 3, layout `Small`.
     pub fn new() -> Self {
         Self::default()
     }
@@ -41,7 +41,7 @@ impl Options {
         self
     }
 
-    /// Sets version, layout and more of the output.
+    /// Sets version, layout and other options of the output.
     #[must_use]
     pub fn with_table(mut self, table: encoder::Options) -> Self {
         self.table = table;

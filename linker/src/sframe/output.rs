@@ -1,4 +1,4 @@
-//! The finished section: written for a linked file, or with relocations for a relocatable one.
+//! [`Section`]: the finished section, which you write for a linked file, or with relocations for a relocatable file.
 
 use alloc::vec::Vec;
 
@@ -7,8 +7,8 @@ use crate::format::elf::{Relocated, RelocationType};
 use crate::format::sframe::Version;
 use crate::format::{Address, Arch, Key, SectionOffset, Unsupported};
 
-/// A `.sframe` section that needs only addresses. Its size is exact, and it can be written again after each
-/// relayout.
+/// A finished `.sframe` section that lacks only the functions' addresses. Its size is exact. You can write it again
+/// after each relayout.
 ///
 /// ```
 /// use cfipack_format::{Arch, Key};
@@ -36,21 +36,22 @@ pub struct Section<'a> {
     version: Version,
 }
 
-/// A relocation of the section in a relocatable file.
+/// A relocation of a `.sframe` section in a relocatable file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Relocation {
-    /// The offset of the field in the section.
+    /// The offset of the relocated field in the section.
     pub offset: SectionOffset,
-    /// The field's width, and what it is relative to.
+    /// The width of the field, and the base of its distance.
     pub kind: RelocationKind,
-    /// The function that it leads to: the symbol, and the addend of the function's start, are the linker's to know.
+    /// The function that the relocation leads to. The linker knows the function's symbol, and the addend of the
+    /// function's start.
     pub function: Key,
-    /// The difference of the addend to the function's start, in bytes.
+    /// The number of bytes to add to the addend of the function's start.
     pub addend: u64,
 }
 
-/// The computation of a relocation.
+/// How a relocation is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum RelocationKind {
@@ -61,13 +62,13 @@ pub enum RelocationKind {
 }
 
 impl RelocationKind {
-    /// The ELF relocation type, as GNU `as` has it: `R_X86_64_PC64`, `R_AARCH64_PREL64`, `R_390_PC64` and those of 32
-    /// bits. `None` for an architecture that the format does not have.
+    /// Returns the ELF relocation type that GNU `as` uses: `R_X86_64_PC64`, `R_AARCH64_PREL64`, `R_390_PC64`, or
+    /// their 32-bit counterparts. Returns `None` for an architecture that SFrame does not support.
     pub const fn elf_type(self, arch: Arch) -> Option<RelocationType> {
         arch.relocation(self.size(), Relocated::Distance)
     }
 
-    /// Bytes of the field.
+    /// Returns the size of the field in bytes: 8 or 4.
     pub const fn size(self) -> u8 {
         match self {
             Self::Relative64 => 8,
@@ -81,48 +82,50 @@ impl<'a> Section<'a> {
         Self { section, arch, version }
     }
 
-    /// The section with a copy of the rows that it takes from the objects' tables, whose bytes need not stay then.
+    /// Copies the rows that this section borrows from the objects' tables. You can then free the bytes of the
+    /// objects.
     pub fn into_owned(self) -> Section<'static> {
         let Self { section, arch, version } = self;
         Section { section: section.into_owned(), arch, version }
     }
 
-    /// Bytes of the section, exact, in a linked and in a relocatable file.
+    /// Returns the exact size of the section in bytes. It is the same in a linked and in a relocatable file.
     pub fn len(&self) -> usize {
         self.section.len()
     }
 
-    /// Returns whether it has no function: a linker omits the section then, and GNU `ld` gives it 0 bytes.
+    /// Returns whether the section has no functions. A linker omits the section then, and GNU `ld` gives it 0 bytes.
     pub fn is_empty(&self) -> bool {
         self.num_fdes() == 0
     }
 
-    /// Entries of the function index.
+    /// Returns the number of entries in the function index.
     pub fn num_fdes(&self) -> usize {
         self.section.num_fdes()
     }
 
-    /// Functions that were taken and [omitted](Self::omit_distant) later.
+    /// Returns the functions that were pushed without an error and [omitted](Self::omit_distant) later.
     pub fn omitted(&self) -> &[Unsupported] {
         self.section.omitted()
     }
 
-    /// Omits the functions that version 2 cannot reach from `address`: see
-    /// [`omit_distant`](encoder::Section::omit_distant). The section is smaller then.
+    /// Omits the functions that are out of reach of version 2's 32-bit distances if the section lies at `address`.
+    /// This makes the section smaller. See [`omit_distant`](encoder::Section::omit_distant).
     pub fn omit_distant(&mut self, address: Address, address_of: impl Fn(Key) -> Address) {
         self.section.omit_distant(address, address_of);
     }
 
-    /// Writes the section of a linked file, `at` its address, into `out`, of [`Self::len`] bytes. `address_of` gives the
-    /// addresses of all functions, and of those that are omitted; with a [pool](At::on) several threads may ask it at
-    /// the same time.
+    /// Writes the section of a linked file into `out`, which must have [`Self::len`] bytes. `at` is the address of
+    /// the section. `address_of` returns the address of a function, and is also called for omitted functions. If `at`
+    /// has a [pool](At::on), several threads may call `address_of` at the same time.
     ///
-    /// Functions that turn out to share PCs, as those of input sections that overlap in the output, are no error: one
-    /// that another function starts in, or where it does, gets no rows, and [`Written`] names both.
+    /// It is no error if functions turn out to share PCs, as happens when input sections overlap in the output. A
+    /// function gets no rows if another function starts inside of it or at the same address, and [`Written`] names
+    /// both.
     ///
     /// # Errors
-    /// `out` has another length, a function is too far away for version 2, or there are more functions, rows or bytes
-    /// of them than the header can count. `out` may have been written to.
+    /// Returns an error if `out` has another length, if a function is too far away for version 2, or if the counts of
+    /// functions, rows or row bytes do not fit into the header. `out` may have been written to.
     pub fn write<'p>(
         &self,
         out: &mut [u8],
@@ -132,10 +135,11 @@ impl<'a> Section<'a> {
         self.section.write(out, at, address_of)
     }
 
-    /// The bytes of the section of a linked file, as by [`Self::write`], but without a copy of the rows.
+    /// Like [`Self::write`], but returns the bytes, which saves a copy of the rows.
     ///
     /// # Errors
-    /// Those of [`Self::write`] but for the length; also functions that turn out to share PCs.
+    /// Returns the errors of [`Self::write`], apart from the length. Functions that turn out to share PCs are an
+    /// error here.
     pub fn into_bytes<'p>(
         self,
         at: impl Into<At<'p>>,
@@ -144,17 +148,20 @@ impl<'a> Section<'a> {
         self.section.into_bytes(at, address_of)
     }
 
-    /// Writes the section of a relocatable file into `out`, of [`Self::len`] bytes: starts are zero, entries in the
-    /// order in which they were pushed. Each of the [relocations](Self::relocations) goes with it.
+    /// Writes the section of a relocatable file into `out`, which must have [`Self::len`] bytes. All start fields are
+    /// zero, and entries are in the order in which you pushed them. Write the [relocations](Self::relocations) along
+    /// with it.
     ///
     /// # Errors
-    /// `out` has another length, or there are more functions, rows or bytes of them than the header can count.
+    /// Returns an error if `out` has another length, or if the counts of functions, rows or row bytes do not fit into
+    /// the header.
     pub fn write_relocatable(&self, out: &mut [u8]) -> Result<(), WriteError> {
         self.section.write_relocatable(out)
     }
 
-    /// The relocations of the section in a relocatable file, one for each entry, in the order of their fields. All are
-    /// relative to the field: the value is the address of the function plus the addend, less the field's address.
+    /// Returns the relocations of the section in a relocatable file: one for each entry, in the order of the fields.
+    /// Each relocation is relative to its field: the value is the function's address plus the addend, minus the
+    /// field's address.
     pub fn relocations(&self) -> impl Iterator<Item = Relocation> + '_ {
         let kind = match self.version {
             Version::V1 | Version::V2 => RelocationKind::Relative32,
@@ -168,7 +175,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// The architecture.
+    /// Returns the architecture.
     pub fn arch(&self) -> Arch {
         self.arch
     }

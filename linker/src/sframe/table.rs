@@ -1,4 +1,4 @@
-//! A table of an input as bytes: where its index and its rows lie.
+//! Raw access to the function index and the rows of an input table.
 
 use cfipack_format::widen::{ToU64, ToUsize};
 
@@ -18,41 +18,42 @@ pub(crate) struct Table<'a> {
     pub(crate) fres: &'a [u8],
 }
 
-/// The place of a function's FREs, from the start of the FRE sub-section, in version 3 without the attribute.
+/// The place of a function's FREs in the FRE sub-section. In version 3 this is without the attribute.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct RowBytes {
     pub(crate) start: u32,
     pub(crate) len: u32,
 }
 
-/// A function's FDE, and its attribute.
+/// The fields of a function's FDE and of its attribute.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head {
     pub(crate) size: u32,
-    /// The start of the first FRE, from the start of the FRE sub-section.
+    /// The offset of the first FRE in the FRE sub-section.
     pub(crate) first: u32,
     pub(crate) num_fres: u32,
     pub(crate) info: FdeInfo,
-    /// The attribute's second info byte.
+    /// The second info byte of the attribute.
     pub(crate) info2: u8,
-    /// The value as stored.
+    /// The repetition size as stored.
     pub(crate) rep_size: u8,
 }
 
 impl Head {
-    /// The fields beside its rows; in version 3 the attribute is part of these.
+    /// Returns the fields outside of the rows that determine the meaning of the rows. In version 3 these fields are
+    /// part of the attribute, so this returns zeros.
     pub(crate) fn beside_rows(&self, version: Version) -> (u8, u8) {
         if version.has_attributes() { (0, 0) } else { (self.info.bits(), self.rep_size) }
     }
 
-    /// Returns whether it has flex FREs, its type being one that exists.
+    /// Returns whether the function may have flex FREs: its type is flex or unknown.
     pub(crate) fn is_flex(&self) -> bool {
         FdeType::from_info2(self.info2) != Some(FdeType::Default)
     }
 }
 
 impl<'a> Table<'a> {
-    /// A table that `bytes` start with, `at` bytes from its section's start.
+    /// Creates the table at the start of `bytes`; `at` is the table's offset in its section.
     pub(crate) fn new(section: Section<'a>, bytes: &'a [u8], at: SectionOffset) -> Self {
         let len = section.len();
         let first = section.fde_offset(0).0;
@@ -69,13 +70,13 @@ impl<'a> Table<'a> {
         self.section.endian()
     }
 
-    /// The field of a function's start.
+    /// Returns the place of a function's start field.
     #[inline]
     pub(crate) fn start_field(&self, index: usize) -> Field {
         Field::Sframe(SectionOffset(self.at.0 + self.section.fde_offset(index).0))
     }
 
-    /// A function's FDE and attribute, as stored; none if the attribute lies outside of the sub-section.
+    /// Reads a function's FDE and attribute. Returns `None` if the attribute lies outside of the FRE sub-section.
     #[inline]
     pub(crate) fn head(&self, index: usize) -> Option<Head> {
         match self.version() {
@@ -97,13 +98,14 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Functions may share rows, but not so many that a walk along all takes longer than the table's bytes explain.
+    /// Refuses a table whose functions share rows so often that reading all rows takes far longer than the size of
+    /// the table explains.
     #[inline]
     pub(crate) fn check_num_fres(&self, index: usize, sum: u64) -> Result<(), Error> {
         let most = (self.index.len() + self.fres.len()).to_u64() * MAX_FRES_PER_BYTE.to_u64();
-        match sum <= most {
-            true => Ok(()),
-            false => Err(Error::TooManyFres { offset: self.section.fde_offset(index), sum }),
+        if sum > most {
+            return Err(Error::TooManyFres { offset: self.section.fde_offset(index), sum });
         }
+        Ok(())
     }
 }

@@ -1,8 +1,8 @@
-//! The shapes of stubs, by name.
+//! The shapes and rows of known stubs.
 
 use crate::format::{Arch, Cfa, FunctionOffset, Register, Row, Rule};
 
-/// A piece of code and its rows.
+/// A piece of code with its rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Code<'r> {
     pub(super) size: u32,
@@ -13,24 +13,24 @@ impl<'r> Code<'r> {
     /// No code.
     pub const NONE: Code<'static> = Code { size: 0, rows: &[] };
 
-    /// Code of `size` bytes with rows of the caller's: starts count from its own start, the first is 0, each lies
-    /// after the one before it and in the code.
+    /// Creates code of `size` bytes with your rows. Starts of rows count from the start of the code. The first row
+    /// starts at 0, starts ascend, and every row starts inside the code.
     pub const fn new(size: u32, rows: &'r [Row]) -> Self {
         Self { size, rows }
     }
 
-    /// Bytes.
+    /// Returns the size in bytes.
     pub const fn size(&self) -> u32 {
         self.size
     }
 
-    /// The rows.
+    /// Returns the rows.
     pub const fn rows(&self) -> &'r [Row] {
         self.rows
     }
 }
 
-/// The shape of a section of stubs: a header, entries that are all alike, and a trailer. Each may be missing.
+/// The shape of a section of stubs: a header, identical entries, and a trailer. Each part may be missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[must_use]
 pub struct Shape<'r> {
@@ -41,119 +41,125 @@ pub struct Shape<'r> {
 }
 
 impl<'r> Shape<'r> {
-    /// Nothing yet.
+    /// Creates an empty shape.
     pub const fn new() -> Self {
         Self { header: Code::NONE, gap: 0, entry: Code::NONE, trailer: Code::NONE }
     }
 
-    /// With this header, directly before the entries; [`Code::NONE`] for none, as of a PLT of `ifunc` symbols alone
-    /// (`.iplt`).
+    /// Sets the header, directly before the entries, and removes the gap. Pass [`Code::NONE`] for a PLT without a
+    /// header, for example a PLT of `ifunc` symbols alone (`.iplt`).
     pub const fn with_header(mut self, header: Code<'r>) -> Self {
         self.header = header;
         self.gap = 0;
         self
     }
 
-    /// With so many bytes of code between the header and the entries of which no row is true, and which have none.
+    /// Sets the number of bytes between the header and the entries that have no row, because no row is true for them.
     pub const fn with_gap(mut self, bytes: u32) -> Self {
         self.gap = bytes;
         self
     }
 
-    /// With these entries.
+    /// Sets the code of an entry.
     pub const fn with_entry(mut self, entry: Code<'r>) -> Self {
         self.entry = entry;
         self
     }
 
-    /// With this code after the entries, such as a [TLS descriptor's](StubKind::Amd64TlsDesc).
+    /// Sets the code after the entries, for example for [TLS descriptors](StubKind::Amd64TlsDesc).
     pub const fn with_trailer(mut self, trailer: Code<'r>) -> Self {
         self.trailer = trailer;
         self
     }
 
-    /// With entries of another size, in bytes: the same code with other padding.
+    /// Changes the size of an entry, in bytes. Use this for the same code with other padding.
     pub const fn with_entry_size(mut self, size: u32) -> Self {
         self.entry.size = size;
         self
     }
 
-    /// The code before the entries.
+    /// Returns the code before the entries.
     pub const fn header(&self) -> Code<'r> {
         self.header
     }
 
-    /// Bytes without a row between the header and the entries.
+    /// Returns the number of bytes without a row between the header and the entries.
     pub const fn gap(&self) -> u32 {
         self.gap
     }
 
-    /// One entry.
+    /// Returns the code of an entry.
     pub const fn entry(&self) -> Code<'r> {
         self.entry
     }
 
-    /// The code after the entries.
+    /// Returns the code after the entries.
     pub const fn trailer(&self) -> Code<'r> {
         self.trailer
     }
 }
 
-/// Stubs that linkers write, by their code. Offsets are those of instructions in one entry.
+/// The stubs of known linkers, named by their code. Offsets in these descriptions count from the start of the header
+/// or the entry.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum StubKind {
-    /// x86-64, what bfd, gold and lld write as `.plt`: a header of 16 bytes and entries of 16, `jmp *slot`, at 6
-    /// `push index`, at 11 `jmp header`. Without its header lld's `.iplt`.
+    /// x86-64: the `.plt` of bfd, gold and lld. The header has 16 bytes. An entry has 16 bytes: `jmp *slot`, at 6
+    /// `push index`, at 11 `jmp header`. Without its header this is lld's `.iplt`.
     Amd64LazyPlt,
-    /// x86-64, what bfd (`-z ibtplt`) and lld (`-z force-ibt`) write as `.plt` beside a `.plt.sec`: the same header, and
-    /// entries of 16 bytes: `endbr64`, at 4 `push index`, at 9 `jmp header`, with or without `bnd`.
+    /// x86-64: the `.plt` of bfd (`-z ibtplt`) and lld (`-z force-ibt`) beside a `.plt.sec`. It has the header of
+    /// [`Self::Amd64LazyPlt`]. An entry has 16 bytes: `endbr64`, at 4 `push index`, at 9 `jmp header`, with or
+    /// without `bnd`.
     Amd64IbtPlt,
-    /// x86-64, what bfd before 2.41 writes with `-z bndplt`: entries of 16 bytes: `push index`, at 5 `bnd jmp header`.
+    /// x86-64: the `.plt` of bfd before 2.41 with `-z bndplt`. An entry has 16 bytes: `push index`, at 5
+    /// `bnd jmp header`.
     Amd64BndPlt,
-    /// x86-64, what mold writes as `.plt`: a header of 32 bytes, `endbr64`, at 4 `push %r11`, at 6 `push got+8`, at 12
-    /// `jmp *got+16`, and entries of 16 bytes that load their index into `r11` and jump.
+    /// x86-64: the `.plt` of mold. The header has 32 bytes: `endbr64`, at 4 `push %r11`, at 6 `push got+8`, at 12
+    /// `jmp *got+16`. An entry has 16 bytes: it loads its index into `r11` and jumps.
     Amd64MoldPlt,
-    /// x86-64, what lld writes as `.plt` with `-z retpolineplt`: a header of 48 bytes, `push got+8`, at 6 a load and a
-    /// call of the tail, which starts at 32 and has no row; and entries of 32 bytes: a load and a call of the tail, at
-    /// 17 `push index`, at 22 `jmp header`. Without its header lld's `.iplt`.
+    /// x86-64: the `.plt` of lld with `-z retpolineplt`. The header has 48 bytes: `push got+8`, and at 6 a load and a
+    /// call of the tail. The tail starts at 32 and has no row. An entry has 32 bytes: a load and a call of the tail,
+    /// at 17 `push index`, at 22 `jmp header`. Without its header this is lld's `.iplt`.
     Amd64RetpolinePlt,
-    /// x86-64, what lld writes as `.plt` with `-z retpolineplt -z now`: a header of 32 bytes that is all tail, `call`,
-    /// at 16 what it calls, and entries of 16 bytes that load their slot and jump. Without its header lld's `.iplt`.
+    /// x86-64: the `.plt` of lld with `-z retpolineplt -z now`. The header has 32 bytes and is all tail: `call`, and
+    /// at 16 the code that it calls. An entry has 16 bytes: it loads its slot and jumps. Without its header this is
+    /// lld's `.iplt`.
     Amd64RetpolineNowPlt,
-    /// x86-64 stubs that only jump, be it after `endbr64` or with `bnd`, in 16 bytes: `.plt.sec`, `.plt.got`, wild's
-    /// PLT, the PLT of a static program, thunks. Others have 8: see [`Shape::with_entry_size`].
+    /// x86-64: stubs of 16 bytes that only jump, also after `endbr64` or with `bnd`. Examples are `.plt.sec`,
+    /// `.plt.got`, the PLT of wild, the PLT of a static program, and thunks. Some of these stubs have 8 bytes: see
+    /// [`Shape::with_entry_size`].
     Amd64Jump,
-    /// x86-64, 16 bytes after the entries of a `.plt`: `push got+8`, at 6 `jmp *resolver`. A call of a lazy TLS
-    /// descriptor comes here.
+    /// x86-64: 16 bytes after the entries of a `.plt`: `push got+8`, at 6 `jmp *resolver`. Calls of lazy TLS
+    /// descriptors come here.
     Amd64TlsDesc,
-    /// TLS descriptors' stub after `endbr64`.
+    /// x86-64: like [`Self::Amd64TlsDesc`], but after `endbr64`.
     Amd64IbtTlsDesc,
-    /// AArch64, a header of 32 bytes that starts with `stp x16, x30, [sp, #-16]!`, and entries of 16 bytes that only
-    /// jump. With pointer authentication entries have 24: see [`Shape::with_entry_size`].
+    /// AArch64: a header of 32 bytes that starts with `stp x16, x30, [sp, #-16]!`, and entries of 16 bytes that only
+    /// jump. With pointer authentication an entry has 24 bytes: see [`Shape::with_entry_size`].
     Aarch64Plt,
-    /// AArch64, the same header after `bti c`, and entries of 24 bytes, with or without `autia1716`.
+    /// AArch64: the header of [`Self::Aarch64Plt`] after `bti c`, and entries of 24 bytes, with or without
+    /// `autia1716`.
     Aarch64BtiPlt,
-    /// AArch64 stubs that only jump, in 16 bytes: a PLT without header, `.plt.got`, thunks that calls and tail calls
-    /// pass, of any size.
+    /// AArch64: stubs of 16 bytes that only jump. Examples are a PLT without a header, `.plt.got`, and thunks of any
+    /// size for calls and tail calls.
     Aarch64Jump,
-    /// AArch64, 32 bytes after the entries of a `.plt`, `stp x2, x3, [sp, #-16]!` first. A call of a lazy TLS
-    /// descriptor comes here.
+    /// AArch64: 32 bytes after the entries of a `.plt` that start with `stp x2, x3, [sp, #-16]!`. Calls of lazy TLS
+    /// descriptors come here.
     Aarch64TlsDesc,
-    /// TLS descriptors' stub after `bti c`.
+    /// AArch64: like [`Self::Aarch64TlsDesc`], but after `bti c`.
     Aarch64BtiTlsDesc,
-    /// s390x, what bfd and lld write: a header and entries of 32 bytes, none of which changes the stack pointer.
-    /// Without its header lld's `.iplt`.
+    /// s390x: the PLT of bfd and lld. Header and entries have 32 bytes and do not change the stack pointer. Without
+    /// its header this is lld's `.iplt`.
     S390xPlt,
-    /// s390x, what mold writes as `.plt`: a header of 48 bytes and entries of 16, none of which changes the stack
-    /// pointer or `r14`.
+    /// s390x: the `.plt` of mold. The header has 48 bytes, an entry has 16 bytes. They change neither the stack
+    /// pointer nor `r14`.
     S390xMoldPlt,
-    /// s390x stubs that only jump, in 16 bytes: mold's `.plt.got`.
+    /// s390x: stubs of 16 bytes that only jump, such as mold's `.plt.got`.
     S390xJump,
 }
 
 impl StubKind {
-    /// All of them.
+    /// All kinds of stubs.
     pub const ALL: [Self; 17] = [
         Self::Amd64LazyPlt,
         Self::Amd64IbtPlt,
@@ -174,7 +180,7 @@ impl StubKind {
         Self::S390xJump,
     ];
 
-    /// The architecture of the code.
+    /// Returns the architecture of the code.
     pub const fn arch(self) -> Arch {
         match self {
             Self::Amd64LazyPlt
@@ -195,7 +201,7 @@ impl StubKind {
         }
     }
 
-    /// Sizes and rows.
+    /// Returns the sizes and rows of these stubs.
     pub const fn shape(self) -> Shape<'static> {
         let (header, entry) = match self {
             Self::Amd64LazyPlt => (AMD64_HEADER, Code::new(16, const { &amd64_pushes(11, 16) })),
@@ -222,17 +228,17 @@ impl StubKind {
             Self::S390xMoldPlt => (Code::new(48, &[S390X_ENTRY]), Code::new(16, &[S390X_ENTRY])),
             Self::S390xJump => (Code::NONE, Code::new(16, &[S390X_ENTRY])),
         };
-        // The retpoline's tail, where the link map may be on the stack, or not.
+        // In the retpoline's tail the link map may be on the stack or not, so no row is true.
         let gap = if matches!(self, Self::Amd64RetpolinePlt) { 16 } else { 0 };
         Shape::new().with_header(header).with_gap(gap).with_entry(entry)
     }
 
-    /// Returns whether it is stubs that only jump, whatever their form.
+    /// Returns whether these stubs only jump.
     pub(super) const fn is_jump(self) -> bool {
         matches!(self, Self::Amd64Jump | Self::Aarch64Jump | Self::S390xJump)
     }
 
-    /// One entry of it.
+    /// Returns the code of an entry.
     pub const fn entry(self) -> Code<'static> {
         self.shape().entry
     }
@@ -244,36 +250,38 @@ impl From<StubKind> for Shape<'static> {
     }
 }
 
-/// An entry has pushed its index when it comes here; at 6 the header has pushed the link map.
+/// The header of a lazy PLT. The entry has pushed its index before it jumps here; at 6 the header has pushed the link
+/// map.
 const AMD64_HEADER: Code<'static> = Code::new(16, &[amd64(0, 16), amd64(6, 24)]);
-/// An entry has pushed nothing; `r11` is pushed up to 6, the link map up to 12.
+/// The header of mold's PLT. The entry has pushed nothing. `r11` is pushed before 6, and the link map before 12.
 const AMD64_MOLD_HEADER: Code<'static> = Code::new(32, &[amd64(0, 8), amd64(6, 16), amd64(12, 24)]);
-/// The header of a lazy retpoline PLT: the rows of [`AMD64_HEADER`] up to its tail.
+/// The header of a lazy retpoline PLT up to its tail. Its rows are the rows of [`AMD64_HEADER`].
 const AMD64_RETPOLINE_HEADER: Code<'static> = Code::new(32, AMD64_HEADER.rows);
 const AMD64_JUMP: Code<'static> = Code::new(16, &[amd64(0, 8)]);
 
-/// Code that is called, and whose CFA is `pushed` bytes above the stack pointer from an offset on.
+/// Rows of called code: from offset `from` on, the CFA is `pushed` bytes above the stack pointer.
 const fn amd64_pushes(from: u32, pushed: i64) -> [Row; 2] {
     [amd64(0, 8), amd64(from, pushed)]
 }
 
-/// The row of code that has the return address just below the CFA.
+/// A row with the return address just below the CFA.
 const fn amd64(start: u32, offset: i64) -> Row {
     row(start, Register(7), offset, Rule::Cfa(-8))
 }
 
-/// Code that is jumped to with the caller's return address in `x30`, and stores `x16` and it up to an offset.
+/// Rows of code that is entered by a jump, with the caller's return address in `x30`. Before offset `stored` it
+/// stores `x16` and `x30`.
 const fn aarch64_header(stored: u32) -> [Row; 2] {
     [AARCH64_ENTRY, row(stored, Register(31), 16, Rule::Cfa(-8))]
 }
 
-/// Code that is called, and stores two registers, up to an offset, that no row describes.
+/// Rows of called code that stores two registers before offset `stored`. No row describes these two registers.
 const fn aarch64_tls_desc(stored: u32) -> [Row; 2] {
     [AARCH64_ENTRY, row(stored, Register(31), 16, Rule::SameValue)]
 }
 
 const AARCH64_ENTRY: Row = row(0, Register(31), 0, Rule::SameValue);
-/// By the ABI the CFA is 160 bytes above the stack pointer of a function that has saved nothing.
+/// The ABI puts the CFA 160 bytes above the stack pointer of a function that has saved nothing.
 const S390X_ENTRY: Row = row(0, Register(15), 160, Rule::SameValue);
 
 const fn row(start: u32, register: Register, offset: i64, return_address: Rule) -> Row {

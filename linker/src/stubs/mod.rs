@@ -1,9 +1,10 @@
-//! Rows for the stubs that a linker writes: PLTs, range-extension thunks, what `ifunc` and TLS descriptors need.
+//! Rows for the stubs that a linker writes: PLTs, range-extension thunks, and the code for `ifunc` and TLS
+//! descriptors.
 //!
-//! No compiler describes this code, so a table made of the inputs alone has holes where every call to a shared library
-//! passes. A linker knows its stubs: it gives their [`Shape`], by name ([`StubKind`]) or by rows of its own, how many
-//! there are, and the key that it will answer with the section's address. What repeats becomes one PC-mask FDE, the
-//! header of a PLT an FDE of its own.
+//! No compiler describes this code. A table that is made only from the inputs therefore has a hole at every call of a
+//! shared library. A linker knows its stubs. You give their [`Shape`], by name ([`StubKind`]) or by rows of your own,
+//! the number of entries, and the key of the section. Repeated entries become a single PC-mask FDE, and the header of
+//! a PLT gets an FDE of its own.
 //!
 //! ```
 //! use cfipack_encoder::sframe::{Builder, Options};
@@ -26,12 +27,18 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
-//! Without a row, because none is true: the tail that all stubs of a lazy [retpoline PLT](StubKind::Amd64RetpolinePlt)
-//! share (its CFA depends on who calls it).
+//! The tail that all stubs of a lazy [retpoline PLT](StubKind::Amd64RetpolinePlt) share has no row. Its CFA depends
+//! on the caller, so no row would be true.
 //!
-//! Veneers of AArch64's errata 835769 and 843419 are a piece of the function that they serve, and have that function's
-//! row: of the instruction that was [moved](moved_by_veneer) there. So are thunks between parts of one function, as a
-//! branch to its distant cold part needs them; all others have [their caller's](StubKind::Aarch64Jump).
+//! Some code runs in the frame of a function and needs that function's row. For example, a veneer for AArch64's
+//! errata 835769 and 843419 has the row of the instruction that was [moved](moved_by_veneer) there. The same holds
+//! for a thunk between two parts of a function, such as a branch to a distant cold part. All other thunks have [their
+//! caller's row](StubKind::Aarch64Jump).
+//!
+//! # Modules
+//! - `kind`: [`StubKind`], the stubs of known linkers, with their [`Shape`] and rows.
+//! - `recognise`: [`recognise()`] finds the shape of finished stubs from their bytes.
+//! - `veneer`: [`moved_by_veneer`] finds the instruction that a veneer replaces.
 
 mod kind;
 mod recognise;
@@ -47,7 +54,8 @@ use crate::format::Unsupported;
 use crate::format::{Address, Key};
 use crate::sframe::Merger;
 
-/// A section of stubs, or a part of one with a key of its own.
+/// A section of stubs, or a part of a section that has its own key. Call [`push`](Self::push) or
+/// [`Merger::push_stubs`] to add its rows to a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub struct Stubs<'r> {
@@ -58,45 +66,46 @@ pub struct Stubs<'r> {
 }
 
 impl<'r> Stubs<'r> {
-    /// Stubs whose place is not known yet: [`Section::write`](crate::encoder::sframe::Section::write) asks for the address of
-    /// `key`. For a builder whose functions have [keys](cfipack_cfi::Functions::keyed) and no addresses.
+    /// Creates stubs without an address. [`Section::write`](crate::encoder::sframe::Section::write) asks for the
+    /// address of `key`. Use this with a builder whose functions have [keys](cfipack_cfi::Functions::keyed) instead
+    /// of addresses.
     pub fn keyed(key: Key, shape: impl Into<Shape<'r>>) -> Self {
         Self { key, is_placed: false, shape: shape.into(), entries: 0 }
     }
 
-    /// Stubs that start at an address. For a builder whose functions have addresses.
+    /// Creates stubs that start at an address. Use this with a builder whose functions have addresses.
     pub fn at(address: Address, shape: impl Into<Shape<'r>>) -> Self {
         Self { key: address.into(), is_placed: true, shape: shape.into(), entries: 0 }
     }
 
-    /// With so many entries after the header; as long as none are given there is only what does not repeat.
+    /// Sets the number of entries after the header. The default is 0: only the header and the trailer.
     pub const fn with_entries(mut self, entries: u32) -> Self {
         self.entries = entries;
         self
     }
 
-    /// Bytes of all of them together.
+    /// Returns the size of header, gap, entries and trailer together, in bytes.
     pub const fn len(&self) -> u64 {
         let [header, gap, entries, trailer] = self.parts();
         header.len() + gap.len() + entries.len() + trailer.len()
     }
 
-    /// Returns whether there are none: no header, no entries and no trailer.
+    /// Returns whether there is no code: no header, no entries and no trailer.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Adds their rows to a table. Call frame information that describes the same code, as ld writes it, must not be
-    /// pushed as well: functions that share PCs are [told apart or omitted](Builder::finish).
+    /// Adds the rows of these stubs to a table. Do not also push CFI for the same code, which ld writes: functions
+    /// that share PCs are [separated or omitted](Builder::finish).
     ///
     /// # Errors
-    /// Those of [`Builder::push_stubs`]; of a named shape with its own sizes only that the table has no more room, or
-    /// that other functions of it have addresses and these do not, or the other way round.
+    /// Returns the errors of [`Builder::push_stubs`]. A named shape with its own sizes fails only in two cases: if
+    /// the table has no more room, or if stubs with an address meet functions without addresses, or the reverse.
     pub fn push(&self, builder: &mut Builder<'_>) -> Result<(), Unsupported> {
         builder.push_stubs(self.key, self.is_placed, &self.parts())
     }
 
-    /// Header, gap, entries, trailer; one that there is not is empty.
+    /// Returns header, gap, entries and trailer. A missing part is empty.
     const fn parts(&self) -> [StubPart<'r>; 4] {
         let Shape { header, gap, entry, trailer } = self.shape;
         [
@@ -109,10 +118,10 @@ impl<'r> Stubs<'r> {
 }
 
 impl Merger<'_> {
-    /// Adds the rows of stubs, [keyed](Stubs::keyed). GNU `ld` has those of PLTs after all objects'.
+    /// Adds the rows of [keyed](Stubs::keyed) stubs. GNU `ld` puts the rows of PLTs after the rows of all objects.
     ///
     /// # Errors
-    /// Those of [`Stubs::push`].
+    /// Returns the errors of [`Stubs::push`].
     pub fn push_stubs(&mut self, stubs: &Stubs<'_>) -> Result<(), Unsupported> {
         stubs.push(&mut self.builder)
     }

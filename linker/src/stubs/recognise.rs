@@ -1,25 +1,26 @@
-//! The shape of finished stubs, from their bytes.
+//! Recognises finished stubs from their bytes.
 
 use cfipack_format::widen::ToUsize;
 
 use super::{Code, Shape, StubKind};
 use crate::format::Arch;
 
-/// The shape that a section of stubs was recognised as.
+/// A section of stubs that was recognised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Recognised {
-    /// The parts, with the sizes that they have in these bytes.
+    /// The shape, with the sizes that the parts have in these bytes.
     pub shape: Shape<'static>,
     /// The number of entries.
     pub entries: u32,
 }
 
-/// Recognises the code of a whole section of stubs, such as `.plt` or `.plt.sec`, of a linked file: to check which
-/// rows are true of stubs that another linker has written. A linker knows its own stubs better.
+/// Recognises the code of a whole section of stubs, such as `.plt` or `.plt.sec`, in a linked file. Use it to find
+/// the true rows of stubs that another linker has written. A linker describes its own stubs with [`StubKind`]
+/// instead.
 ///
-/// Stubs of several forms that only jump, as thunks of AArch64 are, are recognised as one header without entries.
-/// None of other code, of other stubs that are not all alike, and of an empty section.
+/// A mixture of stubs that only jump, such as thunks of AArch64, is recognised as a single header without entries.
+/// The result is `None` for other code, for other stubs that are not all alike, and for an empty section.
 pub fn recognise(arch: Arch, bytes: &[u8]) -> Option<Recognised> {
     let patterns = match arch {
         Arch::Amd64 => AMD64,
@@ -28,18 +29,22 @@ pub fn recognise(arch: Arch, bytes: &[u8]) -> Option<Recognised> {
         Arch::Aarch64Be | Arch::I386 | Arch::Arm64_32 | Arch::Riscv64 => return None,
     };
     let headers = patterns.iter().filter(|pattern| pattern.part == Part::Header && pattern.is_at(bytes));
-    // Without a header last: what is a header to some is a trailer to others, which may stand alone.
+    // Try without a header last. Some headers have the same code as a trailer, and a trailer may stand alone.
     let kinds = headers.map(|pattern| Some(pattern.kind)).chain([None]);
-    let mut alike = kinds.map(|kind| {
+    for kind in kinds {
         let shape = kind.map_or(Shape::new(), |kind| kind.shape().with_entry(Code::NONE));
-        let rest = bytes.get(shape.header().size().to_usize() + shape.gap().to_usize()..)?;
-        after_header(patterns, shape, kind, rest)
-    });
-    alike.find_map(|found| found).or_else(|| jumps(patterns, bytes))
+        let Some(rest) = bytes.get(shape.header().size().to_usize() + shape.gap().to_usize()..) else {
+            continue;
+        };
+        if let Some(found) = recognise_after_header(patterns, shape, kind, rest) {
+            return Some(found);
+        }
+    }
+    recognise_jumps(patterns, bytes)
 }
 
-/// Stubs of different forms and padding, if all of them only jump.
-fn jumps(patterns: &'static [Pattern], bytes: &[u8]) -> Option<Recognised> {
+/// Recognises a mixture of stubs and padding, if all of the stubs only jump.
+fn recognise_jumps(patterns: &'static [Pattern], bytes: &[u8]) -> Option<Recognised> {
     let (mut rest, mut has_jump) = (bytes, false);
     while !rest.is_empty() {
         let mut pieces = patterns.iter().filter(|pattern| pattern.kind.is_jump());
@@ -53,8 +58,8 @@ fn jumps(patterns: &'static [Pattern], bytes: &[u8]) -> Option<Recognised> {
     has_jump.then_some(Recognised { shape, entries: 0 })
 }
 
-/// Entries and a trailer, or nothing after a header.
-fn after_header(
+/// Recognises entries and a trailer, or nothing after a header.
+fn recognise_after_header(
     patterns: &'static [Pattern],
     shape: Shape<'static>,
     header_of: Option<StubKind>,
@@ -63,43 +68,46 @@ fn after_header(
     if rest.is_empty() {
         return header_of.map(|_| Recognised { shape, entries: 0 });
     }
-    let entries = patterns.iter().filter(|pattern| pattern.part == Part::Entry);
-    let fits = |pattern: &&Pattern| {
-        header_of.is_none_or(|kind| kind.shape().header() == pattern.kind.shape().header())
-    };
-    entries.filter(fits).find_map(|pattern| {
-        pattern.sizes.iter().find_map(|&size| {
-            let step = size.to_usize();
-            let count = rest.chunks_exact(step).take_while(|entry| pattern.is_at(entry)).count();
-            let after = &rest[count * step..];
-            let trailer = trailer(patterns, after)?;
-            let entry = Code::new(size, pattern.kind.entry().rows());
-            let shape = shape.with_entry(entry).with_trailer(trailer);
-            (count != 0).then_some(Recognised { shape, entries: count as u32 })
-        })
-    })
+    for pattern in patterns.iter().filter(|pattern| pattern.part == Part::Entry) {
+        if header_of.is_some_and(|kind| kind.shape().header() != pattern.kind.shape().header()) {
+            continue;
+        }
+        for &size in pattern.sizes {
+            let entries = rest.chunks_exact(size.to_usize());
+            let count = entries.take_while(|entry| pattern.is_at(entry)).count();
+            let Some(trailer) = recognise_trailer(patterns, &rest[count * size.to_usize()..]) else {
+                continue;
+            };
+            if count != 0 {
+                let entry = Code::new(size, pattern.kind.entry().rows());
+                let shape = shape.with_entry(entry).with_trailer(trailer);
+                return Some(Recognised { shape, entries: count as u32 });
+            }
+        }
+    }
+    None
 }
 
-/// Finds what follows the entries: nothing, or code that is known.
-fn trailer(patterns: &'static [Pattern], after: &[u8]) -> Option<Code<'static>> {
+/// Recognises the code after the entries. No code gives [`Code::NONE`], unknown code gives `None`.
+fn recognise_trailer(patterns: &'static [Pattern], after: &[u8]) -> Option<Code<'static>> {
     if after.is_empty() {
         return Some(Code::NONE);
     }
-    let trailers = patterns.iter().filter(|pattern| pattern.part == Part::Trailer);
-    let size = |pattern: &Pattern| pattern.kind.entry().size().to_usize();
-    let found = trailers.clone().find(|pattern| size(pattern) == after.len() && pattern.is_at(after))?;
+    let mut trailers = patterns.iter().filter(|pattern| pattern.part == Part::Trailer);
+    let found = trailers
+        .find(|pattern| pattern.kind.entry().size().to_usize() == after.len() && pattern.is_at(after))?;
     Some(found.kind.entry())
 }
 
-/// The part of a shape that code is.
+/// The part of a shape that a pattern describes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Part {
     Header,
     Entry,
     Trailer,
-    /// A stub that only jumps, of a form that stands only among others.
+    /// A stub that only jumps, in a form that only occurs among other stubs.
     Jump,
-    /// What linkers fill up stubs with.
+    /// Padding between stubs.
     Padding,
 }
 
@@ -108,9 +116,9 @@ enum Part {
 struct Pattern {
     part: Part,
     kind: StubKind,
-    /// The sizes, in bytes, that entries, jumps and padding may have, the least first.
+    /// The possible sizes of an entry, jump or padding in bytes, ascending.
     sizes: &'static [u32],
-    /// Two hexadecimal digits a byte, `..` for any.
+    /// Two hexadecimal digits per byte; `..` matches any byte.
     code: &'static [u8],
 }
 
@@ -146,7 +154,7 @@ const fn padding(kind: StubKind, sizes: &'static [u32], code: &'static str) -> P
     Pattern { part: Part::Padding, kind, sizes, code: code.as_bytes() }
 }
 
-/// Longer patterns before those that they start with.
+/// A pattern comes before its own prefixes.
 const AMD64: &[Pattern] = &[
     // push got+8; [bnd] jmp *got+16
     header(StubKind::Amd64LazyPlt, "ff35........ff25"),

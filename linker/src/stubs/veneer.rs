@@ -1,12 +1,13 @@
-//! The veneers by which linkers avoid errata of AArch64 processors.
+//! Veneers that avoid errata of AArch64 processors.
 
 use crate::format::{Address, Arch};
 
-/// Finds the place in a function whose instruction a veneer at `address` has instead: that of erratum 843419 (a load
-/// or store), or 835769 (a multiplication that adds). The veneer's 8 bytes, the moved instruction and a branch back,
-/// have the row that the function has there: the frame is not the caller's, as it is in other stubs.
+/// Returns the address in a function from which a linker has moved an instruction into the veneer at `address`. The
+/// moved instruction is a load or store (erratum 843419), or a multiplication that adds (erratum 835769). The veneer
+/// has 8 bytes: the moved instruction and a branch back. Both have the function's row at the returned address,
+/// because the veneer runs in the function's frame.
 ///
-/// None of other code and of other architectures.
+/// Returns `None` for other code and for other architectures.
 ///
 /// ```
 /// use cfipack_format::{Address, Arch};
@@ -18,18 +19,19 @@ use crate::format::{Address, Arch};
 /// ```
 pub fn moved_by_veneer(arch: Arch, address: Address, code: [u8; 8]) -> Option<Address> {
     match arch {
-        // Instructions are little-endian whatever data are.
+        // Instructions are little-endian even if data is big-endian.
         Arch::Aarch64 | Arch::Aarch64Be => {}
         Arch::Amd64 | Arch::S390x | Arch::I386 | Arch::Arm64_32 | Arch::Riscv64 => return None,
     }
     let [a, b, c, d, e, f, g, h] = code;
     let (moved, branch) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
-    // Load or store by an unsigned offset; 64 bits wide with three sources. An unconditional branch.
+    // The moved instruction: a load or store with an unsigned offset, or a 64-bit operation with three sources. Then
+    // an unconditional branch.
     let is_moved = moved & 0x3b00_0000 == 0x3900_0000 || moved & 0xff00_0000 == 0x9b00_0000;
     let is_branch = branch & 0xfc00_0000 == 0x1400_0000;
-    // 26 bits with a sign, in instructions: the shift to the left drops the opcode.
+    // A signed distance of 26 bits, in instructions. The shift to the left drops the opcode.
     let distance = i64::from((branch << 6) as i32 >> 4);
-    // From the branch, at 4, back to the instruction before its target.
+    // The branch is at 4 and leads to the instruction after the moved instruction, so the two offsets cancel.
     (is_moved && is_branch).then(|| Address(address.0.wrapping_add_signed(distance)))
 }
 

@@ -1,4 +1,4 @@
-//! Objects in, a section out.
+//! [`Builder`]: collects the unwind information of objects and returns the section.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -12,37 +12,41 @@ use cfipack_format::{Address, Arch, Key, PersonalityKey, SectionOffset, Unsuppor
 use super::range::Range;
 use super::{Fde, Field, Input, Part, Resolve, Section, Warning};
 
-/// Collects the unwind information of objects.
+/// Builds the `__unwind_info` of a link from its objects. Call [`push`](Self::push) for each object, and
+/// [`push_code`](Self::push_code) for each symbol in code. To use several threads, give each thread a
+/// [`shard`](Self::shard) and [`absorb`](Self::absorb) the shards in a fixed order. [`finish`](Self::finish) returns
+/// the [`Section`].
 #[derive(Clone, Debug)]
 pub struct Builder {
     pub(super) arch: Arch,
     pub(super) options: encoder::Options,
-    /// In the order of pushing; of one object, no two for one function.
+    /// In the order of pushing. An object has at most one range per function.
     pub(super) ranges: Vec<Range>,
     pub(super) personalities: Personalities,
     pub(super) warnings: Vec<Warning>,
 }
 
 impl Builder {
-    /// A table for code of `arch`: x86-64, i386, arm64 or arm64_32.
+    /// Creates a builder for code of `arch`: x86-64, i386, arm64 or arm64_32.
     ///
     /// # Errors
-    /// The format has no encodings for the architecture: s390x and big-endian AArch64.
+    /// Returns an error if the format has no encodings for the architecture: s390x and big-endian AArch64.
     pub fn new(arch: Arch, options: encoder::Options) -> Result<Self, UnsupportedFormat> {
         encoder::Builder::new(arch, options)?;
         let (ranges, personalities, warnings) = (Vec::new(), Personalities::default(), Vec::new());
         Ok(Self { arch, options, ranges, personalities, warnings })
     }
 
-    /// An empty builder of the same kind, for a thread of its own; [`absorb`](Self::absorb) takes what it has collected.
+    /// Returns an empty builder with the same options. Fill it on another thread and [`absorb`](Self::absorb) it
+    /// later.
     #[must_use]
     pub fn shard(&self) -> Self {
         let (ranges, personalities, warnings) = (Vec::new(), Personalities::default(), Vec::new());
         Self { arch: self.arch, options: self.options, ranges, personalities, warnings }
     }
 
-    /// Adds what another builder has collected, as if its objects had been pushed here. Shards that are absorbed in a
-    /// fixed order always give the same table.
+    /// Adds the contents of a shard, as if its objects had been pushed here. The same shards in the same order always
+    /// give the same table.
     pub fn absorb(&mut self, shard: Self) {
         let numbers: Vec<u32> =
             shard.personalities.keys.iter().map(|&key| self.personalities.number(key)).collect();
@@ -53,21 +57,22 @@ impl Builder {
         self.warnings.extend(shard.warnings);
     }
 
-    /// Adds code that may have no unwind information: a function symbol, for instance. Without it the entry of the
-    /// function before would speak for this code too. Where an object describes the function, that counts. ld64.lld
-    /// does this for every symbol that is defined in code.
+    /// Adds code that may have no unwind information, for example the code of a symbol. Without this call, the entry
+    /// of the function before it would also cover this code. If an object describes the function, the object's
+    /// description counts. ld64.lld does this for every symbol that is defined in code.
     pub fn push_code(&mut self, function: Key, length: u32) {
         self.ranges.push(Range::without_information(function, length));
     }
 
-    /// Adds the unwind information of an object. Which description of a function counts:
+    /// Adds the unwind information of an object. These rules choose between descriptions of the same function:
     ///
-    /// - in an object, a row of `__compact_unwind` that is not in DWARF mode, the last one if there are several; else
-    ///   the first FDE. The FDE of a function with such a row is only used if the row cannot be.
-    /// - of several objects, the first one that describes the function: as in ld64.lld, where of functions that are
-    ///   folded the first one stays.
+    /// - Inside an object, a row of `__compact_unwind` that is not in DWARF mode counts, and the last row if there
+    ///   are several. Otherwise the first FDE counts. If a function has such a row, its FDE is only used if the table
+    ///   cannot hold the row.
+    /// - Of several objects, the first object that describes the function counts. ld64.lld does the same: if
+    ///   functions are folded, the first function stays.
     ///
-    /// What cannot be read is a [warning](Section::warnings) that names it, and costs no other function.
+    /// A record that cannot be read becomes a [warning](Section::warnings) and affects no other function.
     pub fn push(&mut self, input: &Input<'_>, resolve: &mut impl Resolve) {
         let first = self.ranges.len();
         self.push_rows(input, resolve);
@@ -123,7 +128,7 @@ impl Builder {
         }
     }
 
-    /// The first FDE of each function, in the order of their keys.
+    /// Reads the FDEs. Returns the first FDE of each function, in the order of the functions' keys.
     fn read_fdes(&mut self, input: &Input<'_>, resolve: &mut impl Resolve) -> Vec<Range> {
         let Input { object, eh_frame, eh_frame_address, .. } = *input;
         let section = cfi::Section::new(cfi::SectionKind::EhFrame, eh_frame, eh_frame_address, self.arch);
@@ -144,13 +149,14 @@ impl Builder {
             range.encoding = Encoding::dwarf(self.arch, 0);
             range.fde = Some(Fde { object, offset: fde.fde });
             if let Some(cfi::Personality { field: offset, address, .. }) = fde.cie.personality {
-                let known = last_personality.filter(|known: &(SectionOffset, Option<u32>)| known.0 == offset);
-                let (_, number) = known.unwrap_or_else(|| {
-                    let key = resolve.personality(field(offset, address));
-                    (offset, key.map(|key| self.personalities.number(key)))
-                });
-                last_personality = Some((offset, number));
-                range.personality = number;
+                range.personality = match last_personality {
+                    Some((last, number)) if last == offset => number,
+                    _ => {
+                        let key = resolve.personality(field(offset, address));
+                        key.map(|key| self.personalities.number(key))
+                    }
+                };
+                last_personality = Some((offset, range.personality));
             }
             if let Some(offset) = fde.lsda_field() {
                 range.lsda = resolve.lsda(field(offset, fde.lsda().ok().flatten()));
@@ -162,15 +168,16 @@ impl Builder {
         fdes
     }
 
-    /// Decides what does not depend on addresses: which description of a function counts, and which personalities the
-    /// table names.
+    /// Returns the section. This decides everything that does not depend on addresses: which description of a
+    /// function counts, and which personalities the table names.
     pub fn finish(self) -> Section {
         Section::new(self)
     }
 }
 
-/// Of the ranges from `first` on, keeps one of each function: the last one with a compact encoding, else the last one in
-/// DWARF mode, else the last one. Returns their functions in ascending order, with the number of each, counted from `first`.
+/// Keeps one range per function among the ranges from `first` on: the last range with a compact encoding, otherwise
+/// the last range in DWARF mode, otherwise the last range. Returns the kept functions in ascending order. Each
+/// function comes with the number of its range, counted from `first`.
 fn last_of_each(ranges: &mut Vec<Range>, first: usize, arch: Arch) -> Vec<(Key, u32)> {
     let all = &ranges[first..];
     if !all.is_sorted_by(|a, b| a.function < b.function) {
@@ -188,7 +195,7 @@ fn last_of_each(ranges: &mut Vec<Range>, first: usize, arch: Arch) -> Vec<(Key, 
     ranges[first..].iter().zip(0..).map(|(range, at)| (range.function, at)).collect()
 }
 
-/// The personalities that have been met, numbered by first use.
+/// The personalities of all objects, numbered by first use.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Personalities {
     pub(super) keys: Vec<PersonalityKey>,
@@ -198,7 +205,7 @@ pub(super) struct Personalities {
 
 impl Personalities {
     fn number(&mut self, key: PersonalityKey) -> u32 {
-        // Neighbours have the same, as a rule.
+        // Neighbouring functions nearly always have the same personality.
         if let Some((last, number)) = self.last
             && last == key
         {

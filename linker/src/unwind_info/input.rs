@@ -1,41 +1,41 @@
-//! Objects as a linker gives them, and the questions that it is asked about them.
+//! The unwind information of an object, and the questions about its relocations that a linker answers.
 
 use cfipack_format::{Address, Key, LsdaKey, PersonalityKey, SectionOffset};
 
-/// The unwind information of an object, not relocated.
+/// The unwind sections of one object, before relocation.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Input<'a> {
-    /// A number for the object that the linker chooses: its FDEs ([`Fde`]) and warnings carry it.
+    /// A number that you choose for the object. [`Fde`]s and warnings carry it.
     pub object: u32,
-    /// The bytes of `__LD,__compact_unwind`; none if the object does not have it.
+    /// The bytes of `__LD,__compact_unwind`; empty if the object has no such section.
     pub compact_unwind: &'a [u8],
-    /// The bytes of `__TEXT,__eh_frame`; none if the object does not have it.
+    /// The bytes of `__TEXT,__eh_frame`; empty if the object has no such section.
     pub eh_frame: &'a [u8],
-    /// The address of `__eh_frame` in the object, from which its distances count.
+    /// The address of `__eh_frame` in the object. PC-relative pointers in the section need it.
     pub eh_frame_address: Address,
 }
 
 impl<'a> Input<'a> {
-    /// An object without unwind information.
+    /// Creates an object without unwind information.
     pub fn new(object: u32) -> Self {
         Self { object, ..Self::default() }
     }
 
-    /// With a `__compact_unwind`.
+    /// Sets the bytes of `__compact_unwind`.
     #[must_use]
     pub fn with_compact_unwind(self, bytes: &'a [u8]) -> Self {
         Self { compact_unwind: bytes, ..self }
     }
 
-    /// With an `__eh_frame`, which lies at this address in the object.
+    /// Sets the bytes of `__eh_frame`, and its address in the object.
     #[must_use]
     pub fn with_eh_frame(self, bytes: &'a [u8], address: Address) -> Self {
         Self { eh_frame: bytes, eh_frame_address: address, ..self }
     }
 }
 
-/// One of an object's two sections of unwind information.
+/// A section of unwind information in an object.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Part {
     /// `__LD,__compact_unwind`.
@@ -48,34 +48,36 @@ pub enum Part {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Field {
-    /// The section that it stands in.
+    /// The section that contains the pointer.
     pub part: Part,
-    /// The offset in the section: what a relocation names.
+    /// The offset of the pointer in the section. Look up the relocation at this offset.
     pub offset: SectionOffset,
-    /// The address in the object that it leads to as it stands there: what counts if it has no relocation (distances
-    /// in the `__eh_frame` of x86-64), or one that names a section. None for an LSDA, or a row's personality, whose field
-    /// is zero: without relocation there is none.
+    /// The address in the object that the stored value leads to. Use it if the field has no relocation, as distances
+    /// in the `__eh_frame` of x86-64 have none, or if the relocation names a section. `None` for an LSDA, or the
+    /// personality of a row, if the stored value is zero: then only a relocation can give the target.
     pub target: Option<Address>,
 }
 
-/// The targets of the pointers in an object's unwind information: what their relocations lead to.
+/// Answers where the pointers in an object's unwind information lead. A linker implements this trait with its
+/// knowledge of the object's relocations.
 pub trait Resolve {
-    /// The function that a field leads to; none if it is dead: stripped, or a weak definition that lost, or discarded
-    /// in any other way. A function that was folded into an identical one may be resolved to that one's key.
+    /// Returns the function that a field leads to, or `None` if the function is dead. For example, it was stripped,
+    /// or it is a weak definition that lost. If a function was folded into an identical function, you may return the
+    /// other function's key.
     fn function(&mut self, field: Field) -> Option<Key>;
 
-    /// The personality that a field leads to; none if it leads nowhere.
+    /// Returns the personality that a field leads to, or `None` if it leads nowhere.
     fn personality(&mut self, field: Field) -> Option<PersonalityKey>;
 
-    /// The LSDA that a field leads to; none if it leads nowhere.
+    /// Returns the LSDA that a field leads to, or `None` if it leads nowhere.
     fn lsda(&mut self, field: Field) -> Option<LsdaKey>;
 }
 
-/// An FDE of an input.
+/// Identifies an FDE of an object.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Fde {
-    /// [`Input::object`].
+    /// The object's number, [`Input::object`].
     pub object: u32,
-    /// The offset of its record in the object's `__eh_frame`.
+    /// The offset of the FDE in the object's `__eh_frame`.
     pub offset: SectionOffset,
 }

@@ -1,9 +1,10 @@
-//! One `__TEXT,__unwind_info` of what a link's Mach-O objects have in `__LD,__compact_unwind` and `__TEXT,__eh_frame`.
+//! Builds the Mach-O section `__TEXT,__unwind_info` of a link from the `__LD,__compact_unwind` and
+//! `__TEXT,__eh_frame` sections of its objects.
 //!
-//! A [`Builder`] takes both sections of each object as bytes, before relocation, and asks what their relocations lead to
-//! ([`Resolve`]): keys of functions, LSDAs and personalities, each of a type of its own. It becomes a [`Section`], which
-//! bounds the table's size before anything has an address ([`Section::plan`]) and lays it out when addresses are known
-//! ([`Section::place`]), again after each relayout.
+//! A [`Builder`] takes both sections of each object as bytes, before relocation. You implement [`Resolve`], which
+//! returns the keys of the functions, LSDAs and personalities that the relocations lead to. [`Builder::finish`]
+//! returns a [`Section`]. [`Section::plan`] bounds the size of the table before anything has an address.
+//! [`Section::place`] lays the table out when addresses are known, and again after each relayout.
 //!
 //! ```
 //! use cfipack_encoder::unwind_info::Options;
@@ -71,24 +72,30 @@
 //!
 //! | | rule |
 //! |---|---|
-//! | a row with a compact encoding | counts; the function's FDE is not needed ([`Section::fdes`]) |
+//! | a row with a compact encoding | the row counts; the function's FDE is not needed ([`Section::fdes`]) |
 //! | a row in DWARF mode, or no row | the function's FDE counts |
 //! | a row in DWARF mode, no FDE | an entry without unwind information, and [`Warning::NoFde`] |
-//! | dead ([`Resolve::function`] gives none) | no entry |
-//! | several objects describe one key | the first one |
-//! | several keys have one address | the first that has unwind information and is not empty |
-//! | a fourth personality | the FDEs count of those functions that use the personalities which are needed least; without FDE an entry without unwind information; [`Warning::PersonalityOverflow`] for each |
-//! | no address ([`Addresses::function`] gives none) | no entry, and [`Warning::Unaddressed`] |
+//! | a dead function ([`Resolve::function`] returns `None`) | no entry |
+//! | several objects describe one key | the first object counts |
+//! | several keys have one address | the first key that has unwind information and is not empty |
+//! | more than three personalities | the table names three. The functions of the personalities that are needed least use their FDEs, or get an entry without unwind information if they have no FDE; [`Warning::PersonalityOverflow`] for each function |
+//! | no address ([`Addresses::function`] returns `None`) | no entry, and [`Warning::Unaddressed`] |
 //!
-//! In layout [`Lld`](crate::encoder::unwind_info::Layout::Lld) the table is byte for byte what ld64.lld 23 links of the
-//! same objects, if [`Builder::push_code`] has each symbol that is defined in code.
+//! In layout [`Lld`](crate::encoder::unwind_info::Layout::Lld) the table is byte for byte the table that ld64.lld 23
+//! links from the same objects. For this, call [`Builder::push_code`] for each symbol that is defined in code.
 //!
 //! # Sizes
 //!
-//! What a table needs depends on the order of its functions: neighbours that are unwound alike are one entry, and the
-//! encodings of a page should be few. So there are two bounds. [`Section::max_len`] holds for every order and all
-//! addresses. [`Section::plan`] takes the order, which a linker knows before it knows addresses, and gives the size of
-//! the likely table: that is what a linker reserves.
+//! The size of a table depends on the order of its functions. Neighbours with the same unwind information share an
+//! entry, and the encodings of a page should be few. So there are two bounds. [`Section::max_len`] holds for every
+//! order and all addresses. [`Section::plan`] takes the order, which a linker knows before it knows addresses, and
+//! returns the size of the likely table. Reserve that size.
+//!
+//! # Modules
+//! - `builder`, `input`: [`Builder`] takes an [`Input`] per object and asks your [`Resolve`] about its [`Field`]s.
+//! - `section`: [`Section`] chooses one description of each function, and plans the size.
+//! - `places`: [`Addresses`], your answers once the output is laid out. `table`: [`Table`], which you write.
+//! - `range`: code with its description, inside the builder and section. `warning`: [`Warning`].
 
 mod builder;
 mod input;

@@ -1,4 +1,4 @@
-//! Addresses in a link's output of what the table speaks of.
+//! [`Addresses`]: where functions, LSDAs and FDEs lie in the output.
 
 use alloc::vec::Vec;
 use core::cell::RefCell;
@@ -10,30 +10,31 @@ use cfipack_format::{ImageOffset, Key, LsdaKey};
 
 use super::{Fde, Section, Warning};
 
-/// The addresses that a linker knows when it has laid out its output.
+/// The places of functions, LSDAs and FDEs in the output. A linker implements this trait once it has laid out its
+/// output.
 pub trait Addresses {
-    /// The image offset of a function: the address less that of the Mach-O header. None if it has no address: the table
-    /// omits it.
+    /// Returns the image offset of a function: its address minus the address of the Mach-O header. Return `None` if
+    /// the function has no address; the table then omits it.
     fn function(&self, function: Key) -> Option<ImageOffset>;
 
-    /// The image offset of an LSDA; none if it has no address.
+    /// Returns the image offset of an LSDA, or `None` if the LSDA has no address.
     fn lsda(&self, lsda: LsdaKey) -> Option<ImageOffset>;
 
-    /// The offset of an FDE in the output's `__eh_frame`; none if it is not there. It is asked for those of
-    /// [`Section::fdes`].
+    /// Returns the offset of an FDE in the output's `__eh_frame`, or `None` if the FDE is not there. This is only
+    /// called for the FDEs of [`Section::fdes`].
     fn fde(&self, fde: Fde) -> Option<u32>;
 }
 
-/// The places of a section's ranges.
-pub(super) struct Final<'a, A> {
+/// The final places of a section's ranges.
+pub(super) struct FinalPlaces<'a, A> {
     section: &'a Section,
     addresses: &'a A,
-    /// By range.
+    /// The image offset of each range's function.
     functions: Vec<Option<ImageOffset>>,
     warnings: RefCell<Vec<Warning>>,
 }
 
-impl<'a, A: Addresses> Final<'a, A> {
+impl<'a, A: Addresses> FinalPlaces<'a, A> {
     /// Asks for the address of each function.
     pub(super) fn new(section: &'a Section, addresses: &'a A) -> Self {
         let mut warnings = Vec::new();
@@ -53,7 +54,7 @@ impl<'a, A: Addresses> Final<'a, A> {
     }
 }
 
-impl<A: Addresses> encoder::Places for Final<'_, A> {
+impl<A: Addresses> encoder::Places for FinalPlaces<'_, A> {
     #[inline]
     fn function(&self, range: Key) -> Option<ImageOffset> {
         self.functions[range.0.to_usize()]

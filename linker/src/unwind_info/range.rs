@@ -1,22 +1,22 @@
-//! A range of code, as inputs describe it.
+//! A range of code with its unwind information.
 
 use cfipack_format::compact_unwind::{Encoding, Flags};
 use cfipack_format::{Arch, Key, LsdaKey};
 
 use super::Fde;
 
-/// A range of code and how it is unwound.
+/// A range of code with its unwind information.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Range {
     pub(super) function: Key,
     /// In bytes.
     pub(super) length: u32,
-    /// [`Encoding::NONE`]: code without unwind information. In DWARF mode without an offset.
+    /// [`Encoding::NONE`] for code without unwind information. In DWARF mode the offset is 0.
     pub(super) encoding: Encoding,
-    /// Number of its personality in the builder.
+    /// The number of the personality in the builder.
     pub(super) personality: Option<u32>,
     pub(super) lsda: Option<LsdaKey>,
-    /// The FDE that describes it, or can.
+    /// The function's FDE. It describes the range in DWARF mode, and is the fallback otherwise.
     pub(super) fde: Option<Fde>,
 }
 
@@ -33,7 +33,7 @@ impl Range {
         self.encoding.mode_number() == Encoding::dwarf(arch, 0).mode_number()
     }
 
-    /// Leaves the range to its FDE; without one it has no unwind information.
+    /// Switches the range to its FDE. Without an FDE the range loses its unwind information.
     pub(super) fn fall_back(&mut self, arch: Arch) {
         let inside = self.encoding.flags() & Flags::NOT_FUNCTION_START;
         *self = match self.fde {

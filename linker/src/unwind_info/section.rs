@@ -1,4 +1,4 @@
-//! The section before it has addresses.
+//! [`Section`]: the section before it has addresses.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -12,18 +12,18 @@ use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Arch, ImageOffset, Key, LsdaKey, PersonalityKey};
 
 use super::builder::{Builder, Personalities};
-use super::places::{Addresses, Final};
+use super::places::{Addresses, FinalPlaces};
 use super::range::Range;
 use super::{Fde, Table, Warning};
 
-/// The unwind information of a link's live functions, each described once; it needs only addresses.
+/// The unwind information of a link's live functions, with one description per function. It lacks only addresses.
 #[derive(Clone, Debug)]
 pub struct Section {
     pub(super) arch: Arch,
-    /// Each function once.
+    /// One range per function.
     pub(super) ranges: Vec<Range>,
-    /// The entries know functions by their place in `ranges`, and personalities by their place in `personalities`, from
-    /// 1.
+    /// In these entries, a function's key is its index in `ranges`, and a personality's number is its index in
+    /// `personalities` plus 1.
     entries: encoder::Section,
     personalities: Vec<PersonalityKey>,
     warnings: Vec<Warning>,
@@ -49,41 +49,48 @@ impl Section {
         Self { arch, ranges, entries: entries.finish(), personalities: keys, warnings }
     }
 
-    /// Warnings about what could not be taken as it was given.
+    /// Returns warnings about parts of the objects that the table cannot hold as given.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
-    /// The personalities that the table may name, at most three: each needs a pointer slot with its address.
+    /// Returns the personalities that the table may name, at most three. Each personality needs a pointer slot that
+    /// holds its address.
     pub fn personalities(&self) -> impl ExactSizeIterator<Item = PersonalityKey> + '_ {
         self.entries.personalities().iter().map(|&number| self.personality(number))
     }
 
-    /// The FDEs that the table refers to, with their functions: those that the output's `__eh_frame` must keep. Readers
-    /// take any other function's unwind information from the table alone.
+    /// Returns the FDEs that the table refers to, with their functions. The output's `__eh_frame` must keep these
+    /// FDEs. For every other function, readers use only the table.
     pub fn fdes(&self) -> impl Iterator<Item = (Key, Fde)> + '_ {
         let in_dwarf_mode = self.ranges.iter().filter(|range| range.is_dwarf(self.arch));
         in_dwarf_mode.filter_map(|range| Some((range.function, range.fde?)))
     }
 
-    /// The most bytes that the table can have, wherever its functions will lie and in whatever order. Where the order is
-    /// known, [`plan`](Self::plan) gives the size of the likely table instead.
+    /// Returns an upper bound of the table's size in bytes, for any order and any addresses of the functions. If you
+    /// know the order, use [`plan`](Self::plan), which returns the size of the likely table.
     pub fn max_len(&self) -> usize {
         self.entries.max_len()
     }
 
-    /// The most bytes of the table if its functions lie in an order that the linker knows: real tables are exactly as
-    /// large, as a rule.
+    /// Computes an upper bound of the table's size for an order of the functions that you know already. The size of
+    /// real tables is nearly always exactly this bound.
     ///
-    /// `tentative` gives every function a place in the order, in bytes: an address in a first layout, or a rank; none to
-    /// a function that will have no address. `growth` bounds how much further the functions may lie apart in the end: the
-    /// sum over all neighbours, in bytes. That is what may yet be inserted between functions where `tentative` gives
-    /// addresses, and the length of all code where it gives ranks.
+    /// `tentative` returns a function's place in the order, in bytes: the address in a first layout, or a rank. It
+    /// returns `None` for a function that will have no address. `growth` bounds how much further apart the functions
+    /// may lie in the final layout, in bytes and summed over all neighbours. With addresses, pass the number of bytes
+    /// that may still be inserted between functions. With ranks, pass the length of all code.
     ///
-    /// The promise holds if functions have distinct addresses in this order, at least the declared distances apart; if every LSDA has an
-    /// address; and, but in [`Layout::Small`](encoder::Layout::Small), if nothing that has a tentative place turns out to
-    /// have no address, and FDEs lie in the order of objects as they were pushed, none beyond 16 MiB. See
-    /// [`encoder::Section::plan`] for how tight it is in each layout.
+    /// The bound holds under these conditions:
+    ///
+    /// - Functions have distinct addresses in this order, and are further apart than their tentative places by at
+    ///   most `growth`.
+    /// - Every LSDA has an address.
+    /// - In layouts other than [`Layout::Small`](encoder::Layout::Small), every function with a tentative place also
+    ///   gets an address.
+    /// - In these layouts FDEs also lie in the order in which you pushed the objects, within the first 16 MiB.
+    ///
+    /// [`encoder::Section::plan`] says how tight the bound is in each layout.
     ///
     /// # Errors
     /// The table would be larger than 4 GiB.
@@ -92,17 +99,17 @@ impl Section {
         tentative: impl Fn(Key) -> Option<ImageOffset>,
         growth: u32,
     ) -> Result<Plan, WriteError> {
-        let places = Tentative { section: self, tentative, fdes: self.fde_ranks() };
+        let places = TentativePlaces { section: self, tentative, fdes: self.fde_ranks() };
         self.entries.plan(&places, growth).map(Plan)
     }
 
-    /// Lays the table out, now that addresses are known. `end` is the end of the code that the table speaks for, the end
-    /// of `__text`; layout `Lld` does without it, others take the end of the last function if it is not given.
+    /// Lays the table out for final addresses. `end` is the end of the code that the table covers, which is the end
+    /// of `__text`. Layout `Lld` ignores `end`; other layouts use the end of the last function if you pass `None`.
     ///
-    /// Of functions with different keys at one address, the first that has unwind information and is not empty counts.
-    /// What has no address is omitted and named in [`Table::warnings`]. The table is not larger than
-    /// [`max_len`](Self::max_len) or, if what [`plan`](Self::plan) was promised holds, than [`Plan::max_len`]. Can be
-    /// called again with other addresses; nothing is read again.
+    /// If functions with different keys have the same address, the first function that has unwind information and is
+    /// not empty counts. A function or LSDA without an address is omitted, and [`Table::warnings`] names it. The
+    /// table is not larger than [`max_len`](Self::max_len), or [`Plan::max_len`] under the conditions of
+    /// [`plan`](Self::plan). You can call this function again with other addresses. It reads no input again.
     ///
     /// # Errors
     /// The table would be larger than 4 GiB.
@@ -112,7 +119,7 @@ impl Section {
         end: Option<ImageOffset>,
         addresses: &impl Addresses,
     ) -> Result<Table<'_>, WriteError> {
-        let places = Final::new(self, addresses);
+        let places = FinalPlaces::new(self, addresses);
         let placed = self.entries.place_planned(plan.map(|plan| &plan.0), end, &places)?;
         Ok(Table { section: self, placed, warnings: places.into_warnings() })
     }
@@ -121,12 +128,17 @@ impl Section {
         self.personalities[number.get().to_usize() - 1]
     }
 
-    /// By range: the place of its FDE among all that the table refers to, from 1; 0 for a range without one. Objects
-    /// are in the order of pushing, as in an output.
+    /// Returns the rank of each range's FDE among the FDEs that the table refers to, from 1, or 0 for a range without
+    /// an FDE. FDEs are ordered by object, in the order of pushing, as in an output.
     fn fde_ranks(&self) -> Vec<u32> {
-        let fde = |range: &Range| range.fde.filter(|_| range.is_dwarf(self.arch));
-        let fdes = self.ranges.iter().zip(0_usize..).filter_map(|(range, at)| Some((fde(range)?, at)));
-        let mut fdes: Vec<(Fde, usize)> = fdes.collect();
+        let mut fdes: Vec<(Fde, usize)> = Vec::new();
+        for (at, range) in self.ranges.iter().enumerate() {
+            if let Some(fde) = range.fde
+                && range.is_dwarf(self.arch)
+            {
+                fdes.push((fde, at));
+            }
+        }
         for of_object in fdes.chunk_by_mut(|(a, _), (b, _)| a.object == b.object) {
             of_object.sort_by_cached_key(|(fde, _)| fde.offset.0.to_u64());
         }
@@ -138,25 +150,25 @@ impl Section {
     }
 }
 
-/// The most bytes that a table has if its functions lie in a known order: see [`Section::plan`].
+/// An upper bound of a table's size for a known order of its functions. [`Section::plan`] returns it.
 #[derive(Clone, Debug)]
 pub struct Plan(encoder::Plan);
 
 impl Plan {
-    /// The most bytes, as long as what [`Section::plan`] was promised holds.
+    /// Returns the bound in bytes. It holds under the conditions of [`Section::plan`].
     pub fn max_len(&self) -> usize {
         self.0.max_len()
     }
 }
 
-/// Places in an order that is known, and FDEs in theirs.
-struct Tentative<'a, F> {
+/// Tentative places of the functions and ranks of the FDEs, for a plan.
+struct TentativePlaces<'a, F> {
     section: &'a Section,
     tentative: F,
     fdes: Vec<u32>,
 }
 
-impl<F: Fn(Key) -> Option<ImageOffset>> encoder::Places for Tentative<'_, F> {
+impl<F: Fn(Key) -> Option<ImageOffset>> encoder::Places for TentativePlaces<'_, F> {
     fn function(&self, range: Key) -> Option<ImageOffset> {
         (self.tentative)(self.section.ranges[range.0.to_usize()].function)
     }
@@ -166,7 +178,7 @@ impl<F: Fn(Key) -> Option<ImageOffset>> encoder::Places for Tentative<'_, F> {
     }
 
     fn dwarf(&self, range: Key, encoding: Encoding) -> Encoding {
-        // Of 2^24 or more, all are in reach only if they are close together.
+        // With 2^24 FDEs or more, later FDEs are out of reach.
         match self.fdes[range.0.to_usize()] {
             rank @ ..=DWARF_OFFSET_MAX => Encoding(encoding.0 | rank),
             _ => encoding,
@@ -174,7 +186,8 @@ impl<F: Fn(Key) -> Option<ImageOffset>> encoder::Places for Tentative<'_, F> {
     }
 }
 
-/// Of each function, keeps the first description that has unwind information, or just the first one.
+/// Keeps one description per function: the first description that has unwind information, otherwise the first
+/// description.
 fn first_of_each(mut ranges: Vec<Range>) -> Vec<Range> {
     if ranges.is_sorted_by(|a, b| a.function < b.function) {
         return ranges;
@@ -192,16 +205,16 @@ fn first_of_each(mut ranges: Vec<Range>) -> Vec<Range> {
     ranges
 }
 
-/// The uses of a personality outside DWARF mode.
+/// Counts the functions that use a personality and are not in DWARF mode.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 struct Uses {
-    /// By functions without FDE, which would have no unwind information otherwise.
+    /// Functions without an FDE. Without the personality they would have no unwind information.
     without_fde: u32,
     with_fde: u32,
 }
 
-/// Leaves functions of all but three personalities to their FDEs. Those stay that most functions need which have no
-/// FDE, then those that most functions use, then those that come first.
+/// Keeps the three most needed personalities and switches the functions of all others to their FDEs. A personality is
+/// needed more if more functions without an FDE use it, then if more functions use it at all, then if it comes first.
 fn drop_personalities(
     ranges: &mut [Range],
     keys: &[PersonalityKey],
@@ -214,8 +227,8 @@ fn drop_personalities(
         let uses = &mut uses[number.to_usize()];
         if range.fde.is_some() { uses.with_fde += 1 } else { uses.without_fde += 1 }
     }
-    let mut ranked: Vec<u32> =
-        (0..).zip(&uses).filter(|used| *used.1 != Uses::default()).map(|used| used.0).collect();
+    let mut ranked: Vec<u32> = (0..keys.len() as u32).collect();
+    ranked.retain(|&number| uses[number.to_usize()] != Uses::default());
     if ranked.len() <= MAX_PERSONALITIES {
         return;
     }

@@ -1,4 +1,4 @@
-//! The table with its addresses.
+//! [`Table`]: the table with its addresses, ready to be written.
 
 use alloc::vec::Vec;
 
@@ -8,7 +8,7 @@ use cfipack_format::{ImageOffset, PersonalityKey};
 
 use super::{Section, Warning};
 
-/// A table that is laid out.
+/// A table that [`Section::place`] has laid out.
 #[derive(Debug)]
 pub struct Table<'a> {
     pub(super) section: &'a Section,
@@ -17,7 +17,8 @@ pub struct Table<'a> {
 }
 
 impl Table<'_> {
-    /// Bytes of the table; 0 where there is none, as no function has unwind information.
+    /// Returns the size of the table in bytes. It is 0 if no function has unwind information, because then there is
+    /// no table.
     pub fn len(&self) -> usize {
         self.placed.len()
     }
@@ -27,17 +28,18 @@ impl Table<'_> {
         self.placed.is_empty()
     }
 
-    /// Warnings about what has no address, or no place that the table can name.
+    /// Returns warnings about functions, LSDAs and FDEs that have no address, or no place that the table can name.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
-    /// Writes the table to the front of `out`, which has at least [`len`](Self::len) bytes; the rest of it is set to
-    /// zero. `slot_of` gives the image offset of the pointer slot (in `__got`) that holds the address of a personality;
-    /// it is asked once for each one that the table names, of those in [`Section::personalities`].
+    /// Writes the table to the start of `out`, which must have at least [`len`](Self::len) bytes, and sets the rest
+    /// of `out` to zero. `slot_of` returns the image offset of the pointer slot (in `__got`) that holds the address
+    /// of a personality. It is called once for each personality that the table names, all of them from
+    /// [`Section::personalities`].
     ///
     /// # Errors
-    /// `out` is shorter.
+    /// Returns an error if `out` is too short.
     pub fn write(
         &self,
         out: &mut [u8],

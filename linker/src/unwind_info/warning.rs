@@ -1,4 +1,4 @@
-//! Warnings: what the table cannot hold as it was given.
+//! [`Warning`]: parts of the input that the table cannot hold as given.
 
 use core::fmt;
 
@@ -7,35 +7,34 @@ use cfipack_format::{Key, LsdaKey, PersonalityKey, SectionOffset};
 
 use super::Fde;
 
-/// A thing that the table cannot hold as it was given. The table is right all the same: it is wrong about no
-/// function.
+/// Reports a part of the input that the table cannot hold as given. The table is still correct for every function in
+/// it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Warning {
-    /// Three other personalities are named instead of this function's.
+    /// The table names three other personalities instead of this function's.
     PersonalityOverflow {
         /// The function.
         function: Key,
         /// The personality.
         personality: PersonalityKey,
-        /// The FDE, which describes it now; none if it has none: in the table the function then has no unwind
-        /// information.
+        /// The FDE that now describes the function. If it is `None`, the function has no unwind information in the
+        /// table.
         fde: Option<Fde>,
     },
-    /// A row in DWARF mode without an FDE: in the table the function has no unwind information.
+    /// A row is in DWARF mode and the function has no FDE. The function has no unwind information in the table.
     NoFde {
         /// The function.
         function: Key,
     },
-    /// The output has no place for the FDE that describes a function: in the table the function has no unwind
-    /// information.
+    /// The FDE that describes a function is not in the output. The function has no unwind information in the table.
     FdeUnplaced {
         /// The function.
         function: Key,
         /// The FDE.
         fde: Fde,
     },
-    /// The FDE lies beyond the 24 bits that an encoding has for it: readers must search all of `__eh_frame`.
+    /// The offset of the FDE does not fit the 24 bits of an encoding. Readers must search all of `__eh_frame` for it.
     FdeOutOfReach {
         /// The function.
         function: Key,
@@ -49,25 +48,25 @@ pub enum Warning {
         /// The function.
         function: Key,
     },
-    /// An LSDA has no address: the functions that have it are described without.
+    /// An LSDA has no address. The table describes its functions without an LSDA.
     LsdaUnaddressed {
         /// The LSDA.
         lsda: LsdaKey,
     },
-    /// A rest of an object's `__compact_unwind` after its last row that is no row, and was not read.
+    /// The last bytes of an object's `__compact_unwind` are fewer than a row, and were not read.
     IncompleteRow {
-        /// [`Input::object`](super::Input::object).
+        /// The object's number, [`Input::object`](super::Input::object).
         object: u32,
-        /// The offset of its start.
+        /// The offset of the first of these bytes.
         offset: SectionOffset,
-        /// The bytes.
+        /// The number of bytes.
         bytes: usize,
     },
     /// A record of an object's `__eh_frame` cannot be read.
     Cfi {
-        /// [`Input::object`](super::Input::object).
+        /// The object's number, [`Input::object`](super::Input::object).
         object: u32,
-        /// The error, and its place.
+        /// The error, with its offset.
         error: cfi::Error,
     },
 }

@@ -1,15 +1,15 @@
-//! The rows of one function of a table: lent to the output, or encoded again.
+//! Pushes the rows of a table's function: borrowed by the output, or encoded again.
 
 use cfipack_format::widen::ToUsize;
 
-use super::Pushed;
+use super::PushedRows;
 use crate::encoder::sframe::{EncodedRows, Layout, SharedRows, TableFunction, TableRows};
 use crate::format::sframe::FdeInfo;
 use crate::format::{Key, Reason, Row, Unsupported};
 use crate::sframe::Merger;
 use crate::sframe::table::{Head, RowBytes, Table};
 
-/// Adds a function with its FREs as they are.
+/// Adds a function with its FREs unchanged.
 #[inline]
 pub(super) fn copy<'a>(
     merger: &mut Merger<'a>,
@@ -20,21 +20,24 @@ pub(super) fn copy<'a>(
 ) -> Result<(), Unsupported> {
     let function = TableFunction::new(key, head.size).with_info(head.info, head.rep_size);
     if merger.scratch.shared.is_empty() {
-        return push_rows(merger, table, &function, head, rows).map(|_| ());
+        push_rows(merger, table, &function, head, rows)?;
+        return Ok(());
     }
     let shared = merger.scratch.shared(table.version(), head, rows);
     if let Some(Some(pushed)) = shared {
-        return merger.builder.push_table(&function, pushed.rows).map(|_| ());
+        merger.builder.push_table(&function, pushed.rows)?;
+        return Ok(());
     }
     let pushed = push_rows(merger, table, &function, head, rows)?;
     let shared = merger.scratch.shared(table.version(), head, rows);
     if let (Some(shared), Some(rows)) = (shared, pushed) {
-        *shared = Some(Pushed { rows, last: 0 });
+        *shared = Some(PushedRows { rows, last: 0 });
     }
     Ok(())
 }
 
-/// Adds a function with the rows at a place of its table, which the output refers to, or copies where they are few.
+/// Adds a function with the rows at a place of its table. The output borrows the rows, or copies them if the table is
+/// small.
 #[inline]
 fn push_rows<'a>(
     merger: &mut Merger<'a>,
@@ -43,7 +46,7 @@ fn push_rows<'a>(
     head: &Head,
     rows: RowBytes,
 ) -> Result<Option<SharedRows>, Unsupported> {
-    // What the output keeps of a place has half as many bytes.
+    // For each borrowed place the output keeps a record of half this size.
     const FEW: usize = 64;
     let (start, end) = (rows.start.to_usize(), (rows.start + rows.len).to_usize());
     let attribute = table.version().attribute_size();
@@ -55,7 +58,7 @@ fn push_rows<'a>(
     merger.builder.push_table(function, encoded)
 }
 
-/// Adds a function's rows, encoded again, up to `size` bytes.
+/// Decodes a function's rows and adds them, encoded again, up to `size` bytes.
 pub(super) fn reencode(
     merger: &mut Merger<'_>,
     table: &Table<'_>,
@@ -64,28 +67,29 @@ pub(super) fn reencode(
     size: u32,
     rows: RowBytes,
 ) -> Result<(), Unsupported> {
-    // All have been read before.
-    let malformed = Unsupported::function(key, Reason::RowMalformed);
+    // `check` has read all functions.
     let (Some(Ok(function)), Some(head)) = (table.section.function(index), table.head(index)) else {
-        return Err(malformed);
+        return Err(Unsupported::function(key, Reason::RowMalformed));
     };
     let mut info = FdeInfo::empty().with_fre_type(function.fre_type());
     info.set(FdeInfo::PAUTH_KEY_B, function.has_pauth_key_b());
     info.set(FdeInfo::SIGNAL, function.is_signal_frame());
     info.set(FdeInfo::PC_MASK, function.is_pc_mask());
-    // Version 1 has masks instead of a size.
-    let rep_size = u8::try_from(function.rep_size());
-    let rep_size = rep_size.map_err(|_| Unsupported::function(key, Reason::Version))?;
+    // Version 1 has a mask instead of a size.
+    let Ok(rep_size) = u8::try_from(function.rep_size()) else {
+        return Err(Unsupported::function(key, Reason::Version));
+    };
     let entry = TableFunction::new(key, size).with_info(info, rep_size);
     let is_cut = size != function.size() && !function.is_pc_mask();
     let shared = merger.scratch.shared(table.version(), &head, rows).filter(|_| !is_cut);
-    // In layout `Small` rows end where the function does.
+    // In layout `Small` rows end at the end of the function.
     let is_gnu = merger.options.table.layout == Layout::Gnu;
     let has_all = |last: u32| is_gnu || function.is_pc_mask() || last < size;
     if let Some(Some(pushed)) = shared
         && has_all(pushed.last)
     {
-        return merger.builder.push_table(&entry, pushed.rows).map(|_| ());
+        merger.builder.push_table(&entry, pushed.rows)?;
+        return Ok(());
     }
     let rows = function.rows().filter_map(Result::ok);
     let rows = rows.take_while(move |row: &Row| !is_cut || row.start.0 < size);
@@ -94,7 +98,7 @@ pub(super) fn reencode(
     if let (Some(shared), Some(rows)) = (shared, pushed)
         && has_all(last)
     {
-        *shared = Some(Pushed { rows, last });
+        *shared = Some(PushedRows { rows, last });
     }
     Ok(())
 }
