@@ -305,7 +305,7 @@ impl<'r> Writer<'r> {
     }
 
     fn recall(&mut self) {
-        // gas crashes if another directive precedes it here.
+        // It stands alone at its place.
         if self.here.anything || self.at == 0 {
             return;
         }
