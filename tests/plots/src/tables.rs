@@ -330,11 +330,7 @@ fn linker(linker: &Measured) -> Result<String, String> {
 /// Which times are not those of an idle machine.
 fn disturbed(all: &All) -> String {
     let is_disturbed = |bench: &&&str| all.get(**bench).is_some_and(Measured::is_disturbed);
-    let benches: Vec<_> = TIMED
-        .iter()
-        .filter(is_disturbed)
-        .map(|bench| format!("`{bench}`"))
-        .collect();
+    let benches: Vec<_> = TIMED.iter().filter(is_disturbed).map(|bench| format!("`{bench}`")).collect();
     match benches.is_empty() {
         true => "All times are those of an idle machine.".into(),
         false => format!(
