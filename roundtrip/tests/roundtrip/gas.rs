@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use cfipack_container::File;
 use cfipack_decoder::sframe::Section;
 use cfipack_roundtrip::{Options, Report, Table, verify};
-
-use crate::gas_errors;
+use cfipack_testkit::gas_errors;
 
 /// Files of the corpus with this ending, sorted; the corpus is not optional.
 pub fn corpus(ending: &str) -> Vec<PathBuf> {

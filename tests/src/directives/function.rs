@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use cfipack_format::Arch;
+use cfipack_testkit::random::Random;
 
 use super::state::{Base, Here, Place, State};
 use super::{Mode, Target};
-use crate::random::Random;
 
 pub(super) struct Writer<'r> {
     random: &'r mut Random,

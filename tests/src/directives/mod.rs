@@ -8,8 +8,8 @@ mod function;
 mod state;
 
 use cfipack_format::Arch;
+use cfipack_testkit::random::Random;
 
-use crate::random::Random;
 use function::Writer;
 
 /// The directives that a generated function may contain.

@@ -8,9 +8,9 @@ use cfipack_decoder::sframe::Section;
 use cfipack_encoder::sframe::{Layout, Options};
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Cfa, Rule};
+use cfipack_testkit::random::{Random, cases};
 use cfipack_tests::assembled::{Object, Reference, corpus};
 use cfipack_tests::directives::{File, Mode, TARGETS};
-use cfipack_tests::random::{Random, cases};
 use cfipack_tests::reference::Tools;
 
 const NOT_CARRIED: &str = "What `.eh_frame` does not carry";

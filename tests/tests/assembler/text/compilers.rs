@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use cfipack_format::Arch;
-use cfipack_tests::needs;
+use cfipack_testkit::needs;
 use cfipack_tests::reference::Tools;
 
 use super::{LISTING, assemble, read};

@@ -4,8 +4,8 @@ use cfipack_assembler::Dialect;
 use cfipack_assembler::text::Reader;
 use cfipack_encoder::sframe::Options;
 use cfipack_format::Arch;
+use cfipack_testkit::random::{Random, cases};
 use cfipack_tests::assembled::corpus;
-use cfipack_tests::random::{Random, cases};
 
 /// A listing with all that one can have.
 const LISTING: &str = "\
@@ -23,7 +23,6 @@ const LISTING: &str = "\
    9      03040506 
    9      0708
 \x0cGAS LISTING f.s \t\t\tpage 2
-
 
   10              \t\t.else
   12              \t\t.endif /* a

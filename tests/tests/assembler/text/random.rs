@@ -1,8 +1,8 @@
 //! Random programs, as listings and as sources.
 
 use cfipack_format::Arch;
+use cfipack_testkit::random::{Random, cases};
 use cfipack_tests::directives::{File, Mode, TARGETS, Target};
-use cfipack_tests::random::{Random, cases};
 use cfipack_tests::reference::Tools;
 
 use super::{assemble, read};
