@@ -7,9 +7,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-#[path = "c/needs.rs"]
-#[expect(dead_code, reason = "no directory is needed here")]
-mod needs;
+use cfipack_testkit::needs;
 
 /// What programs that use the static library link with.
 const SYSTEM: [&str; 3] = ["-lm", "-lpthread", "-ldl"];

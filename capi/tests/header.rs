@@ -3,9 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-#[path = "c/needs.rs"]
-#[expect(dead_code, reason = "no directory is needed here")]
-mod needs;
+use cfipack_testkit::needs;
 
 #[test]
 #[ignore = "needs cbindgen"]

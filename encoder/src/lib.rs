@@ -54,8 +54,6 @@ extern crate std;
 pub mod compact_unwind;
 #[cfg(test)]
 mod eh_frame;
-#[cfg(test)]
-mod random;
 pub mod sframe;
 pub mod unwind_info;
 

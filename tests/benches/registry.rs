@@ -14,8 +14,8 @@ use cfipack_assembler::registry::Registry;
 use cfipack_decoder::sframe::{Frame, Section};
 use cfipack_encoder::sframe::Options;
 use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Row};
+use cfipack_testkit::random::Random;
 use cfipack_tests::figures;
-use cfipack_tests::random::Random;
 use cfipack_tests::timing::{median, time};
 
 const BASE: u64 = 0x7000_0000_0000;

@@ -11,10 +11,10 @@ use cfipack_decoder::sframe::Section;
 use cfipack_encoder::sframe::{Layout, Options};
 use cfipack_format::{Address, Arch, Key};
 use cfipack_roundtrip::{Table, verify};
+use cfipack_testkit::random::Random;
 use cfipack_tests::allocated::{Counting, peak};
 use cfipack_tests::figures;
 use cfipack_tests::many_functions::eh_frame;
-use cfipack_tests::random::Random;
 use cfipack_tests::timing::median;
 use cfipack_tests::workload::{Gimli, build};
 

@@ -12,8 +12,8 @@ use std::{env, fs};
 use cfipack_encoder::unwind_info::{Builder, Entry, Layout, Options};
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
+use cfipack_testkit::random::Random;
 use cfipack_tests::figures;
-use cfipack_tests::random::Random;
 
 const ENTRIES: u32 = 1_000_000;
 const RUNS: usize = 7;

@@ -11,8 +11,8 @@ use cfipack_decoder::unwind_info::Section;
 use cfipack_encoder::unwind_info::{Entry, Layout, Options};
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Arch, ImageOffset, LsdaKey};
+use cfipack_testkit::random::Random;
 use cfipack_tests::figures;
-use cfipack_tests::random::Random;
 use cfipack_tests::unwind_table::lay_out;
 use macho_unwind_info::UnwindInfo;
 

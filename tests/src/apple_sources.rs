@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::random::Random;
+use cfipack_testkit::random::Random;
 
 /// A source file.
 #[derive(Debug)]

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::{env, fs};
 
-use crate::{needs, reference};
+use cfipack_testkit::needs;
+
+use crate::reference;
 
 /// A linker, as `cc` finds it.
 #[derive(Debug)]

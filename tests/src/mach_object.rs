@@ -4,13 +4,12 @@ use cfipack_cfi::write::{Cie, Writer as CfiWriter};
 use cfipack_cfi::{PointerEncoding, SectionKind as CfiKind};
 use cfipack_format::compact_unwind::{Encoding, Entry as Row, Flags};
 use cfipack_format::{Address, Arch};
+use cfipack_testkit::random::Random;
 use object::write::{Object, Relocation, SectionId, Symbol, SymbolId, SymbolSection};
 use object::{
     Architecture, BinaryFormat, Endianness, RelocationFlags, SectionKind, SymbolFlags, SymbolKind,
     SymbolScope, macho,
 };
-
-use crate::random::Random;
 
 /// Pointers in a row.
 const POINTER: u8 = 8;

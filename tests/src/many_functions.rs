@@ -6,8 +6,7 @@ use std::fmt::Write;
 use cfipack_cfi::write::{Cie, InstructionWriter, Writer};
 use cfipack_cfi::{Instruction, PointerEncoding, SectionKind};
 use cfipack_format::{Address, Arch, Register};
-
-use crate::random::Random;
+use cfipack_testkit::random::Random;
 
 /// Writes this many functions as assembler text.
 pub fn source(random: &mut Random, count: usize) -> String {

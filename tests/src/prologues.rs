@@ -4,8 +4,7 @@
 use cfipack_cfi::SectionKind;
 use cfipack_cfi::write::{self, Cie, leb128};
 use cfipack_format::{Address, Arch};
-
-use crate::random::Random;
+use cfipack_testkit::random::Random;
 
 mod arm64;
 

@@ -5,8 +5,7 @@ use std::num::NonZeroU32;
 use cfipack_encoder::unwind_info::Entry;
 use cfipack_format::compact_unwind::{Encoding, Flags};
 use cfipack_format::{Arch, ImageOffset, LsdaKey};
-
-use crate::random::Random;
+use cfipack_testkit::random::Random;
 
 /// The end of the code that random entries describe lies below this.
 pub const END: u32 = 0xf000_0000;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::needs;
+use cfipack_testkit::needs;
 
 /// The directory of the trees. Panics if the variable is not set, or if a tree is not complete.
 pub fn trees() -> PathBuf {

@@ -11,6 +11,7 @@ use cfipack_encoder::sframe::{self, At, Builder, Finish, Options, Parallel};
 use cfipack_format::Unsupported;
 use cfipack_format::pool::Threads;
 use cfipack_format::{Address, Arch, Key};
+use cfipack_testkit::random::Random;
 use gimli::{
     BaseAddresses, CieOrFde, CommonInformationEntry, EhFrame, EhFrameHdr, EndianSlice, LittleEndian,
     ParsedEhFrameHdr, UnwindContext, UnwindSection,
@@ -18,7 +19,6 @@ use gimli::{
 use object::{Object, ObjectSection};
 
 use crate::machine::toolchain_library;
-use crate::random::Random;
 
 type Slice = EndianSlice<'static, LittleEndian>;
 

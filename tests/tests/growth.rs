@@ -14,11 +14,11 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use cfipack_testkit::needs;
 use cfipack_tests::hostile::{
     CFI, CODE, FILES, FUNCTIONS_TOGETHER, Input, LINKED, LINKS, MACH_OBJECTS, OVERLAPPING_NAMES, PAGE_TABLES,
     REGIONS, Shape, TABLES,
 };
-use cfipack_tests::needs;
 
 /// Parts of the smallest input.
 const PARTS: usize = 128;

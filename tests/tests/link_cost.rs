@@ -8,9 +8,9 @@ use cfipack_encoder::sframe::{At, Builder, Finish, Layout, Options as TableOptio
 use cfipack_format::pool::Threads;
 use cfipack_format::{Address, Arch, Key};
 use cfipack_linker::sframe::{Field, Live, Merger, Object, Options, Prefer};
+use cfipack_testkit::random::Random;
 use cfipack_tests::allocated::{Counting, allocations, peak};
 use cfipack_tests::many_functions::eh_frame;
-use cfipack_tests::random::Random;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;

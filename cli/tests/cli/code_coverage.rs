@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 #[cfg(target_arch = "x86_64")]
-use cfipack_tests::rustc::assemble;
+use cfipack_testkit::rustc::assemble;
 use serde_json::{Value, json};
 
 use crate::program::{corpus, run_in, scratch};

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cfipack_tests::rustc::assemble;
+use cfipack_testkit::rustc::assemble;
 use serde_json::Value;
 
 use crate::program::{run_in, scratch};

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use cfipack_testkit::needs;
 use cfipack_tests::hostile::{Input, OVERLAPPING_NAMES};
-use cfipack_tests::needs;
 
 use crate::program::scratch;
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-use cfipack_tests::needs;
+use cfipack_testkit::needs;
 
 use crate::linker_driver::{DRIVER, check_table, successful};
 use crate::program::scratch;

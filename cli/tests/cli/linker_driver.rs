@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::{env, fs};
 
-use cfipack_tests::needs;
-use cfipack_tests::rustc::rustc;
+use cfipack_testkit::needs;
+use cfipack_testkit::rustc::rustc;
 use object::read::elf::ElfFile64;
 use object::{Object as _, elf};
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Output, Stdio};
 
 #[cfg(target_arch = "x86_64")]
-use cfipack_tests::rustc::assemble;
+use cfipack_testkit::rustc::assemble;
 
 use crate::program::{command, corpus, run_in, scratch};
 

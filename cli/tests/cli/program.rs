@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use cfipack_tests::rustc::rustc;
+use cfipack_testkit::rustc::rustc;
 
 /// The directory of `linked.so`, `linkable.o` and the others.
 pub fn corpus() -> PathBuf {

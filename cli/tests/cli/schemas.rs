@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cfipack_tests::needs;
+use cfipack_testkit::needs;
 use serde_json::Value;
 
 use crate::compact::unpack;

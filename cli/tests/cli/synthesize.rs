@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use cfipack_tests::needs;
+use cfipack_testkit::needs;
 use serde_json::{Value, json};
 
 use crate::objects::printed;

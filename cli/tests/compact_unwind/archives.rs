@@ -1,7 +1,7 @@
 //! Archives and fat files, changed and linked.
 
 use cfipack_format::Arch;
-use cfipack_tests::random::{Random, assert_enough, cases};
+use cfipack_testkit::random::{Random, assert_enough, cases};
 use cfipack_tests::reference::Tools;
 
 use super::link::{Compared, edit, link};

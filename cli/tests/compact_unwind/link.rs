@@ -2,8 +2,8 @@
 //! personality and LSDA.
 
 use cfipack_format::{Address, Arch};
+use cfipack_testkit::random::{Random, assert_enough, cases};
 use cfipack_tests::encoding_by_cfi::Judge;
-use cfipack_tests::random::{Random, assert_enough, cases};
 use cfipack_tests::reference::Tools;
 
 use super::edited::{edited, scratch};

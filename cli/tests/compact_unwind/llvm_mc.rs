@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use cfipack_container::{CompactUnwind, File};
 use cfipack_format::compact_unwind::{Entry, Flags, Mode};
 use cfipack_format::{Address, Arch, SectionOffset};
+use cfipack_testkit::random::{Random, assert_enough, cases};
 use cfipack_tests::encoding_by_cfi::Judge;
-use cfipack_tests::random::{Random, assert_enough, cases};
 use cfipack_tests::reference::Tools;
 
 use super::edited::edited;

@@ -1,8 +1,8 @@
 //! Random C, C++ and Objective-C programs, compiled for Apple's platforms.
 
 use cfipack_format::Arch;
+use cfipack_testkit::random::Random;
 use cfipack_tests::apple_sources;
-use cfipack_tests::random::Random;
 use cfipack_tests::reference::Tools;
 
 /// The sources of a link, in assembly language.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use cfipack_container::{File, members};
 use cfipack_roundtrip::Options;
-use cfipack_tests::needs;
+use cfipack_testkit::needs;
 
 use super::edited::{edited, scratch};
 use super::structure::assert_same_but_rows;

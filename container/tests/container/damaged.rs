@@ -2,11 +2,11 @@
 
 use cfipack_container::{File, Placement, members, thin_members};
 use cfipack_format::Address;
-
-use crate::damage;
+use cfipack_testkit::damage;
 
 /// Asks everything there is to ask.
-fn ask(bytes: &[u8], placement: Placement) {
+fn ask(name: &str, bytes: &[u8]) {
+    let placement = if name.ends_with(".a") { Placement::Zero } else { Placement::Apart };
     let _ = thin_members(bytes).map(|members| members.map(|members| members.len()));
     let Ok(members) = members(bytes) else { return };
     for member in members.flatten() {

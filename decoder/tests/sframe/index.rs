@@ -3,16 +3,27 @@
 use cfipack_decoder::sframe::{self as decoder, Error, Index, Section};
 use cfipack_format::sframe::{Abi, FdeInfo, Flags, FreInfo, FreType, Header, Version, WordSize};
 use cfipack_format::{Address, Endian, Row};
+use cfipack_testkit::random::Random;
 
-use crate::random::Random;
 use crate::table::{ADDRESS, Function, table};
 
-impl Random {
+/// Tables and their parts, of random numbers.
+trait Tables {
+    fn one_in(&mut self, number: u64) -> bool;
+    /// An FRE of a DEFAULT function, of a FLEX one, or the outermost frame's.
+    fn fre(&mut self, start: u64, fre_type: FreType, flex: bool, abi: Abi) -> Vec<u8>;
+    fn function(&mut self, start: u64, version: Version, abi: Abi) -> Function;
+    /// Functions by start: with gaps, starting together, and many in a small place. Only those that
+    /// start together overlap.
+    fn functions(&mut self, version: Version, abi: Abi) -> Vec<Function>;
+    fn some_of(&mut self, pcs: Vec<Address>) -> Vec<Address>;
+}
+
+impl Tables for Random {
     fn one_in(&mut self, number: u64) -> bool {
         self.below(number) == 0
     }
 
-    /// An FRE of a DEFAULT function, of a FLEX one, or the outermost frame's.
     fn fre(&mut self, start: u64, fre_type: FreType, flex: bool, abi: Abi) -> Vec<u8> {
         let endian = abi.arch().endian();
         let bytes = |value: i64, width| match endian {
@@ -58,8 +69,6 @@ impl Random {
         Function { start, size: size as u32, info, info2: flex.into(), rep_size: rep_size as u8, fres }
     }
 
-    /// Functions by start: with gaps, starting together, and many in a small place. Only those that
-    /// start together overlap.
     fn functions(&mut self, version: Version, abi: Abi) -> Vec<Function> {
         let (mut start, mut end) = (ADDRESS + 0x10_0000, 0);
         let mut functions = Vec::new();
@@ -81,6 +90,10 @@ impl Random {
             }
         }
         functions
+    }
+
+    fn some_of(&mut self, pcs: Vec<Address>) -> Vec<Address> {
+        (0..pcs.len().min(500)).map(|_| self.pick(&pcs)).collect()
     }
 }
 
@@ -106,12 +119,6 @@ fn pcs(functions: &[decoder::Function<'_>]) -> Vec<Address> {
         }
     }
     pcs
-}
-
-impl Random {
-    fn some_of(&mut self, pcs: Vec<Address>) -> Vec<Address> {
-        (0..pcs.len().min(500)).map(|_| self.pick(&pcs)).collect()
-    }
 }
 
 const VERSIONS: [Version; 3] = [Version::V1, Version::V2, Version::V3];

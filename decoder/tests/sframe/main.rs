@@ -6,8 +6,6 @@ mod index;
 mod lookup;
 mod masks;
 mod odd_rows;
-#[path = "../../../tests/src/random/generator.rs"]
-mod random;
 mod readelf;
 mod relocated;
 mod rows;

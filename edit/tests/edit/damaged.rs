@@ -6,11 +6,11 @@ use cfipack_edit::{
     EmbedError, StartRelocation, embed_in_object, resize_thin_members, rewrite_members, without_sframe,
 };
 use cfipack_roundtrip::structure::check_structure;
-
-use crate::damage;
+use cfipack_testkit::damage;
 
 /// Edits the file in every way there is.
-fn edit(bytes: &[u8], placement: Placement) {
+fn edit(name: &str, bytes: &[u8]) {
+    let placement = if name.ends_with(".a") { Placement::Zero } else { Placement::Apart };
     rewrite(bytes);
     let Ok(members) = members(bytes) else { return };
     for member in members.flatten() {

@@ -291,10 +291,10 @@ fn max_pages_len(layout: Layout, entries: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
     use crate::unwind_info::Builder;
     use cfipack_format::compact_unwind::Encoding;
     use cfipack_format::widen::{ToU64, ToUsize};
+    use cfipack_testkit::random::Random;
 
     struct At(Vec<Option<u32>>);
 

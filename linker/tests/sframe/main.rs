@@ -3,7 +3,6 @@
 mod conflicts;
 mod frame_at;
 mod from_cfi;
-mod generator;
 mod large;
 mod random;
 mod stubs;

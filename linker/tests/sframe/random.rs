@@ -1,7 +1,7 @@
 //! Random objects: small, empty, damaged and large ones of every version, whose functions share keys now and then.
 
 use super::*;
-use generator::Random;
+use cfipack_testkit::random::Random;
 
 /// A table of which one function may be damaged.
 fn any_table(numbers: &mut Random, version: Version, functions: u64) -> Vec<u8> {

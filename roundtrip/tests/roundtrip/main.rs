@@ -5,8 +5,6 @@ mod broken;
 mod damaged;
 mod edges;
 mod gas;
-#[path = "../../../tests/src/gas_errors.rs"]
-mod gas_errors;
 mod judged;
 mod limits;
 mod mach_o;
@@ -16,7 +14,5 @@ mod overlaps;
 mod page_table;
 mod planted;
 mod profile;
-#[path = "../../../tests/src/random/generator.rs"]
-mod random;
 mod repeats;
 mod undefined;

@@ -3,9 +3,9 @@
 use cfipack_decoder::sframe::Section;
 use cfipack_format::{Address, Arch, FunctionOffset, Row};
 use cfipack_roundtrip::{Options, Report, Table, TableAnswer, diff, verify};
+use cfipack_testkit::random::Random;
 
 use crate::made::{self, Cfi, Made, SORTED, SP1, UNSORTED};
-use crate::random::Random;
 
 /// Some functions of up to 40 bytes from `base` on, with a CFA that no other one has.
 fn functions(random: &mut Random, base: u64, cfa: &mut u8) -> Vec<Made> {

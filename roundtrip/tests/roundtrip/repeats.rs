@@ -10,11 +10,11 @@ use cfipack_format::pool::Serial as NoPool;
 use cfipack_format::pool::{Pool, Task, Threads};
 use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Key, Register, Row, Rule};
 use cfipack_roundtrip::{Options, Report, Table, verify_on, verify_with_reasons_on};
+use cfipack_testkit::random::Random;
 use gimli::{BaseAddresses, CfaRule, EhFrame, EndianSlice, LittleEndian, RegisterRule, UnwindContext};
 use gimli::{UnwindSection, UnwindTableRow};
 
 use crate::made::{CFI_ADDRESS, Cfi, TABLE_ADDRESS};
-use crate::random::Random;
 
 /// Instructions and sizes of functions, each of which there are several: alone in what they do, equal in all but the
 /// size, of one row, with a frame pointer, and with a start of two bytes.

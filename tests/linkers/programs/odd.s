@@ -57,5 +57,5 @@ fde_id:
 fde_end:
 
 	.section	.sframe, "a", @progbits
-	.long	0x0303dee2, 0xffffffff
+	.ascii	"this is not a table of any version"
 	.section	.note.GNU-stack, "", @progbits

@@ -1,20 +1,17 @@
-//! Measures with the benches, and draws plots and tables of what they measured.
+//! Draws plots and tables of what the benches measured.
 //!
 //! ```sh
-//! cargo run --release --manifest-path tests/plots/Cargo.toml                       # measure everything, then draw
-//! cargo run --release --manifest-path tests/plots/Cargo.toml -- measure GROUP...   # some groups, then draw
-//! cargo run --release --manifest-path tests/plots/Cargo.toml -- draw               # only draw
-//! cargo run --release --manifest-path tests/plots/Cargo.toml -- check              # compare what is drawn with the figures
+//! cargo run --manifest-path tests/plots/Cargo.toml -- draw
+//! cargo run --manifest-path tests/plots/Cargo.toml -- check    # compare what is drawn with the figures
 //! ```
 //!
-//! Figures are stored in `tests/plots/figures/`, with their provenance. They give `docs/plots/*.svg`, and the parts of
+//! `tests/plots/measure` stores figures in `tests/plots/figures/`, with their provenance. They give `docs/plots/*.svg`, and the parts of
 //! `README.md` and of the book's pages between marks.
 
 mod bars;
 mod figures;
 mod landing;
 mod lines;
-mod measure;
 mod pages;
 mod plots;
 mod style;
@@ -29,17 +26,13 @@ use std::process::ExitCode;
 const PAGES: [&str; 5] =
     ["README.md", "docs/introduction.md", "docs/how-true.md", "docs/how-small.md", "docs/how-fast.md"];
 
-const USAGE: &str = "usage: cfipack-plots [measure GROUP... | draw | check]";
+const USAGE: &str = "usage: cfipack-plots draw | check";
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = env::args().skip(1).collect();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let figures = root.join("tests/plots/figures");
     let result = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] | ["measure", ..] => {
-            let wanted = arguments.get(1..).unwrap_or_default();
-            measure::measure(&root, &figures, wanted).and_then(|()| write(&root, &figures))
-        }
         ["draw"] => write(&root, &figures),
         ["check"] => check(&root, &figures),
         _ => Err(USAGE.into()),

@@ -11,8 +11,7 @@ use std::ops::Range;
 use cfipack_cfi::write::{self, Writer, WrittenCie, leb128};
 use cfipack_cfi::{PointerEncoding, SectionKind};
 use cfipack_format::{Address, Arch};
-
-use crate::random::Random;
+use cfipack_testkit::random::Random;
 
 /// A generated section.
 #[derive(Clone, Debug)]

@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use cfipack_format::Arch;
+use cfipack_testkit::random::Random;
 
 use super::state::{Base, Here, Place, State};
 use super::{Mode, Target};
-use crate::random::Random;
 
 pub(super) struct Writer<'r> {
     random: &'r mut Random,
@@ -305,7 +305,7 @@ impl<'r> Writer<'r> {
     }
 
     fn recall(&mut self) {
-        // gas crashes if another directive precedes it here.
+        // It stands alone at its place.
         if self.here.anything || self.at == 0 {
             return;
         }

@@ -2,14 +2,14 @@
 //!
 //! [`Mode::Clean`] functions contain nothing that gas is known to translate wrongly and nothing
 //! that `.eh_frame` cannot carry (docs/gnu-exceptions.md), so gas's `.sframe` is the right answer
-//! to the byte. [`Mode::Directives`] functions have these too. [`Mode::Wild`] functions contain everything that gas assembles without crashing.
+//! to the byte. [`Mode::Directives`] functions have these too. [`Mode::Wild`] functions contain everything that gas assembles.
 
 mod function;
 mod state;
 
 use cfipack_format::Arch;
+use cfipack_testkit::random::Random;
 
-use crate::random::Random;
 use function::Writer;
 
 /// The directives that a generated function may contain.

@@ -5,10 +5,10 @@ use cfipack_encoder::sframe::{At, Builder, Finish, Layout, Options as TableOptio
 use cfipack_format::pool::Threads;
 use cfipack_format::{Address, Arch, Key};
 use cfipack_linker::sframe::{Field, Live, Merger, Object, Options, Prefer};
+use cfipack_testkit::random::Random;
 
 use super::{Input, Shape};
 use crate::many_functions::eh_frame;
-use crate::random::Random;
 
 /// Shapes of links. A section of code with one function is what `-ffunction-sections` makes of each.
 pub const LINKS: &[Shape] = &[

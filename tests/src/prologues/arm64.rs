@@ -1,9 +1,9 @@
 //! Functions of arm64.
 
 use cfipack_cfi::write::leb128;
+use cfipack_testkit::random::Random;
 
 use super::Writer;
-use crate::random::Random;
 
 const NOP: [u8; 4] = 0xd503_201f_u32.to_le_bytes();
 const BL: [u8; 4] = 0x9400_0001_u32.to_le_bytes();

@@ -2,10 +2,10 @@
 
 use cfipack_decoder::sframe::{Registers, StepError, step};
 use cfipack_format::{Address, Arch, Register};
+use cfipack_testkit::by_cfi::Stop;
+use cfipack_testkit::process::{Process, Stopped};
 
 use super::images::Images;
-use super::{Process, Stopped};
-use crate::by_cfi::Stop;
 
 /// Chains longer than this are cut.
 const DEPTH: usize = 200;

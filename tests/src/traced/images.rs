@@ -10,12 +10,12 @@ use cfipack_container::File;
 use cfipack_decoder::sframe::Section;
 use cfipack_encoder::sframe::Options;
 use cfipack_format::Address;
+use cfipack_testkit::by_cfi::Cfi;
+use cfipack_testkit::process::Process;
 use gimli::{EhFrame, EndianSlice, RunTimeEndian};
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Endianness, Object, ObjectSegment, elf};
 
-use super::Process;
-use crate::by_cfi::Cfi;
 use crate::convert::{cfi_of, convert};
 
 /// A mapped file (or the kernel's vDSO).

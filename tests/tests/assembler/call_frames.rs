@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use cfipack_assembler::Dialect;
 use cfipack_format::Arch;
+use cfipack_testkit::random::{Random, cases};
 use cfipack_tests::assembled::{Object, corpus};
 use cfipack_tests::directives::{File, Mode, TARGETS};
-use cfipack_tests::random::{Random, cases};
 use cfipack_tests::reference::Tools;
 
 const FUNCTIONS_PER_FILE: usize = 200;

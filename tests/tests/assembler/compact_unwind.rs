@@ -8,7 +8,7 @@ use cfipack_cfi::{Functions, PointerEncoding, Section, SectionKind};
 use cfipack_encoder::compact_unwind;
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Address, Arch, Key, Register, RegisterName, SectionOffset};
-use cfipack_tests::random::{Random, cases};
+use cfipack_testkit::random::{Random, cases};
 use cfipack_tests::reference::Tools;
 use gimli::{CfaRule, UnwindSection as _};
 use object::{

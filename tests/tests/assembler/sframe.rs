@@ -8,9 +8,9 @@ use cfipack_decoder::sframe::Section;
 use cfipack_encoder::sframe::{Layout, Options};
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Cfa, Rule};
+use cfipack_testkit::random::{Random, cases};
 use cfipack_tests::assembled::{Object, Reference, corpus};
 use cfipack_tests::directives::{File, Mode, TARGETS};
-use cfipack_tests::random::{Random, cases};
 use cfipack_tests::reference::Tools;
 
 const NOT_CARRIED: &str = "What `.eh_frame` does not carry";
@@ -70,9 +70,9 @@ fn what_the_cfi_does_not_carry_is_what_gas_writes() {
 }
 
 /// The rows that gas 2.44 writes in version 2: the index and the rows are the same bytes; its header has no flag, as
-/// its starts count from the section. Functions that it skips or stops at (an internal error at `.cfi_restore`) and the
-/// topics in which its rows are wrong (one remembered state, undefined return addresses, frame
-/// pointers with the same value) are left out, as are functions that cfipack omits.
+/// its starts count from the section. Functions for which it writes no table and the topics in which its rows are wrong
+/// (one remembered state, undefined return addresses, frame pointers with the same value) are left out, as are
+/// functions that cfipack omits.
 #[test]
 #[ignore = "needs the reference tools"]
 fn random_functions_have_the_rows_of_gas_2_44_in_version_2() {

@@ -6,9 +6,9 @@ use cfipack_decoder::sframe::Section as Sframe;
 use cfipack_encoder::sframe::{Layout, Options};
 use cfipack_format::{Address, Arch, Key, Register};
 use cfipack_roundtrip::{Options as VerifyOptions, Table, verify};
+use cfipack_testkit::random::{Random, cases};
 use cfipack_tests::assembled::{Source, skipped};
 use cfipack_tests::directives::{File, Mode, TARGETS};
-use cfipack_tests::random::{Random, cases};
 use gimli::write::{CallFrameInstruction, CommonInformationEntry, FrameDescriptionEntry, FrameTable};
 
 const TABLE: Address = Address(0x100_0000);

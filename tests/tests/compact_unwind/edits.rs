@@ -5,8 +5,8 @@ use cfipack_edit::{CompactUnwindEdit, CompactUnwindEditor};
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Address, Arch};
 use cfipack_roundtrip::structure::check_compact_unwind_edit;
+use cfipack_testkit::random::{Random, cases};
 use cfipack_tests::corpora;
-use cfipack_tests::random::{Random, cases};
 
 /// The object with every row changed, and with `new` more.
 fn edited(bytes: &[u8], new: usize) -> Result<Option<Vec<u8>>, Error> {

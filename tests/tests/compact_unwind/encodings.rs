@@ -9,9 +9,9 @@ use cfipack_container::File;
 use cfipack_encoder::compact_unwind::{Encoder, Mode};
 use cfipack_format::Arch;
 use cfipack_format::compact_unwind::Mode as Kind;
+use cfipack_testkit::needs;
 use cfipack_tests::encoding_by_cfi::{Judge, Judged};
 use cfipack_tests::machine::{system_library, toolchain_library};
-use cfipack_tests::needs;
 
 /// Counts of the functions of files.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ use cfipack_encoder::compact_unwind::llvm_mc::{Frame, encode};
 use cfipack_format::Reason;
 use cfipack_format::compact_unwind::{Encoding, Flags, callee_saved};
 use cfipack_format::{Arch, Register};
-use cfipack_tests::random::{Random, cases};
+use cfipack_testkit::random::{Random, cases};
 use cfipack_tests::reference::Tools;
 use object::{Object, ObjectSection};
 

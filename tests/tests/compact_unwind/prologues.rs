@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use cfipack_cfi::{Section, SectionKind};
 use cfipack_encoder::compact_unwind::{Encoder, Mode};
 use cfipack_format::{Address, Arch};
+use cfipack_testkit::random::{Random, cases};
 use cfipack_tests::cfi_bytes::CfiBytes;
 use cfipack_tests::encoding_by_cfi::Judge;
 use cfipack_tests::prologues::Function;
-use cfipack_tests::random::{Random, cases};
 
 #[test]
 fn what_can_be_encoded_is_encoded_correctly() {

@@ -2,8 +2,9 @@
 
 use cfipack_container::File;
 use cfipack_edit::{Embedding, Rewrite, without_sframe};
-use cfipack_tests::random::{Case, Random, cases};
-use cfipack_tests::{corpora, rustc};
+use cfipack_testkit::random::{Case, Random, cases};
+use cfipack_testkit::rustc;
+use cfipack_tests::corpora;
 
 use crate::linked::{KINDS, link, scratch, tools, with_table};
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
-use cfipack_tests::needs;
+use cfipack_testkit::needs;
 use cfipack_tests::reference::Tools;
 
 use crate::linked::{loaded_table, scratch, with_table, without_table};

@@ -11,10 +11,10 @@ use cfipack_container::File;
 use cfipack_edit::{EmbedError, Embedding, without_sframe};
 use cfipack_encoder::sframe::Options;
 use cfipack_roundtrip::structure::check_structure;
+use cfipack_testkit::needs;
 use cfipack_tests::convert::{cfi_of, convert};
 use cfipack_tests::embedded::{Embedded, embed};
 use cfipack_tests::linkers::{Linker, LinkerKind};
-use cfipack_tests::needs;
 use cfipack_tests::reference::Tools;
 
 use crate::linked::{loaded_table, run, scratch, tools};

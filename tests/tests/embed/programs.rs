@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use cfipack_container::File;
 use cfipack_encoder::sframe::Options;
+use cfipack_testkit::rustc;
 use cfipack_tests::embedded::embed;
 use cfipack_tests::linkers::LinkerKind;
 use cfipack_tests::reference::Tools;
-use cfipack_tests::rustc;
 use object::elf;
 use object::read::elf::ElfFile64;
 use object::{Object as _, ObjectSection as _};

@@ -7,7 +7,7 @@ use std::process::Command;
 use cfipack_container::File;
 use cfipack_edit::{EmbedError, Embedding, Way};
 use cfipack_roundtrip::structure::check_structure;
-use cfipack_tests::{needs, rustc};
+use cfipack_testkit::{needs, rustc};
 
 use crate::linked::{link, loaded_table, run, scratch, tools, with_table, without_table};
 

@@ -3,8 +3,8 @@
 use std::fs;
 use std::process::Command;
 
+use cfipack_testkit::needs;
 use cfipack_tests::linkers::LinkerKind;
-use cfipack_tests::needs;
 
 use crate::linked::{KINDS, link, loaded_table, run, scratch, tools, with_table, without_table};
 

@@ -14,11 +14,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use cfipack_tests::needs;
-use cfipack_tests::random::cases;
+use cfipack_testkit::needs;
+use cfipack_testkit::process::{Process, Stopped};
+use cfipack_testkit::random::cases;
 use cfipack_tests::traced::chain::{End, Frame, by_table};
 use cfipack_tests::traced::images::Images;
-use cfipack_tests::traced::{Process, Stopped};
 
 /// What gdb prints of a program, read line by line.
 #[derive(Default)]

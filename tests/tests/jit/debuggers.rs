@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use cfipack_tests::needs;
+use cfipack_testkit::needs;
 
 use super::child::prepare;
 

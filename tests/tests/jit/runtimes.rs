@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::{env, fs};
 
-use cfipack_tests::{needs, reference};
+use cfipack_testkit::needs;
+use cfipack_tests::reference;
 
 use super::child::{command, lines, prepare};
 

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use cfipack_tests::random::Random;
+use cfipack_testkit::random::Random;
 
 /// A file of C, or of C++. Files of a program share templates and inline functions by number.
 pub fn source(random: &mut Random, number: u64, is_cpp: bool) -> String {

@@ -11,9 +11,9 @@ use cfipack_format::pool::Threads;
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Cfa, Key, Register, Row};
 use cfipack_linker::sframe::{Field, Live, Merger, Options, Prefer};
+use cfipack_testkit::random::{Random, cases};
 use cfipack_tests::corpora;
 use cfipack_tests::elf_object::{ElfObject, Place};
-use cfipack_tests::random::{Random, cases};
 use gimli::{
     BaseAddresses, CfaRule, CieOrFde, EhFrame, LittleEndian, UnwindContext, UnwindSection as _, Vendor,
 };

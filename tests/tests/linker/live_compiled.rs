@@ -4,10 +4,10 @@
 use std::process::Command;
 
 use cfipack_format::Arch;
+use cfipack_testkit::needs;
+use cfipack_testkit::random::{Case, Random, assert_enough, cases};
 use cfipack_tests::directives::{TARGETS, Target};
 use cfipack_tests::linkers::{LinkerKind, linkers};
-use cfipack_tests::needs;
-use cfipack_tests::random::{Case, Random, assert_enough, cases};
 use cfipack_tests::reference::Tools;
 
 use crate::compiled::source;

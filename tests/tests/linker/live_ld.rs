@@ -5,9 +5,9 @@ use cfipack_format::pool::Threads;
 use cfipack_format::sframe::Header;
 use cfipack_format::{Arch, Reason, Unsupported};
 use cfipack_linker::sframe::{Merger, Note, Options, Prefer, Section};
+use cfipack_testkit::random::{Random, assert_enough, cases};
 use cfipack_tests::directives::{File, Mode, TARGETS, Target};
 use cfipack_tests::elf_object::ElfObject;
-use cfipack_tests::random::{Random, assert_enough, cases};
 use cfipack_tests::reference::Tools;
 use object::{Object, ObjectSection, ObjectSymbol, RelocationFlags, RelocationTarget};
 

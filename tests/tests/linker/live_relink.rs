@@ -1,8 +1,8 @@
 //! The example `relink` of the facade against GNU `ld`: random programs, linked in every way, are what it expects.
 
 use cfipack_format::Arch;
+use cfipack_testkit::random::{Case, Random, assert_enough, cases};
 use cfipack_tests::directives::{TARGETS, Target};
-use cfipack_tests::random::{Case, Random, assert_enough, cases};
 use cfipack_tests::reference::Tools;
 
 use crate::live_ld::linker;

@@ -11,11 +11,11 @@ use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Key, Row};
 use cfipack_linker::sframe::{Field, Live, Merger, Note, Options, Prefer};
 use cfipack_roundtrip::{Table, verify};
+use cfipack_testkit::random::{Random, cases};
 use cfipack_tests::convert::all_options;
 use cfipack_tests::directives::{File, Mode, TARGETS, Target};
 use cfipack_tests::elf_object::ElfObject;
 use cfipack_tests::embedded_objects::embed;
-use cfipack_tests::random::{Random, cases};
 use cfipack_tests::reference::Tools;
 
 use crate::linked::{Linked, section};

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use cfipack_format::Arch;
+use cfipack_testkit::random::Random;
 use cfipack_tests::directives::{File, Mode, Target};
-use cfipack_tests::random::Random;
 
 /// Functions of the shared library, `e0` and up.
 pub const EXTERNAL: u64 = 8;

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use cfipack_container::{Error, members};
 use cfipack_edit::rewrite_members;
 use cfipack_encoder::sframe::Options;
+use cfipack_testkit::needs;
 use cfipack_tests::embedded_objects::{embed, embedded_archive, stripped_archive};
+use cfipack_tests::machine;
 use cfipack_tests::reference::Tools;
-use cfipack_tests::{machine, needs};
 
 /// Members: names of all lengths, one twice, one of odd length, one that is no object, one empty.
 fn make_members(tools: &Tools) {

@@ -6,8 +6,8 @@ use cfipack_container::File;
 use cfipack_edit::{EmbedError, StartRelocation, embed_in_object, without_sframe};
 use cfipack_encoder::sframe::Options;
 use cfipack_format::sframe::Version;
+use cfipack_testkit::needs;
 use cfipack_tests::embedded_objects::{embed, embedded, stripped};
-use cfipack_tests::needs;
 use cfipack_tests::reference::Tools;
 use object::{Object as _, ObjectSection as _};
 

@@ -8,10 +8,10 @@ use cfipack_decoder::sframe::Section;
 use cfipack_encoder::sframe::Options;
 use cfipack_format::Arch;
 use cfipack_roundtrip::{Options as VerifyOptions, Table, verify};
+use cfipack_testkit::needs;
 use cfipack_tests::convert::{all_options, cfi_of};
 use cfipack_tests::embedded_objects::{embed, embedded, embedded_archive, stripped};
 use cfipack_tests::linkers::{Linker, LinkerKind, linkers};
-use cfipack_tests::needs;
 use cfipack_tests::reference::Tools;
 use object::{Object as _, ObjectSection as _};
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::rc::Rc;
 
-use cfipack_tests::random::{Case, Random, cases};
+use cfipack_testkit::random::{Case, Random, cases};
 use cfipack_tests::written_recording::{Mapped, SAMPLES, written};
 
 use crate::compare::{Comparison, Walks};

@@ -30,8 +30,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use cfipack_encoder::sframe::Options;
+use cfipack_testkit::needs;
 use cfipack_tests::convert::{build, cfi_of};
-use cfipack_tests::needs;
 use cfipack_tests::recorded::{Workload, workloads};
 use compare::{Comparison, Walks};
 use file::File;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use cfipack_container::File as ElfFile;
 use cfipack_decoder::sframe::Section;
 use cfipack_format::Address;
-use cfipack_tests::needs;
+use cfipack_testkit::needs;
 use cfipack_tests::recorded::workloads;
 
 use crate::compare::{Comparison, Walks};

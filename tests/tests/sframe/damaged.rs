@@ -8,9 +8,9 @@ use cfipack_encoder::sframe::{Builder, Options, Parallel};
 use cfipack_format::pool::Serial;
 use cfipack_format::{Address, Arch, Key};
 use cfipack_roundtrip::{Table, verify};
+use cfipack_testkit::random::{Random, cases};
 use cfipack_tests::convert::{all_options, convert};
 use cfipack_tests::corpora::{self, Golden};
-use cfipack_tests::random::{Random, cases};
 
 /// The values that every byte is set to, beside having each bit flipped.
 const VALUES: [u8; 4] = [0x00, 0x7f, 0x80, 0xff];

@@ -7,7 +7,7 @@ use cfipack_encoder::sframe::{Builder, Layout, Options, Parallel};
 use cfipack_format::pool::Threads;
 use cfipack_format::{Address, Arch, Key, Register};
 use cfipack_roundtrip::{Table, verify};
-use cfipack_tests::random::{self, Case};
+use cfipack_testkit::random::{self, Case};
 
 const TABLE: Address = Address(0x900_0000);
 

@@ -6,8 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use cfipack_testkit::gas_errors;
+use cfipack_tests::corpora;
 use cfipack_tests::gnu::GasObject;
-use cfipack_tests::{corpora, gas_errors};
 
 const NOT_CARRIED: &str = "## What `.eh_frame` does not carry";
 const WRONG: &str = "## Where gas's row is wrong";
@@ -49,7 +50,7 @@ fn errors_of_gas_are_documented() {
         headings.iter().filter(|&(_, &heading)| heading == WRONG).map(|(&name, _)| name).collect();
     let without_cfi = |name: &str| headings.get(name) == Some(&NOT_CARRIED);
     let known = gas_errors::WRONG.iter().map(|&(name, ..)| name).filter(|&name| !without_cfi(name));
-    assert_eq!(documented, known.collect(), "left: docs/gnu-exceptions.md; right: tests/src/gas_errors.rs");
+    assert_eq!(documented, known.collect(), "left: docs/gnu-exceptions.md; right: testkit/src/gas_errors.rs");
 }
 
 /// The goldens in the first column of the document's tables, with the heading above.

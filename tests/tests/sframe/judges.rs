@@ -8,6 +8,8 @@ use cfipack_cfi as cfi;
 use cfipack_container::File;
 use cfipack_encoder::sframe::Options;
 use cfipack_format::{Address, Arch};
+use cfipack_testkit::needs;
+use cfipack_testkit::random::{Random, cases};
 use cfipack_tests::cfi_bytes::CfiBytes;
 use cfipack_tests::convert::{cfi_of, convert};
 use cfipack_tests::corpora;
@@ -16,8 +18,6 @@ use cfipack_tests::judges::compare::{Compared, compare};
 use cfipack_tests::judges::image::image;
 use cfipack_tests::judges::{Fdes, dwarfdump, readelf};
 use cfipack_tests::machine::system_library;
-use cfipack_tests::needs;
-use cfipack_tests::random::{Random, cases};
 use cfipack_tests::reference::Tools;
 
 const READELF: &str = "readelf";

@@ -6,8 +6,8 @@ use cfipack_encoder::sframe::{At, Builder, Finish, OmittedFunction, Options, Par
 use cfipack_format::pool::{Pool, Serial, Task, Threads};
 use cfipack_format::{Address, Arch, Key, Reason, Register, SectionOffset};
 use cfipack_roundtrip::{Table, verify};
+use cfipack_testkit::random::Random;
 use cfipack_tests::convert::all_options;
-use cfipack_tests::random::Random;
 
 const TABLE: Address = Address(0x800_0000);
 const ARCH: Arch = Arch::Amd64;

@@ -5,9 +5,9 @@ use cfipack_container::{File, Placement};
 use cfipack_format::Reason;
 use cfipack_format::{Address, Cfa, Key};
 use cfipack_roundtrip::words::Name;
+use cfipack_testkit::random::{Random, cases};
 use cfipack_tests::convert::{all_options, cfi_of, convert};
 use cfipack_tests::directives::{TARGETS, Target};
-use cfipack_tests::random::{Random, cases};
 use cfipack_tests::reference::Tools;
 
 const FUNCTIONS: usize = 200;

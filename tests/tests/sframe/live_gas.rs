@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cfipack_format::Address;
+use cfipack_testkit::random::{Random, cases};
 use cfipack_tests::convert::{all_options, cfi_of, convert};
 use cfipack_tests::directives::{File, Mode, TARGETS, Target};
 use cfipack_tests::gnu::{self, GasObject};
-use cfipack_tests::random::{Random, cases};
 use cfipack_tests::reference::Tools;
 
 const FUNCTIONS_PER_FILE: usize = 200;

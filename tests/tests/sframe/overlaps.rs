@@ -11,8 +11,8 @@ use cfipack_format::pool::Threads;
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Cfa, Key};
 use cfipack_roundtrip::{Report, verify};
+use cfipack_testkit::random::{Case, Random, cases};
 use cfipack_tests::convert::{all_options, cfi_of, convert};
-use cfipack_tests::random::{Case, Random, cases};
 use cfipack_tests::reference::Tools;
 
 const TABLE: Address = Address(0x10_0000);

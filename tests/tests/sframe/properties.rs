@@ -8,10 +8,10 @@ use cfipack_encoder::sframe::{Builder, Layout, Options, Parallel};
 use cfipack_format::pool::{Serial, Threads};
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, FunctionOffset, Key, Register, Row};
-use cfipack_tests::by_cfi::{Cfi, Registers, Stop};
+use cfipack_testkit::by_cfi::{Cfi, Registers, Stop};
+use cfipack_testkit::random::{Case, Random, cases};
 use cfipack_tests::cfi_bytes::CfiBytes;
 use cfipack_tests::convert::{Converted, all_options, convert};
-use cfipack_tests::random::{Case, Random, cases};
 
 const TABLE: Address = Address(0x100_0000);
 

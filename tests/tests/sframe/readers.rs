@@ -6,10 +6,10 @@ use cfipack_decoder::sframe::{Function, Section};
 use cfipack_encoder::sframe::Options;
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Cfa, Endian, Row, Rule};
+use cfipack_testkit::random::{Random, cases};
 use cfipack_tests::convert::{Converted, all_options, cfi_of, convert};
 use cfipack_tests::directives::{self, Mode, TARGETS};
 use cfipack_tests::machine::toolchain_library;
-use cfipack_tests::random::{Random, cases};
 use cfipack_tests::reference::Tools;
 
 /// Where tables lie: a section that was added to an object has address 0.

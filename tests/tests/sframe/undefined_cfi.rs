@@ -4,8 +4,8 @@
 use cfipack_cfi::write::{Cie, Writer};
 use cfipack_cfi::{self as cfi, SectionKind};
 use cfipack_format::{Address, Arch};
+use cfipack_testkit::random::{Case, Random, cases};
 use cfipack_tests::convert::{all_options, convert};
-use cfipack_tests::random::{Case, Random, cases};
 
 const TABLE: Address = Address(0x100_0000);
 

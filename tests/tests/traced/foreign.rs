@@ -14,8 +14,8 @@ use cfipack_decoder::sframe::{Registers, Section, step};
 use cfipack_encoder::sframe::{Builder, Options};
 use cfipack_format::{Address, Arch, FunctionOffset, Row};
 use cfipack_linker::stubs::{Code, Recognised, Shape, Stubs, moved_by_veneer, recognise};
+use cfipack_testkit::needs;
 use cfipack_tests::convert::{cfi_of, convert};
-use cfipack_tests::needs;
 use cfipack_tests::reference::Tools;
 use object::{Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
 

@@ -5,7 +5,6 @@
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
-mod child;
 mod foreign;
 mod pieces;
 mod qemu;
@@ -15,12 +14,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use cfipack_testkit::child::Child;
+use cfipack_testkit::needs;
+use cfipack_testkit::process::Process;
 use cfipack_tests::embedded_copy::EmbeddedCopy;
-use cfipack_tests::needs;
-use cfipack_tests::traced::Process;
 use cfipack_tests::traced::chain::{End, by_cfi, by_table};
 use cfipack_tests::traced::images::Images;
-use child::Child;
 
 #[test]
 #[ignore = "needs ptrace and glibc"]

@@ -13,12 +13,12 @@ use cfipack_encoder::sframe::{Builder, Options};
 use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Cfa, Register};
 use cfipack_linker::stubs::{Shape, StubKind, Stubs, recognise};
+use cfipack_testkit::child::Child;
+use cfipack_testkit::process::Process;
 use cfipack_tests::linkers::{Linker, LinkerKind, linkers};
-use cfipack_tests::traced::Process;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Mnemonic};
 use object::{Object, ObjectSection, ObjectSegment};
 
-use crate::child::Child;
 use crate::pieces::pieces;
 
 const SECTIONS: [&str; 5] = [".plt", ".plt.got", ".plt.sec", ".plt.bnd", ".iplt"];

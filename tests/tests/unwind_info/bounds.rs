@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use cfipack_encoder::unwind_info::{Builder, Entry, Layout, Options, Places, Section};
 use cfipack_format::compact_unwind::{Encoding, Flags};
 use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
-use cfipack_tests::random::{Random, cases};
+use cfipack_testkit::random::{Random, cases};
 use cfipack_tests::random_entries;
 use cfipack_tests::unwind_table::LAYOUTS;
 

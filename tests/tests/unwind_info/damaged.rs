@@ -5,7 +5,7 @@ use cfipack_decoder::unwind_info::{Entry, Error, Section};
 use cfipack_encoder::unwind_info::{Layout, Options};
 use cfipack_format::unwind_info::PageKind;
 use cfipack_format::{Arch, ImageOffset};
-use cfipack_tests::random::{self, Random};
+use cfipack_testkit::random::{self, Random};
 use cfipack_tests::random_entries;
 use cfipack_tests::unwind_table::{Table, lay_out};
 

@@ -9,7 +9,7 @@ use cfipack_decoder::unwind_info::Section;
 use cfipack_encoder::unwind_info::{Entry, Options};
 use cfipack_format::compact_unwind::{Encoding, Pairs, encode_order};
 use cfipack_format::{Arch, Cfa, ImageOffset, Row, Rule};
-use cfipack_tests::random::{self, Random};
+use cfipack_testkit::random::{self, Random};
 use cfipack_tests::unwind_table::lay_out;
 use framehop::aarch64::{CacheAarch64, UnwindRegsAarch64, UnwinderAarch64};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};

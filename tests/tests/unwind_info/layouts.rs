@@ -7,7 +7,7 @@ use cfipack_encoder::unwind_info::{Builder, Entry, Layout, Options, Warning};
 use cfipack_format::compact_unwind::{Encoding, Flags};
 use cfipack_format::unwind_info::PageKind;
 use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
-use cfipack_tests::random::{Random, cases};
+use cfipack_testkit::random::{Random, cases};
 use cfipack_tests::reference::Tools;
 use cfipack_tests::unwind_table::{LAYOUTS, Table, bytes_after_code, lay_out};
 use cfipack_tests::{mach_object, random_entries};

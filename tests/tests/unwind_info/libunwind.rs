@@ -12,7 +12,7 @@ use cfipack_container::File;
 use cfipack_decoder::unwind_info::Section;
 use cfipack_format::compact_unwind::{Encoding, Flags, Mode};
 use cfipack_format::{Address, Arch, ImageOffset};
-use cfipack_tests::needs;
+use cfipack_testkit::needs;
 use cfipack_tests::reference::Tools;
 
 use super::real_libraries::each_table;

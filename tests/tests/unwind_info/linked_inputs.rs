@@ -5,7 +5,7 @@ use cfipack_encoder::unwind_info::{Layout, Options};
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Address, Arch, ImageOffset, Key, LsdaKey, PersonalityKey, SectionOffset};
 use cfipack_linker::unwind_info::{Addresses, Builder, Fde, Input, Section, Warning};
-use cfipack_tests::random::{Random, cases};
+use cfipack_testkit::random::{Random, cases};
 use cfipack_tests::unlinked::{EH_FRAME, Moved, Unlinked, key};
 use cfipack_tests::unwind_table::LAYOUTS;
 use macho_unwind_info::UnwindInfo;

@@ -8,10 +8,10 @@ use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::unwind_info::LsdaEntry;
 use cfipack_format::{Arch, ImageOffset, PersonalityKey};
 use cfipack_linker::unwind_info::{Addresses, Section};
+use cfipack_testkit::random::{Random, cases};
 use cfipack_tests::apple_sources;
 use cfipack_tests::mach_link::Link;
 use cfipack_tests::mach_object::{self, Mix};
-use cfipack_tests::random::{Random, cases};
 use cfipack_tests::reference::Tools;
 
 const LD: [&str; 10] = [

@@ -6,9 +6,9 @@ use std::{env, fs};
 
 use cfipack_encoder::unwind_info::{Layout, Options};
 use cfipack_format::Arch;
+use cfipack_testkit::random::{Random, cases};
 use cfipack_tests::linked::Linked;
 use cfipack_tests::mach_object::{self, Mix};
-use cfipack_tests::random::{Random, cases};
 use cfipack_tests::reference::Tools;
 use cfipack_tests::unwind_table::{Table, lay_out};
 

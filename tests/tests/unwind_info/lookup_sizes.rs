@@ -6,7 +6,7 @@ use cfipack_format::ImageOffset;
 use cfipack_format::unwind_info::{
     CompressedEntry, CompressedPage, Header, IndexEntry, MAX_COMPRESSED_OFFSET, PageKind, RegularPage,
 };
-use cfipack_tests::random::{self, Random};
+use cfipack_testkit::random::{self, Random};
 
 const ENCODING: u32 = 0x0100_0000;
 

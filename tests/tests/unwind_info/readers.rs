@@ -10,8 +10,8 @@ use cfipack_encoder::unwind_info as encoder;
 use cfipack_encoder::unwind_info::Options;
 use cfipack_format::compact_unwind::{Encoding, Pairs, encode_order};
 use cfipack_format::{Arch, ImageOffset, Register};
+use cfipack_testkit::random::{self, Random};
 use cfipack_tests::corpora;
-use cfipack_tests::random::{self, Random};
 use cfipack_tests::unwind_table::{LAYOUTS, lay_out};
 use macho_unwind_info::UnwindInfo;
 

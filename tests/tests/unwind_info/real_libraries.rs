@@ -13,8 +13,8 @@ use cfipack_format::compact_unwind::{Encoding, Mode};
 use cfipack_format::{Arch, ImageOffset, Key, LsdaKey, Register};
 use cfipack_roundtrip::Options;
 use cfipack_roundtrip::unwind_info::{self, Code, Image, Meaning, verify, violations};
+use cfipack_testkit::needs;
 use cfipack_tests::convert::cfi_of;
-use cfipack_tests::needs;
 use cfipack_tests::unwind_table::{LAYOUTS_OF_LD64, Table};
 use object::read::macho::{FatArch, MachOFatFile32};
 

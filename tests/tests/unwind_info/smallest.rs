@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use cfipack_encoder::unwind_info::{Entry, Options};
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Arch, ImageOffset};
-use cfipack_tests::random::{Random, cases};
+use cfipack_testkit::random::{Random, cases};
 use cfipack_tests::random_entries;
 use cfipack_tests::unwind_table::{Table, lay_out};
 

@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cfipack_tests::needs;
-use cfipack_tests::rustc::rustc;
+use cfipack_testkit::needs;
+use cfipack_testkit::rustc::rustc;
 
 use super::{built, names, run_in};
 use crate::program::{command, scratch};

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 
-use cfipack_tests::rustc;
+use cfipack_testkit::rustc;
 use object::read::elf::ElfFile64;
 use object::{Object as _, elf};
 

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use cfipack_tests::needs;
+use cfipack_testkit::needs;
 
 use super::built;
 

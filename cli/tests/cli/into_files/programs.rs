@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use cfipack_tests::{needs, rustc};
+use cfipack_testkit::{needs, rustc};
 
 use super::{built, has_table, messages, names, run_in, state};
 use crate::program::waiting;

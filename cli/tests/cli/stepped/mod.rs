@@ -2,10 +2,6 @@
 //! stack pointer at a function's entry, plus 8, and the registers there), and at each PC the row is wrong or right by it.
 //! `lint`, which runs nothing, has to say the same there.
 
-#[allow(dead_code, reason = "not all of it is needed here")]
-#[path = "../../../../tests/tests/traced/child.rs"]
-mod child;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
@@ -13,9 +9,9 @@ use std::process::Command;
 use cfipack_container::{CallFrameSection, File};
 use cfipack_format::{Cfa, Register, Row, Rule};
 use cfipack_roundtrip::cfi::{Answer, Evaluator, Functions};
-use cfipack_tests::needs;
-use cfipack_tests::traced::{Process as _, Stopped};
-use child::Child;
+use cfipack_testkit::child::Child;
+use cfipack_testkit::needs;
+use cfipack_testkit::process::{Process as _, Stopped};
 use serde_json::Value;
 
 use crate::program::{run, scratch};

@@ -1,10 +1,10 @@
 //! Changes of several bytes of an edited program.
 
 use cfipack_roundtrip::structure::{StructureError, check_structure};
+use cfipack_testkit::random::{Case, cases};
 
 use super::programs::{Programs, programs, programs_of_cc};
 use super::{copies_of_headers, corpus, embedded, header};
-use crate::random::{Case, cases};
 
 /// The entries of `.rela.dyn` that compute addresses: where each addend lies in the file.
 fn relative_addends(bytes: &[u8]) -> Vec<usize> {

@@ -1,10 +1,10 @@
 //! No byte of an edited file can change unseen, except the table's own and those without a meaning.
 
 use cfipack_roundtrip::structure::check_structure;
+use cfipack_testkit::random::{Case, cases};
 
 use super::programs::{Programs, programs, programs_of_cc};
 use super::{Header, copies_of_headers, corpus, embedded, headers};
-use crate::random::{Case, cases};
 
 /// Ranges of a file in which a change changes the table, or means nothing.
 fn free(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {

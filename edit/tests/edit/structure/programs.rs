@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{needs, rustc};
+use cfipack_testkit::{needs, rustc};
 
 const SOURCE: &str = "
     #include <stdio.h>

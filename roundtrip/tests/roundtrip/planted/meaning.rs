@@ -3,15 +3,12 @@
 
 use std::ops::Range;
 
-use cfipack_format::{Arch, Endian};
-use gimli::{
-    BaseAddresses, CfaRule, EhFrame, EndianSlice, EvaluationResult, Expression, Location, Register,
-    RegisterRule, RunTimeEndian, UnwindContext, UnwindSection, UnwindTableRow, Value, Vendor,
-};
+use cfipack_format::Arch;
+use cfipack_testkit::by_cfi::{Slice, Values, eh_frame};
+use gimli::{BaseAddresses, EhFrame, Register, RegisterRule, UnwindContext, UnwindSection, UnwindTableRow};
 
 use crate::made::CFI_ADDRESS;
 
-type Reader<'a> = EndianSlice<'a, RunTimeEndian>;
 type Row = UnwindTableRow<usize>;
 
 /// A value of the caller; none where the CFI gives none.
@@ -43,7 +40,7 @@ struct Function {
 /// The functions of a section.
 pub struct Frames<'a> {
     arch: Arch,
-    section: EhFrame<Reader<'a>>,
+    section: EhFrame<Slice<'a>>,
     functions: Vec<Function>,
 }
 
@@ -70,13 +67,7 @@ fn random(kind: u64, place: u64) -> u64 {
 impl<'a> Frames<'a> {
     /// Reads a section; none if gimli cannot read one of its records.
     pub fn read(bytes: &'a [u8], arch: Arch) -> Option<Self> {
-        let endian = match arch.endian() {
-            Endian::Little => RunTimeEndian::Little,
-            Endian::Big => RunTimeEndian::Big,
-        };
-        let mut section = EhFrame::new(bytes, endian);
-        section.set_address_size(8);
-        section.set_vendor(if arch.is_aarch64() { Vendor::AArch64 } else { Vendor::Default });
+        let section = eh_frame(bytes, arch);
         let bases = BaseAddresses::default().set_eh_frame(CFI_ADDRESS.0);
         let (mut functions, mut entries) = (Vec::new(), section.entries(&bases));
         let mut context = UnwindContext::new();
@@ -146,49 +137,34 @@ impl<'a> Frames<'a> {
             (Arch::Amd64, 16) => pc,
             _ => random(1, number.into()),
         };
-        let evaluate = |expression: &gimli::UnwindExpression<usize>, initial| {
-            let expression = expression.get(&self.section).ok()?;
-            evaluate(expression, function.encoding, &register, initial)
-        };
-        let cfa = match row.cfa() {
-            CfaRule::RegisterAndOffset { register: base, offset } => {
-                Some(register(base.0).wrapping_add(offset.cast_unsigned()))
-            }
-            CfaRule::Expression(expression) => evaluate(expression, None),
-        };
-        let value = |own: u16, rule: &RegisterRule<usize>| match rule {
-            RegisterRule::SameValue => Some(register(own)),
-            RegisterRule::Offset(offset) => Some(random(2, cfa?.wrapping_add_signed(*offset))),
-            RegisterRule::ValOffset(offset) => Some(cfa?.wrapping_add_signed(*offset)),
-            RegisterRule::Register(other) => Some(register(other.0)),
-            RegisterRule::Expression(expression) => Some(random(2, evaluate(expression, cfa)?)),
-            RegisterRule::ValExpression(expression) => evaluate(expression, cfa),
-            RegisterRule::Constant(value) => Some(*value),
-            _ => None,
-        };
+        let own = |number| Some(register(number));
+        let memory = |address| Some(random(2, address));
+        let (section, encoding) = (&self.section, function.encoding);
+        let values = Values { section, encoding, registers: &own, memory: &memory, arch };
+        let cfa = values.cfa(row).ok();
+        let value = |own: u16| values.register(row, own, cfa).ok().flatten();
         let rule = |own: Register| row.register(own);
         if rule(function.column) == Some(RegisterRule::Undefined) {
             return Caller::None;
         }
         let return_address = match rule(function.column) {
-            Some(rule) => value(function.column.0, &rule),
             // The call has pushed it.
-            None if arch == Arch::Amd64 && function.column.0 == 16 => value(16, &RegisterRule::Offset(-8)),
-            None => Some(register(function.column.0)),
+            None if arch == Arch::Amd64 && function.column.0 == 16 => {
+                cfa.map(|cfa| random(2, cfa.wrapping_sub(8)))
+            }
+            _ => value(function.column.0),
         };
-        let frame_pointer = arch.frame_pointer().0;
-        let frame_pointer =
-            value(frame_pointer, &rule(Register(frame_pointer)).unwrap_or(RegisterRule::SameValue));
+        let frame_pointer = value(arch.frame_pointer().0);
         let by_abi = cfa.map(|cfa| cfa.wrapping_add_signed(arch.stack_pointer_from_cfa()));
         let stack_pointer = match rule(Register(arch.stack_pointer().0)) {
             None | Some(RegisterRule::SameValue) => by_abi,
             // s390x saves it on entry like any other register, when it has the value that the ABI gives it.
             Some(RegisterRule::Offset(_) | RegisterRule::Register(_)) if arch == Arch::S390x => by_abi,
-            Some(rule) => value(arch.stack_pointer().0, &rule),
+            Some(_) => value(arch.stack_pointer().0),
         };
         let signed = match rule(gimli::AArch64::RA_SIGN_STATE).filter(|_| arch.is_aarch64()) {
             None | Some(RegisterRule::SameValue | RegisterRule::Undefined) => Some(0),
-            Some(rule) => value(gimli::AArch64::RA_SIGN_STATE.0, &rule),
+            Some(_) => value(gimli::AArch64::RA_SIGN_STATE.0),
         };
         Caller::Frame { cfa, return_address, frame_pointer, stack_pointer, signed }
     }
@@ -197,9 +173,9 @@ impl<'a> Frames<'a> {
 /// Whether the first instruction about the CFA sets it: gimli starts with a CFA that no instruction has set, and
 /// changes that. None without such instructions.
 fn sets_cfa_first<'a>(
-    section: &EhFrame<Reader<'a>>,
+    section: &EhFrame<Slice<'a>>,
     bases: &BaseAddresses,
-    fde: &gimli::FrameDescriptionEntry<Reader<'a>>,
+    fde: &gimli::FrameDescriptionEntry<Slice<'a>>,
 ) -> Option<bool> {
     use gimli::CallFrameInstruction as I;
     let lists = [fde.cie().instructions(section, bases), fde.instructions(section, bases)];
@@ -215,36 +191,4 @@ fn sets_cfa_first<'a>(
         }
     }
     None
-}
-
-fn evaluate(
-    expression: Expression<Reader<'_>>,
-    encoding: gimli::Encoding,
-    register: &impl Fn(u16) -> u64,
-    initial: Number,
-) -> Number {
-    let mut evaluation = expression.evaluation(encoding);
-    evaluation.set_max_iterations(1000);
-    if let Some(initial) = initial {
-        evaluation.set_initial_value(initial);
-    }
-    let mut result = evaluation.evaluate().ok()?;
-    loop {
-        result = match result {
-            EvaluationResult::Complete => break,
-            EvaluationResult::RequiresRegister { register: number, .. } => {
-                evaluation.resume_with_register(Value::Generic(register(number.0))).ok()?
-            }
-            EvaluationResult::RequiresMemory { address, size, .. } => {
-                let mask = u64::MAX >> (64 - 8 * u32::from(size.clamp(1, 8)));
-                evaluation.resume_with_memory(Value::Generic(random(2, address) & mask)).ok()?
-            }
-            _ => return None,
-        };
-    }
-    match evaluation.result()[..] {
-        [gimli::Piece { location: Location::Address { address }, .. }] => Some(address),
-        [gimli::Piece { location: Location::Value { value }, .. }] => value.to_u64(u64::MAX).ok(),
-        _ => None,
-    }
 }

@@ -11,9 +11,9 @@ use cfipack_container::File;
 use cfipack_encoder::sframe::Options;
 use cfipack_format::{Address, Arch};
 use cfipack_roundtrip::kernel_verdict;
+use cfipack_testkit::needs;
 use cfipack_tests::convert::{build, cfi_of};
 use cfipack_tests::kernel_reader::{Frame, Table, Way, step};
-use cfipack_tests::needs;
 
 use core_file::Core;
 use truth::{Caller, Cfi};

@@ -12,16 +12,10 @@ use cfipack_format::{Address, Arch, Key, SectionOffset};
 use crate::cfi::{Function, Functions, Section, SectionKind};
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 use crate::eh_frame;
-use crate::random::Random;
 use crate::sframe::{At, Builder, Layout, OmittedFunction, Options, Parallel};
 use crate::{Reason, Unsupported};
 use cfipack_format::pool::{Pool, Serial, Task};
-
-impl Random {
-    fn byte(&mut self, from: u8, to: u8) -> u8 {
-        from + self.below(u64::from(to - from) + 1) as u8
-    }
-}
+use cfipack_testkit::random::Random;
 
 /// Offsets at which a word becomes wider, or an operand longer, as ULEB128.
 const OFFSETS: [&[u8]; 9] = [

@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::ptr::null_mut;
 
-use cfipack_tests::traced::{Process, Stopped};
+use crate::process::{Process, Stopped};
 
 /// The child, stopped before its next instruction.
 #[derive(Debug)]

@@ -4,20 +4,60 @@
 //! `CFIPACK_SEED` each run has the same cases, with `CFIPACK_SEED=random` new ones. A test that fails prints the command
 //! that repeats it.
 
-#![allow(dead_code, reason = "other crates' tests include this file, and use a part of it")]
-
 use std::env;
 use std::fmt::Debug;
 use std::path::PathBuf;
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-mod generator;
-
-pub use generator::Random;
-
 /// The seed of a run that sets none.
 const SEED: u64 = 20_261_120;
+
+/// A generator of random numbers (SplitMix64).
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// A generator; equal seeds give equal numbers.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// Any number.
+    #[allow(clippy::should_implement_trait, reason = "it never ends")]
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `limit`, which is not 0.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    /// A number from `low` to `high`, both included.
+    pub fn between(&mut self, low: i64, high: i64) -> i64 {
+        low + self.below((high - low) as u64 + 1) as i64
+    }
+
+    /// A byte from `low` to `high`, both included.
+    pub fn byte(&mut self, low: u8, high: u8) -> u8 {
+        low + self.below(u64::from(high - low) + 1) as u8
+    }
+
+    /// True `percent` times out of 100.
+    pub fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    /// One of several.
+    pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len() as u64) as usize]
+    }
+}
 
 /// The seed and number of cases of a random test, from the environment, printed with the command that has the same.
 pub fn cases(test: &str, default_count: usize) -> (u64, usize) {

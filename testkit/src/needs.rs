@@ -1,7 +1,5 @@
 //! What ignored tests need beside Rust. A test names it in its attribute (`#[ignore = "needs gdb"]`), and fails with the
 //! name and the way to get it where the machine has it not.
-//!
-//! The file depends on std alone: packages whose tests cannot depend on this one include it.
 
 use std::env;
 use std::path::PathBuf;

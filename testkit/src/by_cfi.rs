@@ -1,13 +1,17 @@
 //! Unwinds by the call frame information itself, as gimli reads and evaluates it. Tests compare the tables with the
-//! resulting values, not with rules. No code of cfipack is involved.
+//! resulting values, not with rules. No code of cfipack is involved but the names of architectures and registers.
+
+use std::fmt;
 
 use cfipack_format::{Arch, Endian};
 use gimli::{
-    BaseAddresses, CfaRule, DebugFrame, EhFrame, EndianSlice, EvaluationResult, FrameDescriptionEntry,
-    RegisterRule, RunTimeEndian, UnwindContext, UnwindExpression, UnwindSection, UnwindTableRow,
+    BaseAddresses, CfaRule, DebugFrame, EhFrame, Encoding, EndianSlice, EvaluationResult,
+    FrameDescriptionEntry, Location, Piece, RegisterRule, RunTimeEndian, UnwindContext, UnwindExpression,
+    UnwindSection, UnwindTableRow,
 };
 
-type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
+/// Bytes of CFI, as gimli reads them.
+pub type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
 /// The values of the registers of a frame, by DWARF number; `None` where the value is lost.
 pub type Registers = [Option<u64>; 160];
@@ -75,9 +79,7 @@ impl<'a> Cfi<'a, EhFrame<Slice<'a>>> {
         let mut cfi = Self::empty(arch);
         let mut start = 0;
         while start < bytes.len() {
-            let mut section = EhFrame::new(&bytes[start..], endian(arch));
-            section.set_address_size(8);
-            section.set_vendor(vendor(arch));
+            let section = eh_frame(&bytes[start..], arch);
             let bases = BaseAddresses::default().set_text(text).set_got(data);
             cfi.part(section, bases.set_eh_frame(address + start as u64))?;
             start = end_of_part(bytes, start, arch.endian());
@@ -96,6 +98,14 @@ impl<'a> Cfi<'a, DebugFrame<Slice<'a>>> {
         cfi.part(section, BaseAddresses::default())?;
         Ok(cfi)
     }
+}
+
+/// An `.eh_frame` for gimli, of an architecture with pointers of 8 bytes.
+pub fn eh_frame(bytes: &[u8], arch: Arch) -> EhFrame<Slice<'_>> {
+    let mut section = EhFrame::new(bytes, endian(arch));
+    section.set_address_size(8);
+    section.set_vendor(vendor(arch));
+    section
 }
 
 impl<'a, S: UnwindSection<Slice<'a>>> Cfi<'a, S> {
@@ -138,18 +148,20 @@ impl<'a, S: UnwindSection<Slice<'a>>> Cfi<'a, S> {
             Err(gimli::Error::NoUnwindInfoForAddress) => return Err(Stop::NoRow),
             row => row?,
         };
-        let values = Values { section, fde, registers, memory, arch: self.arch };
+        let own = |number: u16| registers.get(usize::from(number)).copied().flatten();
+        let encoding = fde.cie().encoding();
+        let values = Values { section, encoding, registers: &own, memory, arch: self.arch };
         let cfa = values.cfa(row)?;
         let return_column = fde.cie().return_address_register();
         let return_address = match row.register(return_column) {
             // x86's call pushes it, even if the CFI does not mention it.
             None if self.arch == Arch::Amd64 => Some(memory(cfa.wrapping_sub(8)).ok_or(Stop::Lost)?),
             Some(RegisterRule::Undefined) => return Err(Stop::Outermost),
-            _ => values.register(row, return_column.0, cfa)?,
+            _ => values.register(row, return_column.0, Some(cfa))?,
         };
         let mut callers = [None; 160];
         for (number, value) in callers.iter_mut().enumerate() {
-            *value = values.register(row, number as u16, cfa)?;
+            *value = values.register(row, number as u16, Some(cfa))?;
         }
         let stack_pointer = self.arch.stack_pointer().0;
         if row.register(gimli::Register(stack_pointer)).is_none() {
@@ -168,24 +180,40 @@ impl<'a, S: UnwindSection<Slice<'a>>> Cfi<'a, S> {
     }
 }
 
-struct Values<'v, 'a, S> {
-    section: &'v S,
-    fde: &'v FrameDescriptionEntry<Slice<'a>>,
-    registers: &'v Registers,
-    memory: &'v dyn Fn(u64) -> Option<u64>,
-    arch: Arch,
+/// Evaluates the rules of a row in a frame.
+pub struct Values<'v, S> {
+    /// The section that has the row's expressions.
+    pub section: &'v S,
+    /// The encoding of the function's CIE.
+    pub encoding: Encoding,
+    /// The frame's registers.
+    pub registers: &'v dyn Fn(u16) -> Option<u64>,
+    /// The word of 8 bytes at an address.
+    pub memory: &'v dyn Fn(u64) -> Option<u64>,
+    /// The architecture, whose byte order words of memory have.
+    pub arch: Arch,
 }
 
-impl<'a, S: UnwindSection<Slice<'a>>> Values<'_, 'a, S> {
+impl<S> fmt::Debug for Values<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Values").field("encoding", &self.encoding).finish_non_exhaustive()
+    }
+}
+
+/// Steps of an expression, after which its evaluation is an error.
+const MAX_STEPS: u32 = 1000;
+
+impl<'a, S: UnwindSection<Slice<'a>>> Values<'_, S> {
     fn own(&self, number: u16) -> Result<u64, Stop> {
-        self.registers.get(usize::from(number)).copied().flatten().ok_or(Stop::Lost)
+        (self.registers)(number).ok_or(Stop::Lost)
     }
 
     fn word(&self, address: u64) -> Result<u64, Stop> {
         (self.memory)(address).ok_or(Stop::Lost)
     }
 
-    fn cfa(&self, row: &UnwindTableRow<usize>) -> Result<u64, Stop> {
+    /// The canonical frame address.
+    pub fn cfa(&self, row: &UnwindTableRow<usize>) -> Result<u64, Stop> {
         match row.cfa() {
             CfaRule::RegisterAndOffset { register, offset } => {
                 Ok(self.own(register.0)?.wrapping_add_signed(*offset))
@@ -194,21 +222,27 @@ impl<'a, S: UnwindSection<Slice<'a>>> Values<'_, 'a, S> {
         }
     }
 
-    /// The caller's value of a register; `None` if it is lost.
-    fn register(&self, row: &UnwindTableRow<usize>, number: u16, cfa: u64) -> Result<Option<u64>, Stop> {
+    /// The caller's value of a register; `None` if it is lost, as a value that depends on an unknown `cfa` is.
+    pub fn register(
+        &self,
+        row: &UnwindTableRow<usize>,
+        number: u16,
+        cfa: Option<u64>,
+    ) -> Result<Option<u64>, Stop> {
         let Some(rule) = row.register(gimli::Register(number)) else {
             return Ok(self.own(number).ok());
         };
+        let at = |offset| Some(cfa?.wrapping_add_signed(offset));
         let value = match rule {
             RegisterRule::Undefined => return Ok(None),
             RegisterRule::SameValue => return Ok(self.own(number).ok()),
-            RegisterRule::Offset(offset) => self.word(cfa.wrapping_add_signed(offset)),
-            RegisterRule::ValOffset(offset) => Ok(cfa.wrapping_add_signed(offset)),
+            RegisterRule::Offset(offset) => at(offset).ok_or(Stop::Lost).and_then(|at| self.word(at)),
+            RegisterRule::ValOffset(offset) => at(offset).ok_or(Stop::Lost),
             RegisterRule::Register(other) => self.own(other.0),
             RegisterRule::Expression(expression) => {
-                self.evaluate(&expression, Some(cfa)).and_then(|address| self.word(address))
+                self.evaluate(&expression, cfa).and_then(|address| self.word(address))
             }
-            RegisterRule::ValExpression(expression) => self.evaluate(&expression, Some(cfa)),
+            RegisterRule::ValExpression(expression) => self.evaluate(&expression, cfa),
             RegisterRule::Constant(value) => Ok(value),
             _ => Err(Stop::Lost),
         };
@@ -220,7 +254,8 @@ impl<'a, S: UnwindSection<Slice<'a>>> Values<'_, 'a, S> {
 
     fn evaluate(&self, expression: &UnwindExpression<usize>, initial: Option<u64>) -> Result<u64, Stop> {
         let expression = expression.get(self.section)?;
-        let mut evaluation = expression.evaluation(self.fde.cie().encoding());
+        let mut evaluation = expression.evaluation(self.encoding);
+        evaluation.set_max_iterations(MAX_STEPS);
         if let Some(initial) = initial {
             evaluation.set_initial_value(initial);
         }
@@ -233,18 +268,20 @@ impl<'a, S: UnwindSection<Slice<'a>>> Values<'_, 'a, S> {
                 }
                 EvaluationResult::RequiresMemory { address, size, .. } => {
                     let word = self.word(address)?;
+                    let unused = 64 - 8 * u32::from(size.clamp(1, 8));
                     let shift = match self.arch.endian() {
                         Endian::Little => 0,
-                        Endian::Big => 64 - 8 * u32::from(size),
+                        Endian::Big => unused,
                     };
-                    let mask = u64::MAX >> (64 - 8 * u32::from(size));
+                    let mask = u64::MAX >> unused;
                     evaluation.resume_with_memory(gimli::Value::Generic(word >> shift & mask))?
                 }
                 _ => return Err(Stop::Lost),
             };
         }
         match evaluation.as_result() {
-            [gimli::Piece { location: gimli::Location::Address { address }, .. }] => Ok(*address),
+            [Piece { location: Location::Address { address }, .. }] => Ok(*address),
+            [Piece { location: Location::Value { value }, .. }] => Ok(value.to_u64(u64::MAX)?),
             _ => Err(Stop::Lost),
         }
     }

@@ -2,16 +2,14 @@
 
 use std::path::Path;
 
-use cfipack_container::Placement;
-
 use crate::random::{Case, cases};
 
 fn corpus(name: &str) -> Vec<u8> {
     std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/container").join(name)).unwrap()
 }
 
-/// Every byte damaged, and every length cut.
-pub fn every_byte_and_length(act: impl Fn(&[u8], Placement)) {
+/// Calls `act` with the name and the bytes of a file, for every byte damaged, and every length cut.
+pub fn every_byte_and_length(act: impl Fn(&str, &[u8])) {
     let files = [
         "linkable.o",
         "debug_frame.zlib.o",
@@ -22,30 +20,31 @@ pub fn every_byte_and_length(act: impl Fn(&[u8], Placement)) {
     ];
     for name in files {
         let whole = corpus(name);
-        let placement = if name.ends_with(".a") { Placement::Zero } else { Placement::Apart };
         for at in 0..whole.len() {
             for damage in [0x01, 0x80, 0xff] {
                 let mut bytes = whole.clone();
                 bytes[at] ^= damage;
-                act(&bytes, placement);
+                act(name, &bytes);
             }
-            act(&whole[..at], placement);
+            act(name, &whole[..at]);
         }
     }
 }
 
-/// Several bytes at once; `what` names the test.
-pub fn random_bytes(what: &str, act: impl Fn(&[u8], Placement)) {
+/// Calls `act` with the name and the bytes of a file, several of them damaged at once; `what` names the test.
+pub fn random_bytes(what: &str, act: impl Fn(&str, &[u8])) {
     let (seed, count) = cases(what, 15_000);
     let interesting = [0, 1, 4, 8, 16, 0x7f, 0x80, 0xfe, 0xff];
-    let files = ["linkable.o", "linked.so", "sectionless.so"].map(corpus);
+    let names = ["linkable.o", "linked.so", "sectionless.so"];
+    let files = names.map(corpus);
     for seed in (0..count as u64).map(|case| seed.wrapping_add(case)) {
         let (_case, mut random) = Case::new(seed);
-        let mut bytes = files[random.below(3) as usize].clone();
+        let file = random.below(3) as usize;
+        let mut bytes = files[file].clone();
         for _ in 0..1 + random.below(6) {
             let at = random.below(bytes.len() as u64) as usize;
             bytes[at] = random.pick(&interesting);
         }
-        act(&bytes, Placement::Apart);
+        act(names[file], &bytes);
     }
 }

@@ -1,6 +1,6 @@
 //! The goldens in which gas 2.47's own table contradicts the `.eh_frame` that gas writes in the same object.
 //!
-//! The verifier's tests find exactly these differences (`roundtrip/tests/roundtrip/gas.rs` includes this file), and
+//! The verifier's tests find exactly these differences (`roundtrip/tests/roundtrip/gas.rs`), and
 //! `docs/gnu-exceptions.md` names exactly these goldens (`tests/tests/sframe/gnu.rs`).
 
 /// The golden, the number of PCs, and what the verifier reports for the first.

@@ -1,1 +1,0 @@
-../../../tests/src/random/generator.rs
