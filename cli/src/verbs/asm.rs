@@ -125,7 +125,7 @@ enum EncodingsName {
 
 fn parse_arch(name: &str) -> Result<Arch, String> {
     // Of others there is generated code alone.
-    let has_table = |arch: &Arch| Abi::of(*arch).is_some() || arch.has_compact_unwind();
+    let has_table = |arch: &Arch| Abi::for_arch(*arch).is_some() || arch.has_compact_unwind();
     Arch::named(name).filter(has_table).ok_or_else(|| {
         let names: Vec<_> =
             Arch::ALL.iter().filter(|arch| has_table(arch)).map(|arch| arch.names()[0]).collect();

@@ -37,7 +37,7 @@ fn sframe(unit: &Unit, assembly: &Assembly, options: Options) -> anyhow::Result<
     let made = assembly.sframe(options)?;
     let mut bytes = vec![0; made.section.relocatable_len()];
     made.section.write_relocatable(&mut bytes)?;
-    let abi = Abi::of(unit.arch).context(".sframe is not defined for the architecture")?;
+    let abi = Abi::for_arch(unit.arch).context(".sframe is not defined for the architecture")?;
     let kind = abi.start_relocation(options.version).name;
     let labels = labels(unit);
     let relocations = made.section.start_fields().map(|field| {
