@@ -189,7 +189,7 @@ impl<'a, K: Keys> Functions<'a, K> {
     pub fn function_of(&mut self, fde: &PlainFde) -> Result<Function<'a>, Error> {
         let section = &self.section;
         let cie = self.cies.get(fde.cie.0, section, || section.cie_of_plain(fde.cie))?;
-        Ok(Function::of_plain(section, cie, fde))
+        Ok(Function::from_plain(section, cie, fde))
     }
 }
 
@@ -203,7 +203,7 @@ impl<'a, K: Keys> Iterator for Functions<'a, K> {
         let plain = section.take_plain_fde(&mut self.at, end, keys, |cie| cies.is_plain(cie).then_some(()));
         if let Some((fde, ())) = plain {
             let cie = cies.get(fde.cie.0, section, || section.cie_of_plain(fde.cie));
-            return Some(cie.map(|cie| Function::of_plain(section, cie, &fde)));
+            return Some(cie.map(|cie| Function::from_plain(section, cie, &fde)));
         }
         while self.at < self.end {
             // There are fewer bytes than a length field: this is padding.

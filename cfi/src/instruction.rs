@@ -207,9 +207,9 @@ impl<'a, 'f> Instructions<'a, 'f> {
             0x09 => Instruction::Register(self.register()?, self.register()?),
             0x0a => Instruction::RememberState,
             0x0b => Instruction::RestoreState,
-            0x0c => Instruction::DefCfa(self.register()?, self.plain()?),
+            0x0c => Instruction::DefCfa(self.register()?, self.unfactored()?),
             0x0d => Instruction::DefCfaRegister(self.register()?),
-            0x0e => Instruction::DefCfaOffset(self.plain()?),
+            0x0e => Instruction::DefCfaOffset(self.unfactored()?),
             0x0f => Instruction::DefCfaExpression(self.block()?),
             0x10 => Instruction::Expression(self.register()?, self.block()?),
             0x11 => Instruction::Offset(self.register()?, self.factored_signed()?),
@@ -246,7 +246,7 @@ impl<'a, 'f> Instructions<'a, 'f> {
     }
 
     #[inline]
-    fn plain(&mut self) -> Option<i64> {
+    fn unfactored(&mut self) -> Option<i64> {
         Some(self.cursor.uleb()? as i64)
     }
 

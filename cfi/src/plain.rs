@@ -204,7 +204,7 @@ impl Records<'_> {
 impl<'a> Function<'a> {
     /// Returns the function of a plain FDE with this CIE.
     #[inline]
-    pub(crate) fn of_plain(section: &Records<'a>, cie: &Cie<'a>, fde: &PlainFde) -> Self {
+    pub(crate) fn from_plain(section: &Records<'a>, cie: &Cie<'a>, fde: &PlainFde) -> Self {
         let instructions = fde.code_at()..fde.code_at() + fde.len.to_usize();
         let data = instructions.start - usize::from(fde.data_len)..instructions.start;
         Self {

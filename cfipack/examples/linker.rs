@@ -202,7 +202,7 @@ fn write_eh_frame(
     let mut start_fields = HashMap::new();
     for function in functions {
         let Some(address) = address_of(function) else { continue };
-        let mut body = InstructionWriter::of(&cie);
+        let mut body = InstructionWriter::for_cie(&cie);
         body.put(Instruction::Advance(1))?;
         body.put(Instruction::DefCfaOffset(16))?;
         body.put(Instruction::Offset(rbp, -16))?;
@@ -228,13 +228,13 @@ fn write_cie(writer: &mut Writer) -> Result<WrittenCie, Box<dyn Error>> {
 /// which pushes its index.
 fn write_plt(writer: &mut Writer, plt: Address) -> Result<(), Box<dyn Error>> {
     let cie = write_cie(writer)?;
-    let mut header = InstructionWriter::of(&cie);
+    let mut header = InstructionWriter::for_cie(&cie);
     header.put(Instruction::DefCfaOffset(16))?;
     header.put(Instruction::Advance(6))?;
     header.put(Instruction::DefCfaOffset(24))?;
     writer.fde(&cie, plt, 16, None, header.as_bytes())?;
     for entry in 1..=u64::from(PLT_ENTRIES) {
-        let mut body = InstructionWriter::of(&cie);
+        let mut body = InstructionWriter::for_cie(&cie);
         body.put(Instruction::Advance(11))?;
         body.put(Instruction::DefCfaOffset(16))?;
         writer.fde(&cie, Address(plt.0 + 16 * entry), 16, None, body.as_bytes())?;

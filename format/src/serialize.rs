@@ -35,7 +35,7 @@ macro_rules! as_text {
 
 as_text!(Address, ImageOffset, Key, SectionOffset, Encoding);
 
-/// With the short name of the reason, by which reports count, and its description, `words`.
+/// Serializes the short name of the reason, which reports use for counting, and its description as `words`.
 impl Serialize for Unsupported {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { function, offset, reason } = self;

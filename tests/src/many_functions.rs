@@ -57,7 +57,7 @@ pub fn eh_frame(random: &mut Random, count: usize, address: Address, text: Addre
     let cie = writer.cie(&cie).expect("a CIE of the usual form");
     let mut start = text;
     for _ in 0..count {
-        let mut function = Function { out: InstructionWriter::of(&cie), at: 0 };
+        let mut function = Function { out: InstructionWriter::for_cie(&cie), at: 0 };
         function.instructions(random);
         let size = function.at + 1 + random.below(16);
         writer.fde(&cie, start, size, None, function.out.as_bytes()).expect("a function in reach");

@@ -29,7 +29,7 @@ impl InstructionWriter {
     }
 
     /// Creates a writer for an FDE with this CIE.
-    pub fn of(cie: &WrittenCie) -> Self {
+    pub fn for_cie(cie: &WrittenCie) -> Self {
         Self::new(cie.arch, cie.code_alignment, cie.data_alignment)
     }
 

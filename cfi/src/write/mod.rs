@@ -17,7 +17,7 @@
 //! at_entry.put(Instruction::DefCfa(Register(7), 8))?;
 //! at_entry.put(Instruction::Offset(Register(16), -8))?;
 //! let cie = section.cie(&Cie::new(Arch::Amd64, at_entry.as_bytes()))?;
-//! let mut body = InstructionWriter::of(&cie);
+//! let mut body = InstructionWriter::for_cie(&cie);
 //! body.put(Instruction::Advance(1))?;
 //! body.put(Instruction::DefCfaOffset(16))?;
 //! section.fde(&cie, Address(0x1000), 8, None, body.as_bytes())?;

@@ -332,7 +332,7 @@ impl<'s, 'a> Summary<'s, 'a> {
         if self.file.kind() != Kind::Relocatable {
             return None;
         }
-        let kind = Abi::of(self.file.arch())?.start_relocation(self.conversion.version).name;
+        let kind = Abi::for_arch(self.file.arch())?.start_relocation(self.conversion.version).name;
         let fields = self.conversion.section.start_fields();
         let relocations = fields.map(|field| {
             let (field, start) = (field.field, field.address());

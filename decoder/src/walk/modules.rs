@@ -57,9 +57,9 @@ impl<'a, 'm> Module<'a, 'm> {
     }
 
     /// Sets the functions that call other functions on a new stack. Pass address ranges in the file, in
-    /// ascending order. A stack starts in a function of this kind, except if the function itself is the
-    /// innermost frame. [`switches_stacks`](cfipack_format::switches_stacks) knows the names of these
-    /// functions.
+    /// ascending order. The walk ends when a frame returns into a function of this kind. It goes on if the
+    /// function itself is executing, because then it still is on its caller's stack.
+    /// [`switches_stacks`](cfipack_format::switches_stacks) knows the names of these functions.
     #[must_use]
     pub const fn with_switches(mut self, switches: &'m [Range<Address>]) -> Self {
         self.switches = switches;

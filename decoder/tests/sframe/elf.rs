@@ -18,9 +18,10 @@ pub fn sframe(file: &[u8]) -> Option<Vec<u8>> {
         let target = symbol.address().wrapping_add_signed(relocation.addend());
         let value = target.wrapping_sub(field);
         let slot = &mut bytes[field as usize..][..width];
-        match big {
-            true => slot.copy_from_slice(&value.to_be_bytes()[8 - width..]),
-            false => slot.copy_from_slice(&value.to_le_bytes()[..width]),
+        if big {
+            slot.copy_from_slice(&value.to_be_bytes()[8 - width..]);
+        } else {
+            slot.copy_from_slice(&value.to_le_bytes()[..width]);
         }
     }
     Some(bytes)

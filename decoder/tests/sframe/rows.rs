@@ -50,13 +50,11 @@ impl Cells<'_> {
             self.take("+");
         }
         let offset = self.number();
-        match deref {
-            true => {
-                assert!(self.take(")"));
-                Cfa::Memory { register, offset }
-            }
-            false => Cfa::Register { register, offset },
+        if !deref {
+            return Cfa::Register { register, offset };
         }
+        assert!(self.take(")"));
+        Cfa::Memory { register, offset }
     }
 
     /// `u`, `f`, `U`, `c-16`, `(fp+0)`, `r11+0`, `r24`.

@@ -75,7 +75,7 @@ impl<'a> Builder<'a> {
     /// not written.
     pub fn new(arch: Arch, options: Options) -> Result<Self, UnsupportedFormat> {
         let format = ".sframe";
-        let abi = Abi::of(arch).ok_or(UnsupportedFormat::Arch { arch, format })?;
+        let abi = Abi::for_arch(arch).ok_or(UnsupportedFormat::Arch { arch, format })?;
         let version = options.version;
         if version != version.writable() {
             return Err(UnsupportedFormat::Version { version, format });

@@ -30,7 +30,7 @@ impl Abi {
     }
 
     /// Returns the ABI of an architecture, or `None` if the format has no ABI for it.
-    pub const fn of(arch: Arch) -> Option<Self> {
+    pub const fn for_arch(arch: Arch) -> Option<Self> {
         match arch {
             Arch::Amd64 => Some(Self::Amd64),
             Arch::Aarch64 => Some(Self::Aarch64),
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn each_abi_has_relocations() {
-        for abi in Arch::ALL.into_iter().filter_map(Abi::of) {
+        for abi in Arch::ALL.into_iter().filter_map(Abi::for_arch) {
             for version in Version::ALL {
                 assert!(abi.start_relocation(version).name.starts_with("R_"));
             }

@@ -27,7 +27,7 @@ pub(crate) struct Rows {
 
 impl FreLens {
     pub(crate) fn new(arch: Arch) -> Self {
-        let has_fixed_return_address = Abi::of(arch).is_some_and(|abi| abi.fixed_ra_offset() != 0);
+        let has_fixed_return_address = Abi::for_arch(arch).is_some_and(|abi| abi.fixed_ra_offset() != 0);
         let most = if has_fixed_return_address { 2 } else { 3 };
         let mut lens = [0; 256];
         for (info, len) in (0..=255).map(FreInfo).zip(&mut lens) {
@@ -161,7 +161,7 @@ mod tests {
     fn quick_is_what_the_decoder_says() {
         let (mut quick, mut slow) = (0, 0);
         for arch in [Arch::Amd64, Arch::Aarch64, Arch::Aarch64Be, Arch::S390x] {
-            let (abi, lens) = (Abi::of(arch).unwrap(), FreLens::new(arch));
+            let (abi, lens) = (Abi::for_arch(arch).unwrap(), FreLens::new(arch));
             for version in [Version::V2, Version::V3] {
                 for (width, flags) in (0..3).flat_map(|width| [(width, 0), (width, 0x10)]) {
                     let info = FdeInfo::from_bits_retain(width | flags);

@@ -23,7 +23,7 @@ fn section(kind: SectionKind, functions: u64) -> (Writer, Vec<usize>) {
     let cie = writer.cie(&cie).unwrap();
     let mut starts = Vec::new();
     for function in 0..functions {
-        let mut body = InstructionWriter::of(&cie);
+        let mut body = InstructionWriter::for_cie(&cie);
         body.put(Instruction::Advance(1 + function % 7)).unwrap();
         body.put(Instruction::DefCfaOffset(16 + 8 * (function % 11) as i64)).unwrap();
         starts.push(writer.offset().0);

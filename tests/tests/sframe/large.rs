@@ -16,7 +16,7 @@ fn eh_frame(rows: u32) -> Writer {
     // def_cfa rsp+8; offset rip -8
     let cie = Cie::new(Arch::Amd64, &[0x0c, 7, 8, 0x90, 1]).with_augmentation(b"");
     let cie = section.cie(&cie).unwrap();
-    let mut instructions = InstructionWriter::of(&cie);
+    let mut instructions = InstructionWriter::for_cie(&cie);
     for row in 1..rows {
         instructions.put(Instruction::Advance(1)).unwrap();
         let offset = if row % 2 == 0 { 16 } else { 24 };

@@ -156,8 +156,9 @@ fn relocations(
     sections.sort_unstable();
     sections.dedup();
     let version = table.get(VERSION_AT).and_then(|&number| Version::from_number(number));
-    let kind =
-        version.zip(Abi::of(headers.arch)).map(|(version, abi)| (version, abi.start_relocation(version)));
+    let kind = version
+        .zip(Abi::for_arch(headers.arch))
+        .map(|(version, abi)| (version, abi.start_relocation(version)));
     let numbers = match &mut edit.symbols {
         Some(symbols) => symbols.of_sections(&sections),
         None if starts.is_empty() => Vec::new(),

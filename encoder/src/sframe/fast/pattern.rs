@@ -33,7 +33,7 @@ impl Pattern {
     /// The pattern of a row whose CFA is a register plus an offset.
     pub(crate) fn new(arch: Arch, row: &Row) -> Option<Self> {
         let Cfa::Register { register, .. } = row.cfa else { return None };
-        let abi = Abi::of(arch)?;
+        let abi = Abi::for_arch(arch)?;
         if arch.endian() == Endian::Big || row.return_address == Rule::Undefined {
             return None;
         }

@@ -57,7 +57,7 @@ impl ShortFre {
     /// have, another size then.
     #[inline(always)]
     pub(crate) fn with_cfa_offset(self, arch: Arch, offset: i64) -> Option<Self> {
-        let word = cfa_word(Abi::of(arch)?, offset).ok()?;
+        let word = cfa_word(Abi::for_arch(arch)?, offset).ok()?;
         let info = FreInfo(self.0 as u8);
         let size = WordSize::for_signed(word).filter(|&size| info.word_size() == Some(size))?;
         let (bits, mask) = match (size, arch.endian()) {
@@ -121,7 +121,7 @@ impl Fre {
         if matches!(row.return_address, Rule::Undefined) {
             return Ok(Self::Short(ShortFre(u64::from(FreInfo::OUTERMOST.0) | 1 << 56)));
         }
-        let Some(abi) = Abi::of(arch) else { return Err(Reason::Architecture) };
+        let Some(abi) = Abi::for_arch(arch) else { return Err(Reason::Architecture) };
         match fde_type {
             FdeType::Default => Self::default(abi, row),
             FdeType::Flex => flex(abi, row),

@@ -66,7 +66,7 @@ impl Totals {
     pub fn file(&mut self, path: &Path, file: &File<'_>) -> Result<(), String> {
         let sections = file.call_frame_sections().map_err(|error| error.to_string())?;
         self.files += 1;
-        if Abi::of(file.arch()).is_none() {
+        if Abi::for_arch(file.arch()).is_none() {
             self.without_format += 1;
             return Ok(());
         }
