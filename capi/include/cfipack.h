@@ -67,8 +67,8 @@
 /* riscv64: only call frame information of generated code. */
 #define CFIPACK_ARCH_RISCV64 7
 
-/* No rule. The frame has no CFA, the frame is outermost (for a return address), or the register cannot be recovered
- * (for any other register). */
+/* No rule. For a CFA, there is none. For a return address, the frame is outermost. For any other register, it cannot
+ * be recovered. */
 #define CFIPACK_RULE_UNDEFINED 0
 
 /* The register has the same value as in the frame that is unwound. A return address with this rule is in the link
@@ -596,7 +596,7 @@ typedef struct cfipack_module {
     uint64_t start;
     /* The address after the last byte of the code. */
     uint64_t end;
-    /* The bias of the process: an address in the process minus this is an address in the tables and ranges below. */
+    /* The bias of the module: an address in the process minus this is an address in the tables and ranges below. */
     uint64_t bias;
     /* A parsed table, or null. */
     const struct cfipack_sframe *table;
@@ -718,11 +718,11 @@ typedef void (*cfipack_task)(void *work, size_t index);
  * means only the calling thread.
  *
  * Without `run` the library starts threads and ends them before it returns. With `run` your own threads do the work.
- * The library calls `run(pool, task, work, count)`, and `run` must call `task(work, index)` once for each index
- * below `count`, in any order and on any threads, and return when all these calls have ended. The library itself
- * runs every index that `run` has left out, on the calling thread; a second call with the same index does nothing.
- * `run` is called on the calling thread, never inside a task, possibly several times. It must not throw or jump out,
- * and `task` does neither. */
+ * The library calls `run(pool, task, work, count)`. Then `run` must call `task(work, index)` once for each index
+ * below `count`, in any order and on any threads. It must return when all these calls have ended. If `run` leaves
+ * out an index, the library runs it afterwards on the calling thread. A second call with the same index does
+ * nothing. `run` is called on the calling thread, never inside a task, possibly several times. It must not throw or
+ * jump out, and `task` does neither. */
 typedef struct cfipack_pool {
     /* `sizeof(cfipack_pool)` */
     uint32_t size;
@@ -1268,7 +1268,7 @@ enum cfipack_status cfipack_unwind_info_get_entries(const struct cfipack_unwind_
 
 /* Gets the row that an encoding stands for in the body of a function. The encoding does not describe the prologue
  * and the epilogue. Returns `CFIPACK_STATUS_NOT_FOUND` if the encoding has no unwind information, or if it refers to
- * an FDE; the offset of the FDE in `__eh_frame` is then in its lower 24 bits.
+ * an FDE. The lower 24 bits of that encoding are the offset of the FDE in `__eh_frame`.
  *
  * `code` is the code from the entry's start on. Only the indirect mode of x86 reads it, and only its first 259
  * bytes. For all other encodings pass null and 0. Async-signal-safe.
@@ -1349,9 +1349,9 @@ enum cfipack_status cfipack_eh_frame_len(const uint8_t *bytes,
                                          size_t *len,
                                          struct cfipack_message *message);
 
-/* Converts the call frame information of a linked file to a `.sframe` table that will lie at `address`, on the
- * threads of `pool`, which may be null. `given` may be null for the default options. `message` may be null;
- * otherwise it gets a description of the error. Functions that the table cannot represent are omitted, and
+/* Converts the call frame information of a linked file to a `.sframe` table that will lie at `address`. `pool` may
+ * be null, or has the threads to use. `given` may be null for the default options. `message` may be null; otherwise
+ * it gets a description of the error. Functions that the table cannot represent are omitted, and
  * `cfipack_conversion_get_omitted` returns the reasons. The bytes of the sections need not stay in memory. Free the
  * conversion with `cfipack_conversion_free`.
  *
@@ -1819,8 +1819,8 @@ enum cfipack_status cfipack_merger_push_stubs(struct cfipack_merger *merger,
 
 /* Gets the row at `offset` bytes from the start of a function that has been pushed. The start of the row counts from
  * the function's start. Returns `CFIPACK_STATUS_NOT_FOUND` if there is no row. Use it for code that runs in the
- * function's frame, for example a veneer that contains the instruction of that place, or a thunk between two parts
- * of the function: set the start of the row to 0 and pass it to `cfipack_merger_push_stubs`.
+ * function's frame. For example, a veneer may contain the instruction of that place, or a thunk may lie between two
+ * parts of the function. Set the start of the row to 0 and pass it to `cfipack_merger_push_stubs`.
  *
  * `merger` is null or a merger, `out` null or writable. */
 CFIPACK_MUST_CHECK
@@ -1933,9 +1933,9 @@ enum cfipack_status cfipack_unwind_section_max_len(const struct cfipack_unwind_s
 
 /* Plans the table for an order of the functions that you know already. `len` gets an upper bound of the table's size
  * in bytes, and the size of real tables is nearly always exactly this bound. `tentative` has a place in the order
- * for each function, in bytes, at the index that is the function's key: an address in a first layout, or a rank.
- * `growth` bounds how much further apart the functions may lie in the final layout, in bytes. With ranks, pass the
- * length of all code.
+ * for each function, at the index that is the function's key. A place is an address in a first layout, in bytes, or
+ * a rank. `growth` bounds how much further apart the functions may lie in the final layout, in bytes. With ranks,
+ * pass the length of all code.
  *
  * Each pointer is null or points to a value of its type. */
 CFIPACK_MUST_CHECK
@@ -1981,9 +1981,9 @@ const char *cfipack_unwind_section_message(const struct cfipack_unwind_section *
  * `section` is null or a section. */
 void cfipack_unwind_section_free(struct cfipack_unwind_section *section);
 
-/* Compares a `.sframe` table with call frame information at every PC, in both directions, on the threads of `pool`,
- * which may be null. gimli evaluates the call frame information. `table` has `table_len` bytes and lies at
- * `address`. `message` may be null; otherwise it gets the reason why the table cannot be read. Free the report with
+/* Compares a `.sframe` table with call frame information at every PC, in both directions. gimli evaluates the call
+ * frame information. `table` has `table_len` bytes and lies at `address`. `pool` may be null, or has the threads to
+ * use. `message` may be null; otherwise it gets the reason why the table cannot be read. Free the report with
  * `cfipack_report_free`.
  *
  * Each pointer is null or points to a value of its type. */
@@ -2002,10 +2002,10 @@ enum cfipack_status cfipack_verify_sframe(struct cfipack_report **out,
 enum cfipack_status cfipack_report_get_counts(const struct cfipack_report *report,
                                               struct cfipack_report_counts *out);
 
-/* Writes the details of a report as text: differences, faults, and functions that are missing or could not be
- * judged, one per line, at most a hundred of each. `len` gets the size of the whole text in bytes; pass a `capacity`
- * of 0 to get only this size. Returns `CFIPACK_STATUS_BUFFER_SIZE` if the text is longer than `capacity`; then only
- * its first part is written. The text has no final zero.
+/* Writes the details of a report as text, one per line: differences, faults, and functions that are missing or could
+ * not be judged. There are at most a hundred lines of each kind. `len` gets the size of the whole text in bytes;
+ * pass a `capacity` of 0 to get only this size. Returns `CFIPACK_STATUS_BUFFER_SIZE` if the text is longer than
+ * `capacity`; then only its first part is written. The text has no final zero.
  *
  * `report` is null or a report; `text` is writable for `capacity` bytes, `len` is null or writable. */
 CFIPACK_MUST_CHECK

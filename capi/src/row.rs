@@ -4,8 +4,8 @@ use cfipack_format::{Cfa, FunctionOffset, Register, Row, Rule};
 
 use crate::cfipack_status::{self, InvalidArgument};
 
-/// No rule. The frame has no CFA, the frame is outermost (for a return address), or the register cannot be recovered
-/// (for any other register).
+/// No rule. For a CFA, there is none. For a return address, the frame is outermost. For any other register, it cannot
+/// be recovered.
 pub const CFIPACK_RULE_UNDEFINED: u32 = 0;
 /// The register has the same value as in the frame that is unwound. A return address with this rule is in the link
 /// register.

@@ -62,7 +62,7 @@ pub struct cfipack_module {
     pub start: u64,
     /// The address after the last byte of the code.
     pub end: u64,
-    /// The bias of the process: an address in the process minus this is an address in the tables and ranges below.
+    /// The bias of the module: an address in the process minus this is an address in the tables and ranges below.
     pub bias: u64,
     /// A parsed table, or null.
     pub table: *const cfipack_sframe,

@@ -72,7 +72,8 @@ impl Builder {
     /// - Of several objects, the first object that describes the function counts. ld64.lld does the same: if
     ///   functions are folded, the first function stays.
     ///
-    /// A record that cannot be read becomes a [warning](Section::warnings) and affects no other function.
+    /// A record that cannot be read becomes a [warning](Section::warnings). After [`cfi::Error::Length`] the rest of
+    /// the object's `__eh_frame` is not read.
     pub fn push(&mut self, input: &Input<'_>, resolve: &mut impl Resolve) {
         let first = self.ranges.len();
         self.push_rows(input, resolve);
