@@ -178,17 +178,19 @@ impl<'j, 'c> Judge<'j, 'c> {
     /// have been taken for a call that does not return.
     fn is_clean(&self) -> bool {
         let all = self.analysis.instructions().as_slice();
-        let goes_on = |index: usize| {
+        if !self.are_right || self.wrong.iter().any(|wrong| *wrong != 0) {
+            return false;
+        }
+        if self.cfa.iter().all(|cfa| *cfa == CfaState::Right) {
+            return true;
+        }
+        (0..self.cfa.len()).filter(|index| self.cfa[*index] == CfaState::Right).all(|index| {
             if all[index].flow == Flow::Next {
                 return self.cfa.get(index + 1).is_none_or(|next| *next == CfaState::Right);
             }
             let next = self.analysis.next(index).into_iter().flatten();
             next.into_iter().all(|next| self.cfa[next] == CfaState::Right)
-        };
-        self.are_right
-            && self.wrong.iter().all(|wrong| *wrong == 0)
-            && (self.cfa.iter().all(|cfa| *cfa == CfaState::Right)
-                || (0..self.cfa.len()).all(|index| self.cfa[index] != CfaState::Right || goes_on(index)))
+        })
     }
 
     /// Counts the instructions of a function without findings.

@@ -16,6 +16,12 @@ fn is_frame(arch: Arch, base: Index) -> bool {
     base == arch.stack_pointer() || base == arch.frame_pointer()
 }
 
+/// Returns `amount << shift`, negated if `minus`, or `None` if the result is out of range.
+fn shifted(amount: i32, shift: u8, minus: bool) -> Option<i32> {
+    let amount = i64::from(amount).checked_shl(shift.into())?;
+    i32::try_from(if minus { amount.checked_neg()? } else { amount }).ok()
+}
+
 impl State {
     /// Applies an instruction's effects. The direction of a branch is applied by [`branched`](Self::branched).
     #[inline]
@@ -181,10 +187,6 @@ impl State {
         (shift, minus, signed): (u8, bool, bool),
         context: &mut Shared<'_>,
     ) -> Value {
-        let shifted = |amount: i32| {
-            let amount = i64::from(amount).checked_shl(shift.into())?;
-            i32::try_from(if minus { amount.checked_neg()? } else { amount }).ok()
-        };
         let target = |entry, base, context: &mut Shared<'_>| {
             let base = context.address(base).map(|base| TableBase { base, shift, signed });
             base.map_or(Value::Unknown, |base| Context::target(context, entry, base))
@@ -194,7 +196,7 @@ impl State {
                 target(entry, base, context)
             }
             (left, Value::Number(amount)) => {
-                shifted(amount).map_or(Value::Unknown, |amount| left.plus(amount))
+                shifted(amount, shift, minus).map_or(Value::Unknown, |amount| left.plus(amount))
             }
             (Value::Number(amount), right) if !minus && shift == 0 && right.place().is_some() => {
                 right.plus(amount)

@@ -87,8 +87,11 @@ fn last_fde(headers: &Headers<'_>, header: &Section<'_>) -> Option<u64> {
     };
     let count = endian.u32(*header.bytes.get(8..)?.first_chunk()?).to_usize();
     let (entries, _) = header.bytes.get(12..)?.as_chunks::<8>();
-    let fde = |&[_, _, _, _, a, b, c, d]: &[u8; 8]| endian.u32([a, b, c, d]).cast_signed().into();
-    entries.iter().take(count).map(|entry| header.address.offset(fde(entry)).0).max()
+    let fdes = entries.iter().take(count).map(|&[_, _, _, _, a, b, c, d]| {
+        let distance = endian.u32([a, b, c, d]).cast_signed();
+        header.address.offset(distance.into()).0
+    });
+    fdes.max()
 }
 
 /// Returns the number of bytes up to the end of the last FDE. Without a table, it is the number up to the first

@@ -282,9 +282,11 @@ impl<'a> Elf<'a> {
         let headers = &self.headers;
         let dynamic =
             headers.segments.iter().find_map(|s| s.dynamic(headers.endian, headers.bytes).ok().flatten());
-        let entries = dynamic.unwrap_or_default().iter();
-        let plt_got = entries.filter(|entry| entry.d_tag(headers.endian) == elf::DT_PLTGOT);
-        let got = plt_got.map(|entry| entry.d_val(headers.endian)).next();
-        Address(got.or_else(|| self.address_of(b".got")).unwrap_or(0))
+        for entry in dynamic.unwrap_or_default() {
+            if entry.d_tag(headers.endian) == elf::DT_PLTGOT {
+                return Address(entry.d_val(headers.endian));
+            }
+        }
+        Address(self.address_of(b".got").unwrap_or(0))
     }
 }

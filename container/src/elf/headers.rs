@@ -67,10 +67,14 @@ impl<'a> Headers<'a> {
 
     /// Returns a section's name. It is empty if it cannot be read, and cut after 4097 bytes.
     pub fn name(&self, header: &SectionHeader64<Endianness>) -> &'a [u8] {
-        let strings = self.file.shstrndx(self.endian, self.bytes).ok();
-        let strings = strings.and_then(|index| self.sections.section(SectionIndex(index.to_usize())).ok());
-        let strings = strings.and_then(|strings| strings.data(self.endian, self.bytes).ok());
-        names::at(strings.unwrap_or_default(), header.sh_name(self.endian))
+        names::at(self.section_names().unwrap_or_default(), header.sh_name(self.endian))
+    }
+
+    /// Returns the string table with the names of sections, or `None` if it cannot be read.
+    fn section_names(&self) -> Option<&'a [u8]> {
+        let index = self.file.shstrndx(self.endian, self.bytes).ok()?;
+        let section = self.sections.section(SectionIndex(index.to_usize())).ok()?;
+        section.data(self.endian, self.bytes).ok()
     }
 
     /// Returns a section's name in the form that errors carry.

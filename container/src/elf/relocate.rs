@@ -28,11 +28,13 @@ pub(super) struct RelocationIndex {
 impl RelocationIndex {
     /// Reads only the section headers.
     pub(super) fn read(headers: &Headers<'_>) -> Self {
-        let is_relocations =
-            |kind: elf::SectionType| matches!(kind, elf::SHT_RELA | elf::SHT_REL | elf::SHT_CREL);
-        let holders = headers.sections.enumerate().filter(|(_, s)| is_relocations(s.sh_type(headers.endian)));
-        let mut pairs: Vec<_> =
-            holders.map(|(index, section)| (section.sh_info(headers.endian).to_usize(), index.0)).collect();
+        let mut pairs = Vec::new();
+        for (index, section) in headers.sections.enumerate() {
+            let kind = section.sh_type(headers.endian);
+            if matches!(kind, elf::SHT_RELA | elf::SHT_REL | elf::SHT_CREL) {
+                pairs.push((section.sh_info(headers.endian).to_usize(), index.0));
+            }
+        }
         pairs.sort_unstable();
         Self { pairs, extended: ExtendedIndexes::read(headers) }
     }
@@ -98,11 +100,13 @@ impl RelocationIndex {
         section: usize,
         bytes: &[u8],
     ) -> Result<Vec<u64>, Error> {
-        let is_stored =
-            |kind| matches!(Operation::of_type(headers.arch, kind), Some(Operation::Store { .. }));
-        let relocations = self.relocations(headers, section, bytes)?.into_iter();
-        let defined = relocations.filter(|field| field.section.is_some() && is_stored(field.kind));
-        let mut fields: Vec<_> = defined.map(|field| field.offset).collect();
+        let mut fields = Vec::new();
+        for relocation in self.relocations(headers, section, bytes)? {
+            let operation = Operation::of_type(headers.arch, relocation.kind);
+            if relocation.section.is_some() && matches!(operation, Some(Operation::Store { .. })) {
+                fields.push(relocation.offset);
+            }
+        }
         fields.sort_unstable();
         Ok(fields)
     }

@@ -151,11 +151,12 @@ fn in_order(entries: &[Entry], arch: Arch, places: &impl Places, mut visit: impl
         let with_address = entries.iter().filter_map(|entry| Some((entry, address(entry)?)));
         return with_address.for_each(|(entry, at)| visit(place(entry, at)));
     }
-    let with_number = |(number, entry): (usize, &Entry)| {
-        let at = address(entry)?;
-        Some(u64::from(at.0) << 32 | number.to_u64())
-    };
-    let mut order: Vec<u64> = entries.iter().enumerate().filter_map(with_number).collect();
+    let mut order = Vec::with_capacity(entries.len());
+    for (number, entry) in entries.iter().enumerate() {
+        if let Some(at) = address(entry) {
+            order.push(u64::from(at.0) << 32 | number.to_u64());
+        }
+    }
     order.sort_unstable();
     for place_and_number in order {
         let (at, number) = (ImageOffset((place_and_number >> 32) as u32), place_and_number as u32);
