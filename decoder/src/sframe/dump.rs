@@ -13,7 +13,7 @@ impl Section<'_> {
     /// Prints the table as `readelf --sframe` does (binutils 2.47; for version 1, which that refuses, 2.40);
     /// `name` is the section's name.
     ///
-    /// In place of a malformed function or row, on which readelf crashes or prints nonsense, the dump has the
+    /// In place of a malformed function or row, of which readelf prints no text of use, the dump has the
     /// error, and goes on.
     ///
     /// # Errors
