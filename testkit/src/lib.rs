@@ -4,7 +4,6 @@
 pub mod by_cfi;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod child;
-pub mod damage;
 pub mod gas_errors;
 pub mod needs;
 pub mod process;

@@ -2,6 +2,7 @@
 //! generators of call frame information.
 
 pub mod allocated;
+pub mod any_bytes;
 pub mod apple_sources;
 pub mod assembled;
 pub mod cfi_bytes;

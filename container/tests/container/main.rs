@@ -1,6 +1,5 @@
-//! ELF, Mach-O, fat and `ar` files: what linkers, assemblers and damage make of them.
+//! ELF, Mach-O, fat and `ar` files: what linkers and assemblers make of them.
 
-mod damaged;
 mod elf_edges;
 mod linked;
 mod magic;

@@ -13,8 +13,8 @@ impl Section<'_> {
     /// Prints the table as `readelf --sframe` of binutils 2.47 does. For version 1, which binutils 2.47
     /// refuses, prints it as binutils 2.40 does. `name` is the section's name.
     ///
-    /// Where readelf crashes or prints nonsense, on a malformed function or row, this function prints the error
-    /// and goes on.
+    /// Where readelf prints no text of use, for a malformed function or row, this function prints the error and goes
+    /// on.
     ///
     /// # Errors
     /// The errors of `out`.

@@ -1,12 +1,10 @@
-//! One field wrong: an error that names it. Any byte wrong, or missing: no panic and no hang.
-//!
-//! Of the single fields, binutils 2.47's own reader crashes on about half and accepts most others.
+//! One field wrong: an error that names it. Bytes missing: an error too.
 
 use std::fs;
 
-use cfipack_decoder::sframe::{Error, Index, Section};
+use cfipack_decoder::sframe::{Error, Section};
 use cfipack_format::sframe::{Abi, Flags, Version};
-use cfipack_format::{Address, FunctionOffset, SectionOffset};
+use cfipack_format::{Address, SectionOffset};
 
 use crate::table::{ADDRESS, Function, table};
 use crate::{elf, readelf};
@@ -199,29 +197,6 @@ fn registers_that_do_not_exist() {
     assert!(matches!(error(&make(cfa)), Some(Error::Register { value: 0x1fff_ffff, .. })));
 }
 
-/// Everything there is to call, on bytes that may be anything.
-fn exercise(bytes: &[u8]) {
-    let Ok(section) = Section::parse(bytes, Address(ADDRESS)) else { return };
-    let sound = section.validate().is_ok();
-    let mut text = String::new();
-    section.dump(&mut text, ".sframe").unwrap();
-    let mut memory = vec![0; Index::len_for(&section)];
-    let index = Index::build(&section, &mut memory);
-    assert!(!sound || index.is_ok());
-    for function in section.functions().flatten() {
-        let _ = function.fre_bytes();
-        let _ = function.lookup(FunctionOffset(function.size() / 2));
-        for pc in [0, 1, 11].map(|offset| function.start().offset(offset)) {
-            let found = section.lookup(pc);
-            assert!(!sound || found.is_ok(), "{found:?}");
-            if let Ok(index) = &index {
-                let indexed = index.lookup(pc);
-                assert!(!section.is_sorted() || indexed == found, "{indexed:?} {found:?}");
-            }
-        }
-    }
-}
-
 /// Tables of every version, both byte orders and every architecture.
 fn samples() -> Vec<Vec<u8>> {
     let mut samples = vec![sample()];
@@ -245,25 +220,9 @@ fn samples() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn any_byte_changed() {
-    for mut bytes in samples() {
-        for i in 0..bytes.len() {
-            let kept = bytes[i];
-            let flipped = (0..8).map(|bit| kept ^ 1 << bit);
-            for value in flipped.chain([0, 0x7f, 0xff]) {
-                bytes[i] = value;
-                exercise(&bytes);
-            }
-            bytes[i] = kept;
-        }
-    }
-}
-
-#[test]
 fn any_length() {
     for bytes in samples() {
         for len in 0..bytes.len() {
-            exercise(&bytes[..len]);
             // Zeros may follow a table, but they do not complete one.
             let cut = Section::parse(&bytes[..len], Address(ADDRESS));
             let padding = bytes[len..].iter().all(|&byte| byte == 0);
@@ -277,24 +236,6 @@ fn any_length() {
         let joined = [&bytes[..], &[0, 0, 1]].concat();
         let trailing = Error::Trailing { offset: at(bytes.len() + 2), value: 1 };
         assert_eq!(Section::parse(&joined, Address(ADDRESS)).err(), Some(trailing));
-    }
-}
-
-#[test]
-fn any_two_fields_at_their_limits() {
-    for mut bytes in samples() {
-        let words = (8..bytes.len().min(96) - 4).step_by(4);
-        for i in words.clone() {
-            for j in words.clone() {
-                let kept = bytes.clone();
-                for value in [0u32, 1, 0x7fff_ffff, 0x8000_0000, u32::MAX] {
-                    bytes[i..i + 4].copy_from_slice(&value.to_le_bytes());
-                    bytes[j..j + 4].copy_from_slice(&(!value).to_le_bytes());
-                    exercise(&bytes);
-                }
-                bytes = kept;
-            }
-        }
     }
 }
 

@@ -2,7 +2,6 @@
 #![allow(missing_docs)]
 
 mod broken;
-mod damaged;
 mod edges;
 mod gas;
 mod judged;

@@ -2,20 +2,7 @@
 
 #![no_main]
 
-use cfipack_format::Arch;
-use cfipack_roundtrip::{LineSections, Lines};
+use cfipack_tests::any_bytes;
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|input: &[u8]| {
-    // The architecture, and the bytes of `.debug_line`; then these, and strings that are both sections.
-    let Some(([arch, len @ ..], bytes)) = input.split_first_chunk::<3>() else { return };
-    let arch = Arch::ALL[usize::from(*arch) % Arch::ALL.len()];
-    let (line, strings) = bytes.split_at(bytes.len().min(u16::from_le_bytes(*len).into()));
-    let sections = LineSections { line, line_str: strings, str: strings };
-    let Ok(lines) = Lines::read(sections, arch) else { return };
-    assert!(lines.lines.len() <= line.len() && lines.files.len() <= line.len());
-    assert!(lines.lines.is_sorted_by_key(|line| line.addresses.start));
-    for line in &lines.lines {
-        assert!(line.addresses.start < line.addresses.end && line.file < lines.files.len());
-    }
-});
+fuzz_target!(|bytes: &[u8]| any_bytes::lines(bytes));

@@ -3,36 +3,7 @@
 
 #![no_main]
 
-use cfipack_decoder::compact_unwind::row;
-use cfipack_decoder::unwind_info::Section;
-use cfipack_format::{Arch, ImageOffset};
+use cfipack_tests::any_bytes;
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| {
-    let Ok(section) = Section::parse(bytes) else { return };
-    let mut text = String::new();
-    section.dump(&mut text).expect("a String takes everything");
-    let index = section.index().map(|entry| entry.function);
-    let mut valid = index.is_sorted();
-    let mut before = None;
-    let mut entries = Vec::new();
-    for entry in section.entries() {
-        let Ok(entry) = entry else {
-            valid = false;
-            continue;
-        };
-        valid &= before.is_none_or(|before| before <= entry.start);
-        before = Some(entry.start);
-        let _ = (section.lsda(&entry), section.personality(&entry));
-        for arch in [Arch::Amd64, Arch::I386, Arch::Aarch64, Arch::Arm64_32] {
-            let _ = row(entry.encoding, arch, bytes);
-        }
-        entries.push(entry);
-    }
-    for entry in entries.iter().filter(|entry| entry.start < entry.end) {
-        for pc in [entry.start, ImageOffset(entry.end.0 - 1)] {
-            let found = section.lookup(pc);
-            assert!(!valid || found == Ok(Some(*entry)), "{pc}: {found:?}, not {entry:?}");
-        }
-    }
-});
+fuzz_target!(|bytes: &[u8]| any_bytes::unwind_info(bytes));

@@ -1,7 +1,6 @@
 //! CFI to `.sframe` and back: goldens, other people's tools and readers, real binaries, properties.
 
 mod cfi_written;
-mod damaged;
 mod dump;
 mod edges;
 mod excluded;

@@ -190,61 +190,6 @@ fn fat_files_and_archives_have_members() {
     assert!(error.starts_with("offset 0x1c: damaged slice of a fat file"), "{error}");
 }
 
-/// Calls every reader of the file.
-fn ask(bytes: &[u8]) {
-    let Ok(members) = members(bytes) else { return };
-    for member in members.flatten() {
-        let Ok(file) = File::parse(member.bytes) else { continue };
-        for section in file.call_frame_sections().unwrap_or_default() {
-            assert!(section.section.bytes.len() <= bytes.len());
-            cfipack_cfi::Functions::new(&section.cfi()).flatten().take(100).for_each(|function| {
-                file.locate(function.key.address());
-            });
-            let _ = section.section.index.map(|index| file.relocations(index));
-        }
-        let _ = file.code_sections();
-        let _ = file.symbols().map(|symbols| symbols.lookup(Address(1)));
-        let Some(file) = file.as_macho() else { continue };
-        let _ = file.function_starts().map(|starts| assert!(starts.len() <= bytes.len()));
-        let _ = file.unwind_info_section();
-        if let Ok(Some(compact)) = file.compact_unwind() {
-            assert!(compact.rows.len() <= bytes.len() / 20);
-        }
-    }
-}
-
-#[test]
-fn damage_is_survived() {
-    let mut files: Vec<_> = corpora::compact_unwind_objects()
-        .into_iter()
-        .filter(|case| {
-            ["x39_pers_gxx", "a37_pers_custom", "i03_ebp_esi", "a46_arm64_32"].contains(&&*case.name)
-        })
-        .map(|case| case.object)
-        .collect();
-    assert_eq!(files.len(), 4);
-    files.push(fat(
-        false,
-        &[(7, 3, &archive(&[("long_name_of_a.o", &files[2])])), (0x0100_0007, 3, &files[0])],
-    ));
-    for mut image in [link("l_5_lsda_same").image, link("la_8_dwarf_lsda").image] {
-        // The headers, and what little of the rest is not zero.
-        image.truncate(0x1000.min(image.len()));
-        files.push(image);
-    }
-    for file in files {
-        let used: Vec<_> = (0..file.len()).filter(|&at| at < 0x400 || file[at] != 0).collect();
-        for at in used {
-            for damage in [0x01, 0xff] {
-                let mut bytes = file.clone();
-                bytes[at] ^= damage;
-                ask(&bytes);
-            }
-            ask(&file[..at]);
-        }
-    }
-}
-
 #[test]
 fn what_is_not_supported_is_named() {
     let object = link("l_002_one").object;

@@ -1,0 +1,58 @@
+//! What anything may be done with that comes from outside: each function takes any bytes, and panics where the code under
+//! test breaks a promise. The fuzz targets of `tests/fuzz` and the test `any_bytes` call the same functions.
+
+mod cfi;
+mod code;
+mod container;
+mod decoder;
+mod directives;
+mod lines;
+mod linker;
+mod linker_unwind_info;
+mod seeds;
+mod structure;
+mod unwind_info;
+mod verify;
+
+use cfipack_format::Arch;
+
+pub use cfi::cfi;
+pub use code::code;
+pub use container::container;
+pub use decoder::decoder;
+pub use directives::directives;
+pub use lines::lines;
+pub use linker::linker;
+pub use linker_unwind_info::linker_unwind_info;
+pub use seeds::{Seed, seeds};
+pub use structure::structure;
+pub use unwind_info::unwind_info;
+pub use verify::verify;
+
+/// A name, and what is done with any bytes.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All of them.
+pub const TARGETS: [Target; 11] = [
+    ("cfi", cfi),
+    ("code", code),
+    ("container", container),
+    ("decoder", decoder),
+    ("directives", directives),
+    ("lines", lines),
+    ("linker", linker),
+    ("linker_unwind_info", linker_unwind_info),
+    ("structure", structure),
+    ("unwind_info", unwind_info),
+    ("verify", verify),
+];
+
+/// The architectures of `.sframe`, which two bits of an input choose from.
+const ARCHES: [Arch; 4] = [Arch::Amd64, Arch::Aarch64, Arch::Aarch64Be, Arch::S390x];
+
+/// Options, a table and call frame information: the first byte, the number of bytes of the table in two bytes, and both.
+fn table_and_cfi(input: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (&[choice, low, high], bytes) = input.split_first_chunk()?;
+    let (table, cfi) = bytes.split_at(usize::from(u16::from_le_bytes([low, high])).min(bytes.len()));
+    Some((choice, table, cfi))
+}
