@@ -17,11 +17,11 @@ use cfipack_format::{Address, Arch, Key};
 
 use cfipack_roundtrip::{KernelDraft, stats};
 
-use crate::coverage::CodeBytes;
 use crate::io::input::number_in;
 use crate::report::limits::Limits;
 use crate::report::reasons;
 use crate::synthesized::Synthesized;
+use cfipack_lint::coverage::CodeBytes;
 
 /// Options of the table
 #[derive(clap::Args, Clone, Copy, Debug)]
@@ -374,7 +374,7 @@ impl Conversion {
         if is_linked && !limits.count_code() && !Limits::may_be_little(self.section.code_len(), code) {
             return Ok(None);
         }
-        self.with_table(file, bytes, |tables| CodeBytes::of_tables(file, tables)).map(Some)
+        self.with_table(file, bytes, |tables| Ok(CodeBytes::of_tables(file, tables)?)).map(Some)
     }
 
     /// The number of rows of outermost frames, of a table in version 2, whose reader in glibc 2.43 fails at them.

@@ -7,16 +7,12 @@
 //! man pages and shell completions. The libraries that the command uses are those of `cfipack`.
 
 mod absent;
-mod against_code;
-mod annotate;
 mod conversion;
-mod coverage;
 mod edit;
 mod instructions;
 mod io;
 pub mod ld;
 mod missing;
-mod padding;
 mod report;
 mod same_code;
 mod synthesized;
@@ -27,8 +23,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use report::status::{self, Status};
 use verbs::{
-    annotate as annotate_verb, asm, compact_unwind, convert, diff, dump, explain, gaps, lint, lookup, merge,
-    stats, strip, unwind_info, verify,
+    annotate, asm, compact_unwind, convert, diff, dump, explain, gaps, lint, lookup, merge, stats, strip,
+    unwind_info, verify,
 };
 
 /// Converts DWARF call frame information (CFI) to a .sframe unwind table,
@@ -106,7 +102,7 @@ enum Verb {
     Lint(lint::Arguments),
     UnwindInfo(unwind_info::build::Arguments),
     Asm(asm::Arguments),
-    Annotate(annotate_verb::Arguments),
+    Annotate(annotate::Arguments),
     CompactUnwind(compact_unwind::Arguments),
 }
 
@@ -147,7 +143,7 @@ fn run(arguments: &CommandLine) -> anyhow::Result<Status> {
         Some(Verb::Lint(arguments)) => lint::run(arguments),
         Some(Verb::UnwindInfo(arguments)) => unwind_info::build::run(arguments),
         Some(Verb::Asm(arguments)) => asm::run(arguments),
-        Some(Verb::Annotate(arguments)) => annotate_verb::run(arguments),
+        Some(Verb::Annotate(arguments)) => annotate::run(arguments),
         Some(Verb::CompactUnwind(arguments)) => compact_unwind::run(arguments),
     }
 }

@@ -18,6 +18,7 @@ pub mod encoding_by_cfi;
 pub mod figures;
 pub mod gas_errors;
 pub mod gnu;
+pub mod hidden;
 pub mod hostile;
 pub mod judges;
 pub mod kernel_reader;

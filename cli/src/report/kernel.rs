@@ -9,9 +9,9 @@ use cfipack_format::Address;
 use cfipack_roundtrip::{KernelDraft, KernelVerdict, kernel_verdict};
 use serde::Serialize;
 
-use crate::coverage::CodeBytes;
 use crate::report::count::Number;
 use crate::report::place::Places;
+use cfipack_lint::coverage::CodeBytes;
 
 /// A draft of the kernel's reader, and its verdict on the tables of a file.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Directives for functions of a source that have none, from the code of its object: the core of `annotate`, which prints nothing.
+//! Directives for functions of a source that have none, from the code of its object.
 
 mod directives;
 mod places;
@@ -8,7 +8,6 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use anyhow::{Context as _, bail};
 use cfipack_assembler::text::{Format, SourceLine, source_lines};
 use cfipack_code::{Code, Instructions, Rows};
 use cfipack_container::File;
@@ -17,8 +16,8 @@ use cfipack_roundtrip::{LineSections, Lines};
 
 use self::directives::directives;
 use self::places::{Place, Source};
-use crate::against_code::memory::FileMemory;
-use crate::synthesized;
+use crate::synthesized::{self, WithoutCfi};
+use crate::{Error, FileMemory};
 
 /// The reason why a function gets no directives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,10 +81,13 @@ struct Described {
 }
 
 /// Adds directives to the text of which an object was made; `name` is the text's file.
-pub fn annotate(text: &[u8], name: &[u8], file: &File<'_>) -> anyhow::Result<Annotated> {
+///
+/// # Errors
+/// The object has no line table, or none for this text, or cannot be read.
+pub fn annotate(text: &[u8], name: &[u8], file: &File<'_>) -> Result<Annotated, Error> {
     let sections = line_sections(file)?;
     let [line, line_str, str] = sections.each_ref().map(|section| &**section);
-    let table = Lines::read(LineSections { line, line_str, str }, file.arch()).context(".debug_line")?;
+    let table = Lines::read(LineSections { line, line_str, str }, file.arch()).map_err(Error::Lines)?;
     let own = base(name);
     let is_own: Vec<bool> = table.files.iter().map(|file| base(file) == own).collect();
     if !table.lines.iter().any(|line| is_own[line.file]) {
@@ -93,18 +95,13 @@ pub fn annotate(text: &[u8], name: &[u8], file: &File<'_>) -> anyhow::Result<Ann
         files.sort_unstable();
         files.dedup();
         files.truncate(FILES_SHOWN);
-        let files = files.join(&b", "[..]);
-        bail!(
-            "its line table has no code of {}, but of {}",
-            String::from_utf8_lossy(own),
-            String::from_utf8_lossy(&files)
-        );
+        return Err(Error::OtherSource { name: own.to_vec(), others: files.join(&b", "[..]) });
     }
     let sections = file.call_frame_sections()?;
     let memory = FileMemory::new(file)?;
     let lines = source_lines(file.arch(), Format::Elf, text);
     let source = Source::new(file.arch(), text, &lines, &memory, table, is_own);
-    let synthesized::Described { functions, others: unnamed } = synthesized::Described::of(file, &sections)?;
+    let WithoutCfi { functions, others: unnamed } = synthesized::described(file, &sections)?;
     let mut annotated = Annotated { unnamed, ..Annotated::default() };
     let mut described = Vec::new();
     for (range, rows) in functions {
@@ -131,11 +128,9 @@ fn base(path: &[u8]) -> &[u8] {
 }
 
 /// `.debug_line`, `.debug_line_str` and `.debug_str`, relocated.
-fn line_sections<'a>(file: &File<'a>) -> anyhow::Result<[Cow<'a, [u8]>; 3]> {
+fn line_sections<'a>(file: &File<'a>) -> Result<[Cow<'a, [u8]>; 3], Error> {
     let bytes = |name| file.debug_section(name).map(|section| section.map(|section| section.bytes));
-    let Some(line) = bytes(".debug_line")? else {
-        bail!("no .debug_line: assemble with -g, which maps code to lines")
-    };
+    let line = bytes(".debug_line")?.ok_or(Error::NoLines)?;
     Ok([line, bytes(".debug_line_str")?.unwrap_or_default(), bytes(".debug_str")?.unwrap_or_default()])
 }
 

@@ -1,10 +1,7 @@
 //! CFI that is hidden from the making of rows, and compared with them.
 //!
-//! Functions are those of the CFI, with its landing pads; all else comes from the code. The program `against-code` of the
-//! tests does so for every file of a system.
-
-#[cfg(test)]
-mod tests;
+//! Functions are those of the CFI, with its landing pads; all else comes from the code. The program `against-code` does so
+//! for every file of a system.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,9 +9,8 @@ use std::collections::BTreeMap;
 use cfipack_code::{Analysis, Candidate, Code, State, Surroundings, Value, landing_pads, synthesize_with};
 use cfipack_container::{CallFrameSection, File};
 use cfipack_format::{Address, Arch, Cfa, Row, Rule};
+use cfipack_lint::FileMemory;
 use cfipack_roundtrip::cfi::{Answer, Evaluator, Functions};
-
-use super::memory::FileMemory;
 
 /// The comparison of a file's hidden CFI with rows of its code.
 #[derive(Debug, Default)]

@@ -12,7 +12,7 @@ use super::Omission;
 use super::statements::{
     agrees, data_len, is_alignment, is_directive, is_of_symbols, is_section, macros, makes_bytes, word,
 };
-use crate::against_code::memory::FileMemory;
+use crate::FileMemory;
 
 /// A place of directives in a text.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

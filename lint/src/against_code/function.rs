@@ -8,8 +8,8 @@ use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Row, Rule};
 use cfipack_roundtrip::cfi::{Answer, Evaluator, Function, Functions};
 
 use super::Found;
-use super::memory::FileMemory;
 use super::returns::{Imports, Returns};
+use crate::FileMemory;
 
 /// Bytes of a function beyond which it is not followed.
 const MAX_CODE: u64 = 1 << 24;

@@ -9,14 +9,14 @@ use cfipack_container::{CallFrameSection, File, Section as FileSection, Symbols}
 use cfipack_decoder::sframe::{self, Function, Section};
 use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Address, Arch};
-use serde::Serialize;
 
+use crate::Error;
 use crate::padding::is_padding;
-use crate::report::count::{Number, percent};
 
 /// Bytes in executable sections.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Debug)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct CodeBytes {
     /// All of them: those of the next three together.
     pub code: u64,
@@ -36,7 +36,7 @@ impl CodeBytes {
     ///
     /// # Errors
     /// A section of code cannot be read. Functions of the tables that cannot be read cover nothing.
-    pub fn of_tables(file: &File<'_>, tables: &[Section<'_>]) -> anyhow::Result<Self> {
+    pub fn of_tables(file: &File<'_>, tables: &[Section<'_>]) -> Result<Self, Error> {
         let covered = merged(of_tables(tables).flatten().collect());
         Gaps::new(file, &covered).for_each(|_| {})
     }
@@ -49,17 +49,6 @@ impl CodeBytes {
     /// Returns whether a smaller part than so many percent has rows.
     pub fn is_below(&self, percent: f64) -> bool {
         (self.covered as f64) * 100.0 < percent * self.wanted() as f64
-    }
-
-    /// The part that has rows, in percent.
-    pub fn percent(&self) -> String {
-        percent(self.covered, self.wanted())
-    }
-
-    /// The line of a report.
-    pub fn line(&self) -> String {
-        let wanted = Number(self.wanted(), "byte");
-        format!("code: {} of {wanted} covered ({})", self.covered, self.percent())
     }
 }
 
@@ -98,7 +87,7 @@ pub fn of_tables<'t>(
 }
 
 /// The addresses of functions of call frame information, without those that are of no function.
-pub fn of_cfi(sections: &[CallFrameSection<'_>]) -> anyhow::Result<Vec<Range<Address>>> {
+pub fn of_cfi(sections: &[CallFrameSection<'_>]) -> Result<Vec<Range<Address>>, Error> {
     let mut covered = Vec::new();
     for section in sections {
         for function in Functions::new(&section.cfi()) {
@@ -158,7 +147,7 @@ impl<'g, 'a> Gaps<'g, 'a> {
     }
 
     /// Calls `found` with each, by address, and counts the code.
-    pub fn for_each(&self, mut found: impl FnMut(Gap<'_>)) -> anyhow::Result<CodeBytes> {
+    pub fn for_each(&self, mut found: impl FnMut(Gap<'_>)) -> Result<CodeBytes, Error> {
         let mut sections = self.file.code_sections()?;
         sections.sort_by_key(|section| section.address);
         let mut bytes = CodeBytes::default();

@@ -6,10 +6,10 @@ use cfipack_format::{Cfa, Rule};
 use cfipack_roundtrip::cfi::Functions;
 
 use super::function::Linter;
-use super::memory::FileMemory;
 use super::returns::Imports;
+use crate::FileMemory;
 
-pub(super) const PATHS: [&str; 3] =
+const PATHS: [&str; 3] =
     ["/lib/x86_64-linux-gnu/libc.so.6", "/lib64/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6"];
 
 /// Makes a row wrong. Returns whether it could.
@@ -49,11 +49,10 @@ const FAULTS: [(&str, Fault); 4] = [
 /// glibc is the hardest code at hand: its assembler functions, unwinding functions and signal trampolines have CFI
 /// written by hand.
 #[test]
+#[ignore = "needs glibc"]
 fn libc_agrees_with_its_cfi_and_planted_faults_are_found() {
-    let Some(bytes) = PATHS.iter().find_map(|path| std::fs::read(path).ok()) else {
-        eprintln!("NOT TESTED: code of a real library against its CFI: no libc.so.6 at {PATHS:?}");
-        return;
-    };
+    let bytes = PATHS.iter().find_map(|path| std::fs::read(path).ok());
+    let bytes = bytes.unwrap_or_else(|| panic!("no libc.so.6 at {PATHS:?}"));
     let file = File::parse(&bytes).unwrap();
     let sections = file.call_frame_sections().unwrap();
     let lint = super::lint(&file, &sections, 1, &|_| true, &|_, _| {}).unwrap();

@@ -7,8 +7,8 @@ use cfipack_code::{Analysis, Code, Flow, Instructions, State, Ways};
 use cfipack_container::{CallFrameSection, File};
 use cfipack_format::{Address, Arch};
 
-use crate::against_code::memory::FileMemory;
 use crate::coverage::{self, Gaps};
+use crate::{Error, FileMemory};
 
 /// The code of a file that no CFI covers, but for padding.
 pub struct Uncovered {
@@ -29,7 +29,7 @@ impl Uncovered {
         file: &File<'_>,
         sections: &[CallFrameSection<'_>],
         memory: &FileMemory<'_>,
-    ) -> anyhow::Result<Self> {
+    ) -> Result<Self, Error> {
         let covered = coverage::merged(coverage::of_cfi(sections)?);
         let mut pieces = Vec::new();
         Gaps::new(file, &covered).for_each(|gap| pieces.push((gap.addresses, gap.is_padding)))?;

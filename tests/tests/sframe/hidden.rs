@@ -2,7 +2,9 @@
 
 use cfipack_container::File;
 
-use super::{Hidden, hide};
+use cfipack_tests::corpora;
+use cfipack_tests::hidden::{Hidden, hide};
+use cfipack_tests::machine::system_library;
 
 fn hide_of(bytes: &[u8]) -> Hidden {
     hide(&File::parse(bytes).unwrap()).unwrap()
@@ -16,12 +18,7 @@ fn different(hidden: &Hidden) -> Vec<&str> {
 /// In explain.s and explain_aarch64.s the CFI of these is wrong, as their comments say.
 #[test]
 fn only_wrong_cfi_differs_from_rows_of_code() {
-    let corpora = std::path::Path::new("../corpora");
-    if !corpora.exists() {
-        eprintln!("NOT TESTED: rows of the corpora's objects without their CFI: no package has the corpora");
-        return;
-    }
-    let read = |name: &str| hide_of(&std::fs::read(corpora.join(name)).unwrap());
+    let read = |name: &str| hide_of(&std::fs::read(corpora::directory().join(name)).unwrap());
     let hidden = read("container/explain.o");
     assert_eq!(different(&hidden), ["no_row", "no_instruction", "prologue_only"]);
     assert_eq!(different(&read("container/explain_aarch64.o")), ["prologue_only", "no_row"]);
@@ -30,12 +27,9 @@ fn only_wrong_cfi_differs_from_rows_of_code() {
 }
 
 #[test]
+#[ignore = "needs glibc"]
 fn rows_of_libc_are_its_cfi() {
-    let Some(bytes) = crate::against_code::tests::PATHS.iter().find_map(|path| std::fs::read(path).ok())
-    else {
-        eprintln!("NOT TESTED: rows of a real library without its CFI: no libc.so.6");
-        return;
-    };
+    let bytes = std::fs::read(system_library("libc.so.6").expect("glibc")).unwrap();
     let hidden = hide_of(&bytes);
     assert!(hidden.decided > 1000 && hidden.decided * 100 > hidden.functions * 80, "{hidden:?}");
     // Known: assembler functions that push and have one row, in some versions.

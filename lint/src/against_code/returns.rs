@@ -7,7 +7,7 @@ use cfipack_container::{File, Symbols};
 use cfipack_format::{Address, Arch};
 use cfipack_roundtrip::cfi::Functions;
 
-use super::memory::FileMemory;
+use crate::FileMemory;
 
 /// Bytes of a function beyond which it is taken to return.
 const MAX_CODE: u64 = 1 << 16;

@@ -7,7 +7,7 @@ use cfipack_container::{CallFrameSection, File};
 use cfipack_format::{Address, Cfa};
 use cfipack_roundtrip::cfi::{Answer, Evaluator, Functions};
 
-use crate::against_code::memory::FileMemory;
+use crate::FileMemory;
 
 /// The ways into functions without CFI.
 #[derive(Debug, Default)]

@@ -1,11 +1,8 @@
-//! Compares the CFI of a whole file with its code: the core of `lint`, which prints nothing.
+//! Compares the CFI of a whole file with its code.
 //!
 //! gimli evaluates the CFI (`cfipack-roundtrip`), `cfipack-code` follows the code.
 
 mod function;
-#[cfg(test)]
-mod hidden;
-pub mod memory;
 mod returns;
 #[cfg(test)]
 mod tests;
@@ -19,8 +16,8 @@ use cfipack_format::Address;
 use cfipack_roundtrip::cfi::{Functions, Unreadable};
 
 use self::function::{Leaving, Linter, Outcome, Way};
-use self::memory::FileMemory;
 use self::returns::Imports;
+use crate::FileMemory;
 
 /// The result for a file.
 #[derive(Debug, Default)]
