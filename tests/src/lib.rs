@@ -34,6 +34,7 @@ pub mod random;
 pub mod random_entries;
 pub mod recorded;
 pub mod reference;
+pub mod relink;
 pub mod rustc;
 pub mod timing;
 pub mod traced;

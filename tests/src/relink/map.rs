@@ -22,6 +22,7 @@ pub struct Map {
 /// A file of the command line.
 #[derive(Debug)]
 pub struct Loaded {
+    /// The path that the linker was given.
     pub file: String,
     /// The number of the first file of its group, which is searched again and again; its own if there is no group.
     group: usize,
@@ -39,16 +40,20 @@ pub struct Member {
 /// An output section.
 #[derive(Debug)]
 pub struct Output {
+    /// The name.
     pub name: String,
+    /// The size in bytes.
     pub size: u64,
 }
 
 /// An input section.
 #[derive(Clone, Debug)]
 pub struct Input {
+    /// The name.
     pub name: String,
     /// In the output; in relocatable output from 0 on in each output section, unless a script gives it an address.
     pub address: u64,
+    /// The size in bytes.
     pub size: u64,
     /// The path that the linker was given, with members as `ARCHIVE(MEMBER)`.
     pub file: String,

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::error::Error;
 
-use cfipack::format::elf::SHT_GNU_SFRAME;
+use cfipack_format::elf::SHT_GNU_SFRAME;
 use object::elf::{SHF_GROUP, SHF_MERGE, SHT_NOBITS, SectionFlags};
 use object::read::elf::{ElfFile64, SectionHeader};
 use object::{Endianness, Object as _, ObjectComdat, ObjectSection, ObjectSymbol, RelocationTarget};
@@ -28,7 +28,9 @@ pub struct Object {
 /// A section of an object.
 #[derive(Debug, Default)]
 pub struct Section {
+    /// The name.
     pub name: String,
+    /// The size in bytes.
     pub size: u64,
     /// The linker may make it smaller.
     pub can_shrink: bool,

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use cfipack::format::{Address, Arch};
+use cfipack_format::{Address, Arch};
 use object::elf::{EM_AARCH64, EM_S390, EM_X86_64, ET_REL, SHF_GROUP, SHT_GROUP};
 use object::read::elf::{ElfFile64, FileHeader, SectionHeader};
 use object::{Endianness, Object as _, ObjectSection, ObjectSymbol, RelocationFlags, RelocationTarget};
@@ -10,8 +10,11 @@ use object::{Endianness, Object as _, ObjectSection, ObjectSymbol, RelocationFla
 /// A linked file, or relocatable output.
 #[derive(Debug)]
 pub struct Linked<'a> {
+    /// The architecture.
     pub arch: Arch,
+    /// True for relocatable output.
     pub is_relocatable: bool,
+    /// The section headers.
     pub sections: Vec<Header<'a>>,
     /// The relocations of `.sframe`, in the order of their fields: in relocatable output, and of `--emit-relocs`.
     pub relocations: Vec<Relocation>,
@@ -20,9 +23,13 @@ pub struct Linked<'a> {
 /// A section header.
 #[derive(Debug)]
 pub struct Header<'a> {
+    /// The name.
     pub name: String,
+    /// The number of the header.
     pub number: usize,
+    /// The address.
     pub address: Address,
+    /// The size in bytes.
     pub size: u64,
     /// The size of each of the equal parts that the section is made of, in bytes; 0 if it is not (`sh_entsize`).
     pub entry_size: u64,
@@ -30,20 +37,25 @@ pub struct Header<'a> {
     pub is_group: bool,
     /// It is part of a group.
     pub is_grouped: bool,
+    /// The bytes.
     pub data: &'a [u8],
 }
 
-/// A relocation: the field, the type, the number of the target's section and the offset there; in linked output the field
-/// and the target are addresses.
+/// A relocation. In linked output the field and the target are addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Relocation {
+    /// The field.
     pub field: u64,
+    /// The type.
     pub r_type: u32,
+    /// The number of the section of the target.
     pub section: usize,
+    /// The offset in that section.
     pub offset: u64,
 }
 
 impl<'a> Linked<'a> {
+    /// Reads an ELF file.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Box<dyn Error>> {
         let elf = ElfFile64::<Endianness>::parse(bytes)?;
         let header = elf.elf_header();

@@ -2,12 +2,12 @@
 
 use std::error::Error;
 
-use cfipack::decoder::sframe as decoder;
-use cfipack::encoder::sframe::Layout;
-use cfipack::format::pool::Threads;
-use cfipack::format::{Address, Arch};
-use cfipack::linker::sframe::{self as linker, Field, Merger, Options, Prefer, Section};
-use cfipack::linker::stubs::{Code, Shape, StubKind, Stubs, recognise};
+use cfipack_decoder::sframe as decoder;
+use cfipack_encoder::sframe::Layout;
+use cfipack_format::pool::Threads;
+use cfipack_format::{Address, Arch};
+use cfipack_linker::sframe::{self as linker, Field, Merger, Options, Prefer, Section};
+use cfipack_linker::stubs::{Code, Shape, StubKind, Stubs, recognise};
 
 use super::link::Link;
 use super::map::Map;
@@ -17,8 +17,9 @@ use super::output::{Header, Linked, Relocation};
 /// What a comparison found.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// Functions and bytes of the table.
+    /// The functions of the table.
     pub functions: usize,
+    /// The bytes of the table.
     pub bytes: usize,
     /// What is known to be wrong in `ld`'s table, and what neither table has.
     pub notes: Vec<String>,

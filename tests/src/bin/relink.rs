@@ -2,41 +2,22 @@
 //!
 //! ```sh
 //! LC_ALL=C ld -Map=out.map -o out main.o libsome.a
-//! cargo run --release --example relink -- --linked out --map out.map main.o libsome.a
+//! cargo run --release -p cfipack-tests --bin relink -- --linked out --map out.map main.o libsome.a
 //! ```
 //!
-//! Takes executables, shared libraries and relocatable output (`ld -r`, with its relocations) of `ld` 2.46 or later for
-//! x86-64, AArch64 and s390x. Needs no command line: the map says what is where. Of the files that it names, those that
-//! are given are read, archives for their members too, and others (C libraries, `crt1.o`) from the path that the
-//! map has; shared libraries are not read.
-//!
 //! Exits with 0 if all bytes are the same, with 1 if not, after the first difference, and with 2 if a file cannot be
-//! read. What `ld` is known to do wrong (docs/for-linkers.md) is named and not a difference.
-//!
-//! What the map leaves open: several sections of one object with one name and size, of which garbage collection removed
-//! some, are told apart by their global symbols; without any, the first ones are taken as kept. Not covered: several
-//! `.sframe` in an object.
-//!
-//! The objects that link-time optimisation makes are temporary files: `gcc -save-temps` keeps them, as
-//! `out.ltrans0.ltrans.o` and so on, which are given like other objects. Tables that a script discards or that
-//! `--discard-sframe` empties are named, and none is expected; so are relocations of `--emit-relocs` that lead to other
-//! functions than their fields.
-
-pub(crate) mod files;
-pub(crate) mod link;
-pub(crate) mod map;
-pub(crate) mod object;
-pub(crate) mod output;
-pub(crate) mod table;
+//! read. What `ld` is known to do wrong (docs/for-linkers.md) is named and not a difference. `cfipack_tests::relink`
+//! describes which links it takes.
 
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::{env, fs};
 
-use map::Map;
-use output::Linked;
-use table::Report;
+use cfipack_tests::relink::map::Map;
+use cfipack_tests::relink::output::Linked;
+use cfipack_tests::relink::table::Report;
+use cfipack_tests::relink::{files, table};
 
 const USAGE: &str = "usage: relink --linked OUTPUT --map MAPFILE OBJECT...";
 

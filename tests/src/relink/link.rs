@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use cfipack::format::{Address, Key};
-use cfipack::linker::sframe::{Live, gnu_merge_order};
+use cfipack_format::{Address, Key};
+use cfipack_linker::sframe::{Live, gnu_merge_order};
 
 use super::map::{Map, Output};
 use super::object::{Object, Section};
