@@ -76,7 +76,6 @@ fn unwind_prints_the_stack_of_its_child() {
     assert_eq!(stack.last(), Some(&"_start"), "{printed}");
 }
 
-/// The workspace's test `profile` runs its parts on recordings.
 #[test]
 fn profile_reports_what_is_no_recording() {
     let refused = |arguments: &[&str], reason: &str| {
@@ -88,7 +87,7 @@ fn profile_reports_what_is_no_recording() {
     refused(&["missing"], "No such file");
     let path = scratch("no-recording");
     fs::write(&path, "PERFILE2 and no more").unwrap();
-    refused(&["--with-cfi", path.to_str().unwrap()], "Error");
+    refused(&[path.to_str().unwrap()], "Error");
 }
 
 /// The process's unwinder and the registry find the functions in the order of their calls.

@@ -29,6 +29,7 @@ pub mod mach_object;
 pub mod machine;
 pub mod many_functions;
 pub mod needs;
+pub mod profile;
 pub mod prologues;
 pub mod random;
 pub mod random_entries;

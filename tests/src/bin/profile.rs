@@ -2,38 +2,29 @@
 //!
 //! ```sh
 //! perf record -e cpu-clock --call-graph dwarf PROGRAM
-//! cargo run --release --example profile -- perf.data | inferno-flamegraph > graph.svg
-//! cargo run --release --example profile -- --with-cfi perf.data   # stacks that a table cuts short by CFI
-//! cargo run --release --example profile -- --compare perf.data    # each stack by table, by CFI and by framehop
+//! cargo run --release -p cfipack-tests --bin profile -- perf.data | inferno-flamegraph > graph.svg
+//! cargo run --release -p cfipack-tests --bin profile -- --with-cfi perf.data   # stacks that a table cuts short by CFI
+//! cargo run --release -p cfipack-tests --bin profile -- --compare perf.data    # each stack by table, by CFI and by framehop
 //! ```
 //!
 //! The tables are those that `PT_GNU_SFRAME` of the recorded files leads to; the CFI of a file without one is packed
 //! into a table first. What was found, and what was not, goes to the standard error. For recordings of x86-64, on the
 //! machine that made them: the files must still be there.
 
-mod cfi;
-mod checked;
-mod compare;
-mod file;
-mod folded;
-mod hop;
-mod recording;
-mod table;
-mod walk;
-
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::{self, BufWriter, Write as _};
 use std::process::ExitCode;
 
-use cfipack::decoder::walk::{Cache, CacheEntry};
-use compare::{Comparison, Walks};
-use file::{File, Image};
-use folded::Folded;
+use cfipack_decoder::walk::{Cache, CacheEntry};
+use cfipack_tests::profile::compare::{Comparison, Walks};
+use cfipack_tests::profile::file::{File, Image};
+use cfipack_tests::profile::folded::Folded;
+use cfipack_tests::profile::recording::Recording;
+use cfipack_tests::profile::table::ByTable;
+use cfipack_tests::profile::walk::{End, Space};
+use cfipack_tests::profile::{cfi, hop};
 use gimli::UnwindContext;
-use recording::Recording;
-use table::ByTable;
-use walk::{End, Space};
 
 /// What is done with the stacks.
 #[derive(Clone, Copy, PartialEq)]

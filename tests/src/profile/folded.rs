@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 
-use crate::recording::Sample;
-use crate::walk::{End, Frame, Space};
+use super::recording::Sample;
+use super::walk::{End, Frame, Space};
 
 /// Equal stacks, counted.
 #[derive(Default)]
@@ -35,6 +35,7 @@ impl Folded {
         *self.stacks.entry(line).or_default() += 1;
     }
 
+    /// Writes the lines.
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
         self.stacks.iter().try_for_each(|(stack, count)| writeln!(out, "{stack} {count}"))
     }

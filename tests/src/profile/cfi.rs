@@ -6,8 +6,8 @@ use gimli::{
     UnwindContext, UnwindExpression, UnwindSection as _, UnwindTableRow, Value, X86_64,
 };
 
-use crate::recording::{SP, Sample};
-use crate::walk::{End, Frame, Space, Step, walk};
+use super::recording::{SP, Sample};
+use super::walk::{End, Frame, Space, Step, walk};
 
 type Slice<'f> = EndianSlice<'f, LittleEndian>;
 
@@ -21,6 +21,7 @@ pub struct Cfi<'f> {
     bases: BaseAddresses,
     /// For framehop: where they lie, and their bytes.
     pub header_bytes: (u64, &'f [u8]),
+    /// `.eh_frame`: its address, and the bytes from there on.
     pub section_bytes: (u64, &'f [u8]),
 }
 

@@ -4,19 +4,20 @@ use std::error::Error;
 use std::fs;
 use std::ops::Range;
 
-use cfipack::cfi::Functions;
-use cfipack::container::{self, Symbols};
-use cfipack::decoder::sframe::{Index, Section};
-use cfipack::encoder::sframe::{Builder, Options};
-use cfipack::format::{Address, starts_stacks, switches_stacks};
+use cfipack_cfi::Functions;
+use cfipack_container::{self as container, Symbols};
+use cfipack_decoder::sframe::{Index, Section};
+use cfipack_encoder::sframe::{Builder, Options};
+use cfipack_format::{Address, starts_stacks, switches_stacks};
 use object::elf;
 use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
 use object::{Endianness, elf::ProgramHeader64};
 
-use crate::cfi::Cfi;
+use super::cfi::Cfi;
 
 /// The bytes of a file, and memory that belongs to it.
 pub struct File {
+    /// The path.
     pub path: String,
     bytes: Vec<u8>,
     /// The table of a file that has none: its bytes, for address 0.
@@ -26,14 +27,17 @@ pub struct File {
 
 /// What a profiler knows of a file.
 pub struct Image<'f> {
+    /// The path.
     pub path: &'f str,
     /// Whether the file has a table of its own.
     pub is_embedded: bool,
+    /// The table, with an index over it.
     pub table: Index<'f, 'f>,
     /// The functions in which stacks start.
     pub starts: Vec<Range<Address>>,
     /// The functions that call others on another stack.
     pub switches: Vec<Range<Address>>,
+    /// The call frame information.
     pub cfi: Option<Cfi<'f>>,
     symbols: Symbols<'f>,
     loaded: Vec<Segment<'f>>,

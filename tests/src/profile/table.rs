@@ -1,11 +1,11 @@
 //! The walk by `.sframe` tables.
 
-use cfipack::decoder::sframe::Registers;
-use cfipack::decoder::walk::{Cache, Walk};
-use cfipack::format::{Address, Register};
+use cfipack_decoder::sframe::Registers;
+use cfipack_decoder::walk::{Cache, Walk};
+use cfipack_format::{Address, Register};
 
-use crate::recording::{FP, SP, Sample};
-use crate::walk::{DEPTH, End, Frame, Space};
+use super::recording::{FP, SP, Sample};
+use super::walk::{DEPTH, End, Frame, Space};
 
 /// A way to walk a sample's stack by tables.
 pub struct ByTable<'w, 'm> {

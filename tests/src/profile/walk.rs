@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use cfipack::decoder::walk::{self, AddressSpace as _, FoundBy, Module, Modules, StackFrame};
-use cfipack::format::{Address, Arch};
+use cfipack_decoder::walk::{self, AddressSpace as _, FoundBy, Module, Modules, StackFrame};
+use cfipack_format::{Address, Arch};
 
-use crate::file::Image;
-use crate::recording::{SP, Sample};
+use super::file::Image;
+use super::recording::{SP, Sample};
 
 /// Longer stacks are cut.
 pub const DEPTH: usize = 1000;
@@ -32,6 +32,7 @@ struct Placed<'i, 'f> {
 pub struct Frame {
     /// The next instruction in the innermost frame, the return address in others.
     pub pc: u64,
+    /// The stack pointer.
     pub sp: u64,
     /// Whether `pc` is that of an instruction which has not run yet, rather than the one after a call.
     pub is_exact: bool,
@@ -41,7 +42,9 @@ pub struct Frame {
 
 /// A frame's caller: what `pc`, `sp` and `is_exact` are there, and the registers that the next step needs.
 pub struct Step<R> {
+    /// The caller.
     pub frame: Frame,
+    /// Its registers.
     pub registers: R,
 }
 
@@ -64,7 +67,7 @@ pub enum End {
 
 impl<'i, 'f> Space<'i, 'f> {
     /// `image` finds the image of a path.
-    pub fn new(space: &crate::recording::Space, image: impl Fn(&str) -> Option<&'i Image<'f>>) -> Self {
+    pub fn new(space: &super::recording::Space, image: impl Fn(&str) -> Option<&'i Image<'f>>) -> Self {
         let (mut mappings, mut modules) = (Vec::new(), Vec::new());
         let mut end = 0;
         for mapping in &space.mappings {

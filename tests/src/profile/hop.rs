@@ -3,8 +3,8 @@
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, Module, Unwinder as _};
 
-use crate::recording::{FP, SP, Sample};
-use crate::walk::Space;
+use super::recording::{FP, SP, Sample};
+use super::walk::Space;
 
 /// framehop's view of a process.
 pub type Unwinder<'f> = UnwinderX86_64<&'f [u8]>;

@@ -6,11 +6,11 @@ use std::fmt;
 use framehop::x86_64::CacheX86_64;
 use gimli::UnwindContext;
 
-use crate::cfi::walk_by_cfi;
-use crate::hop::{Unwinder, walk_by_framehop};
-use crate::recording::Sample;
-use crate::table::walk_by_table;
-use crate::walk::{End, Frame, Space};
+use super::cfi::walk_by_cfi;
+use super::hop::{Unwinder, walk_by_framehop};
+use super::recording::Sample;
+use super::table::walk_by_table;
+use super::walk::{End, Frame, Space};
 
 /// So many differences are kept as text.
 const SHOWN: usize = 20;
@@ -18,6 +18,7 @@ const SHOWN: usize = 20;
 /// The sum of all comparisons.
 #[derive(Default)]
 pub struct Comparison {
+    /// Samples.
     pub samples: usize,
     /// Frames that table and CFI agree on.
     pub frames: usize,
@@ -40,9 +41,11 @@ pub struct Comparison {
 /// A function of a file.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
+    /// The path of the file.
     pub path: String,
     /// Its address in the file.
     pub start: u64,
+    /// The name of the function.
     pub name: String,
 }
 

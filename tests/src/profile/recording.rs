@@ -11,7 +11,7 @@ use std::rc::Rc;
 use linux_perf_data::linux_perf_event_reader::{CpuMode, EventRecord, Mmap2Record, SampleRecord};
 use linux_perf_data::{PerfFileReader, PerfFileRecord};
 
-use crate::checked;
+use super::checked;
 
 /// perf's numbers of the registers that have the DWARF numbers 0 to 15 on x86-64, and of the instruction pointer.
 const REGISTERS: [u64; 16] = [0, 3, 2, 1, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23];
@@ -20,8 +20,9 @@ const INSTRUCTION_POINTER: u64 = 8;
 /// Mappings of all processes at all times, at most: a recording could ask for the square of its size.
 const MAPPINGS: usize = 1 << 22;
 
-/// The DWARF numbers of the frame pointer and the stack pointer.
+/// The DWARF number of the frame pointer.
 pub const FP: usize = 6;
+/// The DWARF number of the stack pointer.
 pub const SP: usize = 7;
 
 /// A recording.
@@ -45,6 +46,7 @@ pub struct Sample {
     pub command: Rc<str>,
     /// Whether the kernel was interrupted; the registers are those with which the thread entered it.
     pub in_kernel: bool,
+    /// The instruction pointer.
     pub pc: u64,
     /// By DWARF number.
     pub registers: [u64; 16],
@@ -55,13 +57,16 @@ pub struct Sample {
 /// What a process had mapped for execution, ascending and apart.
 #[derive(Clone, Default)]
 pub struct Space {
+    /// The mappings.
     pub mappings: Vec<Mapping>,
 }
 
 /// A part of a file.
 #[derive(Clone, PartialEq)]
 pub struct Mapping {
+    /// The first address.
     pub start: u64,
+    /// The address after the last one.
     pub end: u64,
     /// The offset in the file of `start`.
     pub offset: u64,
@@ -79,10 +84,12 @@ impl Sample {
 }
 
 impl Recording {
+    /// Reads the file of a recording.
     pub fn read(path: &Path) -> Result<Self, Box<dyn Error>> {
         Self::parse(fs::read(path)?)
     }
 
+    /// Reads the bytes of a recording.
     pub fn parse(mut bytes: Vec<u8>) -> Result<Self, Box<dyn Error>> {
         checked::prepare(&mut bytes)?;
         let file = PerfFileReader::parse_file(Cursor::new(bytes))?;
