@@ -62,6 +62,7 @@
 //! | `edit` | [`edit`]: tables into files, objects and archives, and out of them; enables `container` | object |
 //! | `roundtrip` | [`roundtrip`]: verification, comparison, statistics; enables `decoder`, `std` | gimli, iced-x86 |
 //! | `structure` | with `roundtrip`: checks edited files | object |
+//! | `lint` | [`lint`]: code against CFI, rows and directives for code without CFI, coverage; enables `assembler`, `container`, `roundtrip` | gimli, iced-x86, object, yaxpeax-arm |
 //! | `linker` | [`linker`]: the inputs of a link to one table; enables `decoder`, `encoder` | `alloc` |
 //! | `assembler` | [`assembler`]: CFI directives to tables and what runtimes register; enables `encoder` | `alloc` |
 //! | `gimli` (no default) | with `assembler`: directives from gimli's frame tables | gimli |
@@ -102,6 +103,9 @@ pub use cfipack_format as format;
 #[cfg(feature = "linker")]
 #[doc(inline)]
 pub use cfipack_linker as linker;
+#[cfg(feature = "lint")]
+#[doc(inline)]
+pub use cfipack_lint as lint;
 #[cfg(feature = "roundtrip")]
 #[doc(inline)]
 pub use cfipack_roundtrip as roundtrip;

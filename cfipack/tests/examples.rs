@@ -59,40 +59,6 @@ fn linker_writes_two_layouts_that_verify() {
     assert_eq!(printed.matches(": verified").count(), 2, "{printed}");
 }
 
-/// Runs `relink` on what `ld` made of two objects that share a group, in `tests/relink`, and on another output.
-fn relink(linked: &str) -> Output {
-    let files = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/relink");
-    let mut command = example("relink");
-    command.arg("--linked").arg(linked).arg("--map").args(["linked.map", "main.o", "helper.o"]);
-    command.current_dir(files).output().unwrap()
-}
-
-#[test]
-fn relink_finds_what_ld_wrote() {
-    let output = relink("linked");
-    assert_eq!(succeeded(&output), "identical: 3 functions, 114 bytes\n");
-}
-
-#[test]
-fn relink_finds_a_row_that_differs() {
-    let mut bytes = fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/relink/linked")).unwrap();
-    // The magic number of the table, and its last byte, an offset of `_start`'s or `shared`'s rows.
-    let at = bytes.windows(3).position(|bytes| bytes == [0xe2, 0xde, 3]).unwrap();
-    bytes[at + 113] += 8;
-    let path = scratch("relink");
-    fs::write(&path, bytes).unwrap();
-    let output = relink(path.to_str().unwrap());
-    let printed = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{printed}");
-    assert!(printed.starts_with("different: byte 0x71: ld has 0x10, expected 0x08"), "{printed}");
-}
-
-#[test]
-fn relink_fails_without_files() {
-    assert_eq!(relink("missing").status.code(), Some(2));
-    assert_eq!(example("relink").output().unwrap().status.code(), Some(2));
-}
-
 /// The functions of the child are in the order of its calls, and the stack ends at the process's entry.
 #[test]
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -110,7 +76,6 @@ fn unwind_prints_the_stack_of_its_child() {
     assert_eq!(stack.last(), Some(&"_start"), "{printed}");
 }
 
-/// The workspace's test `profile` runs its parts on recordings.
 #[test]
 fn profile_reports_what_is_no_recording() {
     let refused = |arguments: &[&str], reason: &str| {
@@ -122,7 +87,7 @@ fn profile_reports_what_is_no_recording() {
     refused(&["missing"], "No such file");
     let path = scratch("no-recording");
     fs::write(&path, "PERFILE2 and no more").unwrap();
-    refused(&["--with-cfi", path.to_str().unwrap()], "Error");
+    refused(&[path.to_str().unwrap()], "Error");
 }
 
 /// The process's unwinder and the registry find the functions in the order of their calls.

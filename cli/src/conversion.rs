@@ -17,19 +17,19 @@ use cfipack_format::{Address, Arch, Key};
 
 use cfipack_roundtrip::stats;
 
-use crate::coverage::CodeBytes;
-use crate::io::input::number_in;
+use crate::io::input::{by_name, number_in};
 use crate::report::limits::Limits;
 use crate::report::reasons;
 use crate::synthesized::Synthesized;
+use cfipack_lint::coverage::CodeBytes;
 
 /// Options of the table
 #[derive(clap::Args, Clone, Copy, Debug)]
 #[command(next_help_heading = "Options of the table")]
 pub struct TableOptions {
     /// small: equal rows are shared; gnu: the bytes that gas writes
-    #[arg(long, value_name = "NAME", value_enum, default_value = "small")]
-    layout: LayoutName,
+    #[arg(long, value_name = "NAME", value_parser = by_name(Layout::ALL, Layout::name), default_value = "small")]
+    layout: Layout,
     /// Version of the format: 2 or 3
     #[arg(long, value_name = "N", default_value = "3", value_parser = parse_version)]
     sframe_version: Version,
@@ -48,12 +48,6 @@ pub struct TableOptions {
     /// Rows are made of code that no CFI covers.
     #[arg(skip)]
     synthesize: bool,
-}
-
-#[derive(clap::ValueEnum, Clone, Copy, Debug)]
-enum LayoutName {
-    Small,
-    Gnu,
 }
 
 /// A reader of tables.
@@ -113,10 +107,7 @@ impl TableOptions {
         };
         Options::new()
             .with_version(version)
-            .with_layout(match self.layout {
-                LayoutName::Small => Layout::Small,
-                LayoutName::Gnu => Layout::Gnu,
-            })
+            .with_layout(self.layout)
             .with_flex(!self.no_flex)
             .with_outermost(self.consumer != Some(Consumer::Glibc243))
             .with_share(!self.no_sharing)
@@ -141,13 +132,13 @@ impl TableOptions {
 
     /// Refuses options that layout `gnu` would ignore.
     pub fn check(&self) -> anyhow::Result<()> {
-        if matches!(self.layout, LayoutName::Gnu) && self.merge_functions != 0 {
+        if self.layout == Layout::Gnu && self.merge_functions != 0 {
             bail!("--merge-functions: layout gnu does not merge functions");
         }
         if self.synthesize && self.merge_functions != 0 {
             bail!("--merge-functions: not with --synthesize, whose functions are judged one by one");
         }
-        if matches!(self.layout, LayoutName::Gnu) && self.no_sharing {
+        if self.layout == Layout::Gnu && self.no_sharing {
             bail!("--no-sharing: layout gnu does not share rows");
         }
         Ok(())
@@ -360,7 +351,7 @@ impl Conversion {
         if is_linked && !limits.count_code() && !Limits::may_be_little(self.section.code_len(), code) {
             return Ok(None);
         }
-        self.with_table(file, bytes, |tables| CodeBytes::of_tables(file, tables)).map(Some)
+        self.with_table(file, bytes, |tables| Ok(CodeBytes::of_tables(file, tables)?)).map(Some)
     }
 
     /// The number of rows of outermost frames, of a table in version 2, whose reader in glibc 2.43 fails at them.

@@ -7,16 +7,12 @@
 //! man pages and shell completions. The libraries that the command uses are those of `cfipack`.
 
 mod absent;
-mod against_code;
-mod annotate;
 mod conversion;
-mod coverage;
 mod edit;
 mod instructions;
 mod io;
 pub mod ld;
 mod missing;
-mod padding;
 mod report;
 mod same_code;
 mod synthesized;
@@ -27,8 +23,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use report::status::{self, Status};
 use verbs::{
-    annotate as annotate_verb, compact_unwind, convert, diff, dump, explain, gaps, lint, lookup, merge,
-    stats, strip, unwind_info, verify,
+    annotate, compact_unwind, convert, diff, dump, explain, gaps, lint, lookup, merge, stats, strip,
+    unwind_info, verify,
 };
 
 /// Converts DWARF call frame information (CFI) to a .sframe unwind table,
@@ -105,7 +101,7 @@ enum Verb {
     Gaps(gaps::Arguments),
     Lint(lint::Arguments),
     UnwindInfo(unwind_info::build::Arguments),
-    Annotate(annotate_verb::Arguments),
+    Annotate(annotate::Arguments),
     CompactUnwind(compact_unwind::Arguments),
 }
 
@@ -145,7 +141,7 @@ fn run(arguments: &CommandLine) -> anyhow::Result<Status> {
         Some(Verb::Gaps(arguments)) => gaps::run(arguments),
         Some(Verb::Lint(arguments)) => lint::run(arguments),
         Some(Verb::UnwindInfo(arguments)) => unwind_info::build::run(arguments),
-        Some(Verb::Annotate(arguments)) => annotate_verb::run(arguments),
+        Some(Verb::Annotate(arguments)) => annotate::run(arguments),
         Some(Verb::CompactUnwind(arguments)) => compact_unwind::run(arguments),
     }
 }

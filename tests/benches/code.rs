@@ -3,18 +3,13 @@
 //!
 //!     cargo bench -p cfipack-tests --bench code
 
-// The core of `lint`, as the command has it.
-#[allow(dead_code, unused_imports, reason = "a bench needs a part of it, and is compiled as tests are")]
-#[path = "../../cli/src/against_code/mod.rs"]
-mod against_code;
-
 use std::time::Duration;
 
-use against_code::memory::FileMemory;
 use cfipack_cfi::Functions;
 use cfipack_code::{Candidate, Code, Surroundings, synthesize};
 use cfipack_container::{CallFrameSection, File};
 use cfipack_format::Arch;
+use cfipack_lint::FileMemory;
 use cfipack_tests::figures;
 use cfipack_tests::timing::by_turns;
 use cfipack_tests::workload::Gimli;
@@ -45,7 +40,7 @@ fn library(name: &str, bytes: &'static [u8]) {
     let [section, ..] = &sections[..] else { return };
     let mut gimli = Gimli::new(&section.section.bytes, section.section.address);
     println!("\n{name}: {} rows", gimli.walk());
-    let lint = || against_code::lint(&file, sections, 1, &|_| true, &|_, _| {}).expect("a whole file");
+    let lint = || cfipack_lint::lint(&file, sections, 1, &|_| true, &|_, _| {}).expect("a whole file");
     report(name, "lint", by_turns(ROUNDS, lint, || gimli.walk()));
     let made = || make_rows(&file, sections);
     report(name, "synthesize", by_turns(ROUNDS, made, || gimli.walk()));

@@ -4,24 +4,6 @@
 //!
 //!     cargo bench -p cfipack-tests --bench profile
 
-#[path = "../../cfipack/examples/profile/cfi.rs"]
-#[expect(dead_code, reason = "the example prints names")]
-mod cfi;
-#[path = "../../cfipack/examples/profile/checked.rs"]
-mod checked;
-#[path = "../../cfipack/examples/profile/file.rs"]
-#[expect(dead_code, reason = "the example prints names")]
-mod file;
-#[path = "../../cfipack/examples/profile/hop.rs"]
-mod hop;
-#[path = "../../cfipack/examples/profile/recording.rs"]
-#[expect(dead_code, reason = "the example prints names")]
-mod recording;
-#[path = "../../cfipack/examples/profile/table.rs"]
-mod table;
-#[path = "../../cfipack/examples/profile/walk.rs"]
-mod walk;
-
 use std::collections::HashMap;
 use std::hint::black_box;
 use std::path::Path;
@@ -29,15 +11,16 @@ use std::time::Instant;
 
 use cfipack_decoder::walk::{Cache, CacheEntry};
 use cfipack_tests::figures;
+use cfipack_tests::profile::file::File;
+use cfipack_tests::profile::hop::Unwinder;
+use cfipack_tests::profile::recording::{FP, Recording, SP, Sample};
+use cfipack_tests::profile::table::ByTable;
+use cfipack_tests::profile::walk::{Frame, Space};
+use cfipack_tests::profile::{cfi, hop, table};
 use cfipack_tests::recorded::workloads;
-use file::File;
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64};
 use framehop::{FrameAddress, Unwinder as _};
 use gimli::UnwindContext;
-use hop::Unwinder;
-use recording::{FP, Recording, SP, Sample};
-use table::ByTable;
-use walk::{Frame, Space};
 
 const ROUNDS: usize = 15;
 

@@ -7,24 +7,6 @@
 #![allow(unsafe_code, reason = "calls of C libraries")]
 #![cfg_attr(not(all(target_os = "linux", target_arch = "x86_64")), allow(unused))]
 
-#[path = "../../cfipack/examples/profile/cfi.rs"]
-#[expect(dead_code, reason = "no walk by gimli")]
-mod cfi;
-#[path = "../../cfipack/examples/profile/checked.rs"]
-mod checked;
-#[path = "../../cfipack/examples/profile/file.rs"]
-#[expect(dead_code, reason = "no names")]
-mod file;
-#[path = "../../cfipack/examples/profile/recording.rs"]
-#[expect(dead_code, reason = "no recording")]
-mod recording;
-#[path = "../../cfipack/examples/profile/table.rs"]
-#[expect(dead_code, reason = "no walk of a recording")]
-mod table;
-#[path = "../../cfipack/examples/profile/walk.rs"]
-#[expect(dead_code, reason = "no walk by gimli")]
-mod walk;
-
 /// Links of the chain of calls, each a function of its own, and how often the chain is entered.
 const CHAINS: usize = 4;
 const ROUNDS: usize = 2000;
@@ -45,11 +27,11 @@ mod measured {
     use cfipack_tests::figures;
 
     use crate::c::{self, Unwinder};
-    use crate::file::{File, Image};
-    use crate::recording::{FP, Mapping, SP, Sample, Space as Mapped};
-    use crate::table::ByTable;
-    use crate::walk::{End, Space};
     use crate::{CHAINS, ROUNDS};
+    use cfipack_tests::profile::file::{File, Image};
+    use cfipack_tests::profile::recording::{FP, Mapping, SP, Sample, Space as Mapped};
+    use cfipack_tests::profile::table::ByTable;
+    use cfipack_tests::profile::walk::{End, Space};
 
     /// A function of the chain: it calls the next one, and does something after that.
     macro_rules! chain {

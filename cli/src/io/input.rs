@@ -13,6 +13,7 @@ use cfipack_container::{CallFrameSection, File, Kind, Member, Placement, Section
 use cfipack_decoder::sframe;
 use cfipack_format::Address;
 use cfipack_format::widen::ToU64;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::absent;
 use crate::io::mmap::Bytes;
@@ -323,6 +324,17 @@ pub fn call_frame_sections<'a>(file: &File<'a>) -> anyhow::Result<Vec<CallFrameS
 /// Returns whether sections describe any function, and not only discarded ones.
 pub fn describe_functions(sections: &[CallFrameSection<'_>]) -> bool {
     !sections.iter().all(CallFrameSection::is_superfluous)
+}
+
+/// A parser of values by their names.
+pub fn by_name<T: Copy + Send + Sync + 'static, const N: usize>(
+    all: [T; N],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(all.map(name)).map(move |given| {
+        let found = all.into_iter().find(|value| name(*value) == given);
+        found.expect("the parser takes no other names")
+    })
 }
 
 /// A parser of numbers in a range.

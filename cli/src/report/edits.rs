@@ -15,7 +15,6 @@ use std::time::Instant;
 use cfipack_format::widen::ToU64;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::coverage::CodeBytes;
 use crate::edit::{self, Edit, FileReport, Found, Origin, Outcome, Part, Place, Problem, Skip, apply};
 use crate::io::original::Policy;
 use crate::report::count::{Counts, Number};
@@ -23,6 +22,7 @@ use crate::report::escaped::Escaped;
 use crate::report::limits::Remark;
 use crate::report::status::{self, Status};
 use crate::synthesized::SynthesizedCounts;
+use cfipack_lint::coverage::CodeBytes;
 
 /// A run of an edit over files.
 #[derive(Clone, Debug)]

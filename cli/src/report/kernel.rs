@@ -9,9 +9,9 @@ use cfipack_format::Address;
 use cfipack_roundtrip::{KernelVerdict, kernel_verdict};
 use serde::Serialize;
 
-use crate::coverage::CodeBytes;
 use crate::report::count::Number;
 use crate::report::place::Places;
+use cfipack_lint::coverage::CodeBytes;
 
 /// The verdict of the kernel's reader on the tables of a file.
 #[derive(Debug)]

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use crate::coverage::CodeBytes;
+use crate::report::code;
 use crate::report::status::{self, Status};
+use cfipack_lint::coverage::CodeBytes;
 
 /// Below this part of the code a table is worth a warning: most programs lose less than a tenth.
 const LITTLE_CODE: f64 = 50.0;
@@ -73,12 +74,12 @@ impl Limits {
         }
         let Some(code) = code else { return remarks };
         if let Some(percent) = self.min_code_coverage.filter(|percent| code.is_below(*percent)) {
-            let words = format!("less than {percent} % of the code is covered: {}", code.percent());
+            let words = format!("less than {percent} % of the code is covered: {}", code::percent(&code));
             remarks.push(Remark { words, fails: true });
         } else if code.is_below(LITTLE_CODE) && code.gap_bytes > STARTUP_CODE {
             let words = format!(
                 "only {} of the code is covered: gaps --cfi lists the functions without call frame information",
-                code.percent()
+                code::percent(&code)
             );
             remarks.push(Remark { words, fails: self.strict });
         }

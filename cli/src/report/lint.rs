@@ -9,9 +9,9 @@ use cfipack_format::Address;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::against_code::Found;
 use crate::report::place::Places;
 use crate::report::symbol::SymbolName;
+use cfipack_lint::Found;
 
 /// The report about an object, as `cfipack/lint/1`.
 #[derive(Serialize)]

@@ -1,6 +1,7 @@
 //! Output of the verbs: text and JSON about functions, rows, reasons and places, and exit statuses.
 
 pub mod cfi_bytes;
+pub mod code;
 pub mod comparison;
 pub mod count;
 pub mod difference;

@@ -6,7 +6,6 @@ use cfipack_format::widen::ToU64;
 use cfipack_roundtrip::{ListedDifference, Report, Unverified};
 use serde::Serialize;
 
-use crate::against_code::Lint;
 use crate::report::count::Counts;
 use crate::report::difference;
 use crate::report::excluded::Excluded;
@@ -16,6 +15,7 @@ use crate::report::place::Places;
 use crate::report::unverified;
 use crate::report::without_lists::WithoutLists;
 use crate::verbs::sframe::displaced::Displaced;
+use cfipack_lint::Lint;
 
 /// The name in reports of FDEs that are not counted as functions.
 pub const DUPLICATES: &str = "duplicates with the start of another";

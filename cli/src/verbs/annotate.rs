@@ -9,7 +9,6 @@ use cfipack_container::{Placement, has_known_magic};
 use cfipack_roundtrip::most_frequent_first;
 use serde::Serialize;
 
-use crate::annotate::{Annotated, annotate, reasons};
 use crate::io::input::{self, Input};
 use crate::io::mmap::Bytes;
 use crate::io::{check, output};
@@ -17,6 +16,7 @@ use crate::report::count::{Counts, Number};
 use crate::report::escaped::Escaped;
 use crate::report::status::{self, Status};
 use crate::report::symbol::{Names, SymbolName};
+use cfipack_lint::annotate::{Annotated, annotate, reasons};
 
 /// Adds .cfi_* directives to the functions of an assembler source that have none
 #[derive(clap::Args, Debug)]

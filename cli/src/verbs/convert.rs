@@ -16,13 +16,13 @@ use serde::Serialize;
 
 use crate::absent;
 use crate::conversion::{self, Conversion, TableOptions};
-use crate::coverage::CodeBytes;
 use crate::io::check;
 use crate::io::each::{self, Outcome};
 use crate::io::input::{self, CALL_FRAMES, Input, Object};
 use crate::io::output;
 use crate::missing::ConversionReasons;
 use crate::report::cfi_bytes::{CfiBytes, TableBytes};
+use crate::report::code;
 use crate::report::count::{Counts, Number, percent};
 use crate::report::excluded::{self, Excluded};
 use crate::report::fault::TableNames;
@@ -35,6 +35,7 @@ use crate::report::verdict::{self, ReportJson};
 use crate::synthesized::SynthesizedCounts;
 use crate::verbs::embed::{self, Conversions};
 use crate::verbs::sframe::verify;
+use cfipack_lint::coverage::CodeBytes;
 
 /// Options of the conversion
 #[derive(clap::Args, Debug)]
@@ -281,7 +282,7 @@ impl<'s, 'a> Summary<'s, 'a> {
         let (sframe, cfi) = (self.bytes.len().to_u64(), &self.cfi);
         writeln!(text, "  .sframe: {}, {} of {cfi}", Number(sframe, "byte"), percent(sframe, cfi.total()))?;
         if let Some(code) = &self.code {
-            writeln!(text, "  {}", code.line())?;
+            writeln!(text, "  {}", code::line(code))?;
         }
         if let Some(report) = &self.report {
             writeln!(text, "  verified against the CFI, as gimli evaluates it:")?;

@@ -12,16 +12,17 @@ use cfipack_format::widen::ToU64;
 use serde::Serialize;
 
 use crate::absent::SFRAME_TABLE;
-use crate::coverage::{self, CodeBytes, Gaps};
 use crate::io::each::{self, Outcome};
 use crate::io::input::{self, CALL_FRAMES, Object};
 use crate::io::output;
+use crate::report::code;
 use crate::report::count::Number;
 use crate::report::escaped::Escaped;
 use crate::report::place::Places;
 use crate::report::status::{self, Status};
 use crate::report::symbol::{Names, SymbolName};
 use crate::verbs::stats::Source;
+use cfipack_lint::coverage::{self, CodeBytes, Gaps};
 
 /// Lists the code that no row of the table covers
 #[derive(clap::Args, Debug)]
@@ -130,7 +131,7 @@ impl Report {
     ) -> anyhow::Result<()> {
         let mut out = output::standard();
         let CodeBytes { covered, gap_bytes, padding_bytes, .. } = self.bytes;
-        let (wanted, share) = (Number(self.bytes.wanted(), "byte"), self.bytes.percent());
+        let (wanted, share) = (Number(self.bytes.wanted(), "byte"), code::percent(&self.bytes));
         let number = self.gaps.iter().filter(|gap| !gap.is_padding).count().to_u64();
         write!(out, "{}: {covered} of {wanted} of code covered ({share}), ", object.name)?;
         writeln!(out, "{} of {}", Number(number, "gap"), Number(gap_bytes, "byte"))?;

@@ -12,7 +12,6 @@ use cfipack_container::Placement;
 use cfipack_format::Address;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::against_code::{self, Lint};
 use crate::edit::{Found as FoundFile, find};
 use crate::instructions::with_target;
 use crate::io::each::{self, Outcome};
@@ -24,6 +23,7 @@ use crate::report::lint::{Baseline, FindingJson, LintJson, Sarif};
 use crate::report::place::Places;
 use crate::report::status::{self, Status};
 use crate::report::symbol::Names;
+use cfipack_lint::Lint;
 
 /// Compares call frame information with the code that it describes
 #[derive(clap::Args, Debug)]
@@ -149,7 +149,7 @@ fn one(
             bar.set_position(done);
         }
     };
-    let result = against_code::lint(file, &sections, arguments.jobs.into(), &wanted, &advance);
+    let result = cfipack_lint::lint(file, &sections, arguments.jobs.into(), &wanted, &advance);
     if let Ok(bar) = bar.lock() {
         bar.finish_and_clear();
     }

@@ -17,6 +17,17 @@ pub enum Layout {
 }
 
 impl Layout {
+    /// All layouts.
+    pub const ALL: [Self; 2] = [Self::Small, Self::Gnu];
+
+    /// The name that options and reports have for the layout: `small` or `gnu`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Small => "small",
+            Self::Gnu => "gnu",
+        }
+    }
+
     /// The type of the FREs of a function, or of stubs, of `size` bytes, as long as it is not narrowed by the last row:
     /// gas chooses it by the size, so that it has room for a start at the very end. ld does so by the size of a whole
     /// section of stubs.

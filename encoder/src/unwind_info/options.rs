@@ -18,6 +18,20 @@ pub enum Layout {
 }
 
 impl Layout {
+    /// All layouts, in the order of their declaration.
+    pub const ALL: [Self; 5] = [Self::Small, Self::Lld, Self::LdPrime, Self::Ld64, Self::Ld64V253];
+
+    /// The name that options and reports have for the layout: `small`, `lld`, `ld-prime`, `ld64` or `ld64-253`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Small => "small",
+            Self::Lld => "lld",
+            Self::LdPrime => "ld-prime",
+            Self::Ld64 => "ld64",
+            Self::Ld64V253 => "ld64-253",
+        }
+    }
+
     /// Returns whether this is a layout of one of Apple's linkers.
     pub(super) const fn is_apples(self) -> bool {
         match self {

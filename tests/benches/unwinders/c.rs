@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr::null_mut;
 
-use crate::recording::{FP, SP, Sample};
+use cfipack_tests::profile::recording::{FP, SP, Sample};
 
 /// Opens an unwinder for the stack of a sample.
 type Open = fn(&Sample) -> Result<Unwinder, String>;

@@ -1,33 +1,15 @@
-//! Any bytes as a recording of perf, read and walked as the example `profile` does; every mapping is of one library.
+//! Any bytes as a recording of perf, read and walked as the program `profile` does; every mapping is of one library.
 
 #![no_main]
-#![allow(dead_code, reason = "what the example itself prints and opens")]
 
-#[path = "../../../cfipack/examples/profile/cfi.rs"]
-mod cfi;
-#[path = "../../../cfipack/examples/profile/checked.rs"]
-mod checked;
-#[path = "../../../cfipack/examples/profile/compare.rs"]
-mod compare;
-#[path = "../../../cfipack/examples/profile/file.rs"]
-mod file;
-#[path = "../../../cfipack/examples/profile/folded.rs"]
-mod folded;
-#[path = "../../../cfipack/examples/profile/hop.rs"]
-mod hop;
-#[path = "../../../cfipack/examples/profile/recording.rs"]
-mod recording;
-#[path = "../../../cfipack/examples/profile/table.rs"]
-mod table;
-#[path = "../../../cfipack/examples/profile/walk.rs"]
-mod walk;
 
-use compare::{Comparison, Walks};
-use file::File;
-use folded::Folded;
+use cfipack_tests::profile::compare::{Comparison, Walks};
+use cfipack_tests::profile::file::File;
+use cfipack_tests::profile::folded::Folded;
 use libfuzzer_sys::fuzz_target;
-use recording::Recording;
-use walk::Space;
+use cfipack_tests::profile::recording::Recording;
+use cfipack_tests::profile::walk::Space;
+use cfipack_tests::profile::{hop, table};
 
 const LIBRARY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpora/container/linked.so");
 

@@ -1,4 +1,4 @@
-//! The example `relink` against GNU `ld`, on what compilers write: random C and C++ of gcc and clang, and a program with
+//! `relink` against GNU `ld`, on what compilers write: random C and C++ of gcc and clang, and a program with
 //! the C++ library of this machine.
 
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! The example `relink` of the facade against GNU `ld`: random programs, linked in every way, are what it expects.
+//! `relink` against GNU `ld`: random programs, linked in every way, are what it expects.
 
 use cfipack_format::Arch;
 use cfipack_testkit::random::{Case, Random, assert_enough, cases};
@@ -7,7 +7,7 @@ use cfipack_tests::reference::Tools;
 
 use crate::live_ld::linker;
 use crate::programs::{Program, external};
-use crate::relink::{self, map::Map, output::Linked, table::Report};
+use cfipack_tests::relink::{self, map::Map, output::Linked, table::Report};
 
 /// How links end.
 #[derive(Debug, Default)]

@@ -9,8 +9,4 @@ mod live_ld;
 mod live_relink;
 mod mixed;
 mod programs;
-
-/// The example of the facade.
-#[path = "../../../cfipack/examples/relink/main.rs"]
-#[allow(dead_code, reason = "its `main` runs when it is an example")]
-mod relink;
+mod relinked;

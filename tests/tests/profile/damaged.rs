@@ -6,11 +6,11 @@ use std::rc::Rc;
 use cfipack_testkit::random::{Case, Random, cases};
 use cfipack_tests::written_recording::{Mapped, SAMPLES, written};
 
-use crate::compare::{Comparison, Walks};
-use crate::file::{File, Image};
-use crate::hop;
-use crate::recording::Recording;
-use crate::walk::Space;
+use cfipack_tests::profile::compare::{Comparison, Walks};
+use cfipack_tests::profile::file::{File, Image};
+use cfipack_tests::profile::hop;
+use cfipack_tests::profile::recording::Recording;
+use cfipack_tests::profile::walk::Space;
 
 /// A small library with CFI.
 fn library() -> String {

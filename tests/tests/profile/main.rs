@@ -3,25 +3,6 @@
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
-#[path = "../../../cfipack/examples/profile/cfi.rs"]
-mod cfi;
-#[path = "../../../cfipack/examples/profile/checked.rs"]
-mod checked;
-#[path = "../../../cfipack/examples/profile/compare.rs"]
-mod compare;
-#[path = "../../../cfipack/examples/profile/file.rs"]
-mod file;
-#[path = "../../../cfipack/examples/profile/folded.rs"]
-mod folded;
-#[path = "../../../cfipack/examples/profile/hop.rs"]
-mod hop;
-#[path = "../../../cfipack/examples/profile/recording.rs"]
-mod recording;
-#[path = "../../../cfipack/examples/profile/table.rs"]
-mod table;
-#[path = "../../../cfipack/examples/profile/walk.rs"]
-mod walk;
-
 mod damaged;
 mod kernel;
 mod planted;
@@ -32,12 +13,13 @@ use std::path::{Path, PathBuf};
 use cfipack_encoder::sframe::Options;
 use cfipack_testkit::needs;
 use cfipack_tests::convert::{build, cfi_of};
+use cfipack_tests::profile::compare::{Comparison, Walks};
+use cfipack_tests::profile::file::File;
+use cfipack_tests::profile::folded::Folded;
+use cfipack_tests::profile::recording::Recording;
+use cfipack_tests::profile::walk::{End, Frame, Space};
+use cfipack_tests::profile::{hop, table};
 use cfipack_tests::recorded::{Workload, workloads};
-use compare::{Comparison, Walks};
-use file::File;
-use folded::Folded;
-use recording::Recording;
-use walk::{End, Frame, Space};
 
 #[test]
 #[ignore = "needs perf, g++, python3, perl, openssl and sqlite3"]

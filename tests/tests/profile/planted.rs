@@ -10,11 +10,11 @@ use cfipack_format::Address;
 use cfipack_testkit::needs;
 use cfipack_tests::recorded::workloads;
 
-use crate::compare::{Comparison, Walks};
-use crate::file::File;
-use crate::recording::Recording;
-use crate::walk::Space;
-use crate::{hop, table};
+use cfipack_tests::profile::compare::{Comparison, Walks};
+use cfipack_tests::profile::file::File;
+use cfipack_tests::profile::recording::Recording;
+use cfipack_tests::profile::walk::Space;
+use cfipack_tests::profile::{hop, table};
 
 /// Callers on stacks: their path and address in the file, and how many stacks.
 type Callers = HashMap<(String, u64), usize>;

@@ -5,6 +5,7 @@ mod dump;
 mod edges;
 mod excluded;
 mod gnu;
+mod hidden;
 mod judges;
 mod keys;
 mod large;

@@ -4,13 +4,14 @@ use cfipack_roundtrip::most_frequent_first;
 
 use super::table::{Embed, Table};
 use crate::conversion::Consumer;
-use crate::coverage::CodeBytes;
 use crate::edit::Part;
+use crate::report::code;
 use crate::report::count::{Counts, Number, percent};
 use crate::report::edits::{Reported, Totals};
 use crate::report::limits::{Covered, Remark};
 use crate::report::verdict;
 use crate::synthesized::SynthesizedCounts;
+use cfipack_lint::coverage::CodeBytes;
 
 /// The code of a file's parts, if it was counted for each of them.
 fn code(parts: &[Part<Table>]) -> Option<CodeBytes> {
@@ -39,7 +40,7 @@ impl Reported for Embed {
             line += &format!(" in {}", Number(parts.len() as u64, "member"));
         }
         if let Some(code) = code(parts).filter(|code| code.wanted() != 0) {
-            line += &format!(", {} of the code", code.percent());
+            line += &format!(", {} of the code", code::percent(&code));
         }
         line
     }
@@ -94,7 +95,7 @@ impl Reported for Embed {
             lines.push(verdict::JUDGED_BY_CODE.into());
         }
         if totals.code.wanted() != 0 && !totals.has_uncounted_code {
-            lines.push(totals.code.line());
+            lines.push(code::line(&totals.code));
         }
         let version = self.conversions.table.get().version;
         let consumer = self.conversions.table.consumer();

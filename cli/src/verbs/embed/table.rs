@@ -14,7 +14,6 @@ use serde::Serialize;
 
 use super::Conversions;
 use crate::conversion::{Consumer, Conversion};
-use crate::coverage::CodeBytes;
 use crate::edit::{Edit, Problem, Skip};
 use crate::io::input;
 use crate::missing::ConversionReasons;
@@ -24,6 +23,7 @@ use crate::report::kernel::KernelReport;
 use crate::report::place::Places;
 use crate::synthesized::SynthesizedCounts;
 use crate::verbs::sframe::verify;
+use cfipack_lint::coverage::CodeBytes;
 
 /// The edit: a table for an object or a linked file.
 pub struct Embed {

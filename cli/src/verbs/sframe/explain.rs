@@ -24,8 +24,8 @@ use crate::report::reasons::{self, NOT_IN_THE_TABLE};
 use crate::report::row::RowJson;
 use crate::report::status::Status;
 use crate::report::symbol::SymbolName;
-use crate::synthesized;
 use crate::verbs::explain::Arguments;
+use cfipack_lint::synthesized;
 
 /// Explains every omitted function, or the one at the address that was asked for.
 pub fn explain(

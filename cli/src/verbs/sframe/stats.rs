@@ -11,11 +11,11 @@ use serde::Serialize;
 
 use super::verify;
 use crate::conversion::{Conversion, TableOptions};
-use crate::coverage::CodeBytes;
 use crate::io::each::Outcome;
 use crate::io::input::{self, CALL_FRAMES, Contents, Object};
 use crate::io::output;
 use crate::report::cfi_bytes::CfiBytes;
+use crate::report::code;
 use crate::report::count::{Counts, Number, percent};
 use crate::report::escaped::Escaped;
 use crate::report::limits::Covered;
@@ -23,6 +23,7 @@ use crate::report::place::Places;
 use crate::report::status::{self, Status};
 use crate::report::unverified::WithoutRows;
 use crate::verbs::stats::{Arguments, Source};
+use cfipack_lint::coverage::CodeBytes;
 
 /// Counts the tables of an object; for one without a table, counts the table that a conversion writes.
 pub fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {
@@ -84,7 +85,8 @@ fn converted(
         covered: conversion.converted(),
         reasons: conversion.reasons().into_iter().map(|(name, count)| (name.to_string(), count)).collect(),
         without_rows: WithoutRows::of_conversion(places, &conversion),
-        code_coverage: conversion.with_table(file, &bytes, |tables| CodeBytes::of_tables(file, tables))?,
+        code_coverage: conversion
+            .with_table(file, &bytes, |tables| Ok(CodeBytes::of_tables(file, tables)?))?,
         cfi_bytes: CfiBytes::of(file, &sections)?,
     };
     Ok(StatsJson { coverage: Some(coverage), ..StatsJson::new(name, Source::Cfi, &[table]) })
@@ -225,7 +227,7 @@ impl StatsJson {
             writeln!(out, "  omitted: {}", Counts(&reasons).list())?;
         }
         without_rows.print(out)?;
-        writeln!(out, "  {}", code_coverage.line())?;
+        writeln!(out, "  {}", code::line(code_coverage))?;
         Ok(())
     }
 }

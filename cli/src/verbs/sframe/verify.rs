@@ -11,7 +11,6 @@ use cfipack_roundtrip::{MissingFunction, Options, Report, Table, verify_with_rea
 
 use super::displaced::Displaced;
 use crate::absent::{self, SFRAME_TABLE};
-use crate::against_code;
 use crate::io::each::Outcome;
 use crate::io::input::{self, Contents, Object};
 use crate::io::output;
@@ -24,8 +23,8 @@ use crate::report::place::Places;
 use crate::report::status::{self, Status};
 use crate::report::unverified;
 use crate::report::verdict::{self, AgainstCode, VerifyJson};
-use crate::synthesized;
 use crate::verbs::verify::{Arguments, Profile};
+use cfipack_lint::synthesized;
 
 /// Checks tables for the code of another object.
 pub fn check_for(table: &Object<'_>, object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<()> {
@@ -75,7 +74,7 @@ pub fn verify(
     let kernel = kernel.transpose()?;
     let places = Places::new(file).with_names(arguments.names);
     let code = match arguments.lint {
-        true => Some(against_code::lint(file, &sections, arguments.threads.into(), &|_| true, &|_, _| {})?),
+        true => Some(cfipack_lint::lint(file, &sections, arguments.threads.into(), &|_| true, &|_, _| {})?),
         false => None,
     };
     let code = code.as_ref().map(AgainstCode::new);

@@ -9,14 +9,15 @@ use cfipack_roundtrip::unwind_info::{Stats, Table, stats};
 use super::entries::Entries;
 use super::source::{Source, check_arch};
 use super::verify::{self, Verdict};
+use crate::io::input::by_name;
 
 /// Options of the table
 #[derive(clap::Args, Clone, Copy, Debug)]
 #[command(next_help_heading = "Options of the table")]
 pub struct TableOptions {
     /// small: the fewest bytes; the others: the bytes that these linkers write
-    #[arg(long, value_name = "NAME", value_enum, default_value = "small")]
-    layout: LayoutName,
+    #[arg(long, value_name = "NAME", value_parser = by_name(Layout::ALL, Layout::name), default_value = "small")]
+    layout: Layout,
     /// Build the table from call frame information, even if the file has a table
     #[arg(long)]
     from_cfi: bool,
@@ -29,31 +30,13 @@ pub struct TableOptions {
     keep_dwarf_lsda: bool,
 }
 
-#[derive(clap::ValueEnum, Clone, Copy, Debug)]
-enum LayoutName {
-    Small,
-    Lld,
-    LdPrime,
-    Ld64,
-    // ld64 up to version 253.3.
-    #[value(name = "ld64-253")]
-    Ld64V253,
-}
-
 impl TableOptions {
     /// The smallest table from the CFI.
     pub const FROM_CFI: Self =
-        Self { layout: LayoutName::Small, from_cfi: true, omit_dwarf_lsda: false, keep_dwarf_lsda: false };
+        Self { layout: Layout::Small, from_cfi: true, omit_dwarf_lsda: false, keep_dwarf_lsda: false };
 
     fn get(&self, eh_frame_len: u32) -> Options {
-        let layout = match self.layout {
-            LayoutName::Small => Layout::Small,
-            LayoutName::Lld => Layout::Lld,
-            LayoutName::LdPrime => Layout::LdPrime,
-            LayoutName::Ld64 => Layout::Ld64,
-            LayoutName::Ld64V253 => Layout::Ld64V253,
-        };
-        let Self { omit_dwarf_lsda, keep_dwarf_lsda, .. } = *self;
+        let Self { layout, omit_dwarf_lsda, keep_dwarf_lsda, .. } = *self;
         Options::new()
             .with_layout(layout)
             .with_omit_dwarf_lsda(omit_dwarf_lsda)
@@ -63,13 +46,7 @@ impl TableOptions {
 
     /// The layout's name as a value of the option.
     pub fn layout_name(&self) -> &'static str {
-        match self.layout {
-            LayoutName::Small => "small",
-            LayoutName::Lld => "lld",
-            LayoutName::LdPrime => "ld-prime",
-            LayoutName::Ld64 => "ld64",
-            LayoutName::Ld64V253 => "ld64-253",
-        }
+        self.layout.name()
     }
 }
 

@@ -7,15 +7,6 @@
 //! `lint` judges the CFI. Both print a line for each file and each function that differs or is accused, then totals for
 //! each architecture. Functions that a page names as wrong are no failure: the exit status is 2 for wrong usage alone.
 
-// It has no tests; those of the command's files are the command's.
-#![cfg(not(test))]
-
-// What the command has of it, as it has it.
-#[allow(dead_code, reason = "the command needs more of it")]
-#[path = "../../../../cli/src/against_code/mod.rs"]
-mod against_code;
-#[path = "../../../../cli/src/against_code/hidden.rs"]
-mod hidden;
 mod totals;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,10 +18,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use against_code::memory;
 use cfipack_code::Text;
 use cfipack_container::{File, Kind};
-use cfipack_tests::elf_files;
+use cfipack_lint::WrongFunction;
+use cfipack_tests::{elf_files, hidden};
 use totals::Totals;
 
 /// What is done with a file.
@@ -105,14 +96,14 @@ fn of_file(way: Way, file: &File<'_>) -> Result<Totals, cfipack_container::Error
         }
         Way::Lint => {
             let sections = file.call_frame_sections()?;
-            let lint = against_code::lint(file, &sections, 1, &|_| true, &|_, _| {})?;
+            let lint = cfipack_lint::lint(file, &sections, 1, &|_| true, &|_, _| {})?;
             let symbols = file.symbols()?;
             totals.functions = lint.decided + lint.undecided.values().sum::<u64>();
             totals.decided = lint.decided;
             totals.instructions = lint.instructions;
             totals.undecided = lint.undecided;
             totals.examples = lint.examples;
-            let place = |function: &against_code::WrongFunction| {
+            let place = |function: &WrongFunction| {
                 let symbol = symbols.lookup(function.start);
                 let name = symbol.map(|symbol| symbol.name.to_string()).unwrap_or_default();
                 let found = function.findings.iter().map(|found| {

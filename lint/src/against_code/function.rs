@@ -1,0 +1,330 @@
+//! Compares one function's CFI with its code.
+
+use cfipack_code::{
+    Analysis, CallSite, CfaWords, Code, Disassembler, Doubt, Entry, Instructions, Judge, Judgement,
+    Memory as _, Rows, State, Value, Ways, landing_pads,
+};
+use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Row, Rule};
+use cfipack_roundtrip::cfi::{Answer, Evaluator, Function, Functions};
+
+use super::Found;
+use super::returns::{Imports, Returns};
+use crate::FileMemory;
+
+/// Bytes of a function beyond which it is not followed.
+const MAX_CODE: u64 = 1 << 24;
+
+/// The most jumps out of a function with its frame that are followed.
+const MAX_EXITS: usize = 1 << 12;
+
+/// Rounds in which calls are assumed not to return.
+const ROUNDS: usize = 4;
+
+/// The size of a stub that an expression describes, and of those before the first.
+const STUB: u64 = 16;
+
+/// Compares functions, in the memory that is there already.
+pub struct Linter<'l, 'f> {
+    memory: &'l FileMemory<'f>,
+    arch: Arch,
+    evaluator: Evaluator<'l>,
+    instructions: Instructions,
+    rows: Rows,
+    entry: State,
+    returns: Returns<'l, 'f>,
+}
+
+/// The result for a function.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Disagreements.
+    pub findings: Vec<Found>,
+    /// The reason why not every instruction was compared.
+    pub doubt: Option<&'static str>,
+    /// Jumps to other functions with the frame in place.
+    pub exits: Vec<Leaving>,
+    /// True if ways into it from other functions may decide more.
+    pub waits: bool,
+    /// Instructions whose row is right.
+    pub right: u64,
+}
+
+/// A jump to another function with the frame in place.
+#[derive(Debug)]
+pub struct Leaving {
+    /// The target.
+    pub target: Address,
+    /// The state there.
+    pub state: State,
+    /// True if a jump table has the target: one that is read too far has targets of other functions' tables.
+    pub is_from_table: bool,
+}
+
+/// A way into a function from another one.
+#[derive(Clone, Debug)]
+pub struct Way {
+    /// Bytes from the function's start.
+    pub offset: u32,
+    /// The state there.
+    pub state: State,
+    /// True if a jump table has it, as in [`Leaving`].
+    pub is_from_table: bool,
+}
+
+/// What gimli makes of a function.
+#[derive(Default)]
+struct Evaluated {
+    /// True if rows could not be evaluated, or have a rule that none represents.
+    is_partial: bool,
+    /// Stubs: the first byte of the first, and the end.
+    stubs: Option<(u32, u32)>,
+}
+
+impl<'l, 'f> Linter<'l, 'f> {
+    /// `imports` has the functions that stubs lead to.
+    pub fn new(
+        memory: &'l FileMemory<'f>,
+        functions: &'l Functions<'f>,
+        arch: Arch,
+        imports: &'l Imports,
+    ) -> Self {
+        Self {
+            memory,
+            arch,
+            evaluator: Evaluator::new(functions),
+            instructions: Instructions::default(),
+            rows: Rows::new(),
+            entry: State::at_entry(arch),
+            returns: Returns::new(memory, functions, arch, imports),
+        }
+    }
+
+    /// Compares a function; `entries` are ways into it from others.
+    pub fn function(
+        &mut self,
+        function: &Function,
+        entries: &[Way],
+        is_function: &dyn Fn(Address) -> bool,
+    ) -> Outcome {
+        let undecided = |doubt| Outcome { doubt: Some(doubt), ..Outcome::default() };
+        let size = function.end.0 - function.start.0;
+        if size > MAX_CODE {
+            return undecided(Doubt::TooLarge.name());
+        }
+        let evaluated = self.evaluate(function);
+        self.follow(function, entries, is_function, &evaluated)
+    }
+
+    /// Compares the rows that are there with the function's code.
+    fn follow(
+        &mut self,
+        function: &Function,
+        entries: &[Way],
+        is_function: &dyn Fn(Address) -> bool,
+        evaluated: &Evaluated,
+    ) -> Outcome {
+        let undecided = |doubt| Outcome { doubt: Some(doubt), ..Outcome::default() };
+        let size = function.end.0 - function.start.0;
+        let Some((bytes, relocated)) = self.memory.code(function.start, size) else {
+            return undecided("no-code");
+        };
+        if self.rows.is_empty() {
+            return undecided("cfi");
+        }
+        // Outermost frames, of which no unwinder asks more.
+        if self.rows.iter().all(|row| row.row.return_address == Rule::Undefined) {
+            return Outcome::default();
+        }
+        let code = Code { arch: self.arch, start: function.start, bytes, relocated: &relocated };
+        self.instructions.decode(&code);
+        let (entry, mut own) = (self.entry.clone(), Vec::new());
+        let starts = self.starts(evaluated.stubs, &entry, &mut own);
+        // Only a fragment needs a table of another function to be entered.
+        let ways = entries.iter().filter(|way| !starts || !way.is_from_table);
+        own.extend(ways.map(|way| Entry { offset: way.offset, state: &way.state }));
+        let is_fragment = !starts && evaluated.stubs.is_none();
+        let is_entered = starts || (is_fragment && own.is_empty() && is_function(function.start));
+        if !is_entered && own.is_empty() {
+            return Outcome { waits: true, ..undecided("fragment") };
+        }
+        let call_sites = self.call_sites(function, size as u32);
+        let (mut noreturn, mut is_asked) = (Vec::new(), false);
+        let start = is_entered.then_some(&entry);
+        for round in 0..=ROUNDS {
+            let ways = Ways { start, entries: &own, call_sites: &call_sites, noreturn: &noreturn };
+            let analysis = Analysis::new(code, &self.instructions, self.memory, ways);
+            let judgement = Judge::new(&analysis, &self.rows).judge();
+            // What is known after a call that does not return may be wrong anywhere, and a guess which calls those are too.
+            let mut calls = Vec::new();
+            if !judgement.findings.is_empty() && !is_asked {
+                is_asked = true;
+                calls = self.returns.ending_calls(&analysis);
+            }
+            if calls.is_empty() {
+                calls = judgement.unconfirmed_calls(&analysis).collect();
+            }
+            if calls.is_empty() || round == ROUNDS {
+                return self.outcome(&analysis, judgement, evaluated);
+            }
+            noreturn.extend(calls);
+            noreturn.sort_unstable();
+        }
+        undecided(Doubt::TooLarge.name())
+    }
+
+    /// Evaluates the CFI into `rows`.
+    fn evaluate(&mut self, function: &Function) -> Evaluated {
+        let mut evaluated = Evaluated::default();
+        let rows = &mut self.rows;
+        rows.clear();
+        let first = function.start.0;
+        let result = self.evaluator.evaluate_registers(function, |range, answer, saved| {
+            let offset = |pc: u64| FunctionOffset((pc - first) as u32);
+            match *answer {
+                Answer::Row(row) => rows.push(Row { start: offset(range.start), ..row }, saved),
+                Answer::Plt { from, .. } => {
+                    evaluated.stubs = Some((offset(range.start).0, offset(range.end).0));
+                    let mut pc = range.start;
+                    while pc < range.end {
+                        let Answer::Row(at) = answer.at(pc) else { break };
+                        rows.push(Row { start: offset(pc), ..at }, saved);
+                        pc = if pc % STUB < from { pc - pc % STUB + from } else { pc - pc % STUB + STUB };
+                    }
+                }
+                Answer::Nothing | Answer::StackPointer(_) | Answer::SignState(_) => {
+                    let nothing = Row::at_entry(self.arch);
+                    rows.push(Row { start: offset(range.start), cfa: Cfa::Expression, ..nothing }, saved);
+                }
+            }
+        });
+        evaluated.is_partial = result.is_err();
+        evaluated
+    }
+
+    /// Returns whether the function begins as a call leaves it; adds the starts of stubs as entries.
+    fn starts<'e>(&self, stubs: Option<(u32, u32)>, entry: &'e State, entries: &mut Vec<Entry<'e>>) -> bool {
+        if let Some((first, end)) = stubs {
+            let starts = (first..end).step_by(STUB as usize);
+            entries.extend(starts.map(|offset| Entry { offset, state: entry }));
+            return false;
+        }
+        let Some(row) = self.rows.get(0) else { return false };
+        let stack = self.arch.stack_pointer();
+        let entry = Cfa::Register { register: stack, offset: self.arch.cfa_offset_at_entry() };
+        // GCC begins a fragment whose first instruction is a landing pad with a nop, which nothing executes.
+        let is_led_by_nop = match (self.instructions.as_slice(), self.rows.get(1)) {
+            ([first, second, ..], Some(next)) => {
+                first.is_padding && next.row.start.0 == second.offset && next.row.cfa != entry
+            }
+            _ => false,
+        };
+        row.row.cfa == entry && !is_led_by_nop
+    }
+
+    fn call_sites(&mut self, function: &Function, size: u32) -> Vec<CallSite> {
+        let handler = self.evaluator.handler(function).ok();
+        let Some(lsda) = handler.and_then(|handler| handler.lsda) else { return Vec::new() };
+        let mut sites = landing_pads::read(self.memory.at(lsda), lsda, function.start, size, self.arch);
+        for site in &mut sites {
+            site.stack = self.stack_at(function.start, site.landing_pad);
+        }
+        sites
+    }
+
+    /// The stack pointer at an address as the CFI has it, which knows the arguments that a call pushed.
+    fn stack_at(&self, start: Address, at: Address) -> Option<i32> {
+        let offset = u32::try_from(at.0.checked_sub(start.0)?).ok()?;
+        match self.rows.get(self.rows.index_at(offset)?)?.row.cfa {
+            Cfa::Register { register, offset } if register == self.arch.stack_pointer() => {
+                i32::try_from(offset.checked_neg()?).ok()
+            }
+            _ => None,
+        }
+    }
+
+    fn outcome(&self, analysis: &Analysis<'_>, judgement: Judgement, evaluated: &Evaluated) -> Outcome {
+        let mut disassembler = None;
+        let code = analysis.code();
+        let found = |finding: cfipack_code::Finding| {
+            let offset = self.instructions.as_slice()[finding.index].offset;
+            let row = self.rows.index_at(offset).and_then(|index| self.rows.get(index));
+            Found {
+                pc: code.start.offset(offset.into()),
+                text: disassembler.get_or_insert_with(Disassembler::new).text(code, offset),
+                cfa: row.map(|row| CfaWords(self.arch, row.row.cfa).to_string()).unwrap_or_default(),
+                finding,
+            }
+        };
+        let right = judgement.right;
+        let doubt = doubt(analysis, &judgement, evaluated, &self.rows);
+        let not_reached = analysis.doubts().any(|(doubt, _)| doubt == Doubt::NotReached);
+        let findings =
+            judgement.findings.into_iter().filter(|finding| !finding.continues).map(found).collect();
+        Outcome { findings, doubt, exits: self.exits(analysis), waits: not_reached, right }
+    }
+
+    /// Jumps out of the function with something still in its frame.
+    fn exits(&self, analysis: &Analysis<'_>) -> Vec<Leaving> {
+        let entry = self.entry.get(self.arch, self.arch.stack_pointer());
+        let mut exits = Vec::new();
+        if analysis.exits().iter().all(|exit| exit.target.is_none()) {
+            return exits;
+        }
+        analysis.for_each_exit(|exit, state| {
+            let Some(target) = exit.target.filter(|_| exits.len() < MAX_EXITS) else { return };
+            let after = analysis.after(state, &analysis.instructions().as_slice()[exit.index], true);
+            let stack = after.get(self.arch, self.arch.stack_pointer());
+            if stack != entry && stack != Value::Unknown {
+                exits.push(Leaving { target, state: after, is_from_table: exit.is_from_table });
+            }
+        });
+        exits
+    }
+}
+
+/// The reason why not every instruction was compared.
+fn doubt(
+    analysis: &Analysis<'_>,
+    judgement: &Judgement,
+    evaluated: &Evaluated,
+    rows: &Rows,
+) -> Option<&'static str> {
+    if evaluated.is_partial {
+        return Some("cfi");
+    }
+    if judgement.is_cut {
+        return Some(Doubt::TooLarge.name());
+    }
+    let blocking = analysis.doubts().map(|doubt| doubt.0).find(|doubt| match doubt {
+        Doubt::NoDisassembler
+        | Doubt::IndirectJump
+        | Doubt::IntoInstruction
+        | Doubt::UnknownInstruction
+        | Doubt::NotReached
+        | Doubt::TooLarge => true,
+        // Every instruction is compared nevertheless, or counted.
+        Doubt::FallsOff | Doubt::Conflict => false,
+        _ => true,
+    });
+    if let Some(doubt) = blocking {
+        return Some(doubt.name());
+    }
+    let offset = judgement.first_undecided?;
+    let row = rows.index_at(offset).and_then(|index| rows.get(index));
+    match row.map(|row| row.row.cfa) {
+        Some(Cfa::Expression) => Some("expression"),
+        Some(Cfa::Register { .. } | Cfa::Memory { .. }) => Some("cfa-not-known"),
+        Some(Cfa::Undefined) | None => Some("no-row"),
+    }
+}
+
+#[cfg(test)]
+impl Linter<'_, '_> {
+    /// Compares a function of which `change` has changed the rows; none if it has not. Returns whether it is clean.
+    pub fn with_rows(&mut self, function: &Function, change: impl FnOnce(&mut Rows) -> bool) -> Option<bool> {
+        let evaluated = self.evaluate(function);
+        let changed = change(&mut self.rows);
+        let outcome = changed.then(|| self.follow(function, &[], &|_| true, &evaluated))?;
+        Some(outcome.findings.is_empty())
+    }
+}

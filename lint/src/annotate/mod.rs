@@ -1,0 +1,268 @@
+//! Directives for functions of a source that have none, from the code of its object.
+
+mod directives;
+mod lines;
+mod places;
+mod statements;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use cfipack_code::{Code, Instructions, Rows};
+use cfipack_container::File;
+use cfipack_format::Address;
+use cfipack_roundtrip::{LineSections, Lines};
+
+use self::directives::directives;
+use self::lines::{SourceLine, source_lines};
+use self::places::{Place, Source};
+use crate::synthesized::{self, WithoutCfi};
+use crate::{Error, FileMemory};
+
+/// The reason why a function gets no directives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Omission {
+    /// Code of which no rows can be made.
+    Code(cfipack_code::Omission),
+    /// The line table has no line for an instruction before which directives stand.
+    NoLine,
+    /// Such an instruction is of another file.
+    OtherFile,
+    /// Such an instruction is of a line that makes code at several places: a macro's or a loop's.
+    RepeatedLine,
+    /// Such an instruction is not the first of its line, and which statement makes it is not certain: a macro, a prefix.
+    InsideLine,
+    /// Lines of the function stand among those of another one, or of one that has directives.
+    Interleaved,
+    /// The text is not the one that the object was made of.
+    OtherText,
+}
+
+impl Omission {
+    /// The name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Code(omission) => omission.name(),
+            Self::NoLine => "no-line",
+            Self::OtherFile => "other-file",
+            Self::RepeatedLine => "repeated-line",
+            Self::InsideLine => "inside-a-line",
+            Self::Interleaved => "interleaved",
+            Self::OtherText => "other-text",
+        }
+    }
+}
+
+/// An annotated text.
+#[derive(Debug, Default)]
+pub struct Annotated {
+    /// The text with directives.
+    pub text: Vec<u8>,
+    /// The number of functions that have directives now.
+    pub functions: u64,
+    /// The number of directives, without those that begin and end functions.
+    pub directives: u64,
+    /// Functions without, and why.
+    pub omitted: Vec<(Address, Omission)>,
+    /// Pieces of code that no symbol of a function has.
+    pub unnamed: u64,
+}
+
+/// Directives, and where they stand.
+struct Insertion {
+    place: Place,
+    directives: Vec<String>,
+}
+
+/// A function with its directives.
+struct Described {
+    start: Address,
+    insertions: Vec<Insertion>,
+}
+
+/// Adds directives to the text of which an object was made; `name` is the text's file.
+///
+/// # Errors
+/// The object has no line table, or none for this text, or cannot be read.
+pub fn annotate(text: &[u8], name: &[u8], file: &File<'_>) -> Result<Annotated, Error> {
+    let sections = line_sections(file)?;
+    let [line, line_str, str] = sections.each_ref().map(|section| &**section);
+    let table = Lines::read(LineSections { line, line_str, str }, file.arch()).map_err(Error::Lines)?;
+    let own = base(name);
+    let is_own: Vec<bool> = table.files.iter().map(|file| base(file) == own).collect();
+    if !table.lines.iter().any(|line| is_own[line.file]) {
+        let mut files: Vec<_> = table.lines.iter().map(|line| table.files[line.file]).collect();
+        files.sort_unstable();
+        files.dedup();
+        files.truncate(FILES_SHOWN);
+        return Err(Error::OtherSource { name: own.to_vec(), others: files.join(&b", "[..]) });
+    }
+    let sections = file.call_frame_sections()?;
+    let memory = FileMemory::new(file)?;
+    let lines = source_lines(file.arch(), text);
+    let source = Source::new(file.arch(), text, &lines, &memory, table, is_own);
+    let WithoutCfi { functions, others: unnamed } = synthesized::described(file, &sections)?;
+    let mut annotated = Annotated { unnamed, ..Annotated::default() };
+    let mut described = Vec::new();
+    for (range, rows) in functions {
+        let insertions =
+            rows.map_err(Omission::Code).and_then(|rows| insertions(file, &memory, &source, &range, &rows));
+        match insertions {
+            Ok(insertions) => described.push(Described { start: range.start, insertions }),
+            Err(omission) => annotated.omitted.push((range.start, omission)),
+        }
+    }
+    let described = apart(text, &lines, described, &mut annotated.omitted);
+    annotated.functions = described.len() as u64;
+    annotated.omitted.sort_by_key(|omitted| omitted.0);
+    annotated.write(text, &lines, described);
+    Ok(annotated)
+}
+
+/// Source files that are named of a line table.
+const FILES_SHOWN: usize = 4;
+
+/// The last part of a path.
+fn base(path: &[u8]) -> &[u8] {
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
+}
+
+/// `.debug_line`, `.debug_line_str` and `.debug_str`, relocated.
+fn line_sections<'a>(file: &File<'a>) -> Result<[Cow<'a, [u8]>; 3], Error> {
+    let bytes = |name| file.debug_section(name).map(|section| section.map(|section| section.bytes));
+    let line = bytes(".debug_line")?.ok_or(Error::NoLines)?;
+    Ok([line, bytes(".debug_line_str")?.unwrap_or_default(), bytes(".debug_str")?.unwrap_or_default()])
+}
+
+/// The directives of a function and their places.
+fn insertions(
+    file: &File<'_>,
+    memory: &FileMemory<'_>,
+    source: &Source<'_>,
+    range: &Range<Address>,
+    rows: &Rows,
+) -> Result<Vec<Insertion>, Omission> {
+    if !source.is_of_text(range) {
+        return Err(Omission::OtherText);
+    }
+    let directives = directives(file.arch(), rows).ok_or(Omission::Code(cfipack_code::Omission::Cfa))?;
+    // Jumps from another function lead to it, with a frame in place: no caller whose code is not here may be promised that.
+    if directives.first().is_some_and(|first| !first.is_empty()) {
+        return Err(Omission::Code(cfipack_code::Omission::Entered));
+    }
+    let mut all: Vec<Insertion> = Vec::new();
+    for (row, mut directives) in rows.iter().zip(directives) {
+        let place = source.place(range.start.offset(row.row.start.0.into()))?;
+        if all.is_empty() {
+            directives.insert(0, START.to_owned());
+        }
+        // The lines stand in the order of the code.
+        if all.last().is_some_and(|last| last.place >= place) {
+            return Err(Omission::Interleaved);
+        }
+        all.push(Insertion { place, directives });
+    }
+    let last = last_instruction(file, memory, range).ok_or(Omission::NoLine)?;
+    let place = source.end(last, range)?;
+    if all.last().is_some_and(|last| last.place >= place) {
+        return Err(Omission::Interleaved);
+    }
+    all.push(Insertion { place, directives: vec![END.to_owned()] });
+    Ok(all)
+}
+
+const START: &str = ".cfi_startproc";
+const END: &str = ".cfi_endproc";
+
+/// The last instruction of a function but for padding.
+fn last_instruction(file: &File<'_>, memory: &FileMemory<'_>, range: &Range<Address>) -> Option<Address> {
+    let (bytes, relocated) = memory.code(range.start, range.end.0 - range.start.0)?;
+    let code = Code { arch: file.arch(), start: range.start, bytes, relocated: &relocated };
+    let all = Instructions::new(&code);
+    let last = all.as_slice().iter().rfind(|one| !one.is_padding)?;
+    Some(range.start.offset(last.offset.into()))
+}
+
+/// The functions whose lines stand apart from those of others, in the order of their lines.
+fn apart(
+    text: &[u8],
+    lines: &[SourceLine],
+    mut described: Vec<Described>,
+    omitted: &mut Vec<(Address, Omission)>,
+) -> Vec<Described> {
+    let span = |one: &Described| {
+        let place = |insertion: Option<&Insertion>| insertion.map_or(0, |insertion| insertion.place.at);
+        (place(one.insertions.first()), place(one.insertions.last()))
+    };
+    let is_start = |range: &Range<usize>| text[range.clone()].starts_with(START.as_bytes());
+    let starts: Vec<usize> = lines
+        .iter()
+        .flat_map(|line| &line.statements)
+        .filter(|statement| is_start(statement))
+        .map(|statement| statement.start)
+        .collect();
+    described.sort_by_key(span);
+    let mut is_mixed = vec![false; described.len()];
+    // The end that lies farthest, and whose it is.
+    let mut last: Option<(usize, usize)> = None;
+    for (index, one) in described.iter().enumerate() {
+        let (start, end) = span(one);
+        if let Some((other, _)) = last.filter(|last| last.1 > start) {
+            (is_mixed[index], is_mixed[other]) = (true, true);
+        }
+        let next = starts.partition_point(|other| *other < start);
+        is_mixed[index] |= starts.get(next).is_some_and(|other| *other < end);
+        if last.is_none_or(|last| last.1 < end) {
+            last = Some((index, end));
+        }
+    }
+    let mut kept = Vec::new();
+    for (one, is_mixed) in described.into_iter().zip(is_mixed) {
+        match is_mixed {
+            true => omitted.push((one.start, Omission::Interleaved)),
+            false => kept.push(one),
+        }
+    }
+    kept
+}
+
+impl Annotated {
+    /// Writes the text with the directives of functions, which are in its order.
+    fn write(&mut self, text: &[u8], lines: &[SourceLine], described: Vec<Described>) {
+        let mut done = 0;
+        let ends_with_return = lines.first().is_some_and(|line| text[line.range.clone()].ends_with(b"\r"));
+        let newline = if ends_with_return { "\r\n" } else { "\n" };
+        for Insertion { place, directives } in described.into_iter().flat_map(|one| one.insertions) {
+            self.text.extend_from_slice(&text[done..place.at]);
+            done = place.at;
+            let own = |directive: &&String| *directive != START && *directive != END;
+            self.directives += directives.iter().filter(own).count() as u64;
+            if place.is_inside {
+                for directive in &directives {
+                    self.text.extend_from_slice(format!("{directive}; ").as_bytes());
+                }
+                continue;
+            }
+            if self.text.last().is_some_and(|byte| *byte != b'\n') {
+                self.text.extend_from_slice(newline.as_bytes());
+            }
+            for directive in &directives {
+                self.text.extend_from_slice(format!("\t{directive}{newline}").as_bytes());
+            }
+        }
+        self.text.extend_from_slice(&text[done..]);
+    }
+}
+
+/// The number of omitted functions for each reason.
+pub fn reasons(annotated: &Annotated) -> BTreeMap<&'static str, u64> {
+    let mut reasons = BTreeMap::new();
+    for (_, omission) in &annotated.omitted {
+        *reasons.entry(omission.name()).or_default() += 1;
+    }
+    if annotated.unnamed != 0 {
+        *reasons.entry(cfipack_code::Omission::NoEntry.name()).or_default() += annotated.unnamed;
+    }
+    reasons
+}

@@ -1,0 +1,318 @@
+//! The place in a source of each instruction of its object.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use cfipack_code::{Code, Disassembler, Instructions, Text};
+use cfipack_format::{Address, Arch};
+use cfipack_roundtrip::{Line, Lines};
+
+use super::Omission;
+use super::lines::SourceLine;
+use super::statements::{
+    agrees, data_len, is_alignment, is_directive, is_of_symbols, is_section, macros, makes_bytes, word,
+};
+use crate::FileMemory;
+
+/// A place of directives in a text.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Place {
+    /// The byte before which they stand.
+    pub at: usize,
+    /// The line, from 0.
+    pub line: usize,
+    /// True if statements stand before them on the line.
+    pub is_inside: bool,
+}
+
+/// A source, its lines, and what its object has of each.
+pub struct Source<'s> {
+    arch: Arch,
+    text: &'s [u8],
+    lines: &'s [SourceLine],
+    memory: &'s FileMemory<'s>,
+    /// Code of this source and of others, ascending; neighbours of one line are one.
+    code: Vec<Line>,
+    /// The files of the line table that are this source.
+    is_own: Vec<bool>,
+    /// The number of pieces of `code` of each line of this source.
+    pieces: BTreeMap<u64, u32>,
+    /// Macros that the source defines.
+    macros: BTreeSet<&'s [u8]>,
+    /// Names of instructions: words of the source that are these of the code on a line.
+    names: BTreeSet<&'s [u8]>,
+}
+
+impl<'s> Source<'s> {
+    /// Joins a text and the line table of its object; `is_own` tells which of the table's files the text is.
+    pub fn new(
+        arch: Arch,
+        text: &'s [u8],
+        lines: &'s [SourceLine],
+        memory: &'s FileMemory<'s>,
+        table: Lines<'_>,
+        is_own: Vec<bool>,
+    ) -> Self {
+        let mut code: Vec<Line> = Vec::new();
+        for line in table.lines {
+            match code.last_mut() {
+                Some(last)
+                    if (last.file, last.line) == (line.file, line.line)
+                        && last.addresses.end == line.addresses.start =>
+                {
+                    last.addresses.end = line.addresses.end;
+                }
+                _ => code.push(line),
+            }
+        }
+        let mut pieces = BTreeMap::new();
+        for line in code.iter().filter(|line| is_own[line.file]) {
+            *pieces.entry(line.line).or_default() += 1;
+        }
+        let (macros, names) = (macros(text), BTreeSet::new());
+        let mut source = Self { arch, text, lines, memory, code, is_own, pieces, macros, names };
+        source.names = source
+            .code
+            .iter()
+            .filter_map(|piece| match source.compare(piece) {
+                Some(Compared::Same(word)) => Some(word),
+                _ => None,
+            })
+            .collect();
+        source
+    }
+
+    /// The piece of code that an address is in.
+    fn piece(&self, address: Address) -> Result<usize, Omission> {
+        let index = self.code.partition_point(|line| line.addresses.start <= address.0).checked_sub(1);
+        let index = index.filter(|index| address.0 < self.code[*index].addresses.end);
+        let index = index.ok_or(Omission::NoLine)?;
+        let line = &self.code[index];
+        if !self.is_own[line.file] {
+            return Err(Omission::OtherFile);
+        }
+        if self.pieces.get(&line.line) != Some(&1) {
+            return Err(Omission::RepeatedLine);
+        }
+        Ok(index)
+    }
+
+    /// The line of a piece of code, from 0.
+    fn line(&self, piece: usize) -> Result<usize, Omission> {
+        let number = usize::try_from(self.code[piece].line).ok().and_then(|line| line.checked_sub(1));
+        number.filter(|line| *line < self.lines.len()).ok_or(Omission::OtherText)
+    }
+
+    /// The place before the instruction at an address.
+    ///
+    /// # Errors
+    /// There is none, because the instruction has no line of its own.
+    pub fn place(&self, address: Address) -> Result<Place, Omission> {
+        let piece = self.piece(address)?;
+        let line = self.line(piece)?;
+        let own = &self.lines[line];
+        let first = own.statements.first().ok_or(Omission::InsideLine)?;
+        let text = &self.text[first.clone()];
+        if is_directive(text) && data_len(self.arch, text).is_none() {
+            return Err(Omission::InsideLine);
+        }
+        if self.code[piece].addresses.start != address.0 {
+            return self.place_inside(piece, line, address);
+        }
+        if own.starts_in_comment {
+            // It may be the end of a statement that the comment is in.
+            return match self.compare(&self.code[piece]) {
+                Some(Compared::Same(_)) => Ok(Place { at: first.start, line, is_inside: true }),
+                _ => Err(Omission::InsideLine),
+            };
+        }
+        if self.is_continued(line) {
+            return Err(Omission::InsideLine);
+        }
+        Ok(Place { at: own.range.start, line, is_inside: false })
+    }
+
+    /// Returns whether the preprocessor joins a line to the one before.
+    fn is_continued(&self, line: usize) -> bool {
+        line.checked_sub(1).is_some_and(|before| {
+            let before = &self.text[self.lines[before].range.clone()];
+            before.trim_ascii_end().ends_with(b"\\")
+        })
+    }
+
+    /// The place of an instruction that is not the first of its piece: each statement on the line, and after it up to the next
+    /// line that has a piece, must make one instruction, or be data of as many bytes as its instructions have.
+    fn place_inside(&self, piece: usize, line: usize, address: Address) -> Result<Place, Omission> {
+        let range = &self.code[piece].addresses;
+        let mut instructions = self.instructions(range).ok_or(Omission::InsideLine)?.into_iter().peekable();
+        let next = self.pieces.range(self.code[piece].line + 1..).next().map(|next| next.0 - 1);
+        let end = next.and_then(|next| usize::try_from(next).ok()).unwrap_or(self.lines.len());
+        let after = self.lines.get(line..end.min(line + MAX_LINES)).unwrap_or_default();
+        for (number, own) in after.iter().enumerate() {
+            for statement in &own.statements {
+                let text = &self.text[statement.clone()];
+                let place = || {
+                    let leads = number != 0
+                        && !own.starts_in_comment
+                        && own.statements.first().is_some_and(|one| one.start == statement.start);
+                    let at = if leads { own.range.start } else { statement.start };
+                    Place { at, line: line + number, is_inside: !leads }
+                };
+                if is_alignment(text) {
+                    // A way may lead through the padding.
+                    if instructions.peek().is_some_and(|one| one.address == address) {
+                        return Ok(place());
+                    }
+                    while instructions.next_if(|one| one.is_padding).is_some() {}
+                }
+                let len = data_len(self.arch, text);
+                if is_directive(text) && len.is_none() {
+                    if makes_bytes(text) {
+                        return Err(Omission::InsideLine);
+                    }
+                    continue;
+                }
+                let first = instructions.next().ok_or(Omission::InsideLine)?;
+                if len.is_none() && !agrees(self.arch, text, &first.mnemonic) {
+                    return Err(Omission::InsideLine);
+                }
+                if first.address == address {
+                    return Ok(place());
+                }
+                if let Some(len) = len {
+                    let end = first.address.offset(len);
+                    while instructions.next_if(|one| one.address < end).is_some() {}
+                    if instructions.peek().is_some_and(|one| one.address != end) {
+                        return Err(Omission::InsideLine);
+                    }
+                }
+            }
+        }
+        Err(Omission::InsideLine)
+    }
+
+    /// The end of the line that has the instruction at an address, which is the last of a function; the place after its
+    /// statement where the line goes on in another section.
+    pub fn end(&self, address: Address, function: &Range<Address>) -> Result<Place, Omission> {
+        let place = self.place(address)?;
+        let piece = self.piece(address)?;
+        // Whether another function begins on the line. One that begins with data is in this piece too, on a later line.
+        let rest = function.end.0..self.code[piece].addresses.end.max(function.end.0);
+        let rest = self.instructions(&rest).unwrap_or_default();
+        let other = rest.iter().find(|one| !one.is_padding).map(|other| self.place(other.address));
+        if other.is_some_and(|other| !other.is_ok_and(|other| other.line > place.line)) {
+            return Err(Omission::InsideLine);
+        }
+        let statements = &self.lines[place.line].statements;
+        let own = statements.partition_point(|statement| statement.end <= place.at);
+        let after = statements.get(own + 1..).unwrap_or_default();
+        match after.first() {
+            Some(next) if after.iter().any(|one| is_section(&self.text[one.clone()])) => {
+                Ok(Place { at: next.start, line: place.line, is_inside: true })
+            }
+            _ => self.after(place.line),
+        }
+    }
+
+    /// The place after a line, and after a comment that begins there.
+    fn after(&self, line: usize) -> Result<Place, Omission> {
+        for line in line + 1..self.lines.len() {
+            let own = &self.lines[line];
+            if self.is_continued(line) {
+                return Err(Omission::InsideLine);
+            }
+            match own.statements.first() {
+                _ if !own.starts_in_comment => {
+                    return Ok(Place { at: own.range.start, line, is_inside: false });
+                }
+                Some(first) => return Ok(Place { at: first.start, line, is_inside: true }),
+                None => {}
+            }
+        }
+        Ok(Place { at: self.text.len(), line: self.lines.len(), is_inside: false })
+    }
+
+    /// Returns whether the lines of a function are those of its code: no statement has the name of another instruction, and
+    /// half of those that are not the source's macros have the name of their own.
+    pub fn is_of_text(&self, function: &Range<Address>) -> bool {
+        let first = self.code.partition_point(|line| line.addresses.end <= function.start.0);
+        let (mut same, mut all) = (0, 0);
+        for piece in &self.code[first..] {
+            if piece.addresses.start >= function.end.0 {
+                break;
+            }
+            match self.compare(piece) {
+                None => {}
+                Some(Compared::Same(_)) => (same, all) = (same + 1, all + 1),
+                Some(Compared::Other(word)) if !self.names.contains(word) => all += 1,
+                Some(Compared::Other(_) | Compared::NoStatement) => return false,
+            }
+        }
+        same * 2 >= all
+    }
+
+    /// Compares the first statement of a piece's line with its first instruction. None if that tells nothing: the line is
+    /// another source's, or it has a macro or data.
+    fn compare(&self, piece: &Line) -> Option<Compared<'s>> {
+        if !self.is_own[piece.file] {
+            return None;
+        }
+        let line = usize::try_from(piece.line).ok().and_then(|line| line.checked_sub(1));
+        let Some(line) = line.and_then(|line| self.lines.get(line)) else {
+            return Some(Compared::NoStatement);
+        };
+        let mut statements = line.statements.iter().map(|statement| &self.text[statement.clone()]);
+        let Some(statement) = statements.find(|one| !is_section(one) && !is_of_symbols(one)) else {
+            return Some(Compared::NoStatement);
+        };
+        let word = word(statement);
+        if is_directive(statement) || self.macros.contains(word) {
+            return None;
+        }
+        let instructions = self.instructions(&piece.addresses)?;
+        let first = instructions.first()?;
+        // A prefix on a line of its own is no instruction.
+        let is_named = first.mnemonic.starts_with(|byte: char| byte.is_ascii_alphabetic());
+        let is_same = agrees(self.arch, statement, &first.mnemonic);
+        is_named.then_some(if is_same { Compared::Same(word) } else { Compared::Other(word) })
+    }
+
+    /// The addresses and names of the instructions of a piece; none if it is long.
+    fn instructions(&self, range: &Range<u64>) -> Option<Vec<Named>> {
+        let len = (range.end - range.start).min(MAX_BYTES);
+        let (bytes, relocated) = self.memory.code(Address(range.start), len)?;
+        let code = Code { arch: self.arch, start: Address(range.start), bytes, relocated: &relocated };
+        let all = Instructions::new(&code);
+        let mut disassembler = Disassembler::new();
+        let named = all.as_slice().iter().map(|one| {
+            let text = match disassembler.text(&code, one.offset) {
+                Text::Plain(text) | Text::Branch(text, _) => text,
+            };
+            let mnemonic = text.split([' ', '\t']).next().unwrap_or_default().to_owned();
+            let address = code.start.offset(one.offset.into());
+            Named { address, mnemonic, is_padding: one.is_padding }
+        });
+        Some(named.collect())
+    }
+}
+
+/// The first statement of a line, compared with the first instruction that the object has of the line.
+enum Compared<'s> {
+    /// The word can be its name.
+    Same(&'s [u8]),
+    /// It cannot.
+    Other(&'s [u8]),
+    /// Nothing on the line makes an instruction.
+    NoStatement,
+}
+
+/// An instruction with the name that the disassembler has for it.
+struct Named {
+    address: Address,
+    mnemonic: String,
+    is_padding: bool,
+}
+
+/// Bytes of a piece of code that are looked at, and lines that may belong to one.
+const MAX_BYTES: u64 = 256;
+const MAX_LINES: usize = 64;

@@ -1,0 +1,45 @@
+//! Whole files: call frame information (CFI) against code, rows and directives for code without CFI, and which code has rows.
+//!
+//! - [`lint()`] follows every function of a file and names the instructions where the CFI has another row than the code
+//!   needs.
+//! - [`synthesized`] makes rows for functions that no CFI covers, from their code.
+//! - [`annotate`] adds `.cfi_*` directives to the functions of an assembler source that have none.
+//! - [`coverage`] counts the code of a file that has rows, and finds the code that has none.
+//!
+//! gimli evaluates the CFI (`cfipack-roundtrip`), and `cfipack-code` follows the code. They share no code.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cfipack_container::{File, Placement};
+//!
+//! # // A package does not have the object.
+//! # if !std::path::Path::new("../corpora").exists() { return Ok(()) }
+//! // An object with a function that pushes rbx and calls another function, and whose CFI has no row for that.
+//! let bytes = std::fs::read("../corpora/container/explain.o")?;
+//! let file = File::parse_with(&bytes, Placement::Apart)?;
+//! let sections = file.call_frame_sections()?;
+//! let lint = cfipack_lint::lint(&file, &sections, 1, &|_| true, &|_, _| {})?;
+//!
+//! let symbols = file.symbols()?;
+//! let no_row = lint.functions.iter().find(|function| {
+//!     symbols.lookup(function.start).is_some_and(|symbol| symbol.name == "no_row")
+//! });
+//! let found = &no_row.expect("a wrong function").findings[0];
+//! assert_eq!(found.cfa, "rsp+8", "the row that the CFI has at the call");
+//! # Ok(())
+//! # }
+//! ```
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod against_code;
+pub mod annotate;
+pub mod coverage;
+mod error;
+mod memory;
+mod padding;
+pub mod synthesized;
+
+pub use against_code::{Found, Lint, WrongFunction, lint};
+pub use error::Error;
+pub use memory::FileMemory;

@@ -1,0 +1,166 @@
+//! Rows of functions that no CFI covers, made of their code, and which functions of a table have such rows.
+
+mod jumps;
+mod uncovered;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use cfipack_code::{Analysis, Candidate, Code, Omission, Rows, Surroundings, synthesize_with};
+use cfipack_container::{CallFrameSection, File};
+use cfipack_decoder::sframe::Section;
+use cfipack_format::{Address, Row};
+
+use self::uncovered::Uncovered;
+use crate::coverage;
+use crate::{Error, FileMemory};
+
+/// The code of a file that no CFI covers.
+#[derive(Debug)]
+pub struct WithoutCfi<R> {
+    /// The functions, ascending, each with its rows or the reason why it gets none.
+    pub functions: Vec<(Range<Address>, Result<R, Omission>)>,
+    /// The number of pieces of code that are no function that is known.
+    pub others: u64,
+}
+
+/// Makes rows for the functions of a file that no CFI covers, by their symbols and by the calls that lead to them.
+///
+/// # Errors
+/// The sections or the symbols of the file, or its CFI, cannot be read.
+pub fn functions(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> Result<WithoutCfi<Vec<Row>>, Error> {
+    let memory = FileMemory::new(file)?;
+    let uncovered = Uncovered::of(file, sections, &memory)?;
+    let rows = rows(file, sections, &memory, &uncovered, |analysis| analysis.synthesize())?;
+    let functions = uncovered.functions.into_iter().zip(rows).collect();
+    Ok(WithoutCfi { functions, others: uncovered.others })
+}
+
+/// The functions that no CFI covers and that have symbols, with the rows of all registers.
+pub(crate) fn described(
+    file: &File<'_>,
+    sections: &[CallFrameSection<'_>],
+) -> Result<WithoutCfi<Rows>, Error> {
+    let memory = FileMemory::new(file)?;
+    let uncovered = Uncovered::of(file, sections, &memory)?;
+    let rows = rows(file, sections, &memory, &uncovered, |analysis| analysis.describe())?;
+    let Uncovered { functions, without_symbol, others } = uncovered;
+    let others = others + without_symbol.len() as u64;
+    let named = |(range, _): &(Range<Address>, _)| !without_symbol.contains(&range.start);
+    Ok(WithoutCfi { functions: functions.into_iter().zip(rows).filter(named).collect(), others })
+}
+
+/// The rows of functions, from their code.
+fn rows<T>(
+    file: &File<'_>,
+    sections: &[CallFrameSection<'_>],
+    memory: &FileMemory<'_>,
+    uncovered: &Uncovered,
+    rows: impl Fn(&Analysis<'_>) -> Result<T, Omission>,
+) -> Result<Vec<Result<T, Omission>>, Error> {
+    let functions = &uncovered.functions;
+    let symbols = file.symbols()?;
+    let mut covered = coverage::of_cfi(sections)?;
+    covered.sort_by_key(|range| (range.start, range.end));
+    let is_inside = |address: Address| {
+        let before = covered.partition_point(|range| range.start <= address).checked_sub(1);
+        let is_in_cfi = before.is_some_and(|before| {
+            let range = &covered[before];
+            range.start < address && address < range.end
+        });
+        !memory.is_stub(address)
+            && (is_in_cfi || symbols.lookup(address).is_some_and(|symbol| symbol.offset != 0))
+    };
+    let codes: Vec<_> = functions
+        .iter()
+        .map(|range| memory.code(range.start, range.end.0 - range.start.0).unwrap_or_default())
+        .collect();
+    let candidates: Vec<_> = functions
+        .iter()
+        .zip(&codes)
+        .map(|(range, (bytes, relocated))| Candidate {
+            code: Code { arch: file.arch(), start: range.start, bytes, relocated },
+            call_sites: &[],
+            is_named: !uncovered.without_symbol.contains(&range.start),
+        })
+        .collect();
+    let jumps::Into { jumps, calls } = jumps::into(file, sections, memory, functions);
+    let surroundings = Surroundings { jumps: &jumps, calls: &calls, is_inside: &is_inside };
+    Ok(synthesize_with(&candidates, &surroundings, memory, rows))
+}
+
+/// A function, and its rows or the reason why it gets none.
+pub type FunctionRows = (Range<Address>, Result<Vec<Row>, Omission>);
+
+/// The function at an address that no CFI covers, and its rows from code; `None` if no such function is there.
+///
+/// # Errors
+/// As for [`functions`].
+pub fn at(
+    file: &File<'_>,
+    sections: &[CallFrameSection<'_>],
+    address: Address,
+) -> Result<Option<FunctionRows>, Error> {
+    let memory = FileMemory::new(file)?;
+    let uncovered = Uncovered::of(file, sections, &memory)?;
+    let index = uncovered.functions.iter().position(|range| range.contains(&address));
+    let Some(index) = index else { return Ok(None) };
+    // What the others do decides how it is entered.
+    let mut rows = rows(file, sections, &memory, &uncovered, |analysis| analysis.synthesize())?;
+    Ok(Some((uncovered.functions[index].clone(), rows.swap_remove(index))))
+}
+
+/// The PCs of functions of tables that no CFI covers, and whose rows are those that their code gives: ascending and apart.
+///
+/// It is the same engine that makes such rows: no second opinion, but one about the table as it stands in the file.
+///
+/// # Errors
+/// The sections or the symbols of the file cannot be read. CFI that cannot be read is no error here.
+pub fn judged(
+    file: &File<'_>,
+    sections: &[CallFrameSection<'_>],
+    tables: &[Section<'_>],
+) -> Result<Vec<Range<u64>>, Error> {
+    // CFI that cannot be read is reported as that.
+    let Ok(covered) = coverage::of_cfi(sections) else { return Ok(Vec::new()) };
+    let covered = coverage::merged(covered);
+    let mut found = Vec::new();
+    for function in tables.iter().flat_map(Section::functions).filter_map(Result::ok) {
+        let range = function.start()..function.start().offset(function.size().into());
+        let next = covered.partition_point(|covered| covered.end <= range.start);
+        let is_covered = covered.get(next).is_some_and(|covered| covered.start < range.end);
+        if is_covered || range.is_empty() || function.is_pc_mask() || function.is_signal_frame() {
+            continue;
+        }
+        if let Ok(rows) = function.rows().collect::<Result<Vec<Row>, _>>() {
+            found.push((range, rows));
+        }
+    }
+    if found.is_empty() {
+        return Ok(Vec::new());
+    }
+    let memory = FileMemory::new(file)?;
+    // With the functions that the table does not have: what they do decides how the others are entered.
+    let uncovered = Uncovered::of(file, sections, &memory)?;
+    let by_code = rows(file, sections, &memory, &uncovered, |analysis| analysis.synthesize())?;
+    let made: BTreeMap<_, _> =
+        uncovered.functions.iter().zip(by_code).map(|(range, made)| (range.start, (range, made))).collect();
+    let is_same = |own: &[Row], made: &[Row]| {
+        let mut pairs = own.iter().zip(made);
+        own.len() == made.len() && pairs.all(|(own, made)| own.start == made.start && own.unwinds_as(made))
+    };
+    found.sort_by_key(|(range, _)| range.start);
+    found.dedup_by(|next, before| next.0.start < before.0.end);
+    let judged = found.into_iter().filter_map(|(range, own)| {
+        let (made_of, Ok(rows)) = made.get(&range.start)? else { return None };
+        (**made_of == range && is_same(&own, rows)).then_some(range.start.0..range.end.0)
+    });
+    let mut all: Vec<Range<u64>> = Vec::new();
+    for range in judged {
+        match all.last_mut() {
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ => all.push(range),
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,198 @@
+//! What is mapped where, and the walk up a stack with any way to find callers: by CFI it goes as by table.
+
+use std::fmt;
+
+use cfipack_decoder::walk::{self, AddressSpace as _, FoundBy, Module, Modules, StackFrame};
+use cfipack_format::{Address, Arch};
+
+use super::file::Image;
+use super::recording::{SP, Sample};
+
+/// Longer stacks are cut.
+pub const DEPTH: usize = 1000;
+
+/// A process's mappings with their images.
+pub struct Space<'i, 'f> {
+    mappings: Vec<Placed<'i, 'f>>,
+    /// What a walk by table asks: all that was mapped, with the tables of the images.
+    pub modules: Modules<Vec<Module<'f, 'i>>>,
+}
+
+/// A mapping of an image.
+struct Placed<'i, 'f> {
+    start: u64,
+    end: u64,
+    /// From an address in the file to where it is mapped.
+    bias: u64,
+    image: &'i Image<'f>,
+}
+
+/// A place in the stack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Frame {
+    /// The next instruction in the innermost frame, the return address in others.
+    pub pc: u64,
+    /// The stack pointer.
+    pub sp: u64,
+    /// Whether `pc` is that of an instruction which has not run yet, rather than the one after a call.
+    pub is_exact: bool,
+    /// Whether a frame pointer led to it: a guess.
+    pub is_guess: bool,
+}
+
+/// A frame's caller: what `pc`, `sp` and `is_exact` are there, and the registers that the next step needs.
+pub struct Step<R> {
+    /// The caller.
+    pub frame: Frame,
+    /// Its registers.
+    pub registers: R,
+}
+
+/// Why a walk ends.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum End {
+    /// The frame is outermost: by a row, as the function in which stacks start, or by an address of 0.
+    Outermost,
+    /// What the next step needs lies beyond the bytes of the stack that were recorded.
+    Stack,
+    /// The code belongs to no file: it was generated, or the file has no CFI.
+    NoFile,
+    /// The table, or the CFI, has no row for the code.
+    NoRow,
+    /// The row needs a register that is not known in a caller's frame.
+    Register(u16),
+    /// The caller's frame would not lie above this one, or a rule cannot be evaluated.
+    Broken,
+}
+
+impl<'i, 'f> Space<'i, 'f> {
+    /// `image` finds the image of a path.
+    pub fn new(space: &super::recording::Space, image: impl Fn(&str) -> Option<&'i Image<'f>>) -> Self {
+        let (mut mappings, mut modules) = (Vec::new(), Vec::new());
+        let mut end = 0;
+        for mapping in &space.mappings {
+            // A damaged recording may have anything.
+            if mapping.start < end || mapping.end < mapping.start {
+                continue;
+            }
+            end = mapping.end;
+            let placed = image(&mapping.path).and_then(|image| {
+                let bias = mapping.start.checked_sub(image.address_of(mapping.offset)?)?;
+                bias.checked_add(image.end()?)?;
+                Some(Placed { start: mapping.start, end: mapping.end, bias, image })
+            });
+            let code = Address(mapping.start)..Address(mapping.end);
+            // Generated code has no table, and may have frame pointers.
+            modules.push(match &placed {
+                None => Module::new(code, 0),
+                Some(Placed { bias, image, .. }) => Module::new(code, *bias)
+                    .with_index(image.table)
+                    .with_starts(&image.starts)
+                    .with_switches(&image.switches),
+            });
+            mappings.extend(placed);
+        }
+        let modules = Modules::new(Arch::Amd64, modules).expect("they ascend, and lie apart");
+        Self { mappings, modules }
+    }
+
+    /// The image that has the code at an address, and the address in the file.
+    #[inline]
+    pub fn find(&self, address: u64) -> Option<(&'i Image<'f>, u64)> {
+        let after = self.mappings.partition_point(|mapping| mapping.start <= address);
+        let mapping = self.mappings.get(after.checked_sub(1)?)?;
+        (address < mapping.end).then(|| (mapping.image, address.wrapping_sub(mapping.bias)))
+    }
+
+    /// The mapped images: where they lie, and how far from the addresses of the file.
+    pub fn images(&self) -> impl Iterator<Item = (std::ops::Range<u64>, u64, &'i Image<'f>)> {
+        self.mappings.iter().map(|mapping| (mapping.start..mapping.end, mapping.bias, mapping.image))
+    }
+}
+
+impl Frame {
+    /// The innermost frame of a sample.
+    pub fn innermost(sample: &Sample) -> Self {
+        Self { pc: sample.pc, sp: sample.registers[SP], is_exact: true, is_guess: false }
+    }
+
+    /// The address to look up: a return address may belong to the next function, the byte before it is the call's.
+    #[inline]
+    pub fn lookup_address(&self) -> u64 {
+        if self.is_exact { self.pc } else { self.pc.wrapping_sub(1) }
+    }
+}
+
+/// Walks up a sample's stack. `registers` are what the first step needs; `step` finds the caller of a frame at an
+/// address of a file. The frames go to `frames`, innermost first.
+#[inline]
+pub fn walk<'i, 'f, R>(
+    sample: &Sample,
+    space: &Space<'i, 'f>,
+    mut registers: R,
+    frames: &mut Vec<Frame>,
+    mut step: impl FnMut(&'i Image<'f>, u64, &Frame, &R) -> Result<Step<R>, End>,
+) -> End {
+    let mut frame = Frame::innermost(sample);
+    frames.clear();
+    while frames.len() < DEPTH {
+        frames.push(frame);
+        if space.modules.is_start(&frame.of_walk()) {
+            return End::Outermost;
+        }
+        let Some((image, address)) = space.find(frame.lookup_address()) else { return End::NoFile };
+        let caller = match step(image, address, &frame, &registers) {
+            Ok(caller) => caller,
+            Err(end) => return end,
+        };
+        if caller.frame.pc == 0 {
+            return End::Outermost;
+        }
+        // Stacks grow downwards: a table that leads back would never end.
+        if caller.frame.sp <= frame.sp {
+            return End::Broken;
+        }
+        (frame, registers) = (caller.frame, caller.registers);
+    }
+    End::Broken
+}
+
+impl Frame {
+    fn of_walk(self) -> StackFrame {
+        let found_by = if self.is_guess { FoundBy::FramePointer } else { FoundBy::Table };
+        StackFrame { pc: Address(self.pc), sp: self.sp, is_exact: self.is_exact, found_by }
+    }
+}
+
+impl From<StackFrame> for Frame {
+    #[inline]
+    fn from(frame: StackFrame) -> Self {
+        let is_guess = frame.found_by == FoundBy::FramePointer;
+        Self { pc: frame.pc.0, sp: frame.sp, is_exact: frame.is_exact, is_guess }
+    }
+}
+
+impl From<walk::End> for End {
+    fn from(end: walk::End) -> Self {
+        match end {
+            end if end.is_complete() => Self::Outermost,
+            walk::End::NoRow => Self::NoRow,
+            walk::End::Memory { .. } => Self::Stack,
+            walk::End::Register { register, .. } => Self::Register(register.0),
+            _ => Self::Broken,
+        }
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Outermost => f.write_str("outermost frame"),
+            Self::Stack => f.write_str("end of the recorded stack"),
+            Self::NoFile => f.write_str("code of no file"),
+            Self::NoRow => f.write_str("no row"),
+            Self::Register(number) => write!(f, "register {number} unknown"),
+            Self::Broken => f.write_str("broken"),
+        }
+    }
+}
