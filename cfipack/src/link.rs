@@ -12,7 +12,7 @@
 //! use cfipack::link::{Address, Arch, Field, Key, Live, Merger, Object, Options, SectionOffset};
 //! use object::{File, Object as _, ObjectSection, ObjectSymbol, RelocationTarget};
 //!
-//! let bytes = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/relink/main.o"))?;
+//! let bytes = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/main.o"))?;
 //! let file = File::parse(&bytes[..])?;
 //! let data = |name| file.section_by_name(name).map_or(Ok(&[][..]), |section| section.data());
 //!
