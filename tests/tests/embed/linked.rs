@@ -46,7 +46,7 @@ pub fn tools() -> &'static (Vec<Linker>, PathBuf) {
 }
 
 /// A kind of linked file, and how `cc` is asked for it.
-pub const KINDS: [(&str, &str, &[&str]); 12] = [
+pub const KINDS: [(&str, &str, &[&str]); 11] = [
     ("pie", "program.o", &["-pie"]),
     ("fixed", "program.fixed.o", &["-no-pie"]),
     ("static", "program.fixed.o", &["-static", "-no-pie"]),
@@ -57,7 +57,6 @@ pub const KINDS: [(&str, &str, &[&str]); 12] = [
     ("relr", "program.o", &["-pie", "-Wl,-z,pack-relative-relocs"]),
     ("large-pages", "program.o", &["-pie", "-Wl,-z,max-page-size=0x10000"]),
     ("huge-pages", "program.o", &["-pie", "-Wl,-z,max-page-size=0x200000"]),
-    ("headers-apart", "program.fixed.o", &["-static", "-no-pie", "-Wl,-N"]),
     ("sysv-hash", "program.o", &["-pie", "-Wl,--hash-style=sysv", "-Wl,-z,noseparate-code"]),
 ];
 

@@ -28,7 +28,7 @@ fn tables_survive_strip_and_patchelf() {
     for (program, _, options) in CHANGES {
         for (kind, object, link_options) in &KINDS {
             // What patchelf does to static programs, it does to those without a table too.
-            if program == "patchelf" && ["static", "static-pie", "headers-apart"].contains(kind) {
+            if program == "patchelf" && ["static", "static-pie"].contains(kind) {
                 continue;
             }
             let Some(linker) = tools().0.iter().find(|linker| linker.kind == LinkerKind::Bfd) else {

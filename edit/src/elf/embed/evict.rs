@@ -144,7 +144,7 @@ fn align_of(source: &Source<'_>, range: &Range<u64>) -> u64 {
 }
 
 /// Removes the `PT_NOTE` of the properties, which `PT_GNU_PROPERTY` has as well. False if there is none.
-pub(super) fn drop_repeated_note(segments: &mut Vec<Segment>) -> bool {
+fn drop_repeated_note(segments: &mut Vec<Segment>) -> bool {
     let properties = segments.iter().find(|segment| segment.kind == elf::PT_GNU_PROPERTY.0).copied();
     let is_repeated = |properties: Segment| {
         let note = Segment { kind: elf::PT_NOTE.0, ..properties };

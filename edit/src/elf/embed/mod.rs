@@ -15,7 +15,6 @@ mod references;
 mod relocations;
 mod renumber;
 mod restore;
-mod slack;
 mod source;
 mod strip;
 pub(crate) mod way;
@@ -141,43 +140,32 @@ fn plan(source: &Source<'_>, table_len: u64) -> Result<(Way, Plan), EmbedError> 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Try {
     Evict(Attempt),
-    Slack { reuse_note: bool },
     Prepend,
-    HeaderPage,
 }
 
 impl Try {
     fn plan(self, source: &Source<'_>, len: u64) -> Result<Option<Plan>, EmbedError> {
         match self {
             Self::Evict(attempt) => evict::plan(source, len, attempt),
-            Self::Slack { reuse_note } => Ok(slack::plan(source, len, reuse_note)),
             Self::Prepend => prepend::plan(source, len),
-            Self::HeaderPage => prepend::plan_with_table(source, len),
         }
     }
 
     fn way(self) -> Way {
         match self {
             Self::Evict(attempt) => attempt.way(),
-            Self::Slack { reuse_note } => Way::Slack { reuse_note },
             Self::Prepend => Way::Prepend,
-            Self::HeaderPage => Way::HeaderPage,
         }
     }
 }
 
 /// The ways for a kind of file, the best first: which survive strip programs, old versions of patchelf, core files.
 fn ways(source: &Source<'_>) -> Vec<Try> {
-    let slack = [true, false].map(|reuse_note| Try::Slack { reuse_note });
-    // Kernels before 5.18 and qemu-user add `e_phoff` to a program's lowest address, where its program headers would
-    // not lie. Those that no segment loads are not looked for.
-    let is_suited = !source.is_program() || !source.loads_headers();
-    let last = is_suited.then_some(Try::HeaderPage);
     if !source.is_fixed {
         let with = |spare| Attempt::new(spare, Kinds::Dynamic);
         let attempts =
             [with(1).keep_build_id(), with(1), with(0).keep_build_id(), with(0), with(0).reuse_note()];
-        return attempts.map(Try::Evict).into_iter().chain(slack).chain(last).collect();
+        return attempts.map(Try::Evict).into();
     }
     // Old versions of patchelf break fixed programs with moved symbols; static ones have relocations that code
     // finds by address.
@@ -196,5 +184,5 @@ fn ways(source: &Source<'_>) -> Vec<Try> {
         ];
     }
     attempts.push(none);
-    attempts.into_iter().map(Try::Evict).chain(slack).chain([Try::Prepend]).chain(last).collect()
+    attempts.into_iter().map(Try::Evict).chain([Try::Prepend]).collect()
 }

@@ -218,13 +218,6 @@ impl<'a> Source<'a> {
         self.segments.iter().find(|segment| segment.kind == kind.0)
     }
 
-    /// Returns whether kernels start it: it has fixed addresses or an interpreter, or states that it is a program.
-    pub fn is_program(&self) -> bool {
-        let flags = self.dynamic_entries().find(|(tag, _)| *tag == elf::DT_FLAGS_1.0);
-        let is_pie = flags.is_some_and(|(_, flags)| flags & elf::DF_1_PIE.0 != 0);
-        self.is_fixed || self.interp.is_some() || is_pie
-    }
-
     /// The tags and values of the dynamic section.
     pub fn dynamic_entries(&self) -> impl Iterator<Item = (i64, u64)> {
         let bytes = self.dynamic.map_or(&[][..], |dynamic| self.bytes(dynamic.range()));
@@ -234,11 +227,6 @@ impl<'a> Source<'a> {
             (tag.first_chunk().map_or(0, word) as i64, value.first_chunk().map_or(0, word))
         });
         words.take_while(|(tag, _)| *tag != elf::DT_NULL.0)
-    }
-
-    /// Returns whether a segment loads the program headers.
-    pub fn loads_headers(&self) -> bool {
-        self.load_with(&(self.phoff..self.ph_end())).is_some()
     }
 
     /// The loaded segment with a range of the file.

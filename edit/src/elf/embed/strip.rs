@@ -87,10 +87,7 @@ pub(super) fn plan(source: &Source<'_>) -> Result<Option<Plan>, EmbedError> {
 /// The file without a page that was put before all others.
 fn without_page(source: &Source<'_>, skip: u64) -> Plan {
     let mut plan = Plan::shifted(source, skip, 0);
-    let mut olds = source.segments.iter();
-    if source.loaded().any(|load| prepend::is_segment_of_table(source, load)) {
-        plan.segments.retain(|_| olds.next().is_none_or(|old| !old.is_loaded() || old.offset >= skip));
-    } else if let Some(first) = plan.segments.iter_mut().find(|segment| segment.is_loaded()) {
+    if let Some(first) = plan.segments.iter_mut().find(|segment| segment.is_loaded()) {
         // Its offset has stayed 0.
         first.move_by(0, skip);
         first.file_size -= skip;

@@ -22,16 +22,8 @@ pub enum Way {
         /// True if a program header takes the place of `PT_PHDR`, which a static executable does not need.
         reuse_phdr: bool,
     },
-    /// The table lies in the unused rest of the last page of a read-only segment.
-    Slack {
-        /// True if its program header takes the place of a `PT_NOTE` that repeats `PT_GNU_PROPERTY`.
-        reuse_note: bool,
-    },
     /// A page before all others has the program headers, in an executable with fixed addresses.
     Prepend,
-    /// A new segment at the start of the file has the program headers and the table. `perf` unwinds no
-    /// file of this layout by its CFI.
-    HeaderPage,
 }
 
 impl Way {
@@ -41,9 +33,7 @@ impl Way {
             Self::InPlace => "in-place",
             Self::Grow => "grow",
             Self::Evict { .. } => "evict",
-            Self::Slack { .. } => "slack",
             Self::Prepend => "prepend",
-            Self::HeaderPage => "header-page",
         }
     }
 }

@@ -10,6 +10,7 @@ use super::{embedded, header};
 const LOAD: u32 = 1;
 const NOTE: u32 = 4;
 const TLS: u32 = 7;
+const SFRAME: u32 = 0x6474_e554;
 const RELRO: u32 = 0x6474_e552;
 
 /// A program header: type and flags, then offset, address, bytes in the file and in memory.
@@ -70,26 +71,31 @@ fn way(old: &[u8]) -> Way {
     Embedding::of(&File::parse(old).unwrap(), 600).unwrap().way()
 }
 
-/// No segment has the headers, and bytes that nothing describes follow them.
+/// No segment has the headers: there is no first page to add to.
 #[test]
 fn headers_that_are_not_loaded() {
     let load = ([LOAD, 5], [0x1000, 0x40_0000, 0x10, 0x10]);
-    let mut old = program(&[load], &[(".text", TEXT, [0x40_0000, 0x1000, 0x10])], 0x1010);
-    old[0x200] = 0x50;
-    assert_eq!(way(&old), Way::HeaderPage);
-    let new = embedded(&old);
-    check_structure(&old, &new).unwrap();
-    let shift = offset_of(&new, LOAD).max(header(&new, ".text").offset as u64) as usize - 0x1000;
-    assert_eq!((shift % 0x1000, new[shift + 0x200], new[shift..shift + 8] == old[..8]), (0, 0x50, true));
-    // Each of these bytes counts.
-    let mut lost = new.clone();
-    lost[shift + 0x200] = 0;
-    let error = check_structure(&old, &lost).unwrap_err();
-    assert_eq!(error, StructureError::LostByte { offset: 0x200, old: 0x50, new: 0 });
-    let mut added = new;
-    added[shift + 0x300] = 1;
-    let error = check_structure(&old, &added).unwrap_err();
-    assert_eq!(error, StructureError::AddedByte { offset: shift as u64 + 0x300, old: 0, new: 1 });
+    let old = program(&[load], &[(".text", TEXT, [0x40_0000, 0x1000, 0x10])], 0x1010);
+    let error = Embedding::of(&File::parse(&old).unwrap(), 600).unwrap_err();
+    assert_eq!(error, EmbedError::NoWay { offset: 64, size: 56 });
+    assert_eq!(error.to_string(), "offset 0x40: no room for more program headers than these 0x38 bytes");
+}
+
+/// Another tool's table may lie beside the headers, in a segment after all others in memory: what is left of the segment
+/// stays, with the headers.
+#[test]
+fn a_table_beside_headers_after_all_else_in_memory() {
+    let headers = ([LOAD, 4], [0, 0x40_1000, 0x220, 0x220]);
+    let text = ([LOAD, 5], [0x1000, 0x40_0000, 0x10, 0x10]);
+    let table = ([SFRAME, 4], [0x200, 0x40_1200, 0x20, 0x20]);
+    let sections =
+        [(".text", TEXT, [0x40_0000, 0x1000, 0x10]), (".sframe", [0x6fff_fff4, 2], [0x40_1200, 0x200, 0x20])];
+    let mut old = program(&[text, headers, table], &sections, 0x1010);
+    old[0x200..0x204].copy_from_slice(&[0xe2, 0xde, 3, 0]);
+    let back = without_sframe(&File::parse(&old).unwrap()).unwrap().unwrap().to_vec(&old);
+    check_structure(&old, &back).unwrap();
+    assert_eq!((header(&back, ".text").offset, usize::from(back[56])), (0x1000, 2));
+    assert!(File::parse(&back).unwrap().sframe_sections().unwrap().is_empty());
 }
 
 /// A segment without bytes keeps the offset of its section.
