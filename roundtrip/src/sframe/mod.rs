@@ -14,7 +14,6 @@ mod missing;
 mod repeat;
 mod report;
 mod stats;
-mod stub;
 mod table;
 mod verify;
 

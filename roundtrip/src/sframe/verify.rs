@@ -23,7 +23,6 @@ mod left;
 mod part;
 mod parts;
 mod question;
-mod tails;
 
 /// Compares tables with the CFI of their file: every row at every PC of every function, both ways.
 ///

@@ -14,7 +14,6 @@ mod prepend;
 mod references;
 mod relocations;
 mod renumber;
-mod restore;
 mod source;
 mod strip;
 pub(crate) mod way;

@@ -1,5 +1,7 @@
-//! Functions that follow each other, and the gaps around them, against the tables.
+//! Functions that follow each other, with their tails, and the gaps around them, against the tables.
 
+use std::iter::Peekable;
+use std::mem;
 use std::ops::Range;
 
 use cfipack_format::Address;
@@ -10,26 +12,26 @@ use super::found::Found;
 use super::known::Described;
 use super::left::{Cause, Left};
 use super::question::{Question, Tools};
-use super::tails::Tails;
-use crate::cfi::{Answer, Evaluator, Flags, Function};
+use crate::cfi::{Answer, Evaluator, Flags, Function, Functions};
 use crate::sframe::compare::{Outcome, against_cfi};
 use crate::sframe::cursor::{Cursor, flags};
 use crate::sframe::encoded::Encoded;
 use crate::sframe::repeat::{Recurrence, answered, each_piece, lcm};
 use crate::sframe::report::Difference;
+use crate::sframe::table::Table;
 
 /// A part of the functions as it is judged.
 pub(super) struct Part<'q, 't> {
-    pub(super) question: &'q Question<'q, 't>,
-    pub(super) cursor: Cursor<'q, 't>,
-    pub(super) found: Found,
+    question: &'q Question<'q, 't>,
+    cursor: Cursor<'q, 't>,
+    found: Found,
     /// Place of the last function that was counted as extra.
     last_extra: Option<usize>,
 }
 
 /// PCs of one function.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Tally {
+struct Tally {
     pub equal: u64,
     pub different: u64,
     pub missing: u64,
@@ -158,7 +160,7 @@ impl<'q, 't> Part<'q, 't> {
     }
 
     /// Compares some PCs for which the CFI gives one answer.
-    pub(super) fn compare(
+    fn compare(
         &mut self,
         function: &Function,
         range: Range<u64>,
@@ -213,7 +215,7 @@ impl<'q, 't> Part<'q, 't> {
     }
 
     /// PCs for which there is no CFI.
-    pub(super) fn gap(&mut self, range: Range<u64>) {
+    fn gap(&mut self, range: Range<u64>) {
         let Question { tables, arch, padding, .. } = *self.question;
         let mut pc = range.start;
         while pc < range.end {
@@ -271,5 +273,99 @@ impl<'q, 't> Part<'q, 't> {
 
     fn leave(&mut self, function: &Function, cause: Cause) {
         self.found.left.push(Left { function: Some(*function), cause });
+    }
+
+    /// Compares the PCs of a range that belong to tails.
+    fn compare_tails(
+        &mut self,
+        function: &Function,
+        range: Range<u64>,
+        answer: &Answer,
+        flags: Flags,
+        tails: &mut Tails<'q, 't, impl Iterator<Item = Range<u64>>>,
+        tally: &mut Tally,
+    ) {
+        let Some(cursor) = &mut tails.cursor else { return };
+        while let Some(tail) = tails.rest.peek_mut().filter(|tail| tail.start < range.end) {
+            let pcs = tail.start.max(range.start)..tail.end.min(range.end);
+            tail.start = pcs.end;
+            if tail.start == tail.end {
+                tails.rest.next();
+            }
+            let mut here = Tally::default();
+            mem::swap(&mut self.cursor, cursor);
+            self.compare(function, pcs, answer, flags, &mut here);
+            mem::swap(&mut self.cursor, cursor);
+            self.found.counts.pcs += here.equal + here.different;
+            self.found.counts.pcs_hidden += here.missing;
+            tally.equal += here.equal;
+            tally.different += here.different;
+        }
+    }
+
+    /// Counts the PCs of the tails that are left: what the table answers for them cannot be judged. Returns for
+    /// how many it does.
+    fn unjudged_tails(&mut self, tails: Tails<'_, '_, impl Iterator<Item = Range<u64>>>) -> u64 {
+        let Some(mut cursor) = tails.cursor else { return 0 };
+        let mut all_in_table = 0;
+        for tail in tails.rest {
+            let mut pc = tail.start;
+            while pc < tail.end {
+                let segment = cursor.seek(pc);
+                let end = segment.end.min(tail.end);
+                let in_table = match segment.function {
+                    Some(_) => answered(pc..end, &segment),
+                    None => 0,
+                };
+                self.found.counts.pcs += in_table;
+                self.found.counts.pcs_unjudged += in_table;
+                self.found.counts.pcs_unjudged_in_table += in_table;
+                all_in_table += in_table;
+                self.found.counts.pcs_hidden += end - pc - in_table;
+                pc = end;
+            }
+        }
+        all_in_table
+    }
+
+    /// PCs for which there is no CFI, in a range between two functions and around the tails in it.
+    fn gaps(&mut self, range: Range<u64>, tails: &mut Peekable<impl Iterator<Item = Range<u64>>>) {
+        let mut start = range.start;
+        while let Some(tail) = tails.next_if(|tail| tail.start < range.end) {
+            self.gap(start..tail.start);
+            start = tail.end;
+        }
+        self.gap(start..range.end);
+    }
+}
+
+/// The tails of a function that have not been judged: the PCs that it has after another function that lies inside it. No
+/// search by start address finds the function for them, in a table either unless its maker cut the function: a table need
+/// not answer for them, but truly if it does.
+struct Tails<'v, 't, I: Iterator> {
+    /// One past the last PC.
+    end: u64,
+    rest: Peekable<I>,
+    /// For tails only: what the next function's CFI describes comes before them. None if there are none.
+    cursor: Option<Box<Cursor<'v, 't>>>,
+}
+
+impl<'v, 't> Tails<'v, 't, std::iter::Empty<Range<u64>>> {
+    fn of<'f, 'a>(
+        function: &Function,
+        functions: &'f Functions<'a>,
+        tables: &'v Table<'t>,
+    ) -> Tails<'v, 't, impl Iterator<Item = Range<u64>> + use<'f, 'a>> {
+        let tails = functions.tails(function);
+        let (first, end) = (tails.clone().next(), functions.with_tails(function).end.0);
+        let cursor = first.map(|first| Box::new(tables.cursor_at(first.start)));
+        Tails { end, rest: tails.peekable(), cursor }
+    }
+}
+
+impl<I: Iterator<Item = Range<u64>>> Tails<'_, '_, I> {
+    /// The function up to the end of its last tail.
+    fn with(&self, function: &Function) -> Function {
+        Function { end: Address(self.end), ..*function }
     }
 }
