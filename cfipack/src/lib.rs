@@ -8,6 +8,7 @@
 //! | [`link`] | a linker makes one table of its objects' tables and CFI |
 //! | [`convert`] | a tool makes a table for a finished file, and verifies it |
 //! | [`unwind`] | a profiler looks up a PC in a table, or walks a stack |
+//! | [`lint`] | a compiler's tests compare the CFI of a file with its code |
 //!
 //! The other modules are the libraries of cfipack, each with a feature of its own, and with everything that it has.
 //!
@@ -62,7 +63,7 @@
 //! | `edit` | [`edit`]: tables into files, objects and archives, and out of them; enables `container` | object |
 //! | `roundtrip` | [`roundtrip`]: verification, comparison, statistics; enables `decoder`, `std` | gimli, iced-x86 |
 //! | `structure` | with `roundtrip`: checks edited files | object |
-//! | `lint` | [`lint`]: code against CFI, rows and directives for code without CFI, coverage; enables `assembler`, `container`, `roundtrip` | gimli, iced-x86, object, yaxpeax-arm |
+//! | `lint` | [`lint`] and [`code`]: code against CFI, rows and directives for code without CFI, coverage; enables `container`, `roundtrip` | gimli, iced-x86, object, yaxpeax-arm |
 //! | `linker` | [`linker`]: the inputs of a link to one table; enables `decoder`, `encoder` | `alloc` |
 //! | `assembler` | [`assembler`]: CFI directives to tables and what runtimes register; enables `encoder` | `alloc` |
 //! | `gimli` (no default) | with `assembler`: directives from gimli's frame tables | gimli |
@@ -86,6 +87,9 @@ pub use cfipack_assembler as assembler;
 #[cfg(feature = "cfi")]
 #[doc(inline)]
 pub use cfipack_cfi as cfi;
+#[cfg(feature = "lint")]
+#[doc(inline)]
+pub use cfipack_code as code;
 #[cfg(feature = "container")]
 #[doc(inline)]
 pub use cfipack_container as container;

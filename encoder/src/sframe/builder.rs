@@ -5,21 +5,18 @@ use alloc::vec::Vec;
 use cfipack_format::sframe::{Abi, Header};
 use cfipack_format::{Arch, Key};
 
+use crate::UnsupportedFormat;
 use crate::cfi::StackPointer;
 use crate::cfi::{Function, Interpreter};
+use crate::sframe::draft::Draft;
 use crate::sframe::fast::cies::Cies;
 use crate::sframe::fast::direct::Common;
 use crate::sframe::finish::Finish;
 use crate::sframe::options::Options;
-use crate::sframe::rows::fres::Fres;
 use crate::sframe::rows::gnu::Gnu;
-use crate::sframe::table::block::Blocks;
-use crate::sframe::table::by_key::ByKey;
-use crate::sframe::table::entries::{Entries, Omitted};
 use crate::sframe::table::merge::merge;
 use crate::sframe::table::overlap::separate;
 use crate::sframe::table::section::Section;
-use crate::{Reason, UnsupportedFormat};
 
 /// The number of a builder's functions with CFI that DWARF does not define.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -52,19 +49,21 @@ pub struct UndefinedCfi {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Builder<'a> {
-    pub(crate) abi: Abi,
-    pub(crate) options: Options,
+    pub(crate) draft: Draft<'a>,
+    pub(crate) machines: Machines<'a>,
+    pub(super) undefined_cfi: UndefinedCfi,
+}
+
+/// What interprets call frame information, and what it knows of CIEs.
+#[derive(Clone, Debug)]
+pub(crate) struct Machines<'a> {
+    /// The general machine.
     pub(crate) interpreter: Interpreter<'a, StackPointer>,
-    pub(crate) cies: Cies<'a>,
+    /// That of common functions, and their CIEs.
     pub(crate) common: Common,
+    pub(crate) cies: Cies<'a>,
+    /// That of layout `Gnu`.
     pub(super) gnu: Gnu<'a>,
-    pub(crate) fres: Fres,
-    pub(crate) entries: Entries<'a>,
-    pub(crate) by_key: ByKey,
-    /// Functions added whose instructions are not all DWARF's.
-    pub(crate) outside_dwarf: u64,
-    /// The number of refused functions whose CFI has no meaning by DWARF.
-    pub(crate) undefined: u64,
 }
 
 impl<'a> Builder<'a> {
@@ -87,51 +86,32 @@ impl<'a> Builder<'a> {
     /// A builder without functions, with the same architecture and options: [absorbing](Self::absorb) it
     /// is quicker than any other.
     pub fn shard(&self) -> Self {
-        Self::with_seed(self.abi, self.options, Some(self.entries.blocks.seed()))
+        Self::with_seed(self.draft.abi, self.draft.options, Some(self.draft.entries.blocks.seed()))
     }
 
     /// With a seed of its own, if none is given.
     pub(crate) fn with_seed(abi: Abi, options: Options, seed: Option<u64>) -> Self {
-        let fres = Fres::new(abi.arch().endian(), options.few);
-        let seed = seed.unwrap_or_else(|| fres.seed());
-        let blocks = Blocks::new(options, abi.arch().endian(), seed);
-        let entries = Entries::new(blocks);
-        let (cies, common) = (Cies::new(), Common::new());
-        let interpreter = Interpreter::new();
-        let gnu = Gnu::default();
-        let (outside_dwarf, undefined) = (0, 0);
-        let by_key = ByKey::default();
-        Self { abi, options, interpreter, cies, common, gnu, fres, entries, by_key, outside_dwarf, undefined }
+        let machines = Machines {
+            interpreter: Interpreter::new(),
+            common: Common::new(),
+            cies: Cies::new(),
+            gnu: Gnu::default(),
+        };
+        Self { draft: Draft::new(abi, options, seed), machines, undefined_cfi: UndefinedCfi::default() }
     }
 
     /// Makes room for this many functions at once; best done first. `fre_bytes` are those of all their rows together,
     /// with attributes, where the [rows exist as bytes](Self::push_table) and it is known, without
     /// [those that are lent](Self::push_lent).
     pub fn reserve(&mut self, functions: usize, fre_bytes: Option<usize>) {
-        self.reserve_after(Header::SIZE + functions * self.options.version.fde_size(), functions, fre_bytes);
+        let index = Header::SIZE + functions * self.draft.options.version.fde_size();
+        self.draft.reserve_after(index, functions, fre_bytes);
     }
 
     /// Makes room as [`reserve`](Self::reserve) does, for a section that is [written](Section::write) into other memory:
     /// there is none for the index.
     pub fn reserve_for_write(&mut self, functions: usize, fre_bytes: Option<usize>) {
-        self.reserve_after(0, functions, fre_bytes);
-    }
-
-    /// Makes room, with `index` bytes before the rows.
-    fn reserve_after(&mut self, index: usize, functions: usize, fre_bytes: Option<usize>) {
-        let Entries { list, blocks, .. } = &mut self.entries;
-        match fre_bytes {
-            Some(fre_bytes) => {
-                list.reserve_exact(functions);
-                let distinct = if blocks.index.is_some() { functions / 5 * 2 } else { functions };
-                blocks.reserve_exact(index, distinct, fre_bytes);
-            }
-            None => {
-                list.reserve(functions);
-                // Somewhat less than two thirds of a large program's functions share another's block.
-                blocks.reserve(index, functions / 5 * 2);
-            }
-        }
+        self.draft.reserve_after(0, functions, fre_bytes);
     }
 
     /// Notes a function of `size` bytes that exists and is not pushed: no other function's rows may answer for its
@@ -139,24 +119,14 @@ impl<'a> Builder<'a> {
     /// itself for what it refuses.
     #[cold]
     pub fn note_omitted(&mut self, function: Key, size: u64) {
-        self.entries.omitted.push(Omitted { start: function.0, size });
-    }
-
-    /// Checks that functions can be added that have addresses, or have none.
-    #[inline]
-    pub(crate) fn can_take(&self, have_addresses: bool) -> Result<(), Reason> {
-        match self.entries.have_addresses {
-            Some(others) if others != have_addresses => Err(Reason::KeysMixed),
-            _ if !have_addresses && self.options.merges() => Err(Reason::PlaceUnknown),
-            _ => Ok(()),
-        }
+        self.draft.note_omitted(function, size);
     }
 
     /// Notes a function whose record cannot be read ([`cfi::Error`](crate::cfi::Error)), which
     /// [`Options::merge_functions`] must know of: where it lies is unknown, so no gap is merged across.
     /// [`Self::push_all`] sees such records itself.
     pub fn note_unread(&mut self) {
-        self.entries.unread = true;
+        self.draft.entries.unread = true;
     }
 
     /// Ends the section: nothing is added any more.
@@ -183,7 +153,7 @@ impl<'a> Builder<'a> {
     /// [by keys](Finish::with_placed_keys).
     pub fn finish_with(mut self, finish: Finish<'_>) -> Section<'a> {
         self.flush();
-        let Self { abi, options, mut entries, .. } = self;
+        let Draft { abi, options, mut entries, .. } = self.draft;
         let placed = entries.have_addresses != Some(false);
         if !placed && !finish.placed_keys {
             return Section::new(abi, options, entries, Vec::new(), placed);
@@ -203,18 +173,19 @@ impl<'a> Builder<'a> {
 
     /// Counts of functions with CFI that DWARF does not define.
     pub fn undefined_cfi(&self) -> UndefinedCfi {
-        UndefinedCfi { added: self.outside_dwarf, refused: self.undefined }
+        self.undefined_cfi
     }
 
     /// Looks up the blocks of the functions that came last.
     #[inline]
     pub(crate) fn flush(&mut self) {
-        self.entries.flush(&mut self.fres);
+        self.draft.flush();
     }
 
     #[inline]
     pub(crate) fn number(&mut self, function: &Function<'a>) -> Option<u8> {
-        self.cies.number(function, self.options.version, &mut self.interpreter)
+        let Machines { cies, interpreter, .. } = &mut self.machines;
+        cies.number(function, self.draft.options.version, interpreter)
     }
 }
 

@@ -84,6 +84,7 @@
 // push_table, push_stubs and push_all; parallel.
 
 mod builder;
+mod draft;
 mod fast;
 mod finish;
 mod options;

@@ -41,7 +41,7 @@ impl<'a> Builder<'a> {
     /// Makes room for functions if no room was made yet. Returns about how many functions there are.
     pub(crate) fn expect(&mut self, functions: &Functions<'_, impl Keys>) -> usize {
         let count = functions.records_left();
-        if self.entries.list.capacity() == 0 {
+        if self.draft.entries.list.capacity() == 0 {
             self.reserve(count, None);
         }
         count
@@ -63,10 +63,10 @@ impl<'a> Builder<'a> {
         let expected = self.expect(functions);
         let mut count = 0;
         // Where nothing is shared, nothing is remembered, and a batch would have nothing to look up.
-        let in_batches = self.options.layout == Layout::Small
-            && self.options.share
-            && functions.arch() == self.abi.arch()
-            && self.can_take(K::ARE_ADDRESSES).is_ok();
+        let in_batches = self.draft.options.layout == Layout::Small
+            && self.draft.options.share
+            && functions.arch() == self.draft.abi.arch()
+            && self.draft.can_take(K::ARE_ADDRESSES).is_ok();
         let mut batch = Batch::new(functions.section_bytes(), if in_batches { expected } else { 0 });
         loop {
             if in_batches {

@@ -21,12 +21,12 @@ impl<'a> Builder<'a> {
     ) {
         self.flush();
         self.run_batch(batch);
-        self.entries.blocks.touch(batch.missed.iter().map(|function| function.hash));
+        self.draft.entries.blocks.touch(batch.missed.iter().map(|function| function.hash));
         let mut next = 0;
         for function in &batch.missed {
             let number = function.number;
-            let (bytes, len) = (self.fres.tail(function.block), function.block.len);
-            let blocks = &self.entries.blocks;
+            let (bytes, len) = (self.draft.fres.tail(function.block), function.block.len);
+            let blocks = &self.draft.entries.blocks;
             let Some(end) =
                 function.end.filter(|_| blocks.can_take(function.hash, bytes, len, function.attribute))
             else {
@@ -36,20 +36,20 @@ impl<'a> Builder<'a> {
                 next = number + 1;
                 continue;
             };
-            let block = self.entries.blocks.add_block(function.hash, bytes, len, function.attribute);
+            let block = self.draft.entries.blocks.add_block(function.hash, bytes, len, function.attribute);
             let result = Remembered { block, num_fres: function.num_fres };
             batch.results[number] = result;
             let fde = &batch.functions[number].fde;
             // Without sharing each function has a block of its own.
             if end < u64::from(fde.size)
-                && self.options.share
+                && self.draft.options.share
                 && let Some(code) = fde.code(batch.section)
             {
                 batch.memo.remember(batch.keys[number], &code, end, result);
             }
         }
         self.push_entries(&batch.functions[next..], &batch.results[next..]);
-        self.fres.clear();
+        self.draft.fres.clear();
         batch.functions.clear();
         batch.missed.clear();
     }
@@ -57,10 +57,12 @@ impl<'a> Builder<'a> {
     /// Adds the entries of functions whose blocks are known.
     #[inline(always)]
     fn push_entries(&mut self, functions: &[BatchFunction], results: &[Remembered]) {
-        self.entries.extend(functions.iter().zip(results).map(|(BatchFunction { fde, .. }, result)| {
-            let entry = Entry { start: fde.key.0, size: fde.size, block: result.block };
-            (entry, result.num_fres)
-        }));
+        self.draft.entries.extend(functions.iter().zip(results).map(
+            |(BatchFunction { fde, .. }, result)| {
+                let entry = Entry { start: fde.key.0, size: fde.size, block: result.block };
+                (entry, result.num_fres)
+            },
+        ));
     }
 
     /// Adds a function if it is of the common kind.
@@ -68,15 +70,15 @@ impl<'a> Builder<'a> {
     pub(crate) fn push_common(&mut self, cie: u8, function: Key, code: &Code<'a>, size: u32) -> bool {
         let Some((_, attribute)) = self.run_common(cie, code, size) else { return false };
         self.flush();
-        let block = self.fres.block(self.options.version);
-        let (bytes, len) = (self.fres.tail(block), block.len);
-        let blocks = &mut self.entries.blocks;
+        let block = self.draft.fres.block(self.draft.options.version);
+        let (bytes, len) = (self.draft.fres.tail(block), block.len);
+        let blocks = &mut self.draft.entries.blocks;
         let hash = blocks.hash(bytes, len);
         if !blocks.can_take(hash, bytes, len, attribute) {
             return false;
         }
         let block = blocks.add_block(hash, bytes, len, attribute);
-        self.entries.push(function.0, size, block, self.fres.count());
+        self.draft.entries.push(function.0, size, block, self.draft.fres.count());
         true
     }
 
@@ -89,15 +91,17 @@ impl<'a> Builder<'a> {
             let code = fde.code(batch.section);
             let result = code.and_then(|code| self.run_common(*cie, &code, fde.size));
             let (end, attribute) = result.unzip();
-            let (block, num_fres) = (self.fres.block(self.options.version), self.fres.count());
+            let (block, num_fres) =
+                (self.draft.fres.block(self.draft.options.version), self.draft.fres.count());
             if end.is_some() {
-                self.fres.keep();
+                self.draft.fres.keep();
             }
             let attribute = attribute.unwrap_or_default();
             batch.missed.push(MissedFunction { number, end, block, num_fres, attribute, hash: 0 });
         }
         for function in batch.missed.iter_mut().filter(|function| function.end.is_some()) {
-            function.hash = self.entries.blocks.hash(self.fres.tail(function.block), function.block.len);
+            function.hash =
+                self.draft.entries.blocks.hash(self.draft.fres.tail(function.block), function.block.len);
         }
     }
 
@@ -108,9 +112,10 @@ impl<'a> Builder<'a> {
         if size == 0 {
             return None;
         }
-        let common = self.cies.common(cie)?;
-        let end = self.common.run(common, code, size, &mut self.fres)?;
-        let attribute = self.entries.blocks.begin_block(&mut self.fres, common.info, FdeType::Default, 0);
+        let common = self.machines.cies.common(cie)?;
+        let end = self.machines.common.run(common, code, size, &mut self.draft.fres)?;
+        let attribute =
+            self.draft.entries.blocks.begin_block(&mut self.draft.fres, common.info, FdeType::Default, 0);
         Some((end, attribute))
     }
 }

@@ -32,20 +32,20 @@ impl<'a> Builder<'a> {
     {
         let Marked { function, marks } = function.into();
         let have_addresses = function.start.is_some();
-        self.can_take(have_addresses).map_err(|reason| refused(function, reason))?;
-        self.entries.have_addresses = Some(have_addresses);
-        let before = self.entries.list.len();
-        let pushed = match self.options.layout {
+        self.draft.can_take(have_addresses).map_err(|reason| refused(function, reason))?;
+        self.draft.entries.have_addresses = Some(have_addresses);
+        let before = self.draft.entries.list.len();
+        let pushed = match self.draft.options.layout {
             Layout::Small => self.push_small(function),
             Layout::Gnu => self.push_gnu(function, &marks),
         };
         if let Err(Unsupported { reason, .. }) = pushed {
-            self.undefined += u64::from(reason.is_undefined() || self.is_undefined(function));
+            self.undefined_cfi.refused += u64::from(reason.is_undefined() || self.is_undefined(function));
             // gas keeps some FDEs without rows: no other function has rows for their PCs.
-            if self.entries.list.len() == before {
+            if self.draft.entries.list.len() == before {
                 self.note_omitted(function.key, function.size);
             } else {
-                self.entries.refused.push(before);
+                self.draft.entries.refused.push(before);
             }
         }
         pushed
@@ -58,16 +58,16 @@ impl<'a> Builder<'a> {
     /// As [`push`](Self::push)'s.
     #[doc(hidden)]
     pub fn push_general(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
-        let size = check(self.abi.arch(), function)?;
+        let size = check(self.draft.abi.arch(), function)?;
         self.push_rows(function, size)
     }
 
     fn push_small(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
-        let size = check(self.abi.arch(), function)?;
+        let size = check(self.draft.abi.arch(), function)?;
         if size == 0 {
             return Ok(());
         }
-        let number = if self.fres.room().is_some() { self.number(function) } else { None };
+        let number = if self.draft.fres.room().is_some() { self.number(function) } else { None };
         let common = match number {
             Some(cie) => self.push_common(cie, function.key, &function.code(), size),
             None => false,
@@ -81,27 +81,27 @@ impl<'a> Builder<'a> {
         if size == 0 {
             return Ok(());
         }
-        let before = self.entries.mark();
+        let before = self.draft.mark();
         let result = self.run_small(function, size, FdeType::Default).or_else(|unsupported| {
-            self.entries.back_to(before, &mut self.fres);
+            self.draft.back_to(before);
             if unsupported.reason == Reason::CfaExpression {
                 self.run_stubs(function, size)
-            } else if self.options.flex {
+            } else if self.draft.options.flex {
                 self.run_small(function, size, FdeType::Flex)
             } else {
                 Err(unsupported)
             }
         });
         match result {
-            Ok(()) => self.outside_dwarf += u64::from(self.interpreter.met_outside_dwarf()),
-            Err(_) => self.entries.back_to(before, &mut self.fres),
+            Ok(()) => self.undefined_cfi.added += u64::from(self.machines.interpreter.met_outside_dwarf()),
+            Err(_) => self.draft.back_to(before),
         }
         result
     }
 
     #[cold]
     fn is_undefined(&mut self, function: &Function<'a>) -> bool {
-        let ran = self.interpreter.run(function, &mut Unread);
+        let ran = self.machines.interpreter.run(function, &mut Unread);
         ran.is_err_and(|unsupported| unsupported.reason.is_undefined())
     }
 
@@ -113,27 +113,46 @@ impl<'a> Builder<'a> {
         size: u32,
         fde_type: FdeType,
     ) -> Result<(), Unsupported> {
-        let options = &self.options;
-        let mut rows = SmallRows::begin(function, options, fde_type, size, &mut self.fres, &mut self.entries);
-        self.interpreter.run(function, &mut rows)?;
+        let options = &self.draft.options;
+        let mut rows = SmallRows::begin(
+            function,
+            options,
+            fde_type,
+            size,
+            &mut self.draft.fres,
+            &mut self.draft.entries,
+        );
+        self.machines.interpreter.run(function, &mut rows)?;
         rows.end_part(size).map_err(|reason| refused(function, reason))
     }
 
     #[cold]
     fn run_stubs(&mut self, function: &Function<'a>, size: u32) -> Result<(), Unsupported> {
-        let (options, layout) = (&self.options, self.options.layout);
-        let before =
-            SmallRows::begin(function, options, FdeType::Default, size, &mut self.fres, &mut self.entries);
+        let (options, layout) = (&self.draft.options, self.draft.options.layout);
+        let before = SmallRows::begin(
+            function,
+            options,
+            FdeType::Default,
+            size,
+            &mut self.draft.fres,
+            &mut self.draft.entries,
+        );
         let mut rows = StubRows { before, stubs: None };
-        self.interpreter.run(function, &mut rows)?;
+        self.machines.interpreter.run(function, &mut rows)?;
         rows.finish(size, layout, function.start.is_some()).map_err(|reason| refused(function, reason))
     }
 
     fn push_gnu(&mut self, function: &Function<'a>, marks: &GasMarks) -> Result<(), Unsupported> {
         let size = u32::try_from(function.size).map_err(|_| refused(function, Reason::FunctionSize))?;
-        let before = self.entries.mark();
-        let mut rows = GnuRows::new(function, marks, &mut self.interpreter, &mut self.gnu, &mut self.fres);
-        let result = check(self.abi.arch(), function).and_then(|_| rows.run(&self.options));
+        let before = self.draft.mark();
+        let mut rows = GnuRows::new(
+            function,
+            marks,
+            &mut self.machines.interpreter,
+            &mut self.machines.gnu,
+            &mut self.draft.fres,
+        );
+        let result = check(self.draft.abi.arch(), function).and_then(|_| rows.run(&self.draft.options));
         match result {
             Ok(fde_type) => {
                 self.end_gnu(function, size, fde_type).map_err(|reason| refused(function, reason))
@@ -144,11 +163,11 @@ impl<'a> Builder<'a> {
                 // A PLT, whose FDEs are ld's work and not gas's.
                 match self.run_stubs(function, size) {
                     Ok(()) => {
-                        self.outside_dwarf += u64::from(self.interpreter.met_outside_dwarf());
+                        self.undefined_cfi.added += u64::from(self.machines.interpreter.met_outside_dwarf());
                         Ok(())
                     }
                     Err(_) => {
-                        self.entries.back_to(before, &mut self.fres);
+                        self.draft.back_to(before);
                         Err(unsupported)
                     }
                 }
@@ -158,15 +177,15 @@ impl<'a> Builder<'a> {
         .inspect_err(|unsupported| {
             // gas keeps the FDE of a signal frame and drops its rows.
             if function.cie.signal_frame && is_of_gas(unsupported.reason) {
-                self.fres.begin(Layout::Gnu.fre_type(size));
+                self.draft.fres.begin(Layout::Gnu.fre_type(size));
                 let _ = self.end_gnu(function, size, FdeType::Default);
             }
         })
     }
 
     fn end_gnu(&mut self, function: &Function<'a>, size: u32, fde_type: FdeType) -> Result<(), Reason> {
-        let info = flags(&function.cie, self.options.version);
-        self.entries.add(function.key.0, size, &mut self.fres, info, fde_type, 0)
+        let info = flags(&function.cie, self.draft.options.version);
+        self.draft.entries.add(function.key.0, size, &mut self.draft.fres, info, fde_type, 0)
     }
 }
 

@@ -5,6 +5,7 @@ use cfipack_format::widen::ToUsize;
 use cfipack_format::{Key, Row};
 
 use crate::sframe::builder::Builder;
+use crate::sframe::draft::Draft;
 use crate::sframe::options::Layout;
 use crate::sframe::rows::fres::MAX_ROWS;
 use crate::sframe::table::encoded::{TableFunction, TableRows};
@@ -97,7 +98,14 @@ impl Builder<'_> {
         is_placed: bool,
         parts: &[StubPart<'_>],
     ) -> Result<(), Unsupported> {
-        let before = self.entries.mark();
+        self.draft.push_stubs(key, is_placed, parts)
+    }
+}
+
+impl Draft<'_> {
+    /// Adds a section of stubs.
+    fn push_stubs(&mut self, key: Key, is_placed: bool, parts: &[StubPart<'_>]) -> Result<(), Unsupported> {
+        let before = self.mark();
         let size = parts.iter().fold(0, |size: u64, part| size.saturating_add(part.len()));
         let stubs = TableFunction { has_address: is_placed, ..TableFunction::new(key, 0) };
         let parts = parts.iter().filter(|part| !part.is_empty());
@@ -115,7 +123,7 @@ impl Builder<'_> {
         if let Err(Unsupported { reason, .. }) = added
             && reason != Reason::KeysMixed
         {
-            self.entries.back_to(before, &mut self.fres);
+            self.back_to(before);
             self.note_omitted(key, size);
         }
         added

@@ -6,6 +6,7 @@ use cfipack_format::sframe::{Attribute, FdeInfo, FdeType, FreType};
 use cfipack_format::{Row, Rule};
 
 use crate::sframe::builder::Builder;
+use crate::sframe::draft::Draft;
 use crate::sframe::options::Layout;
 use crate::sframe::rows::fre::Fre;
 use crate::sframe::table::encoded::{EncodedRows, SharedRows, TableFunction, TableRows};
@@ -29,18 +30,7 @@ impl<'a> Builder<'a> {
         function: &TableFunction,
         rows: impl Into<TableRows<'r, I>>,
     ) -> Result<Option<SharedRows>, Unsupported> {
-        self.take(function).map_err(|reason| function.unsupported(0, reason))?;
-        self.flush();
-        let shared = match rows.into() {
-            TableRows::Encoded(rows) => {
-                let block = self.add_encoded(function, rows);
-                block.map_err(|reason| function.unsupported(0, reason))?
-            }
-            TableRows::Shared(rows) => rows,
-            TableRows::Rows(rows) => return self.push_rows_of(function, rows),
-        };
-        self.add_entry(function, shared);
-        Ok(Some(shared))
+        self.draft.push_table(function, rows)
     }
 
     /// Adds a function whose rows exist as [`push_table`](Self::push_table) does, but takes no copy: the section refers to
@@ -55,6 +45,40 @@ impl<'a> Builder<'a> {
     /// The range is not one of the memory.
     #[inline]
     pub fn push_lent(
+        &mut self,
+        function: &TableFunction,
+        num_fres: u32,
+        memory: &'a [u8],
+        range: Range<usize>,
+    ) -> Result<SharedRows, Unsupported> {
+        self.draft.push_lent(function, num_fres, memory, range)
+    }
+}
+
+impl<'a> Draft<'a> {
+    /// Adds a function whose rows exist.
+    pub(super) fn push_table<'r, I: Iterator<Item = Row> + Clone>(
+        &mut self,
+        function: &TableFunction,
+        rows: impl Into<TableRows<'r, I>>,
+    ) -> Result<Option<SharedRows>, Unsupported> {
+        self.take(function).map_err(|reason| function.unsupported(0, reason))?;
+        self.flush();
+        let shared = match rows.into() {
+            TableRows::Encoded(rows) => {
+                let block = self.add_encoded(function, rows);
+                block.map_err(|reason| function.unsupported(0, reason))?
+            }
+            TableRows::Shared(rows) => rows,
+            TableRows::Rows(rows) => return self.push_rows_of(function, rows),
+        };
+        self.add_entry(function, shared);
+        Ok(Some(shared))
+    }
+
+    /// Adds a function whose block stays where it is.
+    #[inline]
+    fn push_lent(
         &mut self,
         function: &TableFunction,
         num_fres: u32,
@@ -92,14 +116,14 @@ impl<'a> Builder<'a> {
         function: &TableFunction,
         rows: impl Iterator<Item = Row> + Clone,
     ) -> Result<Option<SharedRows>, Unsupported> {
-        let mark = self.entries.mark();
+        let mark = self.mark();
         let mut result = self.add_rows(function, rows.clone(), FdeType::Default);
         if result.is_err() && self.options.flex {
-            self.entries.back_to(mark, &mut self.fres);
+            self.back_to(mark);
             result = self.add_rows(function, rows, FdeType::Flex);
         }
         if let Err((offset, reason)) = result {
-            self.entries.back_to(mark, &mut self.fres);
+            self.back_to(mark);
             return Err(function.unsupported(offset, reason));
         }
         let num_fres = (self.entries.num_fres - mark.1) as u32;

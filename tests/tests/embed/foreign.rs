@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
+use cfipack_container::File;
+use cfipack_edit::{EmbedError, Embedding};
 use cfipack_testkit::needs;
 use cfipack_tests::reference::Tools;
 
@@ -42,6 +44,12 @@ fn other_architectures() {
             let what = format!("{kind} for {prefix} {order:?}");
             tools.run_well(&[&[linker.as_str()], order, options, &["-o", "old", "program.o"]].concat());
             let old = tools.read("old");
+            // Its code follows so few sections that all of them together leave no room for two program headers.
+            if kind == "library without build-id" {
+                let refusal = Embedding::of(&File::parse(&old).expect("a library"), 300).expect_err(&what);
+                assert!(matches!(refusal, EmbedError::NoRoom { .. }), "{what}: {refusal}");
+                continue;
+            }
             let (new, embedded) = with_table(&old);
             let table = (embedded.address.0, &embedded.table[..]);
             assert_eq!(loaded_table(&new), Some(table), "{what}, {:?}", embedded.way);

@@ -7,6 +7,7 @@ use core::ops::Range;
 
 use crate::Reason;
 use crate::sframe::builder::Builder;
+use crate::sframe::draft::Draft;
 use crate::sframe::parts::for_each;
 use crate::sframe::table::block::{Blocks, GROUP};
 use crate::sframe::table::chunk::CHUNK;
@@ -29,7 +30,17 @@ impl Builder<'_> {
     /// # Errors
     /// There is no room for all of it, it is for another architecture or version of the format, or only one of
     /// both has functions with addresses ([`Reason::KeysMixed`]): nothing of it is added.
-    pub fn absorb(&mut self, mut shard: Self, pool: &dyn Pool) -> Result<(), Reason> {
+    pub fn absorb(&mut self, shard: Self, pool: &dyn Pool) -> Result<(), Reason> {
+        self.draft.absorb(shard.draft, pool)?;
+        self.undefined_cfi.added += shard.undefined_cfi.added;
+        self.undefined_cfi.refused += shard.undefined_cfi.refused;
+        Ok(())
+    }
+}
+
+impl Draft<'_> {
+    /// Adds the functions of another draft.
+    fn absorb(&mut self, mut shard: Self, pool: &dyn Pool) -> Result<(), Reason> {
         if shard.abi != self.abi {
             return Err(Reason::Architecture);
         }
@@ -47,8 +58,6 @@ impl Builder<'_> {
             self.share(&shard, pool)?;
         }
         let before = self.entries.list.len() - shard.entries.list.len();
-        self.outside_dwarf += shard.outside_dwarf;
-        self.undefined += shard.undefined;
         self.entries.num_fres += shard.entries.num_fres;
         self.entries.omitted.extend(shard.entries.omitted);
         self.entries.continued.extend(shard.entries.continued.iter().map(|number| before + number));
@@ -58,7 +67,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Adds the blocks and entries of another builder where nothing is shared.
+    /// Adds the blocks and entries of another draft where nothing is shared.
     fn append(&mut self, shard: &Self) -> Result<(), Reason> {
         let first = self.entries.blocks.append(&shard.entries.blocks)?;
         let number_here = |entry: &Entry| Entry { block: first + entry.block, ..*entry };
@@ -66,7 +75,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Adds the blocks of another builder that are not here, and its entries.
+    /// Adds the blocks of another draft that are not here, and its entries.
     fn share(&mut self, shard: &Self, pool: &dyn Pool) -> Result<(), Reason> {
         let (other, blocks) = (&shard.entries.blocks, &mut self.entries.blocks);
         let hashes = match &other.index {
@@ -222,10 +231,10 @@ mod tests {
         for options in options() {
             let shard = filled(&bytes, options);
             let mut builder = Builder::new(Arch::Amd64, options).unwrap();
-            let len = shard.entries.blocks.block(0).len();
-            builder.entries.blocks.end += u32::MAX as usize - len;
+            let len = shard.draft.entries.blocks.block(0).len();
+            builder.draft.entries.blocks.end += u32::MAX as usize - len;
             assert_eq!(builder.absorb(shard.clone(), &Serial), Err(Reason::SectionSize));
-            builder.entries.blocks.end -= u32::MAX as usize - len;
+            builder.draft.entries.blocks.end -= u32::MAX as usize - len;
             let mut other = Builder::new(Arch::Amd64, options).unwrap();
             other.absorb(builder, &Serial).unwrap();
             other.absorb(shard.clone(), &Serial).unwrap();
@@ -259,9 +268,12 @@ mod tests {
         let bytes = section();
         for options in options().filter(|options| options.share) {
             let [mut shared, apart] = [true, false].map(|share| filled(&bytes, Options { share, ..options }));
-            let len = shared.entries.blocks.len_in_bytes();
+            let len = shared.draft.entries.blocks.len_in_bytes();
             shared.absorb(apart, &Serial).unwrap();
-            assert_eq!((shared.entries.list.len(), shared.entries.blocks.len_in_bytes()), (6, len));
+            assert_eq!(
+                (shared.draft.entries.list.len(), shared.draft.entries.blocks.len_in_bytes()),
+                (6, len)
+            );
         }
     }
 }

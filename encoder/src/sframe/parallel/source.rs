@@ -249,10 +249,10 @@ mod tests {
             let (mut builder, mut omitted) =
                 (Builder::new(Arch::Amd64, Options::default()).unwrap(), Vec::new());
             builder.push_all(crate::cfi::Functions::new(&few), |left| panic!("{left:?}"));
-            let blocks = builder.entries.blocks.len_in_bytes();
-            builder.entries.blocks.end += u32::MAX as usize - blocks;
+            let blocks = builder.draft.entries.blocks.len_in_bytes();
+            builder.draft.entries.blocks.end += u32::MAX as usize - blocks;
             let count = builder.push_all(Parallel::new(&many, &Threads(threads)), |left| omitted.push(left));
-            builder.entries.blocks.end -= u32::MAX as usize - blocks;
+            builder.draft.entries.blocks.end -= u32::MAX as usize - blocks;
             let table = builder.finish().into_bytes(Address(0), Key::address).unwrap();
             (table, omitted, count)
         };

@@ -62,21 +62,22 @@ impl Builder<'_> {
     /// ```
     pub fn section_of(&mut self, function: Key) -> Option<Section<'static>> {
         self.flush();
-        let entries = &self.entries;
-        let found = self.by_key.find(entries, function.0);
-        let options = Options { merge_functions: 0, few: true, ..self.options };
-        let mut alone = Builder::with_seed(self.abi, options, Some(entries.blocks.seed()));
-        alone.entries.have_addresses = Some(true);
-        let endian = self.abi.arch().endian();
+        let entries = &self.draft.entries;
+        let found = self.draft.by_key.find(entries, function.0);
+        let options = Options { merge_functions: 0, few: true, ..self.draft.options };
+        let mut alone = Builder::with_seed(self.draft.abi, options, Some(entries.blocks.seed()));
+        alone.draft.entries.have_addresses = Some(true);
+        let endian = self.draft.abi.arch().endian();
         for first in found {
             let mut number = first;
             // The function's other entries follow.
             while let Some(&Entry { start, size, block }) = entries.list.get(number) {
                 let has_rows = entries.refused.binary_search(&number).is_err();
-                let copied = alone.entries.blocks.copy(&entries.blocks, block).ok().filter(|_| has_rows);
+                let copied =
+                    alone.draft.entries.blocks.copy(&entries.blocks, block).ok().filter(|_| has_rows);
                 if let Some(copied) = copied {
                     let num_fres = read_back(&entries.blocks, block, endian).0.num_fres;
-                    alone.entries.push(start.wrapping_sub(function.0), size, copied, num_fres);
+                    alone.draft.entries.push(start.wrapping_sub(function.0), size, copied, num_fres);
                 }
                 number += 1;
                 if entries.continued.binary_search(&number).is_err() {
@@ -84,7 +85,7 @@ impl Builder<'_> {
                 }
             }
         }
-        if alone.entries.list.is_empty() {
+        if alone.draft.entries.list.is_empty() {
             return None;
         }
         let section = alone.finish();

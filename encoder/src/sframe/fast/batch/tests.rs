@@ -347,12 +347,12 @@ fn blocks_at_the_end_of_the_room_for_all() {
     let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), Arch::Amd64);
     let mut builder = Builder::new(Arch::Amd64, Options::default()).unwrap();
     builder.reserve(1, None);
-    let blocks = &mut builder.entries.blocks;
+    let blocks = &mut builder.draft.entries.blocks;
     blocks.bytes = vec![0; (1 << 32) + (1 << 16)];
     blocks.end = blocks.front + u32::MAX.to_usize() - 66_000;
     let mut omitted = Vec::new();
     builder.push_all(crate::cfi::Functions::new(&section), |left| omitted.push(left));
-    assert!(builder.entries.blocks.starts.is_sorted());
+    assert!(builder.draft.entries.blocks.starts.is_sorted());
     let refused = |left: &OmittedFunction| matches!(left, OmittedFunction::Unsupported(why) if why.reason == Reason::SectionSize);
     assert!(omitted.len() == 3 && omitted.iter().all(refused), "{omitted:?}");
 }

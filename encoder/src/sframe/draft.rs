@@ -1,0 +1,81 @@
+//! The table of a builder as far as it has been made.
+
+use cfipack_format::Key;
+use cfipack_format::sframe::Abi;
+
+use crate::Reason;
+use crate::sframe::options::Options;
+use crate::sframe::rows::fres::Fres;
+use crate::sframe::table::block::Blocks;
+use crate::sframe::table::by_key::ByKey;
+use crate::sframe::table::entries::{Entries, Omitted};
+
+/// A table that is being made: the functions that it has, and the rows of the one that comes next.
+#[derive(Clone, Debug)]
+pub(crate) struct Draft<'a> {
+    pub(crate) abi: Abi,
+    pub(crate) options: Options,
+    /// The FREs of functions that have no block yet.
+    pub(crate) fres: Fres,
+    pub(crate) entries: Entries<'a>,
+    pub(crate) by_key: ByKey,
+}
+
+impl Draft<'_> {
+    /// A table without functions, with a seed of its own, if none is given.
+    pub(super) fn new(abi: Abi, options: Options, seed: Option<u64>) -> Self {
+        let fres = Fres::new(abi.arch().endian(), options.few);
+        let seed = seed.unwrap_or_else(|| fres.seed());
+        let entries = Entries::new(Blocks::new(options, abi.arch().endian(), seed));
+        Self { abi, options, fres, entries, by_key: ByKey::default() }
+    }
+
+    /// Makes room, with `index` bytes before the rows.
+    pub(super) fn reserve_after(&mut self, index: usize, functions: usize, fre_bytes: Option<usize>) {
+        let Entries { list, blocks, .. } = &mut self.entries;
+        match fre_bytes {
+            Some(fre_bytes) => {
+                list.reserve_exact(functions);
+                let distinct = if blocks.index.is_some() { functions / 5 * 2 } else { functions };
+                blocks.reserve_exact(index, distinct, fre_bytes);
+            }
+            None => {
+                list.reserve(functions);
+                // Somewhat less than two thirds of a large program's functions share another's block.
+                blocks.reserve(index, functions / 5 * 2);
+            }
+        }
+    }
+
+    /// Notes a function that exists and is not in the table.
+    pub(super) fn note_omitted(&mut self, function: Key, size: u64) {
+        self.entries.omitted.push(Omitted { start: function.0, size });
+    }
+
+    /// Checks that functions can be added that have addresses, or have none.
+    #[inline]
+    pub(super) fn can_take(&self, have_addresses: bool) -> Result<(), Reason> {
+        match self.entries.have_addresses {
+            Some(others) if others != have_addresses => Err(Reason::KeysMixed),
+            _ if !have_addresses && self.options.merges() => Err(Reason::PlaceUnknown),
+            _ => Ok(()),
+        }
+    }
+
+    /// Looks up the blocks of the functions that came last.
+    #[inline]
+    pub(crate) fn flush(&mut self) {
+        self.entries.flush(&mut self.fres);
+    }
+
+    /// The state to which [`back_to`](Self::back_to) goes back.
+    pub(super) fn mark(&self) -> (usize, u64) {
+        self.entries.mark()
+    }
+
+    /// Takes back the functions that were added since `mark`.
+    #[cold]
+    pub(super) fn back_to(&mut self, mark: (usize, u64)) {
+        self.entries.back_to(mark, &mut self.fres);
+    }
+}
