@@ -4,7 +4,7 @@
 # exception, and `Binary.functions` has only what the symbol tables name: the static function, which only CFI describes, is missing.
 #
 # Expected: the three functions of the three FDEs, as from the same source for AArch64. The fields are encoded as DW_EH_PE_udata4 and
-# DW_EH_PE_sdata4 (Linux Standard Base 5.0, Core, 10.6 "DWARF Extensions"), values of the ELF file's own byte order (gABI, EI_DATA).
+# DW_EH_PE_sdata4 (Linux Standard Base 5.0, Core, "The .eh_frame_hdr section"), values in the byte order of the file (gABI, EI_DATA).
 # LIEF reads the ELF header, sections and symbols of the same file in the right order.
 #
 # Needs: python3 with pip, and gcc and binutils for s390x-linux-gnu and aarch64-linux-gnu.
@@ -34,6 +34,7 @@ for target in aarch64 s390x; do
   sort "$target.errors" | uniq -c
 done
 
-[ "$(cat aarch64.fdes aarch64.functions s390x.fdes s390x.functions | tr '\n' ' ')" = '3 3 3 2 ' ] || { echo 'another number of functions now'; exit 1; }
+[ "$(cat aarch64.fdes aarch64.functions s390x.fdes s390x.functions | tr '\n' ' ')" = '3 3 3 2 ' ] ||
+  { echo 'another number of functions now'; exit 1; }
 [ ! -s aarch64.errors ] && grep -q 'Failed to read FDE length' s390x.errors || { echo 'other messages now'; exit 1; }
 echo 'as described'
