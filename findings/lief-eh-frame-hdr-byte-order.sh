@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# LIEF 1.0.0, on x86-64, does not read `.eh_frame_hdr` and `.eh_frame` of big-endian files in the file's byte order. Of a valid shared object for s390x it says "Failed to read FDE length" and "Failed to read CIE length" six times and more, raises no
-# exception, and `Binary.functions` has only what the symbol tables name: the static function, which only CFI describes, is missing.
+# LIEF 1.0.0, on x86-64, does not read `.eh_frame_hdr` and `.eh_frame` of big-endian files in the file's byte order. Of a valid shared
+# object for s390x it says "Failed to read FDE length" and "Failed to read CIE length" several times, raises no exception, and
+# `Binary.functions` has only what the symbol tables name: the static function, which only CFI describes, is missing.
 #
 # Expected: the three functions of the three FDEs, as from the same source for AArch64. The fields are encoded as DW_EH_PE_udata4 and
 # DW_EH_PE_sdata4 (Linux Standard Base 5.0, Core, "The .eh_frame_hdr section"), values in the byte order of the file (gABI, EI_DATA).
