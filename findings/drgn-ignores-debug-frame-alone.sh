@@ -16,15 +16,13 @@ export PYTHONPATH=$work/py
 
 cat >walk.s <<'S'
   .cfi_sections .debug_frame
-  .globl _start
-  .type _start, @function
+  .globl _start; .type _start, @function
 _start: .cfi_startproc
   .cfi_undefined rip
   xor %ebp, %ebp
   call outer
   hlt
-  .cfi_endproc
-  .size _start, . - _start
+  .cfi_endproc; .size _start, . - _start
   .type outer, @function
 outer: .cfi_startproc
   push %rbp
@@ -36,8 +34,7 @@ outer: .cfi_startproc
   pop %rbp
   .cfi_def_cfa rsp, 8
   ret
-  .cfi_endproc
-  .size outer, . - outer
+  .cfi_endproc; .size outer, . - outer
   .type mid, @function
 mid: .cfi_startproc
   sub $40, %rsp
@@ -46,13 +43,11 @@ mid: .cfi_startproc
   add $40, %rsp
   .cfi_def_cfa_offset 8
   ret
-  .cfi_endproc
-  .size mid, . - mid
+  .cfi_endproc; .size mid, . - mid
   .type leaf, @function
 leaf: .cfi_startproc
   ud2
-  .cfi_endproc
-  .size leaf, . - leaf
+  .cfi_endproc; .size leaf, . - leaf
 S
 cat >trace.py <<'PY'
 import drgn, sys

@@ -4,7 +4,7 @@
 # "error in FILE(.eh_frame); no .eh_frame_hdr table will be created". It is called an error, and the link succeeds with status 0.
 #
 # Expected: "DWARF for the Arm 64-bit Architecture" (Common information entries) defines "G" as it does "B", without augmentation data,
-# and ld 2.40 knows "B". The table has nothing to do with the letter: a sorted list of the FDEs' starts (LSB 5.0, Core, 10.6).
+# and ld 2.40 knows "B". The table has nothing to do with the letter: a sorted list of the FDEs' starts (LSB 5.0, Core).
 #
 # What follows: libgcc's unwinder searches the FDEs of that library one by one, and readers that need the table find none. 2.47 is right.
 #

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# LIEF 1.0.0 reads `.eh_frame_hdr` and `.eh_frame` in the byte order of the machine that it runs on, and not in the file's. Of a
-# valid shared object for s390x it says "Failed to read FDE length" and "Failed to read CIE length" six times and more, raises no
-# exception, and `Binary.functions` has only what the symbol tables name: the static function, which only CFI describes, is missing.
+# LIEF 1.0.0, on x86-64, does not read `.eh_frame_hdr` and `.eh_frame` of big-endian files in the file's byte order. Of a valid shared
+# object for s390x it says "Failed to read FDE length" and "Failed to read CIE length" several times, raises no exception, and
+# `Binary.functions` has only what the symbol tables name: the static function, which only CFI describes, is missing.
 #
 # Expected: the three functions of the three FDEs, as from the same source for AArch64. The fields are encoded as DW_EH_PE_udata4 and
-# DW_EH_PE_sdata4 (Linux Standard Base 5.0, Core, 10.6 "DWARF Extensions"), values of the ELF file's own byte order (gABI, EI_DATA).
+# DW_EH_PE_sdata4 (Linux Standard Base 5.0, Core, "The .eh_frame_hdr section"), values in the byte order of the file (gABI, EI_DATA).
 # LIEF reads the ELF header, sections and symbols of the same file in the right order.
 #
 # Needs: python3 with pip, and gcc and binutils for s390x-linux-gnu and aarch64-linux-gnu.
@@ -34,6 +34,7 @@ for target in aarch64 s390x; do
   sort "$target.errors" | uniq -c
 done
 
-[ "$(cat aarch64.fdes aarch64.functions s390x.fdes s390x.functions | tr '\n' ' ')" = '3 3 3 2 ' ] || { echo 'another number of functions now'; exit 1; }
+[ "$(cat aarch64.fdes aarch64.functions s390x.fdes s390x.functions | tr '\n' ' ')" = '3 3 3 2 ' ] ||
+  { echo 'another number of functions now'; exit 1; }
 [ ! -s aarch64.errors ] && grep -q 'Failed to read FDE length' s390x.errors || { echo 'other messages now'; exit 1; }
 echo 'as described'

@@ -4,8 +4,8 @@
 # register 83886081, and ends with a DW_CFA_advance_loc4 of 0x3ffffffc instructions: by the code alignment factor of 4 the row
 # begins 4 294 967 280 bytes further on, in code that the FDE does not cover.
 #
-# Expected: no CFI without debug information (the documentation of -g and -lineinfo names the sections that they add), or rows within
-# the FDE's `address_range`, for which alone the table is (DWARF 5, 6.4 and 6.4.1).
+# Expected: no `.debug_` section where no debug information was asked for; and rows within the FDE's `address_range`, for which alone
+# the table is (DWARF 5, 6.4.1).
 #
 # What follows: whoever adds up the advances of FDEs, or sorts rows of all functions in one list, needs a check against the range.
 #
