@@ -6,12 +6,12 @@ use std::ops::Range;
 use cfipack_container::{File, Kind};
 use cfipack_decoder::sframe::Section;
 use cfipack_format::Address;
+use cfipack_lint::coverage::CodeBytes;
 use cfipack_roundtrip::{KernelDraft, KernelVerdict, kernel_verdict};
 use serde::Serialize;
 
 use crate::report::count::Number;
 use crate::report::place::Places;
-use cfipack_lint::coverage::CodeBytes;
 
 /// A draft of the kernel's reader, and its verdict on the tables of a file.
 #[derive(Debug)]
