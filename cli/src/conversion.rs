@@ -15,13 +15,13 @@ use cfipack_format::sframe::Version;
 use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Arch, Key};
 
+use cfipack_lint::coverage::CodeBytes;
 use cfipack_roundtrip::stats;
 
 use crate::io::input::{by_name, number_in};
 use crate::report::limits::Limits;
 use crate::report::reasons;
 use crate::synthesized::Synthesized;
-use cfipack_lint::coverage::CodeBytes;
 
 /// Options of the table
 #[derive(clap::Args, Clone, Copy, Debug)]

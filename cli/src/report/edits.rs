@@ -13,6 +13,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use cfipack_format::widen::ToU64;
+use cfipack_lint::coverage::CodeBytes;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::edit::{self, Edit, FileReport, Found, Origin, Outcome, Part, Place, Problem, Skip, apply};
@@ -22,7 +23,6 @@ use crate::report::escaped::Escaped;
 use crate::report::limits::Remark;
 use crate::report::status::{self, Status};
 use crate::synthesized::SynthesizedCounts;
-use cfipack_lint::coverage::CodeBytes;
 
 /// A run of an edit over files.
 #[derive(Clone, Debug)]

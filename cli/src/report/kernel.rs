@@ -6,12 +6,12 @@ use std::ops::Range;
 use cfipack_container::{File, Kind};
 use cfipack_decoder::sframe::Section;
 use cfipack_format::Address;
+use cfipack_lint::coverage::CodeBytes;
 use cfipack_roundtrip::{KernelVerdict, kernel_verdict};
 use serde::Serialize;
 
 use crate::report::count::Number;
 use crate::report::place::Places;
-use cfipack_lint::coverage::CodeBytes;
 
 /// The verdict of the kernel's reader on the tables of a file.
 #[derive(Debug)]

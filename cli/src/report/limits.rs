@@ -1,10 +1,10 @@
 //! Limits that a user sets to what a table may omit, and what is reported without one.
 
+use cfipack_lint::coverage::CodeBytes;
 use std::fmt;
 
 use crate::report::code;
 use crate::report::status::{self, Status};
-use cfipack_lint::coverage::CodeBytes;
 
 /// Below this part of the code a table is worth a warning: most programs lose less than a tenth.
 const LITTLE_CODE: f64 = 50.0;

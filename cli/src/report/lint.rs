@@ -6,12 +6,12 @@ use std::path::Path;
 use anyhow::Context as _;
 use cfipack_code::Kind;
 use cfipack_format::Address;
+use cfipack_lint::Found;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::report::place::Places;
 use crate::report::symbol::SymbolName;
-use cfipack_lint::Found;
 
 /// The report about an object, as `cfipack/lint/1`.
 #[derive(Serialize)]

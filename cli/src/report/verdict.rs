@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use cfipack_format::widen::ToU64;
+use cfipack_lint::Lint;
 use cfipack_roundtrip::{ListedDifference, Report, Unverified};
 use serde::Serialize;
 
@@ -15,7 +16,6 @@ use crate::report::place::Places;
 use crate::report::unverified;
 use crate::report::without_lists::WithoutLists;
 use crate::verbs::sframe::displaced::Displaced;
-use cfipack_lint::Lint;
 
 /// The name in reports of FDEs that are not counted as functions.
 pub const DUPLICATES: &str = "duplicates with the start of another";

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use cfipack_container::{Placement, has_known_magic};
+use cfipack_lint::annotate::{Annotated, annotate, reasons};
 use cfipack_roundtrip::most_frequent_first;
 use serde::Serialize;
 
@@ -16,7 +17,6 @@ use crate::report::count::{Counts, Number};
 use crate::report::escaped::Escaped;
 use crate::report::status::{self, Status};
 use crate::report::symbol::{Names, SymbolName};
-use cfipack_lint::annotate::{Annotated, annotate, reasons};
 
 /// Adds .cfi_* directives to the functions of an assembler source that have none
 #[derive(clap::Args, Debug)]

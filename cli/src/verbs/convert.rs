@@ -11,6 +11,7 @@ use cfipack_format::Address;
 use cfipack_format::sframe::Abi;
 use cfipack_format::widen::ToU64;
 use cfipack_format::{Reason, Unsupported};
+use cfipack_lint::coverage::CodeBytes;
 use cfipack_roundtrip::{Options, Report, most_frequent_first};
 use serde::Serialize;
 
@@ -35,7 +36,6 @@ use crate::report::verdict::{self, ReportJson};
 use crate::synthesized::SynthesizedCounts;
 use crate::verbs::embed::{self, Conversions};
 use crate::verbs::sframe::verify;
-use cfipack_lint::coverage::CodeBytes;
 
 /// Options of the conversion
 #[derive(clap::Args, Debug)]

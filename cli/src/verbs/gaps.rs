@@ -9,6 +9,7 @@ use anyhow::bail;
 use cfipack_container::{File, Placement};
 use cfipack_format::Address;
 use cfipack_format::widen::ToU64;
+use cfipack_lint::coverage::{self, CodeBytes, Gaps};
 use serde::Serialize;
 
 use crate::absent::SFRAME_TABLE;
@@ -22,7 +23,6 @@ use crate::report::place::Places;
 use crate::report::status::{self, Status};
 use crate::report::symbol::{Names, SymbolName};
 use crate::verbs::stats::Source;
-use cfipack_lint::coverage::{self, CodeBytes, Gaps};
 
 /// Lists the code that no row of the table covers
 #[derive(clap::Args, Debug)]

@@ -10,6 +10,7 @@ use anyhow::{Context as _, bail};
 use cfipack_code::Kind;
 use cfipack_container::Placement;
 use cfipack_format::Address;
+use cfipack_lint::Lint;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::edit::{Found as FoundFile, find};
@@ -23,7 +24,6 @@ use crate::report::lint::{Baseline, FindingJson, LintJson, Sarif};
 use crate::report::place::Places;
 use crate::report::status::{self, Status};
 use crate::report::symbol::Names;
-use cfipack_lint::Lint;
 
 /// Compares call frame information with the code that it describes
 #[derive(clap::Args, Debug)]

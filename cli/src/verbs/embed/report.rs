@@ -1,5 +1,6 @@
 //! Reports of the conversion into files: a line for each, and a summary.
 
+use cfipack_lint::coverage::CodeBytes;
 use cfipack_roundtrip::most_frequent_first;
 
 use super::table::{Embed, Table};
@@ -11,7 +12,6 @@ use crate::report::edits::{Reported, Totals};
 use crate::report::limits::{Covered, Remark};
 use crate::report::verdict;
 use crate::synthesized::SynthesizedCounts;
-use cfipack_lint::coverage::CodeBytes;
 
 /// The code of a file's parts, if it was counted for each of them.
 fn code(parts: &[Part<Table>]) -> Option<CodeBytes> {

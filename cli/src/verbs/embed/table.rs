@@ -9,6 +9,7 @@ use cfipack_edit::{Embedding, Rewrite, StartRelocation, embed_in_object, without
 use cfipack_encoder::sframe::Builder;
 use cfipack_format::Unsupported;
 use cfipack_format::widen::ToU64;
+use cfipack_lint::coverage::CodeBytes;
 use cfipack_roundtrip::{Options, Report};
 use serde::Serialize;
 
@@ -23,7 +24,6 @@ use crate::report::kernel::KernelReport;
 use crate::report::place::Places;
 use crate::synthesized::SynthesizedCounts;
 use crate::verbs::sframe::verify;
-use cfipack_lint::coverage::CodeBytes;
 
 /// The edit: a table for an object or a linked file.
 pub struct Embed {

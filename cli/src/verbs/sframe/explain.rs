@@ -8,6 +8,7 @@ use cfipack_container::{CallFrameSection, File};
 use cfipack_decoder::sframe::{Function, Section};
 use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Arch, Key, RegisterName};
+use cfipack_lint::synthesized;
 use cfipack_roundtrip::words::Words;
 use cfipack_roundtrip::{Options, innermost};
 use serde::Serialize;
@@ -25,7 +26,6 @@ use crate::report::row::RowJson;
 use crate::report::status::Status;
 use crate::report::symbol::SymbolName;
 use crate::verbs::explain::Arguments;
-use cfipack_lint::synthesized;
 
 /// Explains every omitted function, or the one at the address that was asked for.
 pub fn explain(

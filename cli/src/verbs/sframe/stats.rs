@@ -6,6 +6,7 @@ use std::io::Write;
 use cfipack_container::{File, Kind};
 use cfipack_decoder::sframe::Section;
 use cfipack_format::Address;
+use cfipack_lint::coverage::CodeBytes;
 use cfipack_roundtrip::{Options, Stats, most_frequent_first, stats};
 use serde::Serialize;
 
@@ -23,7 +24,6 @@ use crate::report::place::Places;
 use crate::report::status::{self, Status};
 use crate::report::unverified::WithoutRows;
 use crate::verbs::stats::{Arguments, Source};
-use cfipack_lint::coverage::CodeBytes;
 
 /// Counts the tables of an object; for one without a table, counts the table that a conversion writes.
 pub fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {

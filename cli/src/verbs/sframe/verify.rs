@@ -7,6 +7,7 @@ use cfipack_container::{CallFrameSection, File, Kind};
 use cfipack_decoder::sframe;
 use cfipack_format::Unsupported;
 use cfipack_format::pool::Threads;
+use cfipack_lint::synthesized;
 use cfipack_roundtrip::{MissingFunction, Options, Report, Table, verify_with_reasons_on};
 
 use super::displaced::Displaced;
@@ -24,7 +25,6 @@ use crate::report::status::{self, Status};
 use crate::report::unverified;
 use crate::report::verdict::{self, AgainstCode, VerifyJson};
 use crate::verbs::verify::{Arguments, Profile};
-use cfipack_lint::synthesized;
 
 /// Checks tables for the code of another object.
 pub fn check_for(table: &Object<'_>, object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<()> {
