@@ -47,6 +47,8 @@
 
 mod arenas;
 mod block;
+#[cfg(all(test, loom))]
+mod orders;
 mod reader;
 mod rows;
 mod sync;

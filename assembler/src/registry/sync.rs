@@ -1,5 +1,16 @@
-//! The atomics and locks of a registry, in one place: `tests/loom` has others by the same names.
+//! The atomics and locks of a registry, in one place: with `--cfg loom` they are loom's.
 
+#[cfg(not(all(test, loom)))]
 pub(super) use core::hint::spin_loop;
+#[cfg(not(all(test, loom)))]
 pub(super) use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-pub(super) use std::sync::{RwLock, TryLockError};
+#[cfg(not(all(test, loom)))]
+pub(super) use std::sync::RwLock;
+pub(super) use std::sync::TryLockError;
+
+#[cfg(all(test, loom))]
+pub(super) use loom::hint::spin_loop;
+#[cfg(all(test, loom))]
+pub(super) use loom::sync::RwLock;
+#[cfg(all(test, loom))]
+pub(super) use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -1,24 +1,18 @@
-//! `assembler/src/registry/arenas.rs` and `tree.rs`, by loom.
+//! The memory and the search tree by loom: readers in every order of the steps of the writer that the memory model allows,
+//! up to a number of preemptions.
 //!
-//!     cargo test --manifest-path tests/loom/Cargo.toml
+//! ```sh
+//! RUSTFLAGS='--cfg loom' cargo test -p cfipack-assembler --lib registry::orders
+//! ```
 
-#![cfg(test)]
-
-extern crate alloc;
-
-#[path = "../../../assembler/src/registry/arenas.rs"]
-mod arenas;
-mod sync;
-#[path = "../../../assembler/src/registry/tree.rs"]
-#[expect(dead_code, reason = "what only the registry calls")]
-mod tree;
+use alloc::vec::Vec;
 
 use loom::sync::Arc;
 use loom::thread;
 
-use arenas::{Arenas, Words};
-use sync::AtomicU64;
-use tree::{Tree, Writer};
+use super::arenas::{Arenas, Words};
+use super::sync::{self, AtomicU64};
+use super::tree::{self, Tree, Writer};
 
 fn words(count: usize) -> Words {
     (0..count).map(|_| AtomicU64::new(0)).collect()
