@@ -8,7 +8,7 @@ use cfipack_format::{Arch, Reason, UnsupportedFormat};
 
 use super::entry::{Entry, is_dwarf};
 use super::error::Warning;
-use super::options::{Layout, Options};
+use super::options::Options;
 use super::personality::Personalities;
 use super::section::Section;
 
@@ -124,8 +124,7 @@ impl Builder {
                 entry.personality = None;
             }
         }
-        // An object's row should not have a personality number in its encoding. If it has one, ld64.lld keeps it.
-        if dwarf || self.options.layout != Layout::Lld {
+        if dwarf || !self.options.layout.keeps_personality_number() {
             bits = Encoding(bits).with_personality(0).0;
         }
         Entry { encoding: Encoding(bits | flags.bits()), ..entry }
@@ -147,7 +146,8 @@ impl Builder {
 
 #[cfg(test)]
 mod tests {
-    use super::{Arch, Builder, Layout, Options, Reason};
+    use super::{Arch, Builder, Options, Reason};
+    use crate::unwind_info::Layout;
 
     #[test]
     fn shards_of_another_kind_are_refused() {

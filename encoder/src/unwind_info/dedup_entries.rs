@@ -118,7 +118,7 @@ pub(super) fn dedup(
     if let Some(last) = pending {
         folder.is_written |= layout.is_apples();
         folder.push(last);
-        let ends_at_start = layout == Layout::Lld && last.encoding == Encoding::NONE;
+        let ends_at_start = layout.ends_with_last_entry() && last.encoding == Encoding::NONE;
         let length = if ends_at_start { 0 } else { last.length };
         folder.end = last.function.saturating_add(length);
     }

@@ -32,6 +32,39 @@ impl Layout {
         }
     }
 
+    /// Returns whether the table has the fewest bytes, in place of the pages of a linker.
+    pub(super) const fn is_smallest(self) -> bool {
+        match self {
+            Self::Small => true,
+            Self::Lld | Self::LdPrime | Self::Ld64 | Self::Ld64V253 => false,
+        }
+    }
+
+    /// Returns whether the table ends where its last entry ends, whatever the caller says about the end of the code.
+    /// It ends at the entry's start if the entry has no encoding.
+    pub(super) const fn ends_with_last_entry(self) -> bool {
+        match self {
+            Self::Lld => true,
+            Self::Small | Self::LdPrime | Self::Ld64 | Self::Ld64V253 => false,
+        }
+    }
+
+    /// Returns whether an encoding keeps the personality number that an object's row has by mistake.
+    pub(super) const fn keeps_personality_number(self) -> bool {
+        match self {
+            Self::Lld => true,
+            Self::Small | Self::LdPrime | Self::Ld64 | Self::Ld64V253 => false,
+        }
+    }
+
+    /// Returns whether a page costs the same whatever is in it, so that a plan knows the size of all pages.
+    pub(super) const fn has_pages_of_one_size(self) -> bool {
+        match self {
+            Self::Lld => true,
+            Self::Small | Self::LdPrime | Self::Ld64 | Self::Ld64V253 => false,
+        }
+    }
+
     /// Returns whether this is a layout of one of Apple's linkers.
     pub(super) const fn is_apples(self) -> bool {
         match self {
@@ -102,7 +135,7 @@ impl Options {
 
     /// Returns whether the LSDA records of functions in DWARF mode are omitted.
     pub(super) const fn omits_dwarf_lsda(&self) -> bool {
-        self.omit_dwarf_lsda || (matches!(self.layout, Layout::Small) && !self.keep_dwarf_lsda)
+        self.omit_dwarf_lsda || (self.layout.is_smallest() && !self.keep_dwarf_lsda)
     }
 
     /// Returns whether entries in DWARF mode have a personality number. Their FDEs have the personality in any case.
@@ -112,6 +145,9 @@ impl Options {
 
     /// Returns whether entries in DWARF mode have the LSDA flag. Without the flag, no reader looks for the record.
     pub(super) const fn flags_dwarf_lsda(&self) -> bool {
-        matches!(self.layout, Layout::LdPrime)
+        match self.layout {
+            Layout::LdPrime => true,
+            Layout::Small | Layout::Lld | Layout::Ld64 | Layout::Ld64V253 => false,
+        }
     }
 }

@@ -47,7 +47,7 @@ impl Section {
         personalities: Vec<NonZeroU32>,
         warnings: Vec<Warning>,
     ) -> Self {
-        let bound = (options.layout == Layout::Small).then(|| Bound::new(&entries, &personalities, arch));
+        let bound = options.layout.is_smallest().then(|| Bound::new(&entries, &personalities, arch));
         Self { arch, options, entries, personalities, warnings, bound }
     }
 
@@ -120,12 +120,12 @@ impl Section {
         if !table.is_written {
             return Ok(Plan { max_len: 0, pages: None });
         }
-        let exact = (layout != Layout::Small).then(|| self.linkers_partition(&table).pages);
+        let exact = (!layout.is_smallest()).then(|| self.linkers_partition(&table).pages);
         let growth = Growth::new(growth, &table);
         table.slack = growth.slack;
         let mut pages = None;
         let most = self.max_len();
-        let max_len = if layout == Layout::Small {
+        let max_len = if layout.is_smallest() {
             let partition = small::choose(&table, self.arch);
             let len = fixed_len(&table) + partition.size() + split_len(&partition.pages, growth.splits);
             let mut order = Vec::with_capacity(self.entries.len());
@@ -147,12 +147,12 @@ impl Section {
             let is_exact = Some(&partition.pages) == exact.as_ref() && growth.splits == 0;
             let pages = partition.pages.len() + growth.splits;
             let placed = Placed::new(table, partition, self.arch, layout)?;
-            if is_exact || layout == Layout::Lld {
+            if is_exact || layout.has_pages_of_one_size() {
                 placed.len() + lld_split_len(growth.splits)
             } else {
                 let by_pages = match layout {
                     Layout::LdPrime => placed.pages_off() + 4 + LD_PRIME_PAGE * pages,
-                    _ => usize::MAX,
+                    Layout::Small | Layout::Lld | Layout::Ld64 | Layout::Ld64V253 => usize::MAX,
                 };
                 let fixed = Header::SIZE + PERSONALITY_SIZE * personalities + LsdaEntry::SIZE * lsdas;
                 (fixed + max_pages_len(layout, entries)).min(by_pages)
@@ -212,17 +212,19 @@ impl Section {
         let Options { layout, .. } = self.options;
         let mut table = self.deduped(places, same_address);
         if let Some(end) = end
-            && layout != Layout::Lld
+            && !layout.ends_with_last_entry()
         {
             table.end = table.end.max(end.0);
         }
         if layout.is_ld64() {
             table.end = table.end.saturating_add(1);
         }
-        let partition = match layout {
-            _ if !table.is_written => Partition { common: Vec::new(), pages: Vec::new(), exact: true },
-            Layout::Small => self.smallest(&table, places, plan),
-            _ => self.linkers_partition(&table),
+        let partition = if !table.is_written {
+            Partition { common: Vec::new(), pages: Vec::new(), exact: true }
+        } else if layout.is_smallest() {
+            self.smallest(&table, places, plan)
+        } else {
+            self.linkers_partition(&table)
         };
         Placed::new(table, partition, self.arch, layout)
     }
@@ -257,10 +259,14 @@ impl Section {
                 let pages = forward(table, &common, MAX_COMPRESSED_OFFSET);
                 (common, pages)
             }
-            Layout::Ld64 | Layout::Ld64V253 => {
+            Layout::Ld64 => {
                 let common = common_palette::apple(table, self.arch);
-                let room = if layout == Layout::Ld64 { Room::AskedLate } else { Room::LessAWord };
-                let pages = backward(table, &common, eh_frame_len, room);
+                let pages = backward(table, &common, eh_frame_len, Room::AskedLate);
+                (common, pages)
+            }
+            Layout::Ld64V253 => {
+                let common = common_palette::apple(table, self.arch);
+                let pages = backward(table, &common, eh_frame_len, Room::LessAWord);
                 (common, pages)
             }
         };
@@ -272,7 +278,7 @@ impl Section {
 fn max_pages_len(layout: Layout, entries: usize) -> usize {
     let pages = match layout {
         Layout::Ld64 | Layout::Ld64V253 => (entries.div_ceil(REGULAR_ENTRIES) + 2).min(entries),
-        _ => entries.div_ceil(REGULAR_ENTRIES),
+        Layout::Small | Layout::Lld | Layout::LdPrime => entries.div_ceil(REGULAR_ENTRIES),
     };
     let fixed = ENCODING_SIZE * entries.min(MAX_COMMON) + IndexEntry::SIZE * (pages + 1);
     let regular = RegularEntry::SIZE * entries;
