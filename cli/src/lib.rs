@@ -1,7 +1,13 @@
 //! `cfi2sframe`: the command that converts DWARF call frame information to `.sframe`, reads tables and verifies them.
 //!
-//! Arguments in, reports and files out, nothing else: `verbs/` has one file per verb, with its options; `report/`
-//! what they print; `io/` how files are read and written.
+//! The command turns arguments into reports and files. The libraries do the rest.
+//!
+//! - `verbs/` has a file for each verb, with its options.
+//! - `report/` prints text and JSON, and `instructions/` prints a function's code beside its rows.
+//! - `io/` reads and writes files.
+//! - `edit/` finds and replaces many files. The verbs that change files use it.
+//! - `conversion` and `synthesized` build `.sframe` sections in memory.
+//! - `ld/` is the second command, `cfi2sframe-ld`, which runs a linker.
 //!
 //! This is a library only so that the command's definition can be read by the example `manual`, which writes
 //! man pages and shell completions. The libraries that the command uses are those of `cfipack`.
