@@ -1,11 +1,11 @@
-//! Absences: what a file does not have, and where it is.
+//! Messages about data that a file does not have, and where to find it instead.
 
 use anyhow::anyhow;
 use cfipack_container::{File, Kind};
 
 use crate::io::input::{Contents, Object};
 
-/// The name in messages of what `.sframe` sections contain.
+/// The name of the contents of `.sframe` sections in messages.
 pub const SFRAME_TABLE: &str = ".sframe table";
 
 /// An object of GCC that has no code yet.

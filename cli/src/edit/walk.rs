@@ -1,5 +1,5 @@
-//! A walk through the directories below one, by their handles: no symbolic link is followed, also none that is put there
-//! meanwhile.
+//! Walks through a tree of directories, by their handles. Symbolic links are not followed, even if another process
+//! creates them meanwhile.
 
 use std::collections::HashMap;
 use std::io;
@@ -58,7 +58,7 @@ pub fn walk(path: &Path, searched: &mut Searched, mut visit: impl FnMut(Seen)) {
     }
 }
 
-/// A directory on the way down, with what is left of it.
+/// A directory on the way down, with the entries that are not visited yet.
 struct Level {
     directory: Arc<Directory>,
     path: PathBuf,

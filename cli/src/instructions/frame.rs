@@ -56,7 +56,7 @@ impl Frame {
             }
         }
         let stack = arch.stack_pointer();
-        // The register that the row counts from, and what the code gives for others.
+        // The register that the row counts from. For other registers, the values that the code gives.
         let base = match row.row.cfa {
             Cfa::Register { register, offset } => Some((register, -offset)),
             _ => None,

@@ -1,4 +1,5 @@
-//! Descriptors that the process inherits: which of the standard ones are closed, and copies by number.
+//! Descriptors that the process inherits: finds out if standard descriptors are closed, and copies descriptors by
+//! number.
 
 #![allow(unsafe_code)]
 
@@ -10,9 +11,10 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// Bit `N`: descriptor `N` is closed when the program starts.
 static CLOSED: AtomicU8 = AtomicU8::new(0);
 
-/// Notes which of descriptors 0 to 2 are closed. It runs before Rust's runtime starts, which opens `/dev/null` for
-/// reading and writing in their place. A descriptor of `/dev/null` is no evidence: other programs open it for their
-/// children too.
+/// Notes if descriptors 0 to 2 are closed.
+///
+/// This function has to run before Rust's runtime, because the runtime opens `/dev/null` in place of closed
+/// descriptors. A descriptor of `/dev/null` is no evidence: other programs open it for their children too.
 extern "C" fn note_closed() {
     for descriptor in 0..=2 {
         // SAFETY: F_GETFD reads a flag and changes nothing; for a closed descriptor it is an error.

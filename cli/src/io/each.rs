@@ -14,7 +14,7 @@ use crate::report::status::{self, Status};
 pub enum Outcome {
     /// The verb ran.
     Done(Status),
-    /// The object has nothing of this kind, which is an error if no object of the file has.
+    /// The object has nothing of this kind. It is an error if no object of the file has it.
     Absent(&'static str),
     /// The missing table of an object that has CFI: reported for a member if others have a table.
     MissingTable(&'static str),

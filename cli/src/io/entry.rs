@@ -1,4 +1,5 @@
-//! Names in directories. What is done to a name happens in the directory that was found, whatever becomes of its path.
+//! Names in directories. All operations on a name happen in the directory that was found, even if its path changes
+//! meanwhile.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{self, File, Metadata};
@@ -36,7 +37,7 @@ impl Location {
         &self.directory
     }
 
-    /// The directory and the name, which are the same for each path that leads there.
+    /// Returns the directory's identity and the name. They are the same for every path that leads to this entry.
     pub fn key(&self) -> io::Result<(Identity, OsString)> {
         Ok((self.directory.identity(), last_name(&self.path)?))
     }
@@ -70,7 +71,7 @@ impl Entry {
         if path.is_symlink() { Self::of(&fs::canonicalize(path)?) } else { Self::of(path) }
     }
 
-    /// Replaces the name by another one in the directory.
+    /// Returns another name in the same directory.
     pub fn sibling(&self, name: &str) -> Self {
         let (directory, path) = (self.directory.clone(), self.path.with_file_name(name));
         Self { directory, name: name.into(), path }
@@ -91,21 +92,22 @@ impl Entry {
         self.open_with(OFlags::RDONLY, Mode::empty())
     }
 
-    /// Creates a file under the name, which must be free, for reading and writing. `mode` is without the bits of the
-    /// umask.
+    /// Creates a file with this name for reading and writing. The name must be free. The umask is applied to `mode`.
     pub fn create(&self, mode: u32) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
         self.open_with(flags, Mode::from_raw_mode(mode as RawMode))
     }
 
-    /// The metadata of what the name leads to.
+    /// Returns the metadata of the file that the name leads to.
     pub fn metadata(&self) -> io::Result<Metadata> {
         let metadata = self.open_with(PATH_ONLY, Mode::empty())?.metadata()?;
         if metadata.is_symlink() { Err(not_followed()) } else { Ok(metadata) }
     }
 
-    /// The metadata of the file, if there is one, and it is writable: permission to rename it is not enough. It is
-    /// asked for without opening the file: overlayfs would make a copy of it, with other times.
+    /// Returns the metadata of the file, or `None` if there is no file. It is an error if the file is not writable,
+    /// even if it could be renamed.
+    ///
+    /// This function does not open the file, because overlayfs would make a copy of it with new times.
     pub fn writable(&self) -> io::Result<Option<Metadata>> {
         let flags = AtFlags::EACCESS | AtFlags::SYMLINK_NOFOLLOW;
         match accessat(&*self.directory, &*self.name, Access::WRITE_OK, flags) {

@@ -1,4 +1,4 @@
-//! Temporary files, which are removed when the process ends.
+//! Temporary files. They are removed when the process ends.
 
 use std::collections::hash_map::RandomState;
 use std::fs::File;
@@ -29,11 +29,11 @@ impl Temporary {
         Self::create(target, |entry| entry.create(mode))
     }
 
-    /// Makes another name, in the directory of `target`, of the file `identity`, whose name is `existing`.
+    /// Creates a hard link to the file `identity` in the directory of `target`. `existing` is a name of the file.
     ///
     /// # Errors
-    /// It cannot be created: the file systems differ, or a file has no room for more names; the name leads to another
-    /// file by now.
+    /// The link cannot be created, for example because the file systems differ or the file can have no more names. Or
+    /// `existing` leads to a different file by now.
     pub fn link_beside(target: &Entry, existing: &Entry, identity: Identity) -> io::Result<Self> {
         let link = Self::create(target, |entry| existing.link(entry).and_then(|()| entry.open()))?;
         if Identity::of(&link.file.metadata()?) != identity {
@@ -50,7 +50,7 @@ impl Temporary {
 
     fn create(target: &Entry, create: impl Fn(&Entry) -> io::Result<File>) -> io::Result<Self> {
         loop {
-            // Not derived from the target's name, which may have the maximum length already.
+            // The name does not contain the target's name, because that can already have the maximum length.
             let entry = target.sibling(&format!(".cfi2sframe.{:016x}.tmp", random()));
             let (directory, name) = entry.raw()?;
             let (created, registration) = signals::creating(|| {
@@ -91,7 +91,7 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if self.registration.is_registered() {
-            // The first error is the one to report.
+            // The caller reports the first error, so this error is ignored.
             let _ = self.entry.remove();
             self.registration.unregister();
         }
@@ -133,7 +133,7 @@ mod tests {
         std::thread::sleep(Duration::from_secs(600));
     }
 
-    /// Not a test either: the process in which several threads create files all the time.
+    /// This is no test either. It is the process with several threads that create files all the time.
     #[test]
     fn busy_child() {
         let Some(directory) = std::env::var_os(DIRECTORY) else { return };
@@ -151,7 +151,7 @@ mod tests {
         });
     }
 
-    /// Starts one of the processes, and waits until it is ready.
+    /// Starts a child process, and waits until it is ready.
     fn started(child: &str, directory: &Path, script: &str) -> Child {
         let mut command = Command::new("sh");
         command.args(["-c", script, "sh"]).arg(std::env::current_exe().unwrap());
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
         fs::remove_dir(&directory).unwrap();
     }
-    /// A thread creates no file after another one's handler has removed those that exist.
+    /// No thread creates a file after a handler on another thread has removed the existing files.
     #[test]
     fn a_signal_ends_all_threads() {
         let signals = [("TERM", libc::SIGTERM), ("INT", libc::SIGINT), ("HUP", libc::SIGHUP)];

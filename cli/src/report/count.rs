@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Counts and what they count. Prints those that are not 0, each after a comma, to continue a line.
+/// Counts with their words. Prints the counts that are not 0, each after a comma, to continue a line.
 #[derive(Debug)]
 pub struct Counts<'a>(pub &'a [(&'a str, u64)]);
 
@@ -20,7 +20,7 @@ impl Counts<'_> {
     }
 }
 
-/// A count and what it counts, in the singular if it is 1.
+/// A count with its word. The word is in the singular if the count is 1.
 #[derive(Debug)]
 pub struct Number(pub u64, pub &'static str);
 

@@ -1,4 +1,4 @@
-//! What the Linux kernel's reader makes of tables.
+//! Reports which parts of tables the Linux kernel's reader accepts.
 
 use std::io::{self, Write};
 use std::ops::Range;

@@ -102,7 +102,7 @@ impl FindingJson {
         &self.instruction
     }
 
-    /// What the row has and the code does.
+    /// Returns the description: the CFA of the row, and the effect of the code.
     pub fn words(&self) -> &str {
         &self.words
     }
@@ -122,7 +122,7 @@ fn fingerprint(parts: &[&str]) -> String {
 pub struct Baseline(HashMap<String, u64>);
 
 impl Baseline {
-    /// Reads reports, one JSON object a line.
+    /// Reads reports, with a JSON object on each line.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let mut known = HashMap::new();
         for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {

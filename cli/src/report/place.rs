@@ -47,7 +47,7 @@ impl fmt::Display for Place {
 /// Names places in a file; symbols and sections are read for the first name that needs them.
 #[derive(Debug)]
 pub struct Places<'f, 'a> {
-    /// None for a bare section, whose places are addresses.
+    /// `None` for a bare section. The places of a bare section are addresses.
     file: Option<&'f File<'a>>,
     symbols: OnceCell<Option<Symbols<'a>>>,
     code: OnceCell<Code<'a>>,
@@ -93,7 +93,7 @@ impl<'f, 'a> Places<'f, 'a> {
         self.room.bounded(name)
     }
 
-    /// Returns whether places can have names, which those of a bare section have not.
+    /// Returns whether places can have names. Places of a bare section have no names.
     pub fn has_names(&self) -> bool {
         self.file.is_some()
     }
@@ -208,7 +208,7 @@ impl<'f, 'a> Places<'f, 'a> {
         addresses.iter().zip(&names).map(one).take(CANDIDATES).collect()
     }
 
-    /// The name of a symbol that is like one that does not exist.
+    /// Returns an existing symbol's name that is similar to `name`, for a message that `name` does not exist.
     pub fn similar_symbol(&self, name: &str) -> Option<String> {
         let names = self.symbols()?.iter().map(|(_, linkage)| self.names.symbol(&linkage, 0));
         let names = names.filter_map(|symbol| Some(symbol.text()?.to_owned()));
@@ -272,7 +272,7 @@ fn indexed(code: &Section<'_>) -> String {
     format!("{}[{}]", code.name, code.index.unwrap_or(0))
 }
 
-/// Returns whether a section has this name, which may have its index.
+/// Returns whether a section has this name. The name can include the section's index.
 fn is_named(code: &Section<'_>, name: &str) -> bool {
     code.name == name || indexed(code) == name
 }

@@ -1,4 +1,4 @@
-//! JSON Schemas of what verbs print with `--json`, as their types have them: the files in `docs/schemas/`.
+//! JSON Schemas of the verbs' output with `--json`, generated from the types: the files in `docs/schemas/`.
 
 use std::fs;
 use std::path::Path;
@@ -98,7 +98,7 @@ fn schemas_are_those_of_the_types() {
     }
     let mut expected = Vec::new();
     for (verb, schema) in schemas() {
-        // The names of definitions are those of the types, without what these have for their part in the command.
+        // The definitions have the names of the types without the suffix `Json`.
         let (name, text) = (format!("{verb}.json"), format!("{schema:#}\n").replace("Json\"", "\""));
         let path = directory.join(&name);
         if is_update {

@@ -10,14 +10,14 @@ use clap::builder::styling::Style;
 use crate::report::escaped::Escaped;
 use crate::report::style;
 
-/// The result of a verb; two results combine to the greater one.
+/// The result of a verb. Two results combine to the greater result.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Status {
     /// Done.
     Done,
     /// Done, and something differs, is not covered, or fails the requested check.
     Differs,
-    /// An error, which is already reported.
+    /// An error that is already reported.
     Failed,
 }
 
@@ -50,7 +50,7 @@ pub fn exit(result: anyhow::Result<Status>) -> ExitCode {
     }
 }
 
-/// Prints an error as one line.
+/// Prints an error as a single line.
 pub fn report_error(error: &dyn fmt::Display) {
     write(&error_line(error));
 }
@@ -60,7 +60,7 @@ pub fn error_line(error: &dyn fmt::Display) -> String {
     line("error", style::ERROR, error)
 }
 
-/// Prints a warning as one line.
+/// Prints a warning as a single line.
 pub fn warn(warning: &dyn fmt::Display) {
     write(&warning_line(warning));
 }
@@ -70,7 +70,7 @@ pub fn warning_line(warning: &dyn fmt::Display) -> String {
     line("warning", style::WARNING, warning)
 }
 
-/// The program's name in messages, where they stand among those of other programs.
+/// The program's name in messages, if they are mixed with messages of other programs.
 static PROGRAM: OnceLock<&str> = OnceLock::new();
 
 /// Names the program in all messages from now on.

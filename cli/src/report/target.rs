@@ -14,7 +14,7 @@ pub struct Target {
     place: Option<Place>,
 }
 
-/// Parses what is a place or can be a symbol; [`Target::find`] checks whether a file has it.
+/// Parses a place or a name that can be a symbol. [`Target::find`] checks whether a file has it.
 pub fn parse(text: &str) -> Result<Target, String> {
     match place::parse(text) {
         Ok(place) => Ok(Target { text: text.to_string(), place: Some(place) }),

@@ -1,4 +1,5 @@
-//! Functions that a table lacks, and those that gimli could not judge, by name: the same for every verb.
+//! Lists functions that a table lacks, and functions that gimli could not judge, by name. Every verb prints the same
+//! list.
 
 use std::io::{self, Write};
 
@@ -52,7 +53,7 @@ pub struct WithoutRows {
 }
 
 impl WithoutRows {
-    /// The functions of a list, which `more` follow.
+    /// Creates a list of functions. `more` is the number of further functions that are not listed.
     pub fn new(places: &Places<'_, '_>, list: &[Unverified], more: u64) -> Self {
         Self {
             unverified: list.iter().map(|one| listed(places, one)).collect(),

@@ -1,4 +1,5 @@
-//! A library's report without its lists of places, which the command lists as files name them.
+//! Serializes a library's report without its lists of places. The command prints the places itself, with names from the
+//! file.
 
 use serde::ser::Error as _;
 use serde::{Serialize, Serializer};

@@ -1,4 +1,4 @@
-//! `merge`: several tables into one.
+//! `merge`: merges several tables.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;

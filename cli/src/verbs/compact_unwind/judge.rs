@@ -10,16 +10,16 @@ use crate::verbs::unwind_info::{source, verify};
 /// PCs of functions that get a compact encoding.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Price {
-    /// The number of functions in whose prologues it is not exact.
+    /// The number of functions with an encoding that is not exact in the prologue.
     pub prologue: u64,
-    /// The number of those in whose epilogues it is not exact.
+    /// The number of functions with an encoding that is not exact in an epilogue.
     pub epilogue: u64,
     /// All of them.
     pub pcs: u64,
 }
 
 impl Price {
-    /// Judges a changed file, and returns what the change costs.
+    /// Judges a changed file, and returns the price of the change.
     ///
     /// # Errors
     /// Something else than rows has changed, or a changed row does not represent the CFI.

@@ -132,7 +132,7 @@ fn change(path: &Path, arguments: &Arguments) -> anyhow::Result<()> {
     if arguments.json { summary.print_json() } else { summary.print() }
 }
 
-/// Writes the changed file to another one; the result is what cannot be kept.
+/// Writes the changed file to another file. Returns warnings about attributes that cannot be kept.
 fn write(
     original: &Original,
     output: &Path,

@@ -1,4 +1,4 @@
-//! The conversion into files: each gets a table, which is read back and verified before the file takes its place.
+//! The conversion into files. Each file gets a table. The table is read back and verified before the file is replaced.
 
 mod report;
 mod table;

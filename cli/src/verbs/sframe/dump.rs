@@ -103,7 +103,7 @@ impl<'a> TableJson<'a> {
     }
 }
 
-/// The functions of a table, written one by one: there may be hundreds of thousands.
+/// Writes the functions of a table without collecting them first, because a table can have hundreds of thousands.
 struct Functions<'a>(Section<'a>, &'a Places<'a, 'a>);
 
 impl Serialize for Functions<'_> {

@@ -25,7 +25,7 @@ use crate::report::unverified::WithoutRows;
 use crate::verbs::stats::{Arguments, Source};
 use cfipack_lint::coverage::CodeBytes;
 
-/// Counts the tables of an object; for one without a table, counts the table that a conversion writes.
+/// Counts the tables of an object. If the object has no table, counts the table that a conversion writes.
 pub fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {
     let sections = object.sframe_sections(Address(0))?;
     let tables = object.tables(&sections)?;

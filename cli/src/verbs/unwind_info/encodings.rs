@@ -41,7 +41,7 @@ impl Image {
 /// The functions of a file, and how each is unwound.
 #[derive(Debug, Default)]
 pub struct Encodings {
-    /// Functions in the CFI, unreadable ones included.
+    /// The number of functions in the CFI, including functions that cannot be read.
     pub functions: u64,
     /// An entry for each readable function.
     pub entries: Vec<Entry>,
@@ -85,7 +85,7 @@ impl Encodings {
         reasons::count(&self.in_dwarf_mode, self.malformed.len())
     }
 
-    /// Encodes all functions of a file; those for which `is_wanted` is false are omitted.
+    /// Encodes all functions of a file for which `is_wanted` is true.
     pub fn of(
         file: &File<'_>,
         sections: &[CallFrameSection<'_>],
@@ -144,7 +144,7 @@ impl Encodings {
 pub enum EncodingMode {
     /// For every function.
     Compact,
-    /// For none: the functions are those without a row in an object.
+    /// For no function. These are the functions of an object that have no row.
     Dwarf,
 }
 
@@ -153,7 +153,7 @@ fn lsda(function: &Function<'_>, image: Image) -> anyhow::Result<Option<LsdaKey>
     Ok(LsdaKey::at(image.offset(address)?))
 }
 
-/// Computes compact encodings, one function after the other.
+/// Computes compact encodings of functions, and reuses its memory.
 #[derive(Debug)]
 pub struct CompactEncoder<'c, 'f> {
     code: Code<'c>,
@@ -168,7 +168,7 @@ impl<'c, 'f> CompactEncoder<'c, 'f> {
 
     /// The encoding of a function, or the reason why it has none.
     pub fn encode(&mut self, function: &Function<'f>) -> Result<Encoding, Unsupported> {
-        // A file without code, such as one with debugging information only, has no calls to find.
+        // A file without code, for example a file with debugging information only, has no calls to find.
         self.encoder.encode(function, Some(self.code.starting_at(function.key.address())), Mode::Checked)
     }
 }

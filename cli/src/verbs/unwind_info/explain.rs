@@ -25,11 +25,11 @@ use crate::verbs::explain::Arguments;
 /// The reason of a function in DWARF mode that can be encoded: only the writer of the table knows why it is not.
 const ENCODABLE: &str = "encodable";
 
-/// The reason of a function with CFI whose entry has nothing.
+/// The reason for a function that has CFI, but an entry without unwind information.
 const NO_UNWIND_INFORMATION: &str = "no-unwind-information";
 
-/// Explains every function of the CFI without a compact encoding in the table, or the one at `address`. For a file
-/// without a table, the encodings are computed from its CFI.
+/// Explains every function of the CFI without a compact encoding in the table, or the function at `address`. If the
+/// file has no table, the encodings are computed from its CFI.
 pub fn explain(
     object: &Object<'_>,
     places: &Places<'_, '_>,

@@ -61,7 +61,7 @@ impl PersonalitiesOfCies {
         Ok(Self { symbols: symbols_by_field(relocations.unwrap_or_default()) })
     }
 
-    /// The personality of a CIE, if it has one.
+    /// Returns the personality of a CIE, if the CIE has a personality.
     pub fn personality(&self, cie: &Cie<'_>) -> Option<Personality> {
         let personality = cie.personality?;
         match self.symbols.get(&personality.field.0.to_u64()) {

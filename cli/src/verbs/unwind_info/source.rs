@@ -32,7 +32,7 @@ pub struct Source<'o, 'a> {
 }
 
 impl<'o, 'a> Source<'o, 'a> {
-    /// The tables of an object, which may have neither.
+    /// Finds the tables of an object. The object may have no table.
     pub fn of(object: &'o Object<'a>) -> anyhow::Result<Self> {
         match &object.contents {
             Contents::File(file) => {
@@ -66,7 +66,7 @@ impl<'o, 'a> Source<'o, 'a> {
         self.table.is_none() && self.rows.is_none()
     }
 
-    /// The architecture, which a bare section does not contain.
+    /// Returns the architecture. A bare section does not contain it, so this is an error for a bare section.
     pub fn arch(&self) -> anyhow::Result<Arch> {
         let file = self.file.context("a bare __unwind_info section does not contain its architecture")?;
         Ok(file.arch())
@@ -134,7 +134,8 @@ pub fn rows<'a>(file: &File<'a>) -> Result<Option<CompactUnwind<'a>>, Error> {
     file.as_macho().map_or(Ok(None), |macho| macho.compact_unwind())
 }
 
-/// The address of a file's Mach-O header, from which image offsets count; 0 for an object and in other formats.
+/// Returns the address of a file's Mach-O header. Image offsets count from it. Returns 0 for an object and for other
+/// formats.
 pub fn image_base(file: &File<'_>) -> Address {
     file.as_macho().map_or(Address(0), |macho| macho.image_base())
 }

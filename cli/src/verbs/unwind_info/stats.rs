@@ -24,7 +24,7 @@ use crate::report::status::Status;
 use crate::report::unverified::WithoutRows;
 use crate::verbs::stats::{Arguments, Source as TableSource};
 
-/// Counts the tables of an object; for one without a table, counts the table built from its CFI.
+/// Counts the tables of an object. If the object has no table, counts the table that is built from its CFI.
 pub fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {
     arguments.table.check_unused()?;
     arguments.limits.check_unused()?;
@@ -101,7 +101,7 @@ fn of_cfi(
     })
 }
 
-/// The unwinding of the functions in the linker's list of starts; none without such a list.
+/// Counts how the functions in the linker's list of starts are unwound. Returns `None` if the file has no list.
 fn coverage(
     file: &File<'_>,
     code: Code<'_>,

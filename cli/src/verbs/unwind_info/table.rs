@@ -50,7 +50,7 @@ impl TableOptions {
     }
 }
 
-/// Bytes of a Mach-O file's `__eh_frame`, on which layout `ld64` depends.
+/// Returns the number of bytes in a Mach-O file's `__eh_frame`. Layout `ld64` depends on it.
 fn eh_frame_len(file: &File<'_>) -> anyhow::Result<u32> {
     if file.as_macho().is_none() {
         return Ok(0);

@@ -78,7 +78,7 @@ pub fn check(
     status::judged(status, write()).map(Outcome::Done)
 }
 
-/// Verifies a table against the CFI of a file, which may have none.
+/// Verifies a table against the CFI of a file. The file may have no CFI.
 pub fn of_file(file: &File<'_>, table: &Table<'_>) -> anyhow::Result<Report> {
     let sections = file.call_frame_sections()?;
     let cfi: Vec<_> = sections.iter().map(|section| section.cfi()).collect();
