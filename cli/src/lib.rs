@@ -9,8 +9,8 @@
 //! - `conversion` and `synthesized` build `.sframe` sections in memory.
 //! - `ld/` is the second command, `cfi2sframe-ld`, which runs a linker.
 //!
-//! This is a library only so that the command's definition can be read by the example `manual`, which writes
-//! man pages and shell completions. The libraries that the command uses are those of `cfipack`.
+//! This is a library only so that the example `manual` can read the command's definition. The example writes man pages
+//! and shell completions. If you want to use a library, take `cfipack`.
 
 mod absent;
 mod conversion;
@@ -81,7 +81,7 @@ Examples:
   cfi2sframe dump a.out                            the table in a.out, as readelf prints it
   cfi2sframe help verify                           the options of a command";
 
-/// The end of the help that `-h` prints.
+/// The text at the end of the help that `-h` prints.
 const SHORT_HELP: &str = "\
 Examples:
   cfi2sframe libfoo.so                             the table's size, and what it omits

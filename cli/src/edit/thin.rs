@@ -26,8 +26,8 @@ pub enum Members {
     In(Arc<Searched>),
 }
 
-/// A thin archive with the sizes that its members have now; none if the file is another. Members that are out of reach
-/// keep their sizes.
+/// Writes the present sizes of its members into a thin archive. Members that are out of reach keep their sizes. Returns
+/// `None` if the file is no thin archive.
 pub fn resized<'a>(target: &Target, bytes: &'a [u8]) -> Result<Option<Rewrite<'a>>, Problem> {
     let Some(members) = thin_members(bytes)? else { return Ok(None) };
     let reach = target.members.as_ref().ok_or_else(|| anyhow!(CHANGED))?;
@@ -51,7 +51,7 @@ pub fn resized<'a>(target: &Target, bytes: &'a [u8]) -> Result<Option<Rewrite<'a
     resize_thin_members(bytes, size).map(Some)
 }
 
-/// The paths of the members of a thin archive.
+/// Returns the paths of the members of a thin archive.
 pub fn paths(archive: &Location) -> anyhow::Result<Vec<PathBuf>> {
     let members = chosen(archive, |_| Some(()))?;
     Ok(members.into_iter().map(|(path, ())| path).collect())

@@ -1,4 +1,4 @@
-//! Faults of the paths on a command line, found before any work is done.
+//! Checks the paths on a command line, before any work is done.
 
 use std::path::Path;
 

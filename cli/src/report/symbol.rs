@@ -64,7 +64,7 @@ fn room(len: usize) -> usize {
 /// three more levels double the time. This depth is too small for 600 of 100 000 symbols of libLLVM and libstdc++.
 const MAX_DEPTH: u32 = 40;
 
-/// A name as the source has it: Rust's, of both manglings, without hashes, and C++'s. None if it is not mangled, or
+/// Demangles a name of Rust (both manglings, without hashes) or C++. Returns `None` if the name is not mangled, or
 /// cannot be demangled.
 pub fn demangle(name: &str) -> Option<String> {
     match Mangled::parse(name)? {
@@ -73,8 +73,10 @@ pub fn demangle(name: &str) -> Option<String> {
     }
 }
 
-/// Returns whether a name means a symbol: as the file has it, as [`demangle`] prints it, or that without parameters and
-/// the type of the result (`a::h` for `a::h(int)`).
+/// Returns whether a name means a symbol.
+///
+/// The name can be the name in the file, or the name that [`demangle`] prints. Parameters and the type of the result
+/// may be left out, for example `a::h` for `a::h(int)`.
 pub fn is_named(linkage: &str, name: &str) -> bool {
     if linkage == name {
         return true;
