@@ -111,12 +111,12 @@ enum Verb {
     CompactUnwind(compact_unwind::Arguments),
 }
 
-/// The command's definition.
+/// Returns the command's definition.
 pub fn command() -> clap::Command {
     CommandLine::command()
 }
 
-/// The same command with the help of `-h`. Short help of clap's own would give `--help` another form.
+/// Returns the same command with the help of `-h`. clap's own short help would change the form of `--help`.
 fn command_with_short_help() -> clap::Command {
     let is_shown = |option: &clap::Arg| SHORT_OPTIONS.contains(&option.get_id().as_str());
     command().after_help(SHORT_HELP).mut_args(|option| {

@@ -75,7 +75,7 @@ impl ConversionReasons {
         Self(omitted.iter().rev().map(|unsupported| (unsupported.function, *unsupported)).collect())
     }
 
-    /// The reason why the conversion omitted a function; `None` if it did not report it.
+    /// Returns the reason why the conversion omitted a function, or `None` if the conversion did not report it.
     pub fn reason(&self, missing: &MissingFunction<'_>) -> Option<Unsupported> {
         self.0.get(&missing.start.into()).copied()
     }

@@ -51,7 +51,7 @@ pub fn require(objects: [&Object<'_>; 2], tables: &[Vec<sframe::Section<'_>>]) -
     bail!("{name_a} and {name_b}: their sections of code differ: {a} in A, {b} in B{reason}")
 }
 
-/// The sections of code that have bytes, in the order of the file.
+/// Returns the sections of code that have bytes, in the order of the file.
 fn code(file: &File<'_>, tables: &[sframe::Section<'_>]) -> anyhow::Result<Vec<Code>> {
     let mut sections = file.code_sections()?;
     sections.retain(|section| !section.bytes.is_empty());

@@ -33,7 +33,7 @@ impl SynthesizedCounts {
         }
     }
 
-    /// The line of a report.
+    /// Returns the line of a report.
     pub fn line(&self) -> String {
         let functions = Number(self.functions, "function");
         let mut line =

@@ -56,7 +56,7 @@ pub enum Skip {
 }
 
 impl Skip {
-    /// The name in JSON.
+    /// Returns the name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::NotElf => "not-elf",
@@ -120,7 +120,7 @@ impl fmt::Display for Skip {
 }
 
 impl Problem {
-    /// The reason why there is nothing to do, if that is it.
+    /// Returns the reason why there is nothing to do, if this is such a problem.
     pub fn skip(&self) -> Option<Skip> {
         match self {
             Self::Skip(skip) => Some(*skip),

@@ -65,7 +65,7 @@ struct Level {
     entries: std::vec::IntoIter<(std::ffi::OsString, FileType)>,
 }
 
-/// A directory's level, unless it was searched before.
+/// Opens a directory for the walk, or returns `None` if it was searched before.
 fn level(directory: Arc<Directory>, path: &Path, searched: &mut Searched) -> io::Result<Option<Level>> {
     if searched.insert(directory.identity(), directory.clone()).is_some() {
         return Ok(None);

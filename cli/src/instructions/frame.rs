@@ -34,7 +34,7 @@ pub struct Slot {
 }
 
 impl Frame {
-    /// The frame that a row describes, where `state` is known.
+    /// Creates the frame that a row describes. `state` is the analysis's state at the instruction, if it is known.
     pub fn new(arch: Arch, pc: String, row: FullRow<'_>, state: Option<&State>) -> Self {
         let mut slots = Vec::new();
         let mut elsewhere = BTreeMap::new();

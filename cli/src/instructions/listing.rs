@@ -83,7 +83,7 @@ struct Cells {
 }
 
 impl Listing {
-    /// The listing of a function; none if the file does not have its code.
+    /// Lists a function. Returns `None` if the file does not have its code.
     pub fn new(
         file: &File<'_>,
         function: &Function<'_>,

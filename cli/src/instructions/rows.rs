@@ -14,7 +14,7 @@ const MAX_ROWS: usize = 1 << 16;
 /// All registers that have names and that CFI saves have lower numbers, on every architecture.
 const REGISTERS: usize = 96;
 
-/// The rows of a function's CFI, and why they end early.
+/// Returns the rows of a function's CFI. If the rows end early, returns the reason too.
 pub fn of_cfi(function: &Function<'_>) -> (Rows, Option<Unsupported>) {
     let mut rows = Sink(Rows::new());
     let result = Interpreter::<All>::new().run(function, &mut rows);

@@ -43,7 +43,7 @@ pub fn keep(new: &File, old: &File, metadata: &Metadata) -> io::Result<Vec<Strin
     Ok(warnings)
 }
 
-/// The names of a file's extended attributes; none if the file system has no such attributes.
+/// Returns the names of a file's extended attributes. The list is empty if the file system has no extended attributes.
 fn names(file: &File) -> io::Result<Vec<std::ffi::OsString>> {
     match file.list_xattr() {
         Ok(names) => Ok(names.collect()),

@@ -31,7 +31,7 @@ extern "C" fn note_closed() {
 #[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".init_array"))]
 static AT_START: extern "C" fn() = note_closed;
 
-/// An error if a standard descriptor is closed when the program starts.
+/// Returns an error if a standard descriptor is closed when the program starts.
 pub fn check_open(descriptor: RawFd) -> io::Result<()> {
     if matches!(descriptor, 0..=2) && CLOSED.load(Ordering::Relaxed) & 1 << descriptor != 0 {
         return Err(io::Error::from_raw_os_error(libc::EBADF));
@@ -39,8 +39,8 @@ pub fn check_open(descriptor: RawFd) -> io::Result<()> {
     Ok(())
 }
 
-/// A copy of an open descriptor, with the same offset and the same append mode. A file opened by `/dev/fd/N` has an
-/// offset of its own on Linux.
+/// Copies an open descriptor. The copy has the same offset and the same append mode. If you open `/dev/fd/N` on Linux,
+/// the new file has its own offset.
 pub fn copy(descriptor: RawFd) -> io::Result<File> {
     check_open(descriptor)?;
     // SAFETY: the number comes from the user and can be any; to copy a closed descriptor is an error.

@@ -85,7 +85,7 @@ impl Directory {
         Ok(Arc::new(directory))
     }
 
-    /// The identity of the directory.
+    /// Returns the identity of the directory.
     pub fn identity(&self) -> Identity {
         self.identity
     }

@@ -109,7 +109,7 @@ fn for_each_in(
     Ok(worst.max(Status::Differs))
 }
 
-/// The status of a result, after its error is reported; none if standard output has no reader any more.
+/// Reports the error of a result, and returns its status. Returns `None` if standard output has no reader any more.
 fn reported(result: anyhow::Result<Status>) -> Option<Status> {
     match result {
         Ok(status) => Some(status),

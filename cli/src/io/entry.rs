@@ -27,12 +27,12 @@ impl Location {
         Self { directory, path }
     }
 
-    /// The path, as messages name it.
+    /// Returns the path, as messages name it.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The directory.
+    /// Returns the directory.
     pub fn directory(&self) -> &Directory {
         &self.directory
     }
@@ -42,10 +42,10 @@ impl Location {
         Ok((self.directory.identity(), last_name(&self.path)?))
     }
 
-    /// The name in the open directory.
+    /// Opens the directory, and returns the name in it.
     ///
     /// # Errors
-    /// Another directory is in its place, or it cannot be opened.
+    /// The directory cannot be opened, or another directory is in its place.
     pub fn entry(&self) -> io::Result<Entry> {
         let (directory, name) = (self.directory.open()?, last_name(&self.path)?);
         Ok(Entry { directory, name, path: self.path.clone() })
@@ -77,12 +77,12 @@ impl Entry {
         Self { directory, name: name.into(), path }
     }
 
-    /// The path, as messages name it.
+    /// Returns the path, as messages name it.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The directory's descriptor, valid as long as this or a clone of it exists, and the name.
+    /// Returns the directory's descriptor, valid as long as this or a clone of it exists, and the name.
     pub fn raw(&self) -> io::Result<(RawFd, CString)> {
         Ok((self.directory.as_raw_fd(), CString::new(self.name.as_bytes())?))
     }
@@ -162,7 +162,7 @@ fn not_followed() -> io::Error {
     io::Error::other("a symbolic link, which is not followed")
 }
 
-/// The directory of a path.
+/// Returns the directory of a path.
 pub fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."))
 }

@@ -61,12 +61,12 @@ impl Original {
         Ok(Self { entry, file, metadata, bytes })
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The identity of the file.
+    /// Returns the identity of the file.
     pub fn identity(&self) -> Identity {
         Identity::of(&self.metadata)
     }

@@ -56,7 +56,7 @@ impl<W: Write> Text<W> {
         Self { out, error: None }
     }
 
-    /// The result of writing: the kept error, or that of `written`.
+    /// Returns the result of writing: the kept error, or the result in `written`.
     pub fn finish(self, written: std::fmt::Result) -> io::Result<()> {
         match (self.error, written) {
             (Some(error), _) => Err(error),

@@ -58,7 +58,7 @@ impl Reach {
         }
     }
 
-    /// The length of the tables in a `.sframe` section and of the zeros that may precede another.
+    /// Returns the length of the tables in a `.sframe` section, with the zeros that may precede another table.
     fn tables(&mut self, bytes: &[u8]) -> u64 {
         loop {
             let claimed = sframe::Section::claimed_len(&bytes[self.table..]);

@@ -151,7 +151,7 @@ pub fn watch_map(addresses: Range<usize>, message: String) {
     });
 }
 
-/// The action of a signal.
+/// Returns the action of a signal.
 fn action(signal: c_int) -> Option<libc::sigaction> {
     let mut action = MaybeUninit::uninit();
     // SAFETY: with a null pointer nothing is changed, and on success the action is written.

@@ -29,7 +29,7 @@ impl Spool {
         Ok(Self(temporary))
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         self.0.path()
     }

@@ -21,10 +21,11 @@ pub struct Temporary {
 }
 
 impl Temporary {
-    /// A file in the directory of `target`, under a random name: process numbers repeat in containers.
+    /// Creates a file with a random name in the directory of `target`. The name has no process number, because process
+    /// numbers repeat in containers.
     ///
     /// # Errors
-    /// It cannot be created. The error names it.
+    /// The file cannot be created. The error names the file.
     pub fn beside(target: &Entry, mode: u32) -> io::Result<Self> {
         Self::create(target, |entry| entry.create(mode))
     }
@@ -77,12 +78,12 @@ impl Temporary {
         Ok(())
     }
 
-    /// The path.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         self.entry.path()
     }
 
-    /// An error, with the file's name.
+    /// Adds the file's name to an error.
     pub fn named(&self, error: &io::Error) -> io::Error {
         at(&self.entry, error)
     }

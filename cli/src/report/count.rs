@@ -31,7 +31,7 @@ impl fmt::Display for Number {
     }
 }
 
-/// A part of a whole, as a percentage of two decimals that is 100.00 only if it is all.
+/// Returns a percentage with two decimals. It is 100.00 only if the part is the whole.
 pub fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
         return "100.00 %".to_string();

@@ -48,7 +48,7 @@ pub trait Reported: Edit {
     /// The verb, as JSON names it.
     const VERB: &'static str;
 
-    /// A line about a file.
+    /// Returns a line about a file.
     fn line(&self, parts: &[Part<Self::Report>]) -> String;
 
     /// Adds a file to the summary's totals, and returns remarks about its result.
@@ -209,7 +209,7 @@ impl<'e, E: Reported> RunReport<'e, E> {
         }
     }
 
-    /// The line of a file, unless its error is one already.
+    /// Adds the line about a file, unless `lines` already has an error or a warning about it.
     fn line(&self, file: &FileReport<E::Report>, kind: Kind, lines: &mut Lines) {
         match &file.outcome {
             Outcome::Changed | Outcome::Unchanged => {

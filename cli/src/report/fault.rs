@@ -44,7 +44,7 @@ impl TableNames {
         }
     }
 
-    /// A fault as text, after the name of its table.
+    /// Returns a fault as text, after the name of its table.
     pub fn words(&self, fault: &Fault) -> String {
         let name = self.0.get(fault.table).map_or("section .sframe", String::as_str);
         format!("{name}: {}", fault.kind)

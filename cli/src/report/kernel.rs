@@ -60,13 +60,13 @@ impl KernelReport {
         self.verdicts.iter().all(KernelVerdict::is_accepted)
     }
 
-    /// The violations that are described, in words.
+    /// Returns the violations that are described, in words.
     pub fn violations(&self, places: &Places<'_, '_>) -> Vec<String> {
         let all = self.verdicts.iter().flat_map(|verdict| &verdict.first);
         all.map(|violation| violation.words(|address| places.location(address))).collect()
     }
 
-    /// The number of violations that are not described.
+    /// Returns the number of violations that are not described.
     pub fn more(&self) -> u64 {
         self.verdicts.iter().map(|verdict| verdict.more).sum()
     }
@@ -88,7 +88,7 @@ impl KernelReport {
     }
 }
 
-/// The range of the code of a linked file.
+/// Returns the range of the code of a linked file.
 fn text(file: &File<'_>) -> anyhow::Result<Option<Range<Address>>> {
     if file.kind() == Kind::Relocatable {
         return Ok(None);

@@ -92,12 +92,12 @@ impl FindingJson {
         }
     }
 
-    /// The place and the kind.
+    /// Returns the place and the kind.
     pub fn heading(&self) -> String {
         format!("{}{}: {}", self.pc, self.symbol.in_angles(), self.kind)
     }
 
-    /// The text of the instruction.
+    /// Returns the text of the instruction.
     pub fn instruction(&self) -> &str {
         &self.instruction
     }
@@ -108,7 +108,7 @@ impl FindingJson {
     }
 }
 
-/// The FNV-1a hash of texts, as 16 digits.
+/// Returns the FNV-1a hash of texts, as 16 digits.
 fn fingerprint(parts: &[&str]) -> String {
     let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -177,7 +177,7 @@ impl Sarif {
         }));
     }
 
-    /// The log.
+    /// Returns the log in SARIF 2.1.0.
     pub fn log(self) -> Value {
         let rules = Kind::ALL
             .map(|kind| json!({ "id": kind.name(), "shortDescription": { "text": kind.sentence() } }));

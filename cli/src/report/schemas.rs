@@ -23,7 +23,7 @@ enum Either<A, B> {
     Compact(B),
 }
 
-/// The schema of each verb.
+/// Returns the schema of each verb.
 fn schemas() -> Vec<(&'static str, Value)> {
     fn of<T: JsonSchema>(verb: &'static str) -> (&'static str, Value) {
         let settings = SchemaSettings::draft2020_12().for_serialize();
@@ -74,7 +74,7 @@ fn complete(verb: &str, schema: &mut Value) {
     }
 }
 
-/// A documentation comment in one line, without its links.
+/// Returns a documentation comment in one line, without its links.
 fn plain(text: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut parts = text.split("[`");

@@ -28,7 +28,7 @@ impl Status {
     }
 }
 
-/// The status of a result that is known before it is written: a reader that closes the pipe does not change it.
+/// Returns the status of a result that is known before it is written. A reader that closes the pipe does not change it.
 pub fn judged(status: Status, written: anyhow::Result<()>) -> anyhow::Result<Status> {
     match written {
         Err(error) if !is_broken_pipe(&error) => Err(error),
@@ -36,7 +36,7 @@ pub fn judged(status: Status, written: anyhow::Result<()>) -> anyhow::Result<Sta
     }
 }
 
-/// The program's exit code. A reader that closes the pipe (`| head`) is no error.
+/// Returns the program's exit code. A reader that closes the pipe (`| head`) is no error.
 pub fn exit(result: anyhow::Result<Status>) -> ExitCode {
     match result {
         Ok(Status::Done) => ExitCode::SUCCESS,
@@ -55,7 +55,7 @@ pub fn report_error(error: &dyn fmt::Display) {
     write(&error_line(error));
 }
 
-/// The line of an error.
+/// Returns the line of an error.
 pub fn error_line(error: &dyn fmt::Display) -> String {
     line("error", style::ERROR, error)
 }
@@ -65,7 +65,7 @@ pub fn warn(warning: &dyn fmt::Display) {
     write(&warning_line(warning));
 }
 
-/// The line of a warning.
+/// Returns the line of a warning.
 pub fn warning_line(warning: &dyn fmt::Display) -> String {
     line("warning", style::WARNING, warning)
 }

@@ -16,7 +16,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// A symbol's name to print, of a place `offset` bytes after its start.
+    /// Returns the name to print for a place `offset` bytes after the start of a symbol.
     pub fn symbol(self, linkage: &str, offset: u64) -> SymbolName {
         let with_offset = |name: String| match offset {
             0 => name,
@@ -38,12 +38,12 @@ pub struct SymbolName {
 }
 
 impl SymbolName {
-    /// The name to print.
+    /// Returns the name to print.
     pub fn text(&self) -> Option<&str> {
         self.demangled.as_deref().or(self.symbol.as_deref())
     }
 
-    /// The name as the file has it.
+    /// Returns the name as the file has it.
     pub fn linkage(&self) -> Option<&str> {
         self.symbol.as_deref()
     }

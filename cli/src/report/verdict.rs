@@ -83,7 +83,7 @@ pub fn print(
     Ok(())
 }
 
-/// The reason why no answer of a table was compared.
+/// Returns the reason why no answer of a table was compared.
 fn nothing(report: &Report) -> &'static str {
     if report.functions == 0 {
         "the CFI has no function"

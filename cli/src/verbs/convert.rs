@@ -130,7 +130,7 @@ fn convert(object: &Object<'_>, arguments: &Arguments, table: &TableOptions) -> 
     status::judged(summary.status(&arguments.limits), written).map(Outcome::Done)
 }
 
-/// The conversion of an object; none if it has no CFI.
+/// Converts an object. Returns `None` if it has no CFI.
 fn summary<'s, 'a>(
     object: &'s Object<'a>,
     arguments: &Arguments,
@@ -328,7 +328,7 @@ impl<'s, 'a> Summary<'s, 'a> {
         }
     }
 
-    /// The relocations that a relocatable object's section needs; null for a linked file.
+    /// Returns the relocations that a relocatable object's section needs, or `None` for a linked file.
     fn relocations(&self) -> Option<Vec<RelocationJson>> {
         if self.file.kind() != Kind::Relocatable {
             return None;

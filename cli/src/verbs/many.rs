@@ -74,7 +74,8 @@ impl ManyFiles {
         Ok(Targets { found, _input: Some(spool) })
     }
 
-    /// The destination of changed files: `output`, or their own place, which the command line states by `in_place`.
+    /// Returns the destination of changed files: `output`, or the place of the old file if the command line has the
+    /// option `in_place`.
     pub fn destination(
         &self,
         inputs: &[PathBuf],
@@ -97,7 +98,7 @@ impl ManyFiles {
         Ok(Place::Other(out.to_path_buf()))
     }
 
-    /// A run with these options.
+    /// Creates a run with these options.
     pub fn run(&self, place: Place) -> Run {
         let policy = Policy { keep_times: self.preserve_dates, sync: !self.no_sync };
         let (json, strict) = (false, false);

@@ -39,8 +39,8 @@ impl<'a> Edited<'a> {
         Ok(edited)
     }
 
-    /// The changed slice of a fat file: an object, or an archive of them. Slices for other architectures stay as they
-    /// are, whatever they hold: a linker chooses by the fat header.
+    /// Changes a slice of a fat file: an object, or an archive of objects. Slices for other architectures stay as they
+    /// are, whatever they contain, because a linker chooses a slice by the fat header.
     fn slice(&mut self, slice: &Member<'a>, personalities: &[String]) -> anyhow::Result<Option<Rewrite<'a>>> {
         let name = slice.name.as_deref().unwrap_or_default();
         let before = self.objects;
@@ -57,7 +57,7 @@ impl<'a> Edited<'a> {
         Ok(rewrite)
     }
 
-    /// The changed member of an archive, or a file that is none.
+    /// Changes a member of an archive, or a file that is no archive.
     fn member(
         &mut self,
         member: &Member<'a>,

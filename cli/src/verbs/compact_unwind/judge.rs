@@ -7,14 +7,14 @@ use cfipack_roundtrip::unwind_info::{Code, Report, Table};
 
 use crate::verbs::unwind_info::{source, verify};
 
-/// PCs of functions that get a compact encoding.
+/// The number of PCs of functions that get a compact encoding, and the PCs where the encoding is not exact.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Price {
-    /// The number of functions with an encoding that is not exact in the prologue.
+    /// PCs in prologues where the encoding is not exact.
     pub prologue: u64,
-    /// The number of functions with an encoding that is not exact in an epilogue.
+    /// PCs in epilogues where the encoding is not exact.
     pub epilogue: u64,
-    /// All of them.
+    /// All PCs of the functions.
     pub pcs: u64,
 }
 

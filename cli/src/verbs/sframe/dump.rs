@@ -57,7 +57,8 @@ pub fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow
     }
 }
 
-/// The error of the first function that cannot be read, else that of the header's number of FREs.
+/// Returns the error of the first function that cannot be read. Otherwise, returns an error if the header has a wrong
+/// number of FREs.
 fn first_error(table: &Section<'_>) -> Option<sframe::Error> {
     let mut sum = 0;
     for function in table.functions() {

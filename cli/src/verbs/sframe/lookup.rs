@@ -90,7 +90,7 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// An answer as text.
+/// Returns an answer as text.
 fn words(answer: Option<&Answer<'_>>, places: &Places<'_, '_>) -> String {
     let Some(Answer { arch, function, row, .. }) = answer else { return "no function".to_string() };
     let end = function.start().offset(function.size().into());

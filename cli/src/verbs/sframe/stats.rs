@@ -66,7 +66,7 @@ pub fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outco
     status::judged(status.unwrap_or(Status::Done), out.flush().map_err(Into::into)).map(Outcome::Done)
 }
 
-/// The table that a conversion writes.
+/// Counts the table that a conversion writes.
 fn converted(
     name: String,
     file: &File<'_>,
@@ -92,7 +92,7 @@ fn converted(
     Ok(StatsJson { coverage: Some(coverage), ..StatsJson::new(name, Source::Cfi, &[table]) })
 }
 
-/// The share of its CFI that the file's own tables cover; none if it has no CFI.
+/// Returns the share of a file's CFI that its own tables cover, or `None` if it has no CFI.
 fn coverage(
     file: &File<'_>,
     tables: &[Section<'_>],

@@ -25,7 +25,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// An image whose offsets count from `base`.
+    /// Creates an image. Its offsets count from `base`.
     pub fn new(base: Address) -> Self {
         Self { base }
     }
@@ -64,7 +64,7 @@ pub struct Coverage {
 }
 
 impl Encodings {
-    /// The functions by how they are unwound.
+    /// Counts the functions by how they are unwound.
     pub fn coverage(&self) -> Coverage {
         Coverage {
             functions: self.functions,
@@ -75,12 +75,12 @@ impl Encodings {
         }
     }
 
-    /// Functions with a compact encoding.
+    /// Returns the number of functions with a compact encoding.
     pub fn compact(&self) -> u64 {
         self.functions - (self.in_dwarf_mode.len() + self.malformed.len()).to_u64()
     }
 
-    /// The number of functions in DWARF mode or omitted, by reason.
+    /// Counts the functions in DWARF mode and the omitted functions, by reason.
     pub fn reasons(&self) -> BTreeMap<&'static str, u64> {
         reasons::count(&self.in_dwarf_mode, self.malformed.len())
     }
@@ -166,7 +166,7 @@ impl<'c, 'f> CompactEncoder<'c, 'f> {
         Ok(Self { code, encoder: Encoder::new(arch)? })
     }
 
-    /// The encoding of a function, or the reason why it has none.
+    /// Returns the encoding of a function, or the reason why it has none.
     pub fn encode(&mut self, function: &Function<'f>) -> Result<Encoding, Unsupported> {
         // A file without code, for example a file with debugging information only, has no calls to find.
         self.encoder.encode(function, Some(self.code.starting_at(function.key.address())), Mode::Checked)

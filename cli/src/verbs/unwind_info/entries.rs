@@ -215,7 +215,7 @@ impl Entries {
     }
 }
 
-/// The end of the section of code that contains an address.
+/// Returns a function that finds the end of the section of code around an address.
 fn ends_of_code(file: &File<'_>) -> anyhow::Result<impl Fn(Address) -> Option<Address>> {
     let sections = file.code_sections()?.into_iter().filter(|section| !section.bytes.is_empty());
     let mut ranges: Vec<_> = sections.map(|section| (section.address, section.bytes.len())).collect();

@@ -52,7 +52,7 @@ impl<'o, 'a> Source<'o, 'a> {
         }
     }
 
-    /// The tables of an object; an error if it has neither.
+    /// Finds the tables of an object. It is an error if the object has no table.
     pub fn with_table(object: &'o Object<'a>) -> anyhow::Result<Self> {
         let source = Self::of(object)?;
         if source.is_empty() {
@@ -72,12 +72,12 @@ impl<'o, 'a> Source<'o, 'a> {
         Ok(file.arch())
     }
 
-    /// The address of the Mach-O header; 0 for a bare section.
+    /// Returns the address of the Mach-O header, or 0 for a bare section.
     pub fn base(&self) -> Address {
         self.file.map_or(Address(0), image_base)
     }
 
-    /// The code.
+    /// Returns the code.
     pub fn code(&self) -> Code<'_> {
         Code::new(self.code.iter().map(|section| (section.address, &section.bytes[..])))
     }
@@ -95,7 +95,7 @@ impl<'o, 'a> Source<'o, 'a> {
         Ok(Some(parsed.with_context(|| format!("section {}", section.name))?))
     }
 
-    /// The entries of the tables, for code of `file`: an image's, or an object's rows.
+    /// Returns the entries of an image's table, or of an object's rows.
     pub fn entries<'c>(&self, arch: Arch, base: Address, code: Code<'c>) -> anyhow::Result<Table<'c>> {
         if let Some(section) = self.parse()? {
             return Ok(Table::of_image(arch, base, &section, code));
@@ -104,13 +104,13 @@ impl<'o, 'a> Source<'o, 'a> {
         Ok(Table::of_object(arch, rows.collect(), code))
     }
 
-    /// An object's rows, each with its offset in `__compact_unwind`.
+    /// Returns an object's rows, each with its offset in `__compact_unwind`.
     pub fn object_rows(&self) -> Vec<(SectionOffset, Entry)> {
         self.rows.iter().flat_map(entries_of_rows).collect()
     }
 }
 
-/// The rows of `__compact_unwind`, each with its offset there.
+/// Returns the rows of `__compact_unwind`, each with its offset there.
 pub fn entries_of_rows(compact: &CompactUnwind<'_>) -> impl Iterator<Item = (SectionOffset, Entry)> {
     compact.rows.iter().map(|row| {
         let entry = Entry {
@@ -124,12 +124,12 @@ pub fn entries_of_rows(compact: &CompactUnwind<'_>) -> impl Iterator<Item = (Sec
     })
 }
 
-/// The table of a Mach-O file that has been linked.
+/// Returns the table of a Mach-O file that has been linked.
 fn table<'a>(file: &File<'a>) -> Result<Option<Section<'a>>, Error> {
     file.as_macho().map_or(Ok(None), |macho| macho.unwind_info_section())
 }
 
-/// The rows of a Mach-O object.
+/// Returns the rows of a Mach-O object.
 pub fn rows<'a>(file: &File<'a>) -> Result<Option<CompactUnwind<'a>>, Error> {
     file.as_macho().map_or(Ok(None), |macho| macho.compact_unwind())
 }
@@ -140,7 +140,8 @@ pub fn image_base(file: &File<'_>) -> Address {
     file.as_macho().map_or(Address(0), |macho| macho.image_base())
 }
 
-/// The starts of functions as the linker of a Mach-O file noted them; nothing for objects and other formats.
+/// Returns the starts of functions from the linker's list in a Mach-O file. The list is empty for objects and other
+/// formats.
 pub fn function_starts(file: &File<'_>) -> Result<Vec<Address>, Error> {
     file.as_macho().map_or(Ok(Vec::new()), |macho| macho.function_starts())
 }

@@ -81,7 +81,7 @@ fn of_rows(object: &Object<'_>, arch: Arch, compact: &CompactUnwind<'_>) -> Stat
     StatsJson { compact_unwind: Some(rows), ..StatsJson::new(object, TableSource::Table) }
 }
 
-/// The table that is built from a file's CFI.
+/// Counts the table that is built from a file's CFI.
 fn of_cfi(
     object: &Object<'_>,
     file: &File<'_>,

@@ -44,7 +44,7 @@ impl TableOptions {
             .with_eh_frame_len(eh_frame_len)
     }
 
-    /// The layout's name as a value of the option.
+    /// Returns the layout's name as a value of the option.
     pub fn layout_name(&self) -> &'static str {
         self.layout.name()
     }

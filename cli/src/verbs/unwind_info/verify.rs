@@ -182,7 +182,7 @@ pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> 
     Ok(())
 }
 
-/// The reason why no entry of a table was compared.
+/// Returns the reason why no entry of a table was compared.
 fn nothing(report: &Report) -> &'static str {
     match report.functions {
         0 => "the file has none, so the table is held against its readers' rules only",
