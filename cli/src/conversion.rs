@@ -240,7 +240,8 @@ impl Conversion {
         Ok(conversion)
     }
 
-    /// Converts all call frame information of a file, for a table whose address is not known yet.
+    /// Converts all call frame information of a file, for a table without a known address. Call [`place`](Self::place)
+    /// when you know it.
     pub fn unplaced(
         file: &File<'_>,
         sections: &[CallFrameSection<'_>],

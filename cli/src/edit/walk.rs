@@ -26,8 +26,10 @@ pub enum Seen {
     Failed(PathBuf, io::Error),
 }
 
-/// Walks through a directory and those below it, in order of names, and calls `visit` for everything that is no
-/// directory. Directories that are in `searched` are passed over; the others are added.
+/// Walks through a directory and all directories below it, in order of names. Calls `visit` for everything that is no
+/// directory.
+///
+/// Directories that are in `searched` are skipped. All other directories are added to `searched`.
 pub fn walk(path: &Path, searched: &mut Searched, mut visit: impl FnMut(Seen)) {
     let mut levels = Vec::new();
     match Directory::at(path).and_then(|directory| level(directory, path, searched)) {

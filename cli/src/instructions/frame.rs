@@ -103,7 +103,7 @@ impl Frame {
                 false => format!("  <- {}", pointers.join(", ")),
             };
             let label = if *place == 0 { "CFA".to_string() } else { format!("CFA{place:+}") };
-            // A box for what lies at the place, from here to higher addresses; else only a line.
+            // Draw a box for the value at this place, from here to higher addresses. Without a value, draw only a line.
             match registers.is_empty() {
                 true => writeln!(out, "  {label:>10} {rule}{arrow}")?,
                 false => {

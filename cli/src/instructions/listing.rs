@@ -206,7 +206,7 @@ impl Line {
         }
     }
 
-    /// Adds the rows; `last` is the difference at the instruction before, which is not repeated.
+    /// Adds the rows. `last` is the difference at the instruction before. The same difference is not repeated.
     fn compare(
         &mut self,
         arch: Arch,

@@ -24,8 +24,8 @@ extern "C" fn note_closed() {
     }
 }
 
-// SAFETY: the section holds pointers to functions, which the C runtime calls one after the other, before `main`.
-// The function uses nothing of Rust's runtime: a system call and an atomic.
+// SAFETY: the section holds pointers to functions. The C runtime calls these functions one after the other, before
+// `main`. The function uses nothing of Rust's runtime: only a system call and an atomic.
 #[used]
 #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
 #[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".init_array"))]

@@ -9,7 +9,7 @@ use crate::absent;
 use crate::io::input::{Input, Object, Slice};
 use crate::report::status::{self, Status};
 
-/// The result of a verb for one object.
+/// The result of a verb for an object.
 #[derive(Clone, Copy, Debug)]
 pub enum Outcome {
     /// The verb ran.
@@ -20,8 +20,10 @@ pub enum Outcome {
     MissingTable(&'static str),
 }
 
-/// Applies `each` to every object in every file. Failures are reported, and the others are still processed. The
-/// second argument of `each` is whether there may be several objects, which need headings.
+/// Applies `each` to every object in every file. After a failure, the failure is reported, and the next object is
+/// processed.
+///
+/// The second argument of `each` is true if there may be several objects. Then the output needs headings.
 pub fn for_each(
     paths: &[PathBuf],
     slice: &Slice,
@@ -39,8 +41,8 @@ pub fn for_each(
     Ok(worst)
 }
 
-/// Applies `each` to a file that must be one object, or to each object of a fat file. The second argument of `each` is
-/// whether there are several.
+/// Applies `each` to a file that must be a single object, or to each object of a fat file. The second argument of
+/// `each` is true if there are several objects.
 pub fn for_each_slice(
     path: &Path,
     slice: &Slice,

@@ -162,7 +162,7 @@ fn action(signal: c_int) -> Option<libc::sigaction> {
 
 /// Sets the action of a signal: a function of this file with the parameters that `flags` determine, or SIG_IGN.
 fn handle(signal: c_int, handler: usize, flags: c_int) {
-    // SAFETY: all zeros are a valid action: the default one, with no flags and an empty set of signals.
+    // SAFETY: all zeros are a valid action: the default action, with no flags and an empty set of signals.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler;
     action.sa_flags = flags;

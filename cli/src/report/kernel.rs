@@ -35,7 +35,7 @@ pub struct Fallback {
 }
 
 impl KernelReport {
-    /// The verdict on the tables of a file; it describes the first `limit` violations of each.
+    /// Judges the tables of a file, and describes the first `limit` violations of each table.
     ///
     /// # Errors
     /// A section of code cannot be read.

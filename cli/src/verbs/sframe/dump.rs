@@ -19,8 +19,8 @@ use crate::report::status::Status;
 use crate::report::symbol::SymbolName;
 use crate::verbs::dump::Arguments;
 
-/// Dumps the tables of an object. A part that cannot be read is replaced by an error, which is returned after the
-/// rest is printed.
+/// Dumps the tables of an object. If a part cannot be read, prints an error in its place, and returns the error after
+/// the rest is printed.
 pub fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow::Result<Outcome> {
     let sections = object.sframe_sections(arguments.address.unwrap_or_default())?;
     let mut out = output::standard();

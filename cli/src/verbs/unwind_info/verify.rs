@@ -27,7 +27,7 @@ use crate::verbs::verify::Arguments;
 /// The number of violations of each rule that are described; all are counted.
 const DESCRIBED: usize = 100;
 
-/// The name of what the table leads past: its FDE is before the one that is named.
+/// The name of a fault: the entry names an FDE after the function's own FDE, so only a scan of the section finds that.
 const SCANNED: &str = "whose FDE is found by a scan only";
 
 /// Checks that an object has a table that can be read.
