@@ -30,7 +30,7 @@ pub struct Target {
     pub others: Vec<Location>,
     /// The origin: how it was found.
     pub origin: Origin,
-    /// The places where members of a thin archive may be; none if the file is another.
+    /// The places where members of a thin archive may be, or `None` if the file is no thin archive.
     pub members: Option<Members>,
 }
 

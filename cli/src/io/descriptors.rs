@@ -17,7 +17,7 @@ static CLOSED: AtomicU8 = AtomicU8::new(0);
 /// descriptors. A descriptor of `/dev/null` is no evidence: other programs open it for their children too.
 extern "C" fn note_closed() {
     for descriptor in 0..=2 {
-        // SAFETY: F_GETFD reads a flag and changes nothing; for a closed descriptor it is an error.
+        // SAFETY: F_GETFD reads a flag and changes nothing. For a closed descriptor it returns an error.
         if unsafe { libc::fcntl(descriptor, libc::F_GETFD) } == -1 {
             CLOSED.fetch_or(1 << descriptor, Ordering::Relaxed);
         }

@@ -22,11 +22,13 @@ pub enum Bytes {
 }
 
 impl Bytes {
-    /// Maps a regular file, or reads from anything else as many bytes as `wanted` returns: it takes the bytes read so
-    /// far, and is called again when that many are read.
+    /// Maps a regular file, or reads from any other file.
+    ///
+    /// `wanted` gets the bytes that are read so far, and returns how many bytes to read in total. It is called again
+    /// when that many bytes are read.
     ///
     /// # Errors
-    /// A read fails; the file is a device; a file that is not mapped has more than [`MAX_READ`] bytes.
+    /// A read fails, the file is a device, or a file that is not mapped has more than [`MAX_READ`] bytes.
     pub fn open(path: &Path, wanted: impl FnMut(&[u8]) -> u64) -> io::Result<Self> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;

@@ -83,13 +83,15 @@ pub fn is_same_file(a: &Path, b: &Path) -> bool {
     }
 }
 
-/// Returns whether a path is that of standard output.
+/// Returns whether a path names standard output.
 pub fn is_standard(path: &Path) -> bool {
     Destination::of(path) == Destination::Descriptor(1)
 }
 
-/// Writes binary data. Links are followed; a regular file appears whole or not at all; FIFOs, devices and descriptors
-/// (`-`, `/dev/fd/3`) are written directly, except an inherited terminal.
+/// Writes binary data to a path. Links are followed.
+///
+/// A regular file appears completely or not at all. FIFOs, devices and descriptors (`-`, `/dev/fd/3`) are written
+/// directly, except an inherited terminal.
 pub fn binary(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let written = match Destination::of(path) {
         Destination::File(target) => replace(&target, bytes),

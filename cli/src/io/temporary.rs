@@ -43,7 +43,7 @@ impl Temporary {
         Ok(link)
     }
 
-    /// Returns whether a file's name is that of a temporary file, left by a run that was killed.
+    /// Returns whether a file has the name of a temporary file. A run that is killed leaves such files behind.
     pub fn is_left_over(path: &Path) -> bool {
         let name = path.file_name().unwrap_or_default().as_bytes();
         name.len() == 32 && name.starts_with(b".cfi2sframe.") && name.ends_with(b".tmp")

@@ -46,8 +46,8 @@ const FAULTS: [(&str, Fault); 4] = [
     }),
 ];
 
-/// glibc is the hardest code at hand: its assembler functions, unwinding functions and signal trampolines have CFI
-/// written by hand.
+/// glibc is harder than code from a compiler: the CFI of its assembler functions, unwinding functions and signal
+/// trampolines is written by hand.
 #[test]
 #[ignore = "needs glibc"]
 fn libc_agrees_with_its_cfi_and_planted_faults_are_found() {

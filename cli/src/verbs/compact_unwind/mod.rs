@@ -65,7 +65,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Changes every file; a failure costs that file.
+/// Changes every file. After a failure, the file stays as it is, and the next file is changed.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     if let Some(output) = &arguments.output {
         check_output(arguments, output)?;

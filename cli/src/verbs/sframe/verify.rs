@@ -103,7 +103,7 @@ fn print_json(report: &VerifyJson<'_>) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-/// Writes the report, and that of a profile.
+/// Writes the report, and the report of a profile.
 fn print_all(
     object: &Object<'_>,
     (report, displaced): (&Report, Option<&Displaced>),

@@ -24,7 +24,7 @@ pub struct Entries {
     pub source: &'static str,
     /// The entries, in any order.
     pub list: Vec<Entry>,
-    /// The personalities; a cell is the address of a pointer, or in an object the number of a symbol.
+    /// The personalities. A cell is the address of a pointer. In an object, a cell is the number of a symbol.
     pub personalities: Personalities,
     /// The end of the code.
     pub end: Option<ImageOffset>,

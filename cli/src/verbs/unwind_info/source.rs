@@ -22,7 +22,7 @@ pub fn check_arch(arch: Arch) -> anyhow::Result<()> {
 /// The tables of a Mach-O file, or a bare `__unwind_info`.
 #[derive(Debug)]
 pub struct Source<'o, 'a> {
-    /// The file; none for a bare section.
+    /// The file, or `None` for a bare section.
     pub file: Option<&'o File<'a>>,
     /// `__unwind_info`.
     pub table: Option<Section<'a>>,

@@ -62,7 +62,7 @@ fn eh_frame_len(file: &File<'_>) -> anyhow::Result<u32> {
 
 /// A table, and the entries that it is built from.
 pub struct BuiltTable {
-    /// The entries; the list is empty, since the builder takes it.
+    /// The entries. Their list is empty, because the builder takes it.
     pub entries: Entries,
     /// The section; empty if nothing has unwind information.
     pub bytes: Vec<u8>,

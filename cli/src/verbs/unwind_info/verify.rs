@@ -24,7 +24,7 @@ use crate::report::unverified;
 use crate::report::verdict::DUPLICATES;
 use crate::verbs::verify::Arguments;
 
-/// The number of violations of each rule that are described; all are counted.
+/// How many violations of each rule are described. All violations are counted.
 const DESCRIBED: usize = 100;
 
 /// The name of a fault: the entry names an FDE after the function's own FDE, so only a scan of the section finds that.
@@ -36,7 +36,8 @@ pub fn check_for(table: &Object<'_>, arguments: &Arguments) -> anyhow::Result<()
     Source::with_table(table)?.parse().map(|_| ())
 }
 
-/// Verifies a table, the object's own or that of `elsewhere`, against the object's CFI and its readers' rules.
+/// Verifies a table against the object's CFI and the rules of its readers. The table is the object's own, or the table
+/// in `elsewhere`.
 pub fn check(
     object: &Object<'_>,
     elsewhere: Option<&Object<'_>>,
@@ -214,7 +215,7 @@ pub fn print_violations(out: &mut impl Write, section: &str, violations: &[Viola
 
 /// Violations as they are described.
 struct DescribedViolations<'v> {
-    /// Errors before warnings; the first [`DESCRIBED`] of each rule.
+    /// The first [`DESCRIBED`] violations of each rule, with errors before warnings.
     first: Vec<&'v Violation>,
     /// The number of further violations of a rule, by whether it is a warning and by name.
     more: BTreeMap<(bool, &'static str), usize>,
