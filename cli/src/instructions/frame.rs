@@ -103,7 +103,8 @@ impl Frame {
                 false => format!("  <- {}", pointers.join(", ")),
             };
             let label = if *place == 0 { "CFA".to_string() } else { format!("CFA{place:+}") };
-            // Draw a box for the value at this place, from here to higher addresses. Without a value, draw only a line.
+            // Draw a box for the registers at this place, from here to higher addresses. Without registers, draw only a
+            // line.
             match registers.is_empty() {
                 true => writeln!(out, "  {label:>10} {rule}{arrow}")?,
                 false => {

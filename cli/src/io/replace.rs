@@ -48,7 +48,7 @@ pub(super) fn keep_mode(file: &File, old: &Metadata) -> io::Result<Option<String
 pub(super) struct Owner {
     /// The mode to set, after the owner, because a change of owner clears bits of the mode.
     pub mode: Permissions,
-    /// A warning, if the owner, group or mode had to change.
+    /// A warning, if the owner and group could not be kept.
     pub warning: Option<String>,
 }
 

@@ -209,7 +209,7 @@ impl<'e, E: Reported> RunReport<'e, E> {
         }
     }
 
-    /// Adds the line about a file, unless `lines` already has an error or a warning about it.
+    /// Adds the line about a file. A file that is left as it is gets a line only if `lines` has none about it yet.
     fn line(&self, file: &FileReport<E::Report>, kind: Kind, lines: &mut Lines) {
         match &file.outcome {
             Outcome::Changed | Outcome::Unchanged => {
