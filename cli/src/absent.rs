@@ -1,18 +1,18 @@
-//! Absences: what a file does not have, and where it is.
+//! Messages about data that a file does not have, and where to find it instead.
 
 use anyhow::anyhow;
 use cfipack_container::{File, Kind};
 
 use crate::io::input::{Contents, Object};
 
-/// The name in messages of what `.sframe` sections contain.
+/// The name of the contents of `.sframe` sections in messages.
 pub const SFRAME_TABLE: &str = ".sframe table";
 
 /// An object of GCC that has no code yet.
 pub const GCC_LTO: &str = "an object of GCC's link-time optimization (-flto), which has no code yet: convert the \
                            linked program, or compile with -ffat-lto-objects";
 
-/// The message about a Mach-O file where an ELF file is needed.
+/// Returns the message about a Mach-O file where an ELF file is needed.
 pub fn mach_o(file: &File<'_>) -> &'static str {
     match file.kind() {
         Kind::Relocatable => {
@@ -24,7 +24,7 @@ pub fn mach_o(file: &File<'_>) -> &'static str {
     }
 }
 
-/// The error of an object that has nothing of a kind.
+/// Returns the error of an object that has nothing of a kind.
 pub fn from_object(object: &Object<'_>, what: &str) -> anyhow::Error {
     match &object.contents {
         Contents::File(file) => from_file(file, what),
@@ -32,7 +32,7 @@ pub fn from_object(object: &Object<'_>, what: &str) -> anyhow::Error {
     }
 }
 
-/// The error of a file that has nothing of a kind.
+/// Returns the error of a file that has nothing of a kind.
 pub fn from_file(file: &File<'_>, what: &str) -> anyhow::Error {
     if file.as_elf().is_some_and(|elf| elf.is_debug_file()) {
         return anyhow!(

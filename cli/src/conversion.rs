@@ -62,7 +62,7 @@ pub enum Consumer {
     Kernel,
 }
 
-/// Parses the number of a version that is written.
+/// Parses the number of a version that the encoder writes.
 pub fn parse_version(text: &str) -> Result<Version, String> {
     let [least, .., most] = Version::ALL.map(|version| version.writable() as u8);
     let number = number_in(least..=most)(text)?;
@@ -70,7 +70,7 @@ pub fn parse_version(text: &str) -> Result<Version, String> {
 }
 
 impl Consumer {
-    /// Names the readers of a version's tables, in words.
+    /// Describes the programs that read tables of a version.
     pub fn of_version(version: Version) -> &'static str {
         match version {
             Version::V1 | Version::V2 => Self::Glibc243.readers(),
@@ -78,7 +78,7 @@ impl Consumer {
         }
     }
 
-    /// Names the readers of tables made for it, in words.
+    /// Describes the programs that read tables for this consumer.
     pub fn readers(self) -> &'static str {
         match self {
             Self::Glibc243 => {
@@ -93,12 +93,12 @@ impl Consumer {
 }
 
 impl TableOptions {
-    /// The reader that the tables are for, if one is named.
+    /// Returns the reader that the user chose with `--for`.
     pub fn consumer(&self) -> Option<Consumer> {
         self.consumer
     }
 
-    /// The options as the encoder takes them.
+    /// Returns the options for the encoder.
     pub fn get(&self) -> Options {
         let version = match self.consumer {
             Some(Consumer::Glibc243) => Version::V2,
@@ -114,18 +114,20 @@ impl TableOptions {
             .with_merge_functions(self.merge_functions)
     }
 
-    /// Options for a table that a linker will merge: no functions share rows. GNU ld reserves as many bytes as the
-    /// tables of its inputs have, and writes the rows of each function.
+    /// Returns options for a table that a linker will merge: no functions share rows.
+    ///
+    /// GNU ld reserves as many bytes as the tables of its inputs have. But it writes the rows of each function, so
+    /// shared rows would not fit.
     pub fn for_linker(self) -> Self {
         Self { no_sharing: true, ..self }
     }
 
-    /// Makes rows of code that no CFI covers.
+    /// Sets whether rows are made from code that no CFI covers.
     pub fn with_synthesize(self, synthesize: bool) -> Self {
         Self { synthesize, ..self }
     }
 
-    /// Returns whether rows are made of code that no CFI covers.
+    /// Returns whether rows are made from code that no CFI covers.
     pub fn synthesizes(&self) -> bool {
         self.synthesize
     }
@@ -144,7 +146,7 @@ impl TableOptions {
         Ok(())
     }
 
-    /// Refuses every option that is not the default, where no table is built.
+    /// Refuses every option that is not the default. Call it if the input gets no `.sframe` table.
     pub fn check_unused(&self) -> anyhow::Result<()> {
         if self.get() != Options::default() {
             bail!("options of the table: no .sframe table is built for this input");
@@ -153,7 +155,7 @@ impl TableOptions {
     }
 }
 
-/// An FDE that cannot be read, and its section.
+/// The error of an FDE that cannot be read, and its section.
 #[derive(Debug)]
 pub struct Malformed {
     section: String,
@@ -166,8 +168,10 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// The address that the table of a linked file is built for: that of its own `.sframe`, else the end of its
-/// `.eh_frame`, else the end of its code.
+/// Returns the address that the table of a linked file is built for.
+///
+/// This is the address of the file's own `.sframe`. Without `.sframe` it is the end of `.eh_frame`, and without that
+/// the end of the code, both rounded up to a multiple of 8.
 pub fn place(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> anyhow::Result<Address> {
     if file.kind() == Kind::Relocatable {
         return Ok(Address(0));
@@ -184,25 +188,25 @@ pub fn place(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> anyhow::Resu
     Ok(Address(end.checked_next_multiple_of(8).unwrap_or(end)))
 }
 
-/// A section, and the functions that it omits.
+/// A `.sframe` section that was built from a file's CFI, and the functions that it omits.
 #[derive(Debug)]
 pub struct Conversion {
     /// The section.
     pub section: Section<'static>,
     /// The version of the format.
     pub version: Version,
-    /// Functions in the CFI, omitted ones included.
+    /// The number of functions in the CFI, including omitted functions.
     pub functions: u64,
-    /// Functions in the section whose CFI DWARF does not define.
+    /// The number of functions in the section with CFI that DWARF does not define.
     pub outside_dwarf: u64,
-    /// Omitted functions whose CFI DWARF does not define.
+    /// The number of omitted functions with CFI that DWARF does not define.
     pub undefined: u64,
-    /// Functions that the table cannot represent, in the order of the CFI, and after them those that it cannot
+    /// Functions that the table cannot represent, in the order of the CFI. After them, functions that the table cannot
     /// distinguish or reach.
     pub omitted: Vec<Unsupported>,
     /// FDEs that cannot be read.
     pub malformed: Vec<Malformed>,
-    /// Rows made of code that no CFI covers, if that is asked for; counted nowhere else.
+    /// Rows made from code that no CFI covers, with `--synthesize`. No other field counts them.
     pub synthesized: Option<Synthesized>,
     /// The address of a linked file's section.
     pub address: Address,
@@ -236,7 +240,8 @@ impl Conversion {
         Ok(conversion)
     }
 
-    /// Converts all call frame information of a file, for a table whose address is not known yet.
+    /// Converts all call frame information of a file, for a table without a known address. Call [`place`](Self::place)
+    /// when you know it.
     pub fn unplaced(
         file: &File<'_>,
         sections: &[CallFrameSection<'_>],
@@ -247,7 +252,7 @@ impl Conversion {
         let pool = Threads(threads);
         let (mut functions, mut omitted, mut malformed) = (0, Vec::new(), Vec::new());
         for section in sections {
-            // Only a record whose end is unknown hides what follows it.
+            // If the end of a record is unknown, the records after it cannot be found.
             let mut end_is_unknown = None;
             let omit = |function| match function {
                 OmittedFunction::Unsupported(reason) => omitted.push(reason),
@@ -284,7 +289,7 @@ impl Conversion {
         })
     }
 
-    /// Places the table of a linked file, and omits functions that are too far from there.
+    /// Places the table of a linked file at an address, and omits functions that are too far from it.
     pub fn place(&mut self, address: Address) {
         self.address = address;
         let known = self.section.omitted().len();
@@ -294,35 +299,36 @@ impl Conversion {
         self.omitted.extend(self.section.omitted()[known..].iter().filter(is_of_cfi).copied());
     }
 
-    /// Functions in the section.
+    /// Returns the number of functions in the section.
     pub fn converted(&self) -> u64 {
         self.functions - self.num_omitted()
     }
 
-    /// Functions that the section omits.
+    /// Returns the number of functions that the section omits.
     pub fn num_omitted(&self) -> u64 {
         (self.omitted.len() + self.malformed.len()).to_u64()
     }
 
-    /// The number of omitted functions by reason.
+    /// Counts the omitted functions by reason.
     pub fn reasons(&self) -> BTreeMap<&'static str, u64> {
         reasons::count(&self.omitted, self.malformed.len())
     }
 
-    /// The number of functions omitted for the reason of this name.
+    /// Counts the functions that are omitted for the reason `name`.
     pub fn omitted_for(&self, name: &str) -> u64 {
         self.omitted.iter().filter(|omitted| omitted.reason.name() == name).count().to_u64()
     }
 
-    /// The section of a linked file.
+    /// Returns the bytes of the section for a linked file.
     pub fn linked(&self) -> anyhow::Result<Vec<u8>> {
         let mut bytes = vec![0; self.section.len()];
         self.section.write(&mut bytes, At::on(self.address, &self.pool), Key::address)?;
         Ok(bytes)
     }
 
-    /// Calls `read` with the table that `bytes` contain, at addresses of the file: they are the bytes of
-    /// [`linked`](Self::linked) or [`relocatable`](Self::relocatable), or empty.
+    /// Calls `read` with the table in `bytes`, with the file's addresses.
+    ///
+    /// `bytes` come from [`linked`](Self::linked) or [`relocatable`](Self::relocatable), or are empty.
     ///
     /// # Errors
     /// The table cannot be read, or `read` fails.
@@ -339,9 +345,11 @@ impl Conversion {
         read(&[sframe::Section::parse(relocated.as_deref().unwrap_or(bytes), self.address)?])
     }
 
-    /// Counts the code that the table covers, if anything needs the exact number: a limit, or the warning that little
-    /// code is covered. The sum over an archive needs each of its objects. For a linked file whose functions are most of
-    /// the code this function returns `None` without reading the code, which may be most of the file.
+    /// Counts the code that the table covers, if a limit or the warning about little covered code needs the exact
+    /// number.
+    ///
+    /// The sum over an archive needs each of its objects. If the functions of a linked file are most of its code, this
+    /// function returns `None` and does not read the code. The code can be most of the file.
     ///
     /// # Errors
     /// The table or a section of code cannot be read.
@@ -354,7 +362,8 @@ impl Conversion {
         self.with_table(file, bytes, |tables| Ok(CodeBytes::of_tables(file, tables)?)).map(Some)
     }
 
-    /// The number of rows of outermost frames, of a table in version 2, whose reader in glibc 2.43 fails at them.
+    /// Counts the rows of outermost frames in a table of version 2. glibc 2.43 reads such tables, and fails at these
+    /// rows.
     pub fn outermost_rows(&self, bytes: &[u8]) -> anyhow::Result<u64> {
         if bytes.is_empty() || self.version != Version::V2 {
             return Ok(0);
@@ -362,8 +371,10 @@ impl Conversion {
         Ok(stats(&sframe::Section::parse(bytes, self.address)?).outermost)
     }
 
-    /// The section of a relocatable object, relocated for address 0 with every section of code where
-    /// [`Placement::Apart`](cfipack_container::Placement::Apart) places it.
+    /// Relocates the section of a relocatable object.
+    ///
+    /// The section itself is at address 0. Sections of code are where
+    /// [`Placement::Apart`](cfipack_container::Placement::Apart) places them.
     pub fn relocated(&self, bytes: &[u8], arch: Arch) -> Vec<u8> {
         let mut bytes = bytes.to_vec();
         let endian = arch.endian();
@@ -378,7 +389,7 @@ impl Conversion {
         bytes
     }
 
-    /// The section of a relocatable object, before relocation.
+    /// Returns the bytes of the section for a relocatable object, before relocation.
     pub fn relocatable(&self) -> anyhow::Result<Vec<u8>> {
         let mut bytes = vec![0; self.section.relocatable_len()];
         self.section.write_relocatable(&mut bytes)?;

@@ -1,10 +1,16 @@
 //! `cfi2sframe`: the command that converts DWARF call frame information to `.sframe`, reads tables and verifies them.
 //!
-//! Arguments in, reports and files out, nothing else: `verbs/` has one file per verb, with its options; `report/`
-//! what they print; `io/` how files are read and written.
+//! The command turns arguments into reports and files. The libraries do the rest.
 //!
-//! This is a library only so that the command's definition can be read by the example `manual`, which writes
-//! man pages and shell completions. The libraries that the command uses are those of `cfipack`.
+//! - `verbs/` has a file for each verb, with its options.
+//! - `report/` prints text and JSON, and `instructions/` prints a function's code beside its rows.
+//! - `io/` reads and writes files.
+//! - `edit/` finds and replaces many files. The verbs that change files use it.
+//! - `conversion` and `synthesized` build `.sframe` sections in memory.
+//! - `ld/` is the second command, `cfi2sframe-ld`, which runs a linker.
+//!
+//! This is a library only so that the example `manual` can read the command's definition. The example writes man pages
+//! and shell completions. If you want to use a library, take `cfipack`.
 
 mod absent;
 mod conversion;
@@ -75,7 +81,7 @@ Examples:
   cfi2sframe dump a.out                            the table in a.out, as readelf prints it
   cfi2sframe help verify                           the options of a command";
 
-/// The end of the help that `-h` prints.
+/// The text at the end of the help that `-h` prints.
 const SHORT_HELP: &str = "\
 Examples:
   cfi2sframe libfoo.so                             the table's size, and what it omits
@@ -105,12 +111,12 @@ enum Verb {
     CompactUnwind(compact_unwind::Arguments),
 }
 
-/// The command's definition.
+/// Returns the command's definition.
 pub fn command() -> clap::Command {
     CommandLine::command()
 }
 
-/// The same command with the help of `-h`. Short help of clap's own would give `--help` another form.
+/// Returns the same command with the help of `-h`. clap's own short help would change the form of `--help`.
 fn command_with_short_help() -> clap::Command {
     let is_shown = |option: &clap::Arg| SHORT_OPTIONS.contains(&option.get_id().as_str());
     command().after_help(SHORT_HELP).mut_args(|option| {

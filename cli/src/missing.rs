@@ -1,4 +1,4 @@
-//! Reasons why functions are missing in a table, for the verifier, which does not depend on the encoder.
+//! Finds the reasons why functions are missing in a table. The verifier needs them, but does not depend on the encoder.
 
 use std::collections::HashMap;
 
@@ -23,12 +23,12 @@ pub struct AnyTableReasons<'a> {
     num_functions: u32,
 }
 
-/// The number of functions after which a builder is replaced: it keeps the functions that it accepts, and creating one costs
-/// as much as 100 functions.
+/// A builder is replaced after this many functions, because it keeps the functions that it accepts. Creating a builder
+/// costs as much as 100 functions.
 const FUNCTIONS_PER_BUILDER: u32 = 4096;
 
 impl<'a> AnyTableReasons<'a> {
-    /// Reasons for the tables of a file, all of the version of the first one.
+    /// Creates reasons for the tables of a file. All tables are assumed to have the version of the first table.
     pub fn new(tables: &[sframe::Section<'_>]) -> Self {
         let first = tables.first();
         let version = first.map_or(Version::DEFAULT, sframe::Section::version);
@@ -37,7 +37,7 @@ impl<'a> AnyTableReasons<'a> {
         Self { options, table: first.map(sframe::Section::address), builder: None, num_functions: 0 }
     }
 
-    /// The reason why a function cannot be in the table, if there is one.
+    /// Returns the reason why a function cannot be in the table, if there is a reason.
     pub fn reason(&mut self, missing: &MissingFunction<'a>) -> Option<Unsupported> {
         self.of_the_encoder(missing).or_else(|| self.too_far(missing.start))
     }
@@ -64,8 +64,8 @@ impl<'a> AnyTableReasons<'a> {
     }
 }
 
-/// Reasons for the table of a conversion: exactly the functions that it omitted and reported have one, by their
-/// starts. If several FDEs have one start, the first in the list counts.
+/// Reasons for the table of a conversion. Exactly the functions that the conversion omitted and reported have a reason,
+/// by their starts. If several FDEs have the same start, the first in the list counts.
 #[derive(Debug)]
 pub struct ConversionReasons(HashMap<Key, Unsupported>);
 
@@ -75,7 +75,7 @@ impl ConversionReasons {
         Self(omitted.iter().rev().map(|unsupported| (unsupported.function, *unsupported)).collect())
     }
 
-    /// The reason why the conversion omitted a function; `None` if it did not report it.
+    /// Returns the reason why the conversion omitted a function, or `None` if the conversion did not report it.
     pub fn reason(&self, missing: &MissingFunction<'_>) -> Option<Unsupported> {
         self.0.get(&missing.start.into()).copied()
     }
@@ -89,7 +89,7 @@ mod tests {
 
     use super::*;
 
-    /// A conversion that omits one function and reports another does not pass, though the numbers agree.
+    /// A conversion that omits a function but reports a different function does not pass, although the numbers agree.
     #[test]
     fn which_functions_a_conversion_omitted() {
         let mut cfi = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0x4000));

@@ -10,7 +10,7 @@ use cfipack_format::widen::ToU64;
 
 use crate::io::input::{Contents, Object};
 
-/// The properties by which sections of code of two objects are matched.
+/// The properties that sections of code of two objects must share to be matched.
 #[derive(PartialEq, Eq)]
 struct Code {
     /// The name, with the symbol at the section's start if several sections have the name.
@@ -20,7 +20,7 @@ struct Code {
     address: Address,
 }
 
-/// Refuses to compare an object with something else, or objects whose sections of code cannot be matched by name.
+/// Refuses to compare an object with something else, or objects with sections of code that cannot be matched by name.
 pub fn require(objects: [&Object<'_>; 2], tables: &[Vec<sframe::Section<'_>>]) -> anyhow::Result<()> {
     let files = objects.map(|object| match &object.contents {
         Contents::File(file) if file.kind() == Kind::Relocatable => Some(file),
@@ -51,7 +51,7 @@ pub fn require(objects: [&Object<'_>; 2], tables: &[Vec<sframe::Section<'_>>]) -
     bail!("{name_a} and {name_b}: their sections of code differ: {a} in A, {b} in B{reason}")
 }
 
-/// The sections of code that have bytes, in the order of the file.
+/// Returns the sections of code that have bytes, in the order of the file.
 fn code(file: &File<'_>, tables: &[sframe::Section<'_>]) -> anyhow::Result<Vec<Code>> {
     let mut sections = file.code_sections()?;
     sections.retain(|section| !section.bytes.is_empty());

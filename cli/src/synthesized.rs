@@ -1,4 +1,4 @@
-//! The functions of a table whose rows are made of code, because no CFI covers them.
+//! The functions of a table with rows that are made from code, because no CFI covers them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ pub struct SynthesizedCounts {
 }
 
 impl SynthesizedCounts {
-    /// Counts those of another table too.
+    /// Adds the counts of another table.
     pub fn add(&mut self, other: &Self) {
         self.functions += other.functions;
         for (reason, count) in &other.reasons {
@@ -33,7 +33,7 @@ impl SynthesizedCounts {
         }
     }
 
-    /// The line of a report.
+    /// Returns the line of a report.
     pub fn line(&self) -> String {
         let functions = Number(self.functions, "function");
         let mut line =
@@ -79,7 +79,7 @@ impl Synthesized {
                     continue;
                 }
             };
-            // What is followed is smaller than 4 GiB.
+            // Only functions below 4 GiB are followed.
             let size = (range.end.0 - range.start.0) as u32;
             let function = TableFunction::new(range.start.into(), size).with_address(true);
             match builder.push_table(&function, TableRows::Rows(rows.into_iter())) {
@@ -93,7 +93,8 @@ impl Synthesized {
         Ok(synthesized)
     }
 
-    /// Leaves out a function that the table cannot distinguish or reach; false if it is not one of these.
+    /// Leaves out a function that the table cannot distinguish or reach. Returns false if its rows are not made from
+    /// code.
     pub fn leave_out(&mut self, omitted: &Unsupported) -> bool {
         let is_own = self.starts.remove(&omitted.function.address().0);
         if is_own {

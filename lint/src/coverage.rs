@@ -1,4 +1,4 @@
-//! The code of a file, and which of it has rows: the one definition of both, for every verb.
+//! Finds the code of a file, and the part of it that has rows. Every verb counts code with this module.
 
 use std::cell::OnceCell;
 use std::iter::Sum;
@@ -41,12 +41,12 @@ impl CodeBytes {
         Gaps::new(file, &covered).for_each(|_| {})
     }
 
-    /// The code that should have rows: all but padding.
+    /// Returns how many bytes of code should have rows: all code except padding.
     pub fn wanted(&self) -> u64 {
         self.code - self.padding_bytes
     }
 
-    /// Returns whether a smaller part than so many percent has rows.
+    /// Returns whether less than `percent` percent of the [wanted](Self::wanted) code has rows.
     pub fn is_below(&self, percent: f64) -> bool {
         (self.covered as f64) * 100.0 < percent * self.wanted() as f64
     }
@@ -71,13 +71,13 @@ impl Sum for CodeBytes {
     }
 }
 
-/// The addresses for which tables have rows; an error is a function that cannot be read.
+/// Returns the addresses for which tables have rows. An error stands for a function that cannot be read.
 pub fn of_tables<'t>(
     tables: &'t [Section<'_>],
 ) -> impl Iterator<Item = Result<Range<Address>, sframe::Error>> + 't {
     tables.iter().flat_map(Section::functions).filter_map(|function| {
         let covered = |function: Function<'_>| {
-            // Before a function's first row there is none.
+            // PCs before a function's first row have no row.
             let Some(first) = function.rows().next().transpose()? else { return Ok(None) };
             let end = function.start().offset(function.size().into());
             Ok(Some(function.start().offset(first.start.0.into())..end))
@@ -86,7 +86,11 @@ pub fn of_tables<'t>(
     })
 }
 
-/// The addresses of functions of call frame information, without those that are of no function.
+/// Returns the addresses of the functions that have call frame information. FDEs that belong to no function are left
+/// out.
+///
+/// # Errors
+/// A record of the call frame information cannot be read.
 pub fn of_cfi(sections: &[CallFrameSection<'_>]) -> Result<Vec<Range<Address>>, Error> {
     let mut covered = Vec::new();
     for section in sections {
@@ -99,7 +103,7 @@ pub fn of_cfi(sections: &[CallFrameSection<'_>]) -> Result<Vec<Range<Address>>, 
     Ok(covered)
 }
 
-/// Merges addresses into ascending ranges, none of which touch.
+/// Merges ranges of addresses that overlap or touch, and sorts them.
 pub fn merged(mut ranges: Vec<Range<Address>>) -> Vec<Range<Address>> {
     ranges.retain(|range| range.start < range.end);
     ranges.sort_by_key(|range| range.start);
@@ -113,40 +117,43 @@ pub fn merged(mut ranges: Vec<Range<Address>>) -> Vec<Range<Address>> {
     merged
 }
 
-/// The code of a file that is not covered.
+/// Finds the code of a file that is not covered.
 #[derive(Debug)]
 pub struct Gaps<'g, 'a> {
     file: &'g File<'a>,
     covered: &'g [Range<Address>],
-    /// The file's symbols, if they can be read, once one is needed.
+    /// The file's symbols, read when they are first needed. `None` inside if they cannot be read.
     symbols: OnceCell<Option<Symbols<'a>>>,
 }
 
-/// Code in a row that is not covered, and that belongs to one symbol, or to none.
+/// Consecutive code that is not covered, and that belongs to a single symbol or to no symbol.
 #[derive(Debug)]
 pub struct Gap<'s> {
-    /// The range of its addresses.
+    /// The addresses of the code.
     pub addresses: Range<Address>,
-    /// The section that it is in.
+    /// The section of the code.
     pub section: &'s FileSection<'s>,
-    /// True if it is padding.
+    /// True if all of the code is padding.
     pub is_padding: bool,
 }
 
 impl Gap<'_> {
-    /// The bytes.
+    /// Returns the number of bytes.
     pub fn size(&self) -> u64 {
         self.addresses.end.0 - self.addresses.start.0
     }
 }
 
 impl<'g, 'a> Gaps<'g, 'a> {
-    /// The code of a file outside of addresses that are [merged()].
+    /// Looks for the code of a file outside of `covered`. The ranges in `covered` have to be [merged()].
     pub fn new(file: &'g File<'a>, covered: &'g [Range<Address>]) -> Self {
         Self { file, covered, symbols: OnceCell::new() }
     }
 
-    /// Calls `found` with each, by address, and counts the code.
+    /// Calls `found` with each gap, in the order of addresses, and counts the code.
+    ///
+    /// # Errors
+    /// A section of code cannot be read.
     pub fn for_each(&self, mut found: impl FnMut(Gap<'_>)) -> Result<CodeBytes, Error> {
         let mut sections = self.file.code_sections()?;
         sections.sort_by_key(|section| section.address);
@@ -176,14 +183,15 @@ impl<'g, 'a> Gaps<'g, 'a> {
         }
     }
 
-    /// The pieces of a gap that is not all padding: up to each symbol, and up to the end of a symbol's code if padding follows.
+    /// Divides a gap into pieces, and calls `found` with each. A piece ends at the next symbol, or at the end of a
+    /// symbol's code if only padding follows.
     fn in_gap(&self, section: &FileSection<'_>, gap: Range<Address>, found: &mut impl FnMut(Gap<'_>)) {
         let arch: Arch = self.file.arch();
         let code = |range: &Range<Address>| {
             let offset = |address: Address| (address.0 - section.address.0).to_usize();
             &section.bytes[offset(range.start)..offset(range.end)]
         };
-        // Nearly all are, between functions.
+        // Between functions nearly every gap is padding.
         if is_padding(arch, code(&gap)) {
             return found(Gap { addresses: gap, section, is_padding: true });
         }
@@ -194,7 +202,8 @@ impl<'g, 'a> Gaps<'g, 'a> {
             let next = next.map_or(gap.end, |next| next.min(gap.end));
             let extent = symbols.and_then(|symbols| symbols.extent(at));
             let extent = extent.map_or(next, |extent| extent.end.min(next));
-            // Padding after the symbol's code is none of it; other code there has no name of its own.
+            // Padding after a symbol's code does not belong to the symbol. Other code there has no symbol, and stays
+            // with this piece.
             let middle = if is_padding(arch, code(&(extent..next))) { extent } else { next };
             for piece in [at..middle, middle..next] {
                 if piece.start < piece.end {

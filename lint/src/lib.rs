@@ -1,7 +1,7 @@
-//! Whole files: call frame information (CFI) against code, rows and directives for code without CFI, and which code has rows.
+//! Compares the call frame information (CFI) of whole files with their code, and makes rows for code without CFI.
 //!
-//! - [`lint()`] follows every function of a file and names the instructions where the CFI has another row than the code
-//!   needs.
+//! - [`lint()`] follows every function of a file, and finds the instructions where the CFI has a different row than the
+//!   code needs.
 //! - [`synthesized`] makes rows for functions that no CFI covers, from their code.
 //! - [`annotate`] adds `.cfi_*` directives to the functions of an assembler source that have none.
 //! - [`coverage`] counts the code of a file that has rows, and finds the code that has none.

@@ -1,4 +1,4 @@
-//! A linked file's sections by address.
+//! Reads the sections of a file by address.
 
 use cfipack_code::Memory;
 use cfipack_container::{File, Kind, Section};
@@ -8,7 +8,7 @@ use cfipack_format::widen::{ToU64, ToUsize};
 /// The code and the data of a file.
 #[derive(Debug)]
 pub struct FileMemory<'a> {
-    /// Ascending by address.
+    /// The sections of code and data, ascending by address.
     sections: Vec<Loaded<'a>>,
 }
 
@@ -16,12 +16,16 @@ pub struct FileMemory<'a> {
 struct Loaded<'a> {
     section: Section<'a>,
     is_code: bool,
-    /// Offsets of fields that relocations change, ascending: only in code of a relocatable object.
+    /// Offsets in the section of fields that relocations change, ascending. Empty except for code of a relocatable
+    /// object.
     relocated: Vec<u64>,
 }
 
 impl<'a> FileMemory<'a> {
-    /// The sections of a file.
+    /// Finds the sections of a file.
+    ///
+    /// # Errors
+    /// The sections or their relocations cannot be read.
     pub fn new(file: &File<'a>) -> Result<Self, cfipack_container::Error> {
         let mut sections = Vec::new();
         for section in file.code_sections()? {
@@ -42,7 +46,8 @@ impl<'a> FileMemory<'a> {
         Ok(Self { sections })
     }
 
-    /// Returns whether an address is in a section of stubs, each of which is a function that jumps to another.
+    /// Returns whether an address is in a section of stubs (`.plt`). Each stub is a function that jumps to another
+    /// function.
     pub fn is_stub(&self, address: Address) -> bool {
         self.loaded(address).is_some_and(|(loaded, _)| loaded.section.name.starts_with(".plt"))
     }
@@ -55,7 +60,8 @@ impl<'a> FileMemory<'a> {
         (offset < loaded.section.bytes.len()).then_some((loaded, offset))
     }
 
-    /// The code from an address on, and the offsets in it of the fields that relocations change.
+    /// Returns at most `len` bytes of code from `start` on, and the offsets in them of fields that relocations change.
+    /// Returns `None` if no code is there.
     pub fn code(&self, start: Address, len: u64) -> Option<(&[u8], Vec<u32>)> {
         let (loaded, offset) = self.loaded(start).filter(|(loaded, _)| loaded.is_code)?;
         let rest = &loaded.section.bytes[offset..];

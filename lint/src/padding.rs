@@ -1,8 +1,8 @@
-//! Padding that linkers and assemblers put between functions.
+//! Recognizes padding that linkers and assemblers put between functions.
 
 use cfipack_format::{Arch, Family};
 
-/// Returns whether bytes are all padding: instructions that do nothing, or stop, or zeros.
+/// Returns whether all bytes are padding: instructions that do nothing, instructions that trap, or zeros.
 pub fn is_padding(arch: Arch, bytes: &[u8]) -> bool {
     let mut rest = bytes;
     while !rest.is_empty() {
@@ -12,12 +12,12 @@ pub fn is_padding(arch: Arch, bytes: &[u8]) -> bool {
     true
 }
 
-/// Bytes of the padding instruction that bytes start with.
+/// Returns the length of the padding instruction at the start of `bytes`, or `None` if they start with anything else.
 fn first(arch: Arch, bytes: &[u8]) -> Option<usize> {
     match arch.family() {
         Family::X86 => x86(bytes),
         Family::Aarch64 => {
-            // Instructions are little-endian whatever the data are.
+            // Instructions are little-endian, even if data is big-endian.
             let word = u32::from_le_bytes(*bytes.first_chunk()?);
             // nop; udf #0; brk of any number
             let is_padding = word == 0xd503_201f || word == 0 || word & 0xffe0_001f == 0xd420_0000;
@@ -35,7 +35,7 @@ fn first(arch: Arch, bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// `nop`, of one byte or `0f 1f` with its operand, be it prefixed; `int3`; a zero.
+/// Recognizes a `nop` of one byte or `0f 1f` with its operand, with or without prefixes, `int3`, and a zero.
 fn x86(bytes: &[u8]) -> Option<usize> {
     let prefixes = bytes.iter().take_while(|&&byte| byte == 0x66 || byte == 0x2e).count();
     let operand = |modrm: u8, sib: Option<&u8>| {
@@ -61,7 +61,7 @@ fn x86(bytes: &[u8]) -> Option<usize> {
 mod tests {
     use super::{Arch, is_padding};
 
-    /// Intel's manual, "Recommended Multi-Byte Sequence of NOP Instruction", and those that gas writes.
+    /// The sequences are from Intel's manual, "Recommended Multi-Byte Sequence of NOP Instruction", and from gas.
     #[test]
     fn nops_of_every_length() {
         let nops: [&[u8]; 11] = [

@@ -1,4 +1,9 @@
-//! Rows of functions that no CFI covers, made of their code, and which functions of a table have such rows.
+//! Makes rows for functions that no CFI covers, from their code.
+//!
+//! - [`functions`] makes the rows of all functions without CFI, and [`at`] the rows of the function at an address.
+//! - [`judged`] finds the functions of a table with the same rows as their code gives.
+//! - `uncovered` divides the code without CFI into functions.
+//! - `jumps` finds the jumps and calls into these functions from functions that have CFI.
 
 mod jumps;
 mod uncovered;
@@ -20,11 +25,12 @@ use crate::{Error, FileMemory};
 pub struct WithoutCfi<R> {
     /// The functions, ascending, each with its rows or the reason why it gets none.
     pub functions: Vec<(Range<Address>, Result<R, Omission>)>,
-    /// The number of pieces of code that are no function that is known.
+    /// The number of pieces of code that belong to no known function.
     pub others: u64,
 }
 
-/// Makes rows for the functions of a file that no CFI covers, by their symbols and by the calls that lead to them.
+/// Makes rows for the functions of a file that no CFI covers. Functions are found by their symbols and by calls to
+/// them.
 ///
 /// # Errors
 /// The sections or the symbols of the file, or its CFI, cannot be read.
@@ -36,7 +42,7 @@ pub fn functions(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> Result<W
     Ok(WithoutCfi { functions, others: uncovered.others })
 }
 
-/// The functions that no CFI covers and that have symbols, with the rows of all registers.
+/// Makes rows with all registers for the functions that no CFI covers and that have symbols.
 pub(crate) fn described(
     file: &File<'_>,
     sections: &[CallFrameSection<'_>],
@@ -50,7 +56,7 @@ pub(crate) fn described(
     Ok(WithoutCfi { functions: functions.into_iter().zip(rows).filter(named).collect(), others })
 }
 
-/// The rows of functions, from their code.
+/// Makes the rows of functions, from their code.
 fn rows<T>(
     file: &File<'_>,
     sections: &[CallFrameSection<'_>],
@@ -92,7 +98,8 @@ fn rows<T>(
 /// A function, and its rows or the reason why it gets none.
 pub type FunctionRows = (Range<Address>, Result<Vec<Row>, Omission>);
 
-/// The function at an address that no CFI covers, and its rows from code; `None` if no such function is there.
+/// Makes the rows of the function at an address that no CFI covers. Returns `None` if there is no function without CFI
+/// at the address.
 ///
 /// # Errors
 /// As for [`functions`].
@@ -105,14 +112,16 @@ pub fn at(
     let uncovered = Uncovered::of(file, sections, &memory)?;
     let index = uncovered.functions.iter().position(|range| range.contains(&address));
     let Some(index) = index else { return Ok(None) };
-    // What the others do decides how it is entered.
+    // The other functions decide how this function is entered.
     let mut rows = rows(file, sections, &memory, &uncovered, |analysis| analysis.synthesize())?;
     Ok(Some((uncovered.functions[index].clone(), rows.swap_remove(index))))
 }
 
-/// The PCs of functions of tables that no CFI covers, and whose rows are those that their code gives: ascending and apart.
+/// Returns the PCs of functions that no CFI covers, and for which a table has the same rows as their code gives. The
+/// ranges are ascending and do not touch.
 ///
-/// It is the same engine that makes such rows: no second opinion, but one about the table as it stands in the file.
+/// The same engine makes the rows of these functions. So this is no second opinion about the engine, but it checks the
+/// table as it is in the file.
 ///
 /// # Errors
 /// The sections or the symbols of the file cannot be read. CFI that cannot be read is no error here.
@@ -121,7 +130,7 @@ pub fn judged(
     sections: &[CallFrameSection<'_>],
     tables: &[Section<'_>],
 ) -> Result<Vec<Range<u64>>, Error> {
-    // CFI that cannot be read is reported as that.
+    // The caller reports CFI that cannot be read.
     let Ok(covered) = coverage::of_cfi(sections) else { return Ok(Vec::new()) };
     let covered = coverage::merged(covered);
     let mut found = Vec::new();
@@ -140,7 +149,7 @@ pub fn judged(
         return Ok(Vec::new());
     }
     let memory = FileMemory::new(file)?;
-    // With the functions that the table does not have: what they do decides how the others are entered.
+    // Functions that the table omits are followed too: they decide how other functions are entered.
     let uncovered = Uncovered::of(file, sections, &memory)?;
     let by_code = rows(file, sections, &memory, &uncovered, |analysis| analysis.synthesize())?;
     let made: BTreeMap<_, _> =

@@ -1,4 +1,4 @@
-//! The command `cfi2sframe-ld`: a linker driver that puts a table into what another linker links.
+//! The command `cfi2sframe-ld`: runs a linker, and puts a table into the linked file.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Applies an edit to one file, checks the result as it stands on the disk, and puts it into its place.
+//! Applies an edit to a file, checks the result as it is on the disk, and replaces the file.
 
 use std::path::{Path, PathBuf};
 
@@ -17,12 +17,13 @@ use crate::io::original::{CHANGED, Original, Policy};
 use crate::io::output;
 use crate::report::name_room::NameRoom;
 
-/// The place of a changed file.
+/// The place for a changed file.
 #[derive(Clone, Debug)]
 pub enum Place {
-    /// Into the place of the old one.
+    /// In place of the old file.
     Own {
-        /// True if a file is changed that has other names (hard links) than those given, which keep the old bytes.
+        /// True if a file is changed even if it has other names (hard links) that are not given. Those names keep the
+        /// old bytes.
         break_links: bool,
     },
     /// To this path.
@@ -34,9 +35,9 @@ pub enum Place {
 pub enum Outcome {
     /// The changed file is in its place.
     Changed,
-    /// The file is already as it would become.
+    /// The file already is as the edit would make it.
     Unchanged,
-    /// A file that is left as it is.
+    /// The file stays as it is, for this reason.
     Kept(Problem),
 }
 
@@ -45,7 +46,7 @@ pub enum Outcome {
 pub struct Part<P> {
     /// The index of the archive's member, from 0.
     pub index: usize,
-    /// The member's name for a report; none if the object is a file.
+    /// The member's name for a report, or `None` if the object is a file.
     pub member: Option<String>,
     /// The report.
     pub report: P,
@@ -56,7 +57,7 @@ pub struct Part<P> {
 pub struct FileReport<P> {
     /// The name.
     pub name: PathBuf,
-    /// The origin: how it was found.
+    /// How the file was found.
     pub origin: Origin,
     /// The outcome.
     pub outcome: Outcome,
@@ -66,11 +67,11 @@ pub struct FileReport<P> {
     pub bytes: Option<(u64, u64)>,
     /// The differences between the old and the new file.
     pub changes: Vec<Change>,
-    /// The other names, which lead to the new file too.
+    /// The other names that lead to the new file too.
     pub others: Vec<PathBuf>,
-    /// Warnings about what could not be kept.
+    /// Warnings about attributes that could not be kept.
     pub warnings: Vec<String>,
-    /// Members of an archive for another machine, which stay as they are.
+    /// The number of an archive's members for another machine. These members stay as they are.
     pub num_of_other_kind: usize,
 }
 
@@ -90,7 +91,7 @@ impl<P> FileReport<P> {
     }
 }
 
-/// Applies an edit to what a search found.
+/// Applies an edit to a file that a search found.
 pub fn apply<E: Edit>(edit: &E, found: &Found, place: &Place, policy: Policy) -> FileReport<E::Report> {
     match found {
         Found::File(target) => {
@@ -133,7 +134,7 @@ fn change<E: Edit>(
     };
     report.bytes = Some((old.len().to_u64(), new.len().to_u64()));
     if new.is_unchanged(old) && matches!(place, Place::Own { .. }) {
-        // A table that is there already is judged as a new one is.
+        // An existing table is judged like a new table.
         judge(edit, old, old, &mut report.parts)?;
         return Ok(Outcome::Unchanged);
     }
@@ -168,10 +169,10 @@ fn change<E: Edit>(
     Ok(Outcome::Changed)
 }
 
-/// The most members of an archive whose warnings have their names: each name can have thousands of bytes.
+/// Warnings name at most this many members of an archive, because each name can have thousands of bytes.
 const NAMED_MEMBERS: usize = 16;
 
-/// The file with each of its objects edited. Members of archives for which there is nothing to do stay as they are.
+/// Edits each object of a file. If the verb has nothing to do for a member of an archive, the member stays as it is.
 fn edited<'a, E: Edit>(
     edit: &E,
     old: &'a [u8],
@@ -191,7 +192,7 @@ fn edited<'a, E: Edit>(
             }
             Err(problem) => match (problem.skip(), &member.name) {
                 (Some(skip), Some(name)) => {
-                    // The last in the list of reasons is the most telling about an archive.
+                    // Later variants of `Skip` say more about an archive, so keep the last variant.
                     skipped = skipped.max(Some(skip));
                     if matches!(skip, Skip::OtherKind | Skip::MachO) {
                         *of_other_kind += 1;
@@ -211,7 +212,7 @@ fn edited<'a, E: Edit>(
     }
     match skipped {
         Some(skip) if parts.is_empty() => {
-            // The reason is the file's then.
+            // Without an edited member, the reason is reported for the whole file.
             warnings.clear();
             Err(Problem::Skip(if skip == Skip::NotElf { Skip::NoObjects } else { skip }))
         }
@@ -219,7 +220,7 @@ fn edited<'a, E: Edit>(
     }
 }
 
-/// A problem of a member, with its name.
+/// Adds a member's name to its problem.
 fn in_member(problem: Problem, name: Option<&str>) -> Problem {
     match (problem, name) {
         (Problem::Refused(reason), Some(name)) => Problem::Refused(format!("member {name}: {reason}")),
@@ -228,11 +229,11 @@ fn in_member(problem: Problem, name: Option<&str>) -> Problem {
     }
 }
 
-/// Judges the objects of the new file that have a report, which come in the same order; the others have their old
-/// bytes.
+/// Judges the objects of the new file that have a report. The reports are in the order of the objects. All other
+/// objects must have their old bytes.
 fn judge<E: Edit>(edit: &E, old: &[u8], new: &[u8], parts: &mut [Part<E::Report>]) -> Result<(), Problem> {
     if parts.is_empty() {
-        // A thin archive, whose members are judged as files.
+        // This is a thin archive. Its members are judged as files.
         return Ok(());
     }
     let mut left = parts.iter_mut().peekable();
@@ -253,7 +254,7 @@ fn judge<E: Edit>(edit: &E, old: &[u8], new: &[u8], parts: &mut [Part<E::Report>
     Ok(())
 }
 
-/// Judges a changed object: its structure, and what the verb promises about it.
+/// Judges a changed object: its structure, and the promises of the verb.
 fn judge_object<E: Edit>(edit: &E, old: &[u8], new: &[u8], report: &mut E::Report) -> Result<(), Problem> {
     check_structure(old, new).map_err(|error| {
         Problem::Refused(format!("the structure of the new file is not the old one's: {error}"))
@@ -261,7 +262,7 @@ fn judge_object<E: Edit>(edit: &E, old: &[u8], new: &[u8], report: &mut E::Repor
     edit.judge(new, report)
 }
 
-/// Refuses to separate a file from names that are not among the files.
+/// Refuses to replace a file if it has names (hard links) that are not among the given files.
 fn check_links(target: &Target, original: &Original) -> Result<(), Problem> {
     let (names, known) = (original.links(), 1 + target.others.len().to_u64());
     if names <= known {

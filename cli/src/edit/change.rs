@@ -21,7 +21,7 @@ pub struct Change {
     from: Option<usize>,
 }
 
-/// All of them: a changed file has the bytes of the old one elsewhere.
+/// Lists all changes. All other bytes of the changed file are bytes of the old file.
 pub fn changes(new: &Rewrite<'_>) -> Vec<Change> {
     let change = |(offset, piece): (usize, &Piece<'_>)| {
         let (what, from) = match piece {

@@ -1,4 +1,5 @@
-//! The files that a command line names, in order: those in directories too, and each file once whatever its names.
+//! Finds the files that a command line names, in order, including files in directories. A file with several names is
+//! found once.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -29,7 +30,7 @@ pub struct Target {
     pub others: Vec<Location>,
     /// The origin: how it was found.
     pub origin: Origin,
-    /// The places where members of a thin archive may be; none if the file is another.
+    /// The places where members of a thin archive may be, or `None` if the file is no thin archive.
     pub members: Option<Members>,
 }
 
@@ -65,8 +66,11 @@ pub enum Found {
     },
 }
 
-/// The files of a command line, in its order, those of a directory by their names; of thin archives the members. The
-/// second list has the thin archives, which are changed after their members. Directories need `recursive`.
+/// Finds the files of a command line, in its order. Files of a directory are sorted by their names. Directories need
+/// `recursive`.
+///
+/// The first list has the members of thin archives instead of the archives. The second list has the thin archives,
+/// because they are changed after their members.
 pub fn find(paths: &[PathBuf], recursive: bool) -> [Vec<Found>; 2] {
     let mut search = Search::default();
     for path in paths {
@@ -102,7 +106,7 @@ impl Search {
         self.found.push(Found::Failed { name: name.to_path_buf(), error });
     }
 
-    /// A path of the command line, whose symbolic links are followed.
+    /// Adds a path of the command line. Symbolic links are followed.
     fn named(&mut self, path: &Path, recursive: bool) -> anyhow::Result<()> {
         let metadata = fs::metadata(path)?;
         if metadata.is_file() {
@@ -190,7 +194,7 @@ impl Search {
         Ok(())
     }
 
-    /// Adds a file, or another name of one that is known.
+    /// Adds a file, or another name of a known file.
     fn add_file(
         &mut self,
         name: &Path,
@@ -240,7 +244,7 @@ impl Search {
 enum Format {
     /// An ELF file, or an archive with its members in it.
     Whole,
-    /// An archive whose members are other files.
+    /// An archive with members that are other files.
     ThinArchive,
     /// Anything else.
     Other,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-/// Applies `work` to each item on `threads` threads, and calls `done` on this one with each result, in order.
+/// Applies `work` to each item on `threads` threads, and calls `done` on this thread with each result, in order.
 pub fn for_each<T: Sync, R: Send>(
     items: &[T],
     threads: usize,

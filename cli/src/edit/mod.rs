@@ -1,4 +1,9 @@
-//! Changes files: finds them, applies a verb's edit to each on several threads, and puts the results into their place.
+//! Changes files: finds them, applies a verb's edit to each on several threads, and replaces them.
+//!
+//! - `find` and `walk` search paths and directories for files; `thin` finds the members of thin archives.
+//! - `jobs` divides the files among threads.
+//! - `apply` edits a file, checks the result, and replaces the file.
+//! - `change` and `problem` are the results: what changed, or the reason why a file stays as it is.
 
 mod apply;
 mod change;
@@ -22,9 +27,9 @@ pub trait Edit: Sync {
     /// The report about one object.
     type Report: Serialize + Send;
 
-    /// The changed object, none if it stays as it is, and the report.
+    /// Returns the changed object and the report. The object is `None` if it stays as it is.
     fn edit<'a>(&self, object: &'a [u8]) -> Result<(Option<Rewrite<'a>>, Self::Report), Problem>;
 
-    /// Checks a changed object as it stands in the new file, whose structure is checked already.
+    /// Checks a changed object in the new file. The structure of the new file is already checked.
     fn judge(&self, new: &[u8], report: &mut Self::Report) -> Result<(), Problem>;
 }

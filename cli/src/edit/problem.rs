@@ -14,7 +14,7 @@ pub enum Problem {
     Skip(Skip),
     /// A file that is no input for the verb, and why.
     WrongInput(Error),
-    /// A file that cannot be changed safely, or in whose result a check found a fault.
+    /// A file that cannot be changed safely, or a check found a fault in the changed file.
     Refused(String),
     /// A file that is damaged, or cannot be read or written.
     Failed(anyhow::Error),
@@ -25,7 +25,7 @@ pub enum Problem {
 pub enum Skip {
     /// Neither an ELF file nor an archive.
     NotElf,
-    /// An archive, of which no member is an ELF file.
+    /// An archive without a member that is an ELF file.
     NoObjects,
     /// ELF, but of a machine or kind that has no `.sframe`.
     OtherKind,
@@ -49,14 +49,14 @@ pub enum Skip {
     Special,
     /// A temporary file that a killed run has left.
     LeftOver,
-    /// A member of a thin archive in a directory, which is not a file in the directories that are searched.
+    /// A thin archive in a directory has this member, but it is not a file in the searched directories.
     Outside,
-    /// A member of a thin archive in a directory, which is not there, or not a regular file.
+    /// A thin archive in a directory has this member, but it does not exist or is no regular file.
     Missing,
 }
 
 impl Skip {
-    /// The name in JSON.
+    /// Returns the name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::NotElf => "not-elf",
@@ -120,7 +120,7 @@ impl fmt::Display for Skip {
 }
 
 impl Problem {
-    /// The reason why there is nothing to do, if that is it.
+    /// Returns the reason why there is nothing to do, if this is such a problem.
     pub fn skip(&self) -> Option<Skip> {
         match self {
             Self::Skip(skip) => Some(*skip),

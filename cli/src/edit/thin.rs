@@ -1,4 +1,4 @@
-//! Thin archives: their members are files of their own, whose sizes the archive repeats.
+//! Thin archives. Their members are separate files, and the archive repeats the sizes of these files.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -20,14 +20,14 @@ use crate::io::original::{CHANGED, Original};
 /// The places where members of a thin archive may be.
 #[derive(Clone, Debug)]
 pub enum Members {
-    /// Wherever the archive names them, through symbolic links too: of one that was named itself.
+    /// Wherever the archive names them, also through symbolic links. For an archive on the command line.
     Anywhere,
-    /// In these directories, reached without symbolic links: of one that was found there.
+    /// In these directories, reached without symbolic links. For an archive that was found in a directory.
     In(Arc<Searched>),
 }
 
-/// A thin archive with the sizes that its members have now; none if the file is another. Members that are out of reach
-/// keep their sizes.
+/// Writes the present sizes of its members into a thin archive. Members that are out of reach keep their sizes. Returns
+/// `None` if the file is no thin archive.
 pub fn resized<'a>(target: &Target, bytes: &'a [u8]) -> Result<Option<Rewrite<'a>>, Problem> {
     let Some(members) = thin_members(bytes)? else { return Ok(None) };
     let reach = target.members.as_ref().ok_or_else(|| anyhow!(CHANGED))?;
@@ -51,20 +51,20 @@ pub fn resized<'a>(target: &Target, bytes: &'a [u8]) -> Result<Option<Rewrite<'a
     resize_thin_members(bytes, size).map(Some)
 }
 
-/// The paths of the members of a thin archive.
+/// Returns the paths of the members of a thin archive.
 pub fn paths(archive: &Location) -> anyhow::Result<Vec<PathBuf>> {
     let members = chosen(archive, |_| Some(()))?;
     Ok(members.into_iter().map(|(path, ())| path).collect())
 }
 
-/// The paths of the members that are not files in the directories that were searched, reached without symbolic links,
-/// and what they are instead.
+/// Returns the members that are not changed, with the reason: they are not files in the searched directories, or only
+/// symbolic links lead to them.
 pub fn skipped(archive: &Location, searched: &Searched) -> anyhow::Result<Vec<(PathBuf, Skip)>> {
     chosen(archive, |member| reached(archive, member, searched).err())
 }
 
-/// The paths of members about which there is something to say; none if members of another archive are among them, for
-/// which the archive is refused.
+/// Returns the paths of the members for which `about` returns a value. The list is empty if the archive has members of
+/// another archive, because such an archive is refused.
 fn chosen<T>(
     archive: &Location,
     about: impl Fn(&ThinMember<'_>) -> Option<T>,
@@ -82,7 +82,7 @@ fn path_of(archive: &Path, member: &ThinMember<'_>) -> PathBuf {
     archive.parent().unwrap_or(Path::new("")).join(OsStr::from_bytes(member.path))
 }
 
-/// A member that is a file in one of the directories, if its path leads there without a symbolic link.
+/// Returns a member that is a file in a searched directory, if its path leads there without a symbolic link.
 fn reached(archive: &Location, member: &ThinMember<'_>, searched: &Searched) -> Result<Entry, Skip> {
     let of_error = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => Skip::Missing,

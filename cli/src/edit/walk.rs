@@ -1,5 +1,5 @@
-//! A walk through the directories below one, by their handles: no symbolic link is followed, also none that is put there
-//! meanwhile.
+//! Walks through a tree of directories, by their handles. Symbolic links are not followed, even if another process
+//! creates them meanwhile.
 
 use std::collections::HashMap;
 use std::io;
@@ -26,8 +26,10 @@ pub enum Seen {
     Failed(PathBuf, io::Error),
 }
 
-/// Walks through a directory and those below it, in order of names, and calls `visit` for everything that is no
-/// directory. Directories that are in `searched` are passed over; the others are added.
+/// Walks through a directory and all directories below it, in order of names. Calls `visit` for everything that is no
+/// directory.
+///
+/// Directories that are in `searched` are skipped. All other directories are added to `searched`.
 pub fn walk(path: &Path, searched: &mut Searched, mut visit: impl FnMut(Seen)) {
     let mut levels = Vec::new();
     match Directory::at(path).and_then(|directory| level(directory, path, searched)) {
@@ -58,14 +60,14 @@ pub fn walk(path: &Path, searched: &mut Searched, mut visit: impl FnMut(Seen)) {
     }
 }
 
-/// A directory on the way down, with what is left of it.
+/// A directory on the way down, with the entries that are not visited yet.
 struct Level {
     directory: Arc<Directory>,
     path: PathBuf,
     entries: std::vec::IntoIter<(std::ffi::OsString, FileType)>,
 }
 
-/// A directory's level, unless it was searched before.
+/// Opens a directory for the walk, or returns `None` if it was searched before.
 fn level(directory: Arc<Directory>, path: &Path, searched: &mut Searched) -> io::Result<Option<Level>> {
     if searched.insert(directory.identity(), directory.clone()).is_some() {
         return Ok(None);

@@ -44,18 +44,18 @@ impl<'a> Code<'a> {
         Ok(Some(Self { section, start, len, relocated }))
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> &[u8] {
         let offset = (self.start.0 - self.section.address.0).to_usize();
         &self.section.bytes[offset..offset + self.len]
     }
 
-    /// The code, to be followed.
+    /// Returns the code for an analysis.
     pub fn get(&self, arch: Arch) -> cfipack_code::Code<'_> {
         cfipack_code::Code { arch, start: self.start, bytes: self.bytes(), relocated: &self.relocated }
     }
 
-    /// The text of every instruction; empty where the architecture has no disassembler.
+    /// Returns the text of every instruction. Texts are empty if the architecture has no disassembler.
     pub fn texts(&self, arch: Arch, instructions: &Instructions, places: &Places<'_, '_>) -> Vec<String> {
         let mut disassembler = Disassembler::new();
         let code = self.get(arch);
@@ -64,7 +64,7 @@ impl<'a> Code<'a> {
     }
 }
 
-/// The text of an instruction, with the name of its target.
+/// Returns the text of an instruction, with the name of its target.
 pub fn with_target(text: Text, places: &Places<'_, '_>) -> String {
     match text {
         Text::Plain(text) => text,

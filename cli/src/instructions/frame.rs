@@ -34,7 +34,7 @@ pub struct Slot {
 }
 
 impl Frame {
-    /// The frame that a row describes, where `state` is known.
+    /// Creates the frame that a row describes. `state` is the analysis's state at the instruction, if it is known.
     pub fn new(arch: Arch, pc: String, row: FullRow<'_>, state: Option<&State>) -> Self {
         let mut slots = Vec::new();
         let mut elsewhere = BTreeMap::new();
@@ -56,7 +56,7 @@ impl Frame {
             }
         }
         let stack = arch.stack_pointer();
-        // The register that the row counts from, and what the code gives for others.
+        // The register that the row counts from. For other registers, the values that the code gives.
         let base = match row.row.cfa {
             Cfa::Register { register, offset } => Some((register, -offset)),
             _ => None,
@@ -103,7 +103,8 @@ impl Frame {
                 false => format!("  <- {}", pointers.join(", ")),
             };
             let label = if *place == 0 { "CFA".to_string() } else { format!("CFA{place:+}") };
-            // A box for what lies at the place, from here to higher addresses; else only a line.
+            // Draw a box for the registers at this place, from here to higher addresses. Without registers, draw only a
+            // line.
             match registers.is_empty() {
                 true => writeln!(out, "  {label:>10} {rule}{arrow}")?,
                 false => {

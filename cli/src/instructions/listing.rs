@@ -1,4 +1,4 @@
-//! A function's instructions beside its rows, with marks where they disagree, and the frame at one of them.
+//! Lists a function's instructions beside its rows, with marks where they disagree, and the frame at an instruction.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -83,7 +83,7 @@ struct Cells {
 }
 
 impl Listing {
-    /// The listing of a function; none if the file does not have its code.
+    /// Lists a function. Returns `None` if the file does not have its code.
     pub fn new(
         file: &File<'_>,
         function: &Function<'_>,
@@ -144,7 +144,7 @@ impl Listing {
             false => text.to_owned(),
         };
         let text = |line: &Line| line.text.as_ref().map_or(line.bytes.len(), |text| text.chars().count());
-        // A few very long ones may stand out.
+        // A few very long instructions may be wider than the column.
         let width = self.instructions.iter().map(text).max().unwrap_or(0).clamp(12, 44);
         let pcs = self.instructions.iter().map(|line| line.pc.len()).max().unwrap_or(0);
         let cfas = self.instructions.iter().filter_map(|line| Some(line.cells.as_ref()?.cfa.0.len()));
@@ -206,7 +206,7 @@ impl Line {
         }
     }
 
-    /// Adds the rows; `last` is the difference at the instruction before, which is not repeated.
+    /// Adds the rows. `last` is the difference at the instruction before. The same difference is not repeated.
     fn compare(
         &mut self,
         arch: Arch,

@@ -45,7 +45,7 @@ pub enum Kind {
     Table,
 }
 
-/// The marks of findings, by the instruction.
+/// Returns the marks of findings, by the instruction.
 pub fn by_instruction(findings: Vec<Finding>) -> BTreeMap<usize, Vec<Mark>> {
     let mut marks = BTreeMap::<_, Vec<Mark>>::new();
     for finding in findings {

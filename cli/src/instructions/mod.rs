@@ -1,4 +1,4 @@
-//! A function's instructions beside the rows that describe them: [`listing`] is what `explain` prints.
+//! Lists a function's instructions beside the rows that describe them. `explain` prints this [`listing`].
 
 mod disassembly;
 mod frame;

@@ -1,4 +1,4 @@
-//! The rows of one function: those of its CFI, with every register that is saved, and those of the file's table.
+//! The rows of a function: the rows of its CFI with every saved register, and the rows of the file's table.
 
 use std::fmt;
 
@@ -11,10 +11,10 @@ use cfipack_roundtrip::words::RuleWords;
 /// Rows after this many of a function are not shown.
 const MAX_ROWS: usize = 1 << 16;
 
-/// The registers that have names and that CFI saves: those of every architecture have lower numbers.
+/// All registers that have names and that CFI saves have lower numbers, on every architecture.
 const REGISTERS: usize = 96;
 
-/// The rows of a function's CFI, and why they end early.
+/// Returns the rows of a function's CFI. If the rows end early, returns the reason too.
 pub fn of_cfi(function: &Function<'_>) -> (Rows, Option<Unsupported>) {
     let mut rows = Sink(Rows::new());
     let result = Interpreter::<All>::new().run(function, &mut rows);
@@ -70,7 +70,7 @@ impl<'t, 's> TableRows<'t, 's> {
         Self { tables, last: None }
     }
 
-    /// The row for a PC; what cannot be read is none.
+    /// Returns the row for a PC, or `None` if there is none or it cannot be read.
     pub fn at(&mut self, pc: Address) -> Option<Row> {
         let offset = |start: Address| u32::try_from(pc.0.checked_sub(start.0)?).ok();
         let is_in = |start, size| offset(start).is_some_and(|offset| offset < size);

@@ -1,4 +1,4 @@
-//! Attributes that a changed file keeps of the old one: owner, mode, extended attributes, and on request its times.
+//! Copies attributes of an old file to the changed file: owner, mode, extended attributes, and on request the times.
 
 use std::fs::{File, FileTimes, Metadata};
 use std::io;
@@ -8,14 +8,15 @@ use xattr::FileExt as _;
 
 use super::replace::keep_owner;
 
-/// Signatures of a file's bytes, which are wrong for others.
+/// Signatures of a file's bytes. They are wrong for changed bytes, so they are not kept.
 const SIGNATURES: [&str; 2] = ["security.ima", "security.evm"];
 
 /// The label that the system's policy gives to a new file. Without permission to set it, it is the policy's.
 const LABEL: &str = "security.selinux";
 
-/// Gives a changed file the owner, group, mode and extended attributes of the old one, which is open as `old`. What
-/// cannot be kept is a warning; a lost capability or access control list is an error.
+/// Gives a changed file the owner, group, mode and extended attributes of the old file, which is open as `old`.
+///
+/// Returns warnings about attributes that cannot be kept. A lost capability or access control list is an error.
 pub fn keep(new: &File, old: &File, metadata: &Metadata) -> io::Result<Vec<String>> {
     let owner = keep_owner(new, metadata)?;
     let mut warnings = Vec::from_iter(owner.warning);
@@ -42,7 +43,7 @@ pub fn keep(new: &File, old: &File, metadata: &Metadata) -> io::Result<Vec<Strin
     Ok(warnings)
 }
 
-/// The names of a file's extended attributes; none if the file system has no such attributes.
+/// Returns the names of a file's extended attributes. The list is empty if the file system has no extended attributes.
 fn names(file: &File) -> io::Result<Vec<std::ffi::OsString>> {
     match file.list_xattr() {
         Ok(names) => Ok(names.collect()),

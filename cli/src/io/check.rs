@@ -1,4 +1,4 @@
-//! Faults of the paths on a command line, found before any work is done.
+//! Checks the paths on a command line, before any work is done.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use anyhow::bail;
 
 use super::destination::Destination;
 
-/// Refuses an output that cannot be written for want of a directory, or because it is one.
+/// Refuses an output that cannot be written, because it is a directory or because its directory does not exist.
 pub fn output(path: &Path) -> anyhow::Result<()> {
     let target = match Destination::of(path) {
         Destination::File(target) => target,

@@ -1,4 +1,5 @@
-//! Descriptors that the process inherits: which of the standard ones are closed, and copies by number.
+//! Descriptors that the process inherits: finds out if standard descriptors are closed, and copies descriptors by
+//! number.
 
 #![allow(unsafe_code)]
 
@@ -10,26 +11,27 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// Bit `N`: descriptor `N` is closed when the program starts.
 static CLOSED: AtomicU8 = AtomicU8::new(0);
 
-/// Notes which of descriptors 0 to 2 are closed. It runs before Rust's runtime starts, which opens `/dev/null` for
-/// reading and writing in their place. A descriptor of `/dev/null` is no evidence: other programs open it for their
-/// children too.
+/// Notes if descriptors 0 to 2 are closed.
+///
+/// This function has to run before Rust's runtime, because the runtime opens `/dev/null` in place of closed
+/// descriptors. A descriptor of `/dev/null` is no evidence: other programs open it for their children too.
 extern "C" fn note_closed() {
     for descriptor in 0..=2 {
-        // SAFETY: F_GETFD reads a flag and changes nothing; for a closed descriptor it is an error.
+        // SAFETY: F_GETFD reads a flag and changes nothing. For a closed descriptor it returns an error.
         if unsafe { libc::fcntl(descriptor, libc::F_GETFD) } == -1 {
             CLOSED.fetch_or(1 << descriptor, Ordering::Relaxed);
         }
     }
 }
 
-// SAFETY: the section holds pointers to functions, which the C runtime calls one after the other, before `main`.
-// The function uses nothing of Rust's runtime: a system call and an atomic.
+// SAFETY: the section holds pointers to functions. The C runtime calls these functions one after the other, before
+// `main`. The function uses nothing of Rust's runtime: only a system call and an atomic.
 #[used]
 #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
 #[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".init_array"))]
 static AT_START: extern "C" fn() = note_closed;
 
-/// An error if a standard descriptor is closed when the program starts.
+/// Returns an error if a standard descriptor is closed when the program starts.
 pub fn check_open(descriptor: RawFd) -> io::Result<()> {
     if matches!(descriptor, 0..=2) && CLOSED.load(Ordering::Relaxed) & 1 << descriptor != 0 {
         return Err(io::Error::from_raw_os_error(libc::EBADF));
@@ -37,8 +39,8 @@ pub fn check_open(descriptor: RawFd) -> io::Result<()> {
     Ok(())
 }
 
-/// A copy of an open descriptor, with the same offset and the same append mode. A file opened by `/dev/fd/N` has an
-/// offset of its own on Linux.
+/// Copies an open descriptor. The copy has the same offset and the same append mode. If you open `/dev/fd/N` on Linux,
+/// the new file has its own offset.
 pub fn copy(descriptor: RawFd) -> io::Result<File> {
     check_open(descriptor)?;
     // SAFETY: the number comes from the user and can be any; to copy a closed descriptor is an error.

@@ -11,11 +11,11 @@ pub enum Destination {
     Descriptor(RawFd),
     /// A FIFO, a device or anything else that is not a regular file.
     Special(PathBuf),
-    /// A regular file, or one that does not exist yet.
+    /// A regular file, or a file that does not exist yet.
     File(PathBuf),
 }
 
-/// Directories in which the process finds its own descriptors.
+/// Directories where the process finds its own descriptors.
 const DESCRIPTORS: [&str; 3] = ["/dev/fd", "/proc/self/fd", "/proc/thread-self/fd"];
 
 impl Destination {
@@ -27,7 +27,8 @@ impl Destination {
         let mut target = path.to_path_buf();
         // As many links as Linux follows.
         for _ in 0..40 {
-            // Before the link is followed: that of a descriptor leads to the file, which gets another offset when opened.
+            // Check this before following the link. A descriptor's link leads to the file, and the file gets a new
+            // offset when opened.
             if let Some(number) = descriptor(&target) {
                 return Self::Descriptor(number);
             }
@@ -39,7 +40,7 @@ impl Destination {
     }
 }
 
-/// The number of the descriptor that a path names, such as `/dev/fd/3`.
+/// Returns the number of the descriptor that a path names, for example 3 for `/dev/fd/3`.
 fn descriptor(path: &Path) -> Option<RawFd> {
     let number = path.file_name()?.to_str()?.parse().ok().filter(|number| *number >= 0)?;
     let directory = path.parent()?;

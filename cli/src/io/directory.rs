@@ -1,4 +1,5 @@
-//! Directories by their handles: who swaps a directory for a symbolic link while the program runs leads it nowhere.
+//! Opens directories by handles. So nobody can redirect the program by replacing a directory with a symbolic link while
+//! it runs.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -11,24 +12,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat};
 
-/// For a handle that only leads to what is below: a directory that is not readable has one too, where the system
-/// has such handles.
+/// Opens a handle that can only be used to open files below a directory. On systems that have such handles, this works
+/// for directories that are not readable.
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
 pub(super) const PATH_ONLY: OFlags = OFlags::PATH;
 #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
 pub(super) const PATH_ONLY: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK);
 
-/// The length of the longest path that Linux takes, and with it the depth of a tree.
+/// The length of the longest path that Linux takes, in bytes. It also limits the depth of a tree.
 const MAX_PATH: usize = 4095;
 
-/// Handles that stay open: files follow each other in one directory, and a tree may have more directories than a
-/// process can have handles.
+/// How many handles stay open. Files of the same directory usually follow each other. A tree can have more directories
+/// than a process can have handles.
 const MAX_HANDLES: usize = 64;
 
-/// The handles that were used last.
+/// The handles that were opened last.
 static RECENT: Mutex<VecDeque<Arc<File>>> = Mutex::new(VecDeque::new());
 
-/// Device and inode: what a file is, whatever its name.
+/// Device and inode. They identify a file independently of its names.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Identity {
     device: u64,
@@ -36,14 +37,16 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The identity of the file that metadata is about.
+    /// Returns the identity of the file with this metadata.
     pub fn of(metadata: &Metadata) -> Self {
         Self { device: metadata.dev(), inode: metadata.ino() }
     }
 }
 
-/// A directory that was seen once. Each handle to it is opened from the one above, without following links, and leads
-/// to the directory that was seen.
+/// A directory that was opened at least once.
+///
+/// Each handle to it is opened from its parent directory, without following links. It is an error if a different
+/// directory is there by now.
 #[derive(Debug)]
 pub struct Directory {
     place: Place,
@@ -53,20 +56,20 @@ pub struct Directory {
 
 #[derive(Debug)]
 enum Place {
-    /// A path, whose symbolic links are followed.
+    /// A path. Symbolic links in it are followed.
     Path(PathBuf),
     /// A name in another directory.
     Below(Arc<Directory>, OsString),
 }
 
 impl Directory {
-    /// The directory at a path; symbolic links are followed.
+    /// Opens the directory at a path. Symbolic links are followed.
     pub fn at(path: &Path) -> io::Result<Arc<Self>> {
         let handle = open(CWD, path.as_os_str(), OFlags::empty())?;
         Self::seen(Place::Path(path.to_path_buf()), handle)
     }
 
-    /// A directory in this one, at `path` as messages name it; a symbolic link is an error.
+    /// Opens a directory in this directory. A symbolic link is an error. `path` is the child's path in messages.
     pub fn child(self: &Arc<Self>, name: &OsStr, path: &Path) -> io::Result<Arc<Self>> {
         if path.as_os_str().len() > MAX_PATH {
             return Err(io::ErrorKind::InvalidFilename.into());
@@ -82,15 +85,15 @@ impl Directory {
         Ok(Arc::new(directory))
     }
 
-    /// The identity of the directory.
+    /// Returns the identity of the directory.
     pub fn identity(&self) -> Identity {
         self.identity
     }
 
-    /// A handle to the directory.
+    /// Returns a handle to the directory.
     ///
     /// # Errors
-    /// It cannot be opened, or another one is in its place.
+    /// The directory cannot be opened, or a different directory is in its place.
     pub fn open(&self) -> io::Result<Arc<File>> {
         let (mut at, mut below) = (self, Vec::new());
         let mut handle = loop {
@@ -111,7 +114,7 @@ impl Directory {
         Ok(handle)
     }
 
-    /// A new handle, if it leads to this directory.
+    /// Keeps a new handle, if it leads to this directory.
     fn opened(&self, handle: File) -> io::Result<Arc<File>> {
         if Identity::of(&handle.metadata()?) != self.identity {
             return Err(io::Error::other("another process changed the directory meanwhile"));
@@ -130,10 +133,10 @@ impl Directory {
         handle
     }
 
-    /// The directory that a path leads to from here.
+    /// Returns the identity of the directory that a path leads to from this directory.
     ///
     /// # Errors
-    /// One of the path's parts is a symbolic link, or no directory.
+    /// A part of the path is a symbolic link, or no directory.
     pub fn lead(&self, path: &Path) -> io::Result<Identity> {
         let mut handle = self.open()?;
         for part in path.components() {
@@ -146,7 +149,7 @@ impl Directory {
         Ok(Identity::of(&handle.metadata()?))
     }
 
-    /// The names in the directory, sorted, and what they are; links are not followed.
+    /// Returns the sorted names in the directory with the types of the files. Links are not followed.
     pub fn entries(&self) -> io::Result<Vec<(OsString, FileType)>> {
         let handle = self.open()?;
         let mut entries = Vec::new();
@@ -157,7 +160,7 @@ impl Directory {
                 continue;
             }
             let kind = match entry.file_type() {
-                // A file system that does not list them.
+                // Some file systems do not list the types.
                 FileType::Unknown => statat(&*handle, name, AtFlags::SYMLINK_NOFOLLOW)
                     .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
                 kind => kind,
@@ -169,13 +172,13 @@ impl Directory {
     }
 }
 
-/// A handle to a directory, for reading its names and for flushing it to the disk.
+/// Opens a handle to a directory for reading its names and for flushing it to the disk.
 pub(super) fn readable(directory: &File) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(openat(directory, ".", flags, Mode::empty())?.into())
 }
 
-/// A handle to a directory, which leads to what is below.
+/// Opens a handle to a directory, for opening files below it.
 fn open(from: impl std::os::fd::AsFd, name: &OsStr, flags: OFlags) -> io::Result<File> {
     let flags = flags | PATH_ONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(openat(from, name, flags, Mode::empty())?.into())

@@ -9,19 +9,21 @@ use crate::absent;
 use crate::io::input::{Input, Object, Slice};
 use crate::report::status::{self, Status};
 
-/// The result of a verb for one object.
+/// The result of a verb for an object.
 #[derive(Clone, Copy, Debug)]
 pub enum Outcome {
     /// The verb ran.
     Done(Status),
-    /// The object has nothing of this kind, which is an error if no object of the file has.
+    /// The object has nothing of this kind. It is an error if no object of the file has it.
     Absent(&'static str),
     /// The missing table of an object that has CFI: reported for a member if others have a table.
     MissingTable(&'static str),
 }
 
-/// Applies `each` to every object in every file. Failures are reported, and the others are still processed. The
-/// second argument of `each` is whether there may be several objects, which need headings.
+/// Applies `each` to every object in every file. After a failure, the failure is reported, and the next object is
+/// processed.
+///
+/// The second argument of `each` is true if there may be several objects. Then the output needs headings.
 pub fn for_each(
     paths: &[PathBuf],
     slice: &Slice,
@@ -39,8 +41,8 @@ pub fn for_each(
     Ok(worst)
 }
 
-/// Applies `each` to a file that must be one object, or to each object of a fat file. The second argument of `each` is
-/// whether there are several.
+/// Applies `each` to a file that must be a single object, or to each object of a fat file. The second argument of
+/// `each` is true if there are several objects.
 pub fn for_each_slice(
     path: &Path,
     slice: &Slice,
@@ -109,7 +111,7 @@ fn for_each_in(
     Ok(worst.max(Status::Differs))
 }
 
-/// The status of a result, after its error is reported; none if standard output has no reader any more.
+/// Reports the error of a result, and returns its status. Returns `None` if standard output has no reader any more.
 fn reported(result: anyhow::Result<Status>) -> Option<Status> {
     match result {
         Ok(status) => Some(status),

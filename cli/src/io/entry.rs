@@ -1,4 +1,5 @@
-//! Names in directories. What is done to a name happens in the directory that was found, whatever becomes of its path.
+//! Names in directories. All operations on a name happen in the directory that was found, even if its path changes
+//! meanwhile.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{self, File, Metadata};
@@ -26,25 +27,25 @@ impl Location {
         Self { directory, path }
     }
 
-    /// The path, as messages name it.
+    /// Returns the path, as messages name it.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The directory.
+    /// Returns the directory.
     pub fn directory(&self) -> &Directory {
         &self.directory
     }
 
-    /// The directory and the name, which are the same for each path that leads there.
+    /// Returns the directory's identity and the name. They are the same for every path that leads to this entry.
     pub fn key(&self) -> io::Result<(Identity, OsString)> {
         Ok((self.directory.identity(), last_name(&self.path)?))
     }
 
-    /// The name in the open directory.
+    /// Opens the directory, and returns the name in it.
     ///
     /// # Errors
-    /// Another directory is in its place, or it cannot be opened.
+    /// The directory cannot be opened, or another directory is in its place.
     pub fn entry(&self) -> io::Result<Entry> {
         let (directory, name) = (self.directory.open()?, last_name(&self.path)?);
         Ok(Entry { directory, name, path: self.path.clone() })
@@ -70,18 +71,18 @@ impl Entry {
         if path.is_symlink() { Self::of(&fs::canonicalize(path)?) } else { Self::of(path) }
     }
 
-    /// Replaces the name by another one in the directory.
+    /// Returns another name in the same directory.
     pub fn sibling(&self, name: &str) -> Self {
         let (directory, path) = (self.directory.clone(), self.path.with_file_name(name));
         Self { directory, name: name.into(), path }
     }
 
-    /// The path, as messages name it.
+    /// Returns the path, as messages name it.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The directory's descriptor, valid as long as this or a clone of it exists, and the name.
+    /// Returns the directory's descriptor, valid as long as this or a clone of it exists, and the name.
     pub fn raw(&self) -> io::Result<(RawFd, CString)> {
         Ok((self.directory.as_raw_fd(), CString::new(self.name.as_bytes())?))
     }
@@ -91,21 +92,22 @@ impl Entry {
         self.open_with(OFlags::RDONLY, Mode::empty())
     }
 
-    /// Creates a file under the name, which must be free, for reading and writing. `mode` is without the bits of the
-    /// umask.
+    /// Creates a file with this name for reading and writing. The name must be free. The umask is applied to `mode`.
     pub fn create(&self, mode: u32) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
         self.open_with(flags, Mode::from_raw_mode(mode as RawMode))
     }
 
-    /// The metadata of what the name leads to.
+    /// Returns the metadata of the file that the name leads to.
     pub fn metadata(&self) -> io::Result<Metadata> {
         let metadata = self.open_with(PATH_ONLY, Mode::empty())?.metadata()?;
         if metadata.is_symlink() { Err(not_followed()) } else { Ok(metadata) }
     }
 
-    /// The metadata of the file, if there is one, and it is writable: permission to rename it is not enough. It is
-    /// asked for without opening the file: overlayfs would make a copy of it, with other times.
+    /// Returns the metadata of the file, or `None` if there is no file. It is an error if the file is not writable,
+    /// even if it could be renamed.
+    ///
+    /// This function does not open the file, because overlayfs would make a copy of it with new times.
     pub fn writable(&self) -> io::Result<Option<Metadata>> {
         let flags = AtFlags::EACCESS | AtFlags::SYMLINK_NOFOLLOW;
         match accessat(&*self.directory, &*self.name, Access::WRITE_OK, flags) {
@@ -160,7 +162,7 @@ fn not_followed() -> io::Error {
     io::Error::other("a symbolic link, which is not followed")
 }
 
-/// The directory of a path.
+/// Returns the directory of a path.
 pub fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."))
 }

@@ -1,4 +1,4 @@
-//! Input files, and the objects and tables in them.
+//! Opens input files, and finds the objects and tables in them.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -29,7 +29,7 @@ pub struct Slice {
     arch: Option<String>,
 }
 
-/// Names of architectures as `lipo` has them, and of those of ELF.
+/// Names of architectures as `lipo` prints them, and the names of ELF architectures.
 const ARCHES: [&str; 14] = [
     "x86_64",
     "x86_64h",
@@ -56,7 +56,7 @@ fn parse_arch(text: &str) -> Result<String, String> {
 }
 
 impl Slice {
-    /// Refuses a choice where a whole file is written.
+    /// Refuses a chosen architecture. Call it if the verb writes a whole file.
     pub fn check_unused(&self) -> anyhow::Result<()> {
         if self.arch.is_some() {
             bail!("--arch: files are written with all their architectures");
@@ -97,12 +97,12 @@ pub enum Contents<'a> {
 #[derive(Clone, Debug)]
 pub struct Name<'a> {
     path: &'a Path,
-    /// The name in the archive or fat file; not copied, as many members may have one long name.
+    /// The name in the archive or fat file. It is not copied, because many members can share a long name.
     pub member: Option<Cow<'a, str>>,
 }
 
 impl Name<'_> {
-    /// The name without escapes, for JSON.
+    /// Returns the name without escapes, for JSON.
     pub fn plain(&self) -> String {
         let member = self.member.as_ref().map(|member| format!("({member})"));
         format!("{}{}", self.path.display(), member.unwrap_or_default())
@@ -116,7 +116,7 @@ impl fmt::Display for Name<'_> {
 }
 
 impl<'s> Input<'s> {
-    /// Opens a file; members for other architectures than that of `slice` are ignored.
+    /// Opens a file. Members for other architectures than `slice` selects are ignored.
     pub fn open(path: &Path, slice: &'s Slice) -> anyhow::Result<Self> {
         let mut reach = Reach::default();
         let bytes = Bytes::open(or_standard_input(path), |bytes| reach.wanted(bytes));
@@ -124,7 +124,10 @@ impl<'s> Input<'s> {
         Ok(Self { path: path.to_path_buf(), bytes, slice })
     }
 
-    /// The file as one object.
+    /// Returns the file as a single object.
+    ///
+    /// # Errors
+    /// The file is an archive, or it has several architectures.
     pub fn object(&self, placement: Placement) -> anyhow::Result<Object<'_>> {
         let name = self.path.display();
         let mut members = self.members()?;
@@ -145,7 +148,7 @@ impl<'s> Input<'s> {
         }
     }
 
-    /// The file as one object, or as the objects of a fat file, one for each architecture.
+    /// Returns the file as a single object, or the objects of a fat file with an object for each architecture.
     pub fn slices(&self, placement: Placement) -> anyhow::Result<Vec<Object<'_>>> {
         let slices: Vec<_> = self.members()?.collect::<Result<_, _>>().unwrap_or_default();
         if slices.len() < 2 || slices.iter().any(|member| member.is_of_archive) {
@@ -154,7 +157,7 @@ impl<'s> Input<'s> {
         self.objects(placement)?.collect()
     }
 
-    /// The objects in the file: the members of an archive that are objects, or the file itself.
+    /// Returns the objects in the file: the members of an archive that are objects, or the file itself.
     pub fn objects(
         &self,
         placement: Placement,
@@ -163,7 +166,7 @@ impl<'s> Input<'s> {
         Ok(members.filter_map(move |member| self.member(member, placement).transpose()))
     }
 
-    /// The members of the file, without those for other architectures than the selected one.
+    /// Returns the members of the file for the selected architecture.
     fn members(&self) -> anyhow::Result<impl Iterator<Item = Result<Member<'_>, cfipack_container::Error>>> {
         let name = || self.path.display().to_string();
         let all = || members(&self.bytes).with_context(name);
@@ -191,7 +194,7 @@ impl<'s> Input<'s> {
             Ok(contents) => Ok(Some(Object { name, contents })),
             // An archive may contain any file.
             Err(cfipack_container::Error::NotObject { .. }) if is_of_archive => Ok(None),
-            // Nor is there a table in it that could be wrong.
+            // Such a member has no table that could be wrong.
             Err(error @ cfipack_container::Error::Unsupported { .. }) if is_of_archive => {
                 status::warn(&format_args!("{name}: {error}"));
                 Ok(None)
@@ -201,12 +204,12 @@ impl<'s> Input<'s> {
     }
 }
 
-/// The file that a path names; `-` is standard input.
+/// Returns the path to open. `-` is standard input.
 pub fn or_standard_input(path: &Path) -> &Path {
     if path == Path::new("-") { Path::new("/dev/stdin") } else { path }
 }
 
-/// The architectures of objects and linked files, each once.
+/// Returns the architectures of objects and linked files, without repetition.
 fn arches<'a>(members: impl Iterator<Item = Result<Member<'a>, cfipack_container::Error>>) -> Vec<String> {
     let mut seen = HashSet::new();
     let arches = members.flatten().filter_map(|member| member.arch).map(Cow::into_owned);
@@ -222,7 +225,7 @@ fn contents(bytes: &[u8], placement: Placement) -> Result<Contents<'_>, cfipack_
 }
 
 impl<'a> Object<'a> {
-    /// The object or linked file; a bare section is an error.
+    /// Returns the object or linked file. A bare section is an error.
     pub fn file(&self) -> anyhow::Result<&File<'a>> {
         match &self.contents {
             Contents::File(file) => Ok(file),
@@ -233,7 +236,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Refuses `--address` for anything but a bare `.sframe` section, which alone does not contain its address.
+    /// Refuses `--address` for everything except a bare `.sframe` section. All other inputs contain the address.
     pub fn check_address(&self, address: Option<Address>) -> anyhow::Result<()> {
         if address.is_some() && !self.is_bare_sframe() {
             bail!("--address: the input is not a bare .sframe section");
@@ -246,7 +249,7 @@ impl<'a> Object<'a> {
         matches!(self.contents, Contents::Table(_))
     }
 
-    /// Returns whether its tables are compact unwind tables: those of a Mach-O file or a bare `__unwind_info`.
+    /// Returns whether its tables are compact unwind tables. This is so for a Mach-O file or a bare `__unwind_info`.
     pub fn is_compact(&self) -> bool {
         match &self.contents {
             Contents::File(file) => file.as_macho().is_some(),
@@ -255,13 +258,13 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Returns whether it is a relocatable object, whose sections have no addresses yet.
+    /// Returns whether it is a relocatable object. The sections of relocatable objects have no addresses yet.
     pub fn is_relocatable(&self) -> bool {
         matches!(&self.contents, Contents::File(file) if file.kind() == Kind::Relocatable)
     }
 
-    /// The tables in its `.sframe` sections. In a relocatable object, relocations decide whether starts are relative
-    /// to their fields, not the header.
+    /// Returns the tables in its `.sframe` sections. In a relocatable object, relocations decide whether starts are
+    /// relative to their fields, not the header.
     pub fn tables<'s>(&self, sections: &'s [Section<'_>]) -> anyhow::Result<Vec<sframe::Section<'s>>> {
         let mut all = Vec::new();
         for section in sections {
@@ -273,7 +276,7 @@ impl<'a> Object<'a> {
         Ok(all)
     }
 
-    /// The `.sframe` sections; `address` is that of a bare one.
+    /// Returns the `.sframe` sections. `address` is the address of a bare section.
     pub fn sframe_sections(&self, address: Address) -> anyhow::Result<Vec<Section<'a>>> {
         match &self.contents {
             Contents::File(file) => Ok(file.sframe_sections()?),
@@ -283,16 +286,18 @@ impl<'a> Object<'a> {
     }
 }
 
-/// The tables in a `.sframe` section. There is one, except that linkers which do not know the format concatenate
-/// those of their inputs, and that ld writes a section of size 0 if no input has a function. The search stops after
-/// more than [`sframe::Section::MAX_ZEROS`] zeros.
+/// Returns the tables in a `.sframe` section.
+///
+/// There is usually a single table. But linkers that do not know the format concatenate the tables of their inputs, and
+/// ld writes a section of size 0 if no input has a function. The search stops after more than
+/// [`sframe::Section::MAX_ZEROS`] zeros.
 pub fn tables<'s>(section: &'s Section<'_>) -> anyhow::Result<Vec<sframe::Section<'s>>> {
     let tables = sframe::Section::concatenated(&section.bytes, section.address);
     tables.collect::<Result<_, _>>().with_context(|| format!("section {}", section.name))
 }
 
-/// The tables in a `.sframe` section of a file. In a relocatable object, relocations decide whether starts are relative
-/// to their fields, not the header.
+/// Returns the tables in a `.sframe` section of a file. In a relocatable object, relocations decide whether starts are
+/// relative to their fields, not the header.
 pub fn relocated_tables<'s>(
     file: &File<'_>,
     section: &'s Section<'_>,
@@ -309,10 +314,10 @@ pub fn relocated_tables<'s>(
     Ok(found)
 }
 
-/// The name in messages of what `.eh_frame` and `.debug_frame` contain.
+/// The name of the contents of `.eh_frame` and `.debug_frame` in messages.
 pub const CALL_FRAMES: &str = "call frame information";
 
-/// The sections of call frame information of a file; an error if it has none.
+/// Returns the sections of call frame information of a file. It is an error if the file has none.
 pub fn call_frame_sections<'a>(file: &File<'a>) -> anyhow::Result<Vec<CallFrameSection<'a>>> {
     let sections = file.call_frame_sections()?;
     if !describe_functions(&sections) {
@@ -326,7 +331,7 @@ pub fn describe_functions(sections: &[CallFrameSection<'_>]) -> bool {
     !sections.iter().all(CallFrameSection::is_superfluous)
 }
 
-/// A parser of values by their names.
+/// Returns a parser of values by their names.
 pub fn by_name<T: Copy + Send + Sync + 'static, const N: usize>(
     all: [T; N],
     name: fn(T) -> &'static str,
@@ -337,7 +342,7 @@ pub fn by_name<T: Copy + Send + Sync + 'static, const N: usize>(
     })
 }
 
-/// A parser of numbers in a range.
+/// Returns a parser of numbers in a range.
 pub fn number_in<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone
 where
     T: FromStr + PartialOrd + fmt::Display + Clone,

@@ -22,11 +22,13 @@ pub enum Bytes {
 }
 
 impl Bytes {
-    /// Maps a regular file, or reads from anything else as many bytes as `wanted` returns: it takes the bytes read so
-    /// far, and is called again when that many are read.
+    /// Maps a regular file, or reads from any other file.
+    ///
+    /// `wanted` gets the bytes that are read so far, and returns how many bytes to read in total. It is called again
+    /// when that many bytes are read.
     ///
     /// # Errors
-    /// A read fails; the file is a device; a file that is not mapped has more than [`MAX_READ`] bytes.
+    /// A read fails, the file is a device, or a file that is not mapped has more than [`MAX_READ`] bytes.
     pub fn open(path: &Path, wanted: impl FnMut(&[u8]) -> u64) -> io::Result<Self> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
@@ -39,16 +41,15 @@ impl Bytes {
         Self::read(file, wanted)
     }
 
-    /// Maps a regular file, whose name is `path`. One without bytes is not mapped.
+    /// Maps a regular file with the name `path`. An empty file is not mapped.
     pub fn map(file: &File, path: &Path) -> io::Result<Self> {
         if file.metadata()?.len() == 0 {
             return Ok(Self::Read(Vec::new()));
         }
-        // SAFETY: the map is read-only, and nothing else here refers to its bytes mutably. If
-        // another process shortens the file meanwhile, a read after its new end raises SIGBUS,
-        // which ends this process; if one rewrites it, bytes change between two reads of them.
-        // No invariant of safe code depends on two reads being equal: every reader
-        // checks its bounds against the map's length.
+        // SAFETY: the map is read-only, and nothing else here refers to its bytes mutably. If another process shortens
+        // the file meanwhile, a read after its new end raises SIGBUS, and SIGBUS ends this process. If another process
+        // rewrites the file, bytes change between two reads. No invariant of safe code depends on two reads being
+        // equal: every reader checks its bounds against the map's length.
         let map = unsafe { memmap2::Mmap::map(file)? };
         let addresses = map.as_ptr_range();
         let message = format!("{}: the file became shorter while it was read", path.display());
@@ -76,10 +77,10 @@ impl Bytes {
     }
 }
 
-/// The greatest number of bytes read from an input that cannot be mapped and need not end, such as a pipe.
+/// At most this many bytes are read from an input that cannot be mapped and may never end, for example a pipe.
 pub const MAX_READ: u64 = 1 << 30;
 
-/// Returns whether it is a character or block device, which need not end.
+/// Returns whether it is a character or block device. Devices may never end.
 #[cfg(unix)]
 fn is_device(metadata: &Metadata) -> bool {
     use std::os::unix::fs::FileTypeExt as _;

@@ -1,5 +1,11 @@
-//! Input and output: maps of input files, objects in them, output files that appear whole or not at all,
-//! standard output, and inherited descriptors.
+//! Reads input files and writes output files.
+//!
+//! - `input` and `each` open inputs and find the objects in them; `mmap` maps files, and `reach` limits how much is
+//!   read.
+//! - `destination` and `output` write new files and standard output; `spool` keeps standard input in a file.
+//! - `original` replaces a file with a changed version; `temporary`, `replace` and `attributes` help it.
+//! - `entry` and `directory` open files in a directory without following swapped symbolic links.
+//! - `signals` removes temporary files when a signal ends the process.
 
 mod attributes;
 pub mod check;

@@ -1,4 +1,4 @@
-//! A regular file that a changed version replaces: read by a map, written piece by piece.
+//! Replaces a regular file with a changed version. The old file is mapped, and the new file is written piece by piece.
 
 use std::fs::{File, Metadata};
 use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write};
@@ -15,16 +15,16 @@ use super::entry::Entry;
 use super::mmap::Bytes;
 use super::temporary::Temporary;
 
-/// The policy of replacing a file.
+/// How a file is replaced.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
-    /// The new file has the times of the old one.
+    /// True if the new file keeps the times of the old file.
     pub keep_times: bool,
-    /// `true` if it has to be on the disk before it has its name.
+    /// True if the new file has to be on the disk before it gets its name.
     pub sync: bool,
 }
 
-/// An open file.
+/// The open old file.
 #[derive(Debug)]
 pub struct Original {
     entry: Entry,
@@ -33,19 +33,20 @@ pub struct Original {
     bytes: Bytes,
 }
 
-/// The error about a file that is not what it was.
+/// The error if another process changed or replaced the file.
 pub const CHANGED: &str = "another process changed the file meanwhile";
 
 /// The outcome of replacing a file.
 #[derive(Debug)]
 pub struct Replaced {
-    /// Warnings about what could not be kept of the old one.
+    /// Warnings about attributes of the old file that could not be kept.
     pub warnings: Vec<String>,
     /// The new file.
     pub identity: Identity,
 }
 
-/// Old bytes of this length are copied from file to file, by the kernel, which may share them.
+/// At least this many old bytes in a piece are copied from file to file by the kernel. The kernel may share their
+/// blocks.
 const COPIED: usize = 1 << 16;
 
 impl Original {
@@ -60,30 +61,29 @@ impl Original {
         Ok(Self { entry, file, metadata, bytes })
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The identity of the file.
+    /// Returns the identity of the file.
     pub fn identity(&self) -> Identity {
         Identity::of(&self.metadata)
     }
 
-    /// The number of names (hard links) that it has.
+    /// Returns the number of names (hard links) of the file.
     pub fn links(&self) -> u64 {
         self.metadata.nlink()
     }
 
-    /// Puts a changed version into the place of the file, after `judge` has accepted it as it stands on the disk.
-    /// At every moment the name has the old file or the new one.
+    /// Replaces the file with a changed version, after `judge` has accepted the new file's bytes.
     ///
-    /// Owner, group, mode and extended attributes are those of the old file, which still has the name when the new one
-    /// gets them.
+    /// At every moment the name leads to the old file or to the new file. The new file gets the owner, group, mode and
+    /// extended attributes of the old file before it gets the name.
     ///
     /// # Errors
-    /// The file is not writable or changes meanwhile; the new one cannot be written; `judge` refuses it. The old file
-    /// stays as it is.
+    /// The file is not writable, it changes meanwhile, the new file cannot be written, or `judge` refuses it. Then the
+    /// old file stays as it is.
     pub fn replace<E: From<anyhow::Error>>(
         &self,
         new: &Rewrite<'_>,
@@ -91,7 +91,7 @@ impl Original {
         judge: impl FnOnce(&[u8]) -> Result<(), E>,
     ) -> Result<Replaced, E> {
         self.entry.writable().map_err(anyhow::Error::from)?;
-        // Until the file has its permissions, only the user has access.
+        // Until the new file has its permissions, only the user has access.
         let temporary = self.written(&self.entry, 0o600, new, judge)?;
         self.check_untouched()?;
         let kept = attributes::keep(&temporary.file, &self.file, &self.metadata);
@@ -102,24 +102,26 @@ impl Original {
         Ok(Replaced { warnings, identity: Identity::of(&new) })
     }
 
-    /// Gives `name`, another name of the file that has been [replaced](Self::replace), to the new one; at every moment
-    /// it leads to one of them.
+    /// Gives another name of a [replaced](Self::replace) file to the new file.
+    ///
+    /// `name` is a hard link to the old file. At every moment it leads to the old file or to the new file.
     ///
     /// # Errors
-    /// One of the names leads elsewhere by now, or cannot be changed.
+    /// A name leads to a different file by now, or cannot be changed.
     pub fn link(&self, name: &Entry, new: Identity) -> anyhow::Result<()> {
         let now = name.metadata()?;
         if Identity::of(&now) == new {
-            // The name in another spelling, where the file system takes several.
+            // Some file systems take several spellings of a name, so this name is already changed.
             return Ok(());
         }
         self.check_unchanged(&now)?;
         Ok(Temporary::link_beside(name, &self.entry, new)?.rename(name)?)
     }
 
-    /// Writes a changed version to another file, which appears whole or not at all. One that exists keeps its owner,
-    /// group and mode; else they are those of a new file, with the permissions of this one as far as the umask
-    /// allows them.
+    /// Writes a changed version to another file. The file appears completely or not at all.
+    ///
+    /// If the target exists, it keeps its owner, group and mode. A new file gets the permissions of this file, as far
+    /// as the umask allows them. Returns warnings about attributes that could not be kept.
     pub fn write_to<E: From<anyhow::Error>>(
         &self,
         target: &Path,
@@ -139,7 +141,7 @@ impl Original {
         Ok(Vec::from_iter(warning))
     }
 
-    /// A temporary file with the changed version, which `judge` has accepted.
+    /// Writes the changed version to a temporary file, and lets `judge` check it.
     fn written<E: From<anyhow::Error>>(
         &self,
         target: &Entry,
@@ -175,7 +177,7 @@ impl Original {
         buffered.flush()
     }
 
-    /// Copies bytes of the file; on Linux the standard library uses `copy_file_range`.
+    /// Copies bytes of the file to another file. On Linux the standard library uses `copy_file_range`.
     fn copy(&self, start: u64, len: u64, mut out: &File) -> io::Result<()> {
         let mut file = &self.file;
         file.seek(SeekFrom::Start(start))?;
@@ -185,8 +187,8 @@ impl Original {
         Ok(())
     }
 
-    /// Refuses to replace a file if its name leads to another one by now, or if another process has changed it or what
-    /// is kept of it.
+    /// Refuses to replace the file if its name leads to a different file by now, or if another process has changed its
+    /// bytes or attributes.
     fn check_untouched(&self) -> anyhow::Result<()> {
         let changed = |file: &Metadata| (file.ctime(), file.ctime_nsec());
         if changed(&self.file.metadata()?) != changed(&self.metadata) {
@@ -195,7 +197,7 @@ impl Original {
         self.check_unchanged(&self.entry.metadata()?)
     }
 
-    /// Refuses to replace what is not this file as it was.
+    /// Fails if `now` is not the metadata of this file, or if the file has changed.
     fn check_unchanged(&self, now: &Metadata) -> anyhow::Result<()> {
         let state = |file: &Metadata| (Identity::of(file), file.len(), file.mtime(), file.mtime_nsec());
         if state(now) != state(&self.metadata) {

@@ -16,8 +16,9 @@ pub fn standard() -> BufWriter<Standard> {
     BufWriter::with_capacity(1 << 16, Standard(io::stdout().lock()))
 }
 
-/// Standard output, whose errors name it. If it is closed when the program starts, that is an error too: Rust's
-/// runtime opens `/dev/null` in its place.
+/// Standard output. Its errors say that they are about standard output.
+///
+/// It is an error if standard output is closed when the program starts. Rust's runtime opens `/dev/null` in its place.
 #[derive(Debug)]
 pub struct Standard(io::StdoutLock<'static>);
 
@@ -35,14 +36,14 @@ fn named(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("standard output: {error}"))
 }
 
-/// Writes one object as one line.
+/// Writes an object as a line of JSON.
 pub fn json(out: &mut impl Write, object: &impl Serialize) -> anyhow::Result<()> {
     serde_json::to_writer(&mut *out, object).map_err(io::Error::from)?;
     writeln!(out)?;
     Ok(())
 }
 
-/// An adapter from `fmt::Write` to `io::Write`, which keeps the error that `fmt` cannot return.
+/// An adapter from `fmt::Write` to `io::Write`. It keeps the error, because `fmt` cannot return it.
 #[derive(Debug)]
 pub struct Text<W> {
     out: W,
@@ -55,7 +56,7 @@ impl<W: Write> Text<W> {
         Self { out, error: None }
     }
 
-    /// The result of writing: the kept error, or that of `written`.
+    /// Returns the result of writing: the kept error, or the result in `written`.
     pub fn finish(self, written: std::fmt::Result) -> io::Result<()> {
         match (self.error, written) {
             (Some(error), _) => Err(error),
@@ -74,7 +75,7 @@ impl<W: Write> std::fmt::Write for Text<W> {
     }
 }
 
-/// Returns whether both paths lead to one file.
+/// Returns whether both paths lead to the same file.
 pub fn is_same_file(a: &Path, b: &Path) -> bool {
     match (std::fs::canonicalize(a), std::fs::canonicalize(b)) {
         (Ok(a), Ok(b)) => a == b,
@@ -82,13 +83,15 @@ pub fn is_same_file(a: &Path, b: &Path) -> bool {
     }
 }
 
-/// Returns whether a path is that of standard output.
+/// Returns whether a path names standard output.
 pub fn is_standard(path: &Path) -> bool {
     Destination::of(path) == Destination::Descriptor(1)
 }
 
-/// Writes binary data. Links are followed; a regular file appears whole or not at all; FIFOs, devices and descriptors
-/// (`-`, `/dev/fd/3`) are written directly, except an inherited terminal.
+/// Writes binary data to a path. Links are followed.
+///
+/// A regular file appears completely or not at all. FIFOs, devices and descriptors (`-`, `/dev/fd/3`) are written
+/// directly, except an inherited terminal.
 pub fn binary(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let written = match Destination::of(path) {
         Destination::File(target) => replace(&target, bytes),

@@ -29,7 +29,7 @@ impl Bare {
     }
 }
 
-/// Computes how many bytes of a pipe to read from those that are read already.
+/// Computes how many bytes of a pipe to read, from the bytes that are already read.
 #[derive(Debug, Default)]
 pub struct Reach {
     /// The offset of the last table found in a `.sframe` section.
@@ -40,8 +40,10 @@ impl Reach {
     /// The number of bytes that identify a file's format.
     const HEAD: u64 = 8;
 
-    /// The number of bytes to read in total: at most those in `bytes` if they are enough, be it to report an error.
-    /// `bytes` starts with those of the previous call.
+    /// Returns the total number of bytes to read. It is at most the length of `bytes` if they are enough, even if they
+    /// are only enough to report an error.
+    ///
+    /// `bytes` starts with the bytes of the previous call.
     pub fn wanted(&mut self, bytes: &[u8]) -> u64 {
         if bytes.len().to_u64() < Self::HEAD {
             return Self::HEAD;
@@ -56,7 +58,7 @@ impl Reach {
         }
     }
 
-    /// The length of the tables in a `.sframe` section and of the zeros that may precede another.
+    /// Returns the length of the tables in a `.sframe` section, with the zeros that may precede another table.
     fn tables(&mut self, bytes: &[u8]) -> u64 {
         loop {
             let claimed = sframe::Section::claimed_len(&bytes[self.table..]);

@@ -1,4 +1,4 @@
-//! Replaces regular files: the new one appears whole or not at all.
+//! Replaces regular files. The new file appears completely or not at all.
 
 use std::fs::{File, Metadata, Permissions};
 use std::io::{self, Write as _};
@@ -9,11 +9,13 @@ use super::entry::Entry;
 use super::temporary::Temporary;
 use crate::report::status;
 
-/// Replaces a file: at every moment, and after a failure of the machine, the name has the old file or the new one.
-/// Owner, group and mode are kept; hard links and extended attributes are not.
+/// Replaces a file.
+///
+/// At every moment, and after a failure of the machine, the name leads to the old file or to the new file. Owner, group
+/// and mode are kept. Hard links and extended attributes are not.
 ///
 /// # Errors
-/// The old file is not writable, or the new one cannot be written: the old one stays as it is.
+/// The old file is not writable, or the new file cannot be written. Then the old file stays as it is.
 pub fn replace(target: &Path, bytes: &[u8]) -> io::Result<()> {
     let entry = Entry::of(target)?;
     let old = entry.writable()?;
@@ -46,12 +48,12 @@ pub(super) fn keep_mode(file: &File, old: &Metadata) -> io::Result<Option<String
 pub(super) struct Owner {
     /// The mode to set, after the owner, because a change of owner clears bits of the mode.
     pub mode: Permissions,
-    /// A warning about what had to change.
+    /// A warning, if the owner and group could not be kept.
     pub warning: Option<String>,
 }
 
-/// Gives a file the owner and group of another. If that is not permitted, set-user-ID and set-group-ID, which applied
-/// to the old owner's program, are removed from the mode.
+/// Gives a file the owner and group of another file. If this is not permitted, set-user-ID and set-group-ID are removed
+/// from the mode, because they were for the old owner's program.
 pub(super) fn keep_owner(file: &File, old: &Metadata) -> io::Result<Owner> {
     let new = file.metadata()?;
     let mut owner = Owner { mode: Permissions::from_mode(old.mode() & 0o7777), warning: None };

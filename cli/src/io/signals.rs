@@ -1,7 +1,7 @@
 //! Signal handlers: they remove files and print a message before a signal ends the process.
 //!
-//! Handlers run between any two instructions. They take no locks and allocate nothing: they read lists
-//! that only grow, whose nodes are never freed.
+//! Handlers run between any two instructions. So they take no locks and allocate nothing. They only read lists that
+//! grow but are never freed.
 
 #![allow(unsafe_code)]
 
@@ -25,13 +25,13 @@ const ENDS: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
 /// The number of threads that create a file at the moment.
 static CREATING: AtomicUsize = AtomicUsize::new(0);
-/// `true` once a handler removes the files: none is created any more.
+/// True after a handler has begun to remove files. No file is created any more.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
 #[derive(Debug)]
 struct File {
-    /// The descriptor of its directory, which is open as long as the file is registered. One that has this number
-    /// later has no file of this name, which is random.
+    /// The descriptor of the file's directory. It is open as long as the file is registered. If another directory gets
+    /// the same number later, it has no file with this random name.
     directory: RawFd,
     name: CString,
     is_registered: AtomicBool,
@@ -48,19 +48,19 @@ struct Map {
 pub struct RemovedOnSignal(&'static File);
 
 impl RemovedOnSignal {
-    /// Returns whether a signal removes it.
+    /// Returns whether a signal removes the file.
     pub fn is_registered(self) -> bool {
         self.0.is_registered.load(Ordering::Acquire)
     }
 
-    /// Ends that: the file has its final name, or is removed already.
+    /// Ends the registration, because the file has its final name or is already removed.
     pub fn unregister(self) {
         self.0.is_registered.store(false, Ordering::Release);
     }
 }
 
-/// Creates a file and [registers](remove_on_signal) it. A signal that ends the process comes before or after, on
-/// whatever thread.
+/// Creates a file and [registers](remove_on_signal) it. On every thread, a signal that ends the process is handled
+/// before or after this, but not in between.
 pub fn creating<T>(create: impl FnOnce() -> T) -> T {
     // This thread's handler would wait for this thread.
     let _blocked = Blocked::new();
@@ -74,7 +74,7 @@ pub fn creating<T>(create: impl FnOnce() -> T) -> T {
     create()
 }
 
-/// A file is being created.
+/// Counts a file that is being created, until it is dropped.
 struct Creation;
 
 impl Creation {
@@ -90,7 +90,7 @@ impl Drop for Creation {
     }
 }
 
-/// The signals that end the process wait, on this thread.
+/// Blocks the signals that end the process on this thread, until it is dropped.
 struct Blocked {
     previous: libc::sigset_t,
 }
@@ -98,8 +98,8 @@ struct Blocked {
 impl Blocked {
     fn new() -> Self {
         let (mut ends, mut previous) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-        // SAFETY: the first call writes the set, the others change it; the last one, which fails for no set, writes the
-        // previous one.
+        // SAFETY: the first two calls write the sets, and the next calls change the first set. The last call does not
+        // fail for any set, and writes the previous set.
         unsafe {
             libc::sigemptyset(ends.as_mut_ptr());
             libc::sigemptyset(previous.as_mut_ptr());
@@ -114,13 +114,15 @@ impl Blocked {
 
 impl Drop for Blocked {
     fn drop(&mut self) {
-        // SAFETY: the set is one that this thread had.
+        // SAFETY: the set comes from `pthread_sigmask` on this thread.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.previous, ptr::null_mut()) };
     }
 }
 
-/// Registers a file, which need not exist yet, for removal if a signal ends the process: a name in the directory with
-/// this descriptor. A signal that is ignored (`nohup`, jobs in the background) stays ignored.
+/// Registers a file for removal if a signal ends the process.
+///
+/// The file has this name in the directory with this descriptor. It need not exist yet. A signal that is ignored
+/// (`nohup`, jobs in the background) stays ignored.
 pub fn remove_on_signal(directory: RawFd, name: CString) -> RemovedOnSignal {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -129,7 +131,7 @@ pub fn remove_on_signal(directory: RawFd, name: CString) -> RemovedOnSignal {
                 handle(signal, on_end as extern "C" fn(c_int) as usize, 0);
             }
         }
-        // So that a file larger than the limit is an error of `write`, which names the file.
+        // If a file becomes larger than the limit, `write` returns an error, and the message names the file.
         handle(libc::SIGXFSZ, libc::SIG_IGN, 0);
     });
     RemovedOnSignal(FILES.push(File { directory, name, is_registered: AtomicBool::new(true) }))
@@ -149,7 +151,7 @@ pub fn watch_map(addresses: Range<usize>, message: String) {
     });
 }
 
-/// The action of a signal.
+/// Returns the action of a signal.
 fn action(signal: c_int) -> Option<libc::sigaction> {
     let mut action = MaybeUninit::uninit();
     // SAFETY: with a null pointer nothing is changed, and on success the action is written.
@@ -160,7 +162,7 @@ fn action(signal: c_int) -> Option<libc::sigaction> {
 
 /// Sets the action of a signal: a function of this file with the parameters that `flags` determine, or SIG_IGN.
 fn handle(signal: c_int, handler: usize, flags: c_int) {
-    // SAFETY: all zeros are a valid action: the default one, with no flags and an empty set of signals.
+    // SAFETY: all zeros are a valid action: the default action, with no flags and an empty set of signals.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler;
     action.sa_flags = flags;
@@ -169,7 +171,7 @@ fn handle(signal: c_int, handler: usize, flags: c_int) {
     unsafe { libc::sigaction(signal, &action, ptr::null_mut()) };
 }
 
-/// Removes the files, and raises the signal again with its default action, which ends the process.
+/// Removes the files, and raises the signal again with its default action. The default action ends the process.
 extern "C" fn on_end(signal: c_int) {
     remove_files();
     // SAFETY: both functions are allowed in a handler. The signal is delivered when the handler returns.
@@ -179,8 +181,8 @@ extern "C" fn on_end(signal: c_int) {
     }
 }
 
-/// Ends the process if one of our maps is longer than its file; else restores the previous action, and the
-/// instruction runs again.
+/// Ends the process if the address is in a registered map, because then the map is longer than its file. Otherwise
+/// restores the previous action, and the instruction runs again.
 extern "C" fn on_bus_error(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     // SAFETY: with SA_SIGINFO the pointer is valid, and SIGBUS has an address.
     let address = unsafe { (*info).si_addr() } as usize;
@@ -198,7 +200,7 @@ extern "C" fn on_bus_error(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_
 
 fn remove_files() {
     ENDING.store(true, Ordering::SeqCst);
-    // Of a file system that does not answer, a file may remain.
+    // Do not wait forever: if a file system does not answer, a file may remain.
     for _ in 0..1000 {
         if CREATING.load(Ordering::SeqCst) == 0 {
             break;
@@ -212,7 +214,7 @@ fn remove_files() {
     }
 }
 
-/// A list that only grows, at its front. Its nodes are never freed, so that a handler can walk along it at any time.
+/// A list that only grows, at its front. Its nodes are never freed, so that a handler can read it at any time.
 struct List<T: 'static> {
     first: AtomicPtr<Node<T>>,
 }
@@ -228,7 +230,7 @@ impl<T> List<T> {
     }
 
     fn first(&self) -> Option<&'static Node<T>> {
-        // SAFETY: the pointer is null or comes from `push`, after which no code changes or frees the node.
+        // SAFETY: the pointer is null or comes from `push`. After `push`, no code changes or frees the node.
         unsafe { self.first.load(Ordering::Acquire).as_ref() }
     }
 
@@ -244,7 +246,7 @@ impl<T> List<T> {
         }
     }
 
-    /// The values, the latest one first.
+    /// Returns the values. The latest value is first.
     fn iter(&self) -> impl Iterator<Item = &'static T> {
         std::iter::successors(self.first(), |node| node.next).map(|node| &node.value)
     }

@@ -9,7 +9,7 @@ use super::entry::Entry;
 use super::mmap::MAX_READ;
 use super::temporary::Temporary;
 
-/// A copy of standard input, which is gone when this is dropped.
+/// A copy of standard input in a file. The file is removed when this value is dropped.
 #[derive(Debug)]
 pub struct Spool(Temporary);
 
@@ -24,12 +24,12 @@ impl Spool {
         if read > MAX_READ {
             return Err(io::Error::other("standard input is longer than 1 GiB: save it to a file"));
         }
-        // What a new file has, as far as the umask allows it.
+        // The mode of a new file, before the umask.
         temporary.file.set_permissions(Permissions::from_mode(0o666))?;
         Ok(Self(temporary))
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         self.0.path()
     }

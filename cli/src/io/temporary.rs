@@ -1,4 +1,4 @@
-//! Temporary files, which are removed when the process ends.
+//! Temporary files. They are removed when the process ends.
 
 use std::collections::hash_map::RandomState;
 use std::fs::File;
@@ -21,19 +21,20 @@ pub struct Temporary {
 }
 
 impl Temporary {
-    /// A file in the directory of `target`, under a random name: process numbers repeat in containers.
+    /// Creates a file with a random name in the directory of `target`. The name has no process number, because process
+    /// numbers repeat in containers.
     ///
     /// # Errors
-    /// It cannot be created. The error names it.
+    /// The file cannot be created. The error names the file.
     pub fn beside(target: &Entry, mode: u32) -> io::Result<Self> {
         Self::create(target, |entry| entry.create(mode))
     }
 
-    /// Makes another name, in the directory of `target`, of the file `identity`, whose name is `existing`.
+    /// Creates a hard link to the file `identity` in the directory of `target`. `existing` is a name of the file.
     ///
     /// # Errors
-    /// It cannot be created: the file systems differ, or a file has no room for more names; the name leads to another
-    /// file by now.
+    /// The link cannot be created, for example because the file systems differ or the file can have no more names. Or
+    /// `existing` leads to a different file by now.
     pub fn link_beside(target: &Entry, existing: &Entry, identity: Identity) -> io::Result<Self> {
         let link = Self::create(target, |entry| existing.link(entry).and_then(|()| entry.open()))?;
         if Identity::of(&link.file.metadata()?) != identity {
@@ -42,7 +43,7 @@ impl Temporary {
         Ok(link)
     }
 
-    /// Returns whether a file's name is that of a temporary file, left by a run that was killed.
+    /// Returns whether a file has the name of a temporary file. A run that is killed leaves such files behind.
     pub fn is_left_over(path: &Path) -> bool {
         let name = path.file_name().unwrap_or_default().as_bytes();
         name.len() == 32 && name.starts_with(b".cfi2sframe.") && name.ends_with(b".tmp")
@@ -50,7 +51,7 @@ impl Temporary {
 
     fn create(target: &Entry, create: impl Fn(&Entry) -> io::Result<File>) -> io::Result<Self> {
         loop {
-            // Not derived from the target's name, which may have the maximum length already.
+            // The name does not contain the target's name, because that can already have the maximum length.
             let entry = target.sibling(&format!(".cfi2sframe.{:016x}.tmp", random()));
             let (directory, name) = entry.raw()?;
             let (created, registration) = signals::creating(|| {
@@ -77,12 +78,12 @@ impl Temporary {
         Ok(())
     }
 
-    /// The path.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         self.entry.path()
     }
 
-    /// An error, with the file's name.
+    /// Adds the file's name to an error.
     pub fn named(&self, error: &io::Error) -> io::Error {
         at(&self.entry, error)
     }
@@ -91,7 +92,7 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if self.registration.is_registered() {
-            // The first error is the one to report.
+            // The caller reports the first error, so this error is ignored.
             let _ = self.entry.remove();
             self.registration.unregister();
         }
@@ -133,7 +134,7 @@ mod tests {
         std::thread::sleep(Duration::from_secs(600));
     }
 
-    /// Not a test either: the process in which several threads create files all the time.
+    /// This is no test either. It is the process with several threads that create files all the time.
     #[test]
     fn busy_child() {
         let Some(directory) = std::env::var_os(DIRECTORY) else { return };
@@ -151,7 +152,7 @@ mod tests {
         });
     }
 
-    /// Starts one of the processes, and waits until it is ready.
+    /// Starts a child process, and waits until it is ready.
     fn started(child: &str, directory: &Path, script: &str) -> Child {
         let mut command = Command::new("sh");
         command.args(["-c", script, "sh"]).arg(std::env::current_exe().unwrap());
@@ -206,7 +207,7 @@ mod tests {
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
         fs::remove_dir(&directory).unwrap();
     }
-    /// A thread creates no file after another one's handler has removed those that exist.
+    /// No thread creates a file after a handler on another thread has removed the existing files.
     #[test]
     fn a_signal_ends_all_threads() {
         let signals = [("TERM", libc::SIGTERM), ("INT", libc::SIGINT), ("HUP", libc::SIGHUP)];

@@ -1,4 +1,4 @@
-//! A linker's arguments: its output file, and the one argument that is not its own, in response files too.
+//! Reads a linker's arguments, including response files: finds the output file, and removes `--strict`.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -8,34 +8,35 @@ use std::path::{Path, PathBuf};
 use crate::io::entry::Entry;
 use crate::io::temporary::Temporary;
 
-/// The only argument that is not the linker's.
+/// The only argument that is for this command and not for the linker.
 const STRICT: &[u8] = b"--strict";
-/// The start of an argument by which a compiler driver passes others to the linker.
+/// A compiler driver passes the rest of such an argument to the linker.
 const PASSED: &[u8] = b"-Wl,";
-/// The number of arguments starting with `@` that GNU ld takes, be they files or not; one more is its error "too many @-files
-/// encountered".
+/// How many arguments that start with `@` GNU ld takes, even if they name no files. With more it ends with the error
+/// "too many @-files encountered".
 const MAX_FILES: usize = 1999;
 
 /// The arguments of a linker or compiler driver.
 #[derive(Debug)]
 pub struct Arguments {
-    /// The output file: the last `-o`; `a.out` without one.
+    /// The output file: the value of the last `-o`, or `a.out` without `-o`.
     pub output: PathBuf,
-    /// True with `--strict` among them.
+    /// True if an argument is `--strict`.
     pub is_strict: bool,
-    /// True if they only ask for a version or the like, or may do so.
+    /// True if an argument such as `--version` means that the linker may link nothing.
     pub is_question: bool,
-    /// The arguments that are passed on.
+    /// The arguments for the linker.
     pub passed: Vec<OsString>,
-    /// The response file among those that replaces others, which contain `--strict`.
+    /// The response file in `passed`, if the original response files contain `--strict` and had to be replaced.
     _replacement: Option<Temporary>,
 }
 
 impl Arguments {
-    /// Reads the arguments that the process was given; none if they have too many response files.
+    /// Reads the arguments of the process. Returns `None` if they have too many response files, or a response file that
+    /// contains itself.
     ///
     /// # Errors
-    /// A response file that replaces others cannot be written.
+    /// The response file that replaces the original response files cannot be written.
     pub fn read(given: &[OsString]) -> io::Result<Option<Self>> {
         let mut scan = Scan::default();
         if scan.arguments(given, &mut |_| Ok(()))?.is_none() {
@@ -59,13 +60,13 @@ impl Arguments {
     }
 }
 
-/// The arguments without `--strict`.
+/// Returns the arguments without `--strict`.
 pub fn others(arguments: &[OsString]) -> Vec<OsString> {
     let bytes = arguments.iter().filter_map(|argument| other(argument.as_encoded_bytes()));
     bytes.map(|bytes| path_of(&bytes).into_os_string()).collect()
 }
 
-/// An argument without `--strict`; none if that is all of it.
+/// Removes `--strict` from an argument. Returns `None` if nothing else is left.
 fn other(argument: &[u8]) -> Option<Vec<u8>> {
     if argument == STRICT {
         return None;
@@ -75,7 +76,7 @@ fn other(argument: &[u8]) -> Option<Vec<u8>> {
     (!kept.is_empty()).then(|| [PASSED, &kept.join(&b',')].concat())
 }
 
-/// A response file with all arguments, those of other response files in their places.
+/// Writes a response file with all arguments. The contents of other response files replace their `@` arguments.
 fn expanded(given: &[OsString]) -> io::Result<Temporary> {
     let file = Temporary::beside(&Entry::of(&std::env::temp_dir().join("arguments"))?, 0o600)?;
     let mut writer = BufWriter::new(&file.file);
@@ -87,7 +88,7 @@ fn expanded(given: &[OsString]) -> io::Result<Temporary> {
     Ok(file)
 }
 
-/// An argument as [`split`] reads it, with a line end.
+/// Quotes an argument so that [`split`] reads it, and adds a line end.
 fn quoted(argument: &[u8]) -> Vec<u8> {
     let mut text = vec![b'"'];
     for byte in argument {
@@ -100,21 +101,24 @@ fn quoted(argument: &[u8]) -> Vec<u8> {
     text
 }
 
-/// The state of reading arguments, which a response file continues: `-o @names` and `-o` at the end of one work.
+/// The state of reading arguments.
+///
+/// Response files continue the state of the arguments around them. So `-o @names` works, and so does `-o` at the end of
+/// a response file.
 #[derive(Default)]
 struct Scan {
     output: Option<PathBuf>,
     is_strict: bool,
     is_strict_in_file: bool,
     is_question: bool,
-    /// The argument before is an `-o` or `--output` without its value.
+    /// True if the last argument was `-o` or `--output` without its value.
     is_value: bool,
     num_files: usize,
-    /// The response files that are being read, each in the one before.
+    /// The response files that are being read. Each is contained in the file before it.
     open: Vec<PathBuf>,
 }
 
-/// A receiver of each argument that is no response file.
+/// Receives each argument that is no response file.
 type Sink<'s> = dyn FnMut(&[u8]) -> io::Result<()> + 's;
 
 impl Scan {
@@ -126,7 +130,7 @@ impl Scan {
                 if self.num_files > MAX_FILES {
                     return Ok(None);
                 }
-                // As GCC and GNU ld do: a name that is no file is an argument like any other.
+                // As in GCC and GNU ld, `@NAME` without a file of this name is an ordinary argument.
                 if let Ok((path, text)) = response_file(&path_of(path)) {
                     if self.file(path, &text, sink)?.is_none() {
                         return Ok(None);
@@ -140,7 +144,8 @@ impl Scan {
         Ok(Some(()))
     }
 
-    /// The arguments in a response file; none if it contains itself, or there are too many.
+    /// Reads the arguments in a response file. Returns `None` if the file contains itself, or if there are too many
+    /// files.
     fn file(&mut self, path: PathBuf, text: &[u8], sink: &mut Sink<'_>) -> io::Result<Option<()>> {
         if self.open.contains(&path) {
             return Ok(None);
@@ -168,12 +173,12 @@ impl Scan {
     }
 }
 
-/// True for `-o`, and for `--output` or as little of it as GNU ld takes.
+/// Returns true for `-o`, for `--output`, and for every abbreviation of it that GNU ld takes.
 fn is_output(argument: &[u8]) -> bool {
     argument == b"-o" || argument.len() > 3 && b"--output".starts_with(argument)
 }
 
-/// The value of an option in one argument: `-oNAME`, `--output=NAME`. With one dash, GNU ld and lld read the former.
+/// Returns the value of `-oNAME` or `--output=NAME`. GNU ld and lld read `-output=NAME` as the first form.
 fn output_of(argument: &[u8]) -> Option<&[u8]> {
     match argument.iter().position(|byte| *byte == b'=') {
         Some(end) if is_output(&argument[..end]) && end > 2 => argument.get(end + 1..),
@@ -181,13 +186,14 @@ fn output_of(argument: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// True for what linkers answer without linking anything.
+/// Returns true for options that linkers can answer without linking anything.
 fn is_question(argument: &[u8]) -> bool {
     let long = argument.strip_prefix(b"--").or_else(|| argument.strip_prefix(b"-")).unwrap_or_default();
     matches!(long, b"v" | b"V" | b"version" | b"help" | b"verbose") || long.starts_with(b"print-")
 }
 
-/// A response file by its only name, and its bytes. To read from a pipe would take what the linker reads.
+/// Reads a response file, and returns its canonical path and its bytes. A pipe is an error: the linker could not read
+/// it again.
 fn response_file(path: &Path) -> io::Result<(PathBuf, Vec<u8>)> {
     let path = fs::canonicalize(path)?;
     if !path.is_file() {
@@ -197,8 +203,8 @@ fn response_file(path: &Path) -> io::Result<(PathBuf, Vec<u8>)> {
     Ok((path, text))
 }
 
-/// The arguments in a response file, by GNU's rules: blanks separate them, single and double quotes enclose
-/// blanks, a backslash takes the next byte as it is, in quotes too.
+/// Splits a response file into arguments, by GNU's rules. Blanks separate arguments. Single and double quotes enclose
+/// blanks. A backslash takes the next byte as it is, even in quotes.
 fn split(text: &[u8]) -> Vec<OsString> {
     let mut arguments = Vec::new();
     let mut current: Option<Vec<u8>> = None;
@@ -228,7 +234,7 @@ fn path_of(bytes: &[u8]) -> PathBuf {
     OsStr::from_bytes(bytes).into()
 }
 
-/// Elsewhere names are Unicode.
+/// On other systems, names are Unicode.
 #[cfg(not(unix))]
 fn path_of(bytes: &[u8]) -> PathBuf {
     OsStr::new(String::from_utf8_lossy(bytes).as_ref()).into()
@@ -244,7 +250,8 @@ mod tests {
         read.output.to_str().expect("a name").to_owned()
     }
 
-    /// ld(1): -o, --output; the default is a.out; options of one letter take their value in the same argument too.
+    /// The rules are from ld(1), `-o` and `--output`. The default is a.out. An option of a single letter can have its
+    /// value in the same argument.
     #[test]
     fn forms_of_the_option() {
         assert_eq!(output(&["a.o"]), "a.out");
@@ -276,8 +283,7 @@ mod tests {
         fs::remove_dir_all(directory).expect("removed");
     }
 
-    /// A compiler driver writes its own response file if it was given one. What the linker is passed then is read as
-    /// GNU's rules have it.
+    /// A compiler driver that gets a response file writes its own response file for the linker, by GNU's rules.
     #[test]
     fn strict_in_a_response_file() {
         let directory = std::env::temp_dir().join(format!("cfi2sframe-ld-strict-{}", std::process::id()));
@@ -298,7 +304,7 @@ mod tests {
         fs::remove_dir_all(directory).expect("removed");
     }
 
-    /// GNU ld 2.40 takes 1999, and refuses one more.
+    /// GNU ld 2.40 takes 1999 response files, and refuses 2000.
     #[test]
     fn too_many_response_files() {
         let directory = std::env::temp_dir().join(format!("cfi2sframe-ld-many-{}", std::process::id()));
@@ -313,7 +319,7 @@ mod tests {
             fs::write(&outer, format!("@{} ", empty.display()).repeat(count) + "-o x").expect("a file");
             assert_eq!(of(&outer), expected, "{count} and one");
         }
-        // Each contains the next one ten times, and the last one the first.
+        // Each file contains the next file ten times, and the last file contains the first.
         let chain = |i: usize| directory.join((i % 10).to_string());
         for i in 0..10 {
             fs::write(chain(i), format!("@{} ", chain(i + 1).display()).repeat(10)).expect("a file");

@@ -1,19 +1,23 @@
-//! `cfi2sframe-ld`: runs a linker that makes no `.sframe`, or another one than wanted, then puts a table into what it
-//! linked.
+//! `cfi2sframe-ld`: runs a linker, then puts a `.sframe` table into the linked file.
 //!
-//! Arguments but `--strict`, which no linker has, go to the real linker as they are, so that compilers and build systems
-//! need to know nothing of it:
+//! Use it if your linker makes no `.sframe` table, or a different table than you want. All arguments go to the real
+//! linker as they are, except `--strict`, because no linker has this option. So compilers and build systems do not have
+//! to know about this command.
 //!
-//! - Its name decides which linker is run: `cfi2sframe-ld` and a link to it named `ld` run `ld`, one named `ld.lld` or
-//!   `cfi2sframe-ld.lld` runs `ld.lld`, one named `cfi2sframe-cc` runs the compiler driver `cc`: the next program of
-//!   that name in `PATH`.
-//! - `CFI2SFRAME_LD` names the linker, whatever the own name is.
-//! - `CFI2SFRAME_LD_OPTIONS` has options of `cfi2sframe --in-place`, separated by blanks, such as `--for glibc-2.43`.
-//! - `--strict` (`-Wl,--strict` for a compiler), or `CFI2SFRAME_LD_REQUIRED=1` for a whole build, makes it an error that a
-//!   linked file has no table in the end.
+//! - The name of this command decides which linker it runs. `cfi2sframe-ld`, or a link to it with the name `ld`, runs
+//!   `ld`. `cfi2sframe-ld.lld` or `ld.lld` runs `ld.lld`. `cfi2sframe-cc` runs the compiler driver `cc`. It takes the
+//!   next program of that name in `PATH`.
+//! - `CFI2SFRAME_LD` names the linker, and overrides the command's own name.
+//! - `CFI2SFRAME_LD_OPTIONS` has options of `cfi2sframe --in-place`, separated by blanks, for example `--for
+//!   glibc-2.43`.
+//! - `--strict` (`-Wl,--strict` for a compiler) makes it an error if the linked file has no table in the end.
+//!   `CFI2SFRAME_LD_REQUIRED=1` does the same for a whole build.
 //!
-//! The exit status is the linker's. If the linked file cannot take a table, a warning has the reason, and the file stays
-//! as the linker wrote it. Relocatable output (`-r`) stays as it is, because not every linker reads tables.
+//! The exit status is the linker's. If the linked file cannot take a table, a warning names the reason, and the file
+//! stays as the linker wrote it. Relocatable output (`-r`) stays as it is, because not every linker reads tables.
+//!
+//! `arguments` reads the linker's arguments, `real` finds and starts the linker, and `stamp` tells whether it wrote the
+//! file.
 
 mod arguments;
 mod real;
@@ -40,7 +44,7 @@ const REQUIRED: &str = "CFI2SFRAME_LD_REQUIRED";
 
 /// Runs the command with the arguments of the process.
 pub fn main() -> ExitCode {
-    // Linkers and build systems print too.
+    // Linkers and build systems print messages too.
     status::name_program("cfi2sframe-ld");
     let mut arguments = env::args_os();
     let name = arguments.next().unwrap_or_default();
@@ -53,7 +57,7 @@ pub fn main() -> ExitCode {
 
 fn run(name: &Path, given: &[OsString]) -> anyhow::Result<ExitCode> {
     let is_required = env::var_os(REQUIRED).is_some_and(|value| !value.is_empty() && value != "0");
-    // Before the linker removes the response files that a compiler driver wrote for it.
+    // Read response files now: the linker removes response files that a compiler driver wrote for it.
     let arguments = Arguments::read(given)?;
     let before = arguments.as_ref().and_then(|arguments| Stamp::of(&arguments.output));
     let linker = real::linker(name)?;
@@ -75,15 +79,18 @@ fn run(name: &Path, given: &[OsString]) -> anyhow::Result<ExitCode> {
     Ok(if is_required { status::exit(Ok(status)) } else { ExitCode::SUCCESS })
 }
 
-/// Puts a table into what the linker wrote. `is_link` if its success means that it has linked a file which has to have
-/// one: a compiler driver succeeds with text and objects too.
+/// Puts a table into the file that the linker wrote.
+///
+/// `is_link` is true if success of the program means that it has linked a file. A compiler driver also succeeds after
+/// it wrote text or objects.
 fn change(arguments: &Arguments, before: Option<Stamp>, is_link: bool) -> anyhow::Result<Status> {
     let output = &arguments.output;
     let none = |reason: &str| {
         status::warn(&format_args!("{}: {reason}: no table", output.display()));
         Ok(Status::Differs)
     };
-    // Only what this run linked: `ld --version` leaves the `a.out` of another run alone.
+    // Change the file only if this run has linked it. For example, `ld --version` does not write the `a.out` of an
+    // earlier run.
     let after = Stamp::of(output);
     if after.is_none() || after == before {
         let is_missing = is_link && !arguments.is_question;
@@ -99,20 +106,21 @@ fn change(arguments: &Arguments, before: Option<Stamp>, is_link: bool) -> anyhow
     Ok(status)
 }
 
-/// True for the output of `--oformat elf64-…`, and not of `binary`.
+/// Returns true for the output of `--oformat elf64-…`, but not of `--oformat binary`.
 fn is_elf(path: &Path) -> bool {
     let mut magic = [0; 4];
     File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && magic == *b"\x7fELF"
 }
 
-/// True for a program or library without a table; the output of `-r` is to be linked again, and has none.
+/// Returns true for a program or library without a table. The output of `-r` needs no table, because it will be linked
+/// again.
 fn lacks_table(path: &Path) -> anyhow::Result<bool> {
     let bytes = fs::read(path)?;
     let file = cfipack_container::File::parse(&bytes)?;
     Ok(file.kind() == Kind::Linked && file.sframe_sections()?.is_empty())
 }
 
-/// Puts a table into the linked file. Faults are reported.
+/// Puts a table into the linked file, and reports errors.
 fn embed(output: &Path, options: &str) -> anyhow::Result<Status> {
     let command = ["cfi2sframe", "--in-place", "--quiet", "--linked-only", "--no-sync"];
     let words = command.into_iter().chain(options.split_whitespace()).chain(["--"]).map(OsString::from);
@@ -121,13 +129,13 @@ fn embed(output: &Path, options: &str) -> anyhow::Result<Status> {
     crate::run(&arguments)
 }
 
-/// The first line of clap's message, without its own prefix.
+/// Returns the first line of clap's message, without its prefix `error: `.
 fn one_line(error: &clap::Error) -> String {
     let text = error.to_string();
     text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }
 
-/// The linker's exit status; of one that a signal ended, what shells give.
+/// Returns the linker's exit status. If a signal ended the linker, this is 128 plus the signal's number, as in a shell.
 fn exit_code(status: ExitStatus) -> ExitCode {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {

@@ -1,4 +1,4 @@
-//! The linker that does the work, and how it is started.
+//! Finds the real linker and starts it.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,12 +10,13 @@ use anyhow::{Context as _, bail};
 
 /// Names the linker: a path, or a name that is looked up in `PATH`.
 pub const LINKER: &str = "CFI2SFRAME_LD";
-/// The variable with the number of these commands above this one.
+/// The variable that counts how many copies of this command run each other.
 const DEPTH: &str = "CFI2SFRAME_LD_DEPTH";
-/// A compiler driver as the linker may run this command again, for its own linker. More is a copy that runs itself.
+/// How many copies may run each other. If the linker is a compiler driver, it may run this command again for its own
+/// linker. With more copies, the command runs itself.
 const MAX_DEPTH: u32 = 4;
 
-/// The path of the real linker, for a command that was called by `name`.
+/// Returns the path of the real linker, for a command that was called by `name`.
 pub fn linker(name: &Path) -> anyhow::Result<PathBuf> {
     let wanted = env::var_os(LINKER).filter(|linker| !linker.is_empty()).unwrap_or_else(|| by_name(name));
     if Path::new(&wanted).components().count() > 1 {
@@ -31,7 +32,8 @@ pub fn linker(name: &Path) -> anyhow::Result<PathBuf> {
         })
 }
 
-/// The linker's name in this command's: `ld` in `cfi2sframe-ld`, `ld.lld` in `cfi2sframe-ld.lld` and `ld.lld`.
+/// Returns the linker's name from this command's name: `ld` for `cfi2sframe-ld`, `ld.lld` for `cfi2sframe-ld.lld` and
+/// `ld.lld`.
 fn by_name(name: &Path) -> OsString {
     let name = name.file_name().unwrap_or("ld".as_ref());
     match name.to_str().and_then(|name| name.strip_prefix("cfi2sframe-")) {
@@ -57,7 +59,7 @@ pub fn is_linker(program: &Path) -> bool {
     name.split(['-', '.', '_']).any(|part| matches!(part, "ld" | "lld" | "gold" | "mold" | "wild"))
 }
 
-/// The linker's process, to which arguments are added.
+/// Returns the command that starts the linker. The caller adds the arguments.
 pub fn command(linker: &Path) -> anyhow::Result<Command> {
     let depth = env::var(DEPTH).ok().and_then(|depth| depth.parse().ok()).unwrap_or(0_u32);
     if depth >= MAX_DEPTH {
@@ -67,7 +69,7 @@ pub fn command(linker: &Path) -> anyhow::Result<Command> {
         );
     }
     let mut command = Command::new(linker);
-    // The linker is this command's: one that a compiler driver runs in turn goes by its own name.
+    // The variable is only for this copy. If a compiler driver runs another copy, that copy's own name decides.
     command.env_remove(LINKER).env(DEPTH, (depth + 1).to_string());
     Ok(command)
 }

@@ -1,4 +1,4 @@
-//! Metadata of a file, which tells whether it was written again.
+//! Tells whether a file was written again.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// The file's stamp; none if there is no file, or it is a device such as `/dev/null`.
+    /// Returns the file's stamp, or `None` if it is no regular file (for example `/dev/null`) or does not exist.
     pub fn of(path: &Path) -> Option<Self> {
         let metadata = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
         Some(Self { len: metadata.len(), modified: metadata.modified().ok() })

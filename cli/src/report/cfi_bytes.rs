@@ -42,7 +42,7 @@ impl CfiBytes {
         })
     }
 
-    /// The sum of the sizes.
+    /// Returns the sum of the sizes.
     pub fn total(&self) -> u64 {
         self.eh_frame + self.eh_frame_hdr + self.debug_frame
     }

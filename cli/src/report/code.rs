@@ -4,12 +4,12 @@ use cfipack_lint::coverage::CodeBytes;
 
 use super::count::{self, Number};
 
-/// The part of the code that has rows, in percent.
+/// Returns the part of the code that has rows, in percent.
 pub fn percent(code: &CodeBytes) -> String {
     count::percent(code.covered, code.wanted())
 }
 
-/// The line of a report.
+/// Returns the line of a report.
 pub fn line(code: &CodeBytes) -> String {
     let wanted = Number(code.wanted(), "byte");
     format!("code: {} of {wanted} covered ({})", code.covered, percent(code))

@@ -18,8 +18,10 @@ use crate::report::status::{self, Status};
 use crate::report::symbol::Names;
 use crate::report::without_lists::WithoutLists;
 
-/// Prints the result of the comparison of `objects`. `counted` is the word for what the tables of an architecture describe; `faults`
-/// describes the tables' defects; the last argument is how symbols are printed, and whether the report is JSON.
+/// Prints the result of the comparison of `objects`.
+///
+/// `counted` is the word for the things that the tables describe. `faults` describes the tables' defects. The last
+/// argument decides how symbols are printed, and whether the report is JSON.
 pub fn report(
     objects: [&Object<'_>; 2],
     diff: &Diff,
@@ -62,7 +64,7 @@ fn print(
     )?;
     for difference in &diff.differences {
         let pcs = difference.start..difference.end;
-        // A function that one table has is the place itself.
+        // If only one table has the function, the place is the function itself.
         let function = Some(difference.function).filter(|_| difference.only_in.is_none());
         let words = difference::words(places, pcs, function, &difference.words());
         match places.has_names() {

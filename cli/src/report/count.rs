@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Counts and what they count. Prints those that are not 0, each after a comma, to continue a line.
+/// Counts with their words. Prints the counts that are not 0, each after a comma, to continue a line.
 #[derive(Debug)]
 pub struct Counts<'a>(pub &'a [(&'a str, u64)]);
 
@@ -20,7 +20,7 @@ impl Counts<'_> {
     }
 }
 
-/// A count and what it counts, in the singular if it is 1.
+/// A count with its word. The word is in the singular if the count is 1.
 #[derive(Debug)]
 pub struct Number(pub u64, pub &'static str);
 
@@ -31,7 +31,7 @@ impl fmt::Display for Number {
     }
 }
 
-/// A part of a whole, as a percentage of two decimals that is 100.00 only if it is all.
+/// Returns a percentage with two decimals. It is 100.00 only if the part is the whole.
 pub fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
         return "100.00 %".to_string();

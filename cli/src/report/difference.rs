@@ -8,14 +8,14 @@ use cfipack_roundtrip::ListedDifference;
 
 use crate::report::place::Places;
 
-/// A difference, with each place as its file names it.
+/// Returns a difference with the names that the file has for its places.
 pub fn listed(places: &Places<'_, '_>, difference: ListedDifference) -> ListedDifference<String> {
     let ListedDifference { start, end, function, .. } = difference;
     let function = function.map(|function| places.location(function));
     difference.named(places.location(start), places.end(&(start..end)), function)
 }
 
-/// The PCs, their function and a description, as text.
+/// Returns the PCs, their function and a description, as text.
 pub fn words(
     places: &Places<'_, '_>,
     pcs: Range<Address>,

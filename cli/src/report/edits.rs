@@ -29,7 +29,7 @@ use crate::synthesized::SynthesizedCounts;
 pub struct Run {
     /// The place of changed files.
     pub place: Place,
-    /// The way in which they are replaced.
+    /// How the files are replaced.
     pub policy: Policy,
     /// The number of files at once.
     pub jobs: usize,
@@ -48,10 +48,10 @@ pub trait Reported: Edit {
     /// The verb, as JSON names it.
     const VERB: &'static str;
 
-    /// A line about a file.
+    /// Returns a line about a file.
     fn line(&self, parts: &[Part<Self::Report>]) -> String;
 
-    /// Adds a file to what the summary is about, and returns what is remarkable about its result.
+    /// Adds a file to the summary's totals, and returns remarks about its result.
     fn add(&self, parts: &[Part<Self::Report>], totals: &mut Totals) -> Vec<Remark>;
 
     /// Lines of the summary.
@@ -67,9 +67,9 @@ pub struct Totals {
     pub functions: u64,
     /// Functions in tables.
     pub converted: u64,
-    /// The code of tables for which it was counted.
+    /// The code of the tables, if it was counted for them.
     pub code: CodeBytes,
-    /// True if there is a table for which the code was not counted.
+    /// True if the code of a table was not counted.
     pub has_uncounted_code: bool,
     /// Rows of outermost frames.
     pub outermost: u64,
@@ -83,7 +83,8 @@ pub struct Totals {
     pub cfi: u64,
 }
 
-/// Runs an edit over what a search found: files, then thin archives, which repeat sizes of the former.
+/// Runs an edit over the files that a search found. Thin archives come last, because they repeat the sizes of their
+/// members.
 pub fn run<E: Reported>(edit: &E, found: &[Vec<Found>; 2], run: &Run) -> anyhow::Result<Status> {
     let started = Instant::now();
     let num_files = found.iter().map(Vec::len).sum();
@@ -103,7 +104,7 @@ struct RunReport<'e, E> {
     num_files: usize,
     progress: ProgressBar,
     status: Status,
-    /// Files by what happened to them.
+    /// The number of files for each result.
     counts: [u64; 5],
     /// An object was changed, or already as it would become: not thin archives alone.
     has_objects: bool,
@@ -172,7 +173,7 @@ impl<'e, E: Reported> RunReport<'e, E> {
         }
     }
 
-    /// Counts a file that is left as it is, and names it where this is not what the user expects.
+    /// Counts a file that is left as it is, and names the file if the user does not expect this.
     fn kept(&mut self, file: &FileReport<E::Report>, problem: &Problem, lines: &mut Lines) -> Status {
         let is_output = matches!(self.run.place, Place::Other(_));
         if let Some(skip) = problem.skip() {
@@ -208,7 +209,7 @@ impl<'e, E: Reported> RunReport<'e, E> {
         }
     }
 
-    /// The line of a file, unless its error is one already.
+    /// Adds the line about a file. A file that is left as it is gets a line only if `lines` has none about it yet.
     fn line(&self, file: &FileReport<E::Report>, kind: Kind, lines: &mut Lines) {
         match &file.outcome {
             Outcome::Changed | Outcome::Unchanged => {

@@ -1,8 +1,8 @@
-//! Escapes names from input files, which may contain line breaks and control sequences of terminals.
+//! Escapes names from input files, because they can contain line breaks and control sequences of terminals.
 
 use std::fmt::{self, Write as _};
 
-/// Text whose control characters are printed as escapes, so that one line stays one line.
+/// Prints a text with its control characters as escapes, so that a line stays a single line.
 #[derive(Debug)]
 pub struct Escaped<T>(pub T);
 

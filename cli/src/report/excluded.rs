@@ -19,7 +19,7 @@ pub fn count(sections: &[CallFrameSection<'_>]) -> Excluded {
     counts
 }
 
-/// The line of a report about excluded FDEs, if there are any.
+/// Returns the line of a report about excluded FDEs, if there are any.
 pub fn line(excluded: &Excluded) -> Option<String> {
     let all = excluded.values().sum();
     let counts = most_frequent_first(excluded);

@@ -18,8 +18,8 @@ pub trait Explanation: Serialize {
     fn print(&self, out: &mut dyn Write) -> io::Result<()>;
 }
 
-/// The function that contains an address; of several the one that starts last, which a lookup finds, and the starts
-/// of the others.
+/// Returns the function that contains an address. If several functions contain it, this is the function that starts
+/// last, as in a lookup, and the starts of the others are returned too.
 pub fn function_at<'s>(
     sections: &'s [CallFrameSection<'_>],
     address: Address,
@@ -29,7 +29,7 @@ pub fn function_at<'s>(
         address.0.checked_sub(function.key.0).is_some_and(|offset| offset < function.size)
     };
     let mut functions: Vec<_> = functions.filter(has_address).collect();
-    // Stable: of several with one start the last one in the file.
+    // The sort is stable: of several functions with the same start, take the last in the file.
     functions.sort_by_key(|function| function.start);
     let found = functions.pop()?;
     Some((found, functions.iter().map(|function| function.key.address()).collect()))

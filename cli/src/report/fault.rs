@@ -8,7 +8,7 @@ use cfipack_decoder::sframe;
 use cfipack_format::Arch;
 use cfipack_roundtrip::Fault;
 
-/// The names of tables; one without a name is `section .sframe`.
+/// The names of tables. A table without a name is called `section .sframe`.
 #[derive(Debug, Default)]
 pub struct TableNames(Vec<String>);
 
@@ -29,7 +29,7 @@ impl TableNames {
         Self(tables.iter().map(name).collect())
     }
 
-    /// Refuses tables for another architecture than `arch`, which is that of `whose`.
+    /// Refuses tables for another architecture than `arch`. `whose` names the owner of `arch` in the message.
     pub fn require_arch(
         &self,
         tables: &[sframe::Section<'_>],
@@ -44,7 +44,7 @@ impl TableNames {
         }
     }
 
-    /// A fault as text, after the name of its table.
+    /// Returns a fault as text, after the name of its table.
     pub fn words(&self, fault: &Fault) -> String {
         let name = self.0.get(fault.table).map_or("section .sframe", String::as_str);
         format!("{name}: {}", fault.kind)

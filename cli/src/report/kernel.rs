@@ -1,4 +1,4 @@
-//! What the Linux kernel's reader makes of tables.
+//! Reports which parts of tables the Linux kernel's reader accepts.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -35,7 +35,7 @@ pub struct Fallback {
 }
 
 impl KernelReport {
-    /// The verdict on the tables of a file; it describes the first `limit` violations of each.
+    /// Judges the tables of a file, and describes the first `limit` violations of each table.
     ///
     /// # Errors
     /// A section of code cannot be read.
@@ -60,13 +60,13 @@ impl KernelReport {
         self.verdicts.iter().all(KernelVerdict::is_accepted)
     }
 
-    /// The violations that are described, in words.
+    /// Returns the violations that are described, in words.
     pub fn violations(&self, places: &Places<'_, '_>) -> Vec<String> {
         let all = self.verdicts.iter().flat_map(|verdict| &verdict.first);
         all.map(|violation| violation.words(|address| places.location(address))).collect()
     }
 
-    /// The number of violations that are not described.
+    /// Returns the number of violations that are not described.
     pub fn more(&self) -> u64 {
         self.verdicts.iter().map(|verdict| verdict.more).sum()
     }
@@ -88,7 +88,7 @@ impl KernelReport {
     }
 }
 
-/// The range of the code of a linked file.
+/// Returns the range of the code of a linked file.
 fn text(file: &File<'_>) -> anyhow::Result<Option<Range<Address>>> {
     if file.kind() == Kind::Relocatable {
         return Ok(None);

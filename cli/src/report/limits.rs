@@ -1,4 +1,4 @@
-//! Limits that a user sets to what a table may omit, and what is reported without one.
+//! Limits on the functions that a table may omit, and the warnings that are printed without a limit.
 
 use cfipack_lint::coverage::CodeBytes;
 use std::fmt;
@@ -9,7 +9,7 @@ use crate::report::status::{self, Status};
 /// Below this part of the code a table is worth a warning: most programs lose less than a tenth.
 const LITTLE_CODE: f64 = 50.0;
 
-/// Every program has less code than this, in bytes, without CFI: what runs before and after `main`.
+/// Every program has some code without CFI, which runs before and after `main`. It is less than this, in bytes.
 const STARTUP_CODE: u64 = 1024;
 
 /// Limits of what a table omits.
@@ -57,13 +57,15 @@ impl Limits {
         self.min_code_coverage.is_some() || self.strict
     }
 
-    /// Returns whether a warning may be due for a table whose functions have so many bytes of so much code, padding
-    /// included. Without its padding, the covered part of the code is larger still.
+    /// Returns whether a warning may be due for a table.
+    ///
+    /// The table's functions have `functions` bytes, out of `code` bytes including padding. Without padding, the
+    /// covered part of the code is larger.
     pub fn may_be_little(functions: u64, code: u64) -> bool {
         (functions as f64) * 100.0 < LITTLE_CODE * code as f64
     }
 
-    /// Remarks about what is below a limit, or remarkably little.
+    /// Returns remarks about results that are below a limit, or remarkably low.
     pub fn remarks(&self, covered: &Covered) -> Vec<Remark> {
         let Covered { functions, converted, code } = *covered;
         let is_below = |percent: &f64| (converted as f64) * 100.0 < percent * functions as f64;

@@ -92,23 +92,23 @@ impl FindingJson {
         }
     }
 
-    /// The place and the kind.
+    /// Returns the place and the kind.
     pub fn heading(&self) -> String {
         format!("{}{}: {}", self.pc, self.symbol.in_angles(), self.kind)
     }
 
-    /// The text of the instruction.
+    /// Returns the text of the instruction.
     pub fn instruction(&self) -> &str {
         &self.instruction
     }
 
-    /// What the row has and the code does.
+    /// Returns the description: the CFA of the row, and the effect of the code.
     pub fn words(&self) -> &str {
         &self.words
     }
 }
 
-/// The FNV-1a hash of texts, as 16 digits.
+/// Returns the FNV-1a hash of texts, as 16 digits.
 fn fingerprint(parts: &[&str]) -> String {
     let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -122,7 +122,7 @@ fn fingerprint(parts: &[&str]) -> String {
 pub struct Baseline(HashMap<String, u64>);
 
 impl Baseline {
-    /// Reads reports, one JSON object a line.
+    /// Reads reports, with a JSON object on each line.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let mut known = HashMap::new();
         for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
@@ -177,7 +177,7 @@ impl Sarif {
         }));
     }
 
-    /// The log.
+    /// Returns the log in SARIF 2.1.0.
     pub fn log(self) -> Value {
         let rules = Kind::ALL
             .map(|kind| json!({ "id": kind.name(), "shortDescription": { "text": kind.sentence() } }));

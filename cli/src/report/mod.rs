@@ -1,4 +1,11 @@
-//! Output of the verbs: text and JSON about functions, rows, reasons and places, and exit statuses.
+//! Prints the output of the verbs, as text and JSON.
+//!
+//! - `row`, `symbol`, `place` and `target` describe a row or a function.
+//! - `reasons` and `explanation` say why a table omits a function; `excluded` counts FDEs that describe no function.
+//! - `verdict`, `comparison`, `difference`, `unverified` and `lint` are results of checks.
+//! - `edits` is the summary of changed files.
+//! - `limits` and `status` decide the exit status.
+//! - `schemas` has the schemas of all JSON output.
 
 pub mod cfi_bytes;
 pub mod code;

@@ -20,12 +20,13 @@ pub struct NameRoom {
 }
 
 impl NameRoom {
-    /// The room in the report of a file of so many bytes.
+    /// Returns the room for names in the report about a file of `len` bytes.
     pub fn of_file(len: usize) -> Self {
         Self { rest: Cell::new(len.saturating_mul(FOR_EACH_BYTE).saturating_add(MIN_ROOM)) }
     }
 
-    /// A name of the file for a report: its start and `…` if the report's names are together much longer than the file.
+    /// Shortens a name of the file for a report. Returns the name's start and `…` if all names in the report are much
+    /// longer than the file.
     pub fn bounded<'n>(&self, name: impl Into<Cow<'n, str>>) -> Cow<'n, str> {
         let name = name.into();
         let rest = self.rest.get().checked_sub(name.len());

@@ -47,7 +47,7 @@ impl fmt::Display for Place {
 /// Names places in a file; symbols and sections are read for the first name that needs them.
 #[derive(Debug)]
 pub struct Places<'f, 'a> {
-    /// None for a bare section, whose places are addresses.
+    /// `None` for a bare section. The places of a bare section are addresses.
     file: Option<&'f File<'a>>,
     symbols: OnceCell<Option<Symbols<'a>>>,
     code: OnceCell<Code<'a>>,
@@ -83,17 +83,18 @@ impl<'f, 'a> Places<'f, 'a> {
         Self { file, symbols, code, names: Names::default(), room }
     }
 
-    /// A copy with symbols printed so.
+    /// Returns a copy that prints symbols as `names` says.
     pub fn with_names(self, names: Names) -> Self {
         Self { names, ..self }
     }
 
-    /// A name of the file for a report: its start and `…` if the report's names are together much longer than the file.
+    /// Shortens a name of the file for a report. Returns the name's start and `…` if all names in the report are much
+    /// longer than the file.
     pub fn bounded<'n>(&self, name: impl Into<Cow<'n, str>>) -> Cow<'n, str> {
         self.room.bounded(name)
     }
 
-    /// Returns whether places can have names, which those of a bare section have not.
+    /// Returns whether places can have names. Places of a bare section have no names.
     pub fn has_names(&self) -> bool {
         self.file.is_some()
     }
@@ -117,7 +118,7 @@ impl<'f, 'a> Places<'f, 'a> {
         format!("{}..{end}", self.location(range.start))
     }
 
-    /// The range's end, in the section of its start.
+    /// Returns the range's end, in the section of its start.
     pub fn end(&self, range: &Range<Address>) -> String {
         let size = range.end.distance_from(range.start);
         match self.in_object(range.start) {
@@ -133,12 +134,12 @@ impl<'f, 'a> Places<'f, 'a> {
         Some((self.section(&place), Address(place.offset)))
     }
 
-    /// The address, or in a relocatable object the offset in its section.
+    /// Returns the address, or in a relocatable object the offset in its section.
     pub fn offset(&self, address: Address) -> Address {
         self.in_object(address).map_or(address, |(_, offset)| offset)
     }
 
-    /// The section's name, with the index in brackets if several sections of code have it.
+    /// Returns the section's name, with the index in brackets if several sections of code have it.
     fn section(&self, place: &Location<'a>) -> String {
         let name = self.bounded(&*place.name);
         match self.code().shared.contains(&*place.name) {
@@ -152,12 +153,12 @@ impl<'f, 'a> Places<'f, 'a> {
         self.named(address, |_| true)
     }
 
-    /// The symbol that starts at an address.
+    /// Returns the symbol that starts at an address.
     pub fn symbol_at(&self, address: Address) -> SymbolName {
         self.named(address, |offset| offset == 0)
     }
 
-    /// The address of the symbol that [`Places::symbol`] names a place by.
+    /// Returns the start of the symbol that [`Places::symbol`] prints for an address.
     pub fn start_of_symbol(&self, address: Address) -> Option<Address> {
         let symbol = self.symbols()?.lookup(address)?;
         Some(address.offset(-(symbol.offset as i64)))
@@ -169,8 +170,8 @@ impl<'f, 'a> Places<'f, 'a> {
         symbol.map(|symbol| self.names.symbol(&self.bounded(symbol.name), symbol.offset)).unwrap_or_default()
     }
 
-    /// A name that does not depend on addresses: the symbol that starts there, else `.plt+0x10`; the address if no
-    /// section contains it.
+    /// Returns a name that does not depend on addresses: the symbol that starts at the address, or otherwise the
+    /// section and offset, for example `.plt+0x10`. If no section contains the address, returns the address.
     pub fn independent(&self, address: Address) -> String {
         let in_section = || {
             let place = self.file?.locate(address)?;
@@ -180,8 +181,8 @@ impl<'f, 'a> Places<'f, 'a> {
         Escaped(symbol.or_else(in_section).unwrap_or_else(|| address.to_string())).to_string()
     }
 
-    /// The addresses of the symbols with a name, ascending: as the file has it, or if there is none, as the source
-    /// has it.
+    /// Returns the addresses of the symbols with a name, ascending. The name is compared with the names in the file,
+    /// and if none is equal, with the names in the source.
     pub fn symbols_named(&self, name: &str) -> Vec<Address> {
         let Some(symbols) = self.symbols() else { return Vec::new() };
         let mut found = symbols.named(name);
@@ -208,7 +209,7 @@ impl<'f, 'a> Places<'f, 'a> {
         addresses.iter().zip(&names).map(one).take(CANDIDATES).collect()
     }
 
-    /// The name of a symbol that is like one that does not exist.
+    /// Returns an existing symbol's name that is similar to `name`, for a message that `name` does not exist.
     pub fn similar_symbol(&self, name: &str) -> Option<String> {
         let names = self.symbols()?.iter().map(|(_, linkage)| self.names.symbol(&linkage, 0));
         let names = names.filter_map(|symbol| Some(symbol.text()?.to_owned()));
@@ -228,7 +229,7 @@ impl<'f, 'a> Places<'f, 'a> {
         name.is_some_and(|name| self.code().sections.iter().any(|code| is_named(code, name)))
     }
 
-    /// The address of a place.
+    /// Returns the address of a place.
     pub fn find(&self, place: &Place) -> anyhow::Result<Address> {
         let is_object = self.file.is_some_and(|file| file.kind() == Kind::Relocatable);
         match (&place.section, is_object) {
@@ -267,12 +268,12 @@ impl<'f, 'a> Places<'f, 'a> {
     }
 }
 
-/// A section's name with its index.
+/// Returns a section's name with its index.
 fn indexed(code: &Section<'_>) -> String {
     format!("{}[{}]", code.name, code.index.unwrap_or(0))
 }
 
-/// Returns whether a section has this name, which may have its index.
+/// Returns whether a section has this name. The name can include the section's index.
 fn is_named(code: &Section<'_>, name: &str) -> bool {
     code.name == name || indexed(code) == name
 }

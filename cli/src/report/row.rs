@@ -44,7 +44,7 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// The registers of a compact encoding by name, each with the bytes from the CFA to where it is saved.
+/// Returns the saved registers of a compact encoding by name, each with its offset from the CFA in bytes.
 pub fn saved(arch: Arch, saved: &Saved) -> BTreeMap<String, i32> {
     let registers = saved.as_slice().iter();
     registers.map(|&(register, at)| (Name(arch, register).to_string(), at)).collect()

@@ -1,4 +1,4 @@
-//! JSON Schemas of what verbs print with `--json`, as their types have them: the files in `docs/schemas/`.
+//! JSON Schemas of the verbs' output with `--json`, generated from the types: the files in `docs/schemas/`.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ enum Either<A, B> {
     Compact(B),
 }
 
-/// The schema of each verb.
+/// Returns the schema of each verb.
 fn schemas() -> Vec<(&'static str, Value)> {
     fn of<T: JsonSchema>(verb: &'static str) -> (&'static str, Value) {
         let settings = SchemaSettings::draft2020_12().for_serialize();
@@ -74,7 +74,7 @@ fn complete(verb: &str, schema: &mut Value) {
     }
 }
 
-/// A documentation comment in one line, without its links.
+/// Returns a documentation comment in one line, without its links.
 fn plain(text: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut parts = text.split("[`");
@@ -98,7 +98,7 @@ fn schemas_are_those_of_the_types() {
     }
     let mut expected = Vec::new();
     for (verb, schema) in schemas() {
-        // The names of definitions are those of the types, without what these have for their part in the command.
+        // The definitions have the names of the types without the suffix `Json`.
         let (name, text) = (format!("{verb}.json"), format!("{schema:#}\n").replace("Json\"", "\""));
         let path = directory.join(&name);
         if is_update {

@@ -10,14 +10,14 @@ use clap::builder::styling::Style;
 use crate::report::escaped::Escaped;
 use crate::report::style;
 
-/// The result of a verb; two results combine to the greater one.
+/// The result of a verb. Two results combine to the greater result.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Status {
     /// Done.
     Done,
     /// Done, and something differs, is not covered, or fails the requested check.
     Differs,
-    /// An error, which is already reported.
+    /// An error that is already reported.
     Failed,
 }
 
@@ -28,7 +28,7 @@ impl Status {
     }
 }
 
-/// The status of a result that is known before it is written: a reader that closes the pipe does not change it.
+/// Returns the status of a result that is known before it is written. A reader that closes the pipe does not change it.
 pub fn judged(status: Status, written: anyhow::Result<()>) -> anyhow::Result<Status> {
     match written {
         Err(error) if !is_broken_pipe(&error) => Err(error),
@@ -36,7 +36,7 @@ pub fn judged(status: Status, written: anyhow::Result<()>) -> anyhow::Result<Sta
     }
 }
 
-/// The program's exit code. A reader that closes the pipe (`| head`) is no error.
+/// Returns the program's exit code. A reader that closes the pipe (`| head`) is no error.
 pub fn exit(result: anyhow::Result<Status>) -> ExitCode {
     match result {
         Ok(Status::Done) => ExitCode::SUCCESS,
@@ -50,27 +50,27 @@ pub fn exit(result: anyhow::Result<Status>) -> ExitCode {
     }
 }
 
-/// Prints an error as one line.
+/// Prints an error as a single line.
 pub fn report_error(error: &dyn fmt::Display) {
     write(&error_line(error));
 }
 
-/// The line of an error.
+/// Returns the line of an error.
 pub fn error_line(error: &dyn fmt::Display) -> String {
     line("error", style::ERROR, error)
 }
 
-/// Prints a warning as one line.
+/// Prints a warning as a single line.
 pub fn warn(warning: &dyn fmt::Display) {
     write(&warning_line(warning));
 }
 
-/// The line of a warning.
+/// Returns the line of a warning.
 pub fn warning_line(warning: &dyn fmt::Display) -> String {
     line("warning", style::WARNING, warning)
 }
 
-/// The program's name in messages, where they stand among those of other programs.
+/// The program's name in messages, if they are mixed with messages of other programs.
 static PROGRAM: OnceLock<&str> = OnceLock::new();
 
 /// Names the program in all messages from now on.

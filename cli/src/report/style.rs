@@ -8,7 +8,7 @@ use clap::builder::styling::{AnsiColor, Style};
 pub const ERROR: Style = AnsiColor::Red.on_default().bold();
 /// The first word of a warning.
 pub const WARNING: Style = AnsiColor::Yellow.on_default().bold();
-/// The style of what is new or different.
+/// The style of new or different text.
 pub const BOLD: Style = Style::new().bold();
 /// A fault.
 pub const RED: Style = AnsiColor::Red.on_default();

@@ -16,7 +16,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// A symbol's name to print, of a place `offset` bytes after its start.
+    /// Returns the name to print for a place `offset` bytes after the start of a symbol.
     pub fn symbol(self, linkage: &str, offset: u64) -> SymbolName {
         let with_offset = |name: String| match offset {
             0 => name,
@@ -38,12 +38,12 @@ pub struct SymbolName {
 }
 
 impl SymbolName {
-    /// The name to print.
+    /// Returns the name to print.
     pub fn text(&self) -> Option<&str> {
         self.demangled.as_deref().or(self.symbol.as_deref())
     }
 
-    /// The name as the file has it.
+    /// Returns the name as the file has it.
     pub fn linkage(&self) -> Option<&str> {
         self.symbol.as_deref()
     }
@@ -54,17 +54,17 @@ impl SymbolName {
     }
 }
 
-/// The most bytes of the name that is made of one of `len`: abbreviations become longer, and abbreviations of
-/// abbreviations could become as long as the address space.
+/// Returns the most bytes that a demangled name may have, if the mangled name has `len` bytes. Mangled names contain
+/// abbreviations. Abbreviations of abbreviations could fill the address space.
 fn room(len: usize) -> usize {
     512 + 8 * len
 }
 
-/// The depth of the parser of C++ names: a name that ends too early is tried again at each level, which takes twice the
-/// time for about three levels more. Of 100 000 symbols of libLLVM and libstdc++ it is too little for 600.
+/// The maximum depth of the parser of C++ names. A name that ends too early is tried again at each level, so about
+/// three more levels double the time. This depth is too small for 600 of 100 000 symbols of libLLVM and libstdc++.
 const MAX_DEPTH: u32 = 40;
 
-/// A name as the source has it: Rust's, of both manglings, without hashes, and C++'s. None if it is not mangled, or
+/// Demangles a name of Rust (both manglings, without hashes) or C++. Returns `None` if the name is not mangled, or
 /// cannot be demangled.
 pub fn demangle(name: &str) -> Option<String> {
     match Mangled::parse(name)? {
@@ -73,8 +73,10 @@ pub fn demangle(name: &str) -> Option<String> {
     }
 }
 
-/// Returns whether a name means a symbol: as the file has it, as [`demangle`] prints it, or that without parameters and
-/// the type of the result (`a::h` for `a::h(int)`).
+/// Returns whether a name means a symbol.
+///
+/// The name can be the name in the file, or the name that [`demangle`] prints. Parameters and the type of the result
+/// may be left out, for example `a::h` for `a::h(int)`.
 pub fn is_named(linkage: &str, name: &str) -> bool {
     if linkage == name {
         return true;
@@ -99,7 +101,7 @@ enum Mangled<'n> {
 
 impl<'n> Mangled<'n> {
     fn parse(name: &'n str) -> Option<Self> {
-        // Mach-O has one more underscore.
+        // Mach-O has an additional underscore.
         let is = |prefix: &str| name.strip_prefix('_').unwrap_or(name).starts_with(prefix);
         let is_legacy_rust = (is("_ZN") || is("ZN")) && name.contains("17h");
         if is_legacy_rust || is("_R") || is("R") && name.starts_with('_') {
@@ -118,7 +120,7 @@ fn in_cpp(name: &str, symbol: &cpp_demangle::Symbol<&str>, options: DemangleOpti
     limited(name, |out| symbol.structured_demangle(out, &options).is_ok())
 }
 
-/// Collects what `write` writes, if that does not grow too much.
+/// Collects the output of `write`, or returns `None` if it becomes too long.
 fn limited(name: &str, write: impl FnOnce(&mut Limited) -> bool) -> Option<String> {
     let mut out = Limited { text: String::new(), room: room(name.len()) };
     write(&mut out).then_some(out.text)
@@ -141,8 +143,8 @@ impl Write for Limited {
 mod tests {
     use super::*;
 
-    /// From the Itanium C++ ABI ("Mangling"), Rust's RFC 2603 and what rustc writes by the older scheme; Mach-O adds
-    /// an underscore.
+    /// The names are from the Itanium C++ ABI ("Mangling"), from Rust's RFC 2603, and from rustc's older scheme. Mach-O
+    /// adds an underscore.
     #[test]
     fn names_of_sources() {
         for (linkage, demangled) in [
@@ -164,7 +166,7 @@ mod tests {
         assert!(is_named("_ZN1a1kIiEET_S1_", "a::k<int>"));
     }
 
-    /// Each substitution names what is before it twice.
+    /// Each substitution repeats the text before it twice.
     #[test]
     fn names_that_explode_stay_as_they_are() {
         let mut name = "_Z1fI1AS_I".to_owned();

@@ -14,7 +14,7 @@ pub struct Target {
     place: Option<Place>,
 }
 
-/// Parses what is a place or can be a symbol; [`Target::find`] checks whether a file has it.
+/// Parses a place or a name that can be a symbol. [`Target::find`] checks whether a file has it.
 pub fn parse(text: &str) -> Result<Target, String> {
     match place::parse(text) {
         Ok(place) => Ok(Target { text: text.to_string(), place: Some(place) }),
@@ -36,12 +36,12 @@ impl fmt::Display for Target {
 }
 
 impl Target {
-    /// The place, if it is an address, or an offset in an object without its section.
+    /// Returns the place, if it is an address, or an offset in an object that was given without a section.
     pub fn plain(&self) -> Option<&Place> {
         self.place.as_ref().filter(|place| place.section.is_none())
     }
 
-    /// The address.
+    /// Returns the address.
     pub fn find(&self, places: &Places<'_, '_>) -> anyhow::Result<Address> {
         // A symbol may contain a plus sign.
         let with_offset =

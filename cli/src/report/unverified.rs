@@ -1,4 +1,5 @@
-//! Functions that a table lacks, and those that gimli could not judge, by name: the same for every verb.
+//! Lists functions that a table lacks, and functions that gimli could not judge, by name. Every verb prints the same
+//! list.
 
 use std::io::{self, Write};
 
@@ -11,7 +12,7 @@ use crate::conversion::Conversion;
 use crate::report::escaped::Escaped;
 use crate::report::place::Places;
 
-/// A function with each place as its file names it.
+/// Returns a function with the names that the file has for its places.
 pub fn listed(places: &Places<'_, '_>, one: &Unverified) -> Unverified<String> {
     one.named(|place| places.location(place))
 }
@@ -52,7 +53,7 @@ pub struct WithoutRows {
 }
 
 impl WithoutRows {
-    /// The functions of a list, which `more` follow.
+    /// Creates a list of functions. `more` is the number of further functions that are not listed.
     pub fn new(places: &Places<'_, '_>, list: &[Unverified], more: u64) -> Self {
         Self {
             unverified: list.iter().map(|one| listed(places, one)).collect(),
@@ -61,14 +62,14 @@ impl WithoutRows {
         }
     }
 
-    /// The first of a list that has everything.
+    /// Lists the first functions of a complete list.
     pub fn first(places: &Places<'_, '_>, mut list: Vec<Unverified>) -> Self {
         let all = list.len();
         list.truncate(Options::default().limit);
         Self::new(places, &list, (all - list.len()).to_u64())
     }
 
-    /// The functions that a conversion omits.
+    /// Lists the functions that a conversion omits.
     pub fn of_conversion(places: &Places<'_, '_>, conversion: &Conversion) -> Self {
         let omitted = |unsupported: &Unsupported| {
             let (function, pc) = (unsupported.function.address(), unsupported.pc());

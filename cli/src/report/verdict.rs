@@ -20,7 +20,7 @@ use crate::verbs::sframe::displaced::Displaced;
 /// The name in reports of FDEs that are not counted as functions.
 pub const DUPLICATES: &str = "duplicates with the start of another";
 
-/// The worth of what is judged by code.
+/// Says how much a verdict about functions without CFI is worth.
 pub const JUDGED_BY_CODE: &str =
     "judged by code: functions without CFI, by the engine that makes such rows; no independent proof";
 
@@ -83,7 +83,7 @@ pub fn print(
     Ok(())
 }
 
-/// The reason why no answer of a table was compared.
+/// Returns the reason why no answer of a table was compared.
 fn nothing(report: &Report) -> &'static str {
     if report.functions == 0 {
         "the CFI has no function"
@@ -173,7 +173,7 @@ impl AgainstCode {
     }
 }
 
-/// The line about the CFI itself, which a table cannot be truer than.
+/// Returns the line about the CFI itself. If the CFI is wrong, a correct table is wrong too.
 pub fn against_code(code: Option<AgainstCode>) -> String {
     match code {
         None => "CFI against code: not checked (--lint)".to_string(),

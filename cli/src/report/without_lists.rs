@@ -1,4 +1,5 @@
-//! A library's report without its lists of places, which the command lists as files name them.
+//! Serializes a library's report without its lists of places. The command prints the places itself, with names from the
+//! file.
 
 use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
@@ -28,7 +29,7 @@ impl<R: schemars::JsonSchema> schemars::JsonSchema for WithoutLists<'_, R> {
     }
 
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        // Apart, since nothing refers to what the lists have.
+        // Use a separate generator, because nothing else refers to the definitions for the lists.
         let mut apart = generator.settings().clone().into_generator();
         let mut schema = R::json_schema(&mut apart);
         if let Some(Value::Object(keys)) = schema.get_mut("properties") {

@@ -1,4 +1,4 @@
-//! The conversion, which runs when no verb is given: CFI in, a `.sframe` section out.
+//! The conversion of CFI into a `.sframe` section. It runs if the command line has no verb.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -123,14 +123,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     status::judged(summary.status(&arguments.limits), written)
 }
 
-/// Converts one object and writes the summary.
+/// Converts an object and writes the summary.
 fn convert(object: &Object<'_>, arguments: &Arguments, table: &TableOptions) -> anyhow::Result<Outcome> {
     let Some(summary) = summary(object, arguments, table)? else { return Ok(Outcome::Absent(CALL_FRAMES)) };
     let written = summary.write(arguments.json);
     status::judged(summary.status(&arguments.limits), written).map(Outcome::Done)
 }
 
-/// The conversion of an object; none if it has no CFI.
+/// Converts an object. Returns `None` if it has no CFI.
 fn summary<'s, 'a>(
     object: &'s Object<'a>,
     arguments: &Arguments,
@@ -198,7 +198,7 @@ impl<'s, 'a> Summary<'s, 'a> {
         }
         let address = match (arguments.address, &arguments.section) {
             (Some(address), _) => address,
-            // The address that the verbs which read a bare section assume.
+            // Verbs that read a bare section assume this address.
             (None, Some(_)) => Address(0),
             (None, None) => conversion::place(file, sections)?,
         };
@@ -234,8 +234,8 @@ impl<'s, 'a> Summary<'s, 'a> {
         Ok(Self { object, file, conversion, bytes, cfi, code, excluded, report, names })
     }
 
-    /// Checks what was requested: every converted function is judged and equal, enough are converted, and
-    /// only functions that the conversion reports as omitted are missing.
+    /// Checks the conversion: every converted function is judged and equal, enough functions are converted, and only
+    /// functions that the conversion reports as omitted are missing.
     fn status(&self, limits: &Limits) -> Status {
         let malformed = &self.conversion.malformed;
         let is_true = self.report.as_ref().is_none_or(|report| {
@@ -254,7 +254,7 @@ impl<'s, 'a> Summary<'s, 'a> {
         if json { self.print_json() } else { self.print() }
     }
 
-    /// Writes it to standard error, in one piece.
+    /// Writes the summary to standard error, in a single write.
     fn print(&self) -> anyhow::Result<()> {
         let Conversion { functions, .. } = self.conversion;
         let (converted, omitted) = (self.conversion.converted(), self.conversion.num_omitted());
@@ -288,7 +288,7 @@ impl<'s, 'a> Summary<'s, 'a> {
             writeln!(text, "  verified against the CFI, as gimli evaluates it:")?;
             let places = Places::new(self.file).with_names(self.names);
             verdict::print(&mut text, report, &TableNames::default(), &places)?;
-            // The reasons of those that the conversion reports are above, and `explain` names them.
+            // The reasons of functions that the conversion omits are printed above, and `explain` names the functions.
             if report.unexplained != 0 {
                 unverified::print(&mut text, &report.unverified, report.more_unverified, &places)?;
             }
@@ -328,7 +328,7 @@ impl<'s, 'a> Summary<'s, 'a> {
         }
     }
 
-    /// The relocations that a relocatable object's section needs; null for a linked file.
+    /// Returns the relocations that a relocatable object's section needs, or `None` for a linked file.
     fn relocations(&self) -> Option<Vec<RelocationJson>> {
         if self.file.kind() != Kind::Relocatable {
             return None;

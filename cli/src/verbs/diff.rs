@@ -61,7 +61,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     Ok(status)
 }
 
-/// The objects to compare: two files, or of fat files those of the same architecture.
+/// Returns the objects to compare: two files, or the slices of fat files with the same architecture.
 fn pairs<'o, 'a>(
     all_a: &'o [Object<'a>],
     all_b: &'o [Object<'a>],

@@ -1,4 +1,4 @@
-//! `explain`: prints why functions are omitted, or one function's rows beside its instructions.
+//! `explain`: prints why functions are omitted, or prints a function's rows beside its instructions.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -56,7 +56,7 @@ pub struct Arguments {
     pub table: TableOptions,
 }
 
-/// Explains what a table omits.
+/// Explains the functions that a table omits.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     each::for_each_slice(&arguments.file, &arguments.slice, Placement::Apart, |object, several| {
         if several && !arguments.json {

@@ -177,7 +177,7 @@ impl Report {
     }
 }
 
-/// The symbol of a gap; padding belongs to none.
+/// Returns the symbol of a gap. Padding belongs to no symbol.
 fn symbol(gap: &ListedGap, places: &Places<'_, '_>) -> SymbolName {
     if gap.is_padding { SymbolName::default() } else { places.symbol(gap.addresses.start) }
 }

@@ -102,7 +102,7 @@ fn read_baseline(path: &Path) -> anyhow::Result<Baseline> {
     Baseline::parse(&text).with_context(|| path.display().to_string())
 }
 
-/// The files to read, and whether some cannot be.
+/// Returns the files to read, and true if some files cannot be read.
 fn files(arguments: &Arguments) -> (Vec<PathBuf>, bool) {
     if !arguments.recursive {
         return (arguments.files.clone(), false);
@@ -166,7 +166,7 @@ fn one(
     status::judged(status, written).map(Outcome::Done)
 }
 
-/// A progress bar on a terminal, of a file with many functions.
+/// Creates a progress bar. It is only shown on a terminal, and only for a file with many functions.
 fn progress(object: &Object<'_>) -> Mutex<ProgressBar> {
     if !std::io::stderr().is_terminal() {
         return Mutex::new(ProgressBar::hidden());

@@ -39,7 +39,7 @@ pub struct ManyFiles {
     quiet: bool,
 }
 
-/// The option by which a command line states that files are replaced, for messages.
+/// The option in messages that says that files are replaced.
 pub const IN_PLACE: &str = "--in-place";
 /// The reason of a verb that replaces files unless it is told otherwise.
 pub const WITHOUT_OUTPUT: &str = "no -o";
@@ -54,7 +54,7 @@ pub struct Targets {
 }
 
 impl ManyFiles {
-    /// Finds the files. Standard input is one that goes elsewhere.
+    /// Finds the files. Standard input cannot be replaced, so it needs another destination.
     pub fn find(&self, inputs: &[PathBuf], place: &Place) -> anyhow::Result<Targets> {
         let input = Path::new("-");
         if !inputs.iter().any(|path| path == input) {
@@ -74,7 +74,8 @@ impl ManyFiles {
         Ok(Targets { found, _input: Some(spool) })
     }
 
-    /// The destination of changed files: `output`, or their own place, which the command line states by `in_place`.
+    /// Returns the destination of changed files: `output`, or the place of the old file if the command line has the
+    /// option `in_place`.
     pub fn destination(
         &self,
         inputs: &[PathBuf],
@@ -97,7 +98,7 @@ impl ManyFiles {
         Ok(Place::Other(out.to_path_buf()))
     }
 
-    /// A run with these options.
+    /// Creates a run with these options.
     pub fn run(&self, place: Place) -> Run {
         let policy = Policy { keep_times: self.preserve_dates, sync: !self.no_sync };
         let (json, strict) = (false, false);
@@ -119,7 +120,7 @@ impl ManyFiles {
         self.check_unused_for_output(IN_PLACE)
     }
 
-    /// Refuses options that have no effect for one output.
+    /// Refuses options that have no effect if there is a single output.
     fn check_unused_for_output(&self, in_place: &str) -> anyhow::Result<()> {
         let options = [
             ("--recursive", self.recursive),

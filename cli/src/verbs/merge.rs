@@ -1,4 +1,4 @@
-//! `merge`: several tables into one.
+//! `merge`: merges several tables.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -151,7 +151,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The file with the merged table in the place of its own.
+/// Returns the file with the merged table in place of its own table.
 fn in_place(object: &Object<'_>, source: &Source<'_>, table: &[u8]) -> anyhow::Result<Vec<u8>> {
     let file = object.file()?;
     let [section] = &source.sections[..] else {
@@ -166,7 +166,7 @@ fn in_place(object: &Object<'_>, source: &Source<'_>, table: &[u8]) -> anyhow::R
     })
 }
 
-/// The names of the inputs.
+/// Returns the names of the inputs.
 fn names(sources: &[Source<'_>]) -> String {
     let names: Vec<_> = sources.iter().map(|source| Escaped(&source.name).to_string()).collect();
     names.join(", ")

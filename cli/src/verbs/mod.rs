@@ -1,5 +1,7 @@
-//! The verbs of the command: one file for each, with its options. Parts of verbs that depend on the
-//! tables' format are in `sframe/` and `unwind_info/`, which `table.rs` chooses.
+//! The verbs of the command. Each verb has a file with its options.
+//!
+//! Some parts of verbs depend on the format of the tables. They are in `sframe/` and `unwind_info/`, and `table.rs`
+//! chooses between them.
 
 pub mod annotate;
 pub mod compact_unwind;

@@ -1,4 +1,4 @@
-//! `stats`: prints the size of a table by part, and what it covers.
+//! `stats`: prints the size of a table by part, and the code that it covers.
 
 use std::path::PathBuf;
 

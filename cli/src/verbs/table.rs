@@ -1,4 +1,4 @@
-//! The tables of a file, of one format: the parts of verbs that depend on it.
+//! The tables of a file in either format. Calls the parts of verbs that depend on the format.
 
 use cfipack_format::Address;
 
@@ -22,7 +22,7 @@ impl<'o, 'a> FileTables<'o, 'a> {
         if object.is_compact() { Self::Compact(object) } else { Self::Sframe(object) }
     }
 
-    /// Compares them with those of another object.
+    /// Compares the tables with the tables of another object.
     pub fn diff(&self, other: &Object<'_>, arguments: &diff::Arguments) -> anyhow::Result<Status> {
         match self {
             Self::Sframe(object) => sframe::diff::compare(object, other, arguments),
@@ -30,7 +30,8 @@ impl<'o, 'a> FileTables<'o, 'a> {
         }
     }
 
-    /// Prints them. A part that cannot be read is replaced by an error, which is returned after the rest is printed.
+    /// Prints the tables. If a part cannot be read, prints an error in its place, and returns the error after the rest
+    /// is printed.
     pub fn dump(&self, arguments: &dump::Arguments, several: bool) -> anyhow::Result<Outcome> {
         match self {
             Self::Sframe(object) if arguments.symbols => sframe::symbols::dump(object, several, arguments),
@@ -39,7 +40,7 @@ impl<'o, 'a> FileTables<'o, 'a> {
         }
     }
 
-    /// Explains the functions that they do not represent, or the one at an address.
+    /// Explains the functions that the tables do not represent, or the function at an address.
     pub fn explain(
         &self,
         arguments: &explain::Arguments,
@@ -60,7 +61,7 @@ impl<'o, 'a> FileTables<'o, 'a> {
         }
     }
 
-    /// Counts them; for a file without any, those that are made of its CFI.
+    /// Counts the tables. If the file has no table, counts the table that is made from its CFI.
     pub fn stats(&self, arguments: &stats::Arguments) -> anyhow::Result<Outcome> {
         match self {
             Self::Sframe(object) => sframe::stats::count(object, arguments),
@@ -68,7 +69,7 @@ impl<'o, 'a> FileTables<'o, 'a> {
         }
     }
 
-    /// Verifies them, or those of `elsewhere`, against the object's CFI.
+    /// Verifies the tables, or the tables in `elsewhere`, against the object's CFI.
     pub fn verify(
         &self,
         arguments: &verify::Arguments,

@@ -80,7 +80,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let table = table.as_ref().map(|input| input.object(Placement::Apart)).transpose()?;
     if let Some(table) = &table {
         let [file] = &files[..] else { bail!("{}: one table, but {} files", table.name, files.len()) };
-        // The file must be one object too.
+        // This file must have a single object too.
         let input = Input::open(file, slice)?;
         let object = input.object(Placement::Apart)?;
         FileTables::of(table).check_for(&object, arguments).with_context(|| table.name.to_string())?;

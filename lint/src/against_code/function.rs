@@ -11,19 +11,19 @@ use super::Found;
 use super::returns::{Imports, Returns};
 use crate::FileMemory;
 
-/// Bytes of a function beyond which it is not followed.
+/// A function with more bytes of code than this is not followed.
 const MAX_CODE: u64 = 1 << 24;
 
-/// The most jumps out of a function with its frame that are followed.
+/// At most this many jumps that leave a function with its frame are followed.
 const MAX_EXITS: usize = 1 << 12;
 
-/// Rounds in which calls are assumed not to return.
+/// How often a function is followed again, each time with more calls that are assumed not to return.
 const ROUNDS: usize = 4;
 
-/// The size of a stub that an expression describes, and of those before the first.
+/// The size of a stub that an expression describes, in bytes.
 const STUB: u64 = 16;
 
-/// Compares functions, in the memory that is there already.
+/// Compares functions one after the other, and reuses its memory.
 pub struct Linter<'l, 'f> {
     memory: &'l FileMemory<'f>,
     arch: Arch,
@@ -43,9 +43,9 @@ pub struct Outcome {
     pub doubt: Option<&'static str>,
     /// Jumps to other functions with the frame in place.
     pub exits: Vec<Leaving>,
-    /// True if ways into it from other functions may decide more.
+    /// True if a way into this function from another function can decide more instructions.
     pub waits: bool,
-    /// Instructions whose row is right.
+    /// The number of instructions with the right row.
     pub right: u64,
 }
 
@@ -56,7 +56,8 @@ pub struct Leaving {
     pub target: Address,
     /// The state there.
     pub state: State,
-    /// True if a jump table has the target: one that is read too far has targets of other functions' tables.
+    /// True if the target comes from a jump table. If we read past the end of a jump table, we get targets of other
+    /// functions' tables.
     pub is_from_table: bool,
 }
 
@@ -67,21 +68,21 @@ pub struct Way {
     pub offset: u32,
     /// The state there.
     pub state: State,
-    /// True if a jump table has it, as in [`Leaving`].
+    /// True if the target comes from a jump table, as in [`Leaving`].
     pub is_from_table: bool,
 }
 
-/// What gimli makes of a function.
+/// The result of evaluating a function's CFI with gimli, besides its rows.
 #[derive(Default)]
 struct Evaluated {
-    /// True if rows could not be evaluated, or have a rule that none represents.
+    /// True if the CFI could not be evaluated to its end.
     is_partial: bool,
-    /// Stubs: the first byte of the first, and the end.
+    /// The start and the end of the function's stubs, if it has stubs.
     stubs: Option<(u32, u32)>,
 }
 
 impl<'l, 'f> Linter<'l, 'f> {
-    /// `imports` has the functions that stubs lead to.
+    /// Creates a linter. `imports` has the functions that stubs jump to.
     pub fn new(
         memory: &'l FileMemory<'f>,
         functions: &'l Functions<'f>,
@@ -99,7 +100,7 @@ impl<'l, 'f> Linter<'l, 'f> {
         }
     }
 
-    /// Compares a function; `entries` are ways into it from others.
+    /// Compares a function's CFI with its code. `entries` are ways into it from other functions.
     pub fn function(
         &mut self,
         function: &Function,
@@ -115,7 +116,7 @@ impl<'l, 'f> Linter<'l, 'f> {
         self.follow(function, entries, is_function, &evaluated)
     }
 
-    /// Compares the rows that are there with the function's code.
+    /// Compares the rows in `self.rows` with the function's code.
     fn follow(
         &mut self,
         function: &Function,
@@ -131,7 +132,7 @@ impl<'l, 'f> Linter<'l, 'f> {
         if self.rows.is_empty() {
             return undecided("cfi");
         }
-        // Outermost frames, of which no unwinder asks more.
+        // An unwinder ends at an outermost frame, and never uses the CFA.
         if self.rows.iter().all(|row| row.row.return_address == Rule::Undefined) {
             return Outcome::default();
         }
@@ -139,7 +140,7 @@ impl<'l, 'f> Linter<'l, 'f> {
         self.instructions.decode(&code);
         let (entry, mut own) = (self.entry.clone(), Vec::new());
         let starts = self.starts(evaluated.stubs, &entry, &mut own);
-        // Only a fragment needs a table of another function to be entered.
+        // Targets of another function's jump table are followed only into fragments, which have no other entry.
         let ways = entries.iter().filter(|way| !starts || !way.is_from_table);
         own.extend(ways.map(|way| Entry { offset: way.offset, state: &way.state }));
         let is_fragment = !starts && evaluated.stubs.is_none();
@@ -154,7 +155,8 @@ impl<'l, 'f> Linter<'l, 'f> {
             let ways = Ways { start, entries: &own, call_sites: &call_sites, noreturn: &noreturn };
             let analysis = Analysis::new(code, &self.instructions, self.memory, ways);
             let judgement = Judge::new(&analysis, &self.rows).judge();
-            // What is known after a call that does not return may be wrong anywhere, and a guess which calls those are too.
+            // After a call that does not return, the state can be wrong everywhere. So can a guess at the calls that do
+            // not return.
             let mut calls = Vec::new();
             if !judgement.findings.is_empty() && !is_asked {
                 is_asked = true;
@@ -201,7 +203,9 @@ impl<'l, 'f> Linter<'l, 'f> {
         evaluated
     }
 
-    /// Returns whether the function begins as a call leaves it; adds the starts of stubs as entries.
+    /// Returns whether the function's first row has the CFA that a call leaves. For stubs, adds the start of each stub
+    /// to `entries` and returns false.
+    /// to `entries` and returns false.
     fn starts<'e>(&self, stubs: Option<(u32, u32)>, entry: &'e State, entries: &mut Vec<Entry<'e>>) -> bool {
         if let Some((first, end)) = stubs {
             let starts = (first..end).step_by(STUB as usize);
@@ -211,7 +215,7 @@ impl<'l, 'f> Linter<'l, 'f> {
         let Some(row) = self.rows.get(0) else { return false };
         let stack = self.arch.stack_pointer();
         let entry = Cfa::Register { register: stack, offset: self.arch.cfa_offset_at_entry() };
-        // GCC begins a fragment whose first instruction is a landing pad with a nop, which nothing executes.
+        // If a fragment begins with a landing pad, GCC puts a nop before it. The nop is never executed.
         let is_led_by_nop = match (self.instructions.as_slice(), self.rows.get(1)) {
             ([first, second, ..], Some(next)) => {
                 first.is_padding && next.row.start.0 == second.offset && next.row.cfa != entry
@@ -231,7 +235,8 @@ impl<'l, 'f> Linter<'l, 'f> {
         sites
     }
 
-    /// The stack pointer at an address as the CFI has it, which knows the arguments that a call pushed.
+    /// Returns the stack pointer at an address from the CFI. The CFI includes the arguments that were pushed for a
+    /// call.
     fn stack_at(&self, start: Address, at: Address) -> Option<i32> {
         let offset = u32::try_from(at.0.checked_sub(start.0)?).ok()?;
         match self.rows.get(self.rows.index_at(offset)?)?.row.cfa {
@@ -263,7 +268,7 @@ impl<'l, 'f> Linter<'l, 'f> {
         Outcome { findings, doubt, exits: self.exits(analysis), waits: not_reached, right }
     }
 
-    /// Jumps out of the function with something still in its frame.
+    /// Returns the jumps that leave the function with a frame in place.
     fn exits(&self, analysis: &Analysis<'_>) -> Vec<Leaving> {
         let entry = self.entry.get(self.arch, self.arch.stack_pointer());
         let mut exits = Vec::new();
@@ -302,7 +307,7 @@ fn doubt(
         | Doubt::UnknownInstruction
         | Doubt::NotReached
         | Doubt::TooLarge => true,
-        // Every instruction is compared nevertheless, or counted.
+        // These doubts do not keep an instruction from being compared.
         Doubt::FallsOff | Doubt::Conflict => false,
         _ => true,
     });
@@ -320,7 +325,8 @@ fn doubt(
 
 #[cfg(test)]
 impl Linter<'_, '_> {
-    /// Compares a function of which `change` has changed the rows; none if it has not. Returns whether it is clean.
+    /// Compares a function after `change` has changed its rows. Returns whether nothing is found, or `None` if `change`
+    /// returned false.
     pub fn with_rows(&mut self, function: &Function, change: impl FnOnce(&mut Rows) -> bool) -> Option<bool> {
         let evaluated = self.evaluate(function);
         let changed = change(&mut self.rows);

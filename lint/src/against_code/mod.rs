@@ -1,6 +1,11 @@
 //! Compares the CFI of a whole file with its code.
 //!
-//! gimli evaluates the CFI (`cfipack-roundtrip`), `cfipack-code` follows the code.
+//! gimli evaluates the CFI (`cfipack-roundtrip`), and `cfipack-code` follows the code.
+//!
+//! - `function` compares one function.
+//! - `returns` finds calls of functions that never return.
+//!
+//! [`lint()`] runs them over all functions of a file, on several threads and in several rounds.
 
 mod function;
 mod returns;
@@ -24,13 +29,13 @@ use crate::FileMemory;
 pub struct Lint {
     /// Functions with a disagreement, by address.
     pub functions: Vec<WrongFunction>,
-    /// Functions of which every instruction was compared, with findings or without.
+    /// The number of functions with every instruction compared, with findings or without.
     pub decided: u64,
-    /// Functions of which not every instruction was compared, by the reason.
+    /// The number of functions with an instruction that was not compared, for each reason.
     pub undecided: BTreeMap<&'static str, u64>,
-    /// The first functions of each reason.
+    /// The first few undecided functions of each reason, with their starts.
     pub examples: Vec<(&'static str, Address)>,
-    /// Instructions that were compared.
+    /// The number of instructions with the right row.
     pub instructions: u64,
 }
 
@@ -39,7 +44,7 @@ pub struct Lint {
 pub struct WrongFunction {
     /// The start.
     pub start: Address,
-    /// What was found, by instruction.
+    /// The disagreements, by instruction.
     pub findings: Vec<Found>,
 }
 
@@ -50,17 +55,22 @@ pub struct Found {
     pub pc: Address,
     /// The text of the instruction, and the target of a direct branch.
     pub text: cfipack_code::Text,
-    /// The CFA of the row there.
+    /// The CFA of the CFI's row at the instruction, for example `rsp+8`.
     pub cfa: String,
-    /// What it is.
+    /// The kind of disagreement.
     pub finding: Finding,
 }
 
-/// Examples of functions that are listed for each reason.
+/// How many example functions are listed for each reason.
 const EXAMPLES: usize = 5;
 
-/// Compares all functions of a file that `wanted` selects, on so many threads; `progress` is called with the number of
-/// functions that are done, and of all.
+/// Compares the CFI of a file with its code, on `threads` threads.
+///
+/// The result has the functions whose start `wanted` selects. `progress` is called now and then with the number of
+/// functions that are done, and the number of all functions.
+///
+/// # Errors
+/// The sections, the symbols or the relocations of the file cannot be read.
 pub fn lint(
     file: &File<'_>,
     sections: &[CallFrameSection<'_>],
@@ -88,7 +98,7 @@ pub fn lint(
     let mut outcomes: Vec<Option<Outcome>> = Vec::new();
     outcomes.resize_with(all.len(), || None);
     let mut entries = HashMap::<usize, Vec<Way>>::new();
-    // Functions first; then what they jump into, and what that jumps back into.
+    // The first round follows all functions. Later rounds follow fragments and functions that are jumped into.
     let mut round = all.clone();
     for number in 0..ROUNDS {
         let done = work.run(&round, &entries, threads, if number == 0 { progress } else { &|_, _| {} });
@@ -126,26 +136,27 @@ pub fn lint(
     Ok(lint)
 }
 
-/// Functions, fragments, functions again.
+/// How often comparison goes over a file: functions, then fragments that they jump into, then functions that fragments
+/// jump back into.
 const ROUNDS: usize = 3;
 
-/// The most ways into a function from others that are followed.
+/// At most this many jumps into a function from other functions are followed.
 const MAX_ENTRIES: usize = 256;
 
-/// The function that contains an address.
+/// Returns the index of the function that contains an address.
 fn around(functions: &Functions<'_>, pc: Address) -> Option<usize> {
     let all = functions.as_slice();
     let index = all.partition_point(|function| function.start <= pc).checked_sub(1)?;
     (pc < all[index].end).then_some(index)
 }
 
-/// Returns whether more ways into a function may decide more of it.
+/// Returns whether another way into the function `other` can decide more of its instructions.
 fn outcomes_wait(outcomes: &[Option<Outcome>], other: usize, index: usize) -> bool {
-    // In the first round functions after this one are not done yet.
+    // In the first round, functions after `index` have no outcome yet.
     outcomes[other].as_ref().map_or(other > index, |outcome| outcome.waits)
 }
 
-/// What every thread works on.
+/// The input that all threads share.
 struct Work<'w, 'f> {
     memory: &'w FileMemory<'f>,
     functions: &'w Functions<'f>,
@@ -155,7 +166,7 @@ struct Work<'w, 'f> {
 }
 
 impl Work<'_, '_> {
-    /// The outcomes of functions, in their order.
+    /// Compares functions, and returns their outcomes in the order of `indexes`.
     fn run(
         &self,
         indexes: &[usize],

@@ -1,4 +1,5 @@
-//! The functions that never return, found by name or in their code where somebody asks.
+//! Finds functions that never return, by their names or by their code. A function is followed only when it is asked
+//! for.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -9,22 +10,23 @@ use cfipack_roundtrip::cfi::Functions;
 
 use crate::FileMemory;
 
-/// Bytes of a function beyond which it is taken to return.
+/// A function with more bytes of code than this is assumed to return.
 const MAX_CODE: u64 = 1 << 16;
 
-/// The functions that are called one by the other at most, until one is taken to return.
+/// How deep calls are followed. A function that is deeper is assumed to return.
 const MAX_DEPTH: usize = 64;
 
-/// The functions that are looked at for one question, until all others are taken to return.
+/// How many functions are followed to decide about a single function. All further functions are assumed to return.
 const MAX_FUNCTIONS: usize = 1 << 10;
 
-/// The times that the functions of one question are looked at, until all are taken to return.
+/// How often functions are followed again for a decision. If answers still change after that, all of the decision's
+/// functions are assumed to return.
 const MAX_PASSES: usize = 16;
 
-/// Bytes of a stub that are looked at.
+/// How many bytes of a stub are read.
 const STUB: u64 = 32;
 
-/// Functions of other files that never return: of C and POSIX, of the Itanium C++ ABI, of the LSB and of compilers.
+/// Functions of other files that never return. C and POSIX, the Itanium C++ ABI, the LSB or compilers define them.
 const NEVER: [&str; 30] = [
     "_Exit",
     "_Unwind_Resume",
@@ -58,33 +60,35 @@ const NEVER: [&str; 30] = [
     "verrx",
 ];
 
-/// Returns whether a function of this name never returns; libstdc++ has many that throw.
+/// Returns whether a function of this name never returns. libstdc++ has many functions that throw, for example
+/// `_ZSt20__throw_length_errorPKc`.
 fn is_never(name: &str) -> bool {
     NEVER.contains(&name) || (name.starts_with("_ZSt") && name.contains("__throw_"))
 }
 
-/// The functions behind the pointers that stubs jump through.
+/// The functions that stubs jump to, by the address of the pointer in memory.
 #[derive(Debug, Default)]
 pub struct Imports(HashMap<Address, Import>);
 
-/// A function that a stub leads to.
+/// A function that a stub jumps to.
 #[derive(Clone, Copy, Debug)]
 enum Import {
-    /// One that never returns, by its name.
+    /// A function that never returns, by its name.
     Never,
-    /// One of this file, which others may replace by one that does the same.
+    /// A function of this file. Another file may replace it at run time, by a function that does the same.
     Own(Address),
 }
 
 impl Imports {
-    /// The imports of a file that are known, by the symbols that relocations name.
+    /// Finds the imports of a file, by the symbols that relocations name. Leaves out functions of other files with
+    /// unknown names.
     pub fn of(file: &File<'_>, symbols: &Symbols<'_>) -> Self {
         let imports = file.imports();
         let mut own = HashMap::new();
         let names: HashSet<&str> = imports.iter().map(|(_, name)| &**name).collect();
         for (address, name) in symbols.iter() {
             if let Some(name) = names.get(&*name) {
-                // Of two versions with one name, neither.
+                // If two versions have the same name, use neither.
                 own.entry(*name)
                     .and_modify(|known| *known = if *known == Some(address) { *known } else { None })
                     .or_insert(Some(address));
@@ -99,15 +103,15 @@ impl Imports {
     }
 }
 
-/// The answers for a file's functions, each of which is looked at once.
+/// Finds out whether the functions of a file may return, and remembers the answers.
 pub struct Returns<'r, 'f> {
     memory: &'r FileMemory<'f>,
     functions: &'r Functions<'f>,
     arch: Arch,
     imports: &'r Imports,
     known: HashMap<Address, bool>,
-    /// Answers of the question that is being answered: none of its functions is taken to return until one of its ways does.
-    /// So functions that only call each other never return.
+    /// Answers that can still change. A function is assumed not to return until a way through it does. So functions
+    /// that only call each other never return.
     asked: BTreeMap<Address, bool>,
 }
 
@@ -121,7 +125,8 @@ impl<'r, 'f> Returns<'r, 'f> {
         Self { memory, functions, arch, imports, known: HashMap::new(), asked: BTreeMap::new() }
     }
 
-    /// Offsets of a function's calls of functions that never return, without those that it is known of.
+    /// Returns the offsets of a function's calls to functions that never return. Leaves out calls that the analysis
+    /// already treats this way.
     pub fn ending_calls(&mut self, analysis: &Analysis<'_>) -> Vec<u32> {
         let calls = analysis.instructions().as_slice().iter().enumerate();
         let ends = calls.filter(|(index, instruction)| match instruction.flow {
@@ -137,7 +142,7 @@ impl<'r, 'f> Returns<'r, 'f> {
             return *known;
         }
         self.ask(start, MAX_DEPTH);
-        // Until no function turns out to return that others have been told of that it does not.
+        // Repeat until no more functions turn out to return: earlier answers may have assumed that they do not.
         let returning = |asked: &BTreeMap<Address, bool>| asked.values().filter(|may| **may).count();
         let mut is_settled = false;
         for _ in 0..MAX_PASSES {
@@ -177,7 +182,8 @@ impl<'r, 'f> Returns<'r, 'f> {
         may_return
     }
 
-    /// None for what has neither CFI of its own nor a stub's code.
+    /// Follows a function's code. Returns `None` if the address has neither CFI nor a stub, or if the function is too
+    /// large.
     fn looked_at(&mut self, start: Address, depth: usize) -> Option<bool> {
         if self.memory.is_stub(start) {
             let (bytes, relocated) = self.memory.code(start, STUB)?;

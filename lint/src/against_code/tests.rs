@@ -1,4 +1,4 @@
-//! Real code, whose CFI compilers wrote beside it, and the same with one row changed.
+//! Compares real code with the CFI that compilers wrote for it, and with the same CFI after one row was changed.
 
 use cfipack_code::Rows;
 use cfipack_container::{CallFrameSection, File};
@@ -12,7 +12,7 @@ use crate::FileMemory;
 const PATHS: [&str; 3] =
     ["/lib/x86_64-linux-gnu/libc.so.6", "/lib64/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6"];
 
-/// Makes a row wrong. Returns whether it could.
+/// Makes a row wrong. Returns false if that is not possible.
 type Fault = fn(&mut Rows, usize) -> bool;
 
 const FAULTS: [(&str, Fault); 4] = [
@@ -46,8 +46,8 @@ const FAULTS: [(&str, Fault); 4] = [
     }),
 ];
 
-/// glibc is the hardest code at hand: its assembler functions, unwinding functions and signal trampolines have CFI
-/// written by hand.
+/// glibc is harder than code from a compiler: the CFI of its assembler functions, unwinding functions and signal
+/// trampolines is written by hand.
 #[test]
 #[ignore = "needs glibc"]
 fn libc_agrees_with_its_cfi_and_planted_faults_are_found() {
@@ -59,8 +59,8 @@ fn libc_agrees_with_its_cfi_and_planted_faults_are_found() {
     let undecided: u64 = lint.undecided.values().sum();
     assert!(lint.decided > 1000, "{lint:?}");
     assert!(undecided * 20 < lint.decided, "{:?} of {}", lint.undecided, lint.decided);
-    // Known: swapcontext, which loads another stack, and assembler functions that push and have one row. With other
-    // versions of glibc they are a few more or less.
+    // The known findings are swapcontext, which loads another stack, and assembler functions that push but have a
+    // single row. Other versions of glibc have a few more or less.
     assert!(lint.functions.len() as u64 * 200 < lint.decided, "{:#?}", lint.functions);
 
     let memory = FileMemory::new(&file).unwrap();
@@ -74,7 +74,7 @@ fn libc_agrees_with_its_cfi_and_planted_faults_are_found() {
             if linter.with_rows(function, |rows| !rows.is_empty()) != Some(true) {
                 continue;
             }
-            // Another row each time.
+            // Change a different row each time.
             let clean = linter.with_rows(function, |rows| {
                 let count = rows.len();
                 count > 1 && plant(rows, 1 + number % (count - 1))

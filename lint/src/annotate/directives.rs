@@ -1,11 +1,11 @@
-//! Rows as the directives of an assembler.
+//! Writes rows as `.cfi_*` directives.
 
 use cfipack_code::{FullRow, Rows};
 use cfipack_format::{Arch, Cfa, Register, RegisterName, Row, Rule};
 
-/// The directives that make the rows of a function, by the row's index: those of the first row follow `.cfi_startproc`.
+/// Returns the directives for each row of a function. The directives of the first row follow `.cfi_startproc`.
 ///
-/// None if a rule has no directive but an expression: rows that are made of code have none.
+/// Returns `None` if only an expression could represent a rule. Rows that are made from code have no such rule.
 pub fn directives(arch: Arch, rows: &Rows) -> Option<Vec<Vec<String>>> {
     let entry = Cfa::Register { register: arch.stack_pointer(), offset: arch.cfa_offset_at_entry() };
     let mut before = FullRow { row: Row { cfa: entry, ..Row::at_entry(arch) }, saved: &[] };
@@ -17,7 +17,7 @@ pub fn directives(arch: Arch, rows: &Rows) -> Option<Vec<Vec<String>>> {
     Some(all)
 }
 
-/// The directives from one row to the next.
+/// Returns the directives that change one row into the next.
 fn between(arch: Arch, before: FullRow<'_>, row: FullRow<'_>) -> Option<Vec<String>> {
     let mut list = Vec::new();
     list.extend(cfa(arch, before.row.cfa, row.row.cfa)?);
@@ -32,7 +32,7 @@ fn between(arch: Arch, before: FullRow<'_>, row: FullRow<'_>) -> Option<Vec<Stri
         }
         let name = name(arch, register);
         list.push(match rule {
-            // What the CIE has: the caller's value.
+            // The rule of the CIE: the register has the caller's value.
             Rule::SameValue => format!(".cfi_restore {name}"),
             Rule::Cfa(offset) => format!(".cfi_offset {name}, {offset}"),
             Rule::Register { register: other, offset: 0 } => {
@@ -62,7 +62,7 @@ fn cfa(arch: Arch, before: Cfa, cfa: Cfa) -> Option<Option<String>> {
     })
 }
 
-/// A register as GNU's and LLVM's assemblers read it, whatever the syntax of instructions is.
+/// Returns a register's name in a form that GNU's and LLVM's assemblers read with every instruction syntax.
 fn name(arch: Arch, register: Register) -> String {
     match arch.pushed_by_call() {
         0 => RegisterName(arch, register).to_string(),

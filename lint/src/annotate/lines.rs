@@ -1,4 +1,4 @@
-//! The lines of a source, and where their statements are.
+//! Splits a source into lines and statements.
 
 use std::ops::Range;
 
@@ -9,14 +9,16 @@ use cfipack_format::{Arch, Family};
 pub struct SourceLine {
     /// The bytes in the text, without the line feed.
     pub range: Range<usize>,
-    /// The statements' bytes in the text, after their labels; statements that are labels alone are not listed.
+    /// Where each statement is in the text, without its labels. A statement that is only a label is not listed.
     pub statements: Vec<Range<usize>>,
-    /// True if the line starts in a comment of an earlier one.
+    /// True if the line starts inside a comment of an earlier line.
     pub starts_in_comment: bool,
 }
 
-/// The lines of a source for ELF with their statements. Macros are not expanded, and no condition is evaluated. Comments are
-/// those of the assembler and of the C preprocessor, which reads some sources first.
+/// Splits an ELF assembler source into its lines and their statements.
+///
+/// Macros are not expanded, and no condition is evaluated. Comments of the assembler and of the C preprocessor are
+/// skipped, because the preprocessor reads `.S` files first.
 pub fn source_lines(arch: Arch, text: &[u8]) -> Vec<SourceLine> {
     let mut splitter = Splitter::new(arch);
     let mut lines = Vec::new();
@@ -36,12 +38,12 @@ pub fn source_lines(arch: Arch, text: &[u8]) -> Vec<SourceLine> {
     lines
 }
 
-/// Splits lines into statements; knows whether a line starts in a comment.
+/// Splits lines into statements, and remembers whether the next line starts in a comment.
 #[derive(Clone, Debug)]
 struct Splitter {
-    /// True if `#` starts a comment anywhere; it does so at the start of a line in every source.
+    /// True if `#` starts a comment anywhere. At the start of a line, `#` always starts a comment.
     hash_comments: bool,
-    /// True if one slash starts a comment at the start of a line.
+    /// True if a single slash at the start of a line starts a comment.
     slash_lines: bool,
     in_comment: bool,
 }
@@ -56,7 +58,8 @@ impl Splitter {
         Self { hash_comments, slash_lines, in_comment: false }
     }
 
-    /// The next statement of a line from `at` on, which becomes the place after it. None at the line's end.
+    /// Returns the next statement of a line from `at` on, or `None` at the end of the line. Moves `at` past the
+    /// statement.
     fn next(&mut self, line: &[u8], at: &mut usize) -> Option<Range<usize>> {
         let is_first = *at == 0;
         let start = self.skip(line, *at)?;
@@ -68,7 +71,7 @@ impl Splitter {
             return None;
         }
         let mut index = start;
-        // The last comments in the statement with nothing between them.
+        // The last run of comments in the statement, with only space between them.
         let mut comment = 0..0;
         let (end, after) = loop {
             let Some(&byte) = line.get(index) else { break (line.len(), line.len()) };
@@ -115,7 +118,7 @@ impl Splitter {
         }
     }
 
-    /// The first byte from `at` on that is neither space, nor a comment, nor a separator.
+    /// Returns the first byte from `at` on that is neither space, nor a comment, nor a separator.
     fn skip(&mut self, line: &[u8], mut at: usize) -> Option<usize> {
         loop {
             if self.in_comment {
@@ -135,7 +138,7 @@ impl Splitter {
     }
 }
 
-/// The end of a piece of a line without the space before it.
+/// Returns the end of a piece of a line without trailing space.
 fn trimmed(line: &[u8], start: usize, mut end: usize) -> usize {
     while end > start && is_space(line[end - 1]) {
         end -= 1;
@@ -143,7 +146,7 @@ fn trimmed(line: &[u8], start: usize, mut end: usize) -> usize {
     end
 }
 
-/// The end of a string that starts at `at`.
+/// Returns the end of a string that starts at `at`.
 fn string_end(line: &[u8], at: usize) -> Option<usize> {
     let mut index = at + 1;
     loop {
@@ -163,7 +166,7 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | 0x0c)
 }
 
-/// The first place from `at` on that is neither space nor in a comment.
+/// Returns the first place from `at` on that is neither space nor in a comment.
 fn skip_blank(text: &[u8], mut at: usize) -> usize {
     loop {
         match text.get(at) {
@@ -177,7 +180,7 @@ fn skip_blank(text: &[u8], mut at: usize) -> usize {
     }
 }
 
-/// The start of a statement after its labels.
+/// Returns the start of a statement after its labels.
 fn after_labels(statement: &[u8]) -> usize {
     let mut at = 0;
     while let Some(after) = after_label(&statement[at..]) {
@@ -186,7 +189,7 @@ fn after_labels(statement: &[u8]) -> usize {
     at
 }
 
-/// The place after a label at the start of a statement.
+/// Returns the place after a label at the start of a statement.
 fn after_label(statement: &[u8]) -> Option<usize> {
     let is_name =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'$' | b'@' | 0x80..);
@@ -224,7 +227,8 @@ mod tests {
         assert_eq!((lines[2].range.clone(), &text[lines[2].range.clone()]), (32..44, "lines */ ret"));
     }
 
-    /// `#` starts an immediate operand of AArch64 and a comment of the others; two slashes are the preprocessor's.
+    /// On AArch64, `#` starts an immediate operand. On other architectures it starts a comment. `//` is always a
+    /// comment.
     #[test]
     fn comments_are_those_of_the_architecture() {
         assert_eq!(statements(Arch::Aarch64, "add x0, x0, #1 // b"), [["add x0, x0, #1"]]);
@@ -232,7 +236,8 @@ mod tests {
         assert_eq!(statements(Arch::Amd64, "ret // as in /*.S\nret"), [["ret"], ["ret"]]);
     }
 
-    /// What stands in a string or as a character separates nothing, and a comment inside of a statement belongs to it.
+    /// A separator in a string or in a character constant does not end a statement. A comment inside a statement
+    /// belongs to it.
     #[test]
     fn strings_characters_and_inner_comments_are_of_statements() {
         let text = ".ascii \"a;#\\\"/*\"; nop\nmov $';, %al; cmp $'\\;, %al\nmov /* a */ %al, %bl /* b */ /* c */; \"open ;";

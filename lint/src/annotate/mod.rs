@@ -1,4 +1,11 @@
-//! Directives for functions of a source that have none, from the code of its object.
+//! Adds `.cfi_*` directives to an assembler source, from the code of the object that was made of it.
+//!
+//! - `lines` splits the source into lines and statements.
+//! - `statements` compares a statement with a mnemonic, and knows the directives that make bytes.
+//! - `places` finds the place in the source of each instruction of the object, with the object's line table.
+//! - `directives` writes rows as directives.
+//!
+//! [`annotate()`] joins them: it makes rows from the code, and inserts their directives into the text.
 
 mod directives;
 mod lines;
@@ -23,24 +30,26 @@ use crate::{Error, FileMemory};
 /// The reason why a function gets no directives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Omission {
-    /// Code of which no rows can be made.
+    /// No rows can be made from the code.
     Code(cfipack_code::Omission),
-    /// The line table has no line for an instruction before which directives stand.
+    /// The line table has no line for an instruction that needs directives before it.
     NoLine,
-    /// Such an instruction is of another file.
+    /// An instruction that needs directives before it comes from another file, for example an included one.
     OtherFile,
-    /// Such an instruction is of a line that makes code at several places: a macro's or a loop's.
+    /// An instruction that needs directives before it is on a line that makes code at several places, as a macro or
+    /// `.rept` does.
     RepeatedLine,
-    /// Such an instruction is not the first of its line, and which statement makes it is not certain: a macro, a prefix.
+    /// An instruction that needs directives before it is not the first of its line, and it is not certain that a
+    /// particular statement makes it. For example, the line calls a macro.
     InsideLine,
-    /// Lines of the function stand among those of another one, or of one that has directives.
+    /// The function's lines are mixed with the lines of another function, or of a function that already has directives.
     Interleaved,
-    /// The text is not the one that the object was made of.
+    /// The object was not made of this text.
     OtherText,
 }
 
 impl Omission {
-    /// The name in reports.
+    /// Returns the name of the reason in reports, for example `no-line`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Code(omission) => omission.name(),
@@ -59,17 +68,17 @@ impl Omission {
 pub struct Annotated {
     /// The text with directives.
     pub text: Vec<u8>,
-    /// The number of functions that have directives now.
+    /// The number of functions that got directives.
     pub functions: u64,
-    /// The number of directives, without those that begin and end functions.
+    /// The number of added directives, without `.cfi_startproc` and `.cfi_endproc`.
     pub directives: u64,
-    /// Functions without, and why.
+    /// The start of each function that got no directives, and the reason. Ascending by address.
     pub omitted: Vec<(Address, Omission)>,
-    /// Pieces of code that no symbol of a function has.
+    /// The number of pieces of code that belong to no symbol of a function.
     pub unnamed: u64,
 }
 
-/// Directives, and where they stand.
+/// Directives, and the place where they are inserted.
 struct Insertion {
     place: Place,
     directives: Vec<String>,
@@ -81,7 +90,10 @@ struct Described {
     insertions: Vec<Insertion>,
 }
 
-/// Adds directives to the text of which an object was made; `name` is the text's file.
+/// Adds directives to the functions of an assembler source that have none.
+///
+/// `file` is the object that was made of `text`, with a line table (`-g`). `name` is the path of the text. Only the
+/// last part of the path is compared with the names in the line table.
 ///
 /// # Errors
 /// The object has no line table, or none for this text, or cannot be read.
@@ -120,7 +132,7 @@ pub fn annotate(text: &[u8], name: &[u8], file: &File<'_>) -> Result<Annotated, 
     Ok(annotated)
 }
 
-/// Source files that are named of a line table.
+/// How many other source files an error names.
 const FILES_SHOWN: usize = 4;
 
 /// The last part of a path.
@@ -135,7 +147,7 @@ fn line_sections<'a>(file: &File<'a>) -> Result<[Cow<'a, [u8]>; 3], Error> {
     Ok([line, bytes(".debug_line_str")?.unwrap_or_default(), bytes(".debug_str")?.unwrap_or_default()])
 }
 
-/// The directives of a function and their places.
+/// Returns the directives of a function and their places.
 fn insertions(
     file: &File<'_>,
     memory: &FileMemory<'_>,
@@ -147,7 +159,7 @@ fn insertions(
         return Err(Omission::OtherText);
     }
     let directives = directives(file.arch(), rows).ok_or(Omission::Code(cfipack_code::Omission::Cfa))?;
-    // Jumps from another function lead to it, with a frame in place: no caller whose code is not here may be promised that.
+    // Another function jumps here with a frame in place. A caller in another file may call here without that frame.
     if directives.first().is_some_and(|first| !first.is_empty()) {
         return Err(Omission::Code(cfipack_code::Omission::Entered));
     }
@@ -157,7 +169,7 @@ fn insertions(
         if all.is_empty() {
             directives.insert(0, START.to_owned());
         }
-        // The lines stand in the order of the code.
+        // The lines have to be in the order of the code.
         if all.last().is_some_and(|last| last.place >= place) {
             return Err(Omission::Interleaved);
         }
@@ -175,7 +187,7 @@ fn insertions(
 const START: &str = ".cfi_startproc";
 const END: &str = ".cfi_endproc";
 
-/// The last instruction of a function but for padding.
+/// Returns the last instruction of a function that is not padding.
 fn last_instruction(file: &File<'_>, memory: &FileMemory<'_>, range: &Range<Address>) -> Option<Address> {
     let (bytes, relocated) = memory.code(range.start, range.end.0 - range.start.0)?;
     let code = Code { arch: file.arch(), start: range.start, bytes, relocated: &relocated };
@@ -184,7 +196,8 @@ fn last_instruction(file: &File<'_>, memory: &FileMemory<'_>, range: &Range<Addr
     Some(range.start.offset(last.offset.into()))
 }
 
-/// The functions whose lines stand apart from those of others, in the order of their lines.
+/// Returns the functions that share no line with another function, in the order of their lines. The other functions are
+/// added to `omitted`.
 fn apart(
     text: &[u8],
     lines: &[SourceLine],
@@ -204,7 +217,7 @@ fn apart(
         .collect();
     described.sort_by_key(span);
     let mut is_mixed = vec![false; described.len()];
-    // The end that lies farthest, and whose it is.
+    // The function that ends last so far, and its end.
     let mut last: Option<(usize, usize)> = None;
     for (index, one) in described.iter().enumerate() {
         let (start, end) = span(one);
@@ -228,7 +241,7 @@ fn apart(
 }
 
 impl Annotated {
-    /// Writes the text with the directives of functions, which are in its order.
+    /// Writes the text with the directives of functions. `described` has to be in the order of the text.
     fn write(&mut self, text: &[u8], lines: &[SourceLine], described: Vec<Described>) {
         let mut done = 0;
         let ends_with_return = lines.first().is_some_and(|line| text[line.range.clone()].ends_with(b"\r"));
@@ -255,7 +268,7 @@ impl Annotated {
     }
 }
 
-/// The number of omitted functions for each reason.
+/// Counts the omitted functions for each reason. Code without a symbol is counted as `no-entry`.
 pub fn reasons(annotated: &Annotated) -> BTreeMap<&'static str, u64> {
     let mut reasons = BTreeMap::new();
     for (_, omission) in &annotated.omitted {

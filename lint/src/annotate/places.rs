@@ -1,4 +1,4 @@
-//! The place in a source of each instruction of its object.
+//! Finds the place in a source of each instruction of its object.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -14,37 +14,38 @@ use super::statements::{
 };
 use crate::FileMemory;
 
-/// A place of directives in a text.
+/// A place in a text where directives are inserted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Place {
-    /// The byte before which they stand.
+    /// The directives stand before this byte of the text.
     pub at: usize,
     /// The line, from 0.
     pub line: usize,
-    /// True if statements stand before them on the line.
+    /// True if a statement stands before the directives on the same line.
     pub is_inside: bool,
 }
 
-/// A source, its lines, and what its object has of each.
+/// A source, its lines, and the code that its object has for each line.
 pub struct Source<'s> {
     arch: Arch,
     text: &'s [u8],
     lines: &'s [SourceLine],
     memory: &'s FileMemory<'s>,
-    /// Code of this source and of others, ascending; neighbours of one line are one.
+    /// Pieces of code of this source and of other sources, ascending by address. Adjacent code of the same line is one
+    /// piece.
     code: Vec<Line>,
-    /// The files of the line table that are this source.
+    /// For each file of the line table: true if it is this source.
     is_own: Vec<bool>,
-    /// The number of pieces of `code` of each line of this source.
+    /// How many pieces of `code` each line of this source has.
     pieces: BTreeMap<u64, u32>,
-    /// Macros that the source defines.
+    /// The macros that the source defines.
     macros: BTreeSet<&'s [u8]>,
-    /// Names of instructions: words of the source that are these of the code on a line.
+    /// Names of instructions: first words of statements that agree with the first instruction of their line.
     names: BTreeSet<&'s [u8]>,
 }
 
 impl<'s> Source<'s> {
-    /// Joins a text and the line table of its object; `is_own` tells which of the table's files the text is.
+    /// Joins a text and the line table of its object. `is_own` is true for each file of the table that is this text.
     pub fn new(
         arch: Arch,
         text: &'s [u8],
@@ -82,7 +83,7 @@ impl<'s> Source<'s> {
         source
     }
 
-    /// The piece of code that an address is in.
+    /// Returns the index of the piece of code that contains an address.
     fn piece(&self, address: Address) -> Result<usize, Omission> {
         let index = self.code.partition_point(|line| line.addresses.start <= address.0).checked_sub(1);
         let index = index.filter(|index| address.0 < self.code[*index].addresses.end);
@@ -97,16 +98,16 @@ impl<'s> Source<'s> {
         Ok(index)
     }
 
-    /// The line of a piece of code, from 0.
+    /// Returns the line of a piece of code, from 0.
     fn line(&self, piece: usize) -> Result<usize, Omission> {
         let number = usize::try_from(self.code[piece].line).ok().and_then(|line| line.checked_sub(1));
         number.filter(|line| *line < self.lines.len()).ok_or(Omission::OtherText)
     }
 
-    /// The place before the instruction at an address.
+    /// Returns the place before the instruction at an address.
     ///
     /// # Errors
-    /// There is none, because the instruction has no line of its own.
+    /// The place is not certain, for example because the line makes several instructions.
     pub fn place(&self, address: Address) -> Result<Place, Omission> {
         let piece = self.piece(address)?;
         let line = self.line(piece)?;
@@ -120,7 +121,7 @@ impl<'s> Source<'s> {
             return self.place_inside(piece, line, address);
         }
         if own.starts_in_comment {
-            // It may be the end of a statement that the comment is in.
+            // The text after the comment can be the end of a statement of an earlier line.
             return match self.compare(&self.code[piece]) {
                 Some(Compared::Same(_)) => Ok(Place { at: first.start, line, is_inside: true }),
                 _ => Err(Omission::InsideLine),
@@ -140,8 +141,10 @@ impl<'s> Source<'s> {
         })
     }
 
-    /// The place of an instruction that is not the first of its piece: each statement on the line, and after it up to the next
-    /// line that has a piece, must make one instruction, or be data of as many bytes as its instructions have.
+    /// Returns the place of an instruction that is not the first of its piece.
+    ///
+    /// This function goes over the statements of the line, and of the lines after it up to the next line with a piece.
+    /// Each statement must make one instruction, or be data with the size of its instructions.
     fn place_inside(&self, piece: usize, line: usize, address: Address) -> Result<Place, Omission> {
         let range = &self.code[piece].addresses;
         let mut instructions = self.instructions(range).ok_or(Omission::InsideLine)?.into_iter().peekable();
@@ -159,7 +162,7 @@ impl<'s> Source<'s> {
                     Place { at, line: line + number, is_inside: !leads }
                 };
                 if is_alignment(text) {
-                    // A way may lead through the padding.
+                    // Execution can run through the padding, so its first instruction can need a row.
                     if instructions.peek().is_some_and(|one| one.address == address) {
                         return Ok(place());
                     }
@@ -191,12 +194,15 @@ impl<'s> Source<'s> {
         Err(Omission::InsideLine)
     }
 
-    /// The end of the line that has the instruction at an address, which is the last of a function; the place after its
-    /// statement where the line goes on in another section.
+    /// Returns the place after a function. `address` is the address of the function's last instruction.
+    ///
+    /// The place is the end of the instruction's line. If the line changes to another section, it is the place after
+    /// the instruction's statement.
     pub fn end(&self, address: Address, function: &Range<Address>) -> Result<Place, Omission> {
         let place = self.place(address)?;
         let piece = self.piece(address)?;
-        // Whether another function begins on the line. One that begins with data is in this piece too, on a later line.
+        // Another function must not begin on this line. A function that begins with data on a later line is in this
+        // piece too.
         let rest = function.end.0..self.code[piece].addresses.end.max(function.end.0);
         let rest = self.instructions(&rest).unwrap_or_default();
         let other = rest.iter().find(|one| !one.is_padding).map(|other| self.place(other.address));
@@ -214,7 +220,7 @@ impl<'s> Source<'s> {
         }
     }
 
-    /// The place after a line, and after a comment that begins there.
+    /// Returns the place after a line, and after a comment that begins on that line.
     fn after(&self, line: usize) -> Result<Place, Omission> {
         for line in line + 1..self.lines.len() {
             let own = &self.lines[line];
@@ -232,8 +238,10 @@ impl<'s> Source<'s> {
         Ok(Place { at: self.text.len(), line: self.lines.len(), is_inside: false })
     }
 
-    /// Returns whether the lines of a function are those of its code: no statement has the name of another instruction, and
-    /// half of those that are not the source's macros have the name of their own.
+    /// Returns whether the lines of a function fit its code.
+    ///
+    /// No statement may have the name of a different instruction. Of the statements that call no macro of the source,
+    /// at least half must have the name of their instruction.
     pub fn is_of_text(&self, function: &Range<Address>) -> bool {
         let first = self.code.partition_point(|line| line.addresses.end <= function.start.0);
         let (mut same, mut all) = (0, 0);
@@ -251,8 +259,9 @@ impl<'s> Source<'s> {
         same * 2 >= all
     }
 
-    /// Compares the first statement of a piece's line with its first instruction. None if that tells nothing: the line is
-    /// another source's, or it has a macro or data.
+    /// Compares the first statement of a piece's line with the piece's first instruction.
+    ///
+    /// Returns `None` if they cannot be compared: the line is of another source, or it has a macro or data.
     fn compare(&self, piece: &Line) -> Option<Compared<'s>> {
         if !self.is_own[piece.file] {
             return None;
@@ -271,13 +280,13 @@ impl<'s> Source<'s> {
         }
         let instructions = self.instructions(&piece.addresses)?;
         let first = instructions.first()?;
-        // A prefix on a line of its own is no instruction.
+        // A prefix on its own line is no instruction.
         let is_named = first.mnemonic.starts_with(|byte: char| byte.is_ascii_alphabetic());
         let is_same = agrees(self.arch, statement, &first.mnemonic);
         is_named.then_some(if is_same { Compared::Same(word) } else { Compared::Other(word) })
     }
 
-    /// The addresses and names of the instructions of a piece; none if it is long.
+    /// Returns the addresses and names of the instructions in the first [`MAX_BYTES`] bytes of a piece.
     fn instructions(&self, range: &Range<u64>) -> Option<Vec<Named>> {
         let len = (range.end - range.start).min(MAX_BYTES);
         let (bytes, relocated) = self.memory.code(Address(range.start), len)?;
@@ -298,9 +307,9 @@ impl<'s> Source<'s> {
 
 /// The first statement of a line, compared with the first instruction that the object has of the line.
 enum Compared<'s> {
-    /// The word can be its name.
+    /// The statement's first word, if it can be the instruction's name.
     Same(&'s [u8]),
-    /// It cannot.
+    /// The statement's first word, if it cannot be the instruction's name.
     Other(&'s [u8]),
     /// Nothing on the line makes an instruction.
     NoStatement,
@@ -313,6 +322,6 @@ struct Named {
     is_padding: bool,
 }
 
-/// Bytes of a piece of code that are looked at, and lines that may belong to one.
+/// How many bytes of a piece of code are read, and how many lines may belong to one piece.
 const MAX_BYTES: u64 = 256;
 const MAX_LINES: usize = 64;

@@ -1,10 +1,10 @@
-//! Statements of assembler text: which may be the instruction of a name, and what directives make.
+//! Reads statements of assembler text: compares them with mnemonics, and knows the bytes that directives make.
 
 use std::collections::BTreeSet;
 
 use cfipack_format::{Arch, Family};
 
-/// The macros of a source, those of the C preprocessor too.
+/// Returns the names of the macros of a source, including macros of the C preprocessor.
 pub fn macros(text: &[u8]) -> BTreeSet<&[u8]> {
     let name = |line| {
         let mut words =
@@ -20,7 +20,7 @@ pub fn is_directive(statement: &[u8]) -> bool {
     statement.starts_with(b".")
 }
 
-/// The first word of a statement.
+/// Returns the first word of a statement.
 pub fn word(statement: &[u8]) -> &[u8] {
     statement.split(|byte| byte.is_ascii_whitespace()).next().unwrap_or_default()
 }
@@ -30,7 +30,7 @@ pub fn is_alignment(statement: &[u8]) -> bool {
     matches!(word(statement), b".align" | b".balign" | b".p2align")
 }
 
-/// Returns whether a directive leads to another section.
+/// Returns whether a directive changes the section.
 pub fn is_section(statement: &[u8]) -> bool {
     let sections: [&[u8]; 8] = [
         b".text",
@@ -45,7 +45,7 @@ pub fn is_section(statement: &[u8]) -> bool {
     sections.contains(&word(statement))
 }
 
-/// Returns whether a directive tells something of a symbol, and so makes no code.
+/// Returns whether a directive describes a symbol, and so makes no code.
 pub fn is_of_symbols(statement: &[u8]) -> bool {
     matches!(
         word(statement),
@@ -53,7 +53,7 @@ pub fn is_of_symbols(statement: &[u8]) -> bool {
     )
 }
 
-/// Returns whether a directive of which [`data_len`] says nothing may make bytes.
+/// Returns whether a directive that [`data_len`] does not know can make bytes.
 pub fn makes_bytes(statement: &[u8]) -> bool {
     let makers: [&[u8]; 16] = [
         b".ascii", b".asciz", b".string", b".hword", b".xword", b".octa", b".fill", b".skip", b".space",
@@ -62,7 +62,8 @@ pub fn makes_bytes(statement: &[u8]) -> bool {
     makers.iter().any(|maker| word(statement).starts_with(maker))
 }
 
-/// The bytes that a directive makes by which people write instructions.
+/// Returns how many bytes a data directive makes, for example 8 for `.long 1, 2`. People write instructions with these
+/// directives. Returns `None` for all other statements.
 pub fn data_len(arch: Arch, statement: &[u8]) -> Option<i64> {
     let width = match word(statement) {
         b".byte" => 1,
@@ -78,9 +79,11 @@ pub fn data_len(arch: Arch, statement: &[u8]) -> Option<i64> {
     Some(statement.split(|byte| *byte == b',').map(|_| width).sum())
 }
 
-/// Returns whether a statement can be an instruction that a disassembler calls by this name: their first letters are those,
-/// or both jump on a condition, which has several names (`jnz`, `jne`), or the assembler takes one for the other because of
-/// an operand's sign.
+/// Returns whether a statement can be the instruction that the disassembler calls `mnemonic`.
+///
+/// This is so in three cases. The first three letters agree. Both are conditional jumps, because a condition has
+/// several names (`jnz`, `jne`). Or the assembler encodes one as the other because of an operand's sign, for example
+/// `add` as `sub`.
 pub fn agrees(arch: Arch, statement: &[u8], mnemonic: &str) -> bool {
     let is_conditional = |name: &[u8]| {
         name.first().is_some_and(|first| first.eq_ignore_ascii_case(&b'j'))
@@ -98,7 +101,8 @@ pub fn agrees(arch: Arch, statement: &[u8], mnemonic: &str) -> bool {
             })
 }
 
-/// AArch64's instructions in a text, and what they are with an operand of the other sign, or inverted.
+/// AArch64 instructions in a text, and the instruction that the assembler encodes if the operand is negative or
+/// inverted.
 const SIGNED: [(&[u8], &str); 8] = [
     (b"ldr", "ldur"),
     (b"str", "stur"),

@@ -1,4 +1,4 @@
-//! Jumps and calls of functions with CFI into code that has none: they show how it is entered.
+//! Finds jumps and calls from functions with CFI into code without CFI. They show how that code is entered.
 
 use std::ops::Range;
 
@@ -18,8 +18,10 @@ pub struct Into {
     pub calls: Vec<Address>,
 }
 
-/// The direct jumps and calls into functions, which are ascending and apart, from those that have CFI: at each jump, the
-/// CFI says whether a frame is in place.
+/// Finds the direct jumps and calls from functions with CFI into `functions`. At each jump, the CFI decides whether a
+/// frame is in place.
+///
+/// The ranges in `functions` have to be ascending, without overlap.
 pub fn into(
     file: &File<'_>,
     sections: &[CallFrameSection<'_>],
@@ -55,14 +57,14 @@ pub fn into(
             };
             if is_inside(&target) {
                 places.push(function.start.0 + u64::from(instruction.offset));
-                // Where the CFI says nothing, anything can be in place.
+                // Without a row, we assume a frame.
                 all.push(Jump { target, has_frame: true });
             }
         }
         if places.is_empty() {
             continue;
         }
-        // An error leaves the jumps of the rest as they are.
+        // After an error, the remaining jumps keep their frame.
         let _ = evaluator.evaluate(function, |range, answer, _| {
             let from = places.partition_point(|pc| *pc < range.start);
             let to = places.partition_point(|pc| *pc < range.end);

@@ -1,4 +1,4 @@
-//! The code of a file that no CFI covers, as functions.
+//! Divides the code of a file that no CFI covers into functions.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -10,21 +10,22 @@ use cfipack_format::{Address, Arch};
 use crate::coverage::{self, Gaps};
 use crate::{Error, FileMemory};
 
-/// The code of a file that no CFI covers, but for padding.
+/// The code of a file that no CFI covers, without padding.
 pub struct Uncovered {
-    /// Functions, by their symbols and by the calls that lead to them, ascending and apart.
+    /// The functions, found by their symbols and by calls to them. Ascending, without overlap.
     pub functions: Vec<Range<Address>>,
-    /// The starts of those that have no symbol.
+    /// The starts of the functions that have no symbol.
     pub without_symbol: BTreeSet<Address>,
-    /// The number of pieces of code that neither has.
+    /// The number of pieces of code that have neither a symbol nor a call to them.
     pub others: u64,
 }
 
 impl Uncovered {
-    /// The code of a file.
+    /// Finds the functions of a file that no CFI covers.
     ///
-    /// A symbol of type function is a function, because a label can be a place in the middle of one; and so is the target of
-    /// a direct call in code that no symbol has, up to the next such target: as far as ways from its start lead.
+    /// A symbol of type function starts a function. Other symbols do not, because a label can be in the middle of a
+    /// function. In code without symbols, the target of a direct call starts a function. The function ends after the
+    /// last instruction that execution can reach from its start, and before the next target of a call.
     pub fn of(
         file: &File<'_>,
         sections: &[CallFrameSection<'_>],
@@ -34,12 +35,12 @@ impl Uncovered {
         let mut pieces = Vec::new();
         Gaps::new(file, &covered).for_each(|gap| pieces.push((gap.addresses, gap.is_padding)))?;
         let symbols = file.symbols()?;
-        // The functions' symbols that have nothing before them but code of others.
+        // Functions that have symbols.
         let mut functions: Vec<Range<Address>> = Vec::new();
         let mut unnamed = Vec::new();
         let mut extent = Address(0);
         for (piece, is_padding) in pieces {
-            // Labels divide a function, and padding in the middle does.
+            // Labels and padding in the middle of a function divide it into several gaps. Join them.
             if let Some(last) =
                 functions.last_mut().filter(|last| last.end == piece.start && piece.start < extent)
                 && !symbols.is_function(piece.start)
@@ -93,7 +94,7 @@ impl Uncovered {
     }
 }
 
-/// The targets of direct calls in code.
+/// Returns the targets of direct calls in code.
 fn called(arch: Arch, memory: &FileMemory<'_>, code: [&[Range<Address>]; 3]) -> BTreeSet<Address> {
     let mut targets = BTreeSet::new();
     let mut instructions = Instructions::default();
@@ -110,7 +111,8 @@ fn called(arch: Arch, memory: &FileMemory<'_>, code: [&[Range<Address>]; 3]) -> 
     targets
 }
 
-/// One past the last instruction that a way from the start leads to; the start if none does.
+/// Returns the end of the last instruction that execution can reach from the start of the range. Returns the start if
+/// there is no code.
 fn end(arch: Arch, memory: &FileMemory<'_>, range: Range<Address>) -> Address {
     let Some((bytes, relocated)) = memory.code(range.start, range.end.0 - range.start.0) else {
         return range.start;
@@ -128,7 +130,7 @@ fn end(arch: Arch, memory: &FileMemory<'_>, range: Range<Address>) -> Address {
     range.start.offset(end.into())
 }
 
-/// Returns whether there is anything but padding.
+/// Returns whether a range has code that is not padding.
 fn is_code(arch: Arch, memory: &FileMemory<'_>, range: Range<Address>) -> bool {
     let code = memory.code(range.start, range.end.0.saturating_sub(range.start.0));
     code.is_some_and(|(bytes, _)| !crate::padding::is_padding(arch, bytes))

@@ -38,7 +38,7 @@ struct MemberJson<'r, R> {
     object: &'r R,
 }
 
-/// Prints what happened to a file, which is named `result`.
+/// Prints the result for a file. `result` is the result's name.
 pub fn print<R: Serialize>(
     verb: &str,
     result: &'static str,

@@ -1,4 +1,4 @@
-//! The change of a file: of an object, or of those in an archive or a fat file.
+//! Changes a file: an object, or the objects in an archive or a fat file.
 
 use anyhow::{Context as _, bail};
 use cfipack_container::raw::archive::Entries;
@@ -18,12 +18,13 @@ pub struct Edited<'a> {
     pub objects: u64,
     /// Members of archives, and slices, that are no Mach-O objects for x86-64 or arm64, and stay.
     pub others: u64,
-    /// Names of the slices that have no such object, and stay.
+    /// Names of the slices that have no object to change, and stay as they are.
     pub other_slices: Vec<String>,
 }
 
 impl<'a> Edited<'a> {
-    /// Changes a file. `personalities` has the names of those that rows may have; all if it is empty.
+    /// Changes a file. `personalities` has the names of the personalities that rows may have. If it is empty, rows may
+    /// have any personality.
     pub fn of(bytes: &'a [u8], personalities: &[String]) -> anyhow::Result<Self> {
         let (rewrite, plan) = (Rewrite::new(), Plan::default());
         let mut edited = Self { rewrite, plan, objects: 0, others: 0, other_slices: Vec::new() };
@@ -38,8 +39,8 @@ impl<'a> Edited<'a> {
         Ok(edited)
     }
 
-    /// The changed slice of a fat file: an object, or an archive of them. Slices for other architectures stay as they
-    /// are, whatever they hold: a linker chooses by the fat header.
+    /// Changes a slice of a fat file: an object, or an archive of objects. Slices for other architectures stay as they
+    /// are, whatever they contain, because a linker chooses a slice by the fat header.
     fn slice(&mut self, slice: &Member<'a>, personalities: &[String]) -> anyhow::Result<Option<Rewrite<'a>>> {
         let name = slice.name.as_deref().unwrap_or_default();
         let before = self.objects;
@@ -56,7 +57,7 @@ impl<'a> Edited<'a> {
         Ok(rewrite)
     }
 
-    /// The changed member of an archive, or a file that is none.
+    /// Changes a member of an archive, or a file that is no archive.
     fn member(
         &mut self,
         member: &Member<'a>,
@@ -94,7 +95,7 @@ fn is_other(slice: &Member<'_>) -> anyhow::Result<bool> {
     if !["x86_64", "x86_64h", "arm64", "arm64e"].contains(&name) {
         return Ok(true);
     }
-    // Subtypes may differ: a linker takes code of an older one.
+    // Subtypes may differ: a linker takes code of an older subtype.
     let cpu = |name: &str| name.trim_end_matches(['e', 'h']).to_owned();
     match Member::only(slice.bytes).arch {
         Some(own) if cpu(&own) != cpu(name) => bail!("{name}: the slice's own header says {own}"),
@@ -103,7 +104,7 @@ fn is_other(slice: &Member<'_>) -> anyhow::Result<bool> {
     }
 }
 
-/// The object that a member is, if it is one for x86-64 or arm64.
+/// Returns a member as an object, if it is an object for x86-64 or arm64.
 fn object<'a>(member: &Member<'a>) -> anyhow::Result<Option<File<'a>>> {
     let file = match File::parse(member.bytes) {
         Ok(file) => file,

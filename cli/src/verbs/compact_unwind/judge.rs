@@ -7,19 +7,19 @@ use cfipack_roundtrip::unwind_info::{Code, Report, Table};
 
 use crate::verbs::unwind_info::{source, verify};
 
-/// PCs of functions that get a compact encoding.
+/// The number of PCs of functions that get a compact encoding, and the PCs where the encoding is not exact.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Price {
-    /// The number of functions in whose prologues it is not exact.
+    /// PCs in prologues where the encoding is not exact.
     pub prologue: u64,
-    /// The number of those in whose epilogues it is not exact.
+    /// PCs in epilogues where the encoding is not exact.
     pub epilogue: u64,
-    /// All of them.
+    /// All PCs of the functions.
     pub pcs: u64,
 }
 
 impl Price {
-    /// Judges a changed file, and returns what the change costs.
+    /// Judges a changed file, and returns the price of the change.
     ///
     /// # Errors
     /// Something else than rows has changed, or a changed row does not represent the CFI.

@@ -65,7 +65,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Changes every file; a failure costs that file.
+/// Changes every file. After a failure, the file stays as it is, and the next file is changed.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     if let Some(output) = &arguments.output {
         check_output(arguments, output)?;
@@ -132,7 +132,7 @@ fn change(path: &Path, arguments: &Arguments) -> anyhow::Result<()> {
     if arguments.json { summary.print_json() } else { summary.print() }
 }
 
-/// Writes the changed file to another one; the result is what cannot be kept.
+/// Writes the changed file to another file. Returns warnings about attributes that cannot be kept.
 fn write(
     original: &Original,
     output: &Path,

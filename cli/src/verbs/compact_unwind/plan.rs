@@ -1,4 +1,4 @@
-//! Plans: which functions of an object get a compact encoding.
+//! Decides for each function of an object if it gets a compact encoding.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -15,19 +15,19 @@ use crate::report::reasons::MALFORMED;
 use crate::verbs::unwind_info::encodings::CompactEncoder;
 use crate::verbs::unwind_info::source;
 
-/// The personalities that a linked file can have.
+/// How many personalities a linked file can have.
 const MAX_PERSONALITIES: usize = 3;
 
-/// A plan of what is changed in an object, and why the rest stays.
+/// The planned changes of an object, and the reasons why other functions stay in DWARF mode.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// FDEs.
+    /// The number of FDEs.
     pub functions: u64,
-    /// The number of FDEs whose functions have a compact row already.
+    /// The number of FDEs of functions that already have a compact row.
     pub compact: u64,
     /// The rows that are changed or added.
     pub edits: Vec<CompactUnwindEdit>,
-    /// Bytes of their FDEs, which a linker can remove.
+    /// Bytes of the FDEs of `edits`. A linker can remove these FDEs.
     pub fde_bytes: u64,
     /// The number of functions that stay in DWARF mode, by reason.
     pub reasons: BTreeMap<&'static str, u64>,
@@ -35,19 +35,19 @@ pub struct Plan {
     pub personalities: BTreeSet<String>,
 }
 
-/// A planner, with what the functions of an object are compared with.
+/// Plans the changes of an object.
 struct Planner<'p, 'a> {
     editor: &'p CompactUnwindEditor<'p, 'a>,
     /// The rows by address.
     rows: BTreeMap<Address, Vec<CompactUnwindRow>>,
-    /// Names of personalities that may be used; all if there are none.
+    /// Names of the personalities that may be used. If the list is empty, any personality may be used.
     wanted: &'p [String],
     plan: Plan,
 }
 
 impl Plan {
-    /// Decides for every function of an object. `wanted` has the names of the personalities that rows may have; all
-    /// if it is empty.
+    /// Decides for every function of an object. `wanted` has the names of the personalities that rows may have. If it
+    /// is empty, rows may have any personality.
     pub fn of(
         file: &File<'_>,
         editor: &CompactUnwindEditor<'_, '_>,
@@ -70,12 +70,12 @@ impl Plan {
         Ok(planner.plan)
     }
 
-    /// Functions that get a compact encoding.
+    /// Returns the number of functions that get a compact encoding.
     pub fn gained(&self) -> u64 {
         self.edits.len().to_u64()
     }
 
-    /// Rows that are added.
+    /// Returns the number of rows that are added.
     pub fn added(&self) -> u64 {
         self.edits.iter().filter(|edit| edit.row.is_none()).count().to_u64()
     }
@@ -93,7 +93,7 @@ impl Plan {
     }
 }
 
-/// The names of the personalities of compact rows.
+/// Returns the names of the personalities of compact rows.
 fn personalities(file: &File<'_>, compact: Option<&CompactUnwind<'_>>) -> BTreeSet<String> {
     let pointer_size = file.arch().pointer_size();
     let of_row = |compact: &CompactUnwind<'_>, row: &CompactUnwindRow| {
@@ -113,7 +113,7 @@ impl<'a> Planner<'_, 'a> {
     ) -> anyhow::Result<()> {
         let relocations = section.section.index.map(|index| file.relocations(index)).transpose()?;
         let relocations = relocations.unwrap_or_default().into_iter();
-        // Of a pair, the second one has what is added.
+        // Of a pair of relocations, the second has the minuend.
         let relocations: HashMap<_, _> =
             relocations.map(|relocation| (relocation.offset, relocation)).collect();
         let reader = section.cfi();
@@ -152,7 +152,8 @@ impl<'a> Planner<'_, 'a> {
         *self.plan.reasons.entry(reason).or_default() += 1;
     }
 
-    /// The row that a function gets; none if it has a compact one. The error is the reason why it keeps its FDE.
+    /// Returns the row that a function gets, or `None` if it already has a compact row. The error is the reason why the
+    /// function keeps its FDE.
     fn function<'f>(
         &mut self,
         file: &File<'_>,
@@ -187,7 +188,7 @@ impl<'a> Planner<'_, 'a> {
         Ok(Some(CompactUnwindEdit { row, function: start, length, encoding, personality, lsda }))
     }
 
-    /// The row of a function.
+    /// Finds the row of a function. The error is the reason why the function keeps its FDE.
     fn row(
         &self,
         file: &File<'_>,
@@ -195,7 +196,7 @@ impl<'a> Planner<'_, 'a> {
     ) -> Result<Option<CompactUnwindRow>, &'static str> {
         let start = function.key.address();
         let end = Address(start.0.saturating_add(function.size.max(1)));
-        // FDEs of hostile input may contain all rows each; two are too many.
+        // In hostile input every FDE may contain all rows. Two rows are already too many, so stop there.
         let rows: Vec<_> = self.rows.range(start..end).flat_map(|(_, rows)| rows).take(2).collect();
         match rows[..] {
             [] => Ok(None),
@@ -207,7 +208,7 @@ impl<'a> Planner<'_, 'a> {
         }
     }
 
-    /// The symbol of a function's personality, which is then among those of the object.
+    /// Returns the symbol of a function's personality, and adds its name to the plan's personalities.
     fn personality(
         &mut self,
         function: &Function<'_>,
@@ -230,7 +231,7 @@ impl<'a> Planner<'_, 'a> {
     }
 }
 
-/// Bytes of an FDE with its length field; 0 of one in 64-bit DWARF, which no compiler writes here.
+/// Returns the size of an FDE with its length field, or 0 for 64-bit DWARF, because no compiler writes that here.
 fn fde_len(section: &[u8], function: &Function<'_>) -> u64 {
     let length = section.get(function.fde.0..).and_then(|record| record.first_chunk());
     let length = length.map(|length| u32::from_le_bytes(*length)).filter(|length| *length != u32::MAX);

@@ -13,7 +13,7 @@ use crate::io::output;
 use crate::report::count::{Counts, Number, percent};
 use crate::report::escaped::Escaped;
 
-/// A summary of what was done with a file.
+/// A summary of the changes of a file.
 #[derive(Debug)]
 pub struct Summary<'s, 'a> {
     /// The name.
@@ -27,7 +27,7 @@ pub struct Summary<'s, 'a> {
 }
 
 impl Summary<'_, '_> {
-    /// Writes it to standard error, in one piece.
+    /// Writes the summary to standard error, in a single write.
     pub fn print(&self) -> anyhow::Result<()> {
         let mut text = Vec::new();
         let (Edited { plan, rewrite, .. }, price) = (self.edited, self.price);
@@ -64,7 +64,7 @@ impl Summary<'_, '_> {
         Ok(std::io::stderr().write_all(&text)?)
     }
 
-    /// Writes it to standard output, as one line.
+    /// Writes the summary to standard output, as a line of JSON.
     pub fn print_json(&self) -> anyhow::Result<()> {
         let (Edited { plan, rewrite, .. }, price) = (self.edited, self.price);
         let json = SummaryJson {

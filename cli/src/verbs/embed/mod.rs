@@ -1,4 +1,4 @@
-//! The conversion into files: each gets a table, which is read back and verified before the file takes its place.
+//! The conversion into files. Each file gets a table. The table is read back and verified before the file is replaced.
 
 mod report;
 mod table;
@@ -50,7 +50,7 @@ pub struct Conversions {
     pub table: TableOptions,
     /// The number of threads for each file.
     pub threads: usize,
-    /// The limits of what a table may omit.
+    /// The limits on the functions that a table may omit.
     pub limits: Limits,
     /// True if the report is JSON.
     pub json: bool,

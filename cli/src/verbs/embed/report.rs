@@ -13,7 +13,7 @@ use crate::report::limits::{Covered, Remark};
 use crate::report::verdict;
 use crate::synthesized::SynthesizedCounts;
 
-/// The code of a file's parts, if it was counted for each of them.
+/// Returns the code of a file's parts, if it was counted for each of them.
 fn code(parts: &[Part<Table>]) -> Option<CodeBytes> {
     parts.iter().map(|part| part.report.code_coverage).sum()
 }

@@ -27,7 +27,7 @@ use crate::verbs::sframe::verify;
 
 /// The edit: a table for an object or a linked file.
 pub struct Embed {
-    /// The options by which tables are made.
+    /// The options of the tables.
     pub conversions: Conversions,
     /// True if a file that has a table is left alone.
     pub skip_done: bool,
@@ -102,7 +102,7 @@ impl Edit for Embed {
         let table = if file.kind() == Kind::Relocatable { table.for_linker() } else { table };
         let conversion = Conversion::unplaced(&file, &sections, &table, threads)?;
         if conversion.section.num_fdes() == 0 {
-            // No reader needs a table without functions; one that is there is stale.
+            // No reader needs a table without functions. If the file has a table, it is stale.
             return Ok((without_sframe(&file)?, self.table(&file, &sections, conversion, &[])?));
         }
         match file.kind() {
@@ -142,7 +142,7 @@ fn check_kernel_rules(file: &File<'_>, tables: &[sframe::Section<'_>]) -> Result
 }
 
 impl Embed {
-    /// Returns whether the file has one table of the version that is asked for, which its program header leads to.
+    /// Returns whether the file has a single table of the requested version, and its program header points to it.
     fn is_done(&self, file: &File<'_>) -> Result<bool, Problem> {
         let tables = file.sframe_sections()?;
         let [section] = &tables[..] else { return Ok(false) };
@@ -193,7 +193,8 @@ impl Embed {
         let embedding = loop {
             let len = conversion.section.len();
             let embedding = Embedding::of(file, len)?;
-            // In version 2, functions that are too far from there become fewer bytes, which may lie elsewhere.
+            // In version 2, functions that are too far from the table are omitted. Then the table is smaller, and may
+            // get another address.
             conversion.place(embedding.address());
             if conversion.section.len() == len {
                 break embedding;
@@ -228,7 +229,7 @@ impl Embed {
         Ok((Some(rewrite), self.table(file, sections, conversion, &bytes)?))
     }
 
-    /// The report about a table whose bytes are these.
+    /// Returns the report about a table with these bytes.
     fn table(
         &self,
         file: &File<'_>,

@@ -1,4 +1,5 @@
-//! A bare section that was given a wrong address: all of its functions lie equally far from those of the CFI.
+//! Recognizes a bare section with a wrong address: all of its functions are at the same distance from functions of the
+//! CFI.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,8 @@ use cfipack_decoder::sframe::Section;
 use cfipack_format::Address;
 use serde::Serialize;
 
-/// How many functions of the CFI are tried as the first and as the last of the table, which may omit some.
+/// How many functions of the CFI are tried as the first and as the last function of the table. The table may omit
+/// functions.
 const TRIED: usize = 64;
 
 /// The distance of every function of a table from a function of the CFI, and the address without it.
@@ -21,7 +23,7 @@ pub struct Displaced {
 }
 
 impl Displaced {
-    /// Compares the starts of both sides; none unless exactly one distance other than 0 fits.
+    /// Compares the starts of both sides. Returns `None` unless exactly one distance other than 0 fits.
     pub fn find(sections: &[CallFrameSection<'_>], tables: &[Section<'_>], address: Address) -> Option<Self> {
         let cfi = sections.iter().flat_map(|section| cfipack_cfi::Functions::new(&section.cfi()).flatten());
         let cfi: BTreeMap<u64, u64> = cfi.map(|function| (function.key.address().0, function.size)).collect();
@@ -42,7 +44,7 @@ impl Displaced {
         Some(Self { distance: distance as i64, fitting_address: Address(address.0.wrapping_sub(distance)) })
     }
 
-    /// A description with what to do.
+    /// Describes the mistake, and how to correct it.
     pub fn words(&self) -> String {
         let Self { distance, fitting_address } = self;
         let side = if *distance < 0 { "before" } else { "after" };
@@ -53,8 +55,8 @@ impl Displaced {
     }
 }
 
-/// Returns whether functions of a table, moved by a distance, lie in functions of the CFI, and most are equal to one: a PLT
-/// is several functions of a table.
+/// Returns whether functions of a table, moved by a distance, are inside functions of the CFI, and most of them are
+/// equal to a function of the CFI. They need not all be equal, because a PLT is several functions of a table.
 fn fits(table: &BTreeMap<u64, u64>, cfi: &BTreeMap<u64, u64>, distance: u64) -> bool {
     let mut equal = 0;
     for (start, size) in table {

@@ -19,8 +19,8 @@ use crate::report::status::Status;
 use crate::report::symbol::SymbolName;
 use crate::verbs::dump::Arguments;
 
-/// Dumps the tables of an object. A part that cannot be read is replaced by an error, which is returned after the
-/// rest is printed.
+/// Dumps the tables of an object. If a part cannot be read, prints an error in its place, and returns the error after
+/// the rest is printed.
 pub fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow::Result<Outcome> {
     let sections = object.sframe_sections(arguments.address.unwrap_or_default())?;
     let mut out = output::standard();
@@ -57,7 +57,8 @@ pub fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow
     }
 }
 
-/// The error of the first function that cannot be read, else that of the header's number of FREs.
+/// Returns the error of the first function that cannot be read. Otherwise, returns an error if the header has a wrong
+/// number of FREs.
 fn first_error(table: &Section<'_>) -> Option<sframe::Error> {
     let mut sum = 0;
     for function in table.functions() {
@@ -103,7 +104,7 @@ impl<'a> TableJson<'a> {
     }
 }
 
-/// The functions of a table, written one by one: there may be hundreds of thousands.
+/// Writes the functions of a table without collecting them first, because a table can have hundreds of thousands.
 struct Functions<'a>(Section<'a>, &'a Places<'a, 'a>);
 
 impl Serialize for Functions<'_> {

@@ -1,4 +1,4 @@
-//! The functions that a table omits, or one function.
+//! Explains the functions that a table omits, or a single function.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -27,7 +27,7 @@ use crate::report::status::Status;
 use crate::report::symbol::SymbolName;
 use crate::verbs::explain::Arguments;
 
-/// Explains every omitted function, or the one at the address that was asked for.
+/// Explains every omitted function, or the function at an address that the user gave.
 pub fn explain(
     object: &Object<'_>,
     places: &Places<'_, '_>,
@@ -62,7 +62,7 @@ pub fn explain(
     explanation::report(object, &explained, address, "no function is omitted", arguments.json)
 }
 
-/// Every function that a conversion omits.
+/// Lists every function that a conversion omits.
 fn omitted(conversion: &Conversion, places: &Places<'_, '_>) -> Vec<FunctionJson> {
     let omitted = conversion.omitted.iter().map(|unsupported| FunctionJson {
         start: Some(places.location(unsupported.function.address())),
@@ -80,7 +80,8 @@ fn omitted(conversion: &Conversion, places: &Places<'_, '_>) -> Vec<FunctionJson
     omitted.chain(malformed).collect()
 }
 
-/// Every function that the file's own tables lack, if they exist, and that the conversion does not omit.
+/// Lists every function that the file's own tables lack, although the conversion does not omit it. Without tables the
+/// list is empty.
 fn not_in_tables(
     object: &Object<'_>,
     sections: &[CallFrameSection<'_>],
@@ -108,7 +109,7 @@ fn not_in_tables(
     Ok(explained.collect())
 }
 
-/// Every function of a table with a row that unwinds an innermost frame only.
+/// Lists every function of a table with a row that unwinds only an innermost frame.
 fn innermost_only(
     arch: Arch,
     table: &[u8],
@@ -130,7 +131,7 @@ fn innermost_only(
     Ok(found)
 }
 
-/// The function that contains the address and that no CFI covers, with the rows that `--synthesize` makes of its code.
+/// Returns the function without CFI that contains the address, with the rows that `--synthesize` makes from its code.
 fn by_code(
     file: &File<'_>,
     sections: &[CallFrameSection<'_>],
@@ -160,7 +161,7 @@ fn by_code(
     Ok(Some(found))
 }
 
-/// The function that contains the address: the reason why it is omitted, or its rows.
+/// Returns the function that contains the address, with its rows or the reason why it is omitted.
 fn one_function<'s>(
     file: &File<'_>,
     sections: &'s [CallFrameSection<'_>],
@@ -177,7 +178,7 @@ fn one_function<'s>(
         ..FunctionJson::default()
     };
     let mut builder = cfipack_encoder::sframe::Builder::new(file.arch(), options.get())?;
-    // A function can be omitted by itself, or because of the others.
+    // A function can be omitted for its own CFI, or because of other functions.
     let of_the_table = || {
         let all = Conversion::of(file, sections, options, 1)?.section;
         anyhow::Ok(all.omitted().iter().find(|omitted| omitted.function == function.key).copied())
@@ -198,7 +199,7 @@ fn one_function<'s>(
         found.innermost_only = found.innermost_only.or_else(|| InnermostJson::of(file.arch(), &part, places));
         for row in part.rows() {
             let mut row = row?;
-            // A function with very many rows is divided into parts, and so is a PLT.
+            // The table divides a PLT, and a function with very many rows, into several FDEs.
             row.start.0 += part.start().distance_from(function.key.address()) as u32;
             let repeats = part.is_pc_mask().then(|| format!(", repeating every {} bytes", part.rep_size()));
             let words = Words(file.arch(), row);
@@ -297,7 +298,7 @@ impl Explanation for FunctionJson {
             let others = self.others.join(", ");
             writeln!(out, "  the address is also in the functions at {}", Escaped(others))?;
         }
-        // The rows of a PLT are in no listing as they repeat.
+        // A listing has no rows of a PLT, because they repeat.
         if self.listing.is_none() || self.rows.iter().any(|row| row.repeats.is_some()) {
             self.row_words.iter().try_for_each(|row| writeln!(out, "  {row}"))?;
         }

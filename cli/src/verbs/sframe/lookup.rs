@@ -46,7 +46,7 @@ pub fn lookup(object: &Object<'_>, places: &Places<'_, '_>, arguments: &Argument
     status::judged(status, out.flush().map_err(Into::into))
 }
 
-/// The address of an offset given without a section, if exactly one section has a function there.
+/// Returns the address for an offset without a section, if exactly one section has a function there.
 fn in_one_section(
     tables: &[Section<'_>],
     places: &Places<'_, '_>,
@@ -77,7 +77,7 @@ struct Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
-    /// The row of the first table that contains the PC, if one does.
+    /// Returns the row of the first table that contains the PC, if any table contains it.
     fn find(tables: &[Section<'a>], pc: Address) -> anyhow::Result<Option<Self>> {
         for table in tables {
             let Some(function) = table.find(pc)? else { continue };
@@ -90,7 +90,7 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// An answer as text.
+/// Returns an answer as text.
 fn words(answer: Option<&Answer<'_>>, places: &Places<'_, '_>) -> String {
     let Some(Answer { arch, function, row, .. }) = answer else { return "no function".to_string() };
     let end = function.start().offset(function.size().into());

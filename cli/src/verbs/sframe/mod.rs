@@ -1,4 +1,4 @@
-//! `.sframe`: the parts of verbs for ELF files.
+//! The parts of verbs that work on `.sframe` tables of ELF files.
 
 pub mod diff;
 pub mod displaced;

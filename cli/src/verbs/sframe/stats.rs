@@ -25,7 +25,7 @@ use crate::report::status::{self, Status};
 use crate::report::unverified::WithoutRows;
 use crate::verbs::stats::{Arguments, Source};
 
-/// Counts the tables of an object; for one without a table, counts the table that a conversion writes.
+/// Counts the tables of an object. If the object has no table, counts the table that a conversion writes.
 pub fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {
     let sections = object.sframe_sections(Address(0))?;
     let tables = object.tables(&sections)?;
@@ -66,7 +66,7 @@ pub fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outco
     status::judged(status.unwrap_or(Status::Done), out.flush().map_err(Into::into)).map(Outcome::Done)
 }
 
-/// The table that a conversion writes.
+/// Counts the table that a conversion writes.
 fn converted(
     name: String,
     file: &File<'_>,
@@ -92,7 +92,7 @@ fn converted(
     Ok(StatsJson { coverage: Some(coverage), ..StatsJson::new(name, Source::Cfi, &[table]) })
 }
 
-/// The share of its CFI that the file's own tables cover; none if it has no CFI.
+/// Returns the share of a file's CFI that its own tables cover, or `None` if it has no CFI.
 fn coverage(
     file: &File<'_>,
     tables: &[Section<'_>],

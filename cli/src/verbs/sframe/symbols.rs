@@ -1,5 +1,5 @@
-//! `dump --symbols`: functions by their symbols, and rows by offsets from them. The text is one of goldens: it is equal
-//! for tables that mean the same, at any address and in any layout.
+//! `dump --symbols`: prints functions by their symbols, and rows by offsets from them. The text is made for goldens: it
+//! is equal for tables that mean the same, at any address and in any layout.
 
 use std::cell::Cell;
 use std::io::{self, Write};
@@ -20,7 +20,7 @@ use crate::report::row::RowJson;
 use crate::report::status::Status;
 use crate::verbs::dump::Arguments;
 
-/// Prints the functions of every table of an object, in the table's order. What cannot be read is an error, which is
+/// Prints the functions of every table of an object, in the table's order. If a part cannot be read, the error is
 /// returned after the rest is printed.
 pub fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow::Result<Outcome> {
     let sections = object.sframe_sections(arguments.address.unwrap_or_default())?;
@@ -65,7 +65,7 @@ fn print_table(
     Ok(broken)
 }
 
-/// Prints a function and each row that is not the one before it; the first error.
+/// Prints a function and each row that differs from the row before it. Returns the first error.
 fn print_function(
     out: &mut impl Write,
     arch: Arch,
@@ -86,7 +86,7 @@ fn print_function(
     Ok(None)
 }
 
-/// The rows of a function that are not the one before them.
+/// Returns the rows of a function that differ from the row before them.
 fn different_rows(function: &Function<'_>) -> impl Iterator<Item = Result<Row, sframe::Error>> {
     let mut last = None;
     function.rows().filter(move |row| {
@@ -121,7 +121,7 @@ pub struct SymbolsJson<'r, 'f, 'a> {
     functions: Functions<'r, 'f, 'a>,
 }
 
-/// The functions of a table, written one by one.
+/// Writes the functions of a table without collecting them first.
 struct Functions<'r, 'f, 'a> {
     table: &'r Section<'r>,
     places: &'r Places<'f, 'a>,
@@ -153,7 +153,7 @@ impl Functions<'_, '_, '_> {
         }
     }
 
-    /// The words of an error, which is remembered if it is the first.
+    /// Returns the text of an error, and remembers the first error.
     fn note(&self, error: sframe::Error) -> String {
         self.broken.set(self.broken.get().or(Some(error)));
         error.to_string()

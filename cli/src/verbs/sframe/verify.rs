@@ -46,7 +46,7 @@ pub fn check_for(table: &Object<'_>, object: &Object<'_>, arguments: &Arguments)
     }
 }
 
-/// Verifies the tables of an object, or those of `elsewhere`, against its CFI.
+/// Verifies the tables of an object, or the tables in `elsewhere`, against its CFI.
 pub fn verify(
     object: &Object<'_>,
     elsewhere: Option<&Object<'_>>,
@@ -103,7 +103,7 @@ fn print_json(report: &VerifyJson<'_>) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-/// Writes the report, and that of a profile.
+/// Writes the report, and the report of a profile.
 fn print_all(
     object: &Object<'_>,
     (report, displaced): (&Report, Option<&Displaced>),
@@ -145,13 +145,13 @@ pub fn against_any(
     against(file, sections, tables, options, threads, |missing| reasons.reason(missing))
 }
 
-/// Verifies tables against the CFI of a file, on so many threads. `reason` returns why a function is missing.
+/// Verifies tables against the CFI of a file, on `threads` threads. `reason` returns why a function is missing.
 ///
 /// Functions of a table that no CFI covers are judged by the file's code. The code is read only if there are such
-/// functions: then the tables are verified once more, with what the code gives.
+/// functions. Then the tables are verified again, with the functions that the code confirms.
 ///
 /// # Errors
-/// The code of such a function cannot be read.
+/// The code of a function without CFI cannot be read.
 pub fn against<'s>(
     file: &File<'_>,
     sections: &'s [CallFrameSection<'_>],

@@ -162,7 +162,7 @@ impl Summary<'_, '_> {
         kinds
     }
 
-    /// Writes it to standard error, in one piece.
+    /// Writes the summary to standard error, in a single write.
     fn print(&self) -> anyhow::Result<()> {
         let mut text = Vec::new();
         let (name, layout) = (&self.object.name, self.options.layout_name());

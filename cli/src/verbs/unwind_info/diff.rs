@@ -10,7 +10,7 @@ use crate::report::comparison;
 use crate::report::status::Status;
 use crate::verbs::diff::Arguments;
 
-/// Compares A with B. A bare section is taken for one of the same image as the other table.
+/// Compares A with B. A bare section is assumed to belong to the same image as the other table.
 pub fn compare(a: &Object<'_>, b: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {
     let sources = [
         Source::with_table(a).with_context(|| a.name.to_string())?,

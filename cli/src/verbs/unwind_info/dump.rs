@@ -18,8 +18,8 @@ use crate::io::output::{self, Text};
 use crate::report::status::Status;
 use crate::verbs::dump::Arguments;
 
-/// Dumps the tables of an object. A page that cannot be read is replaced by an error, which is returned after the
-/// rest is printed.
+/// Dumps the tables of an object. If a page cannot be read, prints an error in its place, and returns the error after
+/// the rest is printed.
 pub fn dump(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {
     if arguments.symbols {
         bail!("--symbols prints .sframe tables");

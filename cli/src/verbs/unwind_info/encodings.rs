@@ -25,7 +25,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// An image whose offsets count from `base`.
+    /// Creates an image. Its offsets count from `base`.
     pub fn new(base: Address) -> Self {
         Self { base }
     }
@@ -41,7 +41,7 @@ impl Image {
 /// The functions of a file, and how each is unwound.
 #[derive(Debug, Default)]
 pub struct Encodings {
-    /// Functions in the CFI, unreadable ones included.
+    /// The number of functions in the CFI, including functions that cannot be read.
     pub functions: u64,
     /// An entry for each readable function.
     pub entries: Vec<Entry>,
@@ -64,7 +64,7 @@ pub struct Coverage {
 }
 
 impl Encodings {
-    /// The functions by how they are unwound.
+    /// Counts the functions by how they are unwound.
     pub fn coverage(&self) -> Coverage {
         Coverage {
             functions: self.functions,
@@ -75,17 +75,17 @@ impl Encodings {
         }
     }
 
-    /// Functions with a compact encoding.
+    /// Returns the number of functions with a compact encoding.
     pub fn compact(&self) -> u64 {
         self.functions - (self.in_dwarf_mode.len() + self.malformed.len()).to_u64()
     }
 
-    /// The number of functions in DWARF mode or omitted, by reason.
+    /// Counts the functions in DWARF mode and the omitted functions, by reason.
     pub fn reasons(&self) -> BTreeMap<&'static str, u64> {
         reasons::count(&self.in_dwarf_mode, self.malformed.len())
     }
 
-    /// Encodes all functions of a file; those for which `is_wanted` is false are omitted.
+    /// Encodes all functions of a file for which `is_wanted` is true.
     pub fn of(
         file: &File<'_>,
         sections: &[CallFrameSection<'_>],
@@ -144,7 +144,7 @@ impl Encodings {
 pub enum EncodingMode {
     /// For every function.
     Compact,
-    /// For none: the functions are those without a row in an object.
+    /// For no function. These are the functions of an object that have no row.
     Dwarf,
 }
 
@@ -153,7 +153,7 @@ fn lsda(function: &Function<'_>, image: Image) -> anyhow::Result<Option<LsdaKey>
     Ok(LsdaKey::at(image.offset(address)?))
 }
 
-/// Computes compact encodings, one function after the other.
+/// Computes compact encodings of functions, and reuses its memory.
 #[derive(Debug)]
 pub struct CompactEncoder<'c, 'f> {
     code: Code<'c>,
@@ -166,9 +166,9 @@ impl<'c, 'f> CompactEncoder<'c, 'f> {
         Ok(Self { code, encoder: Encoder::new(arch)? })
     }
 
-    /// The encoding of a function, or the reason why it has none.
+    /// Returns the encoding of a function, or the reason why it has none.
     pub fn encode(&mut self, function: &Function<'f>) -> Result<Encoding, Unsupported> {
-        // A file without code, such as one with debugging information only, has no calls to find.
+        // A file without code, for example a file with debugging information only, has no calls to find.
         self.encoder.encode(function, Some(self.code.starting_at(function.key.address())), Mode::Checked)
     }
 }

@@ -1,4 +1,4 @@
-//! The entries of a file, from its tables or its CFI, from which a table is built.
+//! Reads the entries for a new table, from a file's tables or from its CFI.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -17,22 +17,22 @@ use super::personalities::{Personalities, Personality, symbols_by_field};
 use super::source::Source;
 use crate::io::input;
 
-/// The entries from which a table is built.
+/// The entries for a new table.
 #[derive(Debug)]
 pub struct Entries {
     /// `unwind_info`, `compact_unwind` or `cfi`.
     pub source: &'static str,
     /// The entries, in any order.
     pub list: Vec<Entry>,
-    /// The personalities; a cell is the address of a pointer, or in an object the number of a symbol.
+    /// The personalities. A cell is the address of a pointer. In an object, a cell is the number of a symbol.
     pub personalities: Personalities,
     /// The end of the code.
     pub end: Option<ImageOffset>,
     /// The encodings computed from the CFI, if entries come from it.
     pub encodings: Encodings,
-    /// The address from which image offsets count.
+    /// Image offsets count from this address.
     pub base: Address,
-    /// With entries from a table: functions whose entries are after its sentinel, where no reader finds them.
+    /// If the entries come from a table: functions with entries after its sentinel. No reader finds them there.
     pub after_sentinel: Vec<Address>,
     /// With entries from the CFI: compact entries of the file's own tables for code without an FDE.
     pub without_fde: u64,
@@ -99,13 +99,13 @@ impl Entries {
         }
         let mut end = table.index().last().map(|sentinel| sentinel.function);
         if let (Some(sentinel), Some(last)) = (&mut end, list.last_mut()) {
-            // The sentinel of ld64 is one byte after the last function, which need not lie in a section of code.
+            // The sentinel of ld64 is one byte after the last function. So it need not be in a section of code.
             let is_after_code = source.is_end_of_section(base.offset(i64::from(sentinel.0) - 1));
             if is_after_code && last.length > 0 {
                 (sentinel.0, last.length) = (sentinel.0 - 1, last.length - 1);
             }
-            // ld64.lld gives a symbol without unwind information the length 0: its sentinel is the
-            // address of the last of several such symbols, of which the table has the first.
+            // ld64.lld gives a symbol without unwind information the length 0. If several such symbols follow each
+            // other, the table has the first, and the sentinel is the address of the last.
             if last.encoding == Encoding::NONE {
                 list.push(Entry::new(*sentinel, 0, Encoding::NONE));
             }
@@ -180,7 +180,7 @@ impl Entries {
         Self { source, list, personalities, end, encodings, base, after_sentinel, without_fde }
     }
 
-    /// Adds an entry for every symbol of code without one, and the end of the code.
+    /// Adds the end of the code, and an entry for every symbol of code that has no entry.
     fn with_code(mut self, file: &File<'_>, image: Image) -> anyhow::Result<Self> {
         let mut ranges: Vec<_> =
             self.list.iter().map(|entry| (entry.function.image_offset(), entry.length)).collect();
@@ -215,7 +215,7 @@ impl Entries {
     }
 }
 
-/// The end of the section of code that contains an address.
+/// Returns a function that finds the end of the section of code around an address.
 fn ends_of_code(file: &File<'_>) -> anyhow::Result<impl Fn(Address) -> Option<Address>> {
     let sections = file.code_sections()?.into_iter().filter(|section| !section.bytes.is_empty());
     let mut ranges: Vec<_> = sections.map(|section| (section.address, section.bytes.len())).collect();
@@ -227,8 +227,10 @@ fn ends_of_code(file: &File<'_>) -> anyhow::Result<impl Fn(Address) -> Option<Ad
     })
 }
 
-/// The address from which image offsets count: that of the Mach-O header; for an ELF file 0 if 32 bits reach all
-/// functions, else that of its lowest section of code or CFI.
+/// Returns the address from where image offsets count.
+///
+/// In a Mach-O file this is the address of the Mach-O header. In an ELF file it is 0 if 32 bits reach all functions,
+/// and otherwise the address of the lowest section of code or CFI.
 fn base(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> Address {
     if let Some(macho) = file.as_macho() {
         return macho.image_base();

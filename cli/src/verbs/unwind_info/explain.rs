@@ -25,11 +25,11 @@ use crate::verbs::explain::Arguments;
 /// The reason of a function in DWARF mode that can be encoded: only the writer of the table knows why it is not.
 const ENCODABLE: &str = "encodable";
 
-/// The reason of a function with CFI whose entry has nothing.
+/// The reason for a function that has CFI, but an entry without unwind information.
 const NO_UNWIND_INFORMATION: &str = "no-unwind-information";
 
-/// Explains every function of the CFI without a compact encoding in the table, or the one at `address`. For a file
-/// without a table, the encodings are computed from its CFI.
+/// Explains every function of the CFI without a compact encoding in the table, or the function at `address`. If the
+/// file has no table, the encodings are computed from its CFI.
 pub fn explain(
     object: &Object<'_>,
     places: &Places<'_, '_>,
@@ -65,7 +65,7 @@ pub fn explain(
     explanation::report(object, &found, address, "no function is in DWARF mode", arguments.json)
 }
 
-/// The number of functions in DWARF mode by reason.
+/// Counts the functions in DWARF mode by reason.
 pub fn reasons_of_dwarf(
     file: &File<'_>,
     code: Code<'_>,
@@ -99,7 +99,7 @@ struct Explainer<'e, 'a, 'f> {
 }
 
 impl<'f> Explainer<'_, '_, 'f> {
-    /// Every function without a compact encoding.
+    /// Explains every function without a compact encoding.
     fn all(&mut self, sections: &'f [CallFrameSection<'_>]) -> Vec<FunctionJson> {
         let mut found = Vec::new();
         for section in sections {
@@ -120,7 +120,7 @@ impl<'f> Explainer<'_, '_, 'f> {
         found
     }
 
-    /// The function that contains the address, or the table's entry.
+    /// Explains the function that contains the address, or the table's entry for it.
     fn at(&mut self, address: Address, sections: &'f [CallFrameSection<'_>]) -> Option<FunctionJson> {
         if let Some((function, _)) = explanation::function_at(sections, address) {
             return Some(self.function(&function));
@@ -158,7 +158,7 @@ impl<'f> Explainer<'_, '_, 'f> {
         }
     }
 
-    /// A function of the CFI: its encoding in the table, or the reason why it has none.
+    /// Explains a function of the CFI: its encoding in the table, or the reason why it has none.
     fn function(&mut self, function: &Function<'f>) -> FunctionJson {
         let mut explained = self.place(function.key.address(), function.size);
         if let Some(table) = &self.table {

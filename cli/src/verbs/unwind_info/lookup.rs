@@ -20,7 +20,7 @@ use crate::report::symbol::SymbolName;
 use crate::report::target::Target;
 use crate::verbs::lookup::Arguments;
 
-/// Looks up every address. An error at one address does not end the lookups of the others.
+/// Looks up every address. After an error, the lookups go on with the next address.
 pub fn lookup(object: &Object<'_>, places: &Places<'_, '_>, arguments: &Arguments) -> anyhow::Result<Status> {
     // A Mach-O object has addresses of its own.
     let address = |target: &Target| match target.plain() {

@@ -1,5 +1,5 @@
-//! `__unwind_info` and `__compact_unwind`: the verb that builds the former, and the parts of the other
-//! verbs for files with either.
+//! The verb that builds `__unwind_info`, and the parts of other verbs that work on `__unwind_info` and
+//! `__compact_unwind`.
 
 pub mod build;
 pub mod diff;

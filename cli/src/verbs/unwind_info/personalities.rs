@@ -25,7 +25,7 @@ pub struct Personalities {
 }
 
 impl Personalities {
-    /// The number of a personality.
+    /// Returns the number of a personality, and adds the personality if it is new.
     pub fn number(&mut self, personality: Personality) -> NonZeroU32 {
         *self.numbers.entry(personality).or_insert_with(|| {
             self.known.push(personality);
@@ -33,7 +33,7 @@ impl Personalities {
         })
     }
 
-    /// The address of the pointer to a personality of a linked file.
+    /// Returns the address of the pointer to a personality of a linked file.
     pub fn pointer(&self, number: NonZeroU32) -> Option<Address> {
         match *self.known.get(number.get().to_usize() - 1)? {
             Personality::Address(address) => Some(address),
@@ -42,7 +42,7 @@ impl Personalities {
     }
 }
 
-/// The symbols that the fields of a section name, by offset.
+/// Returns the symbols that the relocations of a section name, by the offset of the field.
 pub fn symbols_by_field(relocations: Vec<Relocation>) -> BTreeMap<u64, usize> {
     relocations.into_iter().filter_map(|relocation| Some((relocation.offset, relocation.symbol?))).collect()
 }
@@ -61,7 +61,7 @@ impl PersonalitiesOfCies {
         Ok(Self { symbols: symbols_by_field(relocations.unwrap_or_default()) })
     }
 
-    /// The personality of a CIE, if it has one.
+    /// Returns the personality of a CIE, if the CIE has a personality.
     pub fn personality(&self, cie: &Cie<'_>) -> Option<Personality> {
         let personality = cie.personality?;
         match self.symbols.get(&personality.field.0.to_u64()) {

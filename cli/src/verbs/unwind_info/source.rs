@@ -22,7 +22,7 @@ pub fn check_arch(arch: Arch) -> anyhow::Result<()> {
 /// The tables of a Mach-O file, or a bare `__unwind_info`.
 #[derive(Debug)]
 pub struct Source<'o, 'a> {
-    /// The file; none for a bare section.
+    /// The file, or `None` for a bare section.
     pub file: Option<&'o File<'a>>,
     /// `__unwind_info`.
     pub table: Option<Section<'a>>,
@@ -32,7 +32,7 @@ pub struct Source<'o, 'a> {
 }
 
 impl<'o, 'a> Source<'o, 'a> {
-    /// The tables of an object, which may have neither.
+    /// Finds the tables of an object. The object may have no table.
     pub fn of(object: &'o Object<'a>) -> anyhow::Result<Self> {
         match &object.contents {
             Contents::File(file) => {
@@ -52,7 +52,7 @@ impl<'o, 'a> Source<'o, 'a> {
         }
     }
 
-    /// The tables of an object; an error if it has neither.
+    /// Finds the tables of an object. It is an error if the object has no table.
     pub fn with_table(object: &'o Object<'a>) -> anyhow::Result<Self> {
         let source = Self::of(object)?;
         if source.is_empty() {
@@ -66,18 +66,18 @@ impl<'o, 'a> Source<'o, 'a> {
         self.table.is_none() && self.rows.is_none()
     }
 
-    /// The architecture, which a bare section does not contain.
+    /// Returns the architecture. A bare section does not contain it, so this is an error for a bare section.
     pub fn arch(&self) -> anyhow::Result<Arch> {
         let file = self.file.context("a bare __unwind_info section does not contain its architecture")?;
         Ok(file.arch())
     }
 
-    /// The address of the Mach-O header; 0 for a bare section.
+    /// Returns the address of the Mach-O header, or 0 for a bare section.
     pub fn base(&self) -> Address {
         self.file.map_or(Address(0), image_base)
     }
 
-    /// The code.
+    /// Returns the code.
     pub fn code(&self) -> Code<'_> {
         Code::new(self.code.iter().map(|section| (section.address, &section.bytes[..])))
     }
@@ -95,7 +95,7 @@ impl<'o, 'a> Source<'o, 'a> {
         Ok(Some(parsed.with_context(|| format!("section {}", section.name))?))
     }
 
-    /// The entries of the tables, for code of `file`: an image's, or an object's rows.
+    /// Returns the entries of an image's table, or of an object's rows.
     pub fn entries<'c>(&self, arch: Arch, base: Address, code: Code<'c>) -> anyhow::Result<Table<'c>> {
         if let Some(section) = self.parse()? {
             return Ok(Table::of_image(arch, base, &section, code));
@@ -104,13 +104,13 @@ impl<'o, 'a> Source<'o, 'a> {
         Ok(Table::of_object(arch, rows.collect(), code))
     }
 
-    /// An object's rows, each with its offset in `__compact_unwind`.
+    /// Returns an object's rows, each with its offset in `__compact_unwind`.
     pub fn object_rows(&self) -> Vec<(SectionOffset, Entry)> {
         self.rows.iter().flat_map(entries_of_rows).collect()
     }
 }
 
-/// The rows of `__compact_unwind`, each with its offset there.
+/// Returns the rows of `__compact_unwind`, each with its offset there.
 pub fn entries_of_rows(compact: &CompactUnwind<'_>) -> impl Iterator<Item = (SectionOffset, Entry)> {
     compact.rows.iter().map(|row| {
         let entry = Entry {
@@ -124,22 +124,24 @@ pub fn entries_of_rows(compact: &CompactUnwind<'_>) -> impl Iterator<Item = (Sec
     })
 }
 
-/// The table of a Mach-O file that has been linked.
+/// Returns the table of a Mach-O file that has been linked.
 fn table<'a>(file: &File<'a>) -> Result<Option<Section<'a>>, Error> {
     file.as_macho().map_or(Ok(None), |macho| macho.unwind_info_section())
 }
 
-/// The rows of a Mach-O object.
+/// Returns the rows of a Mach-O object.
 pub fn rows<'a>(file: &File<'a>) -> Result<Option<CompactUnwind<'a>>, Error> {
     file.as_macho().map_or(Ok(None), |macho| macho.compact_unwind())
 }
 
-/// The address of a file's Mach-O header, from which image offsets count; 0 for an object and in other formats.
+/// Returns the address of a file's Mach-O header. Image offsets count from it. Returns 0 for an object and for other
+/// formats.
 pub fn image_base(file: &File<'_>) -> Address {
     file.as_macho().map_or(Address(0), |macho| macho.image_base())
 }
 
-/// The starts of functions as the linker of a Mach-O file noted them; nothing for objects and other formats.
+/// Returns the starts of functions from the linker's list in a Mach-O file. The list is empty for objects and other
+/// formats.
 pub fn function_starts(file: &File<'_>) -> Result<Vec<Address>, Error> {
     file.as_macho().map_or(Ok(Vec::new()), |macho| macho.function_starts())
 }

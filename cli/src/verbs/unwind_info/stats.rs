@@ -24,7 +24,7 @@ use crate::report::status::Status;
 use crate::report::unverified::WithoutRows;
 use crate::verbs::stats::{Arguments, Source as TableSource};
 
-/// Counts the tables of an object; for one without a table, counts the table built from its CFI.
+/// Counts the tables of an object. If the object has no table, counts the table that is built from its CFI.
 pub fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {
     arguments.table.check_unused()?;
     arguments.limits.check_unused()?;
@@ -81,7 +81,7 @@ fn of_rows(object: &Object<'_>, arch: Arch, compact: &CompactUnwind<'_>) -> Stat
     StatsJson { compact_unwind: Some(rows), ..StatsJson::new(object, TableSource::Table) }
 }
 
-/// The table that is built from a file's CFI.
+/// Counts the table that is built from a file's CFI.
 fn of_cfi(
     object: &Object<'_>,
     file: &File<'_>,
@@ -101,7 +101,7 @@ fn of_cfi(
     })
 }
 
-/// The unwinding of the functions in the linker's list of starts; none without such a list.
+/// Counts how the functions in the linker's list of starts are unwound. Returns `None` if the file has no list.
 fn coverage(
     file: &File<'_>,
     code: Code<'_>,

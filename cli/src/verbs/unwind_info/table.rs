@@ -44,13 +44,13 @@ impl TableOptions {
             .with_eh_frame_len(eh_frame_len)
     }
 
-    /// The layout's name as a value of the option.
+    /// Returns the layout's name as a value of the option.
     pub fn layout_name(&self) -> &'static str {
         self.layout.name()
     }
 }
 
-/// Bytes of a Mach-O file's `__eh_frame`, on which layout `ld64` depends.
+/// Returns the number of bytes in a Mach-O file's `__eh_frame`. Layout `ld64` depends on it.
 fn eh_frame_len(file: &File<'_>) -> anyhow::Result<u32> {
     if file.as_macho().is_none() {
         return Ok(0);
@@ -62,7 +62,7 @@ fn eh_frame_len(file: &File<'_>) -> anyhow::Result<u32> {
 
 /// A table, and the entries that it is built from.
 pub struct BuiltTable {
-    /// The entries; the list is empty, since the builder takes it.
+    /// The entries. Their list is empty, because the builder takes it.
     pub entries: Entries,
     /// The section; empty if nothing has unwind information.
     pub bytes: Vec<u8>,

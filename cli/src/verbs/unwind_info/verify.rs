@@ -24,10 +24,10 @@ use crate::report::unverified;
 use crate::report::verdict::DUPLICATES;
 use crate::verbs::verify::Arguments;
 
-/// The number of violations of each rule that are described; all are counted.
+/// How many violations of each rule are described. All violations are counted.
 const DESCRIBED: usize = 100;
 
-/// The name of what the table leads past: its FDE is before the one that is named.
+/// The name of a fault: the entry names an FDE after the function's own FDE, so only a scan of the section finds that.
 const SCANNED: &str = "whose FDE is found by a scan only";
 
 /// Checks that an object has a table that can be read.
@@ -36,7 +36,8 @@ pub fn check_for(table: &Object<'_>, arguments: &Arguments) -> anyhow::Result<()
     Source::with_table(table)?.parse().map(|_| ())
 }
 
-/// Verifies a table, the object's own or that of `elsewhere`, against the object's CFI and its readers' rules.
+/// Verifies a table against the object's CFI and the rules of its readers. The table is the object's own, or the table
+/// in `elsewhere`.
 pub fn check(
     object: &Object<'_>,
     elsewhere: Option<&Object<'_>>,
@@ -78,7 +79,7 @@ pub fn check(
     status::judged(status, write()).map(Outcome::Done)
 }
 
-/// Verifies a table against the CFI of a file, which may have none.
+/// Verifies a table against the CFI of a file. The file may have no CFI.
 pub fn of_file(file: &File<'_>, table: &Table<'_>) -> anyhow::Result<Report> {
     let sections = file.call_frame_sections()?;
     let cfi: Vec<_> = sections.iter().map(|section| section.cfi()).collect();
@@ -182,7 +183,7 @@ pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> 
     Ok(())
 }
 
-/// The reason why no entry of a table was compared.
+/// Returns the reason why no entry of a table was compared.
 fn nothing(report: &Report) -> &'static str {
     match report.functions {
         0 => "the file has none, so the table is held against its readers' rules only",
@@ -214,7 +215,7 @@ pub fn print_violations(out: &mut impl Write, section: &str, violations: &[Viola
 
 /// Violations as they are described.
 struct DescribedViolations<'v> {
-    /// Errors before warnings; the first [`DESCRIBED`] of each rule.
+    /// The first [`DESCRIBED`] violations of each rule, with errors before warnings.
     first: Vec<&'v Violation>,
     /// The number of further violations of a rule, by whether it is a warning and by name.
     more: BTreeMap<(bool, &'static str), usize>,
