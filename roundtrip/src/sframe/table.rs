@@ -11,11 +11,14 @@ use super::extents::{self, Entry, Piece};
 use super::fault::{Fault, FaultKind};
 use crate::cfi::Flags;
 
-/// The functions of one or more tables, in order of address, no two of them sharing a PC: each PC
-/// belongs to the function that [`Section::find`] finds for it in the first table that has one. A function
-/// around one of another table may have several pieces. The last address of all, 2^64-1, belongs to none.
+/// The functions of one or more tables, in order of address. No two functions share a PC.
 ///
-/// Memory: 24 bytes a function or piece, twice that while it is made; a few more for pieces.
+/// A PC belongs to the function that [`Section::find`] finds for it, in the first table that has a function for it. So
+/// a function can have several pieces, with functions of an earlier table between them. The last address of all,
+/// 2^64-1, belongs to no function.
+///
+/// Memory: 24 bytes for each function or piece, and twice as much while the value is built. A function in several
+/// pieces takes a little more.
 #[derive(Clone, Debug)]
 pub struct Table<'t> {
     pub(crate) sections: &'t [Section<'t>],

@@ -79,7 +79,7 @@ pub(super) struct Walk<'d, 't> {
 }
 
 impl<'t> Walk<'_, 't> {
-    /// Returns the row that [`step`](Self::step) has reached. Its start is that of another FRE with the same bytes.
+    /// Returns the row that [`step`](Self::step) has reached. Its start may be that of another FRE with the same bytes.
     #[inline]
     pub(super) fn row(&self) -> &Row {
         &self.decoded.slots[self.slot].1
