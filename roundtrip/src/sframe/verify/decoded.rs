@@ -1,5 +1,4 @@
-//! A cache of rows by the bytes that encode them, and walks over functions that use it. Most FREs of a table repeat the
-//! bytes of other FREs.
+//! A cache of rows by the bytes that encode them, and walks over functions that use it.
 
 use cfipack_decoder::sframe::{Fres, Function};
 use cfipack_format::sframe::{FdeType, FreInfo, FreType};

@@ -100,8 +100,8 @@ impl<'q, 't> Part<'q, 't> {
         let Question { tables, arch, .. } = *self.question;
         let table = &tables.sections[section.to_usize()];
         let flags = flags(table, &in_table);
-        // Addresses are added with the width of an address. This function must not be known by another one if a sum can
-        // overflow 32 bits.
+        // Sums of addresses wrap at the width of an address. So a function that crosses a multiple of 2^32 does not count
+        // as a repetition of another function.
         let can_repeat = (start ^ (end - 1)) >> u32::BITS == 0;
         let described = can_repeat.then(|| evaluator.program(function)).flatten().map(|program| Described {
             program,
