@@ -15,7 +15,6 @@
 //! - [`unwind_info`]: the same for `__unwind_info` and `__compact_unwind`, and the rules that their readers rely on.
 //! - `structure`, a feature: compares an edited ELF file or Mach-O object with the original.
 //! - [`kernel_verdict`]: finds the rules of the Linux kernel's reader that a table breaks.
-//! - [`kernel_verdict`]: what the Linux kernel's reader refuses.
 //!
 //! The items for `.sframe`, the format that most callers have, are exported at the root. So are the items that both
 //! formats share ([`Options`], [`Diff`], [`Recurrence`]).

@@ -140,7 +140,7 @@ struct Found {
     recurrence: Recurrence,
     /// The answers of both tables at the first PC.
     answers: [TableAnswer; 2],
-    /// The further answers, in case only one table answers.
+    /// If only one table answers, its answers after the first.
     more: Vec<TableAnswer>,
     /// The PCs of the whole function, in the table that has it.
     extent: Range<u64>,

@@ -3,9 +3,9 @@
 //! - [`Table`]: the tables of a file, as a search by start address sees them. `extents` decides which function has a
 //!   PC.
 //! - [`Cursor`]: walks a table in ascending order of address.
-//! - [`verify`]: walks a table and the functions of the CFI side by side. [`Report`] is the result.
-//! - [`diff`]: walks two tables side by side. [`Diff`] is the result.
-//! - [`stats`]: counts bytes, functions and rows.
+//! - [`verify()`]: walks a table and the functions of the CFI side by side. [`Report`] is the result.
+//! - [`diff()`]: walks two tables side by side. [`Diff`] is the result.
+//! - [`stats()`]: counts bytes, functions and rows.
 //! - [`kernel_verdict`]: checks what the Linux kernel demands of a table.
 
 mod compare;
