@@ -49,9 +49,11 @@ impl Neighbours {
         Self { all }
     }
 
-    /// Returns the sections that must move so that the program headers can end at `limit`. They form one range with
-    /// everything whose segments the range touches. Returns `None` if the room is free already. All sections in the
-    /// range may move.
+    /// Returns the range of sections and segments that must move so that the program headers can end at `limit`. The
+    /// range includes everything that overlaps it. Returns `None` if the room is free already.
+    ///
+    /// # Errors
+    /// Returns an error if a part of the range cannot move, or has unknown bytes.
     pub fn evicted(
         &self,
         source: &Source<'_>,

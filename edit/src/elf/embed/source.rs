@@ -236,7 +236,7 @@ impl<'a> Source<'a> {
     }
 
     /// Returns the first offset from `from` on that is in use. Sections use their bytes, apart from `except`. Segments
-    /// use their bytes if they are not loaded or start after `from`.
+    /// use their bytes if they are not loaded, or start at or after `from`.
     pub fn next_use(&self, from: u64, except: Option<usize>) -> u64 {
         let sections = self.sections.iter().enumerate().filter(|(index, _)| Some(*index) != except);
         let sections = sections.map(|(_, section)| section.range());
