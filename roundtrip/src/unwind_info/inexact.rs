@@ -112,7 +112,7 @@ impl Inexact {
         different
     }
 
-    /// Adds bodies of entries that are exact at no PC. Their body is every row that cannot be a step.
+    /// Adds bodies of entries that are exact at no PC. Their body starts at the first row that cannot be a step.
     fn add_bodies(&mut self) {
         let exact = self.bodies.len();
         for open in self.open.iter().filter(|open| !open.is_step) {

@@ -8,8 +8,8 @@ use super::plan::{Move, Plan};
 use super::source::Source;
 use super::way::Way;
 
-/// Plans the file with a new table in the place of its table. Returns `None` if it has no table, or if the table has to
-/// be moved.
+/// Plans the file with a new table in the place of its table. Returns `None` if it has no table, or if the place of the
+/// table cannot be used again.
 pub(super) fn plan(source: &Source<'_>, table_len: u64) -> Option<(Way, Plan)> {
     let mut tables = (0..source.sections.len()).filter(|&index| is_table(source, index));
     let section = tables.next()?;
