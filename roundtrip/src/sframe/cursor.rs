@@ -34,8 +34,8 @@ pub struct Cursor<'c, 't> {
     table: &'c Table<'t>,
     at: usize,
     open: Option<Open<'t>>,
-    /// Functions of which the walk has left one piece and not reached the next, by the place of the first piece. They
-    /// resume where they stopped: a walk from the start for each piece would take quadratic time.
+    /// Functions between two of their pieces, by the place of the first piece. They resume where they stopped: a walk
+    /// from the start for each piece would take quadratic time.
     set_aside: HashMap<usize, Open<'t>>,
 }
 
@@ -143,8 +143,8 @@ impl<'t> Cursor<'_, 't> {
         Segment { end, function: Some(self.table.first_piece(piece)), piece, answers }
     }
 
-    /// Returns the function that has exactly these PCs, with the index of its table. Returns `None` if there is no such
-    /// function, or if its rows repeat. `pcs` must not be before the PCs of the last call of this function or of
+    /// Returns the function that has exactly these PCs, with the index of its table. Returns `None` if no function
+    /// has them, or if its rows repeat. `pcs` must not be before the PCs of the last call of this function or of
     /// [`seek`](Self::seek).
     pub(crate) fn whole(&mut self, pcs: Range<u64>) -> Option<(u32, Function<'t>)> {
         self.skip_to(pcs.start);
@@ -283,7 +283,7 @@ struct Stub {
 }
 
 impl Stub {
-    /// Reads the answers of a PC-mask function. `starts_are_masks` is true for version 1, whose row starts are masks.
+    /// Reads the answers of a PC-mask function. `starts_are_masks` is true for version 1.
     ///
     /// # Errors
     /// Returns the answer for all PCs of a function that cannot be read.
@@ -340,8 +340,8 @@ fn by_starts(mut answers: Vec<(u64, TableAnswer)>) -> Vec<(u64, TableAnswer)> {
     answers
 }
 
-/// Applies the rule of version 1: the start of a row is a mask. Among the rows whose start has no bits outside of an
-/// offset's bits, the last row answers for the offset.
+/// Applies the rule of version 1: the start of a row is a mask. A row matches an offset if all bits of its start are
+/// set in the offset. The last matching row answers.
 fn by_masks(answers: &[(u64, TableAnswer)], period: u64) -> Vec<(u64, TableAnswer)> {
     let mut found: Vec<Option<usize>> = Vec::new();
     let mut rows: Vec<(u64, TableAnswer)> = Vec::new();
