@@ -208,9 +208,9 @@ impl Compare<'_> {
         self.compare(start..gap.end, &there[..there.len().min(gap.end - start)])
     }
 
-    /// Compares bytes, in one direction for each file. A byte of the original that is not zero must be in the new file,
-    /// and a new byte that is not zero must be in the original. New bytes in the place of zeros of the original are
-    /// found by the second direction.
+    /// Compares bytes, once for each direction. A byte of the original that is not zero must be in the new file, and a
+    /// byte of the new file that is not zero must be in the original. Zeros of the original may now be covered by a
+    /// part that another check compares, for example by the table.
     fn compare(&self, range: Range<usize>, there: &[u8]) -> Result<(), StructureError> {
         let here = &self.this.bytes[range.clone()];
         if here == there || here.iter().all(|&byte| byte == 0) {
