@@ -1,26 +1,26 @@
-//! The reason why a table cannot be put into a file, or removed from it.
+//! The reasons why a table cannot be put into a file or removed from it.
 
 use core::fmt;
 
 use cfipack_container::{Error, SectionName};
 
-/// A file that is left as it is: what is in the way, where, and the value there.
+/// The reason why a file is not changed. It names the obstacle, its place in the file, and the value there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum EmbedError {
     /// The file cannot be read.
     File(Error),
-    /// A Mach-O file: `.sframe` belongs to ELF.
+    /// The file is Mach-O. `.sframe` is for ELF.
     NotElf,
-    /// A relocatable object where a linked file is needed.
+    /// The file is a relocatable object, and a linked file is needed.
     Relocatable,
-    /// A linked file where a relocatable object is needed.
+    /// The file is linked, and a relocatable object is needed.
     Linked,
-    /// A linked file without section headers: what its bytes are is unknown.
+    /// A linked file has no section headers, so the meaning of its bytes is unknown.
     NoSectionHeaders,
-    /// A linked file without segments to load.
+    /// A linked file has no segments to load.
     NoSegments,
-    /// Code of the file lies elsewhere: it has debug information only.
+    /// The file has debug information only. Its code is in another file.
     NoContents {
         /// The section of code without bytes.
         section: SectionName,
@@ -29,40 +29,40 @@ pub enum EmbedError {
         /// The size.
         size: u64,
     },
-    /// Bytes after everything that the headers describe, such as an archive that a program carries.
+    /// There are bytes after everything that the headers describe, such as an archive that a program carries.
     Overlay {
         /// The offset in the file.
         offset: u64,
         /// The number of bytes.
         size: u64,
     },
-    /// A signature of all bytes before it.
+    /// The file has a signature of all bytes before it.
     Signature {
         /// The offset in the file.
         offset: u64,
     },
-    /// Segments that are not loaded in ascending order of their addresses.
+    /// The loaded segments are not in ascending order of address.
     SegmentOrder {
         /// The program header's offset in the file.
         offset: u64,
         /// The `p_vaddr`.
         value: u64,
     },
-    /// A segment with a physical address of its own: a kernel or firmware.
+    /// A segment has a physical address of its own, as in a kernel or firmware.
     PhysicalAddress {
         /// The program header's offset in the file.
         offset: u64,
         /// The `p_paddr`.
         value: u64,
     },
-    /// More `.sframe` sections than linkers leave.
+    /// The file has more `.sframe` sections than linkers leave.
     SeveralTables {
-        /// The offset of the first that is one too many in the file.
+        /// The offset of the first `.sframe` that is too many, in the file.
         offset: u64,
-        /// The index.
+        /// The index of its section.
         value: u64,
     },
-    /// A section stands in the way of a program header.
+    /// A section leaves no room for a program header.
     NoRoom {
         /// The section in the way.
         section: SectionName,
@@ -71,45 +71,45 @@ pub enum EmbedError {
         /// The size.
         size: u64,
     },
-    /// No way of those that suit the file makes room for a program header.
+    /// No way that suits the file makes room for a program header.
     NoWay {
         /// The offset of the program headers in the file.
         offset: u64,
         /// The size.
         size: u64,
     },
-    /// Unknown bytes after the program headers, which belong to no section.
+    /// There are unknown bytes after the program headers that belong to no section.
     UnknownBytes {
-        /// The offset of the first in the file.
+        /// The offset of the first unknown byte in the file.
         offset: u64,
         /// The byte and up to 7 that follow, as a little-endian number.
         value: u64,
     },
-    /// A relocation, a symbol or an entry of the dynamic section points into a section that has to move, and is of
-    /// no kind known.
+    /// A reference of an unknown kind leads into a section that has to move. It is a relocation, a symbol or an entry
+    /// of the dynamic section.
     Reference {
-        /// The section that points there.
+        /// The section with the reference.
         section: SectionName,
         /// The entry's offset in the file.
         offset: u64,
-        /// The address.
+        /// The address that it refers to.
         value: u64,
     },
-    /// An object without a symbol table, which relocations need.
+    /// The object has no symbol table, which relocations need.
     NoSymbolTable,
-    /// An object whose sections have no names.
+    /// The sections of the object have no names.
     NoSectionNames {
-        /// The section that should have them.
+        /// The index of the section that should have the names.
         value: u64,
     },
-    /// An object with program headers.
+    /// The object has program headers.
     ObjectSegments {
         /// The offset in the file.
         offset: u64,
-        /// The number of bytes.
+        /// The number of program headers.
         value: u64,
     },
-    /// A function's start is not in the table, or in a section that does not exist.
+    /// The start of a function is not in the table, or is in a section that does not exist.
     Start {
         /// The offset in the table.
         offset: u64,
@@ -123,7 +123,7 @@ pub enum EmbedError {
         /// The type.
         value: u32,
     },
-    /// A section holds numbers of symbols, which change, in an unknown form.
+    /// A section has symbol numbers in an unknown form. The numbers would have to change.
     SymbolNumbers {
         /// The section.
         section: SectionName,
@@ -132,29 +132,29 @@ pub enum EmbedError {
         /// The type.
         value: u64,
     },
-    /// A reference of another section, or of a relocation of one, to the table that would be removed.
+    /// A section or a relocation refers to the table that would be removed.
     TableReference {
         /// The section.
         section: SectionName,
-        /// The offset in the file, or that of the relocation.
+        /// The offset of the section or of the relocation in the file.
         offset: u64,
-        /// The number of the table's section or of its symbol.
+        /// The number of the table's section or symbol.
         value: u64,
     },
-    /// A symbol that other objects can refer to lies in the table that would be removed.
+    /// The table that would be removed has a symbol that other objects can refer to.
     TableSymbol {
-        /// The number.
+        /// The number of the symbol.
         value: u64,
     },
-    /// A section with a high number needs a symbol, and the object has no table of such numbers
-    /// (`SHT_SYMTAB_SHNDX`).
+    /// A section needs a symbol, but its number is too large for a symbol and the object has no `SHT_SYMTAB_SHNDX`
+    /// section for large numbers.
     ExtendedIndex {
         /// The section's number.
         value: u64,
     },
-    /// Bytes that belong to several things of the file would have to change.
+    /// A change would write bytes that belong to several parts of the file.
     Overlap {
-        /// The offset of the first in the file.
+        /// The offset of the first of the bytes in the file.
         offset: u64,
         /// The number of bytes.
         size: u64,

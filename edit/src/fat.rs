@@ -1,4 +1,4 @@
-//! A fat file with other slices in the place of its own.
+//! Rebuilds a fat file around changed slices.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use object::read::macho::{FatArch, MachOFatFile};
 
 use crate::rewrite::{Patch, Rewrite};
 
-/// The largest alignment of a slice, as a power of 2: that of Apple's tools.
+/// The largest alignment of a slice, as a power of 2. It is the limit of Apple's tools.
 const MAX_ALIGN: u32 = 15;
 
 /// A slice, and the fields that describe it.
@@ -22,13 +22,13 @@ struct Slice {
     index: usize,
 }
 
-/// The fat file with the slices that `rewrite` returns in the place of those that it is called with, in the order of
-/// the header. None, or the same bytes, leaves a slice as it is. Slices keep their order and alignment in the file.
-/// None if the file is not a fat one.
+/// Rebuilds a fat file. It calls `rewrite` for each slice, in the order of the header, and puts the result in the place
+/// of the slice. `None`, or the same bytes, leaves a slice as it is. Slices keep their order and their alignment in the
+/// file. Returns `None` if the file is not a fat file.
 ///
 /// # Errors
-/// Those of `rewrite`; [`Error::Table`] for a damaged header and for slices that overlap or no longer fit into the
-/// file; [`Error::Unsupported`] for an alignment of more than 32 KiB.
+/// Returns the errors of `rewrite`, [`Error::Table`] for a damaged header and for slices that overlap or no longer fit
+/// into the file, and [`Error::Unsupported`] for an alignment of more than 32 KiB.
 pub fn rewrite_slices<'a, E: From<Error>>(
     bytes: &'a [u8],
     mut rewrite: impl FnMut(&Member<'a>) -> Result<Option<Rewrite<'a>>, E>,
@@ -70,7 +70,7 @@ fn rewrite_width<'a, Arch: FatArch, E: From<Error>>(
     Ok(assemble(bytes, slices, changed, width)?)
 }
 
-/// Puts the slices one after the other.
+/// Puts the slices into the new file in their order.
 fn assemble<'a>(
     bytes: &'a [u8],
     mut slices: Vec<Slice>,
@@ -90,7 +90,7 @@ fn assemble<'a>(
         if range.start < done {
             return Err(damaged(entry, range.len()));
         }
-        // What is between slices is padding, which stays as long as nothing has moved.
+        // Bytes between slices are padding. It stays as long as no slice has moved.
         if new.len() == done && range.start % align == 0 {
             new.old(done..range.start);
         } else {

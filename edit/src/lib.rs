@@ -1,22 +1,23 @@
-//! Edited files: unwind tables put into ELF files, Mach-O objects and archives, and taken out again.
+//! Puts unwind tables into ELF files, Mach-O objects and archives, and removes them.
 //!
-//! You give it a file that [`cfipack_container`] has parsed, and a table; you get a [`Rewrite`]: the new file as pieces
-//! of the old one and new bytes, each of which states what it is. Nothing is written, and the old file is not copied.
-//! A file that cannot be changed safely is an [`EmbedError`], which names the place in the file.
+//! You give it a file that [`cfipack_container`] has parsed, and a table. You get a [`Rewrite`]: the new file as ranges
+//! of the old file and new bytes, with a name for each piece of new bytes. The crate writes no file and does not copy
+//! the old file. If a file cannot be changed safely, you get an [`EmbedError`], which names the place in the file.
 //!
-//! - [`Embedding`]: a `.sframe` in a linked file, whose address is known before the table is made.
-//! - [`embed_in_object`]: a `.sframe` with its relocations in a relocatable object.
-//! - [`without_sframe`]: either file without its table; of one that was made here, the original, byte for byte.
-//! - [`with_section`]: another content in the room of a section.
-//! - [`CompactUnwindEditor`]: other rows in the `__compact_unwind` of a Mach-O object.
-//! - [`rewrite_members`], [`resize_thin_members`], [`rewrite_slices`]: archives, thin archives and fat files around
-//!   edited files.
+//! - [`Embedding`]: puts a `.sframe` into a linked file. You learn its address before you make the table.
+//! - [`embed_in_object`]: puts a `.sframe` with its relocations into a relocatable object.
+//! - [`without_sframe`]: removes the table from a linked file or an object. If this crate added the table, you get the
+//!   original byte for byte.
+//! - [`with_section`]: replaces the content of a section.
+//! - [`CompactUnwindEditor`]: replaces rows in the `__compact_unwind` of a Mach-O object.
+//! - [`rewrite_members`], [`resize_thin_members`], [`rewrite_slices`]: rebuild archives, thin archives and fat files
+//!   around edited files.
 //!
 //! ```
 //! use cfipack_container::File;
 //! use cfipack_edit::{EmbedError, Embedding};
 //!
-//! /// A linked file with the table that `table` makes for an address.
+//! /// Returns a linked file with the table that `table` makes for an address.
 //! fn embed(bytes: &[u8], len: usize, table: impl FnOnce(u64) -> Vec<u8>) -> Result<Vec<u8>, EmbedError> {
 //!     let file = File::parse(bytes)?;
 //!     let place = Embedding::of(&file, len)?;
@@ -30,8 +31,8 @@
 //! # assert!(embed(b"no file", 100, |_| Vec::new()).is_err());
 //! ```
 //!
-//! **Not for** making tables (`cfipack-encoder`, `cfipack-linker`), finding them in files (`cfipack-container`), or
-//! checking what was edited: the feature `structure` of `cfipack-roundtrip` does that, and shares no code with this
+//! Use other crates to make tables (`cfipack-encoder`, `cfipack-linker`), to find them in files (`cfipack-container`),
+//! and to check an edited file: the feature `structure` of `cfipack-roundtrip` does that, and shares no code with this
 //! crate.
 
 mod archive;

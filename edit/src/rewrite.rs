@@ -1,13 +1,13 @@
-//! A changed version of a file, described as pieces of the old one and new bytes.
+//! A changed version of a file, as ranges of the old file and new bytes.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// A changed version of a file: what its bytes are, in order, without a copy of those that stay.
+/// A changed version of a file: its pieces in order, without a copy of the old bytes that stay.
 ///
-/// It is made by appending pieces, and by [patches](Rewrite::patch) of bytes that stay otherwise. Its new
-/// bytes carry a description each, so that the list of them explains each difference between the two files. A
-/// writer walks the [pieces](Rewrite::pieces); [`to_vec`](Rewrite::to_vec) makes the file in memory.
+/// You build it by appending pieces, or by [patching](Rewrite::patch) bytes in their place. Each piece of new bytes has
+/// a name, so the list of pieces explains every difference between the two files. To write the file, walk the
+/// [pieces](Rewrite::pieces). [`to_vec`](Rewrite::to_vec) builds the file in memory.
 #[derive(Clone, Debug, Default)]
 pub struct Rewrite<'a> {
     pieces: Vec<Piece<'a>>,
@@ -46,12 +46,12 @@ impl Piece<'_> {
         }
     }
 
-    /// Returns whether it has no bytes.
+    /// Returns whether the piece has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The part of it from `start` to `end`, both counted from its start.
+    /// Returns the part of the piece from `start` to `end`, which count from the start of the piece.
     fn part(&self, start: usize, end: usize) -> Self {
         match self {
             Self::Old(range) => Self::Old(range.start + start..range.start + end),
@@ -63,10 +63,10 @@ impl Piece<'_> {
     }
 }
 
-/// Bytes that replace as many others.
+/// New bytes that replace the same number of bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Patch {
-    /// The offset of the first in the new file.
+    /// The offset of the first byte in the new file.
     pub offset: usize,
     /// The name of the bytes.
     pub what: Cow<'static, str>,
@@ -75,12 +75,12 @@ pub struct Patch {
 }
 
 impl<'a> Rewrite<'a> {
-    /// A file without bytes.
+    /// Starts a file without bytes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A file of `len` bytes as it is.
+    /// Describes a file of `len` bytes without changes.
     pub fn unchanged(len: usize) -> Self {
         let mut rewrite = Self::new();
         rewrite.old(0..len);
@@ -119,8 +119,8 @@ impl<'a> Rewrite<'a> {
         self.zeros("padding", self.len.next_multiple_of(align) - self.len);
     }
 
-    /// Appends another file's rewrite, whose old bytes start at `base` of this one's old file: a member of
-    /// an archive.
+    /// Appends the rewrite of a file that is part of this file, such as a member of an archive. The member starts at
+    /// the offset `base` of this rewrite's old file.
     pub fn append(&mut self, member: Rewrite<'a>, base: usize) {
         for piece in member.pieces {
             match piece {
@@ -131,10 +131,11 @@ impl<'a> Rewrite<'a> {
         }
     }
 
-    /// Replaces bytes at some places of the file, in any order.
+    /// Replaces bytes at some offsets of the new file. The patches can be in any order.
     ///
     /// # Panics
-    /// If patches overlap, or lie beyond the end of the file: their places are the caller's, not a file's.
+    /// Panics if patches overlap, or lie beyond the end of the file. The caller chooses the offsets, so this is an
+    /// error of the caller and not of a file.
     #[must_use]
     pub fn patch(self, mut patches: Vec<Patch>) -> Self {
         patches.retain(|patch| !patch.bytes.is_empty());
@@ -160,7 +161,7 @@ impl<'a> Rewrite<'a> {
         result
     }
 
-    /// Makes the new file from an older one: what this is made of is what `first` makes of that.
+    /// Combines two rewrites. `first` turns file A into file B, and `self` turns B into C. The result turns A into C.
     pub(crate) fn after<'b>(self, first: &Rewrite<'b>) -> Rewrite<'b> {
         let starts: Vec<usize> = first.pieces().map(|(start, _)| start).collect();
         let mut result = Rewrite::new();
@@ -194,7 +195,7 @@ impl<'a> Rewrite<'a> {
         }
     }
 
-    /// Bytes of the new file.
+    /// Returns the number of bytes of the new file.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -204,7 +205,7 @@ impl<'a> Rewrite<'a> {
         self.len == 0
     }
 
-    /// The pieces in the order of the new file, each with its offset there. None is empty.
+    /// Returns the pieces in the order of the new file, each with its offset in the new file. No piece is empty.
     pub fn pieces(&self) -> impl Iterator<Item = (usize, &Piece<'a>)> {
         self.pieces.iter().scan(0, |next, piece| {
             let offset = *next;
@@ -213,7 +214,7 @@ impl<'a> Rewrite<'a> {
         })
     }
 
-    /// Returns whether it has the bytes of the old file and no others.
+    /// Returns whether the new file has the same bytes as the old file.
     pub fn is_unchanged(&self, old: &[u8]) -> bool {
         self.len == old.len()
             && self.pieces().all(|(offset, piece)| {
@@ -226,10 +227,10 @@ impl<'a> Rewrite<'a> {
             })
     }
 
-    /// The new file.
+    /// Builds the new file.
     ///
     /// # Panics
-    /// If `old` is not the file that it was made of.
+    /// Panics if `old` is shorter than the file that the rewrite was made for.
     pub fn to_vec(&self, old: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.len);
         for piece in &self.pieces {

@@ -2,24 +2,24 @@
 //! meaning.
 //!
 //! You give it sections of CFI, as [`cfipack_format::cfi`] describes them, and tables that `cfipack-decoder` has
-//! parsed; you get [reports](Report) in plain structs.
+//! parsed. You get [reports](Report) in plain structs.
 //!
-//! The crate shares no interpretation of CFI with what it judges: it depends on neither `cfipack-cfi` nor
-//! `cfipack-encoder`. gimli evaluates the CFI, and the caller gives the reasons for which functions are missing.
+//! The crate shares no interpretation of CFI with the code that it checks: it depends on neither `cfipack-cfi` nor
+//! `cfipack-encoder`. gimli evaluates the CFI. The caller gives the reasons why functions are missing.
 //!
-//! - [`verify`]: the table against the CFI, at every PC, both ways, as gimli [evaluates](cfi) it.
-//!   [`verify_with_reasons`] asks the caller why functions are missing; [`verify_on`] and [`verify_with_reasons_on`]
+//! - [`verify`]: compares a table with the CFI, at every PC in both directions, as gimli [evaluates](cfi) it.
+//!   [`verify_with_reasons`] asks the caller why functions are missing. [`verify_on`] and [`verify_with_reasons_on`]
 //!   divide the work among the threads of a [`Pool`](cfipack_format::pool::Pool).
-//! - [`diff`]: two tables by meaning.
-//! - [`stats`]: what the bytes of a table are for.
+//! - [`diff`]: compares two tables by meaning.
+//! - [`stats`]: counts how a table uses its bytes.
 //! - [`unwind_info`]: the same for `__unwind_info` and `__compact_unwind`, and the rules that their readers rely on.
-//! - `structure`, a feature: an edited ELF file or Mach-O object against the original.
-//! - [`kernel_verdict`]: what the Linux kernel's reader refuses.
+//! - `structure`, a feature: compares an edited ELF file or Mach-O object with the original.
+//! - [`kernel_verdict`]: finds the rules of the Linux kernel's reader that a table breaks.
 //!
-//! The items for `.sframe`, the format that most callers have, are exported at the root, as are those of both formats
-//! ([`Options`], [`Diff`], [`Recurrence`]).
+//! The items for `.sframe`, the format that most callers have, are exported at the root. So are the items that both
+//! formats share ([`Options`], [`Diff`], [`Recurrence`]).
 //!
-//! CFI and tables are walked side by side in ascending order of address and no row is stored: memory is in
+//! CFI and tables are walked side by side in ascending order of address, and no row is stored. So memory is in
 //! proportion to the number of functions.
 //!
 //! ```

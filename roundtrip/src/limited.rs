@@ -1,24 +1,24 @@
-//! A limited number of the differences that a walk finds, the first ones, each of them whole.
+//! Keeps the first findings of a walk, and counts the rest. A finding may consist of many pieces.
 
 use cfipack_format::widen::ToU64;
-/// A piece of a description, as a walk finds it.
+/// A piece of a finding, as a walk meets it.
 pub(crate) trait Piece {
-    /// Goes on to the end of the next piece, if that is only more of the same. Returns whether it is.
+    /// Extends this finding by `next`, if `next` continues it. Returns whether it does.
     fn continue_with(&mut self, next: &Self) -> bool;
 }
 
-/// The first of what is found, and how many more there are.
+/// The first findings, and the number of further findings.
 #[derive(Debug)]
 pub(crate) struct Limited<T> {
     limit: usize,
     first: Vec<T>,
-    /// Of those that are only counted, the last: to know what continues it.
+    /// The last finding that is only counted. The next piece may continue it.
     beyond: Option<T>,
     more: u64,
 }
 
 impl<T: Piece> Limited<T> {
-    /// Stores `limit` at most, and counts all.
+    /// Keeps at most `limit` findings, and counts all of them.
     pub(crate) fn new(limit: usize) -> Self {
         Self { limit, first: Vec::new(), beyond: None, more: 0 }
     }
@@ -37,14 +37,15 @@ impl<T: Piece> Limited<T> {
         }
     }
 
-    /// Takes what another walk found further on, with the same limit. None of it continues a piece of this one.
+    /// Appends the findings of another walk with the same limit, at higher addresses. No piece of it continues a
+    /// finding of this walk.
     pub(crate) fn append(&mut self, other: Self) {
         let room = self.limit - self.first.len();
         self.more += other.more + other.first.len().saturating_sub(room).to_u64();
         self.first.extend(other.first.into_iter().take(room));
     }
 
-    /// The pieces that are stored, and how many more there are.
+    /// Returns the kept findings, and the number of further findings.
     pub(crate) fn finish(self) -> (Vec<T>, u64) {
         (self.first, self.more)
     }

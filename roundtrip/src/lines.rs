@@ -1,4 +1,4 @@
-//! Lines of source that code comes from, as `.debug_line` has them; gimli reads it.
+//! Source lines of code, from `.debug_line`. gimli reads them.
 
 use std::ops::Range;
 
@@ -12,30 +12,30 @@ use gimli::{
 pub struct LineSections<'a> {
     /// `.debug_line`.
     pub line: &'a [u8],
-    /// `.debug_line_str`, if there is one.
+    /// `.debug_line_str`, or empty.
     pub line_str: &'a [u8],
-    /// `.debug_str`, if there is one.
+    /// `.debug_str`, or empty.
     pub str: &'a [u8],
 }
 
-/// Code of one line: from one entry of the line table up to the next.
+/// The code of a line: from an entry of the line table up to the next entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Line {
     /// The addresses.
     pub addresses: Range<u64>,
-    /// The file, by its place in [`Lines::files`].
+    /// The file, as an index into [`Lines::files`].
     pub file: usize,
-    /// The number of the line, from 1; 0 for none.
+    /// The number of the line from 1, or 0 for code without a line.
     pub line: u64,
 }
 
 /// The line tables of a file.
 #[derive(Clone, Debug, Default)]
 pub struct Lines<'a> {
-    /// Names of the source files, without directories unless the table has them in the name; empty for one that cannot be
-    /// read.
+    /// The names of the source files. A name has no directory, unless the table has the directory in the name. It is
+    /// empty if it cannot be read.
     pub files: Vec<&'a [u8]>,
-    /// Ascending by address.
+    /// The lines, in ascending order of address.
     pub lines: Vec<Line>,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Lines<'a> {
     /// Reads every line table of `.debug_line`.
     ///
     /// # Errors
-    /// gimli cannot read one.
+    /// Returns gimli's error if a line table cannot be read.
     pub fn read(sections: LineSections<'a>, arch: Arch) -> Result<Self, gimli::Error> {
         let endian = match arch.endian() {
             Endian::Little => RunTimeEndian::Little,
@@ -76,7 +76,7 @@ impl<'a> Lines<'a> {
         let base = u64::from(program.header().version() < 5);
         let names = program.header().file_names().iter().map(|file| name(file, sections));
         self.files.extend(names);
-        // What is numbered otherwise has no name.
+        // Files with other numbers have no name.
         let unnamed = self.files.len();
         self.files.push(&[]);
         let mut rows = program.rows();
@@ -102,10 +102,10 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Bytes of a file's name that are kept at most: many entries may share one long name.
+/// The greatest length of a name that is kept, in bytes. Many entries may share the same long name.
 const LONGEST_NAME: usize = 4096;
 
-/// The name of a file; empty if the table has none that can be read.
+/// Returns the name of a file, or an empty name if it cannot be read.
 fn name<'a>(file: &FileEntry<Bytes<'a>>, sections: LineSections<'a>) -> &'a [u8] {
     let bytes = match file.path_name() {
         AttributeValue::String(name) => name.slice(),

@@ -1,14 +1,14 @@
 //! Options of verifications and comparisons, for both formats.
 
-/// Options of verifying, and of comparing two tables.
+/// Options for verifying a table, and for comparing two tables.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// The number of differences, and of unverified functions, that the report describes; it counts all.
+    /// The greatest number of differences, and of unverified functions, that a report describes. It counts all of them.
     pub limit: usize,
-    /// The number of bytes for which one function of a `.sframe` table that covers two of the CFI may answer between
-    /// them: the padding between functions that were merged. Counts as 0 if a function of the CFI cannot be
-    /// read, since it may lie there.
+    /// The size of gaps, in bytes, that count as padding. If a function of a `.sframe` table covers two functions of
+    /// the CFI, as after merging, it may answer for a gap of this size between them. Counts as 0 if a function of the
+    /// CFI cannot be read, because it may lie in the gap.
     pub padding: u64,
 }
 

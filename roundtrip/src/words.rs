@@ -8,8 +8,8 @@ use cfipack_format::{Arch, Cfa, Row, Rule};
 use crate::cfi::Flags;
 use crate::sframe::TableAnswer;
 
-/// A row as `CFA = rsp+16, return address at CFA-8, rbp at CFA-16`. Registers that keep their value are
-/// not mentioned, but for a return address.
+/// Prints a row, such as `CFA = rsp+16, return address at CFA-8, rbp at CFA-16`. Registers that keep their value are
+/// omitted, but a return address is not.
 #[derive(Clone, Copy, Debug)]
 pub struct Words(pub Arch, pub Row);
 
@@ -39,7 +39,7 @@ impl fmt::Display for Words {
     }
 }
 
-/// A register's rule as `at CFA-8`, `= rbx`.
+/// Prints a register's rule, such as `at CFA-8` or `= rbx`.
 #[derive(Clone, Copy, Debug)]
 pub struct RuleWords(pub Arch, pub Rule);
 
@@ -59,7 +59,7 @@ impl fmt::Display for RuleWords {
     }
 }
 
-/// An answer of a table, with those flags that the other side does not have.
+/// Prints an answer of a table, with the flags in which it differs from the other side.
 pub(crate) struct Answered {
     pub arch: Arch,
     pub own: TableAnswer,
@@ -82,7 +82,7 @@ impl fmt::Display for Answered {
     }
 }
 
-/// Prints those flags in which `own` differs from `other`.
+/// Prints the flags in which `own` differs from `other`.
 pub(crate) fn flags_apart(f: &mut fmt::Formatter<'_>, own: Flags, other: Flags) -> fmt::Result {
     if own.signal_differs(other) {
         f.write_str(if own.signal == Some(true) { ", a signal frame" } else { ", no signal frame" })?;

@@ -8,7 +8,7 @@ use cfipack_format::widen::ToU64;
 
 use crate::rewrite::Rewrite;
 
-/// The length up to which a description has a name: names may overlap in the file, and descriptions are copies.
+/// The greatest length of a name in a description. Names may overlap in the file, and descriptions are copies.
 const MAX_NAME_LEN: usize = 100;
 
 /// Appends an entry's header with another size.

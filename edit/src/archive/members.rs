@@ -1,4 +1,4 @@
-//! An archive with other members in the place of its own.
+//! Rebuilds an archive around changed members.
 
 use std::borrow::Cow;
 
@@ -11,17 +11,17 @@ use super::entries::append_header;
 use super::symbol_index;
 use crate::rewrite::Rewrite;
 
-/// The alignment of members in archives of Darwin, whose padding is part of a member.
+/// The alignment of members in archives of Darwin. The padding is part of the member.
 const DARWIN_ALIGN: usize = 8;
 
-/// The archive with the members that `rewrite` returns in the place of those that it is called with, in the
-/// archive's order. None, or the same bytes, leaves a member as it is; the symbol index must stay right, so a new
-/// member has to define the symbols of the old one.
+/// Rebuilds an archive. It calls `rewrite` for each member, in the order of the archive, and puts the result in the
+/// place of the member. `None`, or the same bytes, leaves a member as it is. A new member must define the symbols of
+/// the old member, because the symbol index stays.
 ///
-/// Names (duplicates too), dates, owners, modes, order and the bytes of the symbol index except for offsets stay. A
-/// changed member of odd length is padded with a byte `\n`; in an archive whose members all start at a multiple of 8
-/// after a name that stands before them (Darwin's), one whose length is not a multiple of 8 is padded with `\n`
-/// that counts as part of it. What is no archive is its own only member.
+/// Names (also duplicates), dates, owners, modes and the order stay. In the symbol index only offsets change. A changed
+/// member of odd length is padded with `\n`. In an archive of Darwin, all members start at a multiple of 8 after a name
+/// in front of them. A changed member is padded there with `\n` to a multiple of 8, and the padding counts as part of
+/// it. A file that is no archive is treated as its own only member.
 ///
 /// ```
 /// # fn strip(archive: &[u8]) -> Result<Vec<u8>, cfipack_edit::EmbedError> {
@@ -37,11 +37,14 @@ const DARWIN_ALIGN: usize = 8;
 /// ```
 ///
 /// # Errors
-/// Those of `rewrite`; [`Error::ThinArchive`], whose members lie elsewhere
-/// ([`resize_thin_members`](crate::resize_thin_members)); [`Error::Unsupported`] for fat files, whose slices are the
-/// caller's, and AIX archives; [`Error::Archive`] for a damaged entry, and for Microsoft's second symbol index;
-/// [`Error::ArchiveIndex`] if a symbol leads to no member; [`Error::ArchiveSize`] if a size or an offset no longer
-/// fits into its field.
+/// Returns the errors of `rewrite`, and:
+///
+/// - [`Error::ThinArchive`], because the members are in other files: use
+///   [`resize_thin_members`](crate::resize_thin_members).
+/// - [`Error::Unsupported`] for AIX archives, and for fat files, whose slices you rewrite yourself.
+/// - [`Error::Archive`] for a damaged entry, and for Microsoft's second symbol index.
+/// - [`Error::ArchiveIndex`] if a symbol leads to no member.
+/// - [`Error::ArchiveSize`] if a size or an offset no longer fits into its field.
 pub fn rewrite_members<'a, E: From<Error>>(
     bytes: &'a [u8],
     mut rewrite: impl FnMut(&Member<'a>) -> Result<Option<Rewrite<'a>>, E>,
@@ -75,7 +78,7 @@ pub fn rewrite_members<'a, E: From<Error>>(
     Ok(assemble(bytes, &entries, changed)?)
 }
 
-/// A member's new bytes, if they differ.
+/// Returns a member's new bytes, if they differ.
 fn changed_member<'a, E>(
     bytes: &'a [u8],
     entry: &Entry<'a>,
@@ -85,7 +88,7 @@ fn changed_member<'a, E>(
     Ok(rewrite(&member)?.filter(|rewrite| !rewrite.is_unchanged(member.bytes)))
 }
 
-/// The archive of entries with some of their contents changed.
+/// Builds the archive from its entries, with the changed contents of some of them.
 fn assemble<'a>(
     bytes: &'a [u8],
     entries: &[Entry<'a>],
@@ -115,7 +118,7 @@ fn assemble<'a>(
     Ok(archive)
 }
 
-/// Returns whether each member starts at a multiple of 8, and a name before it makes it so.
+/// Returns whether each member starts at a multiple of 8, because a padded name comes before it.
 fn is_of_darwin(entries: &[Entry<'_>]) -> bool {
     let mut members = entries.iter().filter(|entry| entry.kind == EntryKind::Member);
     members.all(|entry| {
@@ -124,7 +127,7 @@ fn is_of_darwin(entries: &[Entry<'_>]) -> bool {
     })
 }
 
-/// The offsets of each entry's header in the old and in the new archive.
+/// Returns the offsets of each entry's header in the old and in the new archive.
 fn moved(entries: &[Entry<'_>], changed: &[Option<Rewrite<'_>>]) -> Vec<(usize, usize)> {
     let mut next = object::archive::MAGIC.len();
     let mut moved = Vec::with_capacity(entries.len());

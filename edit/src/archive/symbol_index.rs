@@ -1,4 +1,4 @@
-//! The symbol index of an archive, whose entries lead to the headers of members.
+//! The symbol index of an archive. Its entries lead to the headers of members.
 
 use std::borrow::Cow;
 

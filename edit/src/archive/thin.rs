@@ -1,4 +1,4 @@
-//! Thin archives: their members are files of their own, whose sizes the archive repeats.
+//! Thin archives. The members are separate files, and the archive repeats their sizes.
 
 use cfipack_container::raw::archive::{Entries, HEADER_LEN};
 use cfipack_container::{Error, ThinMember};
@@ -6,12 +6,13 @@ use cfipack_container::{Error, ThinMember};
 use super::entries::append_header;
 use crate::rewrite::Rewrite;
 
-/// The thin archive with the sizes that `size` returns for its members, which the caller has rewritten; the rest of
-/// it stays, for the symbol index leads to headers in the archive, and these do not move. A file that is no thin
-/// archive is unchanged.
+/// Updates the sizes of a thin archive's members after you have rewritten the members. `size` returns the new size of
+/// each member. Everything else stays: the symbol index leads to headers in the archive, and these do not move. A file
+/// that is no thin archive is unchanged.
 ///
 /// # Errors
-/// The errors of `size`; [`Error::Archive`] for a damaged entry, [`Error::ArchiveSize`] for a size that has no room.
+/// Returns the errors of `size`, [`Error::Archive`] for a damaged entry, and [`Error::ArchiveSize`] for a size that
+/// does not fit into its field.
 pub fn resize_thin_members<'a, E: From<Error>>(
     bytes: &'a [u8],
     mut size: impl FnMut(&ThinMember<'a>) -> Result<u64, E>,

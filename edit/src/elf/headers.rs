@@ -5,7 +5,7 @@ use cfipack_container::raw::elf::Headers;
 
 use crate::embed_error::EmbedError;
 
-/// The headers of an ELF file; what is none has no place for a table.
+/// Returns the headers of an ELF file. Refuses other files, which have no place for a table.
 pub(super) fn headers_of<'f, 'a>(file: &'f File<'a>) -> Result<&'f Headers<'a>, EmbedError> {
     file.as_elf().map(|elf| elf.headers()).ok_or(EmbedError::NotElf)
 }

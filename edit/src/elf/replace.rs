@@ -7,9 +7,9 @@ use object::read::elf::SectionHeader as _;
 /// Bytes of a section header before the field with its size.
 const SH_SIZE: usize = 0x20;
 
-/// The file with other bytes in an ELF section, which is known by its [index](cfipack_container::Section::index): the
-/// section's size becomes theirs, what is left over of its room in the file becomes zeros, and nothing moves. None if
-/// they do not fit into it, or if the file is not ELF.
+/// Replaces the bytes of an ELF section, which you name by its [index](cfipack_container::Section::index). The section
+/// gets the size of the new bytes. The rest of its room in the file becomes zeros, and nothing moves. Returns `None` if
+/// the bytes do not fit, or if the file is not ELF.
 pub fn with_section(file: &File<'_>, index: usize, contents: &[u8]) -> Result<Option<Vec<u8>>, Error> {
     let Some(headers) = file.as_elf().map(|elf| elf.headers()) else { return Ok(None) };
     let room = headers.section_bytes(index)?.len();

@@ -7,16 +7,17 @@ use super::{embed, object_file};
 use crate::embed_error::EmbedError;
 use crate::rewrite::Rewrite;
 
-/// The ELF file without its `.sframe`, its header, its segment and its name; None if it has none.
+/// Returns the ELF file without its `.sframe`, the section header, the segment and the name. Returns `None` if it has
+/// no table.
 ///
-/// Sections that moved to make room for it go back, and program headers that gave it their slots are restored, so that
-/// the result is the file that the table was embedded in, byte for byte. It may differ, and behaves alike, if
-/// that file had bytes of no section (patchelf leaves some), or if another program has written the file since:
-/// sections that find no room in their old place stay where they are. The sections after a table that a linker
-/// wrote get new indices, also in symbols.
+/// Sections that moved to make room for the table go back, and program headers that gave it their place are restored.
+/// So the result is the file that the table was embedded in, byte for byte. There are two exceptions, in which the
+/// result may differ but behaves the same. Either the original had bytes of no section (patchelf leaves some), or
+/// another program has written the file since: sections that find no room in their old place stay where they are. If a
+/// linker wrote the table, the sections after it get new indexes, also in symbols.
 ///
 /// # Errors
-/// If the file is none of those that can be changed safely: [`EmbedError`] lists them.
+/// Returns an [`EmbedError`] if the file cannot be changed safely.
 pub fn without_sframe<'a>(file: &File<'a>) -> Result<Option<Rewrite<'a>>, EmbedError> {
     let headers = headers_of(file)?;
     match headers.kind {

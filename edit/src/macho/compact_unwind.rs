@@ -1,7 +1,7 @@
-//! Other rows in `__LD,__compact_unwind` of a 64-bit object.
+//! Replaces and adds rows in `__LD,__compact_unwind` of a 64-bit object.
 //!
-//! Rows that replace others change in their places. With more rows the section becomes the last one of the
-//! object's addresses: only symbols of its own move with it, and no field of another section does.
+//! Rows that replace other rows are written in their place. If there are more rows than before, the section moves to
+//! the highest addresses of the object. Then only its own symbols move, and no field of another section changes.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ use crate::rewrite::Rewrite;
 const POINTER: u8 = 8;
 pub(super) const ROW: usize = Row::size(POINTER);
 
-/// A row, which all bytes belong to.
+/// The bytes of a row.
 pub(super) type RowBytes = [u8; Row::MAX_SIZE];
 
 /// Writes rows of `__compact_unwind` into an object for x86-64 or arm64.
@@ -31,15 +31,15 @@ pub struct CompactUnwindEditor<'f, 'a> {
     /// The section, if the object has it.
     pub(super) section: Option<Section<'a>>,
     pub(super) relocations: Relocations,
-    /// The addresses at which symbols divide sections: sections from 0 with addresses, sorted.
+    /// The addresses at which symbols divide sections, sorted. Each has the index of its section, from 0.
     starts: Vec<(usize, Address)>,
 }
 
-/// The unwinding of a function, as a row of `__compact_unwind` is to have it.
+/// The unwinding of a function, as a row of `__compact_unwind` should describe it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CompactUnwindEdit {
-    /// The row that is replaced, by its place in the section; none for a new one. Function and length of a row that
-    /// is replaced stay.
+    /// The row to replace, by its offset in the section, or `None` for a new row. A replaced row keeps its function and
+    /// its length.
     pub row: Option<SectionOffset>,
     /// Start of the function.
     pub function: Address,
@@ -54,11 +54,12 @@ pub struct CompactUnwindEdit {
 }
 
 impl<'f, 'a> CompactUnwindEditor<'f, 'a> {
-    /// Makes what writes other rows into the `__compact_unwind` of a relocatable Mach-O object for x86-64 or arm64. None for
+    /// Prepares to edit the `__compact_unwind` of a relocatable Mach-O object for x86-64 or arm64. Returns `None` for
     /// other formats.
     ///
     /// # Errors
-    /// The file is linked, for another architecture, or has load commands other than those of objects.
+    /// Returns an error if the file is linked, is for another architecture, or has load commands that objects do not
+    /// have.
     pub fn of(file: &'f File<'a>) -> Result<Option<Self>, Error> {
         file.as_macho().map(|file| Self::new(file.headers())).transpose()
     }
@@ -84,7 +85,7 @@ impl<'f, 'a> CompactUnwindEditor<'f, 'a> {
         let mut starts = Vec::new();
         for symbol in file.symbols.iter().filter(|symbol| symbol.is_real) {
             let Some(section) = symbol.section else { continue };
-            // A section's start is one anyway.
+            // The start of a section always starts a part.
             let is_first = file.sections.get(section).is_some_and(|header| header.address == symbol.value);
             if is_first || symbol.starts_subsection() {
                 starts.push((section, Address(symbol.value)));
@@ -94,29 +95,29 @@ impl<'f, 'a> CompactUnwindEditor<'f, 'a> {
         Ok(Self { file, commands, section, relocations, starts })
     }
 
-    /// Returns whether symbols divide the object's sections into parts that a linker moves one by one
+    /// Returns whether symbols divide the object's sections into parts that a linker can move separately
     /// (`MH_SUBSECTIONS_VIA_SYMBOLS`).
     pub fn has_subsections(&self) -> bool {
         self.commands.has_subsections
     }
 
-    /// Returns whether a part of a section starts at this address, which a row may lead to, and has a symbol.
+    /// Returns whether a part of a section with a symbol starts at this address. A row can lead to it.
     pub fn starts_subsection(&self, address: Address) -> bool {
         let place = self.file.locate(address);
         place.is_some_and(|place| self.starts.binary_search(&(place.section, address)).is_ok())
     }
 
-    /// The name of a symbol by its index; what is not UTF-8 is replaced, and after 4096 bytes it is
-    /// cut, with `…` at its end.
+    /// Returns the name of a symbol by its index. Bytes that are not UTF-8 are replaced. A name longer than 4096 bytes
+    /// is cut and ends with `…`.
     pub fn symbol_name(&self, index: usize) -> Option<Cow<'a, str>> {
         self.file.symbols.get(index).map(|symbol| symbol.text())
     }
 
-    /// The object with these rows. Without any, it is the same.
+    /// Returns the object with these rows. Without edits, it is the same object.
     ///
     /// # Errors
-    /// A row has no function, personality or LSDA in the object; the parts of the file overlap, so that none can
-    /// move; or something else than symbols refers to the section that moves.
+    /// Returns an error if a row has no function, personality or LSDA in the object, if parts of the file overlap so
+    /// that no part can move, or if anything other than symbols refers to a section that has to move.
     pub fn rewrite(mut self, edits: &[CompactUnwindEdit]) -> Result<Rewrite<'a>, Error> {
         let (mut splices, file_len) = (Splices::default(), self.file.bytes.len());
         if !edits.is_empty() {
@@ -131,7 +132,7 @@ impl<'f, 'a> CompactUnwindEditor<'f, 'a> {
         splices.rewrite(file_len)
     }
 
-    /// The changed and new rows with their offsets, the relocations added, and the new size of the section.
+    /// Returns the changed and new rows with their offsets, and the new size of the section. Adds their relocations.
     fn rows(&mut self, edits: &[CompactUnwindEdit]) -> Result<(Vec<(usize, RowBytes)>, usize), Error> {
         let old = self.section.as_ref().map_or(0, |section| section.bytes.len());
         let (mut rows, mut end) = (Vec::new(), old);
@@ -160,7 +161,7 @@ impl<'f, 'a> CompactUnwindEditor<'f, 'a> {
         Ok((rows.collect::<Result<_, Error>>()?, end))
     }
 
-    /// The bytes of a row at an offset of the section, whose relocations are added.
+    /// Returns the bytes of a row at an offset of the section. Adds the relocations of the row.
     fn row(&mut self, at: usize, edit: &CompactUnwindEdit) -> Result<RowBytes, Error> {
         let old = self.section.as_ref().and_then(|section| section.bytes.get(at..at + ROW));
         let mut row = match old.and_then(|old| Row::read(old, POINTER)) {

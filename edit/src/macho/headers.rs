@@ -1,4 +1,4 @@
-//! The load commands of an object, and the parts of the file that they lead to.
+//! Reads the load commands of an object, and the parts of the file that they lead to.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,22 +11,22 @@ use object::read::macho::{MachHeader as _, Segment as _};
 
 use super::splices::Splices;
 
-/// A field of the load commands that has an offset in the file.
+/// A field of the load commands that holds an offset in the file.
 #[derive(Debug)]
 pub(super) struct OffsetField {
-    /// The offset in the file; it has 4 bytes.
+    /// The offset of the field. The field has 4 bytes.
     at: usize,
     what: Cow<'static, str>,
-    /// The value: where the part starts.
+    /// The value of the field: the start of the part.
     offset: u64,
     /// Bytes of the part.
     len: u64,
 }
 
-/// The load commands, as far as they matter here.
+/// The load commands, as far as an edit needs them.
 #[derive(Debug)]
 pub(super) struct Commands {
-    /// True if symbols divide sections into parts that a linker moves one by one.
+    /// True if symbols divide sections into parts that a linker can move separately.
     pub(super) has_subsections: bool,
     /// The place of the load command of the only segment.
     pub(super) segment: Range<usize>,
@@ -36,7 +36,7 @@ pub(super) struct Commands {
     fileoff: u64,
     pub(super) vmaddr: u64,
     vmsize: u64,
-    /// The fields with offsets, those of sections and relocations among them.
+    /// The fields with offsets, including the fields of sections and relocations.
     offsets: Vec<OffsetField>,
     /// Bytes of all load commands.
     len: u32,
@@ -62,9 +62,9 @@ const PLAIN: [LoadCommandType; 9] = [
     macho::LC_TARGET_TRIPLE,
 ];
 
-/// The offsets in a command: where the field stands in it, where that of the part's length, and the bytes
-/// that the latter counts in. Addresses in these parts are those of sections, which stay. None of a command that is
-/// not known.
+/// Returns the offset fields of a command, or `None` for an unknown command. Each has the place of the field in the
+/// command, the place of the field with the part's length, and the unit of the length in bytes. Addresses inside these
+/// parts are addresses of sections, and do not change.
 fn offsets(command: LoadCommandType) -> Option<&'static [(usize, usize, u64, &'static str)]> {
     Some(match command {
         macho::LC_SYMTAB => {
@@ -89,8 +89,8 @@ fn offsets(command: LoadCommandType) -> Option<&'static [(usize, usize, u64, &'s
 impl Commands {
     /// Reads the load commands of a 64-bit object.
     ///
-    /// # Errors
-    /// A command is unknown or not of an object, or a part lies beyond the file.
+    /// Returns an error if a command is unknown or does not belong in an object, or if a part lies beyond the end of
+    /// the file.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, Error> {
         let damaged = |offset, value| Error::Table { what: "load commands", offset, value };
         let header = MachHeader64::<LE>::parse(bytes, 0).map_err(|_| damaged(0, bytes.len().to_u64()))?;
@@ -148,7 +148,7 @@ impl Commands {
         }
         let (segment, data) = object::pod::from_bytes::<SegmentCommand64<LE>>(raw).map_err(|()| damaged())?;
         let sections = segment.sections(LE, data).map_err(|_| damaged())?;
-        // A header is inserted after the last one.
+        // A new header is inserted after the last header.
         if data.len() != sections.len() * SECTION {
             return Err(damaged());
         }
@@ -210,7 +210,7 @@ impl Commands {
         starts.min().map_or(len, |start| start.to_usize())
     }
 
-    /// Refuses another section: symbols count them in one byte.
+    /// Refuses one section more than symbols can count in a byte.
     pub(super) fn check_more_sections(&self) -> Result<(), Error> {
         let (offset, value) = (self.segment.start.to_u64() + 64, self.num_sections.into());
         match self.num_sections < u32::from(u8::MAX) {
@@ -219,15 +219,15 @@ impl Commands {
         }
     }
 
-    /// Leaves a field to the caller.
+    /// Forgets a field. The caller then writes it.
     pub(super) fn release(&mut self, field: usize) {
         self.offsets.retain(|part| part.at != field);
     }
 
-    /// Replaces the fields whose parts move because of `splices`.
+    /// Replaces the fields that lead to parts that `splices` moves.
     ///
     /// # Errors
-    /// A part moves beyond 4 GiB.
+    /// Returns an error if a part moves beyond 4 GiB.
     pub(super) fn update(&self, splices: &mut Splices) -> Result<(), Error> {
         let mut fields = Vec::new();
         for OffsetField { at, what, offset, len } in &self.offsets {
@@ -254,8 +254,8 @@ impl Commands {
         Ok(())
     }
 
-    /// Makes the segment end where the last section does, at `end_in_file` of the new file and `end` of its
-    /// addresses.
+    /// Makes the segment end with the last section. `end_in_file` is the offset of that end in the new file, and `end`
+    /// its address.
     pub(super) fn resize_segment(&self, splices: &mut Splices, end_in_file: u64, end: u64) {
         let filesize = end_in_file.saturating_sub(splices.moved(self.fileoff));
         let vmsize = end.saturating_sub(self.vmaddr).max(self.vmsize).max(filesize);
@@ -269,7 +269,7 @@ impl Commands {
         }
     }
 
-    /// Counts one more section, whose header is inserted.
+    /// Counts a new section, for which the caller inserts the header.
     pub(super) fn add_section(&self, splices: &mut Splices) {
         let segment = self.segment.start;
         let fields = [

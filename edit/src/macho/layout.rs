@@ -1,4 +1,4 @@
-//! The place of the changed section, and what has to know it.
+//! Moves the changed section, and updates everything that depends on its place.
 
 use cfipack_container::raw::macho::{Headers, Target};
 use cfipack_container::{Error, SectionName};
@@ -45,7 +45,7 @@ impl CompactUnwindEditor<'_, '_> {
         Ok(())
     }
 
-    /// Makes the section the last one of the object's addresses, with more rows. An object without it gets it.
+    /// Moves the section to the highest addresses of the object, with more rows. An object without the section gets it.
     pub(super) fn move_to_end(
         mut self,
         splices: &mut Splices,
@@ -135,7 +135,7 @@ impl CompactUnwindEditor<'_, '_> {
         contents
     }
 
-    /// Replaces the table of relocations; a new one comes at `after`. Returns the new `reloff` and `nreloc`.
+    /// Replaces the table of relocations. A new table comes at `after`. Returns the new `reloff` and `nreloc`.
     fn replace_relocations(&self, splices: &mut Splices, after: usize) -> Result<[u8; 8], Error> {
         let header = self.section_index().map(|index| &self.file.sections[index]);
         let own = header.filter(|header| header.relocations_count != 0).map(|header| {
@@ -197,7 +197,7 @@ fn file_offset(offset: u64) -> Result<u32, Error> {
     u32::try_from(offset).map_err(beyond)
 }
 
-/// Refuses to move a section whose address fields of other sections have.
+/// Refuses to move a section if fields of other sections hold its addresses.
 fn check_unreferenced(file: &Headers<'_>, section: usize) -> Result<(), Error> {
     for index in 0..file.sections.len() {
         for fixup in file.fixups(index)? {

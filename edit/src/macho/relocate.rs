@@ -50,17 +50,17 @@ impl Relocations {
         Ok(Self { list, is_rising })
     }
 
-    /// Removes those of these fields, which are sorted.
+    /// Removes the relocations of these fields, which must be sorted.
     pub(super) fn remove(&mut self, fields: &[usize]) {
         self.list.retain(|(offset, _)| fields.binary_search(&(*offset).to_usize()).is_err());
     }
 
-    /// Adds one for a field that leads to a symbol, below 2 to the power of 24.
+    /// Adds a relocation for a field that leads to a symbol. The symbol's index must be below 2^24.
     pub(super) fn add_symbol(&mut self, field: u32, symbol: u32) {
         self.list.push(entry(field, symbol | SYMBOL));
     }
 
-    /// Adds one for a field that leads into a section, counted from 0.
+    /// Adds a relocation for a field that leads into a section. Sections count from 0.
     pub(super) fn add_section(&mut self, field: u32, section: usize) {
         self.list.push(entry(field, section as u32 + 1));
     }

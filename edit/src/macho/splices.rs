@@ -1,4 +1,4 @@
-//! Parts of a file that are replaced by others of any length, and what moves because of it.
+//! Replaces parts of a file by bytes of any length, and computes the new offsets of all other parts.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -8,13 +8,13 @@ use cfipack_format::widen::ToU64;
 
 use crate::rewrite::Rewrite;
 
-/// Replaced parts of a file.
+/// The replaced parts of a file.
 #[derive(Debug, Default)]
 pub(super) struct Splices {
     list: Vec<Splice>,
 }
 
-/// Bytes that replace others; an empty range is an insertion before its start.
+/// Bytes that replace a range of the file. An empty range inserts the bytes before its start.
 #[derive(Debug)]
 struct Splice {
     old: Range<usize>,
@@ -22,12 +22,12 @@ struct Splice {
     bytes: Vec<u8>,
 }
 
-/// An insertion whose bytes are not known yet.
+/// An insertion with bytes that are filled in later.
 #[derive(Debug)]
 pub(super) struct Reserved(usize);
 
 impl Splices {
-    /// Replaces bytes.
+    /// Replaces a range of the file.
     pub(super) fn replace(
         &mut self,
         old: Range<usize>,
@@ -37,18 +37,18 @@ impl Splices {
         self.list.push(Splice { old, what: what.into(), bytes: bytes.into() });
     }
 
-    /// Inserts `len` bytes that [`fill`](Self::fill) writes once everything has its place.
+    /// Inserts `len` bytes. [`fill`](Self::fill) writes them once all offsets are known.
     pub(super) fn reserve(&mut self, at: usize, what: &'static str, len: usize) -> Reserved {
         self.replace(at..at, what, vec![0; len]);
         Reserved(self.list.len() - 1)
     }
 
-    /// Writes what was reserved.
+    /// Writes the bytes of a reserved insertion.
     pub(super) fn fill(&mut self, Reserved(index): Reserved, bytes: &[u8]) {
         self.list[index].bytes.copy_from_slice(bytes);
     }
 
-    /// The new offset of what starts at an old one: after what is inserted there.
+    /// Returns the new offset of a part that started at `offset`. Insertions at `offset` come before the part.
     pub(super) fn moved(&self, offset: u64) -> u64 {
         let before = self.list.iter().filter(|splice| splice.old.end.to_u64() <= offset);
         before.fold(offset, |moved, Splice { old, bytes, .. }| {
@@ -56,9 +56,9 @@ impl Splices {
         })
     }
 
-    /// The changed file; parts that overlap are an error of the file that has them so.
+    /// Returns the changed file. Parts that overlap are an error in the layout of the old file.
     pub(super) fn rewrite<'a>(mut self, len: usize) -> Result<Rewrite<'a>, Error> {
-        // Insertions at one place keep their order.
+        // Insertions at the same place keep their order.
         self.list.sort_by_key(|splice| (splice.old.start, splice.old.end));
         let (mut rewrite, mut done) = (Rewrite::new(), 0);
         for Splice { old, what, bytes } in self.list {

@@ -1,8 +1,8 @@
-//! The judge's answer for a PC.
+//! The CFI's answer for a PC.
 
 use cfipack_format::{Cfa, Row, Rule};
 
-/// The answer of the CFI for some PCs.
+/// The answer of the CFI for a range of PCs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Answer {
     /// No CFA.
@@ -17,15 +17,15 @@ pub enum Answer {
         /// First PC modulo 16 with the higher CFA.
         from: u64,
     },
-    /// The caller's stack pointer is not the CFA, which no `.sframe` row can represent.
+    /// The caller's stack pointer is not the CFA. No `.sframe` row can represent this.
     StackPointer(Rule),
-    /// AArch64: the state of the return address's signature follows from this rule, which no `.sframe` row
-    /// can represent.
+    /// AArch64: the state of the return address's signature follows from this rule. No `.sframe` row can represent
+    /// this.
     SignState(Rule),
 }
 
 impl Answer {
-    /// The answer for one PC: never [`Answer::Plt`].
+    /// Returns the answer for a single PC. It is never [`Answer::Plt`].
     #[inline]
     pub fn at(&self, pc: u64) -> Self {
         let Self::Plt { mut row, from } = *self else { return *self };
@@ -37,7 +37,7 @@ impl Answer {
         Self::Row(row)
     }
 
-    /// The next PC to ask about: at least up to there the answer for a PC holds.
+    /// Returns the end of the PCs from `pc` on that have the same answer. The answer may be the same after it.
     #[inline]
     pub(crate) fn until(&self, pc: u64) -> u64 {
         match *self {
@@ -59,7 +59,7 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// Returns whether only one of two is a signal frame, as far as both can represent.
+    /// Returns whether only one side is a signal frame, if both can represent signal frames.
     #[inline]
     pub(crate) fn signal_differs(self, other: Self) -> bool {
         self.signal.zip(other.signal).is_some_and(|(own, other)| own != other)

@@ -7,12 +7,12 @@ use cfipack_format::widen::ToUsize;
 /// The number of CIEs that are found without a search: consecutive FDEs take turns with a few.
 const RECENT: usize = 16;
 
-/// A cache of what was read of CIEs, by their offsets.
+/// A cache for the CIEs of a section, by offset.
 pub(super) struct Cies<C> {
     all: Vec<C>,
     /// The places in `all`, by offset.
     places: HashMap<usize, usize>,
-    /// The entries of a few offsets, each in the slot that it belongs in.
+    /// The last few entries. The offset gives the slot.
     recent: [Option<(usize, usize)>; RECENT],
 }
 

@@ -1,7 +1,7 @@
-//! FDEs that start at one address and disagree.
+//! FDEs that start at the same address and disagree.
 //!
-//! Linkers leave FDEs of functions that they discarded where other functions are. Which of them is meant
-//! cannot be seen, and a table that is right about one may be wrong about the code.
+//! A linker that discards functions can leave FDEs at the addresses of other functions. It is impossible to see which
+//! FDE is meant. A table that agrees with the first of them may be wrong about the code.
 
 use std::hash::{BuildHasher as _, DefaultHasher, Hash, Hasher as _, RandomState};
 
@@ -12,10 +12,11 @@ use super::evaluate::Evaluator;
 use super::functions::{Function, Functions};
 use super::unevaluated::Unevaluated;
 
-/// The reason why such a function is not judged.
+/// The reason why a function with disputed FDEs is not judged.
 pub(crate) const DISPUTED: &str = "FDEs that start at one address disagree";
 
-/// The rows of an FDE for a function, as a hash, since no row is stored; and why it ends early, if it does.
+/// The hash of an FDE's rows for a function, since no row is stored. With it, the reason why the rows end early, if
+/// they do.
 #[derive(PartialEq)]
 struct Description {
     hash: u64,
@@ -23,14 +24,14 @@ struct Description {
 }
 
 impl Evaluator<'_> {
-    /// Returns whether another FDE that starts where a function does describes one of its PCs differently, or
-    /// nothing; of all registers.
+    /// Returns whether another FDE starts at the function's start and describes one of its PCs differently, or not at
+    /// all. All registers count.
     pub fn is_disputed(&mut self, functions: &Functions<'_>, function: &Function) -> bool {
         self.is_disputed_by(functions, function, Self::description_of_all)
     }
 
-    /// Looks for disputed rows, but only of the CFA, the return address and the frame pointer; and of whether it is a signal
-    /// frame, where `signal` asks for it.
+    /// Returns whether FDEs disagree about the CFA, the return address or the frame pointer. If `signal` is true, they
+    /// must also agree whether the function is a signal frame.
     pub fn has_disputed_rows(
         &mut self,
         functions: &Functions<'_>,
@@ -53,7 +54,7 @@ impl Evaluator<'_> {
             return false;
         }
         let function = &functions.with_tails(function);
-        // Keys of this run's own: no file can be made so that different rows have one hash.
+        // The keys are random for each run, so no file can be made with different rows of the same hash.
         let keys = RandomState::new();
         let by_this = description(self, function, &keys);
         duplicates.iter().any(|other| {
@@ -62,7 +63,7 @@ impl Evaluator<'_> {
         })
     }
 
-    /// Hashes what an FDE describes: the CFA, the return address and the frame pointer.
+    /// Hashes the rows of an FDE: the CFA, the return address and the frame pointer.
     fn description(&mut self, function: &Function, keys: &RandomState, signal: bool) -> Description {
         let mut rows = Changes::new(keys);
         let end = self.evaluate(function, |range, answer, flags| {
@@ -72,7 +73,7 @@ impl Evaluator<'_> {
         Description { hash: rows.hasher.finish(), end }
     }
 
-    /// Hashes what an FDE describes, all other registers with it.
+    /// Hashes the rows of an FDE, with all other registers.
     fn description_of_all(&mut self, function: &Function, keys: &RandomState) -> [Description; 2] {
         let mut registers = Changes::new(keys);
         let end =
@@ -81,7 +82,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// An answer without the place that its row starts at.
+/// Returns the answer with the start of its row set to 0.
 fn unplaced(answer: &Answer) -> Answer {
     let mut answer = *answer;
     if let Answer::Row(row) | Answer::Plt { row, .. } = &mut answer {
@@ -90,7 +91,7 @@ fn unplaced(answer: &Answer) -> Answer {
     answer
 }
 
-/// The answers for PCs that follow each other, hashed where it changes.
+/// Hashes answers for consecutive PCs, each time that the answer changes.
 struct Changes<T> {
     hasher: DefaultHasher,
     last: Option<T>,

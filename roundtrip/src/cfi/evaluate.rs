@@ -20,7 +20,7 @@ use super::storage::Deep;
 use super::translate::Translate;
 use super::unevaluated::Unevaluated;
 
-/// Evaluates functions, one after the other, with the CIEs and the memory it already has.
+/// Evaluates functions. It keeps the CIEs that it has read and its buffers from function to function.
 pub struct Evaluator<'f> {
     sections: Vec<Box<dyn Evaluate<'f> + 'f>>,
     context: UnwindContext<usize, Deep>,
@@ -36,19 +36,19 @@ impl fmt::Debug for Evaluator<'_> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Handler {
-    /// The personality, or, as nearly all have it, the pointer to it.
+    /// The personality, or the address of the pointer to it. Nearly all functions have the pointer.
     pub personality: Option<Address>,
     /// The language-specific data area.
     pub lsda: Option<Address>,
 }
 
-/// A sink of the answers for a function's ranges of PCs.
+/// Receives the answers for a function's ranges of PCs.
 type Sink<'s> = &'s mut dyn FnMut(Range<u64>, &Answer, Flags);
 
-/// A sink of answers with the rules of all other registers.
+/// Receives the answers, with the rules of all other registers.
 type RegistersSink<'s> = &'s mut dyn FnMut(Range<u64>, &Answer, &[(Register, Rule)]);
 
-/// A section whose functions can be evaluated.
+/// A section of CFI with functions to evaluate.
 trait Evaluate<'f> {
     fn program(&mut self, function: &Function) -> Option<Program<'f>>;
 
@@ -71,7 +71,7 @@ trait Evaluate<'f> {
     fn handler(&mut self, function: &Function) -> gimli::Result<Handler>;
 }
 
-/// A section in gimli's terms, with the CIEs that have been read.
+/// A section as gimli reads it, with the CIEs that have been read.
 struct Frames<'f, E: Endianity, S> {
     section: S,
     about: About<'f>,
@@ -79,14 +79,14 @@ struct Frames<'f, E: Endianity, S> {
     cies: Cies<gimli::Result<KnownCie<'f, E>>>,
 }
 
-/// A CIE, and what all its functions have from it.
+/// A CIE, with the properties that all its functions share.
 struct KnownCie<'f, E: Endianity> {
     cie: Cie<'f, E>,
     sets_cfa: bool,
     head: Option<Head>,
 }
 
-/// Makes [`Frames`].
+/// Builds [`Frames`].
 struct Prepare;
 
 impl<'f> Visit<'f> for Prepare {
@@ -103,18 +103,18 @@ impl<'f> Visit<'f> for Prepare {
 }
 
 impl<'f> Evaluator<'f> {
-    /// An evaluator of these functions.
+    /// Prepares to evaluate these functions.
     pub fn new(functions: &'f Functions<'_>) -> Self {
         Self { sections: functions.visit(|| Prepare), context: UnwindContext::new_in() }
     }
 
-    /// Pushes what the CFI describes for a function into `sink`: ranges that follow each other from its
-    /// start to its end; what the CFI describes beyond is trimmed.
+    /// Pushes the answers of the CFI for a function into `sink`. The ranges follow each other from the function's start
+    /// to its end. Rows beyond the end are cut off.
     ///
     /// # Errors
-    /// For the PCs that have not been pushed: what gimli refuses (instructions that it does not know or that
-    /// make no sense, a change of a CFA that is not set, more than 192 register rules, more than 30 remembered
-    /// states); a CIE that is too long for the number of FDEs.
+    /// Returns an error if gimli refuses the rest of the function. It refuses instructions that are unknown or make no
+    /// sense, a change of a CFA that is not set, more than 192 register rules, and more than 30 remembered states. A
+    /// CIE that is too long for the number of FDEs is an error too. The PCs up to there have been pushed.
     pub fn evaluate(
         &mut self,
         function: &Function,
@@ -123,7 +123,7 @@ impl<'f> Evaluator<'f> {
         self.evaluate_to_last_row(function, sink).map(|_| ())
     }
 
-    /// Evaluates; returns where the last row starts, which may be beyond the function's end.
+    /// Evaluates a function. Returns the start of its last row, even if that is beyond the function's end.
     pub(crate) fn evaluate_to_last_row(
         &mut self,
         function: &Function,
@@ -135,22 +135,23 @@ impl<'f> Evaluator<'f> {
         }
     }
 
-    /// The bytes that determine a function's rows apart from its addresses; none for an FDE of an uncommon form.
+    /// Returns the bytes that determine a function's rows apart from its addresses, or `None` for an FDE of an uncommon
+    /// form.
     #[inline]
     pub(crate) fn program(&mut self, function: &Function) -> Option<Program<'f>> {
         self.sections.get_mut(function.section)?.program(function)
     }
 
-    /// Returns whether one of a function's instructions moves to an address, or cannot be read.
+    /// Returns whether an instruction of a function moves to an address, or cannot be read.
     pub(crate) fn has_addresses(&mut self, function: &Function) -> bool {
         self.sections.get_mut(function.section).is_none_or(|section| section.has_addresses(function))
     }
 
-    /// Evaluates with the rules of the registers beside the frame pointer and the return address that
-    /// do not keep their value, in ascending order.
+    /// Does the same as [`Evaluator::evaluate`], and also pushes the rules of the other registers, in ascending order.
+    /// These are the registers that do not keep their value, without the frame pointer and the return address.
     ///
     /// # Errors
-    /// As [`Evaluator::evaluate`].
+    /// Returns the same errors as [`Evaluator::evaluate`].
     pub fn evaluate_registers(
         &mut self,
         function: &Function,
@@ -162,10 +163,10 @@ impl<'f> Evaluator<'f> {
         }
     }
 
-    /// A function's personality and LSDA.
+    /// Returns a function's personality and LSDA.
     ///
     /// # Errors
-    /// gimli's, of a record that it cannot read.
+    /// Returns gimli's error for a record that it cannot read.
     pub fn handler(&mut self, function: &Function) -> gimli::Result<Handler> {
         self.sections
             .get_mut(function.section)
@@ -224,14 +225,14 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Evaluate<'f> for Frames<
             let letters = self.about.letters(fde.cie().offset()).filter(|_| is_relative);
             Address(pointer(personality).0.wrapping_add(letters.map_or(0, |letters| letters.count)))
         });
-        // A distance of 0 stands for none, and gimli takes it from where it stands.
+        // A distance of 0 means that there is no LSDA. gimli adds it to the address of the field.
         let is_none = |lsda: &Address| lsda.0 == 0 || lsda.0.wrapping_sub(address.0) < bytes.len().to_u64();
         Ok(Handler { personality, lsda: fde.lsda().map(pointer).filter(|lsda| !is_none(lsda)) })
     }
 }
 
 impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Frames<'f, E, S> {
-    /// A function's FDE with its CIE, and whether that one sets a CFA.
+    /// Returns a function's FDE with its CIE, and whether the CIE sets a CFA.
     #[inline]
     fn fde(&mut self, function: &Function) -> gimli::Result<(Fde<'f, E>, bool)> {
         let Self { section, about, listed, cies } = self;
@@ -247,8 +248,7 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Frames<'f, E, S> {
         Ok((fde, sets_cfa))
     }
 
-    /// Calls `each` for every row, with the PCs that it is for and whether a CFA is set. Returns where the last row
-    /// starts.
+    /// Calls `each` for every row, with its PCs and with whether a CFA is set. Returns the start of the last row.
     #[inline]
     fn walk(
         &mut self,
@@ -297,7 +297,7 @@ impl<'f, E: Endianity> KnownCie<'f, E> {
         listed: &Listed<'f>,
     ) -> gimli::Result<Self> {
         let cie = section.cie_from_offset(&about.bases, offset)?;
-        // Of a longer one not a single instruction is run.
+        // No instruction of a longer CIE is run.
         let sets_cfa = cie.entry_len() <= about.longest_cie && CfaSet::is_set_by_cie(listed, cie.offset());
         let head = Head::of_fdes(&cie, about);
         Ok(Self { cie, sets_cfa, head })

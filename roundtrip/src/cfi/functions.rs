@@ -12,13 +12,13 @@ use super::cies::Cies;
 use super::record::records;
 use super::source::{Reader, Source, Visit};
 
-/// A function: the PCs that one FDE answers for, and where that FDE is.
+/// A function: the PCs that an FDE answers for, and the place of the FDE.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Function {
-    /// First address.
+    /// The first address.
     pub start: Address,
-    /// One past the last address; not beyond the start of the next function, see [`Functions`].
+    /// One past the last address. It is never after the start of the next function: see [`Functions`].
     pub end: Address,
     /// The index of the section.
     pub section: usize,
@@ -26,7 +26,7 @@ pub struct Function {
     pub fde: SectionOffset,
 }
 
-/// A record that gimli cannot read: the code it is for is not known.
+/// A record that gimli cannot read. It is unknown which code the record is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Unreadable {
@@ -38,31 +38,31 @@ pub struct Unreadable {
     pub error: gimli::Error,
 }
 
-/// The functions of all sections of call frame information, in order of address, no two of them
-/// sharing a PC: as a binary search over start addresses (`.eh_frame_hdr`'s) sees them.
+/// The functions of all sections of CFI, in order of address. No two functions share a PC: this is what a binary search
+/// over start addresses, such as that of `.eh_frame_hdr`, sees.
 ///
-/// - FDEs that start at one address are one function: the longest of them, of equals the first. Whether
-///   the others agree is what [`Evaluator::is_disputed`](super::Evaluator::is_disputed) returns.
-/// - A function ends where the next one starts; what it has after that one's end are its
-///   [tails](Functions::tails), as far as no function has them that starts later.
-/// - An FDE whose function ends beyond the last address is unreadable.
-/// - FDEs of size 0 have no PC and are omitted.
+/// - FDEs that start at the same address are one function. The longest FDE counts, and the first of several with that
+///   length. [`Evaluator::is_disputed`](super::Evaluator::is_disputed) returns whether the other FDEs disagree.
+/// - A function ends where the next function starts. If its FDE goes on after the end of the next function, these PCs
+///   are a [tail](Functions::tails) of the function, except where a function that starts later has them.
+/// - An FDE that ends beyond the last address is unreadable.
+/// - An FDE of size 0 has no PC and is omitted.
 ///
-/// Memory: 32 bytes a function, and a copy of a section that has a CIE which gimli must be helped with.
+/// Memory: 32 bytes for each function. A section is copied if gimli needs help with a CIE in it.
 #[derive(Clone, Debug)]
 pub struct Functions<'a> {
     sources: Vec<Source<'a>>,
     list: Vec<Function>,
-    /// FDEs that start where one of the list does, in order of address.
+    /// FDEs that start where a function of the list starts, in order of address.
     duplicates: Vec<Function>,
     empty: u64,
-    /// In order of function, then of address.
+    /// The tails, in order of function, then of address.
     tails: Vec<Tail>,
     unreadable: Vec<Unreadable>,
 }
 
 impl<'a> Functions<'a> {
-    /// Finds the functions. Those that cannot be read are in [`Functions::unreadable`].
+    /// Finds the functions of the sections. Records that gimli cannot read go to [`Functions::unreadable`].
     pub fn find(sections: &[Section<'a>]) -> Self {
         let sources: Vec<_> = sections.iter().map(Source::new).collect();
         let (mut list, mut unreadable) = (Vec::new(), Vec::new());
@@ -72,7 +72,7 @@ impl<'a> Functions<'a> {
         let found = list.len();
         list.retain(|f| f.start < f.end);
         let empty = (found - list.len()).to_u64();
-        // Of one start the longest first, then in the order of the sections.
+        // For each start the longest FDE comes first, then the order of the sections counts.
         if !list.is_sorted_by_key(|f| f.start) {
             list.sort_by_cached_key(|f| f.start.0);
         }
@@ -89,42 +89,45 @@ impl<'a> Functions<'a> {
         Self { sources, list, duplicates, empty, tails, unreadable }
     }
 
-    /// The functions, in order of address.
+    /// Returns the functions, in order of address.
     pub fn as_slice(&self) -> &[Function] {
         &self.list
     }
 
-    /// FDEs of size 0, which have no PC and are not in the list.
+    /// Returns the number of FDEs of size 0. They have no PC and are not in the list.
     pub fn empty(&self) -> u64 {
         self.empty
     }
 
-    /// FDEs that start where another one starts, and are not counted as functions of their own.
+    /// Returns the number of FDEs that start where another FDE starts. They are not counted as functions.
     pub fn duplicates(&self) -> u64 {
         self.duplicates.len().to_u64()
     }
 
-    /// Returns whether another FDE starts where a function does.
+    /// Returns whether another FDE starts where this function does.
     #[inline]
     pub(crate) fn has_duplicates(&self, function: &Function) -> bool {
         !self.duplicates.is_empty() && !self.duplicates_of(function).is_empty()
     }
 
-    /// The FDEs that start where a function does, without its own.
+    /// Returns the other FDEs that start where this function does.
     pub(super) fn duplicates_of(&self, function: &Function) -> &[Function] {
         let first = self.duplicates.partition_point(|other| other.start < function.start);
         let rest = &self.duplicates[first..];
         &rest[..rest.partition_point(|other| other.start == function.start)]
     }
 
-    /// The FDE at the highest offset, in the function's section, of those that start where it does.
+    /// Returns the highest offset among the FDEs of the function's section that start where the function does.
     pub(crate) fn last_fde(&self, function: &Function) -> SectionOffset {
         let others = self.duplicates_of(function).iter().filter(|other| other.section == function.section);
         others.map(|other| other.fde).fold(function.fde, SectionOffset::max)
     }
 
-    /// The PCs that a function has after others that lie inside it, in order: no search by start address
-    /// finds it for them.
+    /// Returns the tails of a function: PCs after the end of other functions that lie inside it, in order of address.
+    /// No search by start address finds this function for its tails.
+    ///
+    /// For example, if an FDE covers `0x10..0x40` and another FDE `0x20..0x30`, the first function is `0x10..0x20` and
+    /// has the tail `0x30..0x40`.
     pub fn tails<'f>(
         &'f self,
         function: &Function,
@@ -135,26 +138,26 @@ impl<'a> Functions<'a> {
         its_own.map(|tail| tail.pcs.clone())
     }
 
-    /// Returns whether a function has PCs after others that lie inside it.
+    /// Returns whether a function has tails.
     #[inline]
     pub(crate) fn has_tails(&self, function: &Function) -> bool {
         !self.tails.is_empty() && self.tails(function).next().is_some()
     }
 
-    /// The tails of all functions, in order of address.
+    /// Returns the tails of all functions, in order of address.
     pub fn all_tails(&self) -> Vec<Range<u64>> {
         let mut all: Vec<_> = self.tails.iter().map(|tail| tail.pcs.clone()).collect();
         all.sort_by_cached_key(|pcs| pcs.start);
         all
     }
 
-    /// A function with all its PCs and those of the functions inside it, up to the end of its last tail.
+    /// Extends a function to the end of its last tail. The result also covers the functions inside it.
     pub fn with_tails(&self, function: &Function) -> Function {
         let end = self.tails(function).last().map_or(function.end, |pcs| Address(pcs.end));
         Function { end, ..*function }
     }
 
-    /// Records that gimli cannot read.
+    /// Returns the records that gimli cannot read.
     pub fn unreadable(&self) -> &[Unreadable] {
         &self.unreadable
     }
@@ -165,7 +168,7 @@ impl<'a> Functions<'a> {
     }
 }
 
-/// PCs of a function after another one.
+/// A tail: PCs of a function after a function that lies inside it.
 #[derive(Clone, Debug)]
 struct Tail {
     /// The start of the function.
@@ -173,10 +176,10 @@ struct Tail {
     pcs: Range<u64>,
 }
 
-/// Ends functions, which are sorted, where the next one starts. Returns what comes after that.
+/// Ends each function where the next one starts, and returns the tails. The list must be sorted by start.
 fn cut(list: &mut [Function]) -> Vec<Tail> {
     let mut tails = Vec::new();
-    // The functions that continue after the last one, by start: where they start and end.
+    // The functions that go on after the current function, by start: their starts and their ends.
     let mut around: Vec<(Address, u64)> = Vec::new();
     for i in 0..list.len() {
         let next = list.get(i + 1).map_or(u64::MAX, |next| next.start.0);
@@ -222,14 +225,15 @@ impl<'f> Visit<'f> for Scan<'_> {
                     cies.at(UnwindOffset::into(offset), read).clone()
                 })
             });
-            // gimli gives the address of the cell for what is in it, which only a running program knows.
+            // For an indirect pointer, gimli returns the address of the cell. Only a running program knows the cell's
+            // content.
             let parsed = parsed.and_then(|parsed| match parsed.cie().fde_address_encoding() {
                 Some(encoding) if encoding.is_indirect() => {
                     Err(gimli::Error::UnsupportedPointerEncoding(encoding))
                 }
                 _ => Ok(parsed),
             });
-            // One that ends beyond the last address is malformed, not as long as gimli makes it.
+            // An FDE that ends beyond the last address is malformed. gimli would shorten it.
             let range = parsed.and_then(|parsed| {
                 let (start, end) =
                     (parsed.initial_address(), parsed.initial_address().checked_add(parsed.len()));

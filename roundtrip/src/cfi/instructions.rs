@@ -1,4 +1,4 @@
-//! Instructions one by one, for the few questions that rows do not answer.
+//! Looks at single instructions, for questions that rows do not answer.
 
 use cfipack_format::Endian;
 use cfipack_format::cfi::SectionKind;
@@ -9,8 +9,8 @@ use gimli::{
 
 use super::about::About;
 
-/// A reader that is not the one that rows are evaluated from: gimli's loop over instructions is compiled into its
-/// evaluation only where that is the only user of it.
+/// The reader for single instructions. It is a different type from the reader for rows: gimli's loop over instructions
+/// is inlined into its evaluation only if there is no other user of the loop.
 type Reader<'f> = EndianSlice<'f, RunTimeEndian>;
 
 /// The instructions of a CIE or an FDE.
@@ -98,29 +98,29 @@ pub(super) fn has_addresses(mut instructions: Iter<'_, '_>) -> bool {
     }
 }
 
-/// Distinguishes rows in which no instruction has set a CFA from others, in functions whose CIE sets none: to gimli the
-/// CFA is `register 0 + 0` from the start on, and may be changed.
+/// Finds the rows before any instruction has set a CFA, in functions with a CIE that sets no CFA. For gimli the CFA of
+/// these rows is `register 0 + 0`, and instructions may change it.
 pub(super) struct CfaSet<'l, 'f> {
     instructions: Iter<'l, 'f>,
-    /// Number of the row that `instructions` stands after; rows end where the location moves.
+    /// The number of the row after which `instructions` stands. A row ends where the location moves.
     row: u64,
     is_set: bool,
     remembered: Vec<bool>,
 }
 
 impl<'l, 'f> CfaSet<'l, 'f> {
-    /// For the rows of the FDE at an offset, whose CIE is at another.
+    /// Starts at the first row of the FDE at `fde`, with its CIE at `cie`.
     pub(super) fn new(listed: &'l Listed<'f>, cie: usize, fde: usize) -> gimli::Result<Self> {
         let of_cie = Self::of_cie(listed, cie)?;
         Ok(Self { instructions: listed.of_fde(fde)?, row: 0, ..of_cie })
     }
 
-    /// Returns whether the CIE at an offset sets a CFA, and nothing in it changes one that is not set.
+    /// Returns whether the CIE at an offset sets a CFA. It must not change a CFA before it is set.
     pub(super) fn is_set_by_cie(listed: &Listed<'_>, offset: usize) -> bool {
         CfaSet::of_cie(listed, offset).is_ok_and(|of_cie| of_cie.is_set)
     }
 
-    /// The state after the instructions of a CIE.
+    /// Returns the state after the instructions of a CIE.
     fn of_cie(listed: &'l Listed<'f>, offset: usize) -> gimli::Result<Self> {
         let instructions = listed.of_cie(offset)?;
         let mut of_cie = Self { instructions, row: 0, is_set: false, remembered: Vec::new() };
@@ -128,10 +128,10 @@ impl<'l, 'f> CfaSet<'l, 'f> {
         Ok(of_cie)
     }
 
-    /// Returns whether a CFA is set in a row. Numbers ascend from call to call.
+    /// Returns whether a CFA is set in a row. The numbers must ascend from call to call.
     ///
     /// # Errors
-    /// One that is not set is changed.
+    /// Returns an error if an instruction changes a CFA that is not set.
     pub(super) fn in_row(&mut self, number: u64) -> gimli::Result<bool> {
         use CallFrameInstruction::*;
         while self.row <= number {

@@ -1,4 +1,4 @@
-//! The determinants of a function's rows: its instructions, and the CIE that they continue.
+//! Everything that determines a function's rows: its instructions, and the CIE that they continue.
 
 use cfipack_format::widen::ToU64;
 use gimli::{DwEhPe, Endianity, constants};
@@ -7,11 +7,11 @@ use super::about::About;
 use super::record::record_at;
 use super::source::Cie;
 
-/// Opcode of `DW_CFA_set_loc`, which moves to an address.
+/// The opcode of `DW_CFA_set_loc`, which moves to an address.
 const SET_LOC: u8 = constants::DW_CFA_set_loc.0;
 
-/// The instructions of a function and the CIE that they continue. Of equal ones gimli makes equal rows, counted from
-/// the functions' starts, unless one moves to an [address](Self::may_have_addresses).
+/// The instructions of a function and the CIE that they continue. If two programs are equal, gimli makes equal rows,
+/// counted from the functions' starts, unless an instruction moves to an [address](Self::may_have_addresses).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Program<'f> {
     section: usize,
@@ -21,18 +21,18 @@ pub(crate) struct Program<'f> {
 }
 
 impl<'f> Program<'f> {
-    /// The bytes from an FDE's first instruction to its end.
+    /// Takes the bytes from an FDE's first instruction to its end.
     pub(super) fn new(section: usize, cie: usize, instructions: &'f [u8]) -> Self {
         Self { section, cie, instructions }
     }
 
-    /// Returns whether an instruction may be one that moves to an address, rather than by a distance: some byte is the
-    /// opcode of one.
+    /// Returns whether an instruction may move to an address instead of by a distance. This only looks for a byte with
+    /// the opcode.
     pub(crate) fn may_have_addresses(&self) -> bool {
         self.instructions.contains(&SET_LOC)
     }
 
-    /// A number that equal programs share. Others may share it: it is no proof.
+    /// Returns a hash: equal programs have the same hash, and other programs may have it too.
     pub(crate) fn hash(&self) -> u64 {
         let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
         let (words, rest) = self.instructions.as_chunks::<8>();
@@ -45,14 +45,14 @@ impl<'f> Program<'f> {
 /// The part of an FDE before the instructions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
-    /// Bytes of the start and the size.
+    /// The size of the start and the size field, in bytes.
     addresses: usize,
     /// True if augmentation data follow.
     has_data: bool,
 }
 
 impl Head {
-    /// The head that the FDEs of a CIE start with; none if it is of a form that compilers do not write.
+    /// Returns the head with which the FDEs of a CIE start, or `None` for a form that compilers do not write.
     pub(super) fn of_fdes<E: Endianity>(cie: &Cie<'_, E>, about: &About<'_>) -> Option<Self> {
         let record = record_at(about.section, cie.offset())??;
         // The version comes first, then the augmentation.
@@ -67,8 +67,8 @@ impl Head {
         Some(Self { addresses: 2 * width, has_data })
     }
 
-    /// The instructions of an FDE, from the bytes after its CIE pointer; none if its augmentation data are longer
-    /// than 127 bytes.
+    /// Returns the instructions of an FDE from the bytes after its CIE pointer. Returns `None` if its augmentation data
+    /// are longer than 127 bytes.
     pub(super) fn instructions(self, body: &[u8]) -> Option<&[u8]> {
         let rest = body.get(self.addresses..)?;
         if !self.has_data {

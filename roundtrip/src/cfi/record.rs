@@ -2,7 +2,7 @@
 
 use cfipack_format::cfi::{Section, SectionKind};
 
-/// A CIE or an FDE, of which no more than the kind is known.
+/// A CIE or an FDE. Only its kind and its place are known.
 pub(super) struct Record {
     pub offset: usize,
     /// First byte after the CIE pointer.

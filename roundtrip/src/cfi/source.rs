@@ -1,4 +1,4 @@
-//! A section as gimli reads it: of the right type, and without what gimli refuses for no reason.
+//! Prepares a section for gimli: it gets the right type, and loses everything that gimli refuses without need.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ pub(super) type Reader<'a, E> = EndianSlice<'a, E>;
 pub(super) type Cie<'a, E> = gimli::CommonInformationEntry<Reader<'a, E>>;
 /// An FDE as gimli parses it.
 pub(super) type Fde<'a, E> = gimli::FrameDescriptionEntry<Reader<'a, E>>;
-/// A section, and its bytes as gimli is to read them.
+/// A section, and its bytes for gimli.
 #[derive(Clone, Debug)]
 pub(super) struct Source<'a> {
     section: Section<'a>,
@@ -29,12 +29,12 @@ pub(super) struct Source<'a> {
     longest_cie: usize,
 }
 
-/// Work on a section in gimli's terms: gimli has a type for each kind of section and
-/// each byte order, which makes it half as fast again as asking for the order at every number.
+/// Work on a section as gimli reads it. gimli has a type for each kind of section and for each byte order. With static
+/// types it is half as fast again as with a check of the order at every number.
 pub(super) trait Visit<'f> {
     /// The result of the work.
     type Output;
-    /// Does it.
+    /// Does the work.
     fn visit<E: Endianity + 'f, S: UnwindSection<Reader<'f, E>> + 'f>(
         self,
         frames: S,
@@ -44,7 +44,7 @@ pub(super) trait Visit<'f> {
 
 impl<'a> Source<'a> {
     pub(super) fn new(section: &Section<'a>) -> Self {
-        // One walk over the records for all that is asked about CIEs: it takes as long as memory does.
+        // A single walk over the records answers all questions about CIEs. It takes as long as memory does.
         let (mut cies, mut fdes) = (Vec::new(), 0);
         for record in records(section) {
             match record.is_cie {
@@ -96,22 +96,21 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The number of bytes of CIEs that the FDEs of a section may cost together, for each byte of the section: gimli runs a
-/// CIE's instructions again for each FDE, and hostile input has a long CIE under many FDEs, or one CIE in
+/// The number of bytes of CIEs that gimli may run for all FDEs of a section together, for each byte of the section.
+/// gimli runs a CIE's instructions again for each FDE. Hostile input has a long CIE for many FDEs, or a CIE inside
 /// another. A real FDE has 20 bytes or more, and its CIE some 30.
 const CIE_BYTES: usize = 8;
 
-/// Bytes of the longest CIE that all FDEs of a section could have without costing more than that.
+/// Returns the length of the longest CIE that all FDEs of a section may have under this limit.
 fn longest_cie(section: &Section<'_>, fdes: usize) -> usize {
     section.bytes.len().saturating_mul(CIE_BYTES) / fdes.max(1)
 }
 
-/// The section with every CIE in a form that gimli 0.34 reads, and the letters that were taken out.
+/// Returns the section with every CIE in a form that gimli 0.34 reads, and the letters that were removed.
 ///
-/// gimli refuses the letters `B` (key B) and `G` (memory tagging), which carry no data, and the
-/// augmentation `eh` of gcc before 3.0, which carries one pointer. They are taken out and the record
-/// is filled up with `DW_CFA_nop`, so that everything else stays where it was but for the CIE's own data:
-/// a PC-relative personality pointer moves with it.
+/// gimli refuses the letters `B` (key B) and `G` (memory tagging), which have no data. It also refuses the augmentation
+/// `eh` of gcc before 3.0, which has a pointer as data. This function removes them and pads the record with
+/// `DW_CFA_nop`. Only the CIE's own data change their place: a PC-relative personality pointer moves with them.
 fn readable<'a>(section: &Section<'a>, cies: &[Record]) -> (Cow<'a, [u8]>, Vec<Letters>) {
     let mut bytes = Cow::Borrowed(section.bytes);
     let mut all = Vec::new();
@@ -141,14 +140,14 @@ fn readable<'a>(section: &Section<'a>, cies: &[Record]) -> (Cow<'a, [u8]>, Vec<L
     (bytes, all)
 }
 
-/// The longest CIE, in bytes, that instructions are taken out of: it is read again for each of its bytes at
-/// worst. gas's have some 30.
+/// The length of the longest CIE, in bytes, from which instructions are removed. At worst it is read again for each of
+/// its bytes. The CIEs of gas have some 30 bytes.
 const LONGEST: usize = 128;
 
 impl Source<'_> {
-    /// Takes `DW_CFA_restore` out of CIEs, which gimli 0.34 refuses there. gas writes it for a
-    /// `.cfi_restore` before a function's first instruction. It goes back to what the CIE describes for
-    /// a register, and where the CIE has given it no rule yet, it changes nothing.
+    /// Removes `DW_CFA_restore` from CIEs, because gimli 0.34 refuses it there. gas writes it for a `.cfi_restore`
+    /// before a function's first instruction. It restores the CIE's rule for a register. If the CIE has given the
+    /// register no rule yet, it changes nothing.
     fn take_out_restores(&mut self, cies: &[Record]) {
         for cie in cies.iter().filter(|cie| cie.end.saturating_sub(cie.body) <= LONGEST) {
             self.take_out_restores_of(cie);
@@ -171,8 +170,7 @@ impl Source<'_> {
         }
     }
 
-    /// Puts `DW_CFA_nop` in the place of a `DW_CFA_restore` that may be at `at`, if by that nothing but
-    /// `expected` remains.
+    /// Replaces a possible `DW_CFA_restore` at `at` by `DW_CFA_nop`, if exactly `expected` remains.
     fn blank(
         &mut self,
         cie: &Record,
@@ -192,7 +190,7 @@ impl Source<'_> {
         is_it
     }
 
-    /// The instructions of a CIE but for `DW_CFA_nop`; none if they cannot be read.
+    /// Returns the instructions of a CIE without `DW_CFA_nop`, or `None` if they cannot be read.
     fn initial_instructions(&self, cie: &Record) -> Option<Vec<CallFrameInstruction<usize>>> {
         let listed = Listed::new(&self.about());
         let mut rest = listed.of_cie(cie.offset).ok()?;
@@ -236,8 +234,8 @@ fn may_speak_of(register: gimli::Register, instruction: &CallFrameInstruction<us
     }
 }
 
-/// Bytes of a `DW_CFA_restore` (0xc0 + register) or `DW_CFA_restore_extended` (6, ULEB128) of this
-/// register, if there is one.
+/// Returns the length of a `DW_CFA_restore` (0xc0 + register) or `DW_CFA_restore_extended` (6, ULEB128) of this
+/// register, or `None` for another instruction.
 fn restore_len(bytes: &[u8], register: gimli::Register) -> Option<usize> {
     match *bytes.first()? {
         short @ 0xc0.. => (u16::from(short & 0x3f) == register.0).then_some(1),

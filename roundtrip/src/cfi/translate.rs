@@ -1,4 +1,4 @@
-//! One row of gimli's as a [`Row`].
+//! Translates a row of gimli into a [`Row`].
 
 use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Register, Row, Rule};
 use gimli::{CfaRule, Endianity, RegisterRule, UnwindSection, UnwindTableRow};
@@ -8,7 +8,7 @@ use super::expression::{Shape, shape};
 use super::source::{Cie, Reader};
 use super::storage::Deep;
 
-/// The translation of a row of gimli's into ours.
+/// Translates rows of a function from gimli's form.
 pub(super) struct Translate<'t, 'f, E: Endianity, S> {
     pub section: &'t S,
     pub cie: &'t Cie<'f, E>,
@@ -18,7 +18,7 @@ pub(super) struct Translate<'t, 'f, E: Endianity, S> {
 }
 
 impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> {
-    /// Translates a row; `cfa_is_set`: whether an instruction has set a CFA.
+    /// Translates a row. `cfa_is_set` says whether an instruction has set a CFA.
     pub(super) fn row(&self, row: &UnwindTableRow<usize, Deep>, cfa_is_set: bool) -> Answer {
         let arch = self.arch;
         let column = self.cie.return_address_register();
@@ -39,7 +39,7 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> 
         let return_address = match of_ra {
             Some(rule) => self.rule(rule, arch.return_address()),
             None if column.0 == arch.return_address().0 => Row::at_entry(arch).return_address,
-            // Another column keeps its value, which is a register to find the return address in.
+            // Another column keeps its value: the return address is in that register.
             None => Rule::Register { register: Register(column.0), offset: 0 },
         };
         let signed = matches!(sign_state, Some(RegisterRule::Constant(1)));
@@ -83,8 +83,8 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> 
         }
     }
 
-    /// The rules of the registers that [`Translate::row`] does not look at, but for those that keep
-    /// their value.
+    /// Collects the rules of the registers that [`Translate::row`] does not look at. Registers that keep their value
+    /// are omitted.
     pub(super) fn registers(&self, row: &UnwindTableRow<usize, Deep>, found: &mut Vec<(Register, Rule)>) {
         let arch = self.arch;
         let known = [self.cie.return_address_register().0, arch.frame_pointer().0, arch.stack_pointer().0];
@@ -111,7 +111,7 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> 
         }
     }
 
-    /// One that is not [`RegisterRule::Offset`].
+    /// Translates a rule other than [`RegisterRule::Offset`].
     #[cold]
     fn rare_rule(&self, rule: &RegisterRule<usize>, own: Register) -> Rule {
         match rule {
@@ -138,13 +138,14 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> 
     }
 }
 
-/// One copy for all kinds of sections.
+/// Not inlined, so that all kinds of sections share the code.
 #[inline(never)]
 fn sort_by_register(rules: &mut [(Register, Rule)]) {
     rules.sort_unstable_by_key(|(register, _)| *register);
 }
 
-/// Returns whether the expression that ld writes for stubs counts from rsp and rip, registers 7 and 16 of x86-64 alone.
+/// Returns whether this is x86-64. Only there does ld's expression for stubs count from rsp and rip, registers 7 and
+/// 16.
 fn has_stub_expression(arch: Arch) -> bool {
     match arch {
         Arch::Amd64 => true,
@@ -152,12 +153,12 @@ fn has_stub_expression(arch: Arch) -> bool {
     }
 }
 
-/// Returns whether a rule for the caller's stack pointer is what every `.sframe` row implies: that it is the CFA
-/// (on s390x 160 bytes below it).
+/// Returns whether a rule for the caller's stack pointer says the same as every `.sframe` row: it is the CFA, or 160
+/// bytes below the CFA on s390x.
 fn is_cfa(rule: Rule, cfa: Cfa, arch: Arch) -> bool {
     let below = arch.stack_pointer_from_cfa();
     match rule {
-        // An unset rule, and libgcc reads DW_CFA_same_value so too.
+        // The rule is not set, or is DW_CFA_same_value, which libgcc treats as not set.
         Rule::SameValue => true,
         Rule::ValCfa(offset) => offset == below,
         Rule::Cfa(_) | Rule::Register { offset: 0, .. } if arch.saves_stack_pointer() => true,

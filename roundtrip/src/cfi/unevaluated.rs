@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-/// The reason why the judge cannot judge a function, or the rest of one.
+/// The reason why gimli cannot evaluate a function, or the rest of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Unevaluated {
     /// gimli's error: instructions that it does not know or that make no sense, more than 192 register rules,
     /// more than 30 remembered states.
     Gimli(gimli::Error),
-    /// The CIE is too long for the number of FDEs in the section, each of which costs running its instructions.
+    /// The CIE is too long for the number of FDEs in the section. Each FDE costs running its instructions.
     LongCie {
         /// Bytes of the CIE, without its length field.
         length: usize,

@@ -1,4 +1,4 @@
-//! Equality of two answers.
+//! Compares two answers.
 
 use cfipack_format::{Arch, Row};
 
@@ -6,12 +6,12 @@ use super::table::TableAnswer;
 use crate::cfi::{Answer, Flags};
 use crate::same_row::same_row;
 
-/// The relation of a table's answer for a PC to what it should be.
+/// The result of comparing a table's answer with the CFI's answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
     Equal,
     Different,
-    /// The table has no row where one is due.
+    /// The table has no row although the CFI has a row.
     Missing,
 }
 

@@ -1,4 +1,9 @@
-//! The answers of a table, PC by PC in ascending order, of functions whose rows repeat too.
+//! A walk over the answers of a table, in ascending order of address.
+//!
+//! - [`Cursor`]: the position in a table. [`Cursor::seek`] returns the answer for a PC.
+//! - [`Segment`]: the answer, and how far it holds. In a PC-mask function the answers repeat, and the segment covers
+//!   all repetitions.
+//! - `Walk`: the rows of an ordinary function, and `Stub`: the rows of a PC-mask function.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,33 +16,33 @@ use super::table::{Table, TableAnswer};
 use crate::cfi::Flags;
 
 impl<'t> Table<'t> {
-    /// Walks the table from its first PC on.
+    /// Starts a walk at the table's first PC.
     pub fn cursor(&self) -> Cursor<'_, 't> {
         Cursor { table: self, at: 0, open: None, set_aside: HashMap::new() }
     }
 
-    /// Walks the table from a PC on.
+    /// Starts a walk at a PC.
     pub(crate) fn cursor_at(&self, pc: u64) -> Cursor<'_, 't> {
         let at = self.entries.partition_point(|entry| entry.end <= pc);
         Cursor { table: self, at, open: None, set_aside: HashMap::new() }
     }
 }
 
-/// A place in a table that only moves forward.
+/// A position in a table. It only moves forward.
 #[derive(Debug)]
 pub struct Cursor<'c, 't> {
     table: &'c Table<'t>,
     at: usize,
     open: Option<Open<'t>>,
-    /// Functions in several pieces, by the place of the first, between two of their pieces: to walk on from
-    /// there, for a walk from their start at each piece would be quadratic.
+    /// Functions between two of their pieces, by the place of the first piece. They resume where they stopped: a walk
+    /// from the start for each piece would take quadratic time.
     set_aside: HashMap<usize, Open<'t>>,
 }
 
 /// The function that is being walked.
 #[derive(Debug)]
 struct Open<'t> {
-    /// The place of the piece that is being walked, or was walked last.
+    /// The place of the current piece, or of the last one for a function that is set aside.
     at: usize,
     start: u64,
     flags: Flags,
@@ -50,32 +55,33 @@ struct Open<'t> {
     reason = "a cursor has one, and a box would be an allocation a function"
 )]
 enum Content<'t> {
-    /// Rows, one after the other.
+    /// The rows of an ordinary function.
     Rows(Walk<'t>),
-    /// Rows that repeat.
+    /// The rows of a PC-mask function, which repeat.
     Stub(Stub),
     Malformed(TableAnswer),
 }
 
-/// Two answers in turn: the one for the PCs up to `next_start`, which counts from the function's start, and
-/// the one from there on, which is read ahead.
+/// The rows of an ordinary function. `answers` holds two answers: the current one, up to `next_start`, and the answer
+/// after it, which is read ahead. `next_start` counts from the function's start.
 #[derive(Debug)]
 struct Walk<'t> {
     function: Function<'t>,
     fres: Fres<'t>,
     answers: [TableAnswer; 2],
-    /// The index of the side that comes next.
+    /// The index in `answers` of the answer that is read ahead.
     next: usize,
     next_start: u64,
 }
 
-/// Some PCs for which the table has one answer, or repeats itself.
+/// A range of PCs for which the table has one answer, or answers that repeat.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Segment<'s> {
     /// One past the last PC.
     pub end: u64,
-    /// The place of the function in the table, if there is one; the same in all its pieces.
+    /// The place of the function in the table, or `None` if no function has these PCs. All pieces of a function have
+    /// the same place.
     pub function: Option<usize>,
     /// The place of the piece.
     pub(crate) piece: usize,
@@ -89,7 +95,7 @@ enum Answers<'s> {
 }
 
 impl<'s> Segment<'s> {
-    /// Bytes after which the answers repeat: 1 if there is but one.
+    /// Returns after how many bytes the answers repeat. A period of 1 means that there is only one answer.
     #[inline]
     pub fn period(&self) -> u64 {
         match self.answers {
@@ -98,7 +104,7 @@ impl<'s> Segment<'s> {
         }
     }
 
-    /// The answer for a PC of the segment.
+    /// Returns the answer for a PC of the segment.
     #[inline]
     pub fn at(&self, pc: u64) -> &'s TableAnswer {
         match self.answers {
@@ -107,7 +113,7 @@ impl<'s> Segment<'s> {
         }
     }
 
-    /// The next PC to ask about: at least up to there the answer for a PC of the segment holds.
+    /// Returns the end of the PCs from `pc` on that have the same answer. The answer may be the same after it.
     #[inline]
     pub fn until(&self, pc: u64) -> u64 {
         match self.answers {
@@ -118,7 +124,7 @@ impl<'s> Segment<'s> {
 }
 
 impl<'t> Cursor<'_, 't> {
-    /// Finds the table's answer from `pc` on. `pc` must not be less than in the call before.
+    /// Returns the table's answer from `pc` on. `pc` must not be less than in the call before.
     #[inline]
     pub fn seek(&mut self, pc: u64) -> Segment<'_> {
         self.skip_to(pc);
@@ -137,8 +143,9 @@ impl<'t> Cursor<'_, 't> {
         Segment { end, function: Some(self.table.first_piece(piece)), piece, answers }
     }
 
-    /// The function that has these PCs and no others, and which of the tables it is in; none if its rows repeat. The
-    /// PCs must not be before those of the call before, of this or of [`seek`](Self::seek).
+    /// Returns the function that has exactly these PCs, with the index of its table. Returns `None` if no function
+    /// has them, or if its rows repeat. `pcs` must not be before the PCs of the last call of this function or of
+    /// [`seek`](Self::seek).
     pub(crate) fn whole(&mut self, pcs: Range<u64>) -> Option<(u32, Function<'t>)> {
         self.skip_to(pcs.start);
         let entry = self.table.entries.get(self.at)?;
@@ -151,7 +158,7 @@ impl<'t> Cursor<'_, 't> {
         (is_whole && !function.is_pc_mask()).then_some((entry.section, function))
     }
 
-    /// Passes over what ends at or before a PC.
+    /// Skips the pieces that end at or before a PC.
     #[inline]
     fn skip_to(&mut self, pc: u64) {
         while self.table.entries.get(self.at).is_some_and(|entry| entry.end <= pc) {
@@ -159,7 +166,7 @@ impl<'t> Cursor<'_, 't> {
         }
     }
 
-    /// The function of the piece that the walk has reached.
+    /// Opens the function of the current piece, or resumes it if it was set aside.
     fn opened(&mut self) -> Open<'t> {
         let table = self.table;
         if let Some(left) = self.open.take()
@@ -171,7 +178,7 @@ impl<'t> Cursor<'_, 't> {
             true => None,
             false => self.set_aside.remove(&table.first_piece(self.at)),
         };
-        // What continues after the last address has its last rows in its first piece.
+        // A function that continues after the last address has the PCs of its last rows in its first piece.
         let is_after = |open: &Open<'_>| {
             let [from, last] = [self.at, open.at].map(|at| table.entries[at].from.wrapping_sub(open.start));
             from >= last
@@ -215,7 +222,7 @@ impl<'t> Open<'t> {
     fn seek(&mut self, pc: u64, end: u64) -> (u64, Answers<'_>) {
         match &mut self.content {
             Content::Rows(walk) => {
-                // Not by addresses: the function may continue after the last one.
+                // Compares offsets, not addresses: the function may continue after the last address.
                 let offset = pc.wrapping_sub(self.start);
                 while walk.next_start <= offset {
                     walk.next ^= 1;
@@ -238,7 +245,7 @@ impl Walk<'_> {
                 self.next_start = u64::from(fre.start.0);
                 self.answers[self.next] = answer(&fre, &self.function, flags);
             }
-            // Where it starts is not known, hence neither is where the row before it ends.
+            // The start of a malformed row is unknown. So the end of the row before it is unknown too.
             Some(Err(error)) => {
                 self.next_start = 0;
                 self.answers[self.next] = TableAnswer::Malformed(error);
@@ -248,13 +255,14 @@ impl Walk<'_> {
     }
 }
 
-/// The flags of all rows of a function. One table may be able to represent what another one in the same file cannot.
+/// Returns the flags for all rows of a function. They depend on the version of its table: a file may have tables of
+/// several versions.
 pub(crate) fn flags(section: &Section<'_>, function: &Function<'_>) -> Flags {
     let signal = section.version().has_signal_frames().then(|| function.is_signal_frame());
     Flags { signal, key_b: function.has_pauth_key_b() }
 }
 
-/// The answer that an FRE encodes; of a malformed one the PCs are known all the same.
+/// Returns the answer that an FRE encodes. The PCs of a malformed FRE are known.
 #[inline]
 fn answer(fre: &Fre, function: &Function<'_>, flags: Flags) -> TableAnswer {
     match fre.row(function) {
@@ -263,24 +271,24 @@ fn answer(fre: &Fre, function: &Function<'_>, flags: Flags) -> TableAnswer {
     }
 }
 
-/// The answers of a PC-mask function, whose rows repeat after some bytes: those of one repetition, by row.
+/// The answers of a PC-mask function, for one repetition.
 #[derive(Debug)]
 struct Stub {
-    /// Start of the function.
+    /// The start of the function.
     start: u64,
-    /// Bytes of a repetition, at least 1.
+    /// The length of a repetition in bytes, at least 1.
     period: u64,
-    /// From which byte of a repetition on which answer holds, ascending from 0.
+    /// Answers with the offset in a repetition from which they hold, in ascending order from offset 0.
     rows: Vec<(u64, TableAnswer)>,
 }
 
 impl Stub {
-    /// The answers of a PC-mask function. `starts_are_masks`: as those of version 1 are.
+    /// Reads the answers of a PC-mask function. `starts_are_masks` is true for version 1.
     ///
     /// # Errors
-    /// The answer that holds for all PCs of a function that cannot be read.
+    /// Returns the answer for all PCs of a function that cannot be read.
     fn of(function: &Function<'_>, starts_are_masks: bool, flags: Flags) -> Result<Self, TableAnswer> {
-        // A repetition size of 0 is an error of every lookup.
+        // With a repetition size of 0, every lookup is an error.
         if function.rep_size() == 0
             && let Err(error) = function.lookup(FunctionOffset(0))
         {
@@ -291,7 +299,7 @@ impl Stub {
         for fre in function.fres() {
             let fre = fre.map_err(TableAnswer::Malformed)?;
             let start = u64::from(fre.start.0);
-            // Starts ascend; of equal ones the last counts.
+            // The starts ascend. If two are equal, the last row counts.
             answers.pop_if(|last| last.0 == start);
             if start < period {
                 answers.push((start, answer(&fre, function, flags)));
@@ -309,21 +317,22 @@ impl Stub {
         &self.rows[self.row(pc).0].1
     }
 
-    /// The first PC after `pc` that another row answers for, or that the next repetition starts at.
+    /// Returns the first PC after `pc` at which another row or the next repetition starts.
     fn until(&self, pc: u64) -> u64 {
         let (row, offset) = self.row(pc);
         let end = self.rows.get(row + 1).map_or(self.period, |next| next.0);
         pc.saturating_add(end - offset)
     }
 
-    /// The row for a PC, and how far into a repetition the PC lies.
+    /// Returns the row for a PC, and the offset of the PC in its repetition.
     fn row(&self, pc: u64) -> (usize, u64) {
         let offset = pc.wrapping_sub(self.start) % self.period;
         (self.rows.partition_point(|row| row.0 <= offset).saturating_sub(1), offset)
     }
 }
 
-/// The last row that starts at or before an offset answers for it.
+/// Adds an empty answer at offset 0 if no row starts there. The last row that starts at or before an offset answers for
+/// it.
 fn by_starts(mut answers: Vec<(u64, TableAnswer)>) -> Vec<(u64, TableAnswer)> {
     if answers.first().is_none_or(|first| first.0 != 0) {
         answers.insert(0, (0, TableAnswer::Nothing));
@@ -331,7 +340,8 @@ fn by_starts(mut answers: Vec<(u64, TableAnswer)>) -> Vec<(u64, TableAnswer)> {
     answers
 }
 
-/// The rule of version 1: of the rows that start at some of an offset's bits the last answers for it.
+/// Applies the rule of version 1: the start of a row is a mask. A row matches an offset if all bits of its start are
+/// set in the offset. The last matching row answers.
 fn by_masks(answers: &[(u64, TableAnswer)], period: u64) -> Vec<(u64, TableAnswer)> {
     let mut found: Vec<Option<usize>> = Vec::new();
     let mut rows: Vec<(u64, TableAnswer)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Two tables by meaning.
+//! Compares two tables by meaning: [`diff`] returns a [`Diff`], which lists each [`TableDifference`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -53,34 +53,34 @@ pub struct Diff {
 }
 
 impl Diff {
-    /// Returns whether both tables answer alike for every PC.
+    /// Returns whether both tables give the same answer for every PC, and neither has a fault.
     pub fn is_equal(&self) -> bool {
         self.pcs_different == 0 && self.pcs_only_a == 0 && self.pcs_only_b == 0 && self.malformed == 0
     }
 }
 
-/// Some PCs for which two tables differ in one way.
+/// A range of PCs for which two tables differ, in the same way at each PC.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(into = "ListedDifference"))]
 pub struct TableDifference {
-    /// Start of the function in table `a`, or in `b` if there is none in `a`.
+    /// The start of the function in table `a`, or in `b` if `a` has no function there.
     pub function: Address,
-    /// First PC.
+    /// The first PC.
     pub start: Address,
-    /// One past the last PC.
+    /// The end of the range: one past the last PC.
     pub end: Address,
-    /// The recurrence of the difference further on in a PC-mask function.
+    /// Says how often the difference recurs after this range, in a PC-mask function.
     pub recurrence: Recurrence,
     /// The table that has the whole function, if the other table has no row for any of its PCs.
     pub only_in: Option<Side>,
-    /// The description by table `a`, in words.
+    /// The answer of table `a`, in words.
     pub a: String,
-    /// The description by table `b`, in words.
+    /// The answer of table `b`, in words.
     pub b: String,
-    /// The rows of `a` and of `b` for these PCs, each with its start from that of the table's function, and the registers
-    /// that compact unwind restores.
+    /// The rows of `a` and of `b` for these PCs, with the registers that compact unwind restores. The start of a row
+    /// counts from the start of its table's function.
     pub rows: [Vec<(Row, Saved)>; 2],
 }
 
@@ -122,7 +122,7 @@ impl fmt::Display for TableDifference {
 }
 
 impl TableDifference {
-    /// The description by both, without the place.
+    /// Describes the answers of both tables, without the addresses.
     pub fn words(&self) -> String {
         let Self { a, b, recurrence, .. } = self;
         match self.only_in {
@@ -133,16 +133,16 @@ impl TableDifference {
     }
 }
 
-/// A difference whose words are found only if it is one of the first.
+/// A difference before it is described. Only the first differences of a report need words.
 struct Found {
     function: Address,
     range: Range<u64>,
     recurrence: Recurrence,
     /// The answers of both tables at the first PC.
     answers: [TableAnswer; 2],
-    /// If only one table answers: its answers after the first.
+    /// If only one table answers, its answers after the first.
     more: Vec<TableAnswer>,
-    /// The whole function in the table that has it.
+    /// The PCs of the whole function, in the table that has it.
     extent: Range<u64>,
 }
 
@@ -153,7 +153,7 @@ impl Piece for Found {
             return false;
         }
         if self.answers.each_ref().map(unplaced) != next.answers.each_ref().map(unplaced) {
-            // All rows of a function that one table lacks are one difference.
+            // If one table lacks a function, all rows of the function are one difference.
             let Some(side) = self.one_side() else { return false };
             let answer = next.answers[side as usize];
             let last = self.more.last().unwrap_or(&self.answers[side as usize]);
@@ -167,7 +167,7 @@ impl Piece for Found {
 }
 
 impl Found {
-    /// The table that answers, if the other one does not.
+    /// Returns the table that answers, if the other table does not.
     fn one_side(&self) -> Option<Side> {
         match self.answers {
             [_, TableAnswer::Nothing] => Some(Side::A),
@@ -176,7 +176,7 @@ impl Found {
         }
     }
 
-    /// Returns whether it is all of the function.
+    /// Returns whether the difference covers the whole function.
     fn is_whole(&self) -> bool {
         let Recurrence { period, times } = self.recurrence;
         let len = if times == 1 { self.range.end - self.range.start } else { period * times };
@@ -207,7 +207,7 @@ impl Found {
     }
 }
 
-/// An answer without the place that its row starts at.
+/// Returns the answer with the start of its row set to 0, so that rows can be compared without it.
 fn unplaced(answer: &TableAnswer) -> TableAnswer {
     let mut answer = *answer;
     if let TableAnswer::Row(row, _) = &mut answer {
@@ -216,13 +216,13 @@ fn unplaced(answer: &TableAnswer) -> TableAnswer {
     answer
 }
 
-/// The comparison of a function so far.
+/// The result for a function so far.
 struct FunctionState {
-    /// The place in the table; none between functions.
+    /// The place of the function in its table, or `None` between functions.
     place: Option<usize>,
-    /// True if the other table has the same rows for all its PCs.
+    /// True while the other table has had the same rows at all PCs of the function.
     is_alike: bool,
-    /// True if both have a row for any.
+    /// True if both tables have a row for at least one PC of the function.
     is_met: bool,
 }
 
@@ -231,7 +231,7 @@ impl FunctionState {
         Self { place, is_alike: true, is_met: false }
     }
 
-    /// Goes on to another place if it is another; returns the comparison of the function that was left, if one was.
+    /// Moves to the function at a place. Returns the result of the function before it, if this is another function.
     fn go_on(&mut self, place: Option<usize>) -> Option<Self> {
         if place == self.place {
             return None;
@@ -241,12 +241,13 @@ impl FunctionState {
     }
 }
 
-/// Functions in several pieces, by their places, until the last piece of each has been met.
+/// The results of functions in several pieces, by place. They are complete when the walk ends.
 #[derive(Default)]
 struct Pieces(BTreeMap<usize, FunctionState>);
 
 impl Pieces {
-    /// Takes what was met of a function that was left; nothing yet if it may have more pieces.
+    /// Takes the result of a function that the walk has left. If the function has several pieces, this keeps the result
+    /// and returns `None`.
     fn left(&mut self, table: &Table<'_>, left: Option<FunctionState>) -> Option<FunctionState> {
         let met = left?;
         let Some(place) = met.place.filter(|&place| table.is_in_pieces(place)) else { return Some(met) };
@@ -257,8 +258,8 @@ impl Pieces {
     }
 }
 
-/// Compares two tables at every PC for which either has a row.
-/// Of [`Options`], only the limit matters.
+/// Compares two tables at every PC for which at least one of them has a row. It does not matter how the tables divide
+/// the PCs into functions. Of the [`Options`], only the limit counts.
 pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
     let arch = a.arch().or(b.arch()).unwrap_or(Arch::Amd64);
     let mut faults = [a, b].map(|table| table.faults_for(arch));
@@ -306,21 +307,21 @@ pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
 /// The state of a comparison of two tables.
 struct Walk {
     arch: Arch,
-    /// All but the differences.
+    /// The counts. The differences are added at the end.
     diff: Diff,
     differences: Limited<Found>,
-    /// The functions of `a` and of `b` that the walk is in.
+    /// The functions of `a` and of `b` at the current PC.
     met: [FunctionState; 2],
 }
 
 impl Walk {
-    /// Goes on to other functions where they are others; returns the comparison of those that were left.
+    /// Moves to other functions. Returns the results of the functions that the walk has left.
     fn go_on(&mut self, [a, b]: [Option<usize>; 2]) -> [Option<FunctionState>; 2] {
         let [met_a, met_b] = &mut self.met;
         [met_a.go_on(a), met_b.go_on(b)]
     }
 
-    /// Compares what the tables encode for some PCs.
+    /// Compares the answers of both tables for a range of PCs.
     #[inline]
     fn judge(
         &mut self,
@@ -341,7 +342,7 @@ impl Walk {
             return;
         }
         met_a.is_alike = false;
-        // Without a row of its own a function is not only in B.
+        // A function of `b` without rows of its own does not count as only in `b`.
         met_b.is_alike &= !has[1];
         *match has {
             [true, false] => &mut diff.pcs_only_a,
@@ -354,7 +355,7 @@ impl Walk {
 }
 
 impl Diff {
-    /// Counts the functions that were left in either table.
+    /// Counts the functions that the walk has left.
     fn leave(&mut self, a: Option<FunctionState>, b: Option<FunctionState>) {
         if let Some(a) = a {
             self.count_of_a(a.is_alike, a.is_met);
@@ -364,7 +365,8 @@ impl Diff {
         }
     }
 
-    /// Counts a function of table `a`: whether `b` has the same rows throughout, and any at all.
+    /// Counts a function of table `a`. `is_alike` says that `b` has the same rows at all its PCs, and `is_met` that `b`
+    /// has a row for at least one of them.
     pub(crate) fn count_of_a(&mut self, is_alike: bool, is_met: bool) {
         match (is_alike, is_met) {
             (true, _) => self.equal += 1,
@@ -373,7 +375,7 @@ impl Diff {
         }
     }
 
-    /// Counts a function of table `b`, for which `a` has some row or none.
+    /// Counts a function of table `b`. `is_met` says that `a` has a row for at least one of its PCs.
     pub(crate) fn count_of_b(&mut self, is_met: bool) {
         if !is_met {
             self.only_b += 1;

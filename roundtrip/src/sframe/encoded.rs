@@ -5,8 +5,8 @@ use cfipack_format::sframe::{FdeType, FreType};
 
 use crate::cfi::Flags;
 
-/// The bytes of a function's rows, and how they are to be read: of equal ones the rows are equal, counted from the
-/// functions' starts.
+/// The bytes of a function's rows, and how to read them. If two values are equal, the rows are equal too, counted from
+/// the functions' starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Encoded<'t> {
     /// The index of the table.
@@ -19,8 +19,8 @@ pub(crate) struct Encoded<'t> {
 }
 
 impl<'t> Encoded<'t> {
-    /// The rows of the function of the table with this number, with all that follows them: only reading them shows where
-    /// they end.
+    /// Takes the rows of a function in the table with this index, with all bytes after them. Only reading the rows
+    /// shows where they end.
     pub(crate) fn with_rest(section: u32, function: &Function<'t>, flags: Flags) -> Self {
         Self {
             section,
@@ -32,12 +32,12 @@ impl<'t> Encoded<'t> {
         }
     }
 
-    /// Without what follows them.
+    /// Removes the bytes after the rows.
     pub(crate) fn without_rest(self, rest: &[u8]) -> Self {
         Self { bytes: &self.bytes[..self.bytes.len() - rest.len()], ..self }
     }
 
-    /// Returns whether these, without a rest, are the same as those of a function with one.
+    /// Returns whether these rows, without a rest, are the rows of `other`, which has a rest.
     pub(crate) fn are_those_of(&self, other: &Self) -> bool {
         other.bytes.starts_with(self.bytes) && Self { bytes: self.bytes, ..*other } == *self
     }

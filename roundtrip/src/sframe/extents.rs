@@ -1,11 +1,11 @@
-//! The function that each PC belongs to, where functions overlap: the one that [`Section::find`] finds.
+//! Decides which function a PC belongs to if functions overlap: the function that [`Section::find`] finds.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use cfipack_decoder::sframe::{Function, Section};
 
-/// PCs for which a function answers: all that it has, or a part of them.
+/// PCs for which a function answers: all its PCs, or a part of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub from: u64,
@@ -14,7 +14,7 @@ pub(crate) struct Entry {
     pub index: u32,
 }
 
-/// One of several pieces of a function.
+/// A piece of a function that has several.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
     /// The place of the function's first piece.
@@ -23,11 +23,12 @@ pub(crate) struct Piece {
     pub is_last: bool,
 }
 
-/// Searches go by addresses relative to the section, negative ones first: as numbers in that order.
+/// The number that stands for the section's start. A search compares signed distances from it, and this maps their
+/// order to unsigned numbers.
 const ORIGIN: u64 = 1 << 63;
 
 impl Entry {
-    /// The PCs of a function, by their distance from the section's start.
+    /// Returns the PCs of a function, by their distance from the section's start.
     pub(crate) fn relative(section: &Section<'_>, number: usize, function: &Function<'_>) -> Self {
         let from = function.start().distance_from(section.address()) as u64 ^ ORIGIN;
         let end = from.saturating_add(u64::from(function.size()));
@@ -38,7 +39,7 @@ impl Entry {
         (self.section, self.index)
     }
 
-    /// Turns PCs into addresses. A function that continues after the last address does so at 0.
+    /// Turns PCs into addresses. A function that continues after the last address goes on at address 0.
     fn absolute(self, section: &Section<'_>) -> [Option<Self>; 2] {
         let address = |relative: u64| section.address().0.wrapping_add(relative ^ ORIGIN);
         let (from, end) = (address(self.from), address(self.end));
@@ -50,7 +51,7 @@ impl Entry {
     }
 }
 
-/// Appends the PCs of a section's functions by their addresses, of which no two share any.
+/// Appends the PCs of a section's functions, by address. No two of the appended entries share a PC.
 pub(crate) fn append(section: &Section<'_>, mut found: Vec<Entry>, all: &mut Vec<Entry>) {
     decide_by_start(&mut found);
     let mut wrapped = Vec::new();
@@ -67,8 +68,8 @@ pub(crate) fn append(section: &Section<'_>, mut found: Vec<Entry>, all: &mut Vec
     all.append(&mut wrapped);
 }
 
-/// The last start at or before a PC decides; of functions that start together the last one
-/// that has the PC.
+/// Gives each PC to the function with the last start at or before it. If several functions have that start, the last of
+/// them that has the PC counts.
 fn decide_by_start(found: &mut Vec<Entry>) {
     if !found.is_sorted_by(|a, b| a.from < b.from) {
         found.sort_by_cached_key(|entry| u64::from(!entry.index));
@@ -90,8 +91,8 @@ fn decide_by_start(found: &mut Vec<Entry>) {
     });
 }
 
-/// In order of address, each PC with the function that answers for it; and the pieces of functions that have
-/// several, by their places.
+/// Gives each PC to a function. Returns the entries in order of address, and the pieces of functions that have several,
+/// by place.
 pub(crate) fn decide(mut found: Vec<Entry>) -> (Vec<Entry>, HashMap<usize, Piece>) {
     if !found.is_sorted_by_key(|entry| entry.from) {
         found.sort_by_cached_key(|entry| entry.from);
@@ -106,7 +107,7 @@ pub(crate) fn decide(mut found: Vec<Entry>) -> (Vec<Entry>, HashMap<usize, Piece
     (entries, pieces)
 }
 
-/// The first section that has a PC decides.
+/// Gives each PC to the function of the first section that has the PC.
 fn decided_by_order(found: &[Entry]) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::with_capacity(found.len());
     let (mut open, mut pc) = (BinaryHeap::new(), 0);
@@ -132,7 +133,7 @@ fn decided_by_order(found: &[Entry]) -> Vec<Entry> {
     entries
 }
 
-/// The pieces of the functions that have several, by their places.
+/// Returns the pieces of the functions that have several, by place.
 fn pieces(entries: &[Entry]) -> HashMap<usize, Piece> {
     let (mut places, mut pieces) = (HashMap::new(), HashMap::new());
     for (place, entry) in entries.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! Demands of the Linux kernel's reader on a table beyond the format itself.
+//! The rules of the Linux kernel's reader for a table beyond the format itself.
 //!
-//! Source: the reader that the series of April 2026 proposes for Linux (version 3 only): with validation on it checks all
-//! of this when a table is registered, and refuses the table at the first violation. A PC that a table does not answer
-//! for does not end a walk: the kernel goes on by the frame pointer, which is a guess.
+//! Source: the reader that the series of April 2026 proposes for Linux (version 3 only). With validation on, it checks
+//! all these rules when a table is registered, and refuses the table at the first violation. If a table has no answer
+//! for a PC, the walk does not end: the kernel guesses, and goes on by the frame pointer.
 
 use std::fmt;
 use std::ops::Range;
@@ -15,48 +15,48 @@ use cfipack_format::{Address, Cfa, SectionOffset};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum KernelViolation {
-    /// The format itself is violated.
+    /// The table violates the format itself.
     Malformed(sframe::Error),
-    /// A version that is not 3.
+    /// The version is not 3.
     Version(Version),
     /// Flag `FDE_SORTED` is missing.
     NotSorted,
     /// Flag `FDE_FUNC_START_PCREL` is missing.
     NotPcRelative,
-    /// An auxiliary header of this many bytes.
+    /// The table has an auxiliary header of this many bytes.
     AuxiliaryHeader(u8),
-    /// No function.
+    /// The table has no function.
     NoFunctions,
-    /// No row in the whole table.
+    /// The table has no row.
     NoRows,
-    /// A number of rows that is not the header's.
+    /// The number of rows differs from the header's number.
     RowCount {
-        /// The header's.
+        /// The number in the header.
         header: u32,
         /// The sum over the functions.
         sum: u64,
     },
-    /// A function that does not start after the start of the one before it; so of two functions that
-    /// share their code, or of one without code.
+    /// A function does not start after the start of the function before it. This refuses functions that share their
+    /// code, and a function without code before another.
     StartNotAscending {
         /// The offset of the FDE.
         offset: SectionOffset,
         /// The start of the function.
         start: Address,
     },
-    /// A function that is not, or not wholly, within the code.
+    /// A function is not completely within the code.
     OutsideText {
         /// The offset of the FDE.
         offset: SectionOffset,
         /// The start of the function.
         start: Address,
     },
-    /// A default row with a data word for a place that the header fixes.
+    /// A default row has a data word for a place that the header fixes.
     WordsLeft {
         /// The offset of the FRE.
         offset: SectionOffset,
     },
-    /// A row that does not start after the start of the one before it.
+    /// A row does not start after the start of the row before it.
     RowNotAscending {
         /// The offset of the FRE.
         offset: SectionOffset,
@@ -72,7 +72,7 @@ impl fmt::Display for KernelViolation {
 }
 
 impl KernelViolation {
-    /// Words for the demand, with addresses as `place` writes them.
+    /// Describes the violation, with addresses as `place` writes them.
     pub fn words(&self, place: impl FnOnce(Address) -> String) -> String {
         match *self {
             Self::Malformed(error) => error.to_string(),
@@ -180,7 +180,8 @@ fn check_header(section: &Section<'_>, verdict: &mut KernelVerdict) {
 
 fn check_rows(section: &Section<'_>, function: &Function<'_>, verdict: &mut KernelVerdict) {
     let header = section.header();
-    // The reader takes the words of a default row in order: the CFA's, and one for each place that is not fixed.
+    // The reader takes the data words of a default row in order: a word for the CFA, and a word for each place that is
+    // not fixed.
     let read =
         1 + [header.fixed_ra_offset, header.fixed_fp_offset].iter().filter(|fixed| **fixed == 0).count();
     let mut before = None;

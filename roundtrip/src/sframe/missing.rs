@@ -1,5 +1,5 @@
-//! A function that a table lacks, as the caller of [`verify_with_reasons`](crate::verify_with_reasons) is asked
-//! about it: the judge compares, and does not know what the table's producer can represent.
+//! The question to the caller of [`verify_with_reasons`](crate::verify_with_reasons) about a function that a table
+//! lacks. The verification does not know what the table's producer can represent.
 
 use cfipack_format::cfi::Section;
 use cfipack_format::{Address, SectionOffset, Unsupported};
@@ -8,13 +8,13 @@ use cfipack_format::{Address, SectionOffset, Unsupported};
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct MissingFunction<'a> {
-    /// The section of CFI that describes it.
+    /// The section of CFI that describes the function.
     pub section: Section<'a>,
-    /// The offset of its FDE in that section; of several FDEs for one start, the longest.
+    /// The offset of the function's FDE in the section. If several FDEs have the same start, it is the longest.
     pub fde: SectionOffset,
     /// The first address.
     pub start: Address,
 }
 
-/// Knows why functions are missing.
+/// Returns why a function is missing, or `None` if it could be in the table.
 pub(crate) type Reasons<'r, 'a> = &'r mut dyn FnMut(&MissingFunction<'a>) -> Option<Unsupported>;

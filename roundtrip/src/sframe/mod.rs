@@ -1,7 +1,12 @@
-//! The judge of `.sframe` tables: verification against CFI, comparison of two tables, counts, and the kernel's rules.
+//! Verifies `.sframe` tables against CFI, compares two tables, counts their bytes, and checks the kernel's rules.
 //!
-//! A [`Table`] is the tables of a file as a search by start address sees them. A [`Cursor`] walks it in ascending
-//! order of address, beside the functions of the CFI ([`verify`]) or another cursor ([`diff`]).
+//! - [`Table`]: the tables of a file, as a search by start address sees them. `extents` decides which function has a
+//!   PC.
+//! - [`Cursor`]: walks a table in ascending order of address.
+//! - [`verify()`]: walks a table and the functions of the CFI side by side. [`Report`] is the result.
+//! - [`diff()`]: walks two tables side by side. [`Diff`] is the result.
+//! - [`stats()`]: counts bytes, functions and rows.
+//! - [`kernel_verdict`]: checks what the Linux kernel demands of a table.
 
 mod compare;
 mod cursor;

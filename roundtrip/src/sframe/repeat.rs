@@ -1,5 +1,7 @@
-//! PCs whose answers repeat: PLT stubs. One period is looked at, and counted as often as it recurs, so that
-//! a table or CFI that merely claims gigabytes of stubs costs nothing.
+//! PCs whose answers repeat, as the stubs of a PLT do.
+//!
+//! This module looks at one period and multiplies by the number of periods. So a table or CFI that claims gigabytes of
+//! stubs costs no time.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,13 +9,13 @@ use std::ops::Range;
 use super::cursor::Segment;
 use super::table::TableAnswer;
 
-/// The recurrence of what holds for some PCs further on.
+/// Says how often a finding recurs at higher addresses, for example once in every stub of a PLT.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Recurrence {
-    /// Bytes from one time to the next.
+    /// The distance from one occurrence to the next, in bytes.
     pub period: u64,
-    /// The number of times in all, at least 1.
+    /// The number of occurrences, at least 1.
     pub times: u64,
 }
 
@@ -21,7 +23,7 @@ impl Recurrence {
     pub(crate) const ONCE: Self = Self { period: 1, times: 1 };
 }
 
-/// Prints the recurrence as the end of a sentence, which is nothing if it does not recur.
+/// Prints the recurrence as the end of a sentence, or nothing if there is only one occurrence.
 impl fmt::Display for Recurrence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { period, times } = self;
@@ -32,9 +34,11 @@ impl fmt::Display for Recurrence {
     }
 }
 
-/// Calls `visit` for the range if its answers do not repeat, of period 1; else for each part of one period
-/// in which one answer holds, with the number of periods, and for each such part of the rest. `until` returns
-/// how far the answer of a PC holds.
+/// Splits a range into pieces in which one answer holds, and calls `visit` for each piece.
+///
+/// A `period` of 1 means that the answers do not repeat: `visit` gets the whole range. Otherwise this function visits
+/// the pieces of the first period, with the number of periods, and then the pieces of the rest that is shorter than a
+/// period. `until` returns the end of the PCs that have the same answer as a PC.
 #[inline]
 pub(crate) fn each_piece(
     range: Range<u64>,
@@ -59,7 +63,7 @@ pub(crate) fn each_piece(
     }
 }
 
-/// The number of a segment's PCs for which the table answers.
+/// Counts the PCs of a segment for which the table answers.
 pub(crate) fn answered(range: Range<u64>, segment: &Segment<'_>) -> u64 {
     let mut pcs = 0;
     each_piece(
@@ -75,7 +79,7 @@ pub(crate) fn answered(range: Range<u64>, segment: &Segment<'_>) -> u64 {
     pcs
 }
 
-/// The least common multiple of two periods.
+/// Returns the least common multiple of two periods.
 pub(crate) fn lcm(a: u64, b: u64) -> u64 {
     let (mut x, mut y) = (a, b);
     while y != 0 {

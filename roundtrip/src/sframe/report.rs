@@ -1,4 +1,8 @@
-//! The report of a verification.
+//! The report of a verification: counts, differences and their words.
+//!
+//! - [`Report`]: the counts of functions and PCs, and the first differences.
+//! - [`Difference`]: a range of PCs for which table and CFI differ, and [`ListedDifference`], its serialized form.
+//! - [`Unverified`]: a function that the table lacks or that gimli cannot judge.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -92,8 +96,8 @@ impl Report {
         self.pcs_different == 0 && self.malformed == 0
     }
 
-    /// Returns whether no fault was found in the table: all that the CFI describes and gimli can judge is in it, and nothing
-    /// else. Functions that could not be judged and are omitted are no fault.
+    /// Returns whether the table has everything that the CFI describes and gimli can judge, and nothing else. It is no
+    /// fault to omit a function that gimli cannot judge, as long as its record can be read.
     pub fn is_faultless(&self) -> bool {
         self.is_true()
             && self.missing == 0
@@ -102,47 +106,48 @@ impl Report {
             && self.unreadable == 0
     }
 
-    /// The number of PCs at which an answer of the table was held against something. If it is 0, the table is neither right nor
-    /// wrong: the CFI describes no code, gimli can judge none of its functions, or the table has none of them.
+    /// Returns the number of PCs at which an answer of the table was compared with something. If it is 0, the table is
+    /// neither right nor wrong. For example, the CFI describes no code, or the table has none of the functions that
+    /// gimli can judge.
     pub fn pcs_compared(&self) -> u64 {
         self.pcs_equal + self.pcs_different + self.pcs_judged
     }
 
-    /// Returns whether the table has all rows of the CFI, and no others, and nothing is unjudged.
+    /// Returns whether the table has exactly the rows of the CFI, and gimli could judge every function.
     pub fn is_complete(&self) -> bool {
         self.is_true() && self.equal == self.functions && self.pcs_hidden == 0
     }
 
-    /// The reasons, most frequent first, equals by name.
+    /// Returns the reasons with their counts, the most frequent first. Reasons with the same count are sorted by name.
     pub fn reasons_by_count(&self) -> Vec<(&str, u64)> {
         most_frequent_first(&self.reasons)
     }
 }
 
-/// Reasons as [`Report::reasons`] counts them, most frequent first, equals by name.
+/// Sorts the counts of [`Report::reasons`], the most frequent first. Reasons with the same count are sorted by name.
 pub fn most_frequent_first(reasons: &BTreeMap<impl AsRef<str>, u64>) -> Vec<(&str, u64)> {
     let mut list: Vec<_> = reasons.iter().map(|(name, count)| (name.as_ref(), *count)).collect();
     list.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
     list
 }
 
-/// Some PCs for which table and CFI differ in one way.
+/// A range of PCs for which table and CFI differ, in the same way at each PC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(into = "ListedDifference"))]
 pub struct Difference {
-    /// The architecture, for the names of registers.
+    /// The architecture. It decides how registers are named.
     pub arch: Arch,
-    /// Start of the CFI's function; `None` between functions.
+    /// The start of the function in the CFI, or `None` for PCs between functions.
     pub function: Option<Address>,
-    /// First PC.
+    /// The first PC.
     pub start: Address,
-    /// One past the last PC.
+    /// The end of the range: one past the last PC.
     pub end: Address,
-    /// The recurrence of the difference further on in a PC-mask function, or a PLT.
+    /// Says how often the difference recurs after this range, in a PC-mask function or a PLT.
     pub recurrence: Recurrence,
-    /// The CFI's answer; `None` where it has no function for the PC.
+    /// The CFI's answer, or `None` if it has no function for these PCs.
     pub cfi: Option<(Answer, Flags)>,
     /// The table's answer.
     pub table: TableAnswer,
@@ -171,7 +176,7 @@ impl fmt::Display for Difference {
 }
 
 impl Difference {
-    /// The description by both, without the place.
+    /// Describes the answers of CFI and table, without the addresses.
     pub fn words(&self) -> impl fmt::Display {
         DifferenceWords(*self)
     }
@@ -222,7 +227,7 @@ pub struct ListedDifference<P = Address> {
 }
 
 impl ListedDifference {
-    /// The difference with other names of its places.
+    /// Replaces the addresses by other names of the places, for example by symbols.
     pub fn named<P>(self, start: P, end: P, function: Option<P>) -> ListedDifference<P> {
         ListedDifference { start, end, function, words: self.words }
     }
@@ -252,14 +257,15 @@ pub struct Unverified<P = Address> {
 }
 
 impl<P> Unverified<P> {
-    /// A function that a table lacks, and why: `pc` is the place whose row no table can represent, if there is one.
+    /// Builds the entry of a function that a table lacks. `words` gives the reason. `pc` is the place of the row that
+    /// no table can represent, if there is such a row.
     pub fn missing(function: Option<P>, pc: Option<P>, words: String) -> Self {
         Self { function, pc, missing: true, words }
     }
 }
 
 impl Unverified {
-    /// The function with other names of its places.
+    /// Replaces the addresses by other names of the places, for example by symbols.
     pub fn named<P>(&self, mut name: impl FnMut(Address) -> P) -> Unverified<P> {
         let Self { function, pc, missing, words } = self;
         let [function, pc] = [function, pc].map(|place| place.map(&mut name));

@@ -1,4 +1,4 @@
-//! The use of a table's bytes, and statistics of its functions.
+//! Counts how a table uses its bytes, and statistics of its functions.
 
 use cfipack_decoder::sframe::{self, Function, Section};
 use cfipack_format::sframe::{FdeType, FreInfo, Header, Version};
@@ -79,7 +79,7 @@ pub struct Bytes {
     pub saved_by_sharing: u64,
 }
 
-/// Counts a table's bytes, functions and rows. Memory: 8 bytes a function.
+/// Counts a table's bytes, functions and rows. This takes 8 bytes of memory for each function.
 pub fn stats(section: &Section<'_>) -> Stats {
     let header = section.header();
     let mut stats = Stats::default();
@@ -121,10 +121,10 @@ pub fn stats(section: &Section<'_>) -> Stats {
     stats
 }
 
-/// The first row of a function by which none but an innermost frame can be unwound, and the register that is to
-/// blame.
+/// Returns the first row of a function by which only an innermost frame can be unwound, with the register that causes
+/// it.
 pub fn innermost(arch: Arch, function: &Function<'_>) -> Option<(Row, Register)> {
-    // The rows of others name the stack pointer and the frame pointer.
+    // Rows of functions that are not flex use only the stack pointer and the frame pointer.
     if function.fde_type() != FdeType::Flex {
         return None;
     }
@@ -132,7 +132,7 @@ pub fn innermost(arch: Arch, function: &Function<'_>) -> Option<(Row, Register)>
 }
 
 impl Bytes {
-    /// Attributes and FREs.
+    /// Returns the bytes of attributes and FREs.
     pub fn blocks(&self) -> u64 {
         self.attributes + self.starts + self.infos + self.data_words
     }

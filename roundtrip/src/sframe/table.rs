@@ -11,36 +11,40 @@ use super::extents::{self, Entry, Piece};
 use super::fault::{Fault, FaultKind};
 use crate::cfi::Flags;
 
-/// The functions of one or more tables, in order of address, no two of them sharing a PC: each PC
-/// belongs to the function that [`Section::find`] finds for it in the first table that has one. A function
-/// around one of another table may have several pieces. The last address of all, 2^64-1, belongs to none.
+/// The functions of one or more tables, in order of address. No two functions share a PC.
 ///
-/// Memory: 24 bytes a function or piece, twice that while it is made; a few more for pieces.
+/// A PC belongs to the function that [`Section::find`] finds for it, in the first table that has a function for it. So
+/// a function can have several pieces, with functions of an earlier table between them. The last address of all,
+/// 2^64-1, belongs to no function.
+///
+/// Memory: 24 bytes for each function or piece, and twice as much while the value is built. A function in several
+/// pieces takes a little more.
 #[derive(Clone, Debug)]
 pub struct Table<'t> {
     pub(crate) sections: &'t [Section<'t>],
     pub(crate) entries: Vec<Entry>,
-    /// Of the functions in several pieces, by the place of each.
+    /// The pieces of functions that have several, by place in `entries`.
     pieces: HashMap<usize, Piece>,
-    /// Functions that cannot be read, or not be found; headers that count FREs wrongly.
+    /// Functions that cannot be read or found, and headers with a wrong number of FREs.
     faults: Vec<Fault>,
-    /// Ascending and apart.
+    /// Ranges in ascending order that do not overlap.
     judged: Vec<Range<u64>>,
 }
 
 /// The answer of a table for a PC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TableAnswer {
-    /// No row.
+    /// The table has no row for the PC.
     Nothing,
-    /// A row.
+    /// The row, and the flags of its function.
     Row(Row, Flags),
-    /// Bytes that cannot be read.
+    /// The table has bytes for the PC that cannot be read.
     Malformed(sframe::Error),
 }
 
 impl<'t> Table<'t> {
-    /// Sorts the functions of the tables.
+    /// Sorts the functions of the tables by address. When two tables answer for a PC, the first table in `sections`
+    /// wins.
     pub fn new(sections: &'t [Section<'t>]) -> Self {
         let (mut all, mut faults) = (Vec::new(), Vec::new());
         for (number, section) in sections.iter().enumerate() {
@@ -53,8 +57,9 @@ impl<'t> Table<'t> {
         Self { sections, entries, pieces, faults, judged: Vec::new() }
     }
 
-    /// Names the PCs that the caller has judged by other means than call frame information, ascending and apart: the report
-    /// counts those that no function of the CFI has as [`pcs_judged`](crate::Report::pcs_judged), not as differences.
+    /// Names the PCs that you have judged by other means than CFI. The ranges must be in ascending order and must not
+    /// overlap. If no function of the CFI has such a PC, the report counts it as
+    /// [`pcs_judged`](crate::Report::pcs_judged) and not as a difference.
     #[must_use]
     pub fn with_judged(mut self, judged: Vec<Range<u64>>) -> Self {
         self.judged = judged;
@@ -67,17 +72,19 @@ impl<'t> Table<'t> {
         self.judged.get(next).is_some_and(|judged| judged.start <= pcs.start && pcs.end <= judged.end)
     }
 
-    /// Version of the format, if there is a table.
+    /// Returns the version of the format, or `None` if there is no table.
     pub fn version(&self) -> Option<Version> {
         self.sections.first().map(Section::version)
     }
 
-    /// The PCs for which the function at a place answers: of several pieces, those of the one at the place.
+    /// Returns the PCs for which the entry at a place answers. For a function in several pieces, these are the PCs of
+    /// the piece at the place.
     pub(crate) fn extent(&self, place: usize) -> Option<Range<u64>> {
         self.entries.get(place).map(|entry| entry.from..entry.end)
     }
 
-    /// The faults of the tables, to one that compares them with something of this architecture.
+    /// Returns the faults of the tables when they are compared with something for `arch`. A table for another
+    /// architecture is a fault too.
     pub(crate) fn faults_for(&self, arch: Arch) -> Vec<Fault> {
         let tables = self.sections.iter().enumerate();
         let others = tables.filter(|(_, section)| section.arch() != arch);
@@ -85,7 +92,7 @@ impl<'t> Table<'t> {
         others.chain(self.faults.iter().copied()).collect()
     }
 
-    /// The place of a function, which is that of its first piece.
+    /// Returns the place of a function's first piece, which identifies the function.
     pub(crate) fn first_piece(&self, place: usize) -> usize {
         match self.pieces.is_empty() {
             true => place,
@@ -98,25 +105,27 @@ impl<'t> Table<'t> {
         self.pieces.contains_key(&place)
     }
 
-    /// Returns whether the function at a place has pieces after that one.
+    /// Returns whether the function at a place has pieces after this piece.
     pub(crate) fn has_pieces_after(&self, place: usize) -> bool {
         self.pieces.get(&place).is_some_and(|piece| !piece.is_last)
     }
 
-    /// The architecture, if there is a table.
+    /// Returns the architecture, or `None` if there is no table.
     pub fn arch(&self) -> Option<Arch> {
         self.sections.first().map(Section::arch)
     }
 
-    /// Functions that cannot be read at all, not even which PCs they are for; and those that
-    /// no binary search finds, where the index is declared sorted and is not; and a number of FREs in the
-    /// header that is not the functions'.
+    /// Returns the faults of the tables, in the order of the tables:
+    ///
+    /// - functions that cannot be read, so that their PCs are unknown;
+    /// - functions that no binary search finds, because the index is declared sorted and is not;
+    /// - a number of FREs in the header that differs from the sum over the functions.
     pub fn faults(&self) -> &[Fault] {
         &self.faults
     }
 }
 
-/// The functions of a section that can be read and have code; reports what is wrong with it.
+/// Returns the functions of a section that can be read and have code. Reports the section's faults to `malformed`.
 fn functions(section: &Section<'_>, number: usize, mut malformed: impl FnMut(sframe::Error)) -> Vec<Entry> {
     let mut found = Vec::with_capacity(section.num_functions());
     let (mut before, mut num_fres) = (i64::MIN, Some(0));
@@ -139,7 +148,7 @@ fn functions(section: &Section<'_>, number: usize, mut malformed: impl FnMut(sfr
             found.push(Entry::relative(section, number, &function));
         }
     }
-    // It is unknown how many a function has that cannot be read.
+    // The sum is unknown if a function cannot be read.
     let value = section.header().num_fres;
     if let Some(sum) = num_fres.filter(|sum| *sum != u64::from(value)) {
         malformed(sframe::Error::NumFres { value, sum });

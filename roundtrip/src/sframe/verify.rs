@@ -1,4 +1,10 @@
 //! Verifies tables against the CFI of their file.
+//!
+//! - `parts`: divides the functions among the threads of a pool.
+//! - `part`: judges the functions of one part. `agree` is its fast path, and `decoded` the rows for that path.
+//! - `known`: functions that are equal byte for byte to a function that was judged.
+//! - `found`, `left`: the findings, and the functions without a verdict.
+//! - `question`: the input, and the buffers of a thread.
 
 use cfipack_decoder::sframe::Section;
 use cfipack_format::widen::ToU64;
@@ -24,28 +30,30 @@ mod part;
 mod parts;
 mod question;
 
-/// Compares tables with the CFI of their file: every row at every PC of every function, both ways.
+/// Compares tables with the CFI of their file, row by row, at every PC of every function.
 ///
-/// The CFI is evaluated by gimli, both are walked side by side, and no row is stored: time in proportion to
-/// the rows, memory in proportion to the functions. A PC that only the table answers for is a difference. A function
-/// whose CFI and rows are, byte for byte, those of one that was found equal is equal too, and is not evaluated again.
+/// The comparison goes both ways: a PC that only the table answers for is a difference. gimli evaluates the CFI. CFI
+/// and tables are walked side by side and no row is stored, so time is in proportion to the rows and memory to the
+/// functions. A function is not evaluated again if its CFI and its rows have the same bytes as a function that was
+/// found equal.
 ///
-/// Functions that the table lacks are counted under `not-in-the-table`, whatever the reason is.
+/// Functions that the table lacks are counted under `not-in-the-table`. Use [`verify_with_reasons`] to give the
+/// reasons.
 pub fn verify(cfi: &[cfi::Section<'_>], tables: &Table<'_>, options: &Options) -> Report {
     verify_on(&Serial, cfi, tables, options)
 }
 
-/// Verifies by the threads of a pool. The report does not depend on them.
+/// Does the same as [`verify`], with the threads of a pool. The report does not depend on the number of threads.
 pub fn verify_on(pool: &dyn Pool, cfi: &[cfi::Section<'_>], tables: &Table<'_>, options: &Options) -> Report {
     run(pool, cfi, tables, options, None)
 }
 
-/// Verifies, with the reason for each function that the table lacks, as `reason` gives it: what the table's
-/// producer omitted, or what no table of that version can represent. `None` is for a function that could be in
-/// the table: [`Report::unexplained`] counts those.
+/// Does the same as [`verify`], and asks `reason` why the table lacks a function.
 ///
-/// `reason` is called once for each of [`Report::missing`], in ascending order of address. It changes the words
-/// of the report and no verdict.
+/// `reason` returns why the table's producer omitted the function, or why no table of that version can represent it. It
+/// returns `None` for a function that could be in the table: [`Report::unexplained`] counts these functions. It is
+/// called once for each function of [`Report::missing`], in ascending order of address. Its answers change the words of
+/// the report and no verdict.
 pub fn verify_with_reasons<'a>(
     cfi: &[cfi::Section<'a>],
     tables: &Table<'_>,
@@ -55,8 +63,8 @@ pub fn verify_with_reasons<'a>(
     verify_with_reasons_on(&Serial, cfi, tables, options, reason)
 }
 
-/// Verifies with reasons by the threads of a pool. The report does not depend on them; `reason` is called on the caller's thread,
-/// after all functions have been judged.
+/// Does the same as [`verify_with_reasons`], with the threads of a pool. The report does not depend on the number of
+/// threads. `reason` is called on the caller's thread after all functions have been judged.
 pub fn verify_with_reasons_on<'a>(
     pool: &dyn Pool,
     cfi: &[cfi::Section<'a>],
@@ -76,7 +84,7 @@ fn run<'a>(
 ) -> Report {
     let functions = Functions::find(cfi);
     let arch = cfi.first().map(|section| section.arch).or(tables.arch()).unwrap_or(Arch::Amd64);
-    // Tables that do not represent which functions are signal frames cannot be wrong about it.
+    // A table that does not represent signal frames cannot be wrong about them.
     let marks_signal_frames = |table: &Section<'_>| table.version().has_signal_frames();
     let question = Question {
         functions: &functions,

@@ -1,4 +1,4 @@
-//! The check that an object is another one with other rows in `__compact_unwind`.
+//! Checks that a Mach-O object is the original with other rows in `__compact_unwind`.
 
 use core::fmt;
 
@@ -12,9 +12,9 @@ type File<'a> = MachOFile64<'a, Endianness>;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct MachODifference {
-    /// The part that differs.
+    /// The kind of part that differs, for example `section`.
     pub what: &'static str,
-    /// The number among its kind, from 0.
+    /// The index of the part among the parts of its kind, from 0.
     pub index: usize,
 }
 
@@ -26,11 +26,12 @@ impl fmt::Display for MachODifference {
 
 impl core::error::Error for MachODifference {}
 
-/// Checks that a 64-bit Mach-O object has the sections with their addresses, contents and relocations, the symbols and
-/// the contents of load commands that the old one has. `__compact_unwind` may have other rows and another address, or be new.
+/// Checks that a 64-bit Mach-O object is the original with other rows in `__compact_unwind`. All other sections must
+/// have the same addresses, contents and relocations. The symbols and the contents of the load commands must be the
+/// same too. `__compact_unwind` itself may have other rows and another address, or be new.
 ///
 /// # Errors
-/// The first difference; a file that cannot be read differs.
+/// Returns the first difference. A file that cannot be read counts as a difference.
 pub fn check_compact_unwind_edit(old: &[u8], new: &[u8]) -> Result<(), MachODifference> {
     let unreadable = |index| MachODifference { what: "file", index };
     let old_file = File::parse(old).map_err(|_| unreadable(0))?;
@@ -66,7 +67,7 @@ fn check_sections(old: &File<'_>, new: &File<'_>) -> Result<(), MachODifference>
     }
 }
 
-/// Returns whether two sections lie at one address and have the same bytes and relocations.
+/// Returns whether two sections have the same address, bytes and relocations.
 fn is_same(old: &MachOSection64<'_, '_, Endianness>, new: &MachOSection64<'_, '_, Endianness>) -> bool {
     let data = |section: &MachOSection64<'_, '_, Endianness>| section.data().ok().map(<[u8]>::to_vec);
     (old.address(), old.size()) == (new.address(), new.size())
@@ -83,14 +84,14 @@ fn check_symbols(old: &File<'_>, new: &File<'_>) -> Result<(), MachODifference> 
         is_own(&section).then(|| section.address())
     };
     let mut rest = new.symbols();
-    // Many symbols may have one long name.
+    // The names of many symbols may be the same long string, so the time to compare them is bounded.
     let mut room = old.data().len().saturating_mul(4);
     for (index, before) in old.symbols().enumerate() {
         let differs = MachODifference { what: "symbol", index };
         let after = rest.next().ok_or(differs)?;
         let size = before.name_bytes().map_or(0, <[u8]>::len);
         room = room.checked_sub(size).ok_or(MachODifference { what: "long name of symbol", index })?;
-        // Symbols of the section have moved with it.
+        // Symbols of `__compact_unwind` move with it.
         let value = |file, symbol: &object::read::macho::MachOSymbol64<'_, '_, Endianness>| {
             symbol.address().wrapping_sub(start(file, symbol).unwrap_or(0))
         };
@@ -108,7 +109,7 @@ fn check_symbols(old: &File<'_>, new: &File<'_>) -> Result<(), MachODifference> 
     }
 }
 
-/// Compares the contents of load commands: what those for sections and symbols have is compared already.
+/// Compares the contents of load commands. The parts for sections and symbols have been compared before.
 fn check_commands(old: &[u8], new: &[u8]) -> Result<(), MachODifference> {
     let unreadable = |index| MachODifference { what: "list of load commands", index };
     let (old, new) = (contents(old).ok_or(unreadable(0))?, contents(new).ok_or(unreadable(1))?);
@@ -121,7 +122,7 @@ fn check_commands(old: &[u8], new: &[u8]) -> Result<(), MachODifference> {
     }
 }
 
-/// The bytes that each load command stands for: its own, or those that it leads to.
+/// Returns the bytes that each load command stands for: its own bytes, or the bytes that it leads to.
 fn contents(bytes: &[u8]) -> Option<Vec<(u32, Vec<u8>)>> {
     let header = object::macho::MachHeader64::<Endianness>::parse(bytes, 0).ok()?;
     let endian = header.endian().ok()?;

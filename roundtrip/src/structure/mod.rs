@@ -1,7 +1,10 @@
-//! The structure of edited files: checks that a file is another one with a table more, less or changed.
+//! Checks the structure of an edited file: it must be the original with a table added, removed or changed.
 //!
-//! The check shares nothing with the code that edits: both files are read on their own here, by the `object` crate.
-//! Neither is it told what was done. Tables themselves are for [`verify`](crate::verify) and its like.
+//! - [`check_structure`]: ELF files and `.sframe`.
+//! - [`check_compact_unwind_edit`]: Mach-O objects and `__compact_unwind`.
+//!
+//! These checks share no code with the crate that edits files. They read both files with the `object` crate, and do not
+//! know how the file was edited. They do not check the table itself: use [`verify`](crate::verify) for that.
 
 mod elf;
 mod macho;

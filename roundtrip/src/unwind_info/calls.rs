@@ -1,12 +1,12 @@
-//! Return addresses of a function's calls, and of its system calls, in which threads wait.
+//! Finds the return addresses of a function's calls, and of the system calls in which threads wait.
 
 use std::ops::Range;
 
 use cfipack_format::{Arch, Family};
 use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 
-/// Calls `visit` with the offset after every call in `code`, in ascending order. x86 code is decoded from
-/// its first byte on, which has to be an instruction's.
+/// Calls `visit` with the offset after every call in `code`, in ascending order. x86 code is decoded from its first
+/// byte, where an instruction must start.
 pub(super) fn each_return(arch: Arch, code: &[u8], mut visit: impl FnMut(u64)) {
     match arch.family() {
         Family::X86 => {
@@ -30,14 +30,14 @@ pub(super) fn each_return(arch: Arch, code: &[u8], mut visit: impl FnMut(u64)) {
     }
 }
 
-/// `bl`, `blr`, the `blra…` that authenticate the address first, and `svc` (Arm ARM, C4.1).
+/// Returns whether a word is `bl`, `blr`, a `blra…` that authenticates the address first, or `svc` (Arm ARM, C4.1).
 fn is_arm64_call(word: u32) -> bool {
     word & 0xfc00_0000 == 0x9400_0000
         || word & 0xfeff_f000 == 0xd63f_0000
         || word & 0xffe0_001f == 0xd400_0001
 }
 
-/// Returns whether a call returns into a range, or to its end: unwinding from there asks for the call's last byte.
+/// Returns whether a call returns into a range or to its end. Unwinding from there looks up the call's last byte.
 pub(super) fn holds_call(returns: &[u64], range: &Range<u64>) -> bool {
     let after = returns.partition_point(|&address| address <= range.start);
     returns.get(after).is_some_and(|&address| address <= range.end)

@@ -1,4 +1,4 @@
-//! The rules of `__unwind_info`, one by one.
+//! Checks the rules of `__unwind_info`, from the header down to each entry.
 
 use std::fmt;
 
@@ -25,14 +25,14 @@ pub struct Image<'a> {
     pub code: &'a Code<'a>,
     /// `__eh_frame`.
     pub cfi: &'a [cfi::Section<'a>],
-    /// `LC_FUNCTION_STARTS`, in ascending order; empty if the image has none.
+    /// The function starts of `LC_FUNCTION_STARTS`, in ascending order. Empty if the image has none.
     pub function_starts: &'a [Address],
-    /// Returns whether an address lies among the pointers that the loader fills in: `__got`, `__auth_got`.
+    /// Returns whether an address is among the pointers that the loader fills in: `__got`, `__auth_got`.
     pub is_slot: &'a dyn Fn(Address) -> bool,
 }
 
 impl<'a> Image<'a> {
-    /// An image whose Mach-O header lies at `base`, without function starts and without pointer slots.
+    /// Describes an image with its Mach-O header at `base`, without function starts and without pointer slots.
     pub const fn new(arch: Arch, base: Address, code: &'a Code<'a>, cfi: &'a [cfi::Section<'a>]) -> Self {
         Self { arch, base, code, cfi, function_starts: &[], is_slot: &|_| false }
     }
@@ -57,7 +57,7 @@ impl fmt::Debug for Image<'_> {
     }
 }
 
-/// All rules that a table breaks: those of the header and the index first, then page by page.
+/// Returns all rules that a table breaks: first the rules of the header and the index, then of each page.
 pub fn violations(section: &Section<'_>, image: &Image<'_>) -> Vec<Violation> {
     let functions = Functions::find(image.cfi);
     let mut checklist = Checklist {
@@ -82,21 +82,21 @@ pub fn violations(section: &Section<'_>, image: &Image<'_>) -> Vec<Violation> {
     checklist.found
 }
 
-/// Bytes by which ld64 puts a sentinel beyond the last function.
+/// How many bytes after the last function ld64 puts a sentinel.
 const SENTINEL_EXCESS: u64 = 1;
 
 struct Checklist<'c, 'a> {
     section: &'c Section<'a>,
     image: &'c Image<'c>,
     found: Vec<Violation>,
-    /// `__eh_frame`'s, in order of address.
+    /// The functions of `__eh_frame`, in order of address.
     functions: &'c Functions<'c>,
     /// Offsets of all records of `__eh_frame`.
     records: Vec<usize>,
-    /// The entry before the one that is looked at.
+    /// The entry before the current entry.
     before: Option<(SectionOffset, Entry)>,
-    /// The index in `found` at which the last entry of an address, so far, has no unwind information and
-    /// shadows the one at this offset.
+    /// The index in `found` of a finding: the last entry of an address so far has no unwind information, and shadows
+    /// the entry at this offset.
     shadowed: Option<(usize, SectionOffset)>,
 }
 
@@ -160,7 +160,7 @@ impl Checklist<'_, '_> {
         }
     }
 
-    /// Of entries at one address readers find the last one.
+    /// Checks entries at the same address. Readers find the last of them.
     fn order(&mut self, entry: &Entry) {
         let Some((offset, before)) = self.before.filter(|(_, before)| before.start == entry.start) else {
             self.shadowed = None;
@@ -174,7 +174,7 @@ impl Checklist<'_, '_> {
                 Violation::NullShared { offset, function, is_last: true }
             }
             (true, false) => {
-                // One more entry with unwind information: the one before is not the last of them.
+                // Another entry with unwind information follows, so the entry before it was not the last.
                 if let Some((at, offset)) = self.shadowed.take() {
                     self.found[at] = Violation::Shared { offset, function };
                 }
@@ -185,8 +185,8 @@ impl Checklist<'_, '_> {
         self.found.push(violation);
     }
 
-    /// An entry with unwind information starts where a function of the CFI does, or within one that has an entry
-    /// before it.
+    /// Checks that an entry with unwind information starts where a function of the CFI does. It may also start within a
+    /// function that has an entry before it.
     fn start(&mut self, entry: &Entry, offset: SectionOffset) {
         let start = self.address(entry.start);
         let Some(function) = self.function_at(start).filter(|function| function.start < start) else {
@@ -198,7 +198,7 @@ impl Checklist<'_, '_> {
         self.require(holds, Violation::WithinFunction { offset, function: entry.start, start });
     }
 
-    /// The function of the CFI that contains a PC.
+    /// Returns the function of the CFI that contains a PC.
     fn function_at(&self, pc: Address) -> Option<&Function> {
         let functions = self.functions.as_slice();
         let after = functions.partition_point(|function| function.start <= pc);
@@ -236,7 +236,7 @@ impl Checklist<'_, '_> {
         let (mut before, mut end_of_parts) = (None, 0);
         for page in 0..self.section.num_pages() {
             let (first, end) = (index[page].function, index[page + 1].function);
-            // A part that goes back is not walked again: nothing here costs more than the table is long.
+            // A part that goes back is not walked again, so the time is in proportion to the length of the table.
             let goes_on = index[page].lsda_off >= end_of_parts;
             let offset = SectionOffset(index[page].lsda_off.to_usize());
             self.require(goes_on, Violation::LsdaOrder { offset, function: first });

@@ -1,4 +1,4 @@
-//! Two tables by meaning.
+//! Compares two tables of compact unwind by meaning.
 
 use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Arch, Row, Saved};
@@ -11,20 +11,20 @@ use crate::same_row::same_row;
 use crate::sframe::Recurrence;
 use crate::{Diff, TableDifference};
 
-/// The answer of a table for some PCs.
+/// The answer of a table for a range of PCs.
 #[derive(Clone, Copy)]
 struct InTable<'t> {
     entry: Option<&'t Entry>,
     meaning: Meaning,
 }
 
-/// Walks a table with what was met of its current entry.
+/// A walk over a table, with the result for its current entry.
 struct Side<'t> {
     table: &'t Table<'t>,
     next: usize,
-    /// True if the other table agrees about all PCs of the entry so far.
+    /// True while the other table has agreed about all PCs of the entry.
     is_alike: bool,
-    /// True if it has an answer for any.
+    /// True if the other table has an answer for at least one PC of the entry.
     is_met: bool,
 }
 
@@ -33,7 +33,7 @@ impl<'t> Side<'t> {
         Self { table, next: 0, is_alike: true, is_met: false }
     }
 
-    /// The table's answer for a PC, and up to where it holds.
+    /// Returns the table's answer for a PC, and the end of the range in which it holds.
     fn at(&self, pc: u64) -> (InTable<'t>, u64) {
         let nothing = InTable { entry: None, meaning: Meaning::Nothing };
         match self.table.entries.get(self.next) {
@@ -43,7 +43,7 @@ impl<'t> Side<'t> {
         }
     }
 
-    /// Goes on to the next entry if this one ends at `pc`; returns its comparison if there is one.
+    /// Goes on to the next entry if the current entry ends at `pc`. Returns the result for the entry that was left.
     fn leave(&mut self, pc: u64, in_table: &InTable<'_>) -> Option<(bool, bool)> {
         let entry = in_table.entry?;
         if entry.end.0 > pc {
@@ -56,8 +56,8 @@ impl<'t> Side<'t> {
     }
 }
 
-/// Compares two tables, walked side by side. Which number stands for a personality does not matter; entries
-/// without unwind information are as good as none.
+/// Compares two tables side by side. The number that stands for a personality does not matter. An entry without unwind
+/// information counts as no entry.
 pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
     let malformed = (a.errors().len() + b.errors().len()).to_u64();
     let mut diff = Diff { malformed, ..Diff::default() };
@@ -116,7 +116,7 @@ fn is_same(arch: Arch, a: &InTable<'_>, b: &InTable<'_>) -> bool {
                 && a_saved.len() == b_saved.len()
                 && a_saved.iter().all(|slot| b_saved.contains(slot))
         }
-        // An FDE describes the rest itself, wherever it is looked for.
+        // An FDE describes the rest itself, so the offset at which readers look for it does not matter.
         (Meaning::Dwarf, Meaning::Dwarf) | (Meaning::Nothing, Meaning::Nothing) => return true,
         (a, b) => a == b,
     };
@@ -128,7 +128,7 @@ fn is_same(arch: Arch, a: &InTable<'_>, b: &InTable<'_>) -> bool {
     unwinds_alike && handler(a) == handler(b)
 }
 
-/// The side that has an entry for exactly these PCs, if the other has nothing for them.
+/// Returns the side that has an entry for exactly these PCs, if the other side has nothing for them.
 fn only_in(a: &InTable<'_>, b: &InTable<'_>, start: u64, end: u64) -> Option<crate::Side> {
     let (side, entry) = match (a.meaning, b.meaning) {
         (_, Meaning::Nothing) => (crate::Side::A, a.entry?),

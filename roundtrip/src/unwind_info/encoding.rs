@@ -1,4 +1,4 @@
-//! The rules of an encoding by itself, beside its code.
+//! Checks the rules for a single encoding, with the code of its function.
 
 use cfipack_decoder::compact_unwind::row;
 use cfipack_format::compact_unwind::{Encoding, Mode};
@@ -6,7 +6,8 @@ use cfipack_format::{Arch, Cfa, Family, ImageOffset, Row, Rule, Saved, SectionOf
 
 use super::Violation;
 
-/// The rules that an encoding breaks: of an entry at `offset` of its section, for the code from its start.
+/// Returns the rules that an encoding breaks. Its entry is at `offset` of the section, and `code` starts at the
+/// function's start.
 pub(super) fn check(
     arch: Arch,
     code: &[u8],

@@ -1,5 +1,5 @@
-//! PCs for which an entry is not exact: steps into the body and out of it, or differences. Which they are
-//! is known when the whole function has been seen.
+//! PCs for which an entry is not exact. They are steps into the body or out of it, or differences. This is decided when
+//! the whole function has been seen.
 
 use std::ops::Range;
 
@@ -10,47 +10,47 @@ use super::calls::{each_return, holds_call};
 use super::report::{Difference, Report};
 use crate::cfi::Function;
 
-/// Ranges to decide on later, at once: more than any function has that was not made to have them, and few
-/// enough to keep.
+/// The greatest number of ranges that are kept before they are decided. Only a function that was made for it has more.
 const MOST_OPEN: usize = 1 << 16;
 
-/// The open questions about a function.
+/// The undecided ranges of a function.
 #[derive(Default)]
 pub(super) struct Inexact {
     open: Vec<Open>,
-    /// The number of those with words, by whether they may be steps.
+    /// The number of ranges with words: first of ranges that cannot be steps, then of ranges that may be steps.
     described: [usize; 2],
-    /// The return addresses of the function's calls, if `open` has anything.
+    /// The return addresses of the function's calls. Empty as long as `open` is empty.
     returns: Vec<u64>,
-    /// The function's entries whose body has been met, and the first PC of it.
+    /// The starts of the entries with a known body, each with the first PC of the body.
     bodies: Vec<(Address, u64)>,
 }
 
-/// PCs for which an entry is not exact.
+/// A range of PCs for which an entry is not exact.
 struct Open {
     range: Range<u64>,
     /// Start of the entry.
     entry: Address,
-    /// True if the row is on the way into the entry's body or out of it.
+    /// True if the row may be on the way into the entry's body or out of it.
     is_step: bool,
-    /// The description by both; empty once enough differences are described.
+    /// The answers of both sides in words. Empty once enough differences are described.
     words: String,
 }
 
 impl Inexact {
-    /// Goes on to another function.
+    /// Starts the next function.
     pub(super) fn begin(&mut self) {
         self.bodies.clear();
     }
 
-    /// Meets the body of the entry that starts at `entry`.
+    /// Records the first PC of the body of the entry that starts at `entry`.
     pub(super) fn body(&mut self, entry: Address, pc: u64) {
         if self.bodies.last().is_none_or(|last| last.0 != entry) {
             self.bodies.push((entry, pc));
         }
     }
 
-    /// Meets PCs for which it is not exact. There is room for so many more words of differences.
+    /// Records a range for which the entry is not exact. `room` is the number of differences that may still be
+    /// described.
     pub(super) fn add(
         &mut self,
         range: Range<u64>,
@@ -59,7 +59,7 @@ impl Inexact {
         room: usize,
         words: impl FnOnce() -> String,
     ) {
-        // Most steps are none of the differences, so both kinds have as many words as could be needed.
+        // Most steps are no differences. So both kinds get as many words as could be needed.
         let described = &mut self.described[usize::from(is_step)];
         let is_described = *described < room;
         *described += usize::from(is_described);
@@ -67,13 +67,13 @@ impl Inexact {
         self.open.push(Open { range, entry, is_step, words });
     }
 
-    /// Returns whether it must be decided on the data at hand, with what has been seen of the function so far.
+    /// Returns whether there are so many ranges that they must be decided now.
     pub(super) fn is_full(&self) -> bool {
         self.open.len() == MOST_OPEN
     }
 
-    /// Decides. Steps are counted in the report, differences described there, `limit` at most; returns how
-    /// many PCs differ.
+    /// Decides the ranges. Counts steps in the report, and describes differences there, at most `limit` of them.
+    /// Returns the number of PCs that differ.
     pub(super) fn decide(
         &mut self,
         function: &Function,
@@ -112,7 +112,7 @@ impl Inexact {
         different
     }
 
-    /// Adds bodies where no PC is exact: the body is what is not even a step.
+    /// Adds bodies of entries that are exact at no PC. Their body starts at the first row that cannot be a step.
     fn add_bodies(&mut self) {
         let exact = self.bodies.len();
         for open in self.open.iter().filter(|open| !open.is_step) {

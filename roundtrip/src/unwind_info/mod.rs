@@ -1,9 +1,13 @@
-//! `__unwind_info` and `__compact_unwind`: verified against their CFI and against the rules of their readers,
-//! two tables against each other, and where their bytes go.
+//! Verifies `__unwind_info` and `__compact_unwind`, compares two tables, and counts their bytes.
 //!
-//! Compact unwind speaks of the body of a function, at its calls: on the way in and out of it, where the
-//! stack is being set up or torn down, an entry is not meant to be right. [`verify`] counts those PCs and
-//! lets them be, if they are such steps by the CFI and no call is among them.
+//! Compact unwind describes the body of a function, and is meant to be right at its calls. On the way into and out of a
+//! function, while the stack is set up or torn down, an entry need not be right. [`verify()`] counts the PCs there and
+//! accepts them, if by the CFI they are steps of that kind and no call is among them.
+//!
+//! - [`Table`]: the entries of a table, and the [`Meaning`] of each.
+//! - [`verify()`]: compares a table with CFI. `inexact` and `step` decide about prologues and epilogues.
+//! - [`violations`], [`row_violations`]: rules that readers rely on.
+//! - [`diff()`], [`stats()`], [`modes`]: compare two tables, and count bytes and modes.
 
 mod calls;
 mod checklist;

@@ -1,4 +1,4 @@
-//! The result of holding a table against CFI.
+//! The report of verifying a table of compact unwind: [`Report`] and its [`Difference`]s.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -75,22 +75,23 @@ pub struct Report {
 }
 
 impl Report {
-    /// Returns whether the table encodes nothing about a body that the CFI does not describe.
+    /// Returns whether the table has no wrong entry for the body of a function, and no wrong personality or LSDA.
     pub fn is_true(&self) -> bool {
         self.pcs_different == 0 && self.handlers_different == 0
     }
 
-    /// The number of PCs at which an answer of the table was held against the CFI: 0 for an image without any.
+    /// Returns the number of PCs at which an answer of the table was compared with the CFI. It is 0 for an image
+    /// without a table.
     pub fn pcs_compared(&self) -> u64 {
         self.pcs - self.pcs_missing - self.pcs_unjudged
     }
 
-    /// Returns whether it is true, and nothing is missing or unjudged.
+    /// Returns whether the table is true, and no function is missing, scanned for or unjudged.
     pub fn is_complete(&self) -> bool {
         self.is_true() && self.equal + self.dwarf == self.functions
     }
 
-    /// The reasons, most frequent first, equals by name.
+    /// Returns the reasons with their counts, the most frequent first. Reasons with the same count are sorted by name.
     pub fn reasons_by_count(&self) -> Vec<(&str, u64)> {
         crate::most_frequent_first(&self.reasons)
     }
@@ -119,13 +120,13 @@ impl fmt::Display for Difference {
     }
 }
 
-/// PCs of one function for which the CFI has rows and the table nothing.
+/// A range of PCs in one function, for which the CFI has rows and the table has nothing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Missing {
     pub(super) function: Address,
     pub(super) start: Address,
     pub(super) end: Address,
-    /// True if the table has an entry, without unwind information.
+    /// True if the table has an entry for these PCs, but without unwind information.
     pub(super) has_entry: bool,
 }
 

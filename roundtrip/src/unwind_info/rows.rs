@@ -1,12 +1,12 @@
-//! The rules of `__compact_unwind`, row by row.
+//! Checks the rules of `__compact_unwind`, row by row.
 
 use cfipack_format::{Address, Arch, ImageOffset, SectionOffset};
 
 use super::encoding::check;
 use super::{Code, Entry, Violation};
 
-/// All rules that an object's rows break, each row with its offset in the section. Linkers take what a row
-/// encodes as it is: lld keeps bits that it then gives another meaning, ld64 refuses the object.
+/// Returns all rules that an object's rows break. Each row comes with its offset in the section. Linkers trust the
+/// encoding of a row: lld keeps bits to which it then gives another meaning, and ld64 refuses the object.
 pub fn row_violations(arch: Arch, rows: &[(SectionOffset, Entry)], code: &Code<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for &(offset, Entry { start, encoding, lsda, .. }) in rows {
@@ -31,7 +31,7 @@ pub fn row_violations(arch: Arch, rows: &[(SectionOffset, Entry)], code: &Code<'
     found
 }
 
-/// An object's address: no object reaches beyond 4 GiB, whose relocations have 32 bits.
+/// Returns an address in an object. No object reaches beyond 4 GiB, because its relocations have 32 bits.
 fn image_offset(address: Address) -> ImageOffset {
     ImageOffset(address.0 as u32)
 }

@@ -1,16 +1,16 @@
-//! The way into a function's body and out of it.
+//! Recognises the steps into a function's body and out of it.
 
 use cfipack_format::{Arch, Cfa, Register, Row, Rule, Saved};
 
-/// Returns whether a row of the CFI is the body's: it unwinds alike, and so do all other registers.
+/// Returns whether a row of the CFI is the row of the body: the row and all other registers unwind to the same result.
 pub(super) fn is_body(arch: Arch, row: &Row, registers: &[(Register, Rule)], body: &(Row, Saved)) -> bool {
     crate::same_row::same_row(row, &body.0, arch)
         && registers.len() == body.1.as_slice().len()
         && are_saved_there(registers, &body.1)
 }
 
-/// Returns whether a row of the CFI is a step between a function's entry and its body: the stack is no deeper
-/// than in the body, and what is saved already, or still, is saved where the body has it.
+/// Returns whether a row of the CFI is a step between a function's entry and its body. The stack must be no deeper than
+/// in the body, and each saved register must be saved where the body has it.
 pub(super) fn is_step(arch: Arch, row: &Row, registers: &[(Register, Rule)], body: &(Row, Saved)) -> bool {
     let entry = Row::at_entry(arch);
     let (Cfa::Register { register, offset }, Cfa::Register { register: base, offset: depth }) =

@@ -1,4 +1,4 @@
-//! The answers of a table, range by range.
+//! The answers of a table, by ranges of code.
 
 use cfipack_decoder::compact_unwind::{EncodingError, row};
 use cfipack_decoder::unwind_info::{self, Section};
@@ -10,22 +10,22 @@ use super::Code;
 /// A range of code and how it is unwound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// First byte.
+    /// The first address.
     pub start: Address,
-    /// First byte after it.
+    /// One past the last address.
     pub end: Address,
     /// The encoding of the function's unwinding.
     pub encoding: Encoding,
-    /// The number of the personality: of an image its slot's address, of an object its number from 1;
-    /// 0 = none.
+    /// The personality. In an image this is the address of its slot, in an object its number from 1. 0 means no
+    /// personality.
     pub personality: u64,
     /// The language-specific data area.
     pub lsda: Option<Address>,
 }
 
 impl Entry {
-    /// An entry of an image's `__unwind_info` with its personality's slot and its LSDA; `base` is where the
-    /// image's Mach-O header lies.
+    /// Builds the entry of an image's `__unwind_info`, with the slot of its personality and its LSDA. `base` is the
+    /// address of the image's Mach-O header.
     pub fn of_image(
         base: Address,
         entry: &unwind_info::Entry,
@@ -46,18 +46,18 @@ impl Entry {
 /// The meaning of an entry's encoding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Meaning {
-    /// No unwind information, or no entry.
+    /// There is no entry, or the entry has no unwind information.
     Nothing,
-    /// The function's FDE has it.
+    /// The function's FDE has the unwind information.
     Dwarf,
-    /// A row, in the body of the function.
+    /// The row in the body of the function, and the registers that it saves.
     Row(Row, Saved),
-    /// Nothing that can be read.
+    /// The encoding cannot be read.
     Malformed(EncodingError),
 }
 
 impl Meaning {
-    /// The meaning of an encoding for a function whose code, from its start on, is this; empty where there is none.
+    /// Returns the meaning of an encoding. `code` is the function's code from its start on, and may be empty.
     pub fn of(arch: Arch, encoding: Encoding, code: &[u8]) -> Self {
         match row(encoding, arch, code) {
             Ok(Some((row, saved))) => Self::Row(row, saved),
@@ -68,9 +68,9 @@ impl Meaning {
     }
 }
 
-/// A table's entries in order of address, no two of them sharing a PC, and the code they are for.
+/// The entries of a table in order of address, and the code that they are for. No two entries share a PC.
 ///
-/// Memory: 48 bytes an entry.
+/// Memory: 48 bytes for each entry.
 #[derive(Clone, Debug)]
 pub struct Table<'a> {
     pub(super) arch: Arch,
@@ -79,13 +79,13 @@ pub struct Table<'a> {
     errors: Vec<unwind_info::Error>,
     /// True if personalities are known by the addresses of their slots.
     pub(super) has_slots: bool,
-    /// The meaning of code that no entry has.
+    /// The meaning of code without an entry.
     pub(super) elsewhere: Meaning,
 }
 
 impl<'a> Table<'a> {
-    /// The entries of an image's `__unwind_info`; `base` is where its Mach-O header lies. What cannot be
-    /// read is in [`Table::errors`].
+    /// Reads the entries of an image's `__unwind_info`. `base` is the address of its Mach-O header. Errors of
+    /// unreadable parts are in [`Table::errors`].
     pub fn of_image(arch: Arch, base: Address, section: &Section<'_>, code: Code<'a>) -> Self {
         let mut errors = Vec::new();
         let mut entries = Vec::new();
@@ -110,23 +110,25 @@ impl<'a> Table<'a> {
         Self { errors, has_slots: true, ..Self::new(arch, entries, code) }
     }
 
-    /// The table of an image that has none.
+    /// Builds the table of an image without `__unwind_info`.
     pub fn empty(arch: Arch, code: Code<'a>) -> Self {
         Self { has_slots: true, ..Self::new(arch, Vec::new(), code) }
     }
 
-    /// Turns the table into one made for an object: its slots are not where a linker will put them.
+    /// Treats the table as made for an object. The slots of its personalities are then not compared, because a linker
+    /// will place them.
     pub fn without_slots(self) -> Self {
         Self { has_slots: false, ..self }
     }
 
-    /// The rows of an object's `__compact_unwind`, in any order. Functions without a row are the linker's
-    /// to find among the FDEs.
+    /// Reads the rows of an object's `__compact_unwind`, in any order. For a function without a row, the linker looks
+    /// for an FDE.
     pub fn of_object(arch: Arch, entries: Vec<Entry>, code: Code<'a>) -> Self {
         Self { elsewhere: Meaning::Dwarf, ..Self::new(arch, entries, code) }
     }
 
-    /// Of several entries at one address the last one counts; an entry ends where the next one starts.
+    /// Sorts the entries. If several start at the same address, the last of them counts. An entry ends where the next
+    /// entry starts.
     fn new(arch: Arch, mut entries: Vec<Entry>, code: Code<'a>) -> Self {
         entries.retain(|entry| entry.start < entry.end);
         entries.sort_by_key(|entry| entry.start);
@@ -149,12 +151,12 @@ impl<'a> Table<'a> {
         &self.entries
     }
 
-    /// The errors of what could not be read, and is not among the entries.
+    /// Returns the errors of parts that could not be read and are not among the entries.
     pub fn errors(&self) -> &[unwind_info::Error] {
         &self.errors
     }
 
-    /// The entry that answers for a PC.
+    /// Returns the entry that answers for a PC.
     pub fn find(&self, pc: Address) -> Option<&Entry> {
         self.entries.get(self.first_ending_after(pc)).filter(|entry| entry.start <= pc)
     }
@@ -164,7 +166,7 @@ impl<'a> Table<'a> {
         Meaning::of(self.arch, entry.encoding, self.code.starting_at(entry.start))
     }
 
-    /// The number of the first entry that ends after a PC.
+    /// Returns the index of the first entry that ends after a PC.
     pub(super) fn first_ending_after(&self, pc: Address) -> usize {
         self.entries.partition_point(|entry| entry.end <= pc)
     }

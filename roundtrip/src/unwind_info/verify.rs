@@ -1,4 +1,4 @@
-//! A table against the CFI of its functions.
+//! Compares a table of compact unwind with the CFI of its functions.
 
 use std::ops::Range;
 
@@ -16,12 +16,12 @@ use crate::limited::Limited;
 use crate::options::Options;
 use crate::sframe::Unverified;
 
-/// Compares a table with the CFI of its functions, at every PC: exact in the body, and at every call and
-/// system call.
+/// Compares a table with the CFI of its functions, at every PC. The entry must be exact in the body of a function, and
+/// at every call and system call.
 ///
-/// Compact entries are compared with the rows that gimli evaluates, register by register. Entries in DWARF
-/// mode are right if the function's FDE is reached from the offset that they give; if they give that of an FDE
-/// after it, only readers that scan find it.
+/// Compact entries are compared with the rows that gimli evaluates, register by register. An entry in DWARF mode is
+/// right if it gives the offset of the function's FDE, or of a record before it. With the offset of an FDE after it,
+/// only readers that scan all of `__eh_frame` find the function's FDE.
 pub fn verify(cfi: &[cfi::Section<'_>], table: &Table<'_>, options: &Options) -> Report {
     let functions = Functions::find(cfi);
     let report = Report {
@@ -64,15 +64,15 @@ struct Verifier<'v> {
     options: &'v Options,
     report: Report,
     missing: Limited<Missing>,
-    /// PCs of the function for which its entries are not exact.
+    /// The PCs of the current function for which its entries are not exact.
     inexact: Inexact,
     /// Offsets of the FDEs, in ascending order.
     fdes: Vec<usize>,
-    /// The offset of the function's last FDE: several that agree are as good as one.
+    /// The offset of the last of the FDEs for the function. If several FDEs agree, a reader may find any of them.
     last_fde: usize,
 }
 
-/// PCs of one function.
+/// Counts of a function's PCs.
 #[derive(Clone, Copy, Default)]
 struct Tally {
     equal: u64,
@@ -118,7 +118,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Compares some PCs for which the CFI gives one answer.
+    /// Compares a range of PCs for which the CFI gives one answer.
     fn compare(
         &mut self,
         function: &Function,
@@ -145,7 +145,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// PCs for which there is no entry.
+    /// Judges PCs without an entry.
     fn elsewhere(&mut self, function: &Function, range: Range<u64>, answer: &Answer, tally: &mut Tally) {
         match self.table.elsewhere {
             Meaning::Dwarf => tally.dwarf += range.end - range.start,
@@ -153,7 +153,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// PCs for which the table has nothing, though perhaps an entry.
+    /// Judges PCs for which the table has nothing, or an entry without unwind information.
     fn nothing(
         &mut self,
         function: &Function,
@@ -172,7 +172,7 @@ impl Verifier<'_> {
         self.missing.add(Missing { function: function.start, start, end, has_entry });
     }
 
-    /// Compares some PCs for which there is one entry.
+    /// Compares a range of PCs that have the same entry.
     fn judge(
         &mut self,
         function: &Function,
@@ -226,8 +226,8 @@ impl Verifier<'_> {
         }
     }
 
-    /// Compares personality and LSDA, where the function's entry does not leave them to the FDE. LSDAs count
-    /// from the start of an entry.
+    /// Compares personality and LSDA, unless the entry leaves them to the FDE. An LSDA belongs to the start of an
+    /// entry.
     fn handler(&mut self, function: &Function, cfi: &Handler) {
         let Some(entry) = self.table.find(function.start) else { return };
         if !matches!(self.table.meaning(entry), Meaning::Row(..)) {
@@ -235,7 +235,7 @@ impl Verifier<'_> {
         }
         let personality = Some(Address(entry.personality)).filter(|slot| slot.0 != 0);
         let lsda = entry.lsda.filter(|_| entry.start == function.start);
-        // Without an LSDA a personality has nothing to do.
+        // A personality without an LSDA has no effect.
         let is_same =
             lsda == cfi.lsda && (!self.table.has_slots || lsda.is_none() || personality == cfi.personality);
         if is_same {
@@ -257,13 +257,13 @@ impl Verifier<'_> {
         }
     }
 
-    /// Returns whether an FDE begins at an offset: a reader that looks for another one there goes on to the end
-    /// of `__eh_frame`, and then from its start.
+    /// Returns whether an FDE begins at an offset. A reader that looks there for another FDE goes on to the end of
+    /// `__eh_frame`, and then scans it from its start.
     fn is_fde(&self, offset: u32) -> bool {
         self.fdes.binary_search(&offset.to_usize()).is_ok()
     }
 
-    /// PCs for which there is no CFI.
+    /// Counts PCs without CFI.
     fn gap(&mut self, start: Address, end: Address) {
         let first = self.table.first_ending_after(start);
         for entry in self.table.entries[first..].iter().take_while(|entry| entry.start < end) {
@@ -272,12 +272,12 @@ impl Verifier<'_> {
             }
             let pcs = entry.end.min(end).0.saturating_sub(entry.start.max(start).0);
             self.report.pcs_without_cfi += pcs;
-            // An entry continues after a function that it also has.
+            // An entry that also covers the function before the gap is not counted again.
             self.report.without_cfi += u64::from(entry.start >= start && pcs != 0);
         }
     }
 
-    /// A function that the CFI describes in several ways.
+    /// Counts a function whose FDEs disagree.
     fn disputed(&mut self, function: &Function) {
         let pcs = function.end.0 - function.start.0;
         self.report.pcs += pcs;

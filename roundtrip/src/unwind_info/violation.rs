@@ -1,4 +1,4 @@
-//! Rules that readers of `__unwind_info` and `__compact_unwind` rely on, and a table may break.
+//! Rules for `__unwind_info` and `__compact_unwind` that readers rely on and that a table may break.
 
 use cfipack_decoder::compact_unwind::EncodingError;
 use cfipack_decoder::unwind_info;
@@ -12,42 +12,43 @@ use cfipack_format::{Address, ImageOffset, SectionOffset};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Violation {
-    /// The table cannot be read there.
+    /// The table cannot be read at this place.
     Malformed(unwind_info::Error),
-    /// The last index entry names a page, which readers then take for one.
+    /// The last index entry names a page. Readers take it for an ordinary entry.
     SentinelPage {
         /// The offset of the field.
         offset: SectionOffset,
-        /// The page that it names.
+        /// The page in the field.
         page: u32,
     },
-    /// The sentinel lies beyond the code, further than the byte by which ld64 does: the last entry then answers for
-    /// addresses that have no code.
+    /// The sentinel lies more than one byte after the end of the code. The last entry then answers for addresses
+    /// without code. (ld64 puts the sentinel one byte after the end.)
     SentinelBeyond {
-        /// The offset of its index entry.
+        /// The offset of the sentinel's index entry.
         offset: SectionOffset,
         /// The sentinel's function.
         function: ImageOffset,
         /// The end of the code.
         end: Address,
     },
-    /// An index entry does not start above the one before it.
+    /// An index entry does not start after the entry before it.
     IndexOrder {
         /// The offset of the entry.
         offset: SectionOffset,
         /// The function.
         function: ImageOffset,
     },
-    /// A page's first entry does not start where the page does by the index.
+    /// A page's first entry does not have the start that the index gives for the page.
     FirstEntry {
         /// The offset of the entry.
         offset: SectionOffset,
         /// The function.
         function: ImageOffset,
-        /// The index's.
+        /// The start in the index.
         index: ImageOffset,
     },
-    /// An entry starts after the sentinel: readers look for entries before it, and find none of this function.
+    /// An entry starts after the sentinel. Readers look for entries before the sentinel, so they find no entry for this
+    /// function.
     AfterSentinel {
         /// The offset of the entry.
         offset: SectionOffset,
@@ -56,33 +57,33 @@ pub enum Violation {
         /// The sentinel's function.
         sentinel: ImageOffset,
     },
-    /// A page without entries.
+    /// A page has no entries.
     NoEntries {
         /// The offset of the page.
         offset: SectionOffset,
     },
-    /// Two entries start at one address, and both or none have unwind information: the first is not
-    /// reachable. A warning: ld64 writes them for aliases.
+    /// Two entries start at the same address, and both or neither have unwind information. Readers never find the first
+    /// entry. This is a warning: ld64 writes these pairs for aliases.
     Shared {
-        /// The offset of the first.
+        /// The offset of the first entry.
         offset: SectionOffset,
-        /// The function that they start at.
+        /// The function at which both entries start.
         function: ImageOffset,
     },
-    /// An entry without unwind information starts where one with it does. Readers take the last entry of an
-    /// address: if that is the one without, the function cannot be unwound; otherwise it is a warning, since
-    /// ld-prime writes such pairs.
+    /// Two entries start at the same address, and only one of them has unwind information. Readers take the last entry.
+    /// If it has no unwind information, the function cannot be unwound. Otherwise this is a warning: ld-prime writes
+    /// such pairs.
     NullShared {
-        /// The offset of the first.
+        /// The offset of the first entry.
         offset: SectionOffset,
-        /// The function that they start at.
+        /// The function at which both entries start.
         function: ImageOffset,
-        /// True if the last entry there has no unwind information.
+        /// True if the last entry has no unwind information.
         is_last: bool,
     },
-    /// An entry starts within a function of the CFI, whose start has the entry of another function: unwinding can be
-    /// right for every PC, and the start of the function is not. A warning: the CFI may describe code of several
-    /// symbols as one function.
+    /// An entry starts within a function of the CFI, and the start of the CFI's function has another entry. Unwinding
+    /// can be right at every PC, but the function's start is wrong. This is a warning: the CFI may describe the code of
+    /// several symbols as one function.
     WithinFunction {
         /// The offset of the entry.
         offset: SectionOffset,
@@ -91,7 +92,7 @@ pub enum Violation {
         /// Start of the CFI's function.
         start: Address,
     },
-    /// An LSDA record does not lie above the one before it.
+    /// An LSDA record is not after the record before it.
     LsdaOrder {
         /// The offset of the record.
         offset: SectionOffset,
@@ -107,8 +108,8 @@ pub enum Violation {
         /// The page, from 0.
         page: usize,
     },
-    /// An LSDA record that belongs to no entry with an LSDA flag. A warning for an entry in DWARF mode, for
-    /// which lld writes them: the FDE has it, too.
+    /// No entry with an LSDA flag belongs to this LSDA record. This is a warning for an entry in DWARF mode: lld writes
+    /// a record for it, and the FDE has the LSDA too.
     LsdaOrphan {
         /// The offset of the record.
         offset: SectionOffset,
@@ -117,14 +118,14 @@ pub enum Violation {
         /// True if the entry is in DWARF mode.
         is_dwarf: bool,
     },
-    /// A personality's slot does not lie among the pointers that the loader fills in.
+    /// A personality's slot is not among the pointers that the loader fills in.
     PersonalitySlot {
         /// The offset of the personality in the table.
         offset: SectionOffset,
         /// The slot.
         slot: ImageOffset,
     },
-    /// An encoding that means nothing.
+    /// An encoding has no meaning.
     Encoding {
         /// The offset of the entry.
         offset: SectionOffset,
@@ -142,7 +143,7 @@ pub enum Violation {
         /// The encoding.
         encoding: Encoding,
     },
-    /// Frame mode of x86: a register's slot is not below the frame pointer.
+    /// In frame mode of x86, a register's slot is not below the frame pointer.
     FrameSlot {
         /// The offset of the entry.
         offset: SectionOffset,
@@ -151,7 +152,7 @@ pub enum Violation {
         /// The encoding.
         encoding: Encoding,
     },
-    /// Frameless mode of x86: the stack has no room for the registers and the return address.
+    /// In frameless mode of x86, the stack has no room for the registers and the return address.
     FramelessSize {
         /// The offset of the entry.
         offset: SectionOffset,
@@ -160,7 +161,7 @@ pub enum Violation {
         /// The encoding.
         encoding: Encoding,
     },
-    /// Indirect mode: the encoding points at no `sub $imm32`.
+    /// In indirect mode, the encoding does not point at a `sub $imm32`.
     NoImmediate {
         /// The offset of the entry.
         offset: SectionOffset,
@@ -169,8 +170,8 @@ pub enum Violation {
         /// The encoding.
         encoding: Encoding,
     },
-    /// arm64's frameless mode with saved registers, which no two readers take alike. A warning: compilers
-    /// write it, and their code stores the registers from the CFA down.
+    /// An entry has arm64's frameless mode with saved registers, and every reader takes it differently. This is a
+    /// warning: compilers write it, and their code stores the registers from the CFA down.
     FramelessPairs {
         /// The offset of the entry.
         offset: SectionOffset,
@@ -179,7 +180,7 @@ pub enum Violation {
         /// The encoding.
         encoding: Encoding,
     },
-    /// DWARF mode with an offset at which no record of `__eh_frame` starts.
+    /// An entry has DWARF mode, but no record of `__eh_frame` starts at its offset.
     DwarfRecord {
         /// The offset of the entry.
         offset: SectionOffset,
@@ -188,7 +189,7 @@ pub enum Violation {
         /// The offset into `__eh_frame`.
         record: u32,
     },
-    /// DWARF mode, and no FDE for the function from the given offset on.
+    /// An entry has DWARF mode, but there is no FDE for the function from its offset on.
     DwarfFde {
         /// The offset of the entry.
         offset: SectionOffset,
@@ -197,7 +198,7 @@ pub enum Violation {
         /// The offset into `__eh_frame`.
         record: u32,
     },
-    /// A row of `__compact_unwind` has a personality's number, which is the linker's to give.
+    /// A row of `__compact_unwind` has the number of a personality. Only a linker may set this number.
     RowPersonality {
         /// The offset of the row, in `__compact_unwind`.
         offset: SectionOffset,
@@ -206,7 +207,7 @@ pub enum Violation {
         /// The encoding.
         encoding: Encoding,
     },
-    /// A row of `__compact_unwind` has an LSDA and not the flag for it, or the flag and none.
+    /// A row of `__compact_unwind` has an LSDA without the flag for it, or the flag without an LSDA.
     RowLsda {
         /// The offset of the row, in `__compact_unwind`.
         offset: SectionOffset,
@@ -215,15 +216,15 @@ pub enum Violation {
         /// The encoding.
         encoding: Encoding,
     },
-    /// A row of `__compact_unwind` starts within another.
+    /// A row of `__compact_unwind` starts within another row.
     RowOverlap {
         /// The offset of the row, in `__compact_unwind`.
         offset: SectionOffset,
         /// The function's address.
         function: ImageOffset,
     },
-    /// `LC_FUNCTION_STARTS` has a function for which the table has no entry. A warning: readers then
-    /// look for an FDE.
+    /// `LC_FUNCTION_STARTS` has a function for which the table has no entry. This is a warning: readers then look for
+    /// an FDE.
     Uncovered {
         /// The function.
         function: Address,
@@ -231,7 +232,7 @@ pub enum Violation {
 }
 
 impl Violation {
-    /// Returns whether a table can be like this and serve all the same.
+    /// Returns whether the table works in spite of this violation.
     pub fn is_warning(&self) -> bool {
         matches!(
             self,
@@ -244,7 +245,7 @@ impl Violation {
         )
     }
 
-    /// A short name for counting, words joined with `-`.
+    /// Returns a short name for counting, with words joined by `-`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Malformed(_) => "malformed",

@@ -1,4 +1,4 @@
-//! Words for what compact entries encode, and for what is wrong with them.
+//! Prints the meanings of compact entries, and the rules that they break.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use super::{Meaning, Violation};
 use crate::cfi::Answer;
 use crate::words::{Name, RuleWords, Words};
 
-/// A meaning as `CFA = rbp+16, return address at CFA-8, rbp at CFA-16, rbx at CFA-24`, registers in
+/// Prints a meaning, such as `CFA = rbp+16, return address at CFA-8, rbp at CFA-16, rbx at CFA-24`. Registers are in
 /// ascending order.
 #[derive(Clone, Copy, Debug)]
 pub struct MeaningWords(pub Arch, pub Meaning);

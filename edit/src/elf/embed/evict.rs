@@ -1,4 +1,4 @@
-//! Room for program headers: the small sections after them move to a new segment.
+//! Makes room for program headers: the small sections after them move to a new segment.
 
 use core::ops::Range;
 
@@ -14,10 +14,10 @@ use super::source::Source;
 use super::way::Way;
 use crate::embed_error::EmbedError;
 
-/// Moved sections keep their addresses modulo this, and with it every alignment up to it.
+/// Moved sections keep their addresses modulo this number. So they keep every alignment up to it.
 const STEP: u64 = 64;
 
-/// An attempt: what is tried.
+/// The conditions under which the sections are evicted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Attempt {
     /// The number of free program headers that are left.
@@ -30,7 +30,7 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    /// With a spare program header or none, and nothing else out of the ordinary.
+    /// Starts with `spare` free program headers, and nothing else out of the ordinary.
     pub const fn new(spare: u64, movable: Kinds) -> Self {
         Self { spare, keep_build_id: false, reuse_note: false, reuse_phdr: false, movable }
     }
@@ -47,7 +47,7 @@ impl Attempt {
         Self { reuse_phdr: true, ..self }
     }
 
-    /// The way as reports name it.
+    /// Returns the way as reports name it.
     pub fn way(self) -> Way {
         let Self { spare, keep_build_id, reuse_note, reuse_phdr, .. } = self;
         Way::Evict { spare: spare as u8, keep_build_id, reuse_note, reuse_phdr }
@@ -56,13 +56,13 @@ impl Attempt {
 
 /// The new places of evicted sections.
 struct Evicted {
-    /// The run of the sections; empty if the program headers have room.
+    /// The range of the sections. It is empty if the program headers have room.
     run: Range<u64>,
-    /// The sections that go back into the run's old place, and where to.
+    /// The sections that go back into the old place of the run, and their new offset.
     kept: Option<(Range<u64>, u64)>,
 }
 
-/// The file with a table in a new segment, if the program headers can get room for it.
+/// Plans the file with a table in a new segment. Returns `None` if the program headers cannot get room for it.
 pub(super) fn plan(
     source: &Source<'_>,
     table_len: u64,
@@ -74,15 +74,17 @@ pub(super) fn plan(
     {
         return Ok(None);
     }
-    // The new segment's, and the table's.
+    // Two headers are added: for the new segment and for the table.
     let headers = plan.segments.len().to_u64() + 2 + attempt.spare;
     let limit = source.phoff + headers * Segment::LEN;
     let first = source.load_with(&(source.phoff..limit.max(source.ph_end()))).copied();
-    // What is read-only would come back into memory that is not.
+    // A first segment that is writable is refused: when the table is removed, read-only sections would return to
+    // writable memory.
     let Some(first) = first.filter(|first| first.flags & elf::PF_W.0 == 0) else { return Ok(None) };
     let Some(evicted) = evict(source, limit, attempt)? else { return Ok(None) };
     let Evicted { run, kept } = evicted;
-    // By where sections lay it shows that there was one more.
+    // Later, only the place of the moved sections shows that the file had a PT_PHDR. Without moved sections it could not
+    // be restored.
     if run.is_empty() && attempt.reuse_phdr {
         return Ok(None);
     }
@@ -115,7 +117,8 @@ pub(super) fn plan(
     Ok(Some(plan))
 }
 
-/// Finds what has to move for the program headers to end at `limit`; None if a build-id cannot be kept.
+/// Finds the sections that have to move so that the program headers can end at `limit`. Returns `None` if a build-id
+/// cannot be kept.
 fn evict(source: &Source<'_>, limit: u64, attempt: Attempt) -> Result<Option<Evicted>, EmbedError> {
     let neighbours = Neighbours::of(source);
     let run = neighbours.evicted(source, limit, attempt.movable)?;
@@ -134,7 +137,7 @@ fn evict(source: &Source<'_>, limit: u64, attempt: Attempt) -> Result<Option<Evi
     Ok(stays.then_some(Evicted { run, kept: Some((kept, to)) }))
 }
 
-/// The largest alignment of sections and segments of a range.
+/// Returns the largest alignment of the sections and segments in a range.
 fn align_of(source: &Source<'_>, range: &Range<u64>) -> u64 {
     let is_in = |offset: u64, size: u64| size != 0 && range.contains(&offset);
     let sections = source.sections.iter().filter(|section| is_in(section.offset, section.size));
@@ -143,7 +146,7 @@ fn align_of(source: &Source<'_>, range: &Range<u64>) -> u64 {
     aligns.filter(|align| align.is_power_of_two() && *align <= source.page()).max().unwrap_or(1)
 }
 
-/// Removes the `PT_NOTE` of the properties, which `PT_GNU_PROPERTY` has as well. False if there is none.
+/// Removes the `PT_NOTE` that repeats `PT_GNU_PROPERTY`. Returns false if there is no such note.
 fn drop_repeated_note(segments: &mut Vec<Segment>) -> bool {
     let properties = segments.iter().find(|segment| segment.kind == elf::PT_GNU_PROPERTY.0).copied();
     let is_repeated = |properties: Segment| {
@@ -154,7 +157,8 @@ fn drop_repeated_note(segments: &mut Vec<Segment>) -> bool {
     found.map(|index| segments.remove(index)).is_some()
 }
 
-/// Removes `PT_PHDR`, by which only a dynamic loader finds where a program lies. False if it is needed or missing.
+/// Removes `PT_PHDR`. Only a dynamic loader uses it, to find where a program lies. Returns false if it is needed or
+/// missing.
 fn drop_phdr(source: &Source<'_>, segments: &mut Vec<Segment>) -> bool {
     let is_static = source.is_fixed && source.segment(elf::PT_INTERP).is_none();
     let found = segments.iter().position(|segment| segment.kind == elf::PT_PHDR.0);

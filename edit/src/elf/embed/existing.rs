@@ -1,4 +1,4 @@
-//! A table that the file has: its room is used again.
+//! Uses the room of a table that the file already has.
 
 use object::elf;
 
@@ -8,7 +8,8 @@ use super::plan::{Move, Plan};
 use super::source::Source;
 use super::way::Way;
 
-/// The file with a table where its own lies, if it has one that nothing else belongs to.
+/// Plans the file with a new table in the place of its table. Returns `None` if it has no table, or if the place of the
+/// table cannot be used again.
 pub(super) fn plan(source: &Source<'_>, table_len: u64) -> Option<(Way, Plan)> {
     let mut tables = (0..source.sections.len()).filter(|&index| is_table(source, index));
     let section = tables.next()?;
@@ -21,7 +22,7 @@ pub(super) fn plan(source: &Source<'_>, table_len: u64) -> Option<(Way, Plan)> {
     kept.or_else(|| Some((Way::Grow, grow(source, section, table_len)?)))
 }
 
-/// The file with another table in the old one's place, up to the next bytes that are in use.
+/// Plans another table in the old table's place. It may be as long as the bytes up to the next use are free.
 fn in_place(source: &Source<'_>, section: usize, table_len: u64) -> Option<Plan> {
     let old = source.sections[section];
     source.segment(elf::PT_GNU_SFRAME)?;
@@ -39,7 +40,7 @@ fn in_place(source: &Source<'_>, section: usize, table_len: u64) -> Option<Plan>
     Some(plan)
 }
 
-/// The file with a longer table at the end of its last segment.
+/// Plans a longer table at the end of the file's last segment.
 fn grow(source: &Source<'_>, section: usize, table_len: u64) -> Option<Plan> {
     let old = source.sections[section];
     source.segment(elf::PT_GNU_SFRAME)?;
@@ -86,7 +87,7 @@ fn grow(source: &Source<'_>, section: usize, table_len: u64) -> Option<Plan> {
     Some(plan)
 }
 
-/// The segment that loads a table where its section states, if that can only be read.
+/// Returns the read-only segment that loads a table at the address of its section.
 fn loaded<'s>(source: &'s Source<'_>, section: usize) -> Option<&'s Segment> {
     let section = &source.sections[section];
     let load = source.load_with(&section.range())?;
@@ -97,7 +98,8 @@ fn loaded<'s>(source: &'s Source<'_>, section: usize) -> Option<&'s Segment> {
     is_there.then_some(load)
 }
 
-/// The end of a segment's bytes in the file, without those of a section after all its others.
+/// Returns the end of a segment's bytes in the file. If `section` comes after all other sections, its bytes do not
+/// count.
 pub(super) fn end_without(source: &Source<'_>, segment: &Segment, section: Option<usize>) -> u64 {
     let range = segment.range();
     let Some(index) = section.filter(|&index| range.contains(&source.sections[index].offset)) else {

@@ -1,4 +1,4 @@
-//! Program and section headers as values, read and written.
+//! Program headers and section headers as values, read and written.
 
 use core::ops::Range;
 
@@ -56,7 +56,7 @@ impl Segment {
         }
     }
 
-    /// A read-only segment whose bytes are all in the file.
+    /// Builds a read-only segment that has all its bytes in the file.
     pub fn new(kind: u32, offset: u64, address: u64, size: u64, align: u64) -> Self {
         let flags = elf::PF_R.0;
         Self { kind, flags, offset, address, physical: address, file_size: size, memory_size: size, align }
@@ -82,29 +82,29 @@ impl Segment {
         self.is_loaded() && self.flags == elf::PF_R.0 && self.file_size == self.memory_size
     }
 
-    /// The bytes in the file, which the file has.
+    /// Returns the range of the segment in the file.
     pub fn range(&self) -> Range<u64> {
         self.offset..self.offset.saturating_add(self.file_size)
     }
 
-    /// The bytes of the file that are read by this header. `PT_GNU_RELRO` names memory to protect: no byte is read by it,
-    /// and its size may be that of whole pages.
+    /// Returns the bytes of the file that are read through this header. `PT_GNU_RELRO` names memory to protect. No byte
+    /// is read through it, and its size may be rounded up to whole pages.
     pub fn used(&self) -> Range<u64> {
         let size = if self.kind == elf::PT_GNU_RELRO.0 { 0 } else { self.file_size };
         self.offset..self.offset.saturating_add(size)
     }
 
-    /// One past its last address.
+    /// Returns the end of the segment: one past its last address.
     pub fn end_address(&self) -> u64 {
         self.address.saturating_add(self.memory_size)
     }
 
-    /// The address of a byte of the file.
+    /// Returns the address of a byte of the file.
     pub fn address_of(&self, offset: u64) -> u64 {
         self.address.wrapping_add(offset.wrapping_sub(self.offset))
     }
 
-    /// Moves it, file and memory alike.
+    /// Moves the segment in the file and in memory.
     pub fn move_by(&mut self, offset: u64, address: u64) {
         self.offset = self.offset.wrapping_add(offset);
         self.address = self.address.wrapping_add(address);
@@ -113,7 +113,7 @@ impl Segment {
         }
     }
 
-    /// Gives it a size, in file and memory.
+    /// Sets the size in the file and in memory.
     pub fn resize(&mut self, size: u64) {
         self.file_size = size;
         self.memory_size = size;
@@ -200,7 +200,7 @@ impl Header {
         self.size != 0 && !self.is(elf::SHT_NOBITS) && !self.is(elf::SHT_NULL)
     }
 
-    /// The bytes in the file, which the file has.
+    /// Returns the range of the section in the file.
     pub fn range(&self) -> Range<u64> {
         match self.has_bytes() {
             true => self.offset..self.offset.saturating_add(self.size),

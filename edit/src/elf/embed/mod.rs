@@ -1,8 +1,14 @@
-//! A `.sframe` put into a linked file: a loaded section of its own with a `PT_GNU_SFRAME`.
+//! Puts a `.sframe` into a linked file: a loaded section with a `PT_GNU_SFRAME`.
 //!
-//! No index of a section changes, and the program headers stay at the file's start: programs that strip write a file
-//! by its sections, and loaders look for the program headers by the file's first address. What moves to make room for
-//! more program headers are sections of which every reference is known ([`movable`]).
+//! No section index changes, and the program headers stay at the start of the file. Strip tools write a file by its
+//! sections, and loaders look for the program headers near the file's first address. Sections move to make room for
+//! more program headers only if every reference to them is known ([`movable`]).
+//!
+//! - `source`, `header`: the old file and its headers.
+//! - `existing`, `evict`, `prepend`: the ways to make room. [`way`] lists them. `strip` undoes them.
+//! - `movable`, `neighbours`: which sections can move, and which must move together.
+//! - `references`, `relocations`, `renumber`: update everything that refers to moved or removed sections.
+//! - `plan`, `write`: the planned changes, and the new file that they result in.
 
 mod evict;
 mod existing;
@@ -34,7 +40,7 @@ use plan::Plan;
 use source::Source;
 use way::Way;
 
-/// A place for a table in a linked file; the table's bytes may depend on it.
+/// A place for a table in a linked file. Its address is known before the table is made.
 #[derive(Clone, Debug)]
 pub struct Embedding<'a> {
     base: Base<'a>,
@@ -42,26 +48,27 @@ pub struct Embedding<'a> {
     way: Way,
 }
 
-/// The base that a table is put into.
+/// The file that the table is put into.
 #[derive(Clone, Debug)]
 enum Base<'a> {
-    /// The file as it is.
+    /// The original file.
     File(Box<Source<'a>>),
-    /// The file without the tables that it has: what they occupy is free.
+    /// The file without its old tables, whose bytes are free.
     Stripped { bytes: Vec<u8>, from_file: Rewrite<'a> },
 }
 
 impl<'a> Embedding<'a> {
-    /// A place for a `.sframe` of `table_len` bytes in a linked ELF file: of the table that it has if that is large
-    /// enough, else a new one. It depends on the length alone, so that the table can be made for its address.
+    /// Finds a place for a `.sframe` of `table_len` bytes in a linked ELF file. If the file has a table with enough
+    /// room, that place is used. The place depends only on the length, so you can make the table for its
+    /// [`address`](Self::address).
     ///
-    /// No index of a section changes, and the program headers stay at the start of the file. [`Way`] lists what may
-    /// move to make room for more of them, and what that costs.
+    /// No section index changes, and the program headers stay at the start of the file. [`Way`] lists what may move to
+    /// make room for more program headers, and the price of each way.
     ///
     /// # Errors
-    /// If the file is none of those that can be changed safely: [`EmbedError`] lists them. A file without section
-    /// headers, with bytes after all that its headers describe (an archive that a program carries, a signature), or
-    /// with a physical address of its own (a kernel) is refused.
+    /// Returns an [`EmbedError`] if the file cannot be changed safely. For example, this refuses a file without section
+    /// headers, a file with bytes after everything that its headers describe (an archive that a program carries, a
+    /// signature), and a file with a physical address of its own (a kernel).
     pub fn of(file: &File<'a>, table_len: usize) -> Result<Self, EmbedError> {
         let headers = headers_of(file)?;
         match headers.kind {
@@ -70,7 +77,7 @@ impl<'a> Embedding<'a> {
         }
     }
 
-    /// A place for a table of `table_len` bytes in a linked file.
+    /// Finds a place for a table of `table_len` bytes in a linked file.
     fn plan(headers: &Headers<'a>, table_len: usize) -> Result<Self, EmbedError> {
         let table_len = table_len.to_u64();
         let source = Source::read(headers)?;
@@ -88,20 +95,20 @@ impl<'a> Embedding<'a> {
         Ok(Self { base: Base::Stripped { bytes, from_file }, plan, way })
     }
 
-    /// The address that the table will have in memory; a multiple of 8.
+    /// Returns the address that the table will have in memory. It is a multiple of 8.
     pub fn address(&self) -> Address {
         Address(self.plan.table.map_or(0, |table| self.plan.sections[table.section].address))
     }
 
-    /// The way in which room is made for it.
+    /// Returns the way in which the file gets room for the table.
     pub fn way(&self) -> Way {
         self.way
     }
 
-    /// The file with the table, which may be shorter than planned for: zeros take the rest.
+    /// Returns the file with the table. The table may be shorter than planned: the rest of its place becomes zeros.
     ///
     /// # Panics
-    /// If the table is longer than planned for.
+    /// Panics if the table is longer than planned.
     #[must_use]
     pub fn rewrite(self, table: Vec<u8>) -> Rewrite<'a> {
         let (bytes, from_file) = match self.base {
@@ -114,14 +121,15 @@ impl<'a> Embedding<'a> {
     }
 }
 
-/// The file without tables; None if it has none.
+/// Returns the file without its tables, or `None` if it has no table.
 pub(super) fn without_sframe<'a>(headers: &Headers<'a>) -> Result<Option<Rewrite<'a>>, EmbedError> {
     let source = Source::read(headers)?;
     let plan = strip::plan(&source)?;
     Ok(plan.map(|plan| write::write(&source, plan, None)))
 }
 
-/// The first way that suits a file without a table. If none does, the error of the first that was tried.
+/// Tries the ways that suit a file without a table, and returns the first plan. If no way works, returns the first
+/// error.
 fn plan(source: &Source<'_>, table_len: u64) -> Result<(Way, Plan), EmbedError> {
     let mut refusal = None;
     for way in ways(source) {
@@ -135,7 +143,7 @@ fn plan(source: &Source<'_>, table_len: u64) -> Result<(Way, Plan), EmbedError> 
     Err(refusal.unwrap_or(EmbedError::NoWay { offset, size }))
 }
 
-/// A way to try.
+/// A way to make room that is tried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Try {
     Evict(Attempt),
@@ -158,7 +166,8 @@ impl Try {
     }
 }
 
-/// The ways for a kind of file, the best first: which survive strip programs, old versions of patchelf, core files.
+/// Returns the ways for a kind of file, the best first. The best ways survive strip tools, old versions of patchelf and
+/// core files.
 fn ways(source: &Source<'_>) -> Vec<Try> {
     if !source.is_fixed {
         let with = |spare| Attempt::new(spare, Kinds::Dynamic);
@@ -166,8 +175,8 @@ fn ways(source: &Source<'_>) -> Vec<Try> {
             [with(1).keep_build_id(), with(1), with(0).keep_build_id(), with(0), with(0).reuse_note()];
         return attempts.map(Try::Evict).into();
     }
-    // Old versions of patchelf break fixed programs with moved symbols; static ones have relocations that code
-    // finds by address.
+    // Old versions of patchelf break a program with fixed addresses if its symbols have moved. Code of static programs
+    // finds their relocations by address.
     let none = Attempt::new(0, Kinds::Small);
     let (kept, note) = (none.keep_build_id(), none.reuse_note());
     let mut attempts = vec![note.keep_build_id(), kept, note];

@@ -1,4 +1,4 @@
-//! Sections that may move, because all that refers to them is known.
+//! Decides which sections may move: everything that refers to them must be known.
 
 use cfipack_format::widen::ToUsize;
 use object::elf;
@@ -18,7 +18,7 @@ const OWNERS: [&[u8]; 2] = [b"FDO", b"Go"];
 /// The kinds of sections that may move in a file, beside the interpreter's name, known notes and hash tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kinds {
-    /// None: only what has a segment of its own, and hash tables.
+    /// Only sections with a segment of their own, and hash tables.
     Small,
     /// The dynamic symbols, with their names and versions, and dynamic relocations too.
     Dynamic,
@@ -29,7 +29,7 @@ impl Kinds {
     pub fn section(self, source: &Source<'_>, index: usize) -> bool {
         let section = &source.sections[index];
         let align = section.align.max(1);
-        // What a symbol names by an extended index is not looked for.
+        // Symbols with extended section indexes are not searched.
         if !section.has(elf::SHF_ALLOC)
             || section.has(elf::SHF_WRITE)
             || section.has(elf::SHF_EXECINSTR)
@@ -58,7 +58,7 @@ impl Kinds {
     }
 }
 
-/// Returns whether a segment, which is not loaded, may move with its sections.
+/// Returns whether a segment that is not loaded may move with its sections.
 pub(super) fn segment(segment: &Segment) -> bool {
     [elf::PT_NOTE, elf::PT_INTERP, elf::PT_GNU_PROPERTY].iter().any(|kind| kind.0 == segment.kind)
 }
@@ -75,8 +75,8 @@ pub(super) fn is_table(source: &Source<'_>, index: usize) -> bool {
             .is_some_and(|header| source.headers.name(header) == b".sframe")
 }
 
-/// Returns whether a section has the relocations of a table, which linkers leave if they are asked for them
-/// (`--emit-relocs`), and nothing loads.
+/// Returns whether a section has the relocations of a table. Linkers leave them with `--emit-relocs`, and they are not
+/// loaded.
 pub(super) fn is_relocations_of(section: &Header, table: usize) -> bool {
     let has_relocations = section.is(elf::SHT_RELA) || section.is(elf::SHT_REL);
     has_relocations && !section.has(elf::SHF_ALLOC) && section.info.to_usize() == table
@@ -97,7 +97,7 @@ pub(super) fn has_build_id(source: &Source<'_>, section: &Header) -> bool {
     section.is(elf::SHT_NOTE) && notes(source, section).is_some_and(|notes| notes.iter().any(is_build_id))
 }
 
-/// The owners and types of a section's notes; None if they are damaged.
+/// Returns the owners and types of a section's notes, or `None` if they are damaged.
 fn notes<'a>(source: &Source<'a>, section: &Header) -> Option<Vec<(&'a [u8], u32)>> {
     if section.size > MAX_NOTES {
         return None;
@@ -114,7 +114,7 @@ fn notes<'a>(source: &Source<'a>, section: &Header) -> Option<Vec<(&'a [u8], u32
         notes.push((&owner[..len_of_owner], kind));
         let start = (12 + name_len).next_multiple_of(align);
         let end = start.checked_add(len)?;
-        // The last one may lack its padding.
+        // The last note may lack its padding.
         rest.get(start..end)?;
         rest = rest.get(end.checked_next_multiple_of(align)?..).unwrap_or_default();
     }

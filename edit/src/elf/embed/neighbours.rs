@@ -49,8 +49,11 @@ impl Neighbours {
         Self { all }
     }
 
-    /// The sections that leave the file free from the program headers up to `limit`, as one run with all whose
-    /// segments it touches; None if none is there. All are such as may move.
+    /// Returns the range of sections and segments that must move so that the program headers can end at `limit`. The
+    /// range includes everything that overlaps it. Returns `None` if the room is free already.
+    ///
+    /// # Errors
+    /// Returns an error if a part of the range cannot move, or has unknown bytes.
     pub fn evicted(
         &self,
         source: &Source<'_>,
@@ -78,7 +81,7 @@ impl Neighbours {
         Ok(run)
     }
 
-    /// The range of a section together with the segments and sections that overlap it.
+    /// Returns the range of a section, together with the segments and sections that overlap it.
     pub fn group(&self, section: usize) -> Option<Range<u64>> {
         let mut group: Option<(Range<u64>, bool)> = None;
         for one in &self.all {
@@ -94,7 +97,7 @@ impl Neighbours {
         group.filter(|(_, found)| *found).map(|(range, _)| range)
     }
 
-    /// Refuses bytes of no section and no header that are neither zero nor patchelf's filler.
+    /// Refuses bytes without a section or header, unless they are zero or patchelf's filler.
     fn check_free(&self, source: &Source<'_>, range: Range<u64>) -> Result<(), EmbedError> {
         let shdrs = source.shoff..source.shoff + source.sections.len().to_u64() * super::header::Header::LEN;
         let mut at = range.start;

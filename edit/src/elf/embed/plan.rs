@@ -1,4 +1,5 @@
-//! A plan: what a change makes of a file's headers and bytes.
+//! A plan of the changes to a linked file: its new headers, and the bytes that move or change. `write` turns it into
+//! the file.
 
 use core::ops::Range;
 
@@ -9,32 +10,33 @@ use super::header::{Header, Segment};
 use super::source::{Contents, EHSIZE, Source};
 use crate::embed_error::EmbedError;
 
-/// The section's name as the names of sections have it.
+/// The name of the section, with its terminator.
 pub(super) const NAME: &[u8] = b".sframe\0";
 
-/// Zeros before moved sections in their segment. `llvm-strip` 14 takes the first of segments that start at the same
-/// byte, `PT_INTERP` for one, for the one that has the others in it, and loses the segment's alignment.
+/// The number of zeros before moved sections in their segment. If several segments start at the same byte, `llvm-strip`
+/// 14 takes the first of them as the segment around the others. That may be `PT_INTERP`, and then the alignment of the
+/// loaded segment is lost.
 pub(super) const LEAD: u64 = 8;
 
-/// A changed file. Offsets are those of the new file where nothing else is stated.
+/// A changed file. Offsets are offsets in the new file unless a comment says otherwise.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// Bytes that are dropped at the start of the old file.
+    /// The number of bytes that are dropped at the start of the old file.
     pub skip: u64,
-    /// Bytes before the first that stays.
+    /// The number of new bytes before the first old byte that stays.
     pub prefix: u64,
-    /// The part of the old file that stays before its tail, if that is rebuilt; in the old file.
+    /// The part of the old file that stays before a rebuilt tail, as offsets in the old file.
     pub contents: Contents,
     pub segments: Vec<Segment>,
-    /// By how much the old `PT_PHDR` is larger than the old program headers, modulo 2^64.
+    /// The size of the old `PT_PHDR` minus the size of the old program headers, modulo 2^64.
     pub phdr_surplus: u64,
     pub sections: Vec<Header>,
-    /// The index of the section with the names of sections; 0 for none.
+    /// The index of the section with the names of sections, or 0 if there is no such section.
     pub names: usize,
     /// Ranges of the old file that become zeros.
     pub cleared: Vec<Range<u64>>,
     pub moves: Vec<Move>,
-    /// Values that follow a move.
+    /// New values for references to moved bytes.
     pub edits: Vec<Edit>,
     pub table: Option<Table>,
     pub tail: Tail,
@@ -43,27 +45,27 @@ pub(super) struct Plan {
 /// Bytes that move within the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Move {
-    /// The offset that they had in the old file.
+    /// The range of the bytes in the old file.
     pub from: Range<u64>,
-    /// The offset that they get.
+    /// The offset of the bytes in the new file.
     pub to: u64,
     /// The distance by which they move in memory, modulo 2^64.
     pub delta: u64,
 }
 
-/// Addresses that move.
+/// A range of addresses that moves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Moved {
-    /// The addresses that they had.
+    /// The old addresses.
     pub addresses: Range<u64>,
     /// The distance by which they move, modulo 2^64.
     pub delta: u64,
 }
 
-/// New bytes in place of as many.
+/// New bytes that replace the same number of old bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Edit {
-    /// The offset that they had in the old file.
+    /// The offset in the old file.
     pub offset: u64,
     pub what: String,
     pub bytes: Vec<u8>,
@@ -72,21 +74,21 @@ pub(super) struct Edit {
 /// The place of the table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Table {
-    /// The section's index.
+    /// The index of the section.
     pub section: usize,
     pub offset: u64,
-    /// The number of bytes that it may have.
+    /// The greatest size of the table in bytes.
     pub room: u64,
 }
 
-/// The tail after the contents: names of sections, and section headers.
+/// The tail of the file after its contents: the names of sections, and the section headers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Tail {
-    /// All stays where it is; section headers may get other values.
+    /// The tail stays in its place. Section headers may get other values.
     Keep,
-    /// The section headers are written again after the contents, and the names too if they are given.
+    /// The section headers are written again after the contents, and so are the names if they are given.
     Rebuild(Option<Names>),
-    /// The contents have the section headers at an offset, but for those that others were written over; the names are
+    /// The contents have the section headers at this offset, apart from headers that were overwritten. The names are
     /// written again after the contents if they are given.
     At(u64, Option<Names>),
 }
@@ -99,14 +101,14 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Bytes of them.
+    /// Returns the size in bytes.
     pub fn len(&self) -> u64 {
         self.old.end - self.old.start + self.append.len().to_u64()
     }
 }
 
 impl Plan {
-    /// The file as it is.
+    /// Plans no change.
     pub fn unchanged(source: &Source<'_>) -> Self {
         Self {
             skip: 0,
@@ -126,8 +128,8 @@ impl Plan {
         }
     }
 
-    /// The file with other bytes at its start: `prefix` instead of the first `skip`. Its headers follow, except for
-    /// those of what lies in the skipped bytes.
+    /// Plans a file that starts with `prefix` new bytes instead of the first `skip` old bytes. Offsets in the headers
+    /// follow, unless they lead to the skipped bytes.
     pub fn shifted(source: &Source<'_>, skip: u64, prefix: u64) -> Self {
         let mut plan = Self { skip, prefix, ..Self::unchanged(source) };
         let shift = |offset: &mut u64| {
@@ -135,17 +137,17 @@ impl Plan {
                 *offset = (*offset - skip).wrapping_add(prefix);
             }
         };
-        // Empty ones at the file's start, such as PT_GNU_STACK, lie nowhere. Others, such as a PT_TLS without
-        // initial values, have the offset of their section.
+        // An empty segment at offset 0, such as `PT_GNU_STACK`, has no place in the file. Other empty segments, such as
+        // a `PT_TLS` without initial values, have the offset of their section.
         let lies = |one: &&mut Segment| one.file_size != 0 || one.offset != 0;
         plan.segments.iter_mut().filter(lies).for_each(|one| shift(&mut one.offset));
-        // The first header is no section's.
+        // The first section header belongs to no section.
         let sections = plan.sections.iter_mut().skip(1);
         sections.filter(|one| one.offset != 0).for_each(|one| shift(&mut one.offset));
         plan
     }
 
-    /// The place of a byte of the old file.
+    /// Returns the new offset of a byte of the old file.
     pub fn offset_of(&self, old: u64) -> u64 {
         match self.moves.iter().find(|one| one.from.contains(&old)) {
             Some(one) => one.to + (old - one.from.start),
@@ -153,19 +155,20 @@ impl Plan {
         }
     }
 
-    /// The end of the old file's contents.
+    /// Returns the new offset of the end of the old contents.
     pub fn content_end(&self) -> u64 {
         self.prefix + (self.contents.end - self.skip)
     }
 
-    /// Inserts a segment after the last that is loaded.
+    /// Inserts a segment after the last loaded segment.
     pub fn push_load(&mut self, load: Segment) {
         let last = self.segments.iter().rposition(Segment::is_loaded);
         self.segments.insert(last.map_or(0, |last| last + 1), load);
     }
 
-    /// Adds a segment after the contents: the table after `before` other bytes, which start at an offset that is
-    /// `residue` modulo `align`. If there are others, [`LEAD`] zeros come first.
+    /// Adds a segment after the contents. It has `before` bytes for moved sections, and then the table. The moved
+    /// sections start at an offset that is `residue` modulo `align`, after [`LEAD`] zeros. If `before` is 0, the
+    /// segment has no zeros either.
     pub fn push_table_segment(
         &mut self,
         source: &Source<'_>,
@@ -189,7 +192,7 @@ impl Plan {
         Ok(load)
     }
 
-    /// Gives the table its place: its section, which is the file's `old` or a new one, and its program header.
+    /// Gives the table its section and its program header. The section is the file's section `old`, or a new section.
     pub fn place_table(
         &mut self,
         source: &Source<'_>,
@@ -223,14 +226,15 @@ impl Plan {
         }
     }
 
-    /// Gives `PT_PHDR` the size of all program headers, and as much more as it had: lld counts one that it drops at last.
+    /// Gives `PT_PHDR` the size of all program headers, plus the old surplus. lld counts a header in `PT_PHDR` that it
+    /// does not write.
     pub fn resize_phdr(&mut self) {
         let size = (self.segments.len().to_u64() * Segment::LEN).wrapping_add(self.phdr_surplus);
         let phdr = self.segments.iter_mut().find(|segment| segment.kind == elf::PT_PHDR.0);
         phdr.into_iter().for_each(|segment| segment.resize(size));
     }
 
-    /// The table's name in the names of sections, which get it if they do not have it.
+    /// Returns the offset of the name `.sframe` in the names of sections. The name is appended if it is missing.
     fn name_table(&mut self, source: &Source<'_>) -> u32 {
         self.rebuild_tail(source);
         if source.names == 0 {
@@ -246,7 +250,8 @@ impl Plan {
         len
     }
 
-    /// Writes the section headers again, and names of sections that lie in the tail, unless that is planned.
+    /// Plans to write the section headers again, and the names of sections if they lie in the tail. Does nothing if
+    /// this is planned already.
     pub fn rebuild_tail(&mut self, source: &Source<'_>) {
         if self.tail == Tail::Keep {
             let names = Names { old: source.name_range(), append: &[] };
@@ -254,7 +259,7 @@ impl Plan {
         }
     }
 
-    /// Refuses files that become too long, and changes that overlap because what they change does.
+    /// Refuses a file that becomes too long, and a plan that changes the same bytes twice.
     pub fn check(self, source: &Source<'_>) -> Result<Self, EmbedError> {
         let len = self.table.map_or(0, |table| table.room);
         let total = [source.len(), self.prefix, EHSIZE].into_iter().try_fold(len, u64::checked_add);

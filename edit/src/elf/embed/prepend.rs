@@ -1,4 +1,4 @@
-//! Room for program headers in new bytes before all others.
+//! Makes room for program headers in a new page before all other bytes.
 
 use core::ops::Range;
 
@@ -13,8 +13,8 @@ use crate::embed_error::EmbedError;
 /// The lowest address that Linux lets a program have (`vm.mmap_min_addr`), as distributions set it.
 const MIN_ADDRESS: u64 = 0x1_0000;
 
-/// The file with a page for ELF header and program headers before all others, which its first segment loads too:
-/// only where addresses are fixed, and there are lower ones.
+/// Plans a new page for the ELF header and the program headers before all other bytes. The first segment then loads
+/// this page too. This works only for fixed addresses, if there is a lower page.
 pub(super) fn plan(source: &Source<'_>, table_len: u64) -> Result<Option<Plan>, EmbedError> {
     let page = source.page();
     let mut plan = Plan::shifted(source, 0, page);
@@ -43,12 +43,14 @@ pub(super) fn plan(source: &Source<'_>, table_len: u64) -> Result<Option<Plan>, 
     Ok(Some(plan))
 }
 
-/// The end of the program headers after the ELF header, with a new segment's and the table's.
+/// Returns the end of the program headers after the ELF header, with two more headers: for a new segment and for the
+/// table.
 fn headers_end(plan: &Plan) -> u64 {
     EHSIZE + (plan.segments.len().to_u64() + 2) * Segment::LEN
 }
 
-/// Lets `PT_PHDR` describe the program headers at the start of the file, whose first byte lies at an address.
+/// Lets `PT_PHDR` describe the program headers at the start of the file. `address` is the address of the file's first
+/// byte.
 fn place_phdr(plan: &mut Plan, address: u64) {
     let phdr = plan.segments.iter_mut().find(|segment| segment.kind == elf::PT_PHDR.0);
     if let Some(phdr) = phdr {
@@ -58,9 +60,9 @@ fn place_phdr(plan: &mut Plan, address: u64) {
     }
 }
 
-/// The number of bytes that were put before all others; 0 if none were.
+/// Returns the number of bytes that were put before all others, or 0 if there are none.
 ///
-/// A copy of the ELF header follows them, because nothing else has moved.
+/// A copy of the ELF header follows these bytes, because the rest of the file has not changed.
 pub(super) fn skip(source: &Source<'_>) -> u64 {
     let has_headers = |segment: &&Segment| segment.offset == 0 && source.ph_end() <= segment.range().end;
     let Some(start) = source.loaded().find(has_headers).filter(|_| source.phoff == EHSIZE) else { return 0 };
@@ -68,7 +70,7 @@ pub(super) fn skip(source: &Source<'_>) -> u64 {
     if start.file_size <= skip {
         return 0;
     }
-    // All of the header but the numbers and offsets that have changed.
+    // The copy has the same header, apart from numbers and offsets that have changed.
     let is_copy = |range: Range<u64>| {
         let copy = skip + range.start..skip + range.end;
         copy.end <= source.len() && source.bytes(copy) == source.bytes(range)
@@ -76,8 +78,8 @@ pub(super) fn skip(source: &Source<'_>) -> u64 {
     if skip >= source.ph_end() && is_copy(0..0x28) && is_copy(0x30..0x38) { skip } else { 0 }
 }
 
-/// The alignment of a loaded segment, by its address, in the program headers that a page was put before. They are read
-/// no longer.
+/// Returns the alignment that a loaded segment had before the page was added. The old program headers are still in the
+/// file, but no longer in use.
 pub(super) fn old_align(source: &Source<'_>, skip: u64, address: u64) -> Option<u64> {
     let copy =
         source.bytes(skip + source.phoff..skip + source.ph_end()).chunks_exact(Segment::LEN.to_usize());

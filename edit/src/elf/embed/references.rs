@@ -1,4 +1,4 @@
-//! References to moved sections: headers, the dynamic section, symbols.
+//! Updates references to moved sections: headers, the dynamic section, symbols.
 
 use core::ops::Range;
 
@@ -18,7 +18,7 @@ const SYM_LEN: usize = 24;
 const ST_SHNDX: usize = 6;
 const ST_VALUE: usize = 8;
 
-/// Entries of the dynamic section with the address of a section that may move, and those with its size.
+/// Tags of dynamic entries with the address of a section that may move, each with the tag of the section's size.
 const TAGS: [(elf::DynamicTag, Option<elf::DynamicTag>); 10] = [
     (elf::DT_HASH, None),
     (elf::DT_GNU_HASH, None),
@@ -46,7 +46,7 @@ const ADDRESS_TAGS: Range<i64> = 0x6fff_fe00..0x6fff_ff00;
 /// Android's packed relocations: `DT_ANDROID_REL`, `DT_ANDROID_RELA`, `DT_ANDROID_RELR`.
 const ANDROID_TAGS: [i64; 3] = [0x6000_000f, 0x6000_0011, 0x6fff_e000];
 
-/// Lets everything that refers to what the plan's moves contain follow them.
+/// Updates everything that refers to the ranges that the plan moves.
 pub(super) fn apply(source: &Source<'_>, plan: &mut Plan) -> Result<(), EmbedError> {
     let moves = plan.moves.clone();
     let mut moved = Vec::new();
@@ -64,7 +64,7 @@ pub(super) fn apply(source: &Source<'_>, plan: &mut Plan) -> Result<(), EmbedErr
     relocations::check(source, &moved)
 }
 
-/// Moves the headers of what lies in moved ranges.
+/// Updates the headers of sections and segments in moved ranges.
 fn move_headers(
     source: &Source<'_>,
     plan: &mut Plan,
@@ -89,7 +89,7 @@ fn move_headers(
     Ok(())
 }
 
-/// Moves addresses in the dynamic section.
+/// Updates addresses in the dynamic section.
 fn move_dynamic(source: &Source<'_>, plan: &mut Plan, moved: &[Moved]) -> Result<(), EmbedError> {
     let Some(dynamic) = source.dynamic else { return Ok(()) };
     let entries: Vec<_> = source.dynamic_entries().collect();
@@ -116,7 +116,7 @@ fn move_dynamic(source: &Source<'_>, plan: &mut Plan, moved: &[Moved]) -> Result
     Ok(())
 }
 
-/// Moves the values of symbols in moved sections.
+/// Updates the values of symbols in moved sections.
 fn move_symbols(source: &Source<'_>, plan: &mut Plan, moves: &[Move]) {
     let sections = source.sections.iter().enumerate().filter(|(_, section)| section.has_bytes());
     let moved = sections.filter_map(|(index, section)| {
@@ -136,7 +136,7 @@ fn move_symbols(source: &Source<'_>, plan: &mut Plan, moves: &[Move]) {
             }
             let value = symbol[ST_VALUE..].first_chunk().map_or(0, |&field| source.endian.u64(field));
             let found = moved.binary_search_by_key(&section, |one| one.0).ok().map(|at| &moved[at]);
-            // `__ehdr_start` belongs to the first section, and is no address in it.
+            // `__ehdr_start` has the index of the first section, but is no address in that section.
             if let Some((_, _, delta)) = found.filter(|(_, addresses, _)| addresses.contains(&value)) {
                 let offset = table.offset + (number * SYM_LEN + ST_VALUE).to_u64();
                 let what = format!("value of symbol {number} of the table at {:#x}", table.offset);

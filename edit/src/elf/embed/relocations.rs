@@ -54,7 +54,8 @@ fn find_rela(source: &Source<'_>, bytes: &[u8], is_moved: impl Fn(u64) -> bool) 
     bytes.chunks_exact(RELA_LEN).enumerate().find_map(refers)
 }
 
-/// The first relative relocation that lies at, or whose word is, a moved address: its place and the address.
+/// Finds the first relative relocation at a moved address, or with a moved address as its word. Returns its place and
+/// the address.
 fn find_relr(source: &Source<'_>, bytes: &[u8], is_moved: impl Fn(u64) -> bool) -> Option<(usize, u64)> {
     let loads: Vec<_> = source.loaded().collect();
     let refers = |address: u64| {

@@ -1,4 +1,4 @@
-//! Section headers removed: what names sections by their index gets the new one, and the symbols of removed sections go.
+//! Removes section headers. Indexes of later sections change, and the symbols of removed sections go.
 
 use cfipack_format::widen::{ToU64, ToUsize};
 use object::elf;
@@ -7,19 +7,20 @@ use super::plan::{Edit, Plan};
 use super::source::Source;
 use crate::embed_error::EmbedError;
 
-/// Bytes of a symbol, and the offsets of its type, its section's index and its value.
+/// The size of a symbol, and the offsets of its type, its section index and its value.
 const SYM_LEN: usize = 24;
 const ST_INFO: usize = 4;
 const ST_SHNDX: usize = 6;
 const ST_VALUE: usize = 8;
 
-/// Bytes of relocations with addends and without, and the offset of the word whose high half is the symbol's number.
+/// The sizes of relocations with and without addends, and the offset of `r_info`, whose high half is the symbol's
+/// number.
 const RELA_LEN: usize = 24;
 const REL_LEN: usize = 16;
 const R_INFO: usize = 8;
 
-/// Lets symbols follow the removal of some sections, which are given in ascending order. The symbols that stand for
-/// a removed section go; others that lie in one keep their value alone.
+/// Updates symbols for the removal of some sections, which must be in ascending order. The section symbol of a removed
+/// section goes. Other symbols in it become absolute.
 pub(super) fn symbols(source: &Source<'_>, plan: &mut Plan, removed: &[usize]) -> Result<(), EmbedError> {
     let kinds = [elf::SHT_SYMTAB, elf::SHT_DYNSYM, elf::SHT_RELA, elf::SHT_REL];
     source.check_apart(|section| kinds.iter().any(|kind| section.is(*kind)))?;
@@ -38,7 +39,7 @@ pub(super) fn symbols(source: &Source<'_>, plan: &mut Plan, removed: &[usize]) -
             match Fate::of(source, removed, old) {
                 Fate::Stays => {}
                 Fate::Goes if table.is(elf::SHT_SYMTAB) => gone.push(number),
-                // What loaders read keeps its size, and a number alone is no address.
+                // A loader reads `.dynsym`, so its size must stay, and an absolute symbol would not be an address.
                 Fate::Goes | Fate::KeepsValue if table.is(elf::SHT_DYNSYM) => {
                     return Err(EmbedError::TableSymbol { value: number.to_u64() });
                 }
@@ -62,15 +63,15 @@ pub(super) fn symbols(source: &Source<'_>, plan: &mut Plan, removed: &[usize]) -
     Ok(())
 }
 
-/// The fate of a symbol.
+/// The fate of a symbol when sections are removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
     Stays,
-    /// The section has another index.
+    /// The symbol's section gets this index.
     Moves(u16),
-    /// The section, or the one that it was counted to, is removed.
+    /// The symbol lies in a removed section, or is counted to it. The symbol becomes absolute.
     KeepsValue,
-    /// The section that it stands for is removed.
+    /// The symbol stands for a removed section.
     Goes,
 }
 
@@ -86,7 +87,8 @@ impl Fate {
         if symbol[ST_INFO] == elf::STT_SECTION.0 {
             return Self::Goes;
         }
-        // Files of BOLT have symbols of a section after their last, which the table's then is.
+        // Files of BOLT have symbols with a section index after the last section. That index is the table's if a table
+        // was added.
         let value = symbol[ST_VALUE..].first_chunk().map_or(0, |&field| source.endian.u64(field));
         let is_inside = value >= section.address && value - section.address <= section.size;
         let is_after_last = usize::from(index) >= source.sections.len() - removed.len();
@@ -98,8 +100,8 @@ fn put_section(source: &Source<'_>, symbol: &mut [u8], section: u16) {
     symbol[ST_SHNDX..][..2].copy_from_slice(&source.endian.put_u16(section));
 }
 
-/// Removes symbols, given by their numbers in ascending order, from the bytes of a table; relocations that the linker
-/// left follow.
+/// Removes symbols from the bytes of a symbol table. `gone` has their numbers in ascending order. Relocations that the
+/// linker left in the file get the new numbers.
 fn remove_symbols(
     source: &Source<'_>,
     plan: &mut Plan,
@@ -118,7 +120,7 @@ fn remove_symbols(
     header.info -= before(header.info.to_usize()) as u32;
 
     for (index, section) in source.sections.iter().enumerate() {
-        // Those that are removed have no type.
+        // A removed section has no type.
         if section.link.to_usize() != table || plan.sections[index].is(elf::SHT_NULL) {
             continue;
         }
@@ -148,7 +150,7 @@ fn remove_symbols(
     Ok(())
 }
 
-/// Removes the headers of some sections, which are given in ascending order.
+/// Removes the headers of some sections, which must be in ascending order.
 pub(super) fn sections(source: &Source<'_>, plan: &mut Plan, removed: &[usize]) -> Result<(), EmbedError> {
     let Some(&first) = removed.first() else { return Ok(()) };
     let is_removed = |index: usize| removed.binary_search(&index).is_ok();

@@ -1,4 +1,4 @@
-//! The file that is to be changed: its headers as values, checked as far as a change relies on them.
+//! The file before a change: its headers as values, with the checks that a change relies on.
 
 use core::ops::Range;
 
@@ -14,9 +14,9 @@ use crate::embed_error::EmbedError;
 
 /// The smallest page size that addresses and offsets agree on.
 pub(super) const PAGE: u64 = 0x1000;
-/// The largest page size of an architecture here: AArch64's.
+/// The largest page size of a supported architecture, which is AArch64's.
 const LARGE_PAGE: u64 = 0x1_0000;
-/// Bytes of an ELF header.
+/// The size of an ELF header.
 pub(super) const EHSIZE: u64 = 64;
 
 /// A linked file.
@@ -24,12 +24,12 @@ pub(super) const EHSIZE: u64 = 64;
 pub(super) struct Source<'a> {
     pub headers: Headers<'a>,
     pub endian: Endian,
-    /// True if its addresses are fixed.
+    /// True if the addresses of the file are fixed.
     pub is_fixed: bool,
-    /// The offsets of its header tables.
+    /// The offsets of the program headers and the section headers.
     pub phoff: u64,
     pub shoff: u64,
-    /// The index of the section with the names of sections; 0 for none.
+    /// The index of the section with the names of sections, or 0 if there is no such section.
     pub names: usize,
     pub segments: Vec<Segment>,
     pub sections: Vec<Header>,
@@ -41,17 +41,17 @@ pub(super) struct Source<'a> {
     pub dynamic_names: Vec<u32>,
 }
 
-/// The part of a file before what a change writes again: its tail.
+/// Describes the part of a file before its tail. A change writes the tail again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Contents {
-    /// The end of the last byte.
+    /// The end of the last byte of the contents.
     pub end: u64,
     /// True if the names of sections are part of the tail.
     pub names_in_tail: bool,
 }
 
 impl<'a> Source<'a> {
-    /// Reads the headers, and refuses files that no change leaves in order.
+    /// Reads the headers. Refuses files that no change can leave intact.
     pub fn read(headers: &Headers<'a>) -> Result<Self, EmbedError> {
         let Ok(header) = elf::FileHeader64::<object::Endianness>::parse(headers.bytes) else {
             return Err(EmbedError::NoSegments);
@@ -130,7 +130,7 @@ impl<'a> Source<'a> {
         Ok(())
     }
 
-    /// Refuses names of sections without an end, and names beyond it: what is appended would change them.
+    /// Refuses names of sections without an end, and names beyond the end. An appended name would change them.
     fn check_names(&self) -> Result<(), EmbedError> {
         let range = self.name_range();
         let has_end = self.bytes(range.clone()).last() == Some(&0);
@@ -145,8 +145,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The end of the bytes that these headers describe, except for section headers, and names of sections that
-    /// only section headers follow.
+    /// Returns the end of the bytes that these headers describe. Section headers do not count, and neither do names of
+    /// sections if only section headers follow them.
     pub fn contents(&self, segments: &[Segment], sections: &[Header], names: usize) -> Contents {
         let tables = EHSIZE.max(self.phoff + segments.len().to_u64() * Segment::LEN);
         let segments = segments.iter().map(|segment| segment.used().end);
@@ -175,7 +175,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Refuses sections of a kind that are longer together than the file: each is read as a whole.
+    /// Refuses sections of a kind that are longer in total than the file. Each section is read as a whole, so this
+    /// bounds the time.
     pub fn check_apart(&self, is_of_kind: impl Fn(&Header) -> bool) -> Result<(), EmbedError> {
         let mut room = self.len();
         for (index, section) in self.sections.iter().enumerate().filter(|(_, section)| is_of_kind(section)) {
@@ -187,18 +188,18 @@ impl<'a> Source<'a> {
         Ok(())
     }
 
-    /// The bytes of the file.
+    /// Returns the size of the file in bytes.
     pub fn len(&self) -> u64 {
         self.headers.bytes.len().to_u64()
     }
 
-    /// Bytes of the file, as far as it has them.
+    /// Returns bytes of the file, as far as the file has them.
     pub fn bytes(&self, range: Range<u64>) -> &'a [u8] {
         let end = range.end.min(self.len());
         &self.headers.bytes[range.start.min(end).to_usize()..end.to_usize()]
     }
 
-    /// The range of the names of sections; empty if they have none.
+    /// Returns the range of the names of sections. It is empty if they have no names.
     pub fn name_range(&self) -> Range<u64> {
         self.sections.get(self.names).filter(|_| self.names != 0).map_or(0..0, Header::range)
     }
@@ -234,8 +235,8 @@ impl<'a> Source<'a> {
         self.loaded().find(|load| load.range().start <= range.start && range.end <= load.range().end)
     }
 
-    /// The first offset from `from` on whose bytes are in use: by sections but one, and by segments that are not loaded or start
-    /// there.
+    /// Returns the first offset from `from` on that is in use. Sections use their bytes, apart from `except`. Segments
+    /// use their bytes if they are not loaded, or start at or after `from`.
     pub fn next_use(&self, from: u64, except: Option<usize>) -> u64 {
         let sections = self.sections.iter().enumerate().filter(|(index, _)| Some(*index) != except);
         let sections = sections.map(|(_, section)| section.range());
@@ -243,7 +244,7 @@ impl<'a> Source<'a> {
             true => segment.offset >= from,
             false => segment.kind != elf::PT_GNU_SFRAME.0,
         };
-        // Of what PT_PHDR counts, program headers are in use.
+        // Of the bytes that PT_PHDR counts, only the program headers are in use.
         let segments = self.segments.iter().filter(counts).map(|segment| match segment.kind {
             kind if kind == elf::PT_PHDR.0 => self.phoff..self.ph_end(),
             _ => segment.used(),
@@ -252,7 +253,7 @@ impl<'a> Source<'a> {
         used.map(|range| range.start).min().unwrap_or(u64::MAX)
     }
 
-    /// Returns whether bytes are zero, but for those of one section.
+    /// Returns whether bytes are zero, apart from the bytes of the section `except`.
     pub fn is_zero(&self, range: Range<u64>, except: Option<usize>) -> bool {
         let except = except.map_or(0..0, |index| self.sections[index].range());
         let (start, end) = (except.start.clamp(range.start, range.end.max(range.start)), except.end);

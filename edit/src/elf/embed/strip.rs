@@ -1,5 +1,5 @@
-//! A linked file without its table: the reverse of every way to embed one. Sections that moved beside the table go back after
-//! the program headers.
+//! Removes the table from a linked file. This is the reverse of every way to embed a table: sections that moved beside
+//! the table go back after the program headers.
 
 use core::ops::Range;
 
@@ -17,29 +17,30 @@ use super::renumber;
 use super::source::Source;
 use crate::embed_error::EmbedError;
 
-/// The number of tables that are removed. A file has one, or one for each input where a linker does not merge them.
+/// The greatest number of tables that are removed. A file has one table, or one for each input if the linker does not
+/// merge them.
 const MAX_TABLES: usize = 16;
 
-/// Among how many notes that of the properties gets its place. Programs have three.
+/// The number of notes that are searched for the place of the properties' note. Programs have three notes.
 const MAX_NOTES: usize = 16;
 
-/// The number of free program headers that embedding leaves at most.
+/// The greatest number of free program headers that embedding leaves.
 const MAX_SPARE: u64 = 1;
 
-/// Moved sections have kept their addresses modulo this.
+/// Moved sections have kept their addresses modulo this number.
 const STEP: u64 = 64;
 
-/// The most bytes of program headers that a linker counts in `PT_PHDR` and does not write.
+/// The greatest number of bytes that a linker counts in `PT_PHDR` without writing program headers there.
 const MAX_SURPLUS: u64 = 4 * Segment::LEN;
 
-/// The number of ranges of sections that are taken for moved ones; there are few kinds that move.
+/// The greatest number of ranges of moved sections. Few kinds of sections can move.
 const MAX_RANGES: usize = 32;
 
-/// The file without tables; None if it has none.
+/// Plans the file without tables. Returns `None` if it has no table.
 ///
-/// Sections that moved for the table's sake go back, if their old place is free; so do program headers that gave
-/// their slots to it, as far as it shows which they were. What a linker wrote for its own table, a symbol of the
-/// section or relocations, goes too.
+/// Sections that moved to make room for the table go back, if their old place is free. Program headers that gave their
+/// place to the table come back, as far as the file shows which they were. If a linker wrote the table, its section
+/// symbol and its relocations go too.
 pub(super) fn plan(source: &Source<'_>) -> Result<Option<Plan>, EmbedError> {
     let tables: Vec<usize> = (0..source.sections.len()).filter(|&index| is_table(source, index)).collect();
     if tables.is_empty() && source.segment(elf::PT_GNU_SFRAME).is_none() {
@@ -77,7 +78,7 @@ pub(super) fn plan(source: &Source<'_>) -> Result<Option<Plan>, EmbedError> {
         if section.has_bytes() && section.offset >= plan.skip {
             plan.cleared.push(section.range());
         }
-        // What has no bytes counts for nothing below.
+        // A section without bytes is ignored below.
         plan.sections[index] = Header { name: plan.sections[index].name, ..Header::default() };
     }
     renumber::symbols(source, &mut plan, &removed)?;
@@ -85,7 +86,7 @@ pub(super) fn plan(source: &Source<'_>) -> Result<Option<Plan>, EmbedError> {
     renumber::sections(source, &mut plan, &removed)?;
     match find_headers(source, &plan) {
         Some(tail) => plan.tail = tail,
-        // Those between sections are read no longer.
+        // The section headers between the sections are no longer in use.
         None if matches!(plan.tail, Tail::Rebuild(_)) => {
             let size = source.sections.len().to_u64() * Header::LEN;
             plan.cleared.push(source.shoff..source.shoff.saturating_add(size));
@@ -95,11 +96,11 @@ pub(super) fn plan(source: &Source<'_>) -> Result<Option<Plan>, EmbedError> {
     Ok(Some(plan.check(source)?))
 }
 
-/// The file without a page that was put before all others.
+/// Plans the file without the page that was put before all others.
 fn without_page(source: &Source<'_>, skip: u64) -> Plan {
     let mut plan = Plan::shifted(source, skip, 0);
     if let Some(first) = plan.segments.iter_mut().find(|segment| segment.is_loaded()) {
-        // Its offset has stayed 0.
+        // Its offset is still 0.
         first.move_by(0, skip);
         first.file_size -= skip;
         first.memory_size -= skip;
@@ -118,7 +119,7 @@ fn without_page(source: &Source<'_>, skip: u64) -> Plan {
     plan
 }
 
-/// Removes the segment that has nothing but a table, or the end of it.
+/// Removes the table's segment if it holds only the table. Otherwise shortens the segment if the table is at its end.
 fn remove_memory(source: &Source<'_>, plan: &mut Plan, table: usize) -> Result<(), EmbedError> {
     let section = source.sections[table];
     let Some(load) = source.load_with(&section.range()).copied().filter(Segment::is_constant) else {
@@ -131,7 +132,7 @@ fn remove_memory(source: &Source<'_>, plan: &mut Plan, table: usize) -> Result<(
         segment.is_loaded() && offset == load.offset && segment.address == load.address
     });
     let Some(at) = at.filter(|_| section.has_bytes() && end <= section.offset) else { return Ok(()) };
-    // Another tool wrote bytes after the table that belong to no section: they stay.
+    // If another tool wrote bytes without a section after the table, they stay.
     if load.range().end > section.range().end && !source.is_zero(section.range().end..load.range().end, None)
     {
         return Ok(());
@@ -155,8 +156,9 @@ fn remove_memory(source: &Source<'_>, plan: &mut Plan, table: usize) -> Result<(
     Ok(())
 }
 
-/// The plan without a segment whose other sections are back after the program headers; None if that is not where
-/// they came from. `at` is the segment's index in the plan, `table` the section of the table.
+/// Plans to remove a segment and to move its other sections back after the program headers. Returns `None` if the
+/// sections did not come from there. `at` is the segment's index in the plan, and `table` the index of the table's
+/// section.
 fn restore(
     source: &Source<'_>,
     plan: &Plan,
@@ -170,7 +172,7 @@ fn restore(
     restored.segments.remove(at);
     restore_note(source, &mut restored);
     restore_phdr(source, &mut restored, &first, &run);
-    // Sections of the old file followed what PT_PHDR counts.
+    // In the original file, the sections followed the bytes that PT_PHDR counts.
     let surplus = Some(restored.phdr_surplus).filter(|surplus| *surplus <= MAX_SURPLUS).unwrap_or(0);
     let headers_end = source.phoff + restored.segments.len().to_u64() * Segment::LEN + surplus;
     let start = run.place_after(&first, headers_end);
@@ -211,19 +213,20 @@ fn restore(
 
 /// Moved sections in the segment of a table.
 struct Run {
-    /// The start in the file, with bytes before them that were others' in their old place.
+    /// The start in the file. Before the first range there may be room of sections that have been kept elsewhere.
     start: u64,
-    /// The ranges of the sections, in ascending order, adjacent ones as one range.
+    /// The ranges of the sections, in ascending order. Adjacent sections form one range.
     ranges: Vec<Range<u64>>,
     /// The start of the table.
     limit: u64,
-    /// The alignment modulo which their addresses are kept.
+    /// The sections have kept their addresses modulo this alignment.
     align: u64,
     load: Segment,
 }
 
 impl Run {
-    /// None if the segment has something that does not move. It may have nothing: all have been kept elsewhere.
+    /// Finds the moved sections. Returns `None` if the segment has a section that cannot move. There may be no moved
+    /// sections, if all of them have been kept elsewhere.
     fn of(source: &Source<'_>, load: &Segment, table: usize) -> Option<Self> {
         let range = load.range();
         let sections = source.sections.iter().enumerate().filter(|(index, _)| *index != table);
@@ -246,7 +249,7 @@ impl Run {
             return None;
         }
         let first = ranges.first().map_or(load.offset.saturating_add(LEAD), |range| range.start);
-        // Other programs may have removed what comes before them.
+        // Other programs may have removed the lead before the sections.
         let start = if first - load.offset < LEAD { first } else { load.offset + LEAD };
         let align = inner.iter().map(|(_, section)| section.align).fold(STEP, u64::max);
         Some(Self { start, ranges, limit: source.sections[table].offset, align, load: *load })
@@ -256,13 +259,14 @@ impl Run {
         self.ranges.last().map_or(self.start, |range| range.end)
     }
 
-    /// The address in a segment whose program headers end there.
+    /// Returns the offset of the sections after program headers that end at `headers_end`.
     fn place_after(&self, first: &Segment, headers_end: u64) -> u64 {
         let address = self.load.address_of(self.start);
         headers_end + address.wrapping_sub(first.address_of(headers_end)) % self.align
     }
 
-    /// The place among them for sections that have been kept elsewhere: the first gap that they fit into.
+    /// Returns the offset for a section that has been kept elsewhere: the first gap between the sections that is large
+    /// enough.
     fn gap_for(&self, source: &Source<'_>, kept: &Range<u64>) -> Option<u64> {
         let align = source.sections.iter().filter(|one| one.has_bytes() && kept.contains(&one.offset));
         let align = align.map(|one| one.align).filter(|align| align.is_power_of_two()).max()?;
@@ -274,7 +278,7 @@ impl Run {
     }
 }
 
-/// A build-id that was kept after the program headers, with all that lies in its segments.
+/// Returns the range of a build-id that was kept after the program headers, with everything in its segments.
 fn kept_build_id(source: &Source<'_>, headers_end: u64) -> Option<Range<u64>> {
     let first = source.load_with(&(source.phoff..source.ph_end()))?;
     let is_it = |index: &usize| {
@@ -285,12 +289,11 @@ fn kept_build_id(source: &Source<'_>, headers_end: u64) -> Option<Range<u64>> {
     };
     let index = (0..source.sections.len()).find(is_it)?;
     let group = Neighbours::of(source).group(index)?;
-    // Nothing lies between the headers and it.
+    // No other bytes lie between the headers and the build-id.
     (source.next_use(headers_end.max(source.ph_end()), None) == group.start).then_some(group)
 }
 
-/// Gives a static executable a `PT_PHDR` if it has lost one: without it sections would not lie right after the program
-/// headers.
+/// Restores the `PT_PHDR` of a static executable, if the sections then lie right after the program headers.
 fn restore_phdr(source: &Source<'_>, plan: &mut Plan, first: &Segment, run: &Run) {
     let has = |kind| source.segment(kind).is_some();
     let kinds = [elf::PT_PHDR, elf::PT_INTERP];
@@ -305,7 +308,7 @@ fn restore_phdr(source: &Source<'_>, plan: &mut Plan, first: &Segment, run: &Run
     }
 }
 
-/// Gives `PT_GNU_PROPERTY` its `PT_NOTE` again, which every linker writes.
+/// Restores the `PT_NOTE` for the bytes of `PT_GNU_PROPERTY`. Every linker writes this note.
 fn restore_note(source: &Source<'_>, plan: &mut Plan) {
     let Some(properties) = plan.segments.iter().find(|one| one.kind == elf::PT_GNU_PROPERTY.0).copied()
     else {
@@ -331,7 +334,7 @@ fn restore_note(source: &Source<'_>, plan: &mut Plan) {
     plan.segments.insert(at, Segment { kind: elf::PT_NOTE.0, ..properties });
 }
 
-/// Plans the names of sections and the section headers, where nothing else follows.
+/// Plans the names of sections and the section headers, if no other bytes follow them.
 fn rebuild_tail(source: &Source<'_>, plan: &mut Plan) {
     let unshift = |offset: u64| offset + plan.skip - plan.prefix;
     let mut segments = plan.segments.clone();
@@ -341,7 +344,7 @@ fn rebuild_tail(source: &Source<'_>, plan: &mut Plan) {
     plan.contents = source.contents(&segments, &sections, source.names);
     plan.rebuild_tail(source);
     let old = source.name_range();
-    // It may be the end of another name.
+    // The name may be the end of another name.
     let is_last = source.bytes(old.clone()).ends_with(&[b"\0", NAME].concat());
     let start = (old.end - old.start).wrapping_sub(NAME.len().to_u64());
     if !is_last || plan.sections.iter().any(|section| section.kind != 0 && u64::from(section.name) >= start) {
@@ -362,8 +365,8 @@ fn rebuild_tail(source: &Source<'_>, plan: &mut Plan) {
     }
 }
 
-/// Finds planned section headers that lie in the new file already: between sections, where they were before
-/// others were written after them.
+/// Looks for the planned section headers in the file, in the gaps between sections. They are there if a tool wrote new
+/// section headers at the end and left the old ones.
 fn find_headers(source: &Source<'_>, plan: &Plan) -> Option<Tail> {
     let Tail::Rebuild(names) = &plan.tail else { return None };
     let mut sections = plan.sections.clone();
@@ -383,8 +386,8 @@ fn find_headers(source: &Source<'_>, plan: &Plan) -> Option<Tail> {
     Some(Tail::At(offset, names.clone()))
 }
 
-/// The place of these section headers after the program headers, where wild writes them: those of the table have the place
-/// of the first, and the others are read no longer, but are there.
+/// Looks for the planned section headers after the program headers, where wild writes them. The table's program headers
+/// have overwritten the first section headers. The rest is still there.
 fn find_overwritten(source: &Source<'_>, plan: &Plan, wanted: &[u8]) -> Option<u64> {
     if plan.skip != 0 || plan.prefix != 0 {
         return None;
@@ -395,7 +398,7 @@ fn find_overwritten(source: &Source<'_>, plan: &Plan, wanted: &[u8]) -> Option<u
     if headers_end <= start || source.next_use(headers_end, None) < end {
         return None;
     }
-    // Free program headers that were left are zero.
+    // Free program headers are zero.
     let is_there = |spare: u64| {
         let kept = headers_end + spare * Segment::LEN;
         kept < end
@@ -405,9 +408,9 @@ fn find_overwritten(source: &Source<'_>, plan: &Plan, wanted: &[u8]) -> Option<u
     (0..=MAX_SPARE).any(is_there).then_some(start)
 }
 
-/// Finds a second copy of some bytes, between sections, and soon after the first.
+/// Finds a second copy of some bytes, in a gap soon after the end of a section.
 fn find_copy(source: &Source<'_>, sections: &[Header], names: &Range<u64>) -> Option<u64> {
-    /// The number of bytes of alignment that may come before them.
+    /// The greatest number of padding bytes before the copy.
     const MAX_PADDING: u64 = 64;
     let wanted = source.bytes(names.clone());
     let len = wanted.len().to_u64();

@@ -1,4 +1,4 @@
-//! A plan and a table made into the new file.
+//! Writes the new file from a plan and a table.
 
 use cfipack_format::widen::{ToU64, ToUsize};
 use object::elf;
@@ -13,10 +13,10 @@ const E_SHOFF: usize = 0x28;
 const E_PHNUM: usize = 0x38;
 const E_SHNUM: usize = 0x3c;
 const E_SHSTRNDX: usize = 0x3e;
-/// `PN_XNUM`: the number of program headers stands in the first section header.
+/// `PN_XNUM` says that the number of program headers is in the first section header.
 const PN_XNUM: u64 = 0xffff;
 
-/// The new file, with a table if the plan has one.
+/// Returns the new file, with the table if the plan has a place for it.
 pub(super) fn write<'a>(source: &Source<'a>, mut plan: Plan, table: Option<Vec<u8>>) -> Rewrite<'a> {
     if let (Some(place), Some(bytes)) = (plan.table, &table) {
         let len = bytes.len().to_u64();
@@ -43,7 +43,7 @@ struct Writer<'s, 'a> {
 }
 
 impl<'a> Writer<'_, 'a> {
-    /// The old bytes that stay, what moves within them and after them, and the table.
+    /// Writes the old bytes that stay, the bytes that move, and the table.
     fn contents(&mut self, table: Option<Vec<u8>>) {
         let end = match self.plan.tail {
             Tail::Keep => self.source.len(),
@@ -84,7 +84,7 @@ impl<'a> Writer<'_, 'a> {
         }
     }
 
-    /// Zeros in place of ranges of the old file that have other bytes.
+    /// Returns zeros for the cleared ranges of the old file that are not zero.
     fn cleared(&self) -> Vec<Patch> {
         let end = match self.plan.tail {
             Tail::Keep => self.source.len(),
@@ -110,13 +110,13 @@ impl<'a> Writer<'_, 'a> {
         self.rewrite.zeros("padding", len);
     }
 
-    /// The names of sections and their headers, whose offset it gives.
+    /// Writes the names of sections and the section headers. Returns the offset of the section headers.
     fn tail(&mut self) -> u64 {
         self.count_in_first_section();
         if let Tail::At(shoff, names) = self.plan.tail.clone() {
             if names.is_some() {
                 self.names(names.as_ref());
-                // wild, which has the headers before them, pads what would come next.
+                // wild writes the section headers before the names, and pads the end of the names.
                 self.rewrite.align(8);
             }
             self.overwritten_headers(shoff);
@@ -137,7 +137,7 @@ impl<'a> Writer<'_, 'a> {
             }
             return shoff;
         };
-        // The order of the two stays.
+        // The names and the headers keep their order.
         let is_names_first = self.source.name_range().start < self.source.shoff;
         if is_names_first {
             self.names(names.as_ref());
@@ -156,7 +156,7 @@ impl<'a> Writer<'_, 'a> {
         shoff
     }
 
-    /// The first section headers, where program headers were written over them.
+    /// Writes section headers again that program headers were written over.
     fn overwritten_headers(&mut self, shoff: u64) {
         for (index, header) in self.plan.sections.clone().into_iter().enumerate() {
             let (offset, bytes) = (shoff + index.to_u64() * Header::LEN, header.to_bytes(self.source.endian));
@@ -168,7 +168,7 @@ impl<'a> Writer<'_, 'a> {
         }
     }
 
-    /// The names of sections, if they are written again.
+    /// Writes the names of sections, if they are given.
     fn names(&mut self, names: Option<&Names>) {
         let Some(Names { old, append }) = names else { return };
         let header = &mut self.plan.sections[self.plan.names];
@@ -191,13 +191,13 @@ impl<'a> Writer<'_, 'a> {
         }
     }
 
-    /// Numbers that are too large for the ELF header stand in the first section header.
+    /// Puts numbers that are too large for the ELF header into the first section header.
     fn count_in_first_section(&mut self) {
         let (segments, sections) = (self.plan.segments.len().to_u64(), self.plan.sections.len().to_u64());
         let names = self.plan.names.to_u64();
         let reserved = u64::from(elf::SHN_LORESERVE);
         let Some(first) = self.plan.sections.first_mut() else { return };
-        // What the old file's ELF header leads to is used no longer.
+        // A number that the old file had there, and that now fits into the ELF header, is cleared.
         let header = self.source.bytes(0..EHSIZE);
         let was = |field: usize, value: u16| header[field..field + 2] == self.source.endian.put_u16(value);
         if segments >= PN_XNUM || was(E_PHNUM, PN_XNUM as u16) {
@@ -249,7 +249,7 @@ impl<'a> Writer<'_, 'a> {
         }
     }
 
-    /// Bytes of the headers at the start, unless they are there already.
+    /// Replaces bytes of the headers, unless they are the same already.
     fn replace(&mut self, offset: u64, what: String, bytes: Vec<u8>) {
         let is_same = self.plan.prefix == 0
             && self.plan.skip == 0

@@ -1,4 +1,4 @@
-//! An object that gains and loses sections and symbols: everything that counts them is renumbered.
+//! Changes an object's sections and symbols, and renumbers everything that refers to them.
 
 use std::borrow::Cow;
 
@@ -25,9 +25,9 @@ const HEADER_LEN: usize = size_of::<SectionHeader64<Endianness>>();
 #[derive(Debug)]
 pub(super) struct Edit<'h, 'a> {
     pub(super) headers: &'h Headers<'a>,
-    /// The sections of the old file, and those that are added.
+    /// The sections of the old file, and the added sections.
     pub(super) slots: Vec<Slot<'a>>,
-    /// The slot with the names of sections; 0 if there are none.
+    /// The slot with the names of sections, or 0 if there are no names.
     pub(super) names: usize,
     pub(super) symbols: Option<Symbols<'a>>,
     sections: Renumbering,
@@ -67,7 +67,7 @@ impl<'h, 'a> Edit<'h, 'a> {
         self.slots[slot].old.clone().map_or(&[], |old| &self.headers.bytes[old])
     }
 
-    /// Removes sections, whose slots are in ascending order, and the symbols in them.
+    /// Removes sections and the symbols in them. `removed` holds the slots in ascending order.
     pub(super) fn remove(&mut self, removed: Vec<usize>) -> Result<(), EmbedError> {
         for &slot in &removed {
             self.slots[slot].is_removed = true;
@@ -79,12 +79,12 @@ impl<'h, 'a> Edit<'h, 'a> {
         }
     }
 
-    /// A section's number in the new file.
+    /// Returns the section's number in the new file.
     pub(super) fn number(&self, slot: usize) -> u32 {
         self.sections.number(slot as u32).unwrap_or_default()
     }
 
-    /// Adds a section after all others; its slot.
+    /// Adds a section after all others, and returns its slot.
     pub(super) fn add(&mut self, name: &str, sh_name: u32) -> usize {
         let header = SectionHeader64 {
             sh_name: U32::new(self.headers.endian, sh_name),
@@ -103,21 +103,21 @@ impl<'h, 'a> Edit<'h, 'a> {
         self.slots.len() - 1
     }
 
-    /// Gives a section other contents.
+    /// Replaces the contents of a section.
     pub(super) fn set(&mut self, slot: usize, contents: Rewrite<'a>) {
         let slot = &mut self.slots[slot];
         slot.header.sh_size.set(self.headers.endian, contents.len().to_u64());
         slot.new = Some(contents);
     }
 
-    /// Gives a section contents of new bytes.
+    /// Replaces the contents of a section by new bytes.
     pub(super) fn set_bytes(&mut self, slot: usize, what: impl Into<Cow<'static, str>>, bytes: Vec<u8>) {
         let mut contents = Rewrite::new();
         contents.bytes(what, bytes);
         self.set(slot, contents);
     }
 
-    /// The changed file.
+    /// Returns the changed file.
     pub(super) fn finish(mut self) -> Result<Rewrite<'a>, EmbedError> {
         let endian = self.headers.endian;
         self.renumber()?;
@@ -136,7 +136,7 @@ impl<'h, 'a> Edit<'h, 'a> {
         Ok(self.write(parts).patch(patches))
     }
 
-    /// Renumbers what counts symbols or sections.
+    /// Renumbers everything that refers to symbols or sections.
     fn renumber(&mut self) -> Result<(), EmbedError> {
         let same_sections = self.sections.is_identity(self.headers.sections.len());
         let same_symbols = self.symbols.as_ref().is_none_or(Symbols::is_unchanged);
@@ -179,11 +179,11 @@ impl<'h, 'a> Edit<'h, 'a> {
             _ if has_section_info(&slot.header, endian) => section(info)?,
             _ => info,
         };
-        // A section that is ordered after the symbol table counts nothing.
+        // A section that is only ordered after the symbol table has no symbol numbers.
         let is_ordered = slot.header.sh_flags(endian).contains(elf::SHF_LINK_ORDER);
         let referrer = Referrer { name, kind, offset, bytes };
         let contents = match counts_symbols.filter(|_| !is_ordered) {
-            // New contents have new numbers.
+            // New contents have new numbers already.
             _ if slot.new.is_some() => None,
             _ if kind == elf::SHT_GROUP => Some(referrer.group(endian, &self.sections)),
             Some(symbols) if !same_symbols => referrer.with_symbols(endian, &symbols.renumbering)?,
@@ -198,7 +198,7 @@ impl<'h, 'a> Edit<'h, 'a> {
         Ok(())
     }
 
-    /// Updates what the file's header and section 0 state of the section headers.
+    /// Updates the fields of the ELF header and of section 0 that describe the section headers.
     fn count_sections(&mut self, table: u64, count: u32, patches: &mut Vec<Patch>) {
         let (endian, file) = (self.headers.endian, self.headers.file);
         let names = self.number(self.names);
@@ -224,7 +224,7 @@ impl<'h, 'a> Edit<'h, 'a> {
         }
     }
 
-    /// The file, without the changes of its header.
+    /// Returns the file, without the changes of its header.
     fn write(self, parts: Vec<Part>) -> Rewrite<'a> {
         let mut slots = self.slots;
         let mut rewrite = Rewrite::new();
@@ -250,7 +250,7 @@ impl<'h, 'a> Edit<'h, 'a> {
     }
 }
 
-/// Refuses numbers of sections that do not exist: they would be those of new ones.
+/// Refuses numbers of sections that do not exist. They would become numbers of new sections.
 fn check_numbers(headers: &Headers<'_>, slots: &[Slot<'_>]) -> Result<(), EmbedError> {
     let endian = headers.endian;
     for (index, slot) in slots.iter().enumerate().skip(1) {
@@ -271,8 +271,8 @@ fn check_numbers(headers: &Headers<'_>, slots: &[Slot<'_>]) -> Result<(), EmbedE
     Ok(())
 }
 
-/// Returns whether `sh_info` is the number of a section. That of a symbol table or group counts symbols, whatever its flags
-/// state.
+/// Returns whether `sh_info` is the number of a section. In a symbol table or a group it is a symbol number, whatever
+/// the flags say.
 fn has_section_info(header: &SectionHeader64<Endianness>, endian: Endianness) -> bool {
     match header.sh_type(endian) {
         elf::SHT_REL | elf::SHT_RELA | elf::SHT_CREL => true,
@@ -281,7 +281,7 @@ fn has_section_info(header: &SectionHeader64<Endianness>, endian: Endianness) ->
     }
 }
 
-/// The section headers: those that are the same in their old place are old bytes.
+/// Appends the section headers. Headers that do not change in their old place are taken from the old file.
 fn append_headers(rewrite: &mut Rewrite<'_>, headers: &Headers<'_>, slots: &[Slot<'_>]) {
     let table = headers.file.e_shoff(headers.endian).to_usize();
     let kept = slots.iter().filter(|slot| !slot.is_removed);

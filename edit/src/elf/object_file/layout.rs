@@ -1,5 +1,5 @@
-//! The layout of a changed object's parts: in the old order, and where they were as far as nothing before them
-//! changes its length.
+//! Places the parts of a changed object: in the old order, and at the old offsets as far as no part before them changes
+//! its length.
 
 use std::ops::Range;
 
@@ -13,22 +13,22 @@ use object::read::elf::{FileHeader as _, SectionHeader as _};
 use super::slot::Slot;
 use crate::embed_error::EmbedError;
 
-/// Alignment of the section headers.
+/// The alignment of the section headers.
 const HEADERS_ALIGN: usize = 8;
 
-/// The largest alignment that counts for a section that is not where it wants it.
+/// The largest alignment that counts for a section that is not aligned in the old file.
 const MAX_MISALIGNED: usize = 64;
 
 /// A part of the file that has bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub(super) kind: PartKind,
-    /// The range in the old file; empty for a new one.
+    /// The range in the old file. Empty for a new part.
     pub(super) old: Range<usize>,
-    /// Zeros before it in the old file.
+    /// The number of zeros before the part in the old file.
     pub(super) old_gap: usize,
     align: usize,
-    /// True if it gets new contents.
+    /// True for a part with new contents.
     is_new: bool,
     /// The start in the new file.
     pub(super) start: usize,
@@ -45,7 +45,7 @@ pub(super) enum PartKind {
     Unknown,
 }
 
-/// The parts of the old file, in its order, with gaps of zeros between them.
+/// Returns the parts of the old file, in its order. Between them are gaps of zeros.
 pub(super) fn parts(headers: &Headers<'_>, slots: &[Slot<'_>]) -> Result<Vec<Part>, EmbedError> {
     let file = headers.bytes;
     let part = |kind, old, align| Part { kind, old, old_gap: 0, align, is_new: false, start: 0 };
@@ -87,9 +87,8 @@ pub(super) fn parts(headers: &Headers<'_>, slots: &[Slot<'_>]) -> Result<Vec<Par
     Ok(parts)
 }
 
-/// The parts of the new file in its order: the old ones without those that are removed, with the sections that
-/// had no bytes after the last one that had. Each starts where its alignment and what stood before it demand, and
-/// `len` is its new length.
+/// Returns the parts of the new file, in its order. Removed parts are gone, and new sections follow the last old
+/// section. `len` returns the new length of a part.
 pub(super) fn place(
     parts: Vec<Part>,
     slots: &mut [Slot<'_>],
@@ -137,8 +136,8 @@ pub(super) fn place(
     placed
 }
 
-/// The number of zeros to write before a part, whose place is `at` or later: as many as its alignment needs, and those
-/// that it had beyond that. One that is not where its alignment wants it stays as far from there.
+/// Returns the number of zeros before a part, if the part before it ends at `at`. It is as many as the alignment needs,
+/// plus the zeros that the old file had beyond that. A part that was not aligned keeps its remainder.
 fn padding(part: &Part, at: usize) -> usize {
     let is_aligned = part.old.start.is_multiple_of(part.align);
     let modulus = if is_aligned { part.align } else { part.align.min(MAX_MISALIGNED) };
@@ -148,7 +147,7 @@ fn padding(part: &Part, at: usize) -> usize {
     needed(at) + part.old_gap.saturating_sub(needed(end))
 }
 
-/// Sections without bytes keep their distance from the part before them.
+/// Moves sections without bytes, so that each keeps its distance from the part before it.
 fn place_empty(slots: &mut [Slot<'_>], anchors: &[(Range<usize>, Range<usize>)], endian: Endianness) {
     for slot in slots.iter_mut().filter(|slot| slot.has_no_bytes()) {
         let old = slot.header.sh_offset(endian);

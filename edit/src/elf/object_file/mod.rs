@@ -1,4 +1,4 @@
-//! A `.sframe` with its relocations put into a relocatable object, and removed from it.
+//! Puts a `.sframe` with its relocations into a relocatable object, or removes it.
 
 mod edit;
 mod layout;
@@ -45,20 +45,22 @@ const ALIGN: u64 = 8;
 
 const RELA_LEN: usize = size_of::<Rela64<Endianness>>();
 
-/// The relocatable ELF object with a `.sframe` of these bytes, and relocations for its functions' starts as gas
-/// writes them: relative to the field (`R_X86_64_PC64` for version 3, `R_X86_64_PC32` for version 2, and their
-/// like), against the symbol of the section that the function lies in. `starts` are in the table's order.
+/// Returns the relocatable ELF object with a `.sframe` of these bytes, and with relocations for the starts of its
+/// functions. If the object has a table, the new table replaces it, and further tables are removed.
 ///
-/// Both sections are the last ones, or have the numbers of the object's own, whose contents they replace; further
-/// tables are removed. No other section changes its number then, and no symbol unless a section's symbol
-/// is missing: it is inserted after the last local one, and everything that counts symbols is renumbered. The
-/// table stays outside all groups.
+/// The relocations are as gas writes them: relative to the field (for example `R_X86_64_PC64` for version 3 and
+/// `R_X86_64_PC32` for version 2), against the symbol of the section that the function lies in. `starts` must be in the
+/// order of the table.
 ///
-/// Functions of the table must not share rows: GNU `ld` (2.47) reserves as many bytes as its inputs' tables have,
-/// then writes the rows of each function, and overwrites the next section if these are more.
+/// The table and its relocations take the places of the object's own, or become the last sections. So no other section
+/// changes its index. If a section has no symbol yet, a symbol is inserted after the last local symbol, and everything
+/// that refers to symbols by number is updated. The table is in no section group.
+///
+/// Functions of the table must not share rows. GNU `ld` (2.47) reserves as many bytes as the tables of its inputs have,
+/// and then writes the rows of each function. If these are more bytes, `ld` overwrites the next section.
 ///
 /// # Errors
-/// If the object cannot be changed safely; `EmbedError` lists the reasons.
+/// Returns an [`EmbedError`] if the object cannot be changed safely.
 pub fn embed_in_object<'a>(
     object: &File<'a>,
     table: &[u8],
@@ -71,7 +73,7 @@ pub fn embed_in_object<'a>(
     }
 }
 
-/// The object with this table in the place of its own, or at its end.
+/// Returns the object with this table in the place of its own, or at its end.
 fn embed<'a>(
     headers: &Headers<'a>,
     table: &[u8],
@@ -99,7 +101,7 @@ fn embed<'a>(
     edit.finish()
 }
 
-/// The object without its tables and their relocations; none if it has no table.
+/// Returns the object without its tables and their relocations, or `None` if it has no table.
 pub(super) fn without_sframe<'a>(headers: &Headers<'a>) -> Result<Option<Rewrite<'a>>, EmbedError> {
     let mut edit = Edit::new(headers)?;
     check_header_zero(headers)?;
@@ -116,11 +118,12 @@ pub(super) fn without_sframe<'a>(headers: &Headers<'a>) -> Result<Option<Rewrite
     edit.finish().map(Some)
 }
 
-/// The slots of tables, whose type is their own or, as tools that do not know it write, that of bytes or of none.
+/// Returns the slots of the tables. A tool that does not know tables may have written the type of ordinary bytes, or of
+/// a section without bytes.
 fn tables(edit: &Edit<'_, '_>) -> Result<Vec<usize>, EmbedError> {
     let headers = edit.headers;
     let mut tables = Vec::new();
-    // Section 0 is none, whatever its header states.
+    // Section 0 stands for no section, whatever its header says.
     for (index, header) in headers.sections.enumerate().skip(1) {
         let kind = header.sh_type(headers.endian);
         if kind == elf::SHT_GNU_SFRAME || headers.name(header) == b".sframe" {
@@ -134,7 +137,7 @@ fn tables(edit: &Edit<'_, '_>) -> Result<Vec<usize>, EmbedError> {
     Ok(tables)
 }
 
-/// The slots of the relocations of these sections, and of the section that each is for.
+/// Returns the slots of the relocation sections for these sections, each with the slot of its target.
 fn relocations_of(edit: &Edit<'_, '_>, targets: &[usize]) -> Vec<(usize, usize)> {
     let endian = edit.headers.endian;
     let sections = edit.headers.sections.enumerate();
@@ -144,7 +147,7 @@ fn relocations_of(edit: &Edit<'_, '_>, targets: &[usize]) -> Vec<(usize, usize)>
     holders.filter(|(_, target)| targets.binary_search(target).is_ok()).collect()
 }
 
-/// The bytes of the relocations of starts, against the symbols of their sections, as gas writes them.
+/// Returns the bytes of the relocations of `starts`, against the symbols of their sections, as gas writes them.
 fn relocations(
     edit: &mut Edit<'_, '_>,
     table_slot: Option<usize>,
@@ -187,7 +190,7 @@ fn relocations(
     Ok(bytes)
 }
 
-/// Puts the table and its relocations into their slots, or into new ones after all others.
+/// Puts the table and its relocations into their slots, or into new slots after all others.
 fn put(
     edit: &mut Edit<'_, '_>,
     table_slot: Option<usize>,
@@ -222,7 +225,7 @@ fn put(
     Ok(())
 }
 
-/// Refuses an object whose section 0 has a type: it is none (gABI, "Special Section Indexes").
+/// Refuses an object whose section 0 has a type: it must stand for no section (gABI, "Special Section Indexes").
 fn check_header_zero(headers: &Headers<'_>) -> Result<(), EmbedError> {
     let zero = headers.sections.iter().next().map_or(0, |header| header.sh_type(headers.endian).0);
     if zero == elf::SHT_NULL.0 {
@@ -232,7 +235,7 @@ fn check_header_zero(headers: &Headers<'_>) -> Result<(), EmbedError> {
     Err(Error::Unsupported { what: "type of section 0", offset, value: u64::from(zero), name: None }.into())
 }
 
-/// Refuses an object whose names of sections cannot be read, or have no end: what is added would change them.
+/// Refuses an object whose names of sections cannot be read or have no end. An appended name would change them.
 fn check_names(edit: &Edit<'_, '_>) -> Result<(), EmbedError> {
     let refused = EmbedError::NoSectionNames { value: edit.names.to_u64() };
     let names = names_of(edit).filter(|_| edit.names != 0).ok_or(refused)?;
@@ -244,12 +247,12 @@ fn check_names(edit: &Edit<'_, '_>) -> Result<(), EmbedError> {
     Ok(())
 }
 
-/// Appends the names of both sections to those of the object's.
+/// Appends the names of both sections to the names of the object's sections.
 fn append_names(edit: &mut Edit<'_, '_>) -> Result<TableNames, EmbedError> {
     let old = names_of(edit).ok_or(EmbedError::NoSectionNames { value: edit.names.to_u64() })?;
     let damaged =
         Error::Table { what: "names of sections", offset: old.start.to_u64(), value: old.len().to_u64() };
-    // What lies beyond the end would be a new name.
+    // A name beyond the end would become the new name.
     if last_name(edit).to_usize() >= old.len() {
         return Err(damaged.into());
     }
@@ -260,7 +263,7 @@ fn append_names(edit: &mut Edit<'_, '_>) -> Result<TableNames, EmbedError> {
     Ok(names)
 }
 
-/// Removes the names of a table and its relocations where they are the last ones, and no others.
+/// Removes the names of a table and its relocations, if they are the last names. No other names are removed.
 fn remove_names(edit: &mut Edit<'_, '_>) {
     let Some(old) = names_of(edit) else { return };
     let len = names::len_without(&edit.headers.bytes[old.clone()], last_name(edit));
@@ -271,7 +274,7 @@ fn remove_names(edit: &mut Edit<'_, '_>) {
     }
 }
 
-/// The offset of the last name of a section that is left, or of a symbol if symbols have the same names.
+/// Returns the offset of the last name that is in use by a section, or by a symbol if symbols use the same names.
 fn last_name(edit: &Edit<'_, '_>) -> u32 {
     let endian = edit.headers.endian;
     let kept = edit.slots.iter().filter(|slot| !slot.is_removed);
@@ -283,7 +286,7 @@ fn last_name(edit: &Edit<'_, '_>) -> u32 {
     of_symbols.map_or(last, |symbols| last.max(symbols.last_name()))
 }
 
-/// Finds the names of sections; none if there are none.
+/// Returns the range of the names of sections, or `None` if there are no names.
 fn names_of(edit: &Edit<'_, '_>) -> Option<Range<usize>> {
     let slot = edit.slots.get(edit.names).filter(|slot| !slot.is_removed)?;
     let is_names = slot.header.sh_type(edit.headers.endian) == elf::SHT_STRTAB;

@@ -1,4 +1,4 @@
-//! The names of sections: those of a table and its relocations appended and removed.
+//! Appends and removes the names of a table and of its relocations.
 
 use cfipack_format::widen::ToUsize;
 
@@ -10,22 +10,22 @@ const BOTH: &[u8] = b".rela.sframe\0";
 /// Bytes before the first name in the second.
 const PREFIX_LEN: usize = 5;
 
-/// The offsets of the two names in a table of names.
+/// The offsets of both names in a table of names.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct TableNames {
     pub(super) sframe: u32,
     pub(super) relocations: u32,
 }
 
-/// Appends the names to those of a table of names, which `contents` has already; none if it is too long.
+/// Appends both names to a table of names, which `contents` already holds. Returns `None` if the table is too long.
 pub(super) fn append(contents: &mut Rewrite<'_>) -> Option<TableNames> {
     let relocations = u32::try_from(contents.len()).ok()?;
     contents.bytes("names of .sframe and .rela.sframe", BOTH);
     Some(TableNames { sframe: relocations.checked_add(PREFIX_LEN as u32)?, relocations })
 }
 
-/// The length of a table of names without the names at its end, if they are there and no name that is left starts
-/// at `last_name` in them.
+/// Returns the length of a table of names without both names, if they are at its end. `last_name` is the offset of the
+/// last name in use: both names stay if it lies in them.
 pub(super) fn len_without(names: &[u8], last_name: u32) -> usize {
     match names.len().checked_sub(BOTH.len()) {
         Some(rest)

@@ -1,4 +1,4 @@
-//! Contents of sections that count symbols or sections, renumbered.
+//! Renumbers symbols and sections in the contents of sections.
 
 use cfipack_container::{Error, SectionName};
 use cfipack_format::widen::ToU64;
@@ -12,10 +12,10 @@ use crate::embed_error::EmbedError;
 const ADDRSIG: SectionType = SectionType(0x6fff_4c03);
 /// `SHT_LLVM_CALL_GRAPH_PROFILE` before LLVM 13: the numbers of two symbols (4 bytes each) and a weight (8).
 const OLD_CALL_GRAPH_PROFILE: SectionType = SectionType(0x6fff_4c02);
-/// The section type of weights since then, with relocations for the symbols.
+/// The section type for weights since LLVM 13. Relocations give the symbols.
 const CALL_GRAPH_PROFILE: SectionType = SectionType(0x6fff_4c09);
 
-/// A section whose contents may have to change.
+/// A section with contents that may have to change.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Referrer<'a> {
     pub(super) name: SectionName,
@@ -26,8 +26,8 @@ pub(super) struct Referrer<'a> {
 }
 
 impl Referrer<'_> {
-    /// The contents with new numbers of symbols, of a section whose `sh_link` is the symbol table; none if it has no
-    /// such numbers.
+    /// Returns the contents with new symbol numbers, for a section with the symbol table as its `sh_link`. Returns
+    /// `None` if the contents have no symbol numbers.
     pub(super) fn with_symbols(
         &self,
         endian: Endianness,
@@ -46,7 +46,7 @@ impl Referrer<'_> {
         }
     }
 
-    /// Relocations of `size` bytes each: after `r_offset` follows `r_info`, whose upper half is the symbol.
+    /// Renumbers relocations of `size` bytes. The upper half of `r_info`, which follows `r_offset`, is the symbol.
     fn relocations(
         &self,
         endian: Endianness,
@@ -74,7 +74,7 @@ impl Referrer<'_> {
         Ok(bytes)
     }
 
-    /// Symbols that are removed leave the list, which only forbids to fold them.
+    /// Renumbers the symbols that must not be folded. Removed symbols leave the list.
     fn address_significant(&self, symbols: &Renumbering) -> Result<Vec<u8>, EmbedError> {
         let mut new = Vec::with_capacity(self.bytes.len());
         let mut rest = self.bytes;
@@ -89,8 +89,7 @@ impl Referrer<'_> {
         Ok(new)
     }
 
-    /// The sections of a group with their new numbers, without those that are removed. A word with flags precedes
-    /// them.
+    /// Returns the new numbers of the sections in a group, after a word with flags. Removed sections leave the group.
     pub(super) fn group(&self, endian: Endianness, sections: &Renumbering) -> Vec<u8> {
         let Some((flags, members)) = self.bytes.split_first_chunk::<4>() else { return Vec::new() };
         let mut new = flags.to_vec();

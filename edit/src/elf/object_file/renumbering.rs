@@ -1,19 +1,19 @@
-//! New numbers of the entries of a table that loses some and gains others.
+//! Renumbers the entries of a table after some are removed and others are inserted.
 
 use cfipack_format::widen::ToUsize;
 /// The new numbers of a table's entries.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Renumbering {
-    /// The old numbers of those that are removed, in ascending order.
+    /// The old numbers of the removed entries, in ascending order.
     pub(super) removed: Vec<u32>,
-    /// The old number before which new ones are inserted.
+    /// The old number before which new entries are inserted.
     pub(super) inserted_at: u32,
-    /// The number of entries that are inserted.
+    /// The number of inserted entries.
     pub(super) inserted: u32,
 }
 
 impl Renumbering {
-    /// The new number of an entry; none if it is removed.
+    /// Returns the new number of an entry, or `None` if it is removed.
     pub(super) fn number(&self, old: u32) -> Option<u32> {
         let before = self.removed.partition_point(|&removed| removed < old);
         if self.removed.get(before) == Some(&old) {
@@ -23,7 +23,7 @@ impl Renumbering {
         (old - before as u32).checked_add(inserted)
     }
 
-    /// The number of the first inserted entry.
+    /// Returns the number of the first inserted entry.
     pub(super) fn first_inserted(&self) -> u32 {
         let before = self.removed.partition_point(|&removed| removed < self.inserted_at);
         self.inserted_at - before as u32

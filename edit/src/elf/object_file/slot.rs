@@ -1,4 +1,4 @@
-//! The sections of the old file and the new one.
+//! A section of the old file or of the new file.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::rewrite::Rewrite;
 pub(super) struct Slot<'a> {
     pub(super) name: SectionName,
     pub(super) header: SectionHeader64<Endianness>,
-    /// The bytes in the old file; none if it is new or has no bytes.
+    /// The bytes in the old file, or `None` if the section is new or has no bytes.
     pub(super) old: Option<Range<usize>>,
     /// The new contents, if they change.
     pub(super) new: Option<Rewrite<'a>>,
@@ -21,7 +21,7 @@ pub(super) struct Slot<'a> {
 }
 
 impl Slot<'_> {
-    /// Bytes that it has in the new file.
+    /// Returns the number of bytes in the new file.
     pub(super) fn len(&self) -> usize {
         match &self.new {
             Some(contents) => contents.len(),
@@ -29,7 +29,7 @@ impl Slot<'_> {
         }
     }
 
-    /// Returns whether it occupies nothing in either file.
+    /// Returns whether the section has no bytes in either file.
     pub(super) fn has_no_bytes(&self) -> bool {
         self.new.is_none() && self.old.is_none()
     }

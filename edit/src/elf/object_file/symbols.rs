@@ -1,4 +1,4 @@
-//! The symbol table of an object: symbols of sections found and added, and those of removed sections removed.
+//! The symbol table of an object: finds and adds section symbols, and removes the symbols of removed sections.
 
 use cfipack_container::Error;
 use cfipack_container::raw::elf::Headers;
@@ -11,23 +11,23 @@ use object::{Endianness, SectionIndex, U16, U32, U64};
 use super::renumbering::Renumbering;
 use crate::embed_error::EmbedError;
 
-/// A symbol table and what changes in it.
+/// A symbol table with its changes.
 #[derive(Debug)]
 pub(super) struct Symbols<'a> {
     /// The section with the table.
     pub(super) table: usize,
-    /// The section with the indexes of sections that the table has no room for.
+    /// The section with the section indexes that are too large for the symbol table.
     pub(super) extended_table: Option<usize>,
     pub(super) renumbering: Renumbering,
     endian: Endianness,
     symbols: &'a [Sym64<Endianness>],
     extended: &'a [U32<Endianness>],
-    /// The sections whose symbols are inserted, by old number.
+    /// The sections that get a new symbol, by old number.
     inserted: Vec<u32>,
 }
 
 impl<'a> Symbols<'a> {
-    /// The object's symbol table; none if it has none.
+    /// Reads the object's symbol table. Returns `None` if the object has no symbol table.
     pub(super) fn read(headers: &Headers<'a>) -> Result<Option<Self>, EmbedError> {
         let (endian, bytes) = (headers.endian, headers.bytes);
         let of_type = |kind| {
@@ -59,13 +59,13 @@ impl<'a> Symbols<'a> {
         let renumbering = Renumbering { inserted_at: first_global, ..Renumbering::default() };
         let inserted = Vec::new();
         let this = Self { table, extended_table, renumbering, endian, symbols, extended, inserted };
-        // A section that does not exist would be a new one.
+        // A section that does not exist would become a new section.
         let sections = headers.sections.len() as u32;
         let is_damaged = (0..symbols.len()).any(|index| this.section(index) >= Some(sections));
         if is_damaged { Err(damaged) } else { Ok(Some(this)) }
     }
 
-    /// The section that a symbol is defined in.
+    /// Returns the section that defines a symbol.
     fn section(&self, index: usize) -> Option<u32> {
         let number = self.symbols[index].st_shndx(self.endian);
         let section = match number.index() {
@@ -76,7 +76,7 @@ impl<'a> Symbols<'a> {
         section.filter(|&section| section != 0)
     }
 
-    /// Removes the symbols of sections that are removed.
+    /// Removes the symbols of removed sections.
     pub(super) fn remove(&mut self, sections: &Renumbering) -> Result<(), EmbedError> {
         for index in 0..self.symbols.len() {
             if self.section(index).is_none_or(|section| sections.number(section).is_some()) {
@@ -91,8 +91,8 @@ impl<'a> Symbols<'a> {
         Ok(())
     }
 
-    /// The new numbers of the symbols of sections, which are in ascending order; symbols that are missing are
-    /// inserted after the last local one. Called once, after all others are removed.
+    /// Returns the new numbers of section symbols. `sections` must be in ascending order. Missing symbols are inserted
+    /// after the last local symbol. Call this once, after all removals.
     pub(super) fn of_sections(&mut self, sections: &[u32]) -> Vec<(u32, u32)> {
         let mut found = vec![None; sections.len()];
         let is_section = |symbol: &Sym64<_>| {
@@ -111,7 +111,7 @@ impl<'a> Symbols<'a> {
         let mut next = self.renumbering.first_inserted();
         let mut numbers = Vec::with_capacity(sections.len());
         for (&section, found) in sections.iter().zip(found) {
-            // A symbol of a removed section is of no section that is asked for.
+            // A symbol of a removed section is never asked for.
             let number = found.and_then(|index| self.renumbering.number(index)).unwrap_or_else(|| {
                 next += 1;
                 next - 1
@@ -126,17 +126,17 @@ impl<'a> Symbols<'a> {
         self.renumbering.is_identity(self.symbols.len()) && self.inserted.is_empty()
     }
 
-    /// The number of the first symbol that is not local.
+    /// Returns the number of the first symbol that is not local.
     pub(super) fn first_global(&self) -> u32 {
         self.renumbering.first_inserted() + self.renumbering.inserted
     }
 
-    /// The highest offset of a symbol's name.
+    /// Returns the highest offset of a symbol's name.
     pub(super) fn last_name(&self) -> u32 {
         self.symbols.iter().map(|symbol| symbol.st_name(self.endian)).max().unwrap_or_default()
     }
 
-    /// The bytes of the changed table, and of the table of extended indexes if there is one.
+    /// Returns the bytes of the changed table, and of the table of extended indexes if the object has it.
     pub(super) fn write(&self, sections: &Renumbering) -> Result<(Vec<u8>, Option<Vec<u8>>), EmbedError> {
         let (mut table, mut extended) = (Vec::new(), Vec::new());
         for index in 0..=self.symbols.len() {
@@ -156,7 +156,7 @@ impl<'a> Symbols<'a> {
         Ok((table, self.extended_table.map(|_| extended)))
     }
 
-    /// A symbol with its section's new number.
+    /// Returns a symbol with the new number of its section.
     fn renumbered(
         &self,
         index: usize,
@@ -167,14 +167,14 @@ impl<'a> Symbols<'a> {
         if let Some(section) = self.section(index).and_then(|section| sections.number(section)) {
             match old.st_shndx(self.endian) {
                 elf::SHN_XINDEX => word = U32::new(self.endian, section),
-                // Sections of an object are never inserted before others: the number does not grow.
+                // No section of an object is inserted before others, so the number does not grow.
                 _ => symbol.st_shndx = U16::new(self.endian, SymbolSection(section as u16)),
             }
         }
         (symbol, word)
     }
 
-    /// The symbol of a section.
+    /// Builds the symbol of a section.
     fn section_symbol(
         &self,
         section: u32,

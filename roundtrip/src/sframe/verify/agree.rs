@@ -9,7 +9,7 @@ use crate::cfi::{Answer, Evaluator, Flags, Function};
 use crate::same_row::same_row;
 use crate::sframe::compare::same_flags;
 
-/// The end of a function that CFI and table agree about.
+/// The end of a function for which CFI and table agree.
 pub(super) struct Agreed<'t> {
     /// The start of the last row, of the CFI or the table, in bytes from the function's start.
     pub last: u64,
@@ -17,8 +17,8 @@ pub(super) struct Agreed<'t> {
     pub rest: &'t [u8],
 }
 
-/// Returns something only if CFI and table agree at every PC of a function, and all rows of the table are for some of
-/// them. The function whose `rows` they are has the PCs of `function` and no others; `flags` are the table's.
+/// Compares a function of the CFI with the function of the table that has exactly the same PCs. `rows` and `flags` are
+/// the table's. Returns `None` unless both agree at every PC and each row of the table is for some PC of the function.
 pub(super) fn agree<'t>(
     function: &Function,
     mut rows: Walk<'_, 't>,
@@ -26,7 +26,7 @@ pub(super) fn agree<'t>(
     arch: Arch,
     evaluator: &mut Evaluator<'_>,
 ) -> Option<Agreed<'t>> {
-    // How far they do.
+    // The end of the PCs that agree.
     let mut agreed = Some(function.start.0);
     let last = evaluator.evaluate_to_last_row(function, |pcs, answer, of_cfi| {
         let offsets = pcs.start - function.start.0..pcs.end - function.start.0;
@@ -38,8 +38,8 @@ pub(super) fn agree<'t>(
     Some(Agreed { last: last.max(last_in_table), rest })
 }
 
-/// Returns something only if the rows of the table agree with what the CFI gives for some PCs, which follow those of
-/// the call before.
+/// Compares the table's rows with the CFI's answer for a range of PCs. Each call continues where the call before it
+/// ended. Returns `None` if they differ.
 #[inline]
 fn pcs_agree(
     offsets: Range<u64>,

@@ -1,19 +1,20 @@
-//! The rows of a table by the bytes that encode them, each decoded once, and walks over functions by such rows.
+//! A cache of rows by the bytes that encode them, and walks over functions that use it.
 
 use cfipack_decoder::sframe::{Fres, Function};
 use cfipack_format::sframe::{FdeType, FreInfo, FreType};
 use cfipack_format::widen::ToUsize;
 use cfipack_format::{Arch, Endian, Row};
 
-/// The number of rows that are kept.
+/// The number of rows in the cache.
 const SLOTS: usize = 512;
-/// Bytes of an FRE without its start, at most, of which the row is kept.
+/// The greatest length of an FRE in the cache, in bytes without the start.
 const LONGEST: usize = 7;
 
-/// Rows by the bytes of FREs without their starts, each in the slot that its bytes belong in.
+/// A cache of rows. The key is the bytes of an FRE without its start, and a hash of the key gives the slot.
 #[derive(Debug)]
 pub(super) struct Decoded {
-    /// The index of the table that the rows are of: another one's header may give the same bytes another meaning.
+    /// The index of the table that the rows come from. Under the header of another table the same bytes can mean
+    /// another row.
     section: u32,
     slots: Vec<(u64, Row)>,
 }
@@ -23,8 +24,8 @@ impl Decoded {
         Self { section: u32::MAX, slots: Vec::new() }
     }
 
-    /// Walks a function of the table with this number, whose rows do not repeat. None if its first row does not start
-    /// where it does, or cannot be read.
+    /// Starts a walk over a function of the table with this index. The function's rows must not repeat. Returns `None`
+    /// if the first row does not start where the function does, or cannot be read.
     pub(super) fn walk<'d, 't>(
         &'d mut self,
         section: u32,
@@ -33,7 +34,7 @@ impl Decoded {
     ) -> Option<Walk<'d, 't>> {
         if self.section != section {
             self.section = section;
-            // No FRE has 0 for its number.
+            // No FRE has the key 0.
             self.slots = vec![(0, Row::at_entry(Arch::Amd64)); SLOTS];
         }
         let fres = function.fres();
@@ -55,47 +56,47 @@ impl Decoded {
     }
 }
 
-/// The rows of a function, one after the other.
+/// A walk over the rows of a function.
 #[derive(Debug)]
 pub(super) struct Walk<'d, 't> {
     decoded: &'d mut Decoded,
     function: &'d Function<'t>,
     endian: Endian,
-    /// The decoder of FREs that are not known, with the number that it has left. It lags behind.
+    /// The decoder, for FREs that are not in the cache, and the number of FREs that it has left. It lags behind.
     fres: Fres<'t>,
     decoder_left: u32,
-    /// From the next FRE on.
+    /// The bytes from the next FRE on.
     bytes: &'t [u8],
     /// The number of FREs from the next one on.
     left: u32,
-    /// The start of the next one, `u64::MAX` if there is none. As all starts it counts from the function's start.
+    /// The start of the next row, in bytes from the function's start, or `u64::MAX` at the end.
     next: u64,
-    /// The start of the row that is reached.
+    /// The start of the current row.
     last: u64,
-    /// The place of that row.
+    /// The slot of the current row.
     slot: usize,
 }
 
 impl<'t> Walk<'_, 't> {
-    /// The row that was [stepped](Self::step) to, with another start.
+    /// Returns the row that [`step`](Self::step) has reached. Its start may be that of another FRE with the same bytes.
     #[inline]
     pub(super) fn row(&self) -> &Row {
         &self.decoded.slots[self.slot].1
     }
 
-    /// The start of the next row, `u64::MAX` if there is none.
+    /// Returns the start of the next row, or `u64::MAX` at the end.
     #[inline]
     pub(super) fn next(&self) -> u64 {
         self.next
     }
 
-    /// The start of the last row, and what follows the FREs, if all have been read.
+    /// Returns the start of the last row and the bytes after the FREs, if all FREs have been read.
     pub(super) fn end(&self) -> Option<(u64, &'t [u8])> {
         (self.left == 0).then_some((self.last, self.bytes))
     }
 
-    /// Goes on to the next row. None if it, or where the one after it starts, cannot be read, or only in a way that
-    /// few tables need.
+    /// Goes on to the next row. Returns `None` if the row, or the start of the row after it, cannot be read. Also
+    /// returns `None` for rare FREs that the cache does not hold.
     #[inline]
     pub(super) fn step(&mut self) -> Option<()> {
         let width = self.function.fre_type().width();
@@ -106,7 +107,7 @@ impl<'t> Walk<'_, 't> {
         if len > LONGEST {
             return None;
         }
-        // The highest bit is set, so that no number is 0.
+        // The highest bit is set, so that no key is 0.
         let kind = if self.function.fde_type() == FdeType::Flex { 0xc0 } else { 0x80 };
         let number = word & u64::MAX >> (u64::BITS.to_usize() - 8 * len) | kind << 56;
         self.slot = (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - SLOTS.ilog2())).to_usize();
@@ -119,7 +120,7 @@ impl<'t> Walk<'_, 't> {
         self.read_start()
     }
 
-    /// The row of the next FRE.
+    /// Decodes the row of the next FRE.
     #[cold]
     fn decode(&mut self) -> Option<Row> {
         let passed = self.decoder_left - self.left;
@@ -127,7 +128,7 @@ impl<'t> Walk<'_, 't> {
         self.fres.nth(passed.to_usize())?.ok()?.row(self.function).ok()
     }
 
-    /// The start of the next row: not before the row before it, nor after the function's end.
+    /// Reads the start of the next row. It must not be before the current row or after the function's end.
     #[inline]
     fn read_start(&mut self) -> Option<()> {
         if self.left == 0 {

@@ -11,17 +11,17 @@ use crate::sframe::report::{Difference, Report};
 /// The findings of judging functions that follow each other.
 #[derive(Debug)]
 pub(super) struct Found {
-    /// The counts of functions and PCs; nothing else of it is set.
+    /// The counts of functions and PCs. The other fields of the report are not set.
     pub counts: Report,
     pub differences: Limited<Difference>,
     /// In order of address.
     pub left: Vec<Left>,
-    /// Places of the functions of the table that answer for PCs which no function of the CFI has.
+    /// Places of the functions of the table that answer for PCs outside all functions of the CFI.
     pub extra: HashSet<usize>,
 }
 
 impl Found {
-    /// Nothing yet; `limit` differences are described.
+    /// Starts without findings. At most `limit` differences are described.
     pub(super) fn new(limit: usize) -> Self {
         Self {
             counts: Report::default(),
@@ -31,7 +31,7 @@ impl Found {
         }
     }
 
-    /// Takes over what was found of the functions after these.
+    /// Appends the findings about the functions that follow.
     pub(super) fn append(&mut self, next: Self) {
         let (counts, other) = (&mut self.counts, next.counts);
         counts.functions += other.functions;
@@ -53,7 +53,7 @@ impl Found {
         self.extra.extend(next.extra);
     }
 
-    /// The functions without a verdict, and the report but for them.
+    /// Returns the functions without a verdict, and the report without these functions.
     pub(super) fn report(self) -> (Vec<Left>, Report) {
         let (mut differences, more_differences) = self.differences.finish();
         differences.sort_by_cached_key(|difference| difference.start.0);

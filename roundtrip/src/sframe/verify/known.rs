@@ -1,4 +1,5 @@
-//! Functions that were judged equal: others that repeat one of them byte for byte need not be judged.
+//! Remembers functions that were found equal, so that a function with the same bytes in CFI and table need not be
+//! judged.
 
 use cfipack_format::widen::ToUsize;
 
@@ -6,20 +7,20 @@ use super::agree::Agreed;
 use crate::cfi::Program;
 use crate::sframe::encoded::Encoded;
 
-/// The most functions that are remembered, which bounds the memory of a thread to 4 MB.
+/// The greatest number of functions that are remembered. It bounds the memory of a thread to 4 MB.
 const MOST: usize = 1 << 15;
 
-/// A function as both sides describe it, apart from where it lies.
+/// A function as CFI and table describe it, without its address.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Described<'f, 't> {
     pub program: Program<'f>,
-    /// With what follows its rows.
+    /// The bytes of the table's function: its rows and everything after them.
     pub encoded: Encoded<'t>,
     /// The size in bytes.
     pub size: u64,
 }
 
-/// Functions for which CFI and table were found to agree at every PC, each in the slot that its program belongs in.
+/// Functions for which CFI and table agree at every PC. The hash of the program gives the slot.
 #[derive(Debug)]
 pub(super) struct Known<'f, 't> {
     slots: Vec<Option<Equal<'f, 't>>>,
@@ -30,14 +31,16 @@ pub(super) struct Known<'f, 't> {
 struct Equal<'f, 't> {
     program: Program<'f>,
     encoded: Encoded<'t>,
-    /// The start of the last row, of the CFI or the table: both answer alike from there on, however far.
+    /// The start of the last row of the CFI and the table. From there on both give the same answer, however long the
+    /// function is.
     last: u64,
-    /// `true` if an instruction moves to an address, so that the rows of a repetition are others; if that is known.
+    /// True if an instruction moves to an address, so that the rows depend on the address. `None` if that is not known
+    /// yet.
     has_addresses: Option<bool>,
 }
 
 impl<'f, 't> Known<'f, 't> {
-    /// None yet, of about so many functions.
+    /// Starts without functions, with slots for about `functions` functions.
     pub(super) fn new(functions: usize) -> Self {
         let mut slots = Vec::new();
         slots.resize_with(functions.next_power_of_two().min(MOST), || None);
@@ -50,8 +53,8 @@ impl<'f, 't> Known<'f, 't> {
         &mut self.slots[slot]
     }
 
-    /// Returns whether a function repeats one of these. `has_addresses` returns whether one of its instructions moves to an
-    /// address.
+    /// Returns whether a function repeats a function that was found equal. `has_addresses` returns whether an
+    /// instruction of the function moves to an address.
     pub(super) fn has(&mut self, function: &Described<'f, 't>, has_addresses: impl FnOnce() -> bool) -> bool {
         let Some(equal) = self.slot(&function.program) else { return false };
         equal.program == function.program
@@ -62,7 +65,7 @@ impl<'f, 't> Known<'f, 't> {
                 .get_or_insert_with(|| function.program.may_have_addresses() && has_addresses())
     }
 
-    /// Remembers a function that CFI and table agree about, in place of another one if need be.
+    /// Remembers a function for which CFI and table agree. It replaces the function in its slot.
     pub(super) fn insert(&mut self, function: &Described<'f, 't>, agreed: &Agreed<'t>) {
         let (program, last) = (function.program, agreed.last);
         if last < function.size {

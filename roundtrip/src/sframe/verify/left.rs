@@ -1,4 +1,4 @@
-//! Functions without a verdict on all of their rows: the table lacks some, or the CFI cannot be judged.
+//! Functions without a verdict: the table lacks some of their rows, or gimli cannot judge their CFI.
 
 use cfipack_format::{Unsupported, cfi};
 
@@ -9,23 +9,23 @@ use crate::sframe::report::{Report, Unverified};
 /// A function without a verdict.
 #[derive(Debug)]
 pub(super) struct Left {
-    /// The function; none if its record cannot be read.
+    /// The function, or `None` if its record cannot be read.
     pub function: Option<Function>,
     pub cause: Cause,
 }
 
-/// The reason why there is no verdict.
+/// The reason why a function has no verdict.
 #[derive(Debug)]
 pub(super) enum Cause {
-    /// The table has no row for one of its PCs.
+    /// The table has no row for a PC of the function.
     Missing,
-    /// FDEs that start where it does disagree.
+    /// Several FDEs start where the function does, and they disagree.
     Disputed,
     Unevaluated(Unevaluated),
 }
 
-/// Counts functions without a verdict by reasons, and describes the first of them. `reasons`: `None` if the caller
-/// does not know any.
+/// Counts functions without a verdict by reason, and describes the first `limit` of them. `reasons` is `None` if the
+/// caller knows no reasons.
 pub(super) fn describe<'a>(
     left: &[Left],
     cfi: &[cfi::Section<'a>],
@@ -58,13 +58,13 @@ pub(super) fn describe<'a>(
     }
 }
 
-/// The function as the caller is asked about it.
+/// Builds the question to the caller about a missing function.
 fn missing<'a>(function: Option<Function>, cfi: &[cfi::Section<'a>]) -> Option<MissingFunction<'a>> {
     let Function { start, section, fde, .. } = function?;
     cfi.get(section).map(|&section| MissingFunction { section, fde, start })
 }
 
-/// The name under which such functions are counted.
+/// Returns the name under which functions with this cause are counted.
 fn name(cause: &Cause, unsupported: Option<Unsupported>) -> String {
     match cause {
         Cause::Missing => {

@@ -1,4 +1,8 @@
-//! Functions that follow each other, with their tails, and the gaps around them, against the tables.
+//! Judges a run of functions, the PCs between them and their tails.
+//!
+//! A part takes its functions in order of address. `is_equal` is the fast path: it needs one function of the table with
+//! the same PCs. `function` goes row by row. Between functions, `gaps` looks for PCs that only the table answers for.
+//! [`Tails`] are PCs of a function after another function inside it.
 
 use std::iter::Peekable;
 use std::mem;
@@ -20,16 +24,16 @@ use crate::sframe::repeat::{Recurrence, answered, each_piece, lcm};
 use crate::sframe::report::Difference;
 use crate::sframe::table::Table;
 
-/// A part of the functions as it is judged.
+/// The state of judging a part of the functions.
 pub(super) struct Part<'q, 't> {
     question: &'q Question<'q, 't>,
     cursor: Cursor<'q, 't>,
     found: Found,
-    /// Place of the last function that was counted as extra.
+    /// The place of the last function that was counted as extra.
     last_extra: Option<usize>,
 }
 
-/// PCs of one function.
+/// Counts of a function's PCs.
 #[derive(Clone, Copy, Default)]
 struct Tally {
     pub equal: u64,
@@ -38,7 +42,8 @@ struct Tally {
 }
 
 impl<'q, 't> Part<'q, 't> {
-    /// Judges the functions with these numbers and the gaps before them, and after the last of all the rest.
+    /// Judges the functions with these indices and the gaps before them. The last part also judges the PCs after the
+    /// last function.
     pub(super) fn judge(
         question: &'q Question<'q, 't>,
         tools: &mut Tools<'q, 't>,
@@ -66,7 +71,7 @@ impl<'q, 't> Part<'q, 't> {
         part.found
     }
 
-    /// Judges a function, with its tails.
+    /// Judges a function and its tails.
     fn one(&mut self, function: &Function, tools: &mut Tools<'q, 't>) {
         let Question { functions, tables, signal, .. } = *self.question;
         let is_alone = !functions.has_tails(function) && !functions.has_duplicates(function);
@@ -86,8 +91,8 @@ impl<'q, 't> Part<'q, 't> {
         }
     }
 
-    /// Returns whether CFI and table agree about a whole function, which one function of the table is. If not, nothing has
-    /// been counted.
+    /// Returns whether a function of the table has exactly these PCs, and CFI and table agree at all of them. Counts
+    /// nothing.
     fn is_equal(&mut self, function: &Function, tools: &mut Tools<'q, 't>) -> bool {
         let Tools { evaluator, known, decoded } = tools;
         let (start, end) = (function.start.0, function.end.0);
@@ -95,7 +100,8 @@ impl<'q, 't> Part<'q, 't> {
         let Question { tables, arch, .. } = *self.question;
         let table = &tables.sections[section.to_usize()];
         let flags = flags(table, &in_table);
-        // Addresses are added up with as many bits as they have: repetitions must not be where that matters.
+        // Sums of addresses wrap at the width of an address. So a function that crosses a multiple of 2^32 does not count
+        // as a repetition of another function.
         let can_repeat = (start ^ (end - 1)) >> u32::BITS == 0;
         let described = can_repeat.then(|| evaluator.program(function)).flatten().map(|program| Described {
             program,
@@ -113,7 +119,7 @@ impl<'q, 't> Part<'q, 't> {
         agreed.is_some()
     }
 
-    /// Counts a function that CFI and table agree about.
+    /// Counts a function for which CFI and table agree.
     fn equal(&mut self, function: &Function) {
         let (counts, pcs) = (&mut self.found.counts, function.end.0 - function.start.0);
         counts.functions += 1;
@@ -159,7 +165,7 @@ impl<'q, 't> Part<'q, 't> {
         }
     }
 
-    /// Compares some PCs for which the CFI gives one answer.
+    /// Compares a range of PCs for which the CFI gives one answer.
     fn compare(
         &mut self,
         function: &Function,
@@ -202,7 +208,7 @@ impl<'q, 't> Part<'q, 't> {
         }
     }
 
-    /// The number of some PCs, after all that were looked at, for which the table answers.
+    /// Counts the PCs of a range for which the table answers. The range must not be before the cursor.
     fn answered(&mut self, range: Range<u64>) -> u64 {
         let (mut pc, mut pcs) = (range.start, 0);
         while pc < range.end {
@@ -214,7 +220,8 @@ impl<'q, 't> Part<'q, 't> {
         pcs
     }
 
-    /// PCs for which there is no CFI.
+    /// Judges a range of PCs without CFI. If the table answers there, this is a difference, unless the PCs are padding
+    /// or the caller has judged them.
     fn gap(&mut self, range: Range<u64>) {
         let Question { tables, arch, padding, .. } = *self.question;
         let mut pc = range.start;
@@ -258,7 +265,7 @@ impl<'q, 't> Part<'q, 't> {
         }
     }
 
-    /// A function that the CFI describes in several ways.
+    /// Counts a function whose FDEs disagree.
     fn disputed(&mut self, function: &Function) {
         let pcs = function.end.0 - function.start.0;
         let in_table = self.answered(function.start.0..function.end.0);
@@ -303,8 +310,8 @@ impl<'q, 't> Part<'q, 't> {
         }
     }
 
-    /// Counts the PCs of the tails that are left: what the table answers for them cannot be judged. Returns for
-    /// how many it does.
+    /// Counts the PCs of the tails that gimli could not judge. Returns the number of these PCs for which the table
+    /// answers.
     fn unjudged_tails(&mut self, tails: Tails<'_, '_, impl Iterator<Item = Range<u64>>>) -> u64 {
         let Some(mut cursor) = tails.cursor else { return 0 };
         let mut all_in_table = 0;
@@ -328,7 +335,7 @@ impl<'q, 't> Part<'q, 't> {
         all_in_table
     }
 
-    /// PCs for which there is no CFI, in a range between two functions and around the tails in it.
+    /// Judges the PCs without CFI between two functions. The tails in the range are left out.
     fn gaps(&mut self, range: Range<u64>, tails: &mut Peekable<impl Iterator<Item = Range<u64>>>) {
         let mut start = range.start;
         while let Some(tail) = tails.next_if(|tail| tail.start < range.end) {
@@ -339,14 +346,18 @@ impl<'q, 't> Part<'q, 't> {
     }
 }
 
-/// The tails of a function that have not been judged: the PCs that it has after another function that lies inside it. No
-/// search by start address finds the function for them, in a table either unless its maker cut the function: a table need
-/// not answer for them, but truly if it does.
+/// The tails of a function that have not been judged yet.
+///
+/// A tail is a range of PCs after the end of another function that lies inside this function. For example, if an FDE
+/// covers `0x10..0x40` and another FDE `0x20..0x30`, the tail is `0x30..0x40`. A search by start address does not find
+/// the function for its tail. The same holds for a table, unless its producer cut the function. So a table need not
+/// answer for a tail, but an answer must be right.
 struct Tails<'v, 't, I: Iterator> {
-    /// One past the last PC.
+    /// One past the last PC of the last tail.
     end: u64,
     rest: Peekable<I>,
-    /// For tails only: what the next function's CFI describes comes before them. None if there are none.
+    /// A cursor for the tails alone, or `None` if there are no tails. The part's own cursor cannot be used: it only
+    /// moves forward, and the next functions are at lower addresses.
     cursor: Option<Box<Cursor<'v, 't>>>,
 }
 
@@ -364,7 +375,7 @@ impl<'v, 't> Tails<'v, 't, std::iter::Empty<Range<u64>>> {
 }
 
 impl<I: Iterator<Item = Range<u64>>> Tails<'_, '_, I> {
-    /// The function up to the end of its last tail.
+    /// Extends the function to the end of its last tail.
     fn with(&self, function: &Function) -> Function {
         Function { end: Address(self.end), ..*function }
     }

@@ -8,12 +8,12 @@ use super::question::Question;
 use cfipack_format::pool::{Pool, Task};
 use cfipack_format::widen::ToU64;
 
-/// Parts for each thread: the last ones to be judged take different times.
+/// Parts for each thread. There are several because some parts take longer than others.
 const PARTS: usize = 8;
-/// Functions of a part at least.
+/// The least number of functions in a part.
 const FEW: usize = 128;
 
-/// Judges all parts: what was found, in parts in order of address.
+/// Judges all functions. Returns the findings of the parts, in order of address.
 pub(super) fn judge(question: &Question<'_, '_>, pool: &dyn Pool) -> Vec<Found> {
     let count = question.functions.as_slice().len();
     let threads = pool.threads().min(count / FEW);
@@ -32,7 +32,7 @@ pub(super) fn judge(question: &Question<'_, '_>, pool: &dyn Pool) -> Vec<Found> 
         }
     };
     pool.run((0..threads).map(|_| -> Task<'_> { Box::new(work) }).collect());
-    // What the pool did not run.
+    // Does the work that the pool has not done.
     work();
     let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     found.sort_by_cached_key(|&(number, _)| number.to_u64());

@@ -1,4 +1,4 @@
-//! The input of a judgement, and its tools.
+//! The input of a verification, and the buffers that a thread needs for it.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::known::Known;
 use crate::cfi::{Evaluator, Functions};
 use crate::sframe::table::Table;
 
-/// The input of a judgement.
+/// The input of a verification.
 #[derive(Debug)]
 pub(super) struct Question<'q, 't> {
     pub functions: &'q Functions<'q>,
@@ -20,7 +20,7 @@ pub(super) struct Question<'q, 't> {
     /// True if a table may represent which functions are signal frames.
     pub signal: bool,
     pub padding: u64,
-    /// The number of differences that are described.
+    /// The greatest number of differences that are described.
     pub limit: usize,
 }
 

@@ -1,13 +1,13 @@
-//! In what an edited file differs from the original.
+//! The differences between an edited file and the original.
 
 use core::fmt;
 
-/// One of the two files.
+/// The original or the new file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Version {
     /// The original.
     Old,
-    /// The edited one.
+    /// The edited file.
     New,
 }
 
@@ -22,8 +22,8 @@ impl fmt::Display for Version {
 
 /// A difference of two files that no added, removed or replaced `.sframe` explains.
 ///
-/// `old` is what the original has, or what follows from it for the new file; `new` is what the new file has. A field
-/// carries its name in the ELF specification.
+/// `old` is the value of the original, or the value that follows from it for the new file. `new` is the value in the
+/// new file. A field has the name that the ELF specification gives it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum StructureError {
@@ -42,11 +42,11 @@ pub enum StructureError {
     Overlap {
         /// The file.
         file: Version,
-        /// The start of the later, in the file or in memory.
+        /// The kind of the parts.
         what: &'static str,
-        /// The offset of the later.
+        /// The start of the later part, in the file or in memory.
         offset: u64,
-        /// The end of the earlier.
+        /// The end of the earlier part.
         end: u64,
     },
     /// A field of the ELF header differs.
@@ -92,11 +92,11 @@ pub enum StructureError {
         /// The `p_type`.
         kind: u32,
     },
-    /// A number of sections that differs, without the tables.
+    /// The number of sections differs, without the tables.
     SectionCount {
-        /// In the original.
+        /// The number in the original.
         old: usize,
-        /// In the new file.
+        /// The number in the new file.
         new: usize,
     },
     /// A field of a section header differs.
@@ -123,11 +123,11 @@ pub enum StructureError {
     SectionByte {
         /// The section's index in the new file.
         index: usize,
-        /// The byte, from the section's start.
+        /// The offset of the byte from the section's start.
         offset: u64,
-        /// The original's.
+        /// The original's byte.
         old: u8,
-        /// The new file's.
+        /// The new file's byte.
         new: u8,
     },
     /// An item of a section differs: of a symbol table, the dynamic section, relocations, a group.
@@ -143,7 +143,7 @@ pub enum StructureError {
         /// The new file's value.
         new: u64,
     },
-    /// The original relocates a field in a section that was moved, or refers to such a section by a number.
+    /// The original relocates a field in a moved section, or has an address in it.
     Refers {
         /// The section with the relocation, by its index in the original.
         section: usize,
@@ -170,13 +170,13 @@ pub enum StructureError {
         /// The byte that the new file has there, or 0.
         new: u8,
     },
-    /// The new file's `.sframe` section or its segment is not as it must be.
+    /// The new file's `.sframe` section or its segment breaks a rule.
     Table {
         /// The field.
         field: &'static str,
-        /// The value that it must have.
+        /// The value that the field must have.
         expected: u64,
-        /// The value that it has.
+        /// The value that the field has.
         found: u64,
     },
 }

@@ -1,4 +1,5 @@
-//! Bytes outside of sections and headers: what is loaded stays at its address, and everything else at its place.
+//! Compares the bytes outside of sections and headers. Loaded bytes must keep their address, and other bytes their
+//! place in the file.
 
 use std::ops::Range;
 
@@ -11,7 +12,7 @@ use super::loads::Memory;
 use super::plain::{HEADER, SECTION};
 use super::sections::segments_size;
 
-/// A part of a file that is compared otherwise.
+/// A part of a file that another check compares.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Region {
     start: usize,
@@ -20,16 +21,16 @@ pub(super) struct Region {
     shift: Option<usize>,
 }
 
-/// The parts of both files that are compared otherwise, ascending.
+/// The parts of both files that other checks compare, in ascending order.
 pub(super) struct Regions {
-    /// Headers and what is loaded.
+    /// Headers and sections that are loaded.
     loaded: [Vec<Region>; 2],
-    /// All.
+    /// All headers and sections.
     all: [Vec<Region>; 2],
 }
 
 impl Regions {
-    /// Finds them, and checks that those of the new file do not overlap.
+    /// Finds the regions, and checks that the regions of the new file do not overlap.
     pub(super) fn new(check: &Check<'_>) -> Result<Self, StructureError> {
         let (old, new) = (check.old, check.new);
         let mut all = [headers(old), headers(new)];
@@ -56,7 +57,7 @@ impl Regions {
             });
         }
         let mut loaded = [loaded_regions(old), loaded_regions(new)];
-        // Where the file has other headers before all else, its first ones are read no longer, or not yet.
+        // If a file has new headers before all other bytes, its old headers are still in the file, but not in use.
         let shift = check.first_shift();
         if shift != 0 {
             for (side, (image, other, shift)) in
@@ -73,18 +74,19 @@ impl Regions {
     }
 }
 
-/// Finds where a file has what lies at the place of the other's ELF header and program headers, `shift` bytes after it.
+/// Finds the place in a file that corresponds to the other file's ELF header and program headers, `shift` bytes after
+/// them.
 fn copies_of_headers(image: &Image<'_>, other: &Image<'_>, shift: u64) -> Vec<Region> {
     let tables = [(0, HEADER), (other.segments_at, segments_size(other))];
     let ranges = tables.into_iter().filter_map(|(offset, size)| {
-        // Those of the other's new start lie before this file.
+        // The other file may start earlier: its headers then correspond to no bytes of this file.
         let start = offset.wrapping_add(shift);
         image.range(start, size)
     });
     ranges.map(|range| Region { start: range.start, end: range.end, shift: None }).collect()
 }
 
-/// The three kinds of headers.
+/// Returns the ELF header, the program headers and the section headers.
 fn headers(image: &Image<'_>) -> Vec<Region> {
     let section_headers = image.sections.len().to_u64() * SECTION;
     let tables =
@@ -103,8 +105,8 @@ fn push_section(regions: &mut Vec<Region>, image: &Image<'_>, index: usize, shif
     }
 }
 
-/// Headers, names of sections, tables and sections that occupy memory: all others that lie in a segment are
-/// compared as its bytes.
+/// Returns headers, section names, tables and sections that occupy memory. Other sections in a segment are compared as
+/// bytes of the segment.
 fn loaded_regions(image: &Image<'_>) -> Vec<Region> {
     let mut regions = headers(image);
     for (index, section) in image.sections.iter().enumerate() {
@@ -116,7 +118,8 @@ fn loaded_regions(image: &Image<'_>) -> Vec<Region> {
     regions
 }
 
-/// The parts of a range that no region covers, each with the shift of the last section before it, or `shift`.
+/// Returns the parts of a range that no region covers. Each part has the shift of the last section before it, or
+/// `shift` if there is none.
 fn gaps(
     regions: &[Region],
     range: Range<usize>,
@@ -144,7 +147,7 @@ pub(super) fn check(check: &Check<'_>) -> Result<(), StructureError> {
         let compare = Compare { this, other, lost };
         for load in &this.loads.0 {
             let segment = load.segment;
-            // A segment lies in the file.
+            // The reader has checked that a segment lies in the file.
             let range = segment.offset.to_usize()..(segment.offset + segment.filesz).to_usize();
             for (gap, _) in gaps(&regions.loaded[side], range.clone(), 0) {
                 compare.in_memory(gap.clone(), segment.vaddr + (gap.start - range.start).to_u64())?;
@@ -155,10 +158,10 @@ pub(super) fn check(check: &Check<'_>) -> Result<(), StructureError> {
             let (start, size) = (load.segment.offset.to_usize(), load.segment.filesz.to_usize());
             Region { start, end: start + size, shift: None }
         }));
-        // A segment before the section that starts where it does.
+        // If a segment and a section start at the same byte, the segment comes first.
         all.sort_by_key(|region| (region.start, core::cmp::Reverse(region.end)));
         let end = all.iter().map(|region| region.end).max().unwrap_or(0);
-        // What no section precedes moves with the first segment: bytes may come before all others.
+        // Bytes before all sections move with the first segment.
         for (gap, shift) in gaps(&all, 0..end, if lost { first } else { first.wrapping_neg() }) {
             compare.in_file(gap, shift)?;
         }
@@ -168,7 +171,7 @@ pub(super) fn check(check: &Check<'_>) -> Result<(), StructureError> {
     Ok(())
 }
 
-/// One file's bytes against the other's.
+/// Compares the bytes of a file with the other file.
 struct Compare<'c> {
     this: &'c Image<'c>,
     other: &'c Image<'c>,
@@ -176,11 +179,11 @@ struct Compare<'c> {
     lost: bool,
 }
 
-/// Bytes that patchelf leaves where a section was, beside zeros.
+/// Bytes other than zero that patchelf leaves in the place of a moved section.
 const FILLERS: [u8; 2] = *b"XZ";
 
 impl Compare<'_> {
-    /// Compares bytes that are loaded with those at the same address.
+    /// Compares loaded bytes with the bytes at the same address in the other file.
     fn in_memory(&self, mut gap: Range<usize>, mut address: u64) -> Result<(), StructureError> {
         while !gap.is_empty() {
             let (offset, len) = match self.other.loads.at(address) {
@@ -195,9 +198,9 @@ impl Compare<'_> {
         Ok(())
     }
 
-    /// Compares bytes that are not loaded with those at a distance in the other file.
+    /// Compares bytes that are not loaded with the bytes of the other file `shift` bytes later.
     fn in_file(&self, gap: Range<usize>, shift: usize) -> Result<(), StructureError> {
-        // What would lie before the other file's start is not there.
+        // Bytes that would come before the other file's start are not in it.
         let before = shift.wrapping_neg().checked_sub(gap.start).filter(|_| shift > usize::MAX / 2);
         let start = gap.start + before.unwrap_or(0).min(gap.len());
         self.compare(gap.start..start, &[])?;
@@ -205,8 +208,9 @@ impl Compare<'_> {
         self.compare(start..gap.end, &there[..there.len().min(gap.end - start)])
     }
 
-    /// Compares bytes. A byte of the original that is no zero must be in the new file, and one of the new file
-    /// that is no zero in the original. What covers zeros of the original is checked by itself.
+    /// Compares bytes, once for each direction. A byte of the original that is not zero must be in the new file, and a
+    /// byte of the new file that is not zero must be in the original. Zeros of the original may now be covered by a
+    /// part that another check compares, for example by the table.
     fn compare(&self, range: Range<usize>, there: &[u8]) -> Result<(), StructureError> {
         let here = &self.this.bytes[range.clone()];
         if here == there || here.iter().all(|&byte| byte == 0) {

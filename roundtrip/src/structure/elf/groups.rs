@@ -1,4 +1,4 @@
-//! Sections that list sections or symbols by their index.
+//! Compares sections that list sections or symbols by index.
 
 use cfipack_format::widen::ToUsize;
 use object::elf;
@@ -25,7 +25,7 @@ pub(super) fn check_group(check: &Check<'_>, pair: Pair) -> Result<(), Structure
         let expected = match section.map(|section| pairs.new_of(section)) {
             None => member,
             Some(Some(new)) => new as u32,
-            // A table, which belongs to the group no more.
+            // A table that has left the group.
             Some(None) => continue,
         };
         same(pair, index, "member of a group", Some(expected.into()), members.next().map(u64::from))?;

@@ -1,4 +1,4 @@
-//! One of the two files: its headers, and what it loads where.
+//! The original or the new file: its headers, and the bytes that it loads.
 
 use core::ops::Range;
 
@@ -11,7 +11,7 @@ use super::error::{StructureError, Version};
 use super::loads::Loads;
 use super::plain::{HEADER, Section, Segment};
 
-/// A file.
+/// The original or the new file.
 pub(super) struct Image<'a> {
     pub(super) file: Version,
     pub(super) bytes: &'a [u8],
@@ -23,7 +23,7 @@ pub(super) struct Image<'a> {
     pub(super) sections_at: u64,
     pub(super) segments: Vec<Segment>,
     pub(super) sections: Vec<Section>,
-    /// The index of the section with the sections' names, or 0.
+    /// The index of the section with the names of sections, or 0.
     pub(super) names: usize,
     pub(super) loads: Loads,
 }
@@ -78,14 +78,14 @@ impl<'a> Image<'a> {
         Ok(image)
     }
 
-    /// A range of the file, if it lies in it.
+    /// Returns a range of the file, if it lies in the file.
     pub(super) fn range(&self, offset: u64, size: u64) -> Option<Range<usize>> {
         let start = usize::try_from(offset).ok()?;
         let end = start.checked_add(usize::try_from(size).ok()?)?;
         (end <= self.bytes.len()).then_some(start..end)
     }
 
-    /// The bytes of a section in the file: none for one without.
+    /// Returns the bytes of a section in the file. They are empty for a section without bytes.
     pub(super) fn contents(&self, index: usize) -> &'a [u8] {
         let section = self.sections[index];
         match self.range(section.offset, section.size) {
@@ -94,13 +94,13 @@ impl<'a> Image<'a> {
         }
     }
 
-    /// A section's name and what follows it in the section of names.
+    /// Returns a section's name, together with all bytes after it in the section of names.
     fn name_onwards(&self, index: usize) -> &'a [u8] {
         let names = if self.names == 0 { &[] } else { self.contents(self.names) };
         names.get(self.sections[index].name.to_usize()..).unwrap_or_default()
     }
 
-    /// A section's name.
+    /// Returns a section's name.
     pub(super) fn name(&self, index: usize) -> &'a [u8] {
         let name = self.name_onwards(index);
         let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
@@ -113,7 +113,7 @@ impl<'a> Image<'a> {
             || index != 0 && self.name_onwards(index).starts_with(b".sframe\0")
     }
 
-    /// Returns whether a section is a table, or holds the relocations of one.
+    /// Returns whether a section is a table, or has the relocations of a table.
     pub(super) fn belongs_to_table(&self, index: usize) -> bool {
         let section = self.sections[index];
         let target = section.info.to_usize();
@@ -124,19 +124,19 @@ impl<'a> Image<'a> {
                 && self.is_table(target)
     }
 
-    /// A number of 2 bytes at an offset in `bytes`; 0 beyond their end.
+    /// Reads a number of 2 bytes at an offset in `bytes`, or 0 beyond their end.
     pub(super) fn u16(&self, bytes: &[u8], offset: usize) -> u16 {
         let field = bytes.get(offset..).and_then(|bytes| bytes.first_chunk());
         field.map_or(0, |field| self.endian.read_u16(*field))
     }
 
-    /// A number of 4 bytes.
+    /// Reads a number of 4 bytes, or 0 beyond the end.
     pub(super) fn u32(&self, bytes: &[u8], offset: usize) -> u32 {
         let field = bytes.get(offset..).and_then(|bytes| bytes.first_chunk());
         field.map_or(0, |field| self.endian.read_u32(*field))
     }
 
-    /// A number of 8 bytes.
+    /// Reads a number of 8 bytes, or 0 beyond the end.
     pub(super) fn u64(&self, bytes: &[u8], offset: usize) -> u64 {
         let field = bytes.get(offset..).and_then(|bytes| bytes.first_chunk());
         field.map_or(0, |field| self.endian.read_u64(*field))

@@ -1,4 +1,4 @@
-//! Memory: what a file loads, by address.
+//! The memory of a file: which bytes it loads, by address.
 
 use cfipack_format::widen::{ToU64, ToUsize};
 use object::elf;
@@ -6,7 +6,7 @@ use object::elf;
 use super::error::{StructureError, Version};
 use super::plain::Segment;
 
-/// The number of times that the segments of a file may load each of its bytes, on average.
+/// How often the segments of a file may load each of its bytes, on average.
 const LOADED_PER_BYTE: u64 = 2;
 
 /// A segment that is loaded.
@@ -18,31 +18,31 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// One past its last address.
+    /// Returns the end of the segment: one past its last address.
     pub(super) fn end(&self) -> u64 {
         self.segment.vaddr + self.segment.memsz
     }
 
-    /// One past the last address that has a byte of the file.
+    /// Returns the end of the addresses that have bytes of the file.
     fn file_end(&self) -> u64 {
         self.segment.vaddr + self.segment.filesz
     }
 }
 
-/// The memory at an address: bytes of the file or none, and how many addresses are alike.
+/// The memory at an address: bytes of the file, or addresses without bytes.
 pub(super) enum Memory {
-    /// The offset in the file of bytes that are loaded, and their number.
+    /// The offset of loaded bytes in the file, and their number.
     Bytes(usize, usize),
-    /// A number of addresses that no byte of the file is loaded at.
+    /// The number of addresses at which no byte of the file is loaded.
     Nothing(usize),
 }
 
-/// The segments that are loaded, ascending.
+/// The loaded segments, in ascending order of address.
 #[derive(Debug)]
 pub(super) struct Loads(pub(super) Vec<Load>);
 
 impl Loads {
-    /// Finds the segments, which must ascend, and lie in the file.
+    /// Finds the loaded segments. They must be in ascending order, and lie in the file.
     pub(super) fn read(file: Version, bytes: &[u8], segments: &[Segment]) -> Result<Self, StructureError> {
         let mut loads: Vec<Load> = Vec::new();
         let (mut end, mut loaded) = (0, 0_u64);
@@ -64,7 +64,7 @@ impl Loads {
         Ok(Self(loads))
     }
 
-    /// The segment that a range of addresses lies in.
+    /// Returns the segment that contains a range of addresses.
     pub(super) fn containing(&self, address: u64, size: u64) -> Option<&Load> {
         let after = self.0.partition_point(|load| load.segment.vaddr <= address);
         let load = self.0[..after].last()?;
@@ -72,14 +72,14 @@ impl Loads {
         (end <= load.end() && (address < load.end() || size == 0)).then_some(load)
     }
 
-    /// The offset in the file of what is loaded at a range of addresses.
+    /// Returns the offset in the file of the bytes that are loaded at a range of addresses.
     pub(super) fn offset_of(&self, address: u64, size: u64) -> Option<u64> {
         let load = self.containing(address, size)?;
         let end = address.checked_add(size)?;
         (end <= load.file_end()).then(|| load.segment.offset + (address - load.segment.vaddr))
     }
 
-    /// The address that a byte of the file is loaded at; of several, the lowest.
+    /// Returns the address at which a byte of the file is loaded. If there are several, returns the lowest.
     pub(super) fn address_of(&self, offset: u64) -> Option<u64> {
         let load = self.0.iter().find(|load| {
             load.segment.offset <= offset && offset - load.segment.offset < load.segment.filesz
@@ -87,7 +87,7 @@ impl Loads {
         Some(load.segment.vaddr + (offset - load.segment.offset))
     }
 
-    /// The memory at an address and those after it.
+    /// Returns the memory from an address on, up to the next change.
     pub(super) fn at(&self, address: u64) -> Memory {
         let after = self.0.partition_point(|load| load.segment.vaddr <= address);
         if let Some(load) = self.0[..after].last().filter(|load| address < load.file_end()) {

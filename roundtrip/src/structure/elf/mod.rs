@@ -1,4 +1,10 @@
-//! The check that an edited ELF file is the original with another `.sframe`, more or less.
+//! Checks that an edited ELF file is the original with a `.sframe` added, removed or replaced.
+//!
+//! - `image`, `plain`, `loads`: a file, its headers as plain numbers, and the memory that it describes.
+//! - `pairs`: pairs the sections of both files and finds the sections that moved.
+//! - `header`, `sections`, `segments`, `others`: compare the headers and the contents of sections.
+//! - `symbols`, `groups`, `strings`, `relocations`, `dynamic`: compare what follows from moved or renumbered sections.
+//! - `gaps`: compares all other bytes. `table`: checks the place of the table.
 
 mod dynamic;
 mod error;
@@ -26,21 +32,21 @@ use pairs::Pairs;
 /// Bytes of the smallest page.
 const PAGE: u64 = 0x1000;
 
-/// The parts that the check has found the same in both files.
+/// The parts of the files that the check has found equal.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Structure {
-    /// Program headers of the new file, those of the table included.
+    /// The number of program headers of the new file, with the program headers of the table.
     pub segments: usize,
-    /// Sections of the original that the new file has, without tables.
+    /// The number of sections of the original that the new file has, without tables.
     pub sections: usize,
-    /// The sections that lie at another address in the new file, ascending by their address in the original.
+    /// The sections that have another address in the new file, in ascending order of their address in the original.
     pub moved: Vec<MovedSection>,
-    /// `.sframe` sections of the new file.
+    /// The number of `.sframe` sections of the new file.
     pub tables: usize,
 }
 
-/// A section that lies at another address.
+/// A section that has another address in the new file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct MovedSection {
@@ -52,36 +58,40 @@ pub struct MovedSection {
     pub new: u64,
 }
 
-/// A check of both files, with which section is which.
+/// Both files, with the pairs of their sections.
 struct Check<'c> {
     old: &'c Image<'c>,
     new: &'c Image<'c>,
     pairs: &'c Pairs,
 }
 
-/// Proves that an ELF file is another one with an added, removed or replaced `.sframe`, whatever way it was edited.
+/// Proves that an ELF file is the original with a `.sframe` added, removed or replaced. It does not matter how the file
+/// was edited.
 ///
-/// Everything else that the original has must be in the new file: each field of each header, each section's bytes,
-/// the bytes between them, and what a process sees at each address. Few things may differ, and each must follow from
-/// where things lie now:
+/// The new file must have everything else that the original has: each field of each header, the bytes of each section
+/// and between sections, and the memory that a process sees. Only the following may differ, and each difference must
+/// follow from the new place of a part:
 ///
-/// - `e_phoff`, `e_phnum`, `e_shoff`, `e_shnum` and `e_shstrndx`, `PT_PHDR`, and offsets in the file;
-/// - the address of `.interp`, of notes of known kinds, and of what the dynamic section leads to (symbols, strings,
-///   hashes, versions, relocations); with it the dynamic entries, symbols and program headers that lead there. No
-///   relocation may need the old address;
-/// - a note that `PT_GNU_PROPERTY` leads to as well may have no `PT_NOTE`, and a program without a loader no
-///   `PT_PHDR`;
-/// - one segment, read-only, for the table and sections that moved; read-only segments may be longer, and the
-///   first may start on an earlier page;
-/// - in an object, symbols of sections that the table's relocations need, and the indexes that follow from them;
-/// - in a linked file, no symbol that stands for the section of a table that is gone, no relocations of it, which
-///   `--emit-relocs` leaves, and other symbols in it as absolute ones.
+/// - `e_phoff`, `e_phnum`, `e_shoff`, `e_shnum` and `e_shstrndx`, `PT_PHDR`, and offsets in the file.
+/// - The address of `.interp`, of notes of known kinds, and of sections that the dynamic section leads to: symbols,
+///   strings, hashes, versions and relocations. The dynamic entries, symbols and program headers that lead to a moved
+///   section follow it. No relocation may need the old address.
+/// - A note may lose its `PT_NOTE` if `PT_GNU_PROPERTY` leads to it too. A program without a loader may lose its
+///   `PT_PHDR`.
+/// - There may be one new read-only segment for the table and the moved sections. Read-only segments may be longer, and
+///   the first segment may start on an earlier page.
+/// - An object may have new section symbols for the table's relocations, and the indexes that follow from them.
+/// - A linked file whose table was removed may lose the table's section symbol and the relocations of the table, which
+///   `--emit-relocs` leaves. Other symbols in the table may become absolute.
 ///
-/// Every byte of the new file is accounted for, except those of the table itself, of which only the magic number
-/// is looked at: [`verify`](crate::verify) checks tables. Code that contains the address of a section which moved cannot
-/// be found; sections to which compilers make such references are not among those that may move.
+/// Every byte of the new file is accounted for, except the bytes of the table after its magic number:
+/// [`verify`](crate::verify) checks them. This function cannot find code that contains the address of a moved section.
+/// But compilers make no such references to the kinds of sections that may move.
 ///
-/// Time grows with the size of both files; memory with the number of their sections and segments.
+/// Time is in proportion to the size of both files, and memory to the number of their sections and segments.
+///
+/// # Errors
+/// Returns the first part that differs without a reason, or that cannot be read.
 pub fn check_structure(old: &[u8], new: &[u8]) -> Result<Structure, StructureError> {
     let old = &Image::read(Version::Old, old)?;
     let new = &Image::read(Version::New, new)?;
@@ -110,7 +120,7 @@ pub fn check_structure(old: &[u8], new: &[u8]) -> Result<Structure, StructureErr
 }
 
 impl Check<'_> {
-    /// Checks that names are found in the section that they were found in.
+    /// Checks that `e_shstrndx` leads to the same section as in the original.
     fn check_names_section(&self) -> Result<(), StructureError> {
         let Check { old, new, pairs } = self;
         let expected = pairs.new_of(old.names).unwrap_or(0);
@@ -124,8 +134,8 @@ impl Check<'_> {
         }
     }
 
-    /// By how far the bytes of the first segment have moved in the file, modulo 2^64. It may start at an earlier or
-    /// a later page now.
+    /// Returns how far the bytes of the first segment have moved in the file, modulo 2^64. The segment may start at an
+    /// earlier or later page now.
     fn first_shift(&self) -> u64 {
         let Check { old, new, .. } = self;
         let shift = || {

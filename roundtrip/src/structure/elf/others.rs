@@ -1,4 +1,4 @@
-//! Program headers of what is not loaded by itself: each leads to the bytes that it led to.
+//! Compares the program headers other than `PT_LOAD`: each must lead to the same bytes as before.
 
 use core::cell::Cell;
 
@@ -12,7 +12,7 @@ use super::plain::Segment;
 use super::sections::segments_size;
 use super::segments::differs;
 
-/// The number of times that the headers of a file may lead to each of its bytes, on average.
+/// How often the headers of a file may lead to each of its bytes, on average. It bounds the time for hostile files.
 const COMPARED_PER_BYTE: u64 = 4;
 
 /// Pairs the headers of segments that are not loaded, in their order.
@@ -51,16 +51,16 @@ pub(super) fn check(check: &Check<'_>, gone: &[usize], added: &[usize]) -> Resul
     }
 }
 
-/// The places for what is not loaded.
+/// The places for segments that are not loaded.
 struct Places {
-    /// By how much the file's bytes may have moved: not at all, or as those of its first segment.
+    /// How far bytes of the file may have moved: not at all, or as far as the first segment.
     shifts: [u64; 2],
     /// The number of bytes that may still be compared.
     room: Cell<u64>,
 }
 
 impl Places {
-    /// Returns whether a header leads to the same bytes of the file.
+    /// Returns whether a header leads to the same bytes of the file as before.
     fn are_same(&self, check: &Check<'_>, from: Segment, to: Segment) -> bool {
         let Some(room) = self.room.get().checked_sub(from.filesz) else { return false };
         self.room.set(room);
@@ -96,7 +96,7 @@ impl Optional {
     }
 }
 
-/// Checks that a header of the original is one of the new file.
+/// Checks that a header of the original is in the new file.
 fn check_pair(
     check: &Check<'_>,
     index: usize,
@@ -106,13 +106,13 @@ fn check_pair(
     let from = check.old.segments[index];
     match there.filter(|&there| check.new.segments[there].kind == from.kind) {
         None => Err(StructureError::MissingSegment { index, kind: from.kind }),
-        // Compared by its address.
+        // `PT_LOAD` is compared by address.
         Some(_) if from.kind == elf::PT_LOAD.0 => Ok(()),
         Some(there) => check_other(check, from, there, places),
     }
 }
 
-/// Checks that a header leads to the bytes that it led to.
+/// Checks that a header leads to the same bytes as before.
 fn check_other(
     check: &Check<'_>,
     from: Segment,
@@ -130,7 +130,7 @@ fn check_other(
         }
     };
     let vaddr = from.vaddr.wrapping_add(delta);
-    // What it had beyond the program headers stays.
+    // If `PT_PHDR` was larger than the program headers, the difference must stay.
     let surplus = from.filesz.wrapping_sub(segments_size(old));
     let size = if is_own { segments_size(new).wrapping_add(surplus) } else { from.filesz };
     let memsz = if is_own { size } else { from.memsz };
@@ -145,8 +145,9 @@ fn check_other(
     if let Some(&(field, old, new)) = fields.iter().find(|(_, old, new)| old != new) {
         return Err(differs(index, field, old, new));
     }
-    // `PT_GNU_RELRO` protects memory: no byte of the file is read by it. Older versions of lld round it up to a page, beyond its
-    // segment's memory, and BOLT counts all of it as bytes of the file. Sections and what is loaded are compared elsewhere.
+    // `PT_GNU_RELRO` protects memory, and no reader takes bytes of the file from it. Older versions of lld round it up
+    // to a page, beyond its segment's memory. BOLT counts all of it as bytes of the file. Sections and loaded bytes are
+    // compared elsewhere.
     let reads_none = from.kind == elf::PT_GNU_RELRO.0;
     let loaded = |image: &Image<'_>, segment: Segment| match reads_none {
         true => image.loads.offset_of(segment.vaddr, segment.filesz.min(1)),
@@ -157,7 +158,7 @@ fn check_other(
     let (expected, is_right) = match (in_old, in_new) {
         _ if is_own => (new.segments_at, to.offset == new.segments_at),
         (Some(in_old), Some(in_new)) if in_old == from.offset => (in_new, to.offset == in_new),
-        // By its address it is loaded from elsewhere, or not at all.
+        // The address of the segment is loaded from other bytes, or not loaded at all.
         _ => {
             let is_right = in_old.is_some() || reads_none || places.are_same(check, from, to);
             (from.offset, is_right && is_shifted)

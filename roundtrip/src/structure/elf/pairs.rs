@@ -1,4 +1,4 @@
-//! Pairs of sections: which section of the new file is which of the original, and which were moved.
+//! Pairs the sections of both files, and finds the sections that moved.
 
 use cfipack_format::widen::ToUsize;
 use object::elf;
@@ -7,14 +7,14 @@ use super::error::{StructureError, Version};
 use super::image::Image;
 use super::plain::Section;
 
-/// A section of both files.
+/// A section that both files have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair {
     pub(super) old: usize,
     pub(super) new: usize,
 }
 
-/// A range of addresses of the original whose section lies elsewhere in the new file.
+/// A range of addresses in the original. Its section has another address in the new file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Move {
     pub(super) start: u64,
@@ -28,10 +28,10 @@ pub(super) struct Move {
 #[derive(Clone, Copy, Debug)]
 struct Span {
     start: u64,
-    /// The highest end of this and all before it.
+    /// The highest end of this span and all spans before it.
     reach: u64,
     delta: u64,
-    /// Counts how often the delta has changed.
+    /// The number of changes of the delta up to this span.
     run: usize,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Pairs {
     pub(super) pairs: Vec<Pair>,
     /// For each section of the original, its index in the new file.
     new_of: Vec<Option<u32>>,
-    /// True if all indexes are as before.
+    /// True if all sections have kept their indexes.
     pub(super) is_identity: bool,
     /// The sections that moved, ascending by address in the original.
     pub(super) moves: Vec<Move>,
@@ -94,23 +94,24 @@ impl Pairs {
         Ok(Self { pairs, new_of, is_identity, moves, spans })
     }
 
-    /// The index in the new file of a section of the original. None for a table or none.
+    /// Returns the index in the new file of a section of the original, or `None` for a table.
     pub(super) fn new_of(&self, old: usize) -> Option<usize> {
         self.new_of.get(old).copied().flatten().map(|new| new.to_usize())
     }
 
-    /// The move that an address of the original takes part in.
+    /// Returns the move of an address of the original.
     pub(super) fn move_of(&self, address: u64) -> Option<&Move> {
         let after = self.moves.partition_point(|range| range.start <= address);
         self.moves[..after].last().filter(|range| address < range.end)
     }
 
-    /// The address in the new file of an address of the original.
+    /// Returns the address in the new file of an address of the original.
     pub(super) fn new_address(&self, address: u64) -> u64 {
         self.move_of(address).map_or(address, |range| address.wrapping_add(range.delta))
     }
 
-    /// The number to add to the addresses of a range of the original. None if its sections were not moved alike.
+    /// Returns the number to add to the addresses of a range of the original, or `None` if its sections did not move by
+    /// the same distance.
     pub(super) fn delta_of(&self, start: u64, size: u64) -> Option<u64> {
         let end = start.saturating_add(size);
         let first = self.spans.partition_point(|span| span.reach <= start);
@@ -123,11 +124,11 @@ impl Pairs {
     }
 }
 
-/// Notes that contain nothing relative to their place.
+/// Notes that have no content relative to their place.
 const NOTES: [&[u8]; 5] =
     [b".note.gnu.property", b".note.gnu.build-id", b".note.ABI-tag", b".note.package", b".note.go.buildid"];
 
-/// Checks that a section is of a kind that leads nowhere and is found through headers only.
+/// Checks that a moved section is of a kind that refers to nothing and is found only through headers.
 fn check_movable(old: &Image<'_>, pair: Pair, from: Section, to: Section) -> Result<(), StructureError> {
     let has_dynamic = old.segments.iter().any(|segment| segment.kind == elf::PT_DYNAMIC.0);
     let is_read_only = from.flags == elf::SHF_ALLOC.0

@@ -1,4 +1,4 @@
-//! Relocations: those of an object name the symbols that they named, those of a linked file nothing that moved.
+//! Compares relocations. In an object they must refer to the same symbols, and in a linked file to no moved section.
 
 use object::elf;
 
@@ -9,7 +9,7 @@ use super::loads::Memory;
 use super::pairs::Pair;
 use super::symbols::SymbolMap;
 
-/// Compares the relocations of an object whose symbols have other indexes.
+/// Compares the relocations of an object after its symbols got other indexes.
 pub(super) fn check_symbols(check: &Check<'_>, pair: Pair, map: &SymbolMap) -> Result<(), StructureError> {
     let Check { old, new, .. } = check;
     let entry = if old.sections[pair.old].kind == elf::SHT_RELA.0 { 24 } else { 16 };
@@ -33,7 +33,7 @@ pub(super) fn check_symbols(check: &Check<'_>, pair: Pair, map: &SymbolMap) -> R
     Ok(())
 }
 
-/// Checks that no dynamic relocation of the original changes a section that moved, or computes an address in it.
+/// Checks that no dynamic relocation of the original changes a moved section, or computes an address in it.
 pub(super) fn check_moves(check: &Check<'_>) -> Result<(), StructureError> {
     let Check { old, pairs, .. } = check;
     if pairs.moves.is_empty() {
@@ -61,7 +61,7 @@ fn check_rela(check: &Check<'_>, section: usize) -> Result<(), StructureError> {
     Ok(())
 }
 
-/// The types of relocations whose addend is an address: `R_*_RELATIVE` and `R_*_IRELATIVE`.
+/// Returns the types of relocations that have an address as addend: `R_*_RELATIVE` and `R_*_IRELATIVE`.
 fn relative_types(old: &Image<'_>) -> Result<[u32; 2], StructureError> {
     Ok(match elf::Machine(old.machine) {
         elf::EM_X86_64 => [elf::R_X86_64_RELATIVE.0, elf::R_X86_64_IRELATIVE.0],
@@ -74,7 +74,7 @@ fn relative_types(old: &Image<'_>) -> Result<[u32; 2], StructureError> {
     })
 }
 
-/// Words of `SHT_RELR`, as the generic ABI defines them: an address, or a set of the 63 words that follow.
+/// Checks `SHT_RELR`, as the generic ABI defines it: a word is an address, or a set of the 63 words that follow.
 fn check_relr(check: &Check<'_>, section: usize) -> Result<(), StructureError> {
     let old = check.old;
     let mut next = 0_u64;
@@ -94,7 +94,7 @@ fn check_relr(check: &Check<'_>, section: usize) -> Result<(), StructureError> {
     Ok(())
 }
 
-/// The number at an address of the original; 0 where nothing is.
+/// Returns the number at an address of the original, or 0 if there are no bytes.
 fn value_at(old: &Image<'_>, address: u64) -> u64 {
     match old.loads.at(address) {
         Memory::Bytes(offset, length) if length >= 8 => old.u64(old.bytes, offset),
@@ -102,7 +102,7 @@ fn value_at(old: &Image<'_>, address: u64) -> u64 {
     }
 }
 
-/// Checks that addresses lie in no section that moved.
+/// Checks that addresses lie in no moved section.
 fn stays(check: &Check<'_>, section: usize, index: usize, addresses: &[u64]) -> Result<(), StructureError> {
     match addresses.iter().find(|&&address| check.pairs.move_of(address).is_some()) {
         Some(&address) => Err(StructureError::Refers { section, index, address }),

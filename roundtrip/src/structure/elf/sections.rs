@@ -1,4 +1,4 @@
-//! Section headers, and the bytes of sections.
+//! Compares section headers, and the bytes of sections.
 
 use cfipack_format::widen::{ToU64, ToUsize};
 use object::elf;
@@ -13,7 +13,7 @@ use super::{Check, dynamic, groups, relocations, strings, symbols};
 
 /// Checks each section: its header, then its bytes.
 pub(super) fn check(check: &Check<'_>, maps: &[SymbolMap]) -> Result<(), StructureError> {
-    // By how much the bytes of the last section that has some moved in the file.
+    // How far the last section with bytes has moved in the file.
     let mut shift = 0;
     for &pair in &check.pairs.pairs {
         if pair.new == 0 {
@@ -30,7 +30,8 @@ pub(super) fn check(check: &Check<'_>, maps: &[SymbolMap]) -> Result<(), Structu
     Ok(())
 }
 
-/// The first section header has what does not fit into the ELF header. What nothing reads there may stay.
+/// Checks the first section header. It holds numbers that do not fit into the ELF header. A number there that no reader
+/// uses may stay.
 fn check_first(old: &Image<'_>, new: &Image<'_>) -> Result<(), StructureError> {
     let (from, to) = (old.sections[0], new.sections[0]);
     let in_first = |image: &Image<'_>, field: usize, means: u16| image.u16(image.bytes, field) == means;
@@ -57,7 +58,7 @@ fn check_header(check: &Check<'_>, pair: Pair, maps: &[SymbolMap], shift: u64) -
     let differs = |field, old, new| Err(StructureError::Section { index: pair.new, field, old, new });
     let link = match pairs.new_of(from.link.to_usize()) {
         Some(link) => link.to_u64(),
-        // Not an index of a section.
+        // This is no index of a section.
         None => from.link.into(),
     };
     let info = expected_info(check, pair, maps);
@@ -76,20 +77,20 @@ fn check_header(check: &Check<'_>, pair: Pair, maps: &[SymbolMap], shift: u64) -
     let is_resized = match old.is_relocatable {
         _ if pair.old == old.names => true,
         true => symbols::may_resize(from.kind),
-        // What loaders read keeps its size.
+        // Sections that loaders read keep their size.
         false => from.kind == elf::SHT_SYMTAB.0 && has_lost_symbols,
     };
     if from.size != to.size && !is_resized {
         return differs("sh_size", from.size, to.size);
     }
-    // That of a section which occupies memory may have been moved.
+    // The address of a section that occupies memory may have changed.
     if from.addr != to.addr && !from.has_memory() {
         return differs("sh_addr", from.addr, to.addr);
     }
     check_place(check, pair, from, to, shift)
 }
 
-/// The `sh_info` that a section must have.
+/// Returns the `sh_info` that a section must have.
 fn expected_info(check: &Check<'_>, pair: Pair, maps: &[SymbolMap]) -> u64 {
     let Check { old, pairs, .. } = check;
     let from = old.sections[pair.old];
@@ -138,7 +139,7 @@ fn check_place(
                 new: load.segment.flags.into(),
             });
         }
-        // A section that the original loads from elsewhere has no place to be held against.
+        // If the original loads other bytes for the section, there is no place to compare with.
         return match loaded(new, to) {
             _ if from.offset != in_old && to.offset == from.offset => Ok(()),
             Some(in_new) if to.offset != in_new => differs(in_new, to.offset),
@@ -153,7 +154,7 @@ fn check_place(
         }
     }
     if from.has_bytes() {
-        // Its bytes are compared; the format wants them aligned.
+        // Other checks compare the bytes. The format demands their alignment.
         let align = from.align.clamp(1, 0x1000);
         let was_aligned = from.offset.is_multiple_of(align);
         return match to.offset.is_multiple_of(align) || !was_aligned {
@@ -162,7 +163,7 @@ fn check_place(
         };
     }
     let is_known = to.offset == from.offset || to.offset == from.offset.wrapping_add(shift);
-    // In an object nothing follows from where no bytes lie.
+    // In an object, the offset of a section without bytes has no meaning.
     match is_known || new.is_relocatable && to.offset <= new.bytes.len().to_u64() {
         true => Ok(()),
         false => differs(from.offset.wrapping_add(shift), to.offset),
@@ -175,7 +176,7 @@ fn check_contents(check: &Check<'_>, pair: Pair, maps: &[SymbolMap]) -> Result<(
     let map = map_of(maps, from.link.to_usize()).filter(|map| !map.is_identity());
     match elf::SectionType(from.kind) {
         _ if pair.old == old.names => strings::check(check, pair),
-        // Compared when the symbols were paired.
+        // These were compared when the symbols were paired.
         elf::SHT_SYMTAB | elf::SHT_DYNSYM => Ok(()),
         elf::SHT_SYMTAB_SHNDX if old.is_relocatable => symbols::check_indexes(check, pair, maps),
         elf::SHT_DYNAMIC if !pairs.moves.is_empty() => dynamic::check(check, pair),
@@ -189,7 +190,7 @@ fn check_contents(check: &Check<'_>, pair: Pair, maps: &[SymbolMap]) -> Result<(
 }
 
 impl Check<'_> {
-    /// Compares the bytes of a section.
+    /// Checks that the bytes of a section are the same.
     pub(super) fn same_bytes(&self, pair: Pair) -> Result<(), StructureError> {
         let (old, new) = (self.old.contents(pair.old), self.new.contents(pair.new));
         if old == new {
@@ -202,14 +203,14 @@ impl Check<'_> {
     }
 }
 
-/// Bytes of a table of program headers.
+/// Returns the size of the program headers in bytes.
 pub(super) fn segments_size(image: &Image<'_>) -> u64 {
     image.segments.len().to_u64() * SEGMENT
 }
 
-/// Checks that sections have the names that they had.
+/// Checks that sections have kept their names.
 pub(super) fn check_names(old: &Image<'_>, new: &Image<'_>, pairs: &Pairs) -> Result<(), StructureError> {
-    // Many sections may have one long name.
+    // The names of many sections may be the same long string, so the time is bounded.
     let mut room = old.bytes.len().to_u64().saturating_mul(4);
     for pair in &pairs.pairs {
         let (from, to) = (old.name(pair.old), new.name(pair.new));

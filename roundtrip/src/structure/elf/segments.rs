@@ -1,4 +1,4 @@
-//! Program headers: each leads to the bytes that it led to.
+//! Compares program headers: each must lead to the same bytes as before.
 
 use object::elf;
 
@@ -9,15 +9,15 @@ use super::plain::Segment;
 use super::sections::segments_size;
 use super::{Check, PAGE, dynamic, others};
 
-/// Checks all program headers but the table's.
+/// Checks all program headers apart from the table's.
 pub(super) fn check(check: &Check<'_>) -> Result<(), StructureError> {
     let (gone, added) = check_loads(check)?;
     others::check(check, &gone, &added)?;
     check_own(check)
 }
 
-/// Pairs the segments that are loaded. Returns the indexes of those of the original that are gone, and of those
-/// of the new file that are added.
+/// Pairs the loaded segments. Returns the indexes of the removed segments in the original, and of the added segments in
+/// the new file.
 fn check_loads(check: &Check<'_>) -> Result<(Vec<usize>, Vec<usize>), StructureError> {
     let Check { old, new, .. } = check;
     let (mut gone, mut added) = (Vec::new(), Vec::new());
@@ -54,12 +54,12 @@ fn overlaps(a: &Load, b: &Load) -> bool {
     start < end || a.segment.vaddr == b.segment.vaddr
 }
 
-/// A difference of a field of a program header of the new file.
+/// Builds the error for a field of a program header of the new file.
 pub(super) fn differs(index: usize, field: &'static str, old: u64, new: u64) -> StructureError {
     StructureError::Segment { index, field, old, new }
 }
 
-/// Checks that a segment loads what it loaded, and at most more of what needs no write permission.
+/// Checks that a segment loads the same bytes as before. A segment without write permission may load more.
 fn check_load(check: &Check<'_>, from: &Load, to: &Load) -> Result<(), StructureError> {
     let index = to.index;
     let (old, new) = (from.segment, to.segment);
@@ -69,13 +69,13 @@ fn check_load(check: &Check<'_>, from: &Load, to: &Load) -> Result<(), Structure
     ];
     let is_fixed = old.flags & elf::PF_W.0 != 0 || old.memsz != old.filesz;
     if is_fixed {
-        // By as much as it starts earlier.
+        // The segment may be longer by as much as it starts earlier.
         let more = old.vaddr.wrapping_sub(new.vaddr);
         fields.push(("p_memsz", old.memsz.wrapping_add(more), new.memsz));
         fields.push(("p_filesz", old.filesz.wrapping_add(more), new.filesz));
     }
     fields.push(("p_filesz", if is_fixed { new.filesz } else { new.memsz }, new.filesz));
-    // A page before the others, with the headers, which may be added or removed.
+    // A page with the headers may be added or removed before all others.
     let front = old.vaddr.max(new.vaddr) - old.vaddr.min(new.vaddr);
     let first = if new.vaddr < old.vaddr { new } else { old };
     let is_front = front == 0 || front.is_multiple_of(PAGE) && first.offset == 0;
@@ -83,8 +83,7 @@ fn check_load(check: &Check<'_>, from: &Load, to: &Load) -> Result<(), Structure
     if let Some(&(field, old, new)) = fields.iter().find(|(_, old, new)| old != new) {
         return Err(differs(index, field, old, new));
     }
-    // A program that is loaded where it was linked for has no alignment but that of pages, whatever power of 2 is written
-    // there.
+    // A program with fixed addresses only needs the alignment of pages, whatever power of 2 the header has.
     let is_page =
         check.new.is_executable && [old.align, new.align].contains(&PAGE) && new.align.is_power_of_two();
     if new.align != old.align && !is_page {
@@ -102,7 +101,7 @@ fn check_congruent(index: usize, new: Segment, old: Segment) -> Result<(), Struc
     }
 }
 
-/// Checks the segment that was added: read-only, on pages of its own, and with the table or sections that moved.
+/// Checks the added segment. It must be read-only, on pages of its own, and hold the table or moved sections.
 fn check_added(check: &Check<'_>, index: usize) -> Result<(), StructureError> {
     let Check { old, new, .. } = check;
     let segment = new.segments[index];

@@ -1,4 +1,4 @@
-//! The section of section names, which gains names or loses them.
+//! Compares the section with the names of sections. It may gain or lose names.
 
 use cfipack_format::widen::{ToU64, ToUsize};
 
@@ -6,7 +6,7 @@ use super::Check;
 use super::error::StructureError;
 use super::pairs::Pair;
 
-/// Checks that it holds what the original's holds, at the same place, or names of sections.
+/// Checks that each byte of the section is the same as in the original, or belongs to the name of a section.
 pub(super) fn check(check: &Check<'_>, pair: Pair) -> Result<(), StructureError> {
     let Check { old, new, .. } = check;
     let (from, to) = (old.contents(pair.old), new.contents(pair.new));
@@ -18,7 +18,7 @@ pub(super) fn check(check: &Check<'_>, pair: Pair) -> Result<(), StructureError>
     names.dedup();
     let mut end = 0;
     for start in names.into_iter().chain([to.len()]) {
-        // The end of one name may be another.
+        // A name may be the end of another name.
         if start < end {
             continue;
         }
@@ -27,7 +27,7 @@ pub(super) fn check(check: &Check<'_>, pair: Pair) -> Result<(), StructureError>
         let name = to[start..].iter().position(|&byte| byte == 0);
         end = name.map_or(to.len(), |length| start + length + 1);
     }
-    // Symbols may have their names there too.
+    // The section may also hold the names of symbols.
     let symbols =
         old.sections.iter().any(|section| section.link.to_usize() == pair.old && section.entsize != 0);
     match symbols {
@@ -36,7 +36,7 @@ pub(super) fn check(check: &Check<'_>, pair: Pair) -> Result<(), StructureError>
     }
 }
 
-/// Checks that bytes are zero or those of the original at the same place.
+/// Checks that each byte is zero, or the same as in the original.
 fn check_kept(pair: Pair, from: &[u8], to: &[u8], start: usize, end: usize) -> Result<(), StructureError> {
     let kept = from.get(start..end.min(from.len())).unwrap_or_default();
     let bytes = &to[start..end];

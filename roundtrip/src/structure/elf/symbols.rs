@@ -1,4 +1,4 @@
-//! Symbol tables: each symbol is as before, or moved with its section.
+//! Compares symbol tables: each symbol must be unchanged, or moved with its section.
 
 use cfipack_format::widen::{ToU64, ToUsize};
 use object::elf;
@@ -9,29 +9,29 @@ use super::groups::SHT_LLVM_ADDRSIG;
 use super::image::Image;
 use super::pairs::Pair;
 
-/// Bytes of a symbol.
+/// The size of a symbol in bytes.
 const SYMBOL: usize = 24;
-/// `st_info` of a section's symbol.
+/// The `st_info` of a section's symbol.
 const SECTION_SYMBOL: u8 = elf::STT_SECTION.0;
 
-/// The symbols of the new file by those of the original.
+/// Maps the symbols of the original to the symbols of the new file.
 #[derive(Debug)]
 pub(super) struct SymbolMap {
-    /// The symbol table, by its index in the original.
+    /// The index of the symbol table in the original.
     pub(super) section: usize,
-    /// The symbols of the original that are gone, ascending.
+    /// The symbols of the original that were removed, in ascending order.
     removed: Vec<usize>,
-    /// For each symbol that was added, ascending, how many of the original's stand before it.
+    /// For each added symbol, how many of the kept symbols are before it. In ascending order.
     added: Vec<usize>,
 }
 
 impl SymbolMap {
-    /// Returns whether each symbol has the index that it had.
+    /// Returns whether each symbol has kept its index.
     pub(super) fn is_identity(&self) -> bool {
         self.removed.is_empty() && self.added.is_empty()
     }
 
-    /// The index in the new file of a symbol. None if it is gone.
+    /// Returns the index of a symbol in the new file, or `None` if the symbol was removed.
     pub(super) fn new_of(&self, old: usize) -> Option<usize> {
         let removed = self.removed.partition_point(|&index| index < old);
         if self.removed.get(removed) == Some(&old) {
@@ -41,24 +41,24 @@ impl SymbolMap {
         Some(kept + self.added.partition_point(|&before| before <= kept))
     }
 
-    /// The index in the new file of the first symbol that is not local, which is the same one.
+    /// Returns the index in the new file of the first symbol that is not local.
     pub(super) fn first_global(&self, old: usize) -> usize {
         let kept = old - self.removed.partition_point(|&index| index < old);
         kept + self.added.partition_point(|&before| before <= kept)
     }
 }
 
-/// The map of the symbol table with an index in the original, of those that [`pair`] returned.
+/// Returns the map for the symbol table with an index in the original. `maps` comes from [`pair`].
 pub(super) fn map_of(maps: &[SymbolMap], section: usize) -> Option<&SymbolMap> {
     maps.binary_search_by_key(&section, |map| map.section).ok().map(|index| &maps[index])
 }
 
-/// Returns whether sections of a kind, in an object, have items for symbols or sections, so that their size may change.
+/// Returns whether a section of this kind in an object has an item for each symbol or section. Its size may change.
 pub(super) fn may_resize(kind: u32) -> bool {
     [elf::SHT_SYMTAB.0, elf::SHT_SYMTAB_SHNDX.0, elf::SHT_GROUP.0, SHT_LLVM_ADDRSIG.0].contains(&kind)
 }
 
-/// Compares all symbol tables.
+/// Compares all symbol tables, and returns a map for each of them.
 pub(super) fn pair(check: &Check<'_>) -> Result<Vec<SymbolMap>, StructureError> {
     let Check { old, pairs, .. } = check;
     let mut maps = Vec::new();
@@ -75,7 +75,7 @@ pub(super) fn pair(check: &Check<'_>) -> Result<Vec<SymbolMap>, StructureError> 
             continue;
         }
         let table = |image: &Image<'_>, index: usize, all: &[usize]| {
-            // A file has one such section, or few.
+            // A file has at most a few sections of this kind.
             all.iter().take(8).copied().find(|&section| image.sections[section].link.to_usize() == index)
         };
         let old_table = table(old, pair.old, &old_indexes).map(|index| old.contents(index));
@@ -92,13 +92,13 @@ pub(super) fn pair(check: &Check<'_>) -> Result<Vec<SymbolMap>, StructureError> 
     Ok(maps)
 }
 
-/// A symbol table in both files, each with the section's large indexes.
+/// A symbol table in both files, with the section indexes that are too large for a symbol.
 struct Tables<'c, 'a> {
     check: &'c Check<'c>,
     pair: Pair,
     old_indexes: &'a [u8],
     new_indexes: &'a [u8],
-    /// The new file's first table.
+    /// The index of the new file's first `.sframe`.
     new_table: Option<usize>,
 }
 
@@ -108,7 +108,7 @@ struct Symbol {
     name: u32,
     info: u8,
     other: u8,
-    /// The section, or a reserved number.
+    /// The index of the section, or a reserved number.
     section: u32,
     is_reserved: bool,
     value: u64,
@@ -131,7 +131,7 @@ impl Symbol {
         }
     }
 
-    /// The fields that differ from those of another, in the file's order.
+    /// Returns the first field that differs, with both values.
     fn difference(&self, new: &Self) -> Option<(&'static str, u64, u64)> {
         let fields = [
             ("st_name", u64::from(self.name), u64::from(new.name)),
@@ -147,7 +147,7 @@ impl Symbol {
 }
 
 impl Tables<'_, '_> {
-    /// Walks both tables.
+    /// Walks both symbol tables side by side.
     fn compare(&self) -> Result<SymbolMap, StructureError> {
         let Check { old, new, pairs } = self.check;
         let pair = self.pair;
@@ -188,14 +188,14 @@ impl Tables<'_, '_> {
         Ok(map)
     }
 
-    /// The symbol that the new file must have; None for one of a table if the new file has no table.
+    /// Returns the symbol that the new file must have, or `None` for a symbol of a table if the new file has no table.
     fn expected(&self, mut symbol: Symbol) -> Option<Symbol> {
         let Check { old, new, pairs } = self.check;
         let index = symbol.section.to_usize();
         if symbol.is_reserved || index >= old.sections.len() {
             return Some(symbol);
         }
-        // A table that stays is the first that the new file has.
+        // A table that stays is the first table of the new file.
         let new_index = pairs.new_of(index).or(self.new_table)?;
         symbol.section = new_index as u32;
         let (from, to) = (old.sections[index], new.sections[new_index]);
@@ -213,16 +213,16 @@ impl Tables<'_, '_> {
             && self.check.old.belongs_to_table(section)
     }
 
-    /// Returns whether a symbol is one of a table, with which it may vanish. In a linked file it is only the one that stands
-    /// for the section: others may be wanted.
+    /// Returns whether a symbol may vanish with its table. In an object this holds for every symbol of the table. In a
+    /// linked file it holds only for the section symbol: other symbols may be in use.
     fn may_vanish(&self, symbol: Symbol) -> bool {
         let old = self.check.old;
         let is_of_section = symbol.info == SECTION_SYMBOL && self.is_in_symtab();
         self.is_of_table(symbol) && (old.is_relocatable || is_of_section)
     }
 
-    /// The symbols that a linked file may have for another one of a table: its value alone, or that of a section which
-    /// there is none of, as there was none before the table.
+    /// Returns the symbols that a linked file may have in place of a symbol of a removed table. It is either an
+    /// absolute symbol, or an unchanged symbol with a section index after the last section, as in files of BOLT.
     fn without_section(&self, symbol: Symbol) -> [Option<Symbol>; 2] {
         let Check { old, new, .. } = self.check;
         if old.is_relocatable || !self.is_in_symtab() || !self.is_of_table(symbol) {
@@ -237,7 +237,8 @@ impl Tables<'_, '_> {
         self.check.old.sections[self.pair.old].kind == elf::SHT_SYMTAB.0
     }
 
-    /// Returns whether a symbol is a local one of a section, for the relocations of a table, or a table's own.
+    /// Returns whether a symbol may be new: a local section symbol, for the relocations of a table or for the table
+    /// itself.
     fn may_be_added(&self, symbol: Symbol, index: usize) -> bool {
         let new = self.check.new;
         let is_local = index < new.sections[self.pair.new].info.to_usize();
@@ -250,8 +251,8 @@ impl Tables<'_, '_> {
     }
 }
 
-/// Checks the indexes of sections that do not fit into symbols: those of symbols were compared with them, the others
-/// are zero.
+/// Checks the section indexes that do not fit into symbols. The indexes in use were compared with their symbols, and
+/// all others must be zero.
 pub(super) fn check_indexes(check: &Check<'_>, pair: Pair, maps: &[SymbolMap]) -> Result<(), StructureError> {
     let Check { old, new, .. } = check;
     let (from, to) = (old.contents(pair.old), new.contents(pair.new));

@@ -1,4 +1,4 @@
-//! The `.sframe` section of the new file, and the segment that leads to it.
+//! Checks the `.sframe` section of the new file, and the segment that leads to it.
 
 use cfipack_format::widen::{ToU64, ToUsize};
 use object::elf;
@@ -31,7 +31,8 @@ pub(super) fn check(check: &Check<'_>) -> Result<usize, StructureError> {
     Ok(tables.len())
 }
 
-/// Returns whether all tables are the original's, at their addresses: they need not be as cfipack makes them.
+/// Returns whether all tables are tables of the original, at their addresses. They may be as another tool made
+/// them.
 fn is_kept(check: &Check<'_>, tables: &[usize]) -> bool {
     let Check { old, new, .. } = check;
     let mut of_old = (1..old.sections.len()).filter(|&index| old.is_table(index));
@@ -43,7 +44,7 @@ fn is_kept(check: &Check<'_>, tables: &[usize]) -> bool {
     let are_same = tables.iter().all(|&table| of_old.next().is_some_and(|index| is_same(index, table)));
     let segments = |image: &Image<'_>| -> Vec<Segment> {
         let all = image.segments.iter().filter(|segment| segment.kind == elf::PT_GNU_SFRAME.0);
-        // How far its bytes are from where they are loaded.
+        // The distance of its bytes from the place where they are loaded.
         let distance = |segment: &Segment| {
             let offset = image.loads.offset_of(segment.vaddr, segment.filesz);
             segment.offset.wrapping_sub(offset.unwrap_or(0))
@@ -78,7 +79,7 @@ fn check_section(new: &Image<'_>, table: usize) -> Result<(), StructureError> {
     is("magic", MAGIC.into(), new.u16(bytes, 0).into())
 }
 
-/// Checks that a linked file has one table, which its segment covers, in memory that can only be read.
+/// Checks that a linked file has one table, in read-only memory, and that its segment covers the table.
 fn check_segment(new: &Image<'_>, tables: &[usize]) -> Result<(), StructureError> {
     let mut segments = new.segments.iter().filter(|segment| segment.kind == elf::PT_GNU_SFRAME.0);
     is("number of segments", tables.len().to_u64(), segments.clone().count().to_u64())?;
