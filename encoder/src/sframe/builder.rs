@@ -42,8 +42,16 @@ pub struct UndefinedCfi {
 /// use cfipack_encoder::sframe::{Builder, EncodedRows, Options, TableFunction};
 /// use cfipack_format::{Address, Arch, Key};
 ///
-/// Two functions of 16 bytes. Their rows are encoded already, as for a linker's stubs: one row, from 0: CFA =
-/// sp + 8.
+/// // Two functions of 16 bytes whose rows exist, as those of stubs do: one row, from 0: CFA = sp + 8.
+/// let mut builder = Builder::new(Arch::Amd64, Options::new())?;
+/// let rows = builder.push_table(&TableFunction::new(Key(1), 16), EncodedRows::new(&[0, 3, 8], 1))?;
+/// builder.push_table(&TableFunction::new(Key(2), 16), rows.expect("rows of one FDE"))?;
+/// let section = builder.finish();
+/// assert_eq!(section.len(), 28 + 2 * 16 + 5 + 3); // header, index, attribute and row: both share these
+/// let bytes = section.into_bytes(Address(0x2000), |key| Address(0x1000 * key.0))?;
+/// assert_eq!(bytes[60..], [1, 0, 0, 0, 0, 0, 3, 8]);
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Builder<'a> {
     pub(crate) draft: Draft<'a>,
@@ -122,9 +130,9 @@ impl<'a> Builder<'a> {
         self.draft.note_omitted(function, size);
     }
 
-    /// Records that a function exists whose FDE or CIE cannot be read ([`cfi::Error`](crate::cfi::Error)).
-    /// Nobody knows where this function lies, so [`Options::merge_functions`] then merges no functions across a
-    /// gap. [`push_all`](Self::push_all) does this itself.
+    /// Records that a function exists whose FDE or CIE cannot be read ([`cfi::Error`](crate::cfi::Error)). The
+    /// function's place is unknown, so [`Options::merge_functions`] then merges no functions across a gap.
+    /// [`push_all`](Self::push_all) does this itself.
     pub fn note_unread(&mut self) {
         self.draft.entries.unread = true;
     }

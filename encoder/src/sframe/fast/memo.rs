@@ -21,8 +21,8 @@ struct Slot {
     at: u32,
     /// The number of the block with their rows.
     block: u32,
-    /// The location of the last row, in bytes from the function's start. A function must be longer than this to
-    /// use the result.
+    /// The location after the last advance, in bytes from the function's start. A function must be longer than
+    /// this to use the result.
     end: u32,
     /// The number of rows.
     num_fres: u16,
@@ -109,8 +109,8 @@ impl Memo {
         found.then_some(Remembered { block, num_fres: num_fres.into() })
     }
 
-    /// Remembers the result of instructions. `end` is the location of their last row, from the function's
-    /// start.
+    /// Remembers the result of instructions. `end` is the location after their last advance, from the
+    /// function's start.
     #[inline]
     pub(crate) fn remember(&mut self, key: Key, code: &Code<'_>, end: u64, result: Remembered) {
         let (at, end) = (u32::try_from(code.offset()), u32::try_from(end));

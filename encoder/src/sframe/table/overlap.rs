@@ -5,9 +5,9 @@
 //! another function inside it is cut into the part before, the parts between and the part after. The inner
 //! function may be omitted from the table; then no row answers for its PCs.
 //!
-//! Functions with the same start and the same rows count as a single function. If their rows differ, nobody
-//! knows which function the code belongs to, because linkers leave FDEs of functions that they discarded. None
-//! of these functions is then in the table.
+//! Functions with the same start and the same rows count as a single function. If their rows differ, it is
+//! unknown which function the code belongs to, because linkers leave FDEs of functions that they discarded.
+//! None of these functions is then in the table.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -42,8 +42,8 @@ pub(crate) fn separate(
     }
     let sorted = Sorted::new(&entries.list, pool);
     if sorted.are_apart(&entries.omitted) {
-        // The index is then written in its present order. Layout `Gnu` keeps the order in which functions were
-        // pushed, for objects.
+        // The sorted index is then written as it is. Layout `Gnu` keeps the order of the functions, as in an
+        // object.
         let sorted = sorted.into_copy().filter(|_| options.layout == Layout::Small);
         for (entry, sorted) in entries.list.iter_mut().zip(sorted.into_iter().flatten()) {
             *entry = sorted;
