@@ -10,7 +10,8 @@
 //! - [`apart`], [`overlap`], [`rebuilt`]: finds and separates functions that share PCs.
 //! - [`merge`]: makes an FDE of neighbouring functions, on request.
 //! - [`section`], [`order`], [`place`], [`at`], [`write_error`]: writes the finished section.
-//! - [`conflict`], [`by_key`]: overlaps of functions that get their addresses last.
+//! - [`conflict`]: overlaps of functions that get their addresses last; [`distant`]: functions out of reach.
+//! - [`by_key`]: finds functions of an unfinished builder by their keys.
 //! - [`hash_index`], [`chunk`], [`pieces`], [`wide_attribute`]: the parts that blocks are made of.
 
 pub(crate) mod apart;
