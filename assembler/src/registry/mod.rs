@@ -1,4 +1,5 @@
-//! Owns all generated code of a process. Threads and signal handlers can find rows while regions come and go.
+//! Keeps the rows of all generated code of a process. Threads and signal handlers can find rows while regions
+//! come and go.
 //!
 //! A [`Registry`] holds the rows of each [`Region`] that you add, with a value of your choice. The value is
 //! usually the region's registrations with libgcc, gdb and others, and they end when you drop it. A [`Reader`]
