@@ -24,10 +24,10 @@ impl<'a> Builder<'a> {
     /// has several FDEs, because it has more rows than an FDE can count.
     ///
     /// # Errors
-    /// There is no room, version 3 cannot count the encoded rows, the version cannot represent a row, or other
-    /// functions [have addresses](Reason::KeysMixed) and this function has none, or the other way round. Unlike
-    /// [`push`](Self::push), this function does not [record](Self::note_omitted) a refused function, because
-    /// the function may have rows elsewhere.
+    /// There is no room, version 3 cannot count the encoded rows, or the version cannot represent a row. It is
+    /// also an error if other functions [have addresses](Reason::KeysMixed) and this function has none, or the
+    /// other way round. Unlike [`push`](Self::push), this function does not [record](Self::note_omitted) a
+    /// refused function, because the function may have rows elsewhere.
     pub fn push_table<'r, I: Iterator<Item = Row> + Clone>(
         &mut self,
         function: &TableFunction,
