@@ -139,8 +139,8 @@ mod tests {
         eh_frame::fde(bytes, 0, 0x10_0000 + 0x100 * number, 0x100, instructions);
     }
 
-    /// In the middle of the section lies an FDE whose instructions look like records: where the second
-    /// part starts is guessed wrong.
+    /// The instructions of an FDE in the middle of the section look like records. The start of the second part
+    /// is therefore guessed wrong.
     #[test]
     fn a_wrong_guess_changes_nothing() {
         let mut bytes = eh_frame::CIE.to_vec();
@@ -176,7 +176,7 @@ mod tests {
             (1, 41),
             "the FDE in the middle alone has bad instructions"
         );
-        // Which chunks become shards depends on how threads run; here all do.
+        // The timing of threads decides which chunks become shards. Here all chunks do.
         let in_shards = |threads| {
             let mut builder = Builder::new(Arch::Amd64, Options::default()).unwrap();
             let functions = |from, to| crate::cfi::Functions::between(&section, from, to);
@@ -211,7 +211,8 @@ mod tests {
         }
     }
 
-    /// Tasks that never run at the same time, or do not run at all, wait for no other and leave nothing out.
+    /// Tasks never run at the same time, or do not run at all. No task waits for another task, and no function
+    /// is lost.
     #[test]
     fn any_pool_gives_the_same() {
         let mut bytes = eh_frame::CIE.to_vec();
@@ -235,13 +236,13 @@ mod tests {
         }
     }
 
-    /// Where there is no room for a part's blocks, its functions are omitted one by one.
+    /// If there is no room for the blocks of a part, its functions are omitted one after the other.
     #[cfg(target_pointer_width = "64")]
     #[test]
     fn a_table_that_is_full() {
         let (mut few, mut many) = (eh_frame::CIE.to_vec(), eh_frame::CIE.to_vec());
         (0..8).for_each(|number| fde(&mut few, number, &[0x41 + number as u8, 0x0e, 0x10]));
-        // In the middle all have rows of those.
+        // In the middle, all functions have rows of `few`.
         let rows = |number| if (100..150).contains(&number) { 8 } else { 9 };
         (8..200)
             .for_each(|number| fde(&mut many, number, &[0x41 + (number % rows(number)) as u8, 0x0e, 0x10]));
