@@ -1,4 +1,4 @@
-//! The directives of one function.
+//! Records the directives of a function.
 
 use alloc::vec::Vec;
 use core::mem::take;

@@ -41,7 +41,7 @@
 //! 1. Write the code and the tables, and make the code executable. No thread can be in the code yet.
 //! 2. Register the tables everywhere.
 //! 3. Only now publish the functions' addresses to other threads. A thread that calls a function therefore
-//!   finds the function registered.
+//!    finds the function registered.
 //!
 //! To remove a region, first make sure that no thread is in its code; this is a task of the JIT's safepoints.
 //! Then deregister the tables everywhere, and free the code and the tables last. HP's libunwind walks its list

@@ -86,9 +86,6 @@ const LEAST: usize = 512;
 ///
 /// A registry has a single writer. If several threads compile, put the registry in a lock; readers do not need
 /// the lock. Dropping the registry removes all rows, and then drops the values.
-///
-/// There is one writer; a host whose threads all compile puts the registry in a lock, which readers do not need. Dropped, it
-/// removes all rows, and then drops the values.
 #[derive(Debug)]
 pub struct Registry<R = ()> {
     arch: Arch,

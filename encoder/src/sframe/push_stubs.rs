@@ -146,7 +146,8 @@ impl Draft<'_> {
         }
         let is_gnu = self.options.layout == Layout::Gnu;
         let repeats = part.count.is_some() && (is_gnu || part.rows.len() > 1);
-        // A mask has a byte. With a single row, all pieces together need only one entry.
+        // The size after which rows repeat must fit a byte. With a single row, all pieces together need only an
+        // entry.
         let (pieces, rep_size) = match u8::try_from(part.size) {
             Ok(size) if repeats => (1, size),
             _ if part.rows.len() > 1 => (part.count(), 0),

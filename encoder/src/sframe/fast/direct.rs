@@ -54,7 +54,7 @@ impl Common {
         Some(location)
     }
 
-    /// Puts the rows of a function into `fres` whose instructions go on far after its end.
+    /// Puts the rows of a function into `fres`, if its instructions continue far after its end.
     #[cold]
     fn run_beyond(&mut self, cie: &CommonCie, code: &Code<'_>, fres: &mut Fres) -> Option<()> {
         let location = self.run_as::<4>(cie, code, FreType::Addr4, fres)?;

@@ -202,7 +202,7 @@ impl<'a> Section<'a> {
         let order = Order::new(&self.entries, address);
         let fres_at = self.fres_at();
         self.write_index(pool, &mut bytes[..fres_at], &order, address)?;
-        // Of functions with the same rows one is left.
+        // Of functions with the same rows, the table keeps the last.
         let clashes = self.omit_clashes(&mut bytes, address, &address_of)?;
         match clashes.iter().find(|clash| clash.function != clash.other) {
             None => Ok(bytes),
