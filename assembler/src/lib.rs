@@ -7,8 +7,8 @@
 //! - [`Directives`] records the directives of a function, and [`Assembly`] collects the functions of an object.
 //!   `Assembly` returns [`CallFrames`], [`Sframe`] and [`CompactUnwind`].
 //! - [`region`] makes the tables of generated code that libgcc, gdb, perf and others read.
-//! - `registry` (feature `std`) owns all generated code of a process, and finds the row of a PC while code
-//!   comes and goes.
+//! - `registry` (feature `std`) keeps the rows of all generated code of a process, and finds the row of a PC
+//!   while code comes and goes.
 //! - `from_gimli` (feature `gimli`) reads the frame tables of `gimli::write`, for example Cranelift's.
 //!
 //! ```
