@@ -1,4 +1,4 @@
-//! The functions of an object or of a region of generated code.
+//! Collects the functions of an object or of a region of generated code.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -12,7 +12,8 @@ use crate::directives::Frame;
 use crate::instructions::{Encoded, Mark, encode};
 use crate::{Dialect, Directives, Error};
 
-/// Functions with their directives, in the order of `.cfi_startproc`, of which every section is made.
+/// Collects functions with their directives, in the order of `.cfi_startproc`. Every section is made from an
+/// assembly.
 ///
 /// ```
 /// use cfipack_assembler::{Assembly, Directives};
@@ -30,9 +31,9 @@ pub struct Assembly {
     pub(crate) arch: Arch,
     pub(crate) dialect: Dialect,
     pub(crate) functions: Vec<Function>,
-    /// The instructions of all functions.
+    /// The call frame instructions of all functions.
     pub(crate) bytes: Vec<u8>,
-    /// Marks of what these do not represent, in ascending order.
+    /// Marks of facts that the instructions do not show, in ascending order.
     pub(crate) marks: Vec<Mark>,
 }
 
@@ -47,7 +48,7 @@ pub(crate) struct Function {
 }
 
 impl Function {
-    /// The range of the instructions that a CIE can have.
+    /// Returns the range of the instructions that a CIE can have.
     pub(crate) fn leading(&self) -> Range<usize> {
         let start = self.instructions.bytes.start;
         start..start + self.instructions.leading
@@ -67,7 +68,7 @@ pub enum AssemblyError {
         /// The architecture of the assembly.
         assembly: Arch,
     },
-    /// The format does not have the architecture, or its version is not written.
+    /// The format does not have the architecture, or this crate does not write its version.
     Unsupported(UnsupportedFormat),
     /// A record's field cannot hold its value.
     Record {
@@ -79,7 +80,7 @@ pub enum AssemblyError {
 }
 
 impl Assembly {
-    /// No functions yet, as the GNU assembler has them.
+    /// Creates an assembly without functions, in the dialect of the GNU assembler.
     pub fn new(arch: Arch) -> Self {
         let (functions, bytes, marks) = (Vec::new(), Vec::new(), Vec::new());
         Self { arch, dialect: Dialect::Gas, functions, bytes, marks }
@@ -88,7 +89,7 @@ impl Assembly {
     /// Sets the dialect.
     ///
     /// # Panics
-    /// There are functions already.
+    /// If there are functions already.
     pub fn with_dialect(self, dialect: Dialect) -> Self {
         assert!(self.functions.is_empty(), "an assembly has one dialect");
         Self { dialect, ..self }
@@ -104,22 +105,22 @@ impl Assembly {
         self.functions.len()
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no functions.
     pub fn is_empty(&self) -> bool {
         self.functions.is_empty()
     }
 
-    /// Removes all functions; the memory is used again.
+    /// Removes all functions, and keeps the memory for other functions.
     pub fn clear(&mut self) {
         self.functions.clear();
         self.bytes.clear();
         self.marks.clear();
     }
 
-    /// Adds a function. `key` is any number by which the caller knows it, unique among the functions.
+    /// Adds a function. `key` is a number of your choice, unique among the functions.
     ///
     /// # Errors
-    /// The directives have an error; nothing is added then.
+    /// The directives have an error, or are for another architecture. After an error nothing was added.
     pub fn push(&mut self, key: Key, directives: &Directives) -> Result<(), AssemblyError> {
         directives.check().map_err(AssemblyError::Directive)?;
         if directives.arch != self.arch {
@@ -132,12 +133,12 @@ impl Assembly {
         Ok(())
     }
 
-    /// Marks of what the instructions of a function do not represent.
+    /// Returns the marks of a function.
     pub(crate) fn marks_of(&self, function: &Function) -> &[Mark] {
         &self.marks[function.instructions.marks.clone()]
     }
 
-    /// The `.eh_frame` of the functions.
+    /// Returns the `.eh_frame` of the functions.
     ///
     /// # Errors
     /// A function is too large for the four bytes of its size.
@@ -145,10 +146,10 @@ impl Assembly {
         Records::new(self, SectionKind::EhFrame).write_all()
     }
 
-    /// The `.debug_frame` of the functions.
+    /// Returns the `.debug_frame` of the functions.
     ///
     /// # Errors
-    /// As [`eh_frame`](Self::eh_frame)'s.
+    /// The errors of [`eh_frame`](Self::eh_frame).
     pub fn debug_frame(&self) -> Result<CallFrames, AssemblyError> {
         Records::new(self, SectionKind::DebugFrame).write_all()
     }

@@ -1,4 +1,4 @@
-//! `__compact_unwind` from directives.
+//! Makes `__compact_unwind` from directives.
 
 use alloc::vec::Vec;
 
@@ -33,18 +33,18 @@ pub struct CompactOptions<'a> {
     pub canonical_personalities: &'a [Key],
 }
 
-/// A `__compact_unwind` section and what it leaves to `__eh_frame`.
+/// A `__compact_unwind` section, and the functions that need `__eh_frame`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CompactUnwind {
     /// The rows, and their relocations.
     pub section: Section,
-    /// The functions in DWARF mode, which need their FDEs, and why.
+    /// The functions in DWARF mode, with the reasons. They need their FDEs.
     pub in_dwarf_mode: Vec<Unsupported>,
 }
 
 impl<'a> CompactOptions<'a> {
-    /// Checked encodings.
+    /// Returns the default options, with true encodings.
     pub const fn new() -> Self {
         Self { encodings: Encodings::Checked, canonical_personalities: &[] }
     }
@@ -61,9 +61,10 @@ impl<'a> CompactOptions<'a> {
 }
 
 impl Assembly {
-    /// The `__compact_unwind` of a Mach-O object with the functions: a row for each, in their order. `code_of` gives a
-    /// function's code from its start on, if it is at hand; without it fewer functions have a checked
-    /// [encoding](Encoder::encode). `target_of` gives the place where in the object a function, a personality or an LSDA is.
+    /// Returns the `__compact_unwind` of a Mach-O object, with a row for each function in order. `code_of`
+    /// returns a function's code, from its start on, if you have it. Without code, fewer functions get a
+    /// checked [encoding](Encoder::encode). `target_of` returns the place in the object of a function, a
+    /// personality or an LSDA.
     ///
     /// # Errors
     /// The format does not have the architecture.

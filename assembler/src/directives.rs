@@ -1,4 +1,4 @@
-//! The directives of one function.
+//! Records the directives of a function.
 
 use alloc::vec::Vec;
 use core::mem::take;
@@ -10,14 +10,14 @@ use crate::cfi::write::leb128;
 use crate::directive::{Directive, EscapeOperand, Placed};
 use crate::{Error, Misuse};
 
-/// The CFI directives of one function, as between `.cfi_startproc` and `.cfi_endproc`.
+/// The CFI directives of a function, as between `.cfi_startproc` and `.cfi_endproc`.
 ///
-/// [`at`](Self::at) sets the place, a method with a directive's name gives the directive; names and meanings are those
-/// of the GNU assembler ("CFI directives" in its manual). Offsets of code are bytes from the function's start and
-/// ascend; offsets of the CFA and of registers are signed bytes.
+/// Call [`at`](Self::at) to set the place, and then a method with the name of a directive. Names and meanings
+/// are those of the GNU assembler ("CFI directives" in its manual). Offsets of code are bytes from the
+/// function's start and must ascend. Offsets of the CFA and of registers are signed bytes.
 ///
-/// A directive without meaning is an [`Error`] with its number. It is not recorded; the others are, so that
-/// [`errors`](Self::errors) has all of them at once, and nothing is made from directives with an error.
+/// A directive without meaning is not recorded. It becomes an [`Error`] with the directive's number, and
+/// [`errors`](Self::errors) returns all errors at once. No table is made from directives with an error.
 ///
 /// ```
 /// use cfipack_assembler::Directives;
@@ -39,27 +39,27 @@ pub struct Directives {
     pub(crate) frame: Frame,
     pub(crate) list: Vec<Placed>,
     pub(crate) escaped: Vec<u8>,
-    /// The number of directives in the list that a CIE can have at most, of those that are read from call frame information:
-    /// `.cfi_restore` returns to these alone.
+    /// The number of leading directives in `list` that a CIE can have, if the directives are read from call
+    /// frame information. `.cfi_restore` returns to the rules of the CIE alone.
     pub(crate) in_cie: Option<usize>,
     errors: Vec<Error>,
     /// The number of directives that were given.
     count: usize,
     offset: u64,
     new_fragment: bool,
-    /// The present offset if it was refused: directives at it are counted and not recorded.
+    /// The present offset, if it was refused. Directives at this offset are counted and not recorded.
     refused: Option<u64>,
-    /// The CFA's offset, for what is relative to it.
+    /// The present offset of the CFA, for directives that are relative to it.
     cfa_offset: i64,
     /// The CFA's offset in each remembered state.
     remembered: Vec<i64>,
 }
 
-/// Facts that directives state of the whole function.
+/// The directives that apply to the whole function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Frame {
-    /// `.cfi_return_column`: the architecture's own unless it is given.
+    /// `.cfi_return_column`. `None` means the architecture's own return address column.
     pub return_column: Option<Register>,
     /// `.cfi_signal_frame`
     pub is_signal_frame: bool,
@@ -67,14 +67,15 @@ pub struct Frame {
     pub is_b_key_frame: bool,
     /// `.cfi_mte_tagged_frame`
     pub is_mte_tagged_frame: bool,
-    /// `.cfi_personality`: the encoding, and what the caller knows the routine, or the cell that holds its address, by.
+    /// `.cfi_personality`: the encoding, and the caller's key for the routine or for the cell that holds its
+    /// address.
     pub personality: Option<(PointerEncoding, Key)>,
-    /// `.cfi_lsda`: the encoding, and what the caller knows the table by.
+    /// `.cfi_lsda`: the encoding, and the caller's key for the table.
     pub lsda: Option<(PointerEncoding, Key)>,
 }
 
 impl Directives {
-    /// No directives yet, for a function of `code_len` bytes: what `.cfi_startproc` and `.cfi_endproc` alone mean.
+    /// Starts a function of `code_len` bytes without directives, as `.cfi_startproc` and `.cfi_endproc` alone.
     pub fn new(arch: Arch, code_len: u64) -> Self {
         Self::with_memory(arch, code_len, Vec::with_capacity(USUAL), Vec::new())
     }
@@ -106,10 +107,11 @@ impl Directives {
         }
     }
 
-    /// Sets whether it has none of the rules that the architecture has at a function's entry: `.cfi_startproc simple`.
+    /// Sets whether the function starts without the architecture's usual rules at entry: `.cfi_startproc
+    /// simple`.
     ///
     /// # Panics
-    /// There are directives already, which could be relative to those rules.
+    /// If there are directives already, because they could be relative to the rules at entry.
     #[must_use]
     pub fn with_simple(self, is_simple: bool) -> Self {
         assert!(self.list.is_empty(), "a function starts before its directives");
@@ -117,13 +119,13 @@ impl Directives {
         Self { is_simple, cfa_offset, ..self }
     }
 
-    /// A copy with another size of the code, in bytes, for a caller that learns it last: [`check`](Self::check) finds a
-    /// directive after the new end.
+    /// Changes the size of the code, in bytes. Use this function if you learn the size last.
+    /// [`check`](Self::check) then finds a directive after the new end.
     pub fn with_code_len(self, code_len: u64) -> Self {
         Self { code_len, ..self }
     }
 
-    /// No directives yet, for another function: the memory is used again.
+    /// Removes all directives, to start another function of `code_len` bytes in the same memory.
     pub fn clear(&mut self, code_len: u64) {
         let (mut list, mut escaped) = (take(&mut self.list), take(&mut self.escaped));
         list.clear();
@@ -136,7 +138,7 @@ impl Directives {
         self.arch
     }
 
-    /// Bytes of code.
+    /// Returns the size of the code in bytes.
     pub fn code_len(&self) -> u64 {
         self.code_len
     }
@@ -146,30 +148,30 @@ impl Directives {
         self.is_simple
     }
 
-    /// The directives of the whole function.
+    /// Returns the directives that apply to the whole function.
     pub fn frame(&self) -> &Frame {
         &self.frame
     }
 
-    /// The directives at places of the code, in their order.
+    /// Returns the directives at places of the code, in order.
     pub fn placed(&self) -> &[Placed] {
         &self.list
     }
 
-    /// The bytes of all `.cfi_escape` directives.
+    /// Returns the bytes of all `.cfi_escape` directives.
     pub fn escaped(&self) -> &[u8] {
         &self.escaped
     }
 
-    /// The directives that have no meaning, in their order.
+    /// Returns the errors of directives without meaning, in order.
     pub fn errors(&self) -> &[Error] {
         &self.errors
     }
 
-    /// The first of [`errors`](Self::errors), if there is one.
+    /// Checks that there are no errors.
     ///
     /// # Errors
-    /// That one.
+    /// Returns the first of [`errors`](Self::errors), or a directive that lies after the end of the code.
     pub fn check(&self) -> Result<(), Error> {
         if let Some(&error) = self.errors.first() {
             return Err(error);
@@ -184,16 +186,17 @@ impl Directives {
         }
     }
 
-    /// Places what follows at this offset, in bytes from the function's start: after the instruction that it describes.
-    /// The function's end is an offset too.
+    /// Places the next directives at `offset`, in bytes from the function's start. This is the offset after the
+    /// instruction that the directives describe. It may be the function's end.
     pub fn at(&mut self, offset: u64) -> &mut Self {
         self.move_to(offset);
         self
     }
 
-    /// Places what follows as [`at`](Self::at) does, after an alignment (`.p2align`, `.balign`) or other code whose size the
-    /// assembler does not know at once. At an offset where a directive stands already, gas has two rows of `.sframe` for one PC then; in the CFI
-    /// nothing differs.
+    /// Places the next directives as [`at`](Self::at) does, if there is an alignment (`.p2align`, `.balign`) or
+    /// other code before `offset` and the assembler does not know its size at once. If a directive stands at
+    /// the same offset already, gas writes two rows of `.sframe` for the same PC. The CFI is the same as with
+    /// `at`.
     pub fn at_aligned(&mut self, offset: u64) -> &mut Self {
         self.move_to(offset);
         self.new_fragment = true;
@@ -229,7 +232,7 @@ impl Directives {
         self.put_cfa(Directive::DefCfaOffset(offset), offset, self.cfa_offset(offset))
     }
 
-    /// `.cfi_adjust_cfa_offset`: the CFA's offset grows by so many bytes.
+    /// `.cfi_adjust_cfa_offset`: the CFA's offset grows by `by` bytes.
     pub fn adjust_cfa_offset(&mut self, by: i64) -> &mut Self {
         let directive = Directive::AdjustCfaOffset(by);
         match self.cfa_offset.checked_add(by) {
@@ -249,7 +252,7 @@ impl Directives {
         self.put(Directive::Offset(register, offset), misuse)
     }
 
-    /// `.cfi_rel_offset`: the same with an offset from the CFA's register.
+    /// `.cfi_rel_offset`: the caller's value of `register` is at the CFA's register plus `offset`.
     pub fn rel_offset(&mut self, register: Register, offset: i64) -> &mut Self {
         let misuse = self.register(register).or_else(|| match offset.checked_sub(self.cfa_offset) {
             Some(from_cfa) => self.factored(from_cfa),
@@ -270,7 +273,7 @@ impl Directives {
         self.put(Directive::Register(register, source), misuse)
     }
 
-    /// `.cfi_restore`: the rule of `register` is again what it was at the function's start.
+    /// `.cfi_restore`: `register` gets back the rule that it had at the function's start.
     pub fn restore(&mut self, register: Register) -> &mut Self {
         self.put(Directive::Restore(register), self.register(register))
     }
@@ -291,7 +294,7 @@ impl Directives {
         self.put(Directive::RememberState, None)
     }
 
-    /// `.cfi_restore_state`: takes all rules from it.
+    /// `.cfi_restore_state`: takes all rules from the stack of [`remember_state`](Self::remember_state).
     pub fn restore_state(&mut self) -> &mut Self {
         match self.remembered.pop() {
             Some(offset) => self.put_cfa(Directive::RestoreState, offset, None),
@@ -299,7 +302,7 @@ impl Directives {
         }
     }
 
-    /// `.cfi_window_save`: SPARC's register windows; on AArch64 another name of
+    /// `.cfi_window_save`: SPARC's register windows. On AArch64 it is another name of
     /// [`negate_ra_state`](Self::negate_ra_state).
     pub fn window_save(&mut self) -> &mut Self {
         self.put(Directive::WindowSave, None)
@@ -310,19 +313,21 @@ impl Directives {
         self.put(Directive::NegateRaState, self.aarch64_only())
     }
 
-    /// `.cfi_negate_ra_state_with_pc`: the same for a signature that the PC is part of. AArch64.
+    /// `.cfi_negate_ra_state_with_pc`: as [`negate_ra_state`](Self::negate_ra_state), for a signature that
+    /// includes the PC. AArch64.
     pub fn negate_ra_state_with_pc(&mut self) -> &mut Self {
         self.put(Directive::NegateRaStateWithPc, self.aarch64_only())
     }
 
-    /// `.cfi_escape` with one operand for each byte: the bytes are put among the instructions as they are.
+    /// `.cfi_escape` with an operand for each byte: the bytes are put among the instructions as they are.
     pub fn escape(&mut self, bytes: &[u8]) -> &mut Self {
         let start = self.escaped.len();
         self.escaped.extend_from_slice(bytes);
         self.escape_since(start, true)
     }
 
-    /// `.cfi_escape` with operands of any kind. That an operand is a `uleb128()` makes a difference to gas's `.sframe`.
+    /// `.cfi_escape` with operands of any kind. An operand that is a `uleb128()` makes a difference to gas's
+    /// `.sframe`.
     pub fn escape_operands(&mut self, operands: &[EscapeOperand]) -> &mut Self {
         let start = self.escaped.len();
         let endian = self.arch.endian();
@@ -351,13 +356,13 @@ impl Directives {
         }
     }
 
-    /// `.cfi_label`: a symbol at this place of the CFI; [`CallFrames::labels`](crate::CallFrames::labels) has its
-    /// offset.
+    /// `.cfi_label`: a symbol at this place of the CFI. [`CallFrames::labels`](crate::CallFrames::labels)
+    /// returns its offset.
     pub fn label(&mut self) -> &mut Self {
         self.put(Directive::Label, None)
     }
 
-    /// `.cfi_signal_frame`: the function is called by a signal, so that its caller's PC is not that of a call.
+    /// `.cfi_signal_frame`: a signal calls the function, so its caller's PC is not the PC of a call.
     pub fn signal_frame(&mut self) -> &mut Self {
         self.frame.is_signal_frame = true;
         self.counted(None)
@@ -387,9 +392,9 @@ impl Directives {
         self.counted(misuse)
     }
 
-    /// `.cfi_personality`: the routine that unwinding calls, or with an indirect encoding the cell that holds its address.
-    /// `routine` is any number by which the caller knows it. The encoding [`PointerEncoding::OMITTED`] takes an earlier
-    /// one back.
+    /// `.cfi_personality`: the routine that unwinding calls, or with an indirect encoding the cell that holds
+    /// its address. `routine` is a number of your choice for the routine. The encoding
+    /// [`PointerEncoding::OMITTED`] removes an earlier personality.
     pub fn personality(&mut self, encoding: PointerEncoding, routine: Key) -> &mut Self {
         let misuse = pointer(encoding);
         if misuse.is_none() {
@@ -398,7 +403,7 @@ impl Directives {
         self.counted(misuse)
     }
 
-    /// `.cfi_lsda`: the language-specific data area. `table` is any number by which the caller knows it.
+    /// `.cfi_lsda`: the language-specific data area. `table` is a number of your choice for it.
     pub fn lsda(&mut self, encoding: PointerEncoding, table: Key) -> &mut Self {
         let misuse = pointer(encoding);
         if misuse.is_none() {
@@ -407,7 +412,7 @@ impl Directives {
         self.counted(misuse)
     }
 
-    /// Records a directive after which the CFA's offset is this one.
+    /// Records a directive that sets the CFA's offset to `offset`.
     fn put_cfa(&mut self, directive: Directive, offset: i64, misuse: Option<Misuse>) -> &mut Self {
         if misuse.is_none() {
             self.cfa_offset = offset;
@@ -446,7 +451,7 @@ impl Directives {
         Misuse::Overflow { cfa_offset: self.cfa_offset, value }
     }
 
-    /// CFI counts negative offsets of the CFA in units.
+    /// Checks an offset of the CFA. CFI counts negative offsets in units of the data alignment.
     fn cfa_offset(&self, offset: i64) -> Option<Misuse> {
         if offset < 0 { self.factored(offset) } else { None }
     }
@@ -457,10 +462,10 @@ impl Directives {
     }
 }
 
-/// Directives that a function has, or fewer.
+/// Most functions have at most this many directives.
 const USUAL: usize = 16;
 
-/// Absolute or PC-relative, direct or indirect, of 2, 4 or 8 bytes.
+/// Checks an encoding: it must be absolute or PC-relative, and of 2, 4 or 8 bytes. It may be indirect.
 fn pointer(encoding: PointerEncoding) -> Option<Misuse> {
     let is_fixed = matches!(encoding.0 & 0x0f, 0x00 | 0x02..=0x04 | 0x0a..=0x0c);
     let is_known = is_fixed && matches!(encoding.0 & 0x70, 0x00 | 0x10);

@@ -1,4 +1,4 @@
-//! Directives from call frame information.
+//! Makes directives from call frame information.
 
 use alloc::vec::Vec;
 
@@ -10,13 +10,13 @@ use crate::cfi::write::leb128;
 use crate::cfi::{Function, Instruction, Instructions};
 
 impl Directives {
-    /// The directives for a function's call frame information: its CIE's instructions, then its own. What
-    /// has no directive becomes a `.cfi_escape`. Pointers are the caller's to add: [`personality`](Self::personality) and
-    /// [`lsda`](Self::lsda) with its keys.
+    /// Returns the directives for a function's call frame information: the instructions of its CIE, followed by
+    /// its own. An instruction without a directive becomes a `.cfi_escape`. You must add pointers yourself,
+    /// with [`personality`](Self::personality) and [`lsda`](Self::lsda), because their keys are yours.
     ///
     /// # Errors
-    /// An instruction cannot be read, or has an address where none is known. What no directive can represent is in
-    /// [`errors`](Self::errors).
+    /// An instruction cannot be read, or needs an address that is not known. Instructions that no directive can
+    /// represent are in [`errors`](Self::errors).
     pub fn from_cfi(function: &Function<'_>) -> Result<Self, Unsupported> {
         let arch = function.arch();
         let refused = |offset| move |reason| Unsupported { function: function.key, offset, reason };

@@ -1,4 +1,4 @@
-//! Directives as the bytes of call frame instructions.
+//! Encodes directives as the bytes of call frame instructions.
 
 use alloc::vec::Vec;
 use core::mem::take;
@@ -12,22 +12,23 @@ use crate::cfi::write::{Error, InstructionWriter, leb128};
 use crate::directive::{Directive, Placed};
 use crate::{Dialect, Directives};
 
-/// The instructions of a function, those of its CIE first.
+/// The instructions of a function. The instructions of its CIE come first.
 #[derive(Clone, Debug)]
 pub(crate) struct Encoded {
     /// The range of the instructions.
     pub(crate) bytes: Range<usize>,
     /// The number of bytes at the front that a CIE can have.
     pub(crate) leading: usize,
-    /// The number of bytes that are the architecture's rules at a function's entry, which no directive gives.
+    /// The number of bytes that give the architecture's rules at a function's entry. No directive gives these
+    /// rules.
     pub(crate) at_entry: usize,
     /// True if a directive is not an instruction of its own.
     pub(crate) is_altered: bool,
-    /// The marks among all.
+    /// The range of the function's marks.
     pub(crate) marks: Range<usize>,
 }
 
-/// The alignment factors of code and data that a dialect's CIEs have.
+/// Returns the alignment factors of code and data in a dialect's CIEs.
 pub(crate) fn alignment(dialect: Dialect, arch: Arch) -> (u64, i64) {
     match (dialect, arch.family()) {
         // LLVM counts AArch64's code in bytes and its data in half pointers.
@@ -38,12 +39,12 @@ pub(crate) fn alignment(dialect: Dialect, arch: Arch) -> (u64, i64) {
     }
 }
 
-/// Something in the CFI that its bytes do not have, by the offset in the bytes.
+/// A fact about the CFI that its bytes do not show, at an offset in the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Mark {
     /// Bytes from the function's start.
     pub(crate) location: u64,
-    /// The start of what follows in the vector that [`Encoded::bytes`] is of.
+    /// The offset of the next instruction, in the vector that [`Encoded::bytes`] refers to.
     pub(crate) at: usize,
     pub(crate) kind: MarkKind,
 }
@@ -54,11 +55,13 @@ pub(crate) enum MarkKind {
     ZeroAdvance,
     /// A `.cfi_label`.
     Label,
-    /// A `.cfi_escape` that begins with this byte, for which gas omits the function, whatever the bytes mean.
+    /// A `.cfi_escape` that begins with this byte. gas omits the function because of it, whatever the bytes
+    /// mean.
     OpaqueEscape(u8),
 }
 
-/// Appends a function's instructions to `bytes`, and what these do not represent to `marks`. After an error both are as before.
+/// Appends a function's instructions to `bytes`, and facts that the bytes do not show to `marks`. After an
+/// error both are unchanged.
 pub(crate) fn encode(
     directives: &Directives,
     dialect: Dialect,
@@ -88,7 +91,7 @@ pub(crate) fn encode(
     })
 }
 
-/// Returns where the bytes end that a CIE can have.
+/// Returns the end of the bytes that a CIE can have.
 fn put_all(
     directives: &Directives,
     dialect: Dialect,
@@ -124,8 +127,8 @@ fn put_all(
     Ok(leading.unwrap_or(writer.as_bytes().len()))
 }
 
-/// The CFA's offset after a directive, to which `.cfi_adjust_cfa_offset` and `.cfi_rel_offset` are relative. LLVM's assembler
-/// does not restore it in `.cfi_restore_state`.
+/// Returns the CFA's offset after a directive, for a later `.cfi_adjust_cfa_offset` or `.cfi_rel_offset`.
+/// LLVM's assembler does not restore it in `.cfi_restore_state`.
 fn cfa_offset(dialect: Dialect, placed: &Placed, before: i64) -> i64 {
     match (dialect, &placed.directive) {
         (Dialect::Gas, _) => placed.cfa_offset,
@@ -135,14 +138,15 @@ fn cfa_offset(dialect: Dialect, placed: &Placed, before: i64) -> i64 {
     }
 }
 
-/// The directive that a `.cfi_restore` returns to, if it comes from a CIE: LLVM's CIEs have the architecture's rules alone.
+/// Returns the directive that a `.cfi_restore` returns to, if it comes from a CIE. LLVM's CIEs have the
+/// architecture's rules alone.
 fn restored<'a>(directives: &'a Directives, placed: &Placed) -> Option<&'a Placed> {
     let Directive::Restore(register) = placed.directive else { return None };
     let in_cie = directives.list.get(..directives.in_cie?)?;
     in_cie.iter().rfind(|placed| register_of(directives, &placed.directive) == Some(register))
 }
 
-/// The register for which a directive gives a rule.
+/// Returns the register that a directive gives a rule for.
 fn register_of(directives: &Directives, directive: &Directive) -> Option<Register> {
     match *directive {
         Directive::Offset(register, _)
@@ -174,7 +178,7 @@ fn at_entry(arch: Arch, writer: &mut InstructionWriter) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns whether a directive becomes another instruction than it is, bytes of any kind, or none.
+/// Returns whether a directive becomes a different instruction, arbitrary bytes, or no instruction.
 fn is_altered(directive: &Directive) -> bool {
     matches!(
         directive,
@@ -186,7 +190,7 @@ fn is_altered(directive: &Directive) -> bool {
     )
 }
 
-/// Returns whether gas leaves a directive and what follows it in the FDE.
+/// Returns whether gas puts a directive, and all directives after it, into the FDE.
 fn ends_the_cie(directive: &Directive) -> bool {
     matches!(
         directive,
@@ -272,8 +276,8 @@ fn negative_cfa_offset(directive: &Directive, offset: i64, writer: &mut Instruct
     writer.raw(&bytes);
 }
 
-/// Returns whether gas 2.47 looks into a `.cfi_escape` of bytes when it makes `.sframe`: one instruction of a few. What the
-/// instruction then does to the rows is the business of layout `gnu`.
+/// Returns whether gas 2.47 reads the bytes of a `.cfi_escape` when it makes `.sframe`. It reads a single
+/// instruction of a few kinds. Layout `gnu` decides about the effect on the rows.
 fn gas_reads(arch: Arch, bytes: &[u8]) -> bool {
     match *bytes {
         [0x00, ref rest @ ..] => rest.iter().all(|&byte| byte == 0),

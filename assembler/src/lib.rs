@@ -1,8 +1,15 @@
-//! Unwind tables for an assembler or JIT: CFI directives in, call frame information, `.sframe`, compact unwind and
-//! what runtimes register out.
+//! Makes unwind tables for an assembler or JIT. You give CFI directives, and this crate returns call frame
+//! information, `.sframe`, compact unwind, and the tables that runtimes register.
 //!
-//! Directives describe, at offsets of a function's code, how the canonical frame address changes and which registers are
-//! saved where. From one such description every form is made that a reader wants.
+//! Directives describe at which offsets of a function's code the canonical frame address (CFA) changes, and
+//! where registers are saved. The same description gives every form of table that a reader needs:
+//!
+//! - [`Directives`] records the directives of a function, and [`Assembly`] collects the functions of an object.
+//!   `Assembly` returns [`CallFrames`], [`Sframe`] and [`CompactUnwind`].
+//! - [`region`] makes the tables of generated code that libgcc, gdb, perf and others read.
+//! - `registry` (feature `std`) keeps the rows of all generated code of a process, and finds the row of a PC
+//!   while code comes and goes.
+//! - `from_gimli` (feature `gimli`) reads the frame tables of `gimli::write`, for example Cranelift's.
 //!
 //! ```
 //! use cfipack_format::{Address, Arch, Key, Register};

@@ -1,4 +1,4 @@
-//! Functions for the encoders, without the records between.
+//! Passes functions to the encoders directly, without records of CFI.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -8,7 +8,7 @@ use crate::call_frames::{Cies, Properties};
 use crate::cfi::{self, Cie, SectionKind};
 use crate::instructions::{MarkKind, alignment};
 
-/// The parts of an assembly's functions in its `.eh_frame`: which instructions are the CIE's, and which the FDE's.
+/// Divides the instructions of an assembly's functions between CIEs and FDEs, as the `.eh_frame` does.
 pub(crate) struct Parts<'a> {
     assembly: &'a Assembly,
     cies: Cies<'a, ()>,
@@ -19,8 +19,8 @@ impl<'a> Parts<'a> {
         Self { assembly, cies: Cies::new() }
     }
 
-    /// A function, of those that the `.eh_frame` has in the order of calls. `own` are its instructions beside the CIE's, if
-    /// they are not to be those of the FDE.
+    /// Returns a function. Call this in the order of the functions in the `.eh_frame`. `own` replaces the
+    /// function's instructions, if the encoder needs others than the FDE has.
     pub(crate) fn function(&mut self, function: &Function, own: Option<&'a [u8]>) -> cfi::Function<'a> {
         let assembly = self.assembly;
         let properties = Properties::new(assembly, SectionKind::EhFrame, function);
@@ -42,8 +42,9 @@ impl<'a> Parts<'a> {
 }
 
 impl Assembly {
-    /// The instructions of each function with its advances by nothing, where it has any and gas does not omit it: nothing
-    /// may come between an escape's bytes and what completes them. Nothing for an assembly without such a function.
+    /// Returns the instructions of each function with its advances by nothing. The entry is `None` for a
+    /// function without such advances, and for a function that gas omits: nothing may come between an escape's
+    /// bytes and the bytes that complete them. The list is empty if no function has such advances.
     pub(crate) fn with_zero_advances(&self) -> Vec<Option<Vec<u8>>> {
         if !self.marks.iter().any(|mark| mark.kind == MarkKind::ZeroAdvance) {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! `.sframe` from directives.
+//! Makes `.sframe` from directives.
 
 use alloc::vec::Vec;
 
@@ -18,10 +18,10 @@ pub(crate) const FEW: usize = 16;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Sframe {
-    /// The section: it is [written](Section::write) where the functions' addresses are known, or
-    /// [relocatable](Section::write_relocatable).
+    /// The section. [Write](Section::write) it if you know the functions' addresses, or write a
+    /// [relocatable](Section::write_relocatable) section.
     pub section: Section<'static>,
-    /// The functions that it does not represent, and why.
+    /// The functions that the section omits, with the reasons.
     pub omitted: Vec<Unsupported>,
     version: Version,
 }
@@ -58,8 +58,9 @@ impl Sframe {
 }
 
 impl Assembly {
-    /// The `.sframe` of the functions: their rows are those of the [`.eh_frame`](Self::eh_frame), and in layout
-    /// [`Gnu`](Layout::Gnu) what gas 2.47 writes for the same directives, also where it is more than the CFI has.
+    /// Returns the `.sframe` of the functions. The rows are the rows of the [`.eh_frame`](Self::eh_frame). In
+    /// layout [`Gnu`](Layout::Gnu) they are the rows that gas 2.47 writes for the same directives, even if gas
+    /// knows more than the CFI has.
     ///
     /// # Errors
     /// The format does not have the architecture.
@@ -78,7 +79,7 @@ impl Assembly {
         Ok(Sframe { section: builder.finish().into_owned(), omitted, version: options.version })
     }
 
-    /// Marks of what gas knows of a function.
+    /// Returns the facts that gas knows about a function.
     fn gas_marks(&self, function: &Function) -> GasMarks {
         let marks = self.marks_of(function);
         if marks.is_empty() {

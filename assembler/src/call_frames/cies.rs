@@ -1,4 +1,4 @@
-//! Common CIEs: which functions share one.
+//! Decides which functions share a CIE.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -8,12 +8,12 @@ use cfipack_format::{Key, Register};
 use crate::assembly::{Assembly, Function};
 use crate::cfi::SectionKind;
 
-/// The CIEs of a section so far, each with the value that its user identifies it by.
+/// The CIEs of a section so far. The user of a CIE identifies it by a value.
 pub(crate) struct Cies<'a, T> {
     known: Vec<Known<'a, T>>,
-    /// The older ones by their contents, where there are many.
+    /// Older CIEs by their contents, if there are many CIEs.
     index: BTreeMap<(Properties, &'a [u8]), usize>,
-    /// The sizes of the instructions of those in the index.
+    /// The sizes of the instructions of the CIEs in `index`.
     sizes: BTreeSet<usize>,
     /// The number of CIEs in the index.
     indexed: usize,
@@ -25,16 +25,17 @@ struct Known<'a, T> {
     what: T,
 }
 
-/// The number of CIEs that are compared one by one.
+/// The number of newest CIEs that are compared without the index.
 const FEW: usize = 16;
 
-/// The properties that the functions of a CIE share beside its instructions. Their order is that in which llvm-mc sorts.
+/// The properties that the functions of a CIE share, without the instructions. The fields are in the order in
+/// which llvm-mc sorts CIEs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Properties {
     pub(crate) personality: Option<(Key, u8)>,
     pub(crate) lsda_encoding: Option<u8>,
     pub(crate) is_signal_frame: bool,
-    /// LLVM's alone: gas compares instructions.
+    /// Used for LLVM alone. gas compares instructions.
     pub(crate) is_simple: bool,
     pub(crate) return_column: Register,
     pub(crate) is_b_key_frame: bool,
@@ -45,7 +46,7 @@ impl Properties {
     pub(crate) fn new(assembly: &Assembly, kind: SectionKind, function: &Function) -> Self {
         let frame = &function.frame;
         let is_llvm = assembly.dialect.is_llvm();
-        // `.debug_frame` has no pointers, and LLVM's no letters.
+        // `.debug_frame` has no pointers, and LLVM writes no augmentation letters into it.
         let has_pointers = kind == SectionKind::EhFrame;
         let has_letters = has_pointers || !is_llvm;
         let personality = frame.personality.filter(|_| has_pointers);
@@ -69,7 +70,7 @@ impl<'a, T: Copy> Cies<'a, T> {
         Self { known: Vec::new(), index: BTreeMap::new(), sizes: BTreeSet::new(), indexed: 0 }
     }
 
-    /// A CIE for a function, and how many bytes of the function's instructions it has.
+    /// Finds a CIE for a function. Also returns how many bytes of the function's instructions the CIE has.
     pub(crate) fn find(
         &self,
         assembly: &'a Assembly,
@@ -77,7 +78,7 @@ impl<'a, T: Copy> Cies<'a, T> {
         function: &Function,
     ) -> Option<(T, usize)> {
         let leading = &assembly.bytes[function.leading()];
-        // gas looks through them from the newest on.
+        // gas searches from the newest CIE on.
         let is_usable =
             |cie: &&Known<'a, T>| cie.properties == *properties && leading.starts_with(cie.instructions);
         let older = || {
@@ -89,7 +90,8 @@ impl<'a, T: Copy> Cies<'a, T> {
         Some((found.what, found.instructions.len()))
     }
 
-    /// Adds a new CIE with all instructions that one of this function can have. Returns how many bytes those are.
+    /// Adds a CIE with all instructions of the function that a CIE can have. Also returns how many bytes these
+    /// are.
     pub(crate) fn push(
         &mut self,
         assembly: &'a Assembly,

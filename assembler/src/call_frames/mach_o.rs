@@ -1,4 +1,4 @@
-//! `__eh_frame` of a Mach-O object: what its fields contain before a link, and their relocations.
+//! Makes the `__eh_frame` of a Mach-O object: the contents of its fields before a link, and their relocations.
 
 use alloc::vec::Vec;
 
@@ -15,7 +15,8 @@ pub enum MachOTarget {
     Defined {
         /// The address in the object.
         address: Address,
-        /// The number of the last symbol at or before it in its section, of those that the linker sees.
+        /// The number of the last symbol at or before the address, in the same section. Only symbols that the
+        /// linker sees count.
         symbol: u32,
         /// The symbol's address in the object.
         symbol_address: Address,
@@ -59,12 +60,13 @@ const ARM64_RELOC_SUBTRACTOR: u8 = 1;
 const ARM64_RELOC_POINTER_TO_GOT: u8 = 7;
 
 impl CallFrames {
-    /// The `__eh_frame` of a Mach-O object, as llvm-mc 23 writes it for an assembly in the dialect
-    /// [`LlvmMachO`](crate::Dialect::LlvmMachO): on x86, fields contain their distances from places of the object; on arm64
-    /// two relocations make the difference of two symbols, and the fields what is left of the distance.
+    /// Returns the `__eh_frame` of a Mach-O object, as llvm-mc 23 writes it for an assembly in the dialect
+    /// [`LlvmMachO`](crate::Dialect::LlvmMachO). On x86, fields contain their distances from places of the
+    /// object. On arm64, two relocations make the difference of two symbols, and a field contains the rest of
+    /// the distance.
     ///
-    /// `address` is that of the section in the object, and `start` the number of the symbol at its start, which arm64
-    /// needs (llvm-mc's `ltmp3`, for example).
+    /// `address` is the address of the section in the object. `start` is the number of the symbol at the
+    /// section's start (for example llvm-mc's `ltmp3`). Only arm64 needs this symbol.
     ///
     /// # Errors
     /// A field cannot hold its value, or there is no relocation for it.
@@ -93,7 +95,8 @@ struct Field<'r> {
 }
 
 impl Field<'_> {
-    /// The value of the field, whose relocations are added. None if Mach-O has no relocation for it.
+    /// Returns the value of the field, and adds its relocations. Returns `None` if Mach-O has no relocation for
+    /// the field.
     fn value(&self, target: MachOTarget, relocations: &mut Vec<MachORelocation>) -> Option<u64> {
         let Relocation { offset, size, is_pc_relative, .. } = *self.relocation;
         let is_x86 = match self.arch.family() {

@@ -1,4 +1,8 @@
-//! `.eh_frame` and `.debug_frame`, to be placed or relocated.
+//! Encodes `.eh_frame` and `.debug_frame`, to be placed at an address or relocated.
+//!
+//! - `section`: [`CallFrames`], the section of ELF and other formats, with its relocations.
+//! - `mach_o`: [`MachOFrames`], the `__eh_frame` of a Mach-O object.
+//! - `records`, `cies`: the CIEs that functions share, and the functions' FDEs.
 
 mod cies;
 mod mach_o;

@@ -27,7 +27,7 @@ pub(crate) struct Records<'a> {
 impl<'a> Records<'a> {
     pub(crate) fn new(assembly: &'a Assembly, kind: SectionKind) -> Self {
         let functions = assembly.functions.len();
-        // What a record has beside its instructions, and padding.
+        // Room for the fields of a record and its padding.
         let capacity = assembly.bytes.len() + functions * 28 + 32;
         let bytes = Vec::with_capacity(capacity);
         let mut writer = Writer::after(kind, assembly.arch, Address(0), bytes);
@@ -55,7 +55,7 @@ impl<'a> Records<'a> {
         let Self { kind, writer, relocations, labels, .. } = self;
         let arch = assembly.arch;
         let mut bytes = writer.into_bytes();
-        // The relocation has it all.
+        // The relocation has the whole value.
         for relocation in relocations.iter().filter(|relocation| relocation.target == Target::Section) {
             bytes[relocation.offset.0..][..relocation.size.into()].fill(0);
         }
@@ -83,7 +83,8 @@ impl<'a> Records<'a> {
         self.kind == SectionKind::EhFrame
     }
 
-    /// The CIE of a function, and how many bytes of its instructions that has: one that exists, or a new one.
+    /// Finds the CIE of a function, or adds it. Also returns how many bytes of the function's instructions the
+    /// CIE has.
     fn cie(&mut self, function: &Function) -> Result<(WrittenCie, usize), Error> {
         let properties = Properties::new(self.assembly, self.kind, function);
         if let Some(found) = self.cies.find(self.assembly, &properties, function) {
@@ -131,7 +132,7 @@ impl<'a> Records<'a> {
         self.writer.cie(&cie)
     }
 
-    /// The letters of the augmentation, in their order, and whether each is there.
+    /// Returns the letters of the augmentation in order, each with whether it is used.
     fn letters(&self, properties: &Properties) -> [(u8, bool); 8] {
         let (eh_frame, gas) = (self.is_eh_frame(), self.assembly.dialect == Dialect::Gas);
         [
@@ -183,7 +184,7 @@ impl<'a> Records<'a> {
         Ok(())
     }
 
-    /// Notes the labels among a function's own instructions, which lie at `at` in the section.
+    /// Records the labels among a function's own instructions, which lie at `at` in the section.
     fn labels_in(&mut self, function: &Function, own: Range<usize>, at: usize) {
         let labels = self.assembly.marks_of(function).iter().filter(|mark| mark.kind == MarkKind::Label);
         // Nothing before a label is in the CIE.

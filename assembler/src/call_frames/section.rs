@@ -1,4 +1,4 @@
-//! The section.
+//! The section of call frame information.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -80,7 +80,7 @@ pub enum PlaceError {
 }
 
 impl CallFrames {
-    /// The section as its reader takes it, before it is placed.
+    /// Returns the section for a reader of CFI, before it is placed.
     pub fn section(&self) -> Section<'_> {
         Section::new(self.kind, &self.bytes, Address(0), self.arch)
     }
@@ -100,8 +100,8 @@ impl CallFrames {
         self.bytes.is_empty()
     }
 
-    /// The section as a relocatable object has it, whose relocations have addends of their own: fields that depend on an
-    /// address are 0.
+    /// Returns the section for a relocatable object. Fields that depend on an address are 0, so relocations
+    /// must have addends of their own.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -116,8 +116,8 @@ impl CallFrames {
         &self.labels
     }
 
-    /// Writes the section into `out`, as it is to lie at `address`. `address_of` is asked for the address of each target
-    /// but [`Target::Section`]. Can be called again for other addresses.
+    /// Writes the section into `out`, to lie at `address`. `address_of` returns the address of each target
+    /// except [`Target::Section`]. You can call this function again for other addresses.
     ///
     /// # Errors
     /// A field cannot hold its value, or `out` is not of the section's length; what `out` contains then is not defined.
@@ -141,7 +141,7 @@ impl CallFrames {
         Ok(())
     }
 
-    /// [`write`](Self::write) into memory of its own.
+    /// Returns the section as [`write`](Self::write) writes it.
     ///
     /// # Errors
     /// A field cannot hold its value.
@@ -157,8 +157,8 @@ impl CallFrames {
 }
 
 impl Relocation {
-    /// The type of an ELF relocation (`R_X86_64_PC32`, `R_AARCH64_ABS64` and so on; the architectures' psABIs); none for
-    /// architectures and fields for which there is no such type.
+    /// Returns the type of an ELF relocation (`R_X86_64_PC32`, `R_AARCH64_ABS64` and so on; the architectures'
+    /// psABIs). Returns `None` if the architecture has no type for the field.
     pub fn elf_type(&self, arch: Arch) -> Option<RelocationType> {
         let value = match (self.is_pc_relative, self.is_signed) {
             (true, _) => Relocated::Distance,

@@ -1,4 +1,4 @@
-//! `.eh_frame`, as every reader takes it.
+//! Makes an `.eh_frame` that every reader understands.
 
 use alloc::vec::Vec;
 
@@ -14,9 +14,10 @@ use super::{Error, Properties, Region};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Pointers {
-    /// Addresses as they are: the section may lie anywhere, at any distance from the code. All readers but perf take it.
+    /// Absolute addresses. The section may lie anywhere, at any distance from the code. All readers except perf
+    /// understand it.
     Absolute,
-    /// Relative to the field, in 32 bits: smaller, for a section within 2 GiB of the code.
+    /// Distances from the field, in 32 bits. The section is smaller, and must lie within 2 GiB of the code.
     PcRelative,
 }
 
@@ -24,7 +25,7 @@ pub enum Pointers {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Fde {
-    /// The offset of the FDE. Its address is what `__register_frame` of LLVM's libunwind takes.
+    /// The offset of the FDE in the section. LLVM's libunwind takes the FDE's address in `__register_frame`.
     pub offset: SectionOffset,
     /// The function's start.
     pub start: Address,
@@ -33,9 +34,11 @@ pub struct Fde {
     field: SectionOffset,
 }
 
-/// An `.eh_frame` section of its own: CIEs, each followed by all its FDEs, and the zero length that ends a section.
+/// A complete `.eh_frame` section: CIEs, each followed by all its FDEs, and the zero length that ends a
+/// section.
 ///
-/// libgcc requires the zero; LLVM's libunwind stops reading a section at an FDE whose CIE is not the previous one.
+/// libgcc requires the final zero. LLVM's libunwind requires the order, because it stops reading at an FDE if
+/// its CIE is not the previous CIE.
 #[derive(Clone, Debug)]
 pub struct EhFrame {
     arch: Arch,
@@ -45,18 +48,19 @@ pub struct EhFrame {
 }
 
 impl Region {
-    /// The region's `.eh_frame`. Its bytes are final with [`Pointers::Absolute`]; with [`Pointers::PcRelative`] they
-    /// are after [`EhFrame::place`].
+    /// Returns the region's `.eh_frame`. With [`Pointers::Absolute`] the bytes are final. With
+    /// [`Pointers::PcRelative`] they are final after [`EhFrame::place`].
     ///
     /// Linux Standard Base 5.0, "Exception Frames"; DWARF 5, section 6.4.
     ///
     /// # Errors
-    /// A field cannot hold its value: a function of 2 GiB or more with PC-relative pointers, factors of 0.
+    /// A field cannot hold its value. Examples are a function of 2 GiB or more with PC-relative pointers, and a
+    /// factor of 0.
     pub fn eh_frame(&self, pointers: Pointers) -> Result<EhFrame, Error> {
         let (mut order, mut fdes) = (Vec::new(), Vec::with_capacity(self.functions.len()));
-        // Records are written as if they lay where the code lies, which leaves distances small.
+        // Write the records as if they lay at the code's address, so that distances are small.
         let records = self.commons.len() + self.functions.len();
-        // What a record has beside its instructions, padding included, and the zero at the end.
+        // Room for the fields and padding of each record, and for the zero at the end.
         let bytes = Vec::with_capacity(self.bytes.len() + 48 * records + 4);
         let mut writer = Writer::after(SectionKind::EhFrame, self.arch, self.base, bytes);
         if let [_] = self.commons[..] {
@@ -92,7 +96,7 @@ impl Parts<'_> {
     /// Writes the CIE.
     pub(super) fn cie(&self, writer: &mut Writer, pointers: Pointers) -> Result<WrittenCie, Error> {
         let Properties { return_address, personality, .. } = *self.properties;
-        // In the order in which gas writes the letters.
+        // The letters are in gas's order.
         let letters = [
             (b'z', true),
             (b'P', personality.is_some()),
@@ -137,26 +141,26 @@ impl Pointers {
 }
 
 impl EhFrame {
-    /// The section, its final zero included.
+    /// Returns the section with its final zero.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The FDEs, in the order of their functions' addresses.
+    /// Returns the FDEs in the order of their functions' addresses.
     pub fn fdes(&self) -> &[Fde] {
         &self.fdes
     }
 
-    /// The form in which it holds addresses.
+    /// Returns the form in which the FDEs hold addresses.
     pub fn pointers(&self) -> Pointers {
         self.pointers
     }
 
-    /// Sets the address where the section will lie, on which its bytes depend with [`Pointers::PcRelative`]. It may be
-    /// set again.
+    /// Sets the address of the section. With [`Pointers::PcRelative`] the bytes depend on this address. You can
+    /// set it again.
     ///
     /// # Errors
-    /// [`Error::Distance`]: a function is out of reach. The bytes are of no use then.
+    /// [`Error::Distance`]: a function is out of reach. Do not use the bytes then.
     pub fn place(&mut self, address: Address) -> Result<(), Error> {
         if self.pointers == Pointers::Absolute {
             return Ok(());
@@ -170,13 +174,13 @@ impl EhFrame {
         Ok(())
     }
 
-    /// The section as its reader takes it at an address.
+    /// Returns the section at an address, for a reader of CFI.
     pub fn section(&self, address: Address) -> Section<'_> {
         Section::new(SectionKind::EhFrame, &self.bytes, address, self.arch)
     }
 }
 
-/// The distance between two addresses, in a field of 32 bits.
+/// Returns the distance between two addresses, for a field of 32 bits.
 pub(super) fn distance(from: Address, to: Address) -> Result<i32, Error> {
     i32::try_from(to.distance_from(from)).map_err(|_| Error::Distance { from, to })
 }

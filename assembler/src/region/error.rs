@@ -1,4 +1,4 @@
-//! Errors: what a region cannot take, or a form cannot hold.
+//! The errors of regions and of their forms.
 
 use core::fmt;
 
@@ -7,7 +7,7 @@ use cfipack_encoder::sframe::WriteError;
 use cfipack_encoder::unwind_info;
 use cfipack_format::{Address, Arch, Unsupported};
 
-/// A function that a region cannot take, or a value that a form cannot hold.
+/// Describes a function that does not fit a region, or a value that does not fit a form.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -29,9 +29,9 @@ pub enum Error {
     },
     /// Two functions have PCs in common.
     Overlap {
-        /// The start of the one that was not taken, in bytes from the region's start.
+        /// The start of the refused function, in bytes from the region's start.
         offset: u64,
-        /// The offset of the other one.
+        /// The start of the other function, in bytes from the region's start.
         other: u64,
     },
     /// A name has a zero byte.
@@ -57,11 +57,11 @@ pub enum Error {
     },
     /// A size or number does not fit its field.
     TooLarge {
-        /// The thing that it is the size of.
+        /// A description of the value.
         what: &'static str,
         /// The size or number.
         value: u64,
-        /// The most there may be.
+        /// The largest allowed value.
         most: u64,
     },
     /// The code of a function has another size than the function.
@@ -76,23 +76,23 @@ pub enum Error {
         /// The number.
         index: usize,
     },
-    /// A region has code of one that is registered.
+    /// A region overlaps a registered region.
     Registered {
         /// The start of the region.
         base: Address,
-        /// The start of the one that is registered.
+        /// The start of the registered region.
         other: Address,
     },
-    /// No registered region starts there.
+    /// No registered region starts at this address.
     NotFound {
         /// The address.
         start: Address,
     },
     /// A record of call frame information cannot be written.
     Cfi(write::Error),
-    /// A record of call frame information cannot be read: what a frame consists of makes none.
+    /// A record of call frame information cannot be read.
     Record(cfipack_cfi::Error),
-    /// The instructions of a function cannot be read, or what they refer to has no address.
+    /// The instructions of a function cannot be read, or an address that they refer to is missing.
     Instructions(Unsupported),
     /// A `.sframe` table cannot be written.
     Sframe(WriteError),

@@ -34,8 +34,9 @@ fn name(of: &[u8]) -> u32 {
 }
 
 impl Region {
-    /// The file. It may lie at any address, and has to stay as it is until it is unregistered with gdb.
-    /// Make one of a region, not of each function: what gdb does at each registration grows with their number.
+    /// Returns the file. It may lie at any address. You must not change it until you unregister it with gdb.
+    /// Make a file for a region, not for each function, because gdb's work at each registration grows with the
+    /// number of files.
     ///
     /// # Errors
     /// Those of [`Region::eh_frame`]; [`Error::Arch`]: an architecture of 32 bits.

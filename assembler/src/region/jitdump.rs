@@ -1,19 +1,20 @@
-//! The records of a jitdump file, from which `perf inject --jit` makes an ELF file of each function.
+//! Writes the records of a jitdump file. `perf inject --jit` makes an ELF file of each function from it.
 //!
-//! The host writes [`header`], for each function the [records](Function::records), and at the end [`close`], to a file
-//! `jit-PID.dump`, of which it maps a page executable while `perf record -k mono` runs. perf unwinds by the records'
-//! call frame information with `--call-graph dwarf`.
+//! Your JIT writes a file `jit-PID.dump`: [`header`], then the [records](Function::records) of each function,
+//! and at the end [`close`]. It must map a page of the file executable while `perf record -k mono` runs. With
+//! `--call-graph dwarf`, perf unwinds by the call frame information in the records.
 //!
-//! perf puts more into memory than there is: it maps the file that it makes, unwind data included, where the function
-//! lies. What lies after a function has to be free for this: [`Function::room`] bytes from the function's start to
-//! that of the next one.
+//! perf maps the ELF file of a function to the function's address, together with the unwind data that follows
+//! the code. The memory after a function must therefore be free: no other function may start within
+//! [`Function::room`] bytes of its start.
 //!
 //! | perf | looks up | so |
 //! |---|---|---|
 //! | up to 6.x, with HP's libunwind | the PC | rows may be exact; functions need their room |
 //! | 7.2, with elfutils' libdw | the PC + 0x80 | a function is declared [128 bytes longer](Options::with_padding) than it is, and the row of its body is in force to [its end](Options::with_body_only) |
 //!
-//! The defaults serve both. Linux, `tools/perf/Documentation/jitdump-specification.txt`; measured with perf 6.1 and 7.2.
+//! The default options work with both. Source: Linux, `tools/perf/Documentation/jitdump-specification.txt`.
+//! Measured with perf 6.1 and 7.2.
 
 use alloc::vec::Vec;
 
@@ -39,22 +40,25 @@ const EH_FRAME_HDR: usize = 20;
 pub struct Options {
     /// Bytes by which each function is declared longer than it is.
     pub padding: u32,
-    /// True if the row of a function's body, which is that of most bytes, stays in force to the end.
+    /// True if the row of a function's body stays in force to the end. The body's row is the row that most
+    /// bytes have.
     pub body_only: bool,
 }
 
 impl Options {
-    /// Options by which perf 6.1 and perf 7.2 unwind: a padding of 128 bytes, and rows up to the body's.
+    /// Returns the options that work with perf 6.1 and perf 7.2: a padding of 128 bytes, and only the rows up
+    /// to the body's row.
     pub const fn new() -> Self {
         Self { padding: 128, body_only: true }
     }
 
-    /// With another padding: 0 is enough for perf up to 6.x.
+    /// Sets the padding, in bytes. 0 is enough for perf up to 6.x.
     pub const fn with_padding(self, padding: u32) -> Self {
         Self { padding, ..self }
     }
 
-    /// With the rows of epilogues, which perf 7.2 takes for those of code before them, or without them.
+    /// Sets whether the rows of epilogues are left out. perf 7.2 uses an epilogue's rows for the code before
+    /// the epilogue.
     pub const fn with_body_only(self, body_only: bool) -> Self {
         Self { body_only, ..self }
     }
@@ -66,14 +70,14 @@ impl Default for Options {
     }
 }
 
-/// The time and place of a function's making.
+/// The process, thread and time in which a function was generated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event {
     /// The process.
     pub pid: u32,
     /// The thread.
     pub tid: u32,
-    /// `CLOCK_MONOTONIC`, in nanoseconds.
+    /// The time of `CLOCK_MONOTONIC`, in nanoseconds.
     pub time: u64,
     /// A number that no other function of the process has.
     pub code_index: u64,
@@ -91,7 +95,7 @@ pub struct Function<'a> {
     unwinding: Vec<u8>,
 }
 
-/// The file's header.
+/// Returns the header of the file. `time` is in nanoseconds of `CLOCK_MONOTONIC`.
 pub fn header(arch: Arch, pid: u32, time: u64) -> [u8; 40] {
     let mut out = Out { bytes: Vec::with_capacity(40), endian: arch.endian() };
     for word in [MAGIC, 1, HEADER, arch.elf_machine().into(), 0, pid] {
@@ -104,7 +108,7 @@ pub fn header(arch: Arch, pid: u32, time: u64) -> [u8; 40] {
     header
 }
 
-/// The record that ends a file.
+/// Returns the record that ends the file.
 pub fn close(arch: Arch, time: u64) -> [u8; 16] {
     let mut out = Out { bytes: Vec::with_capacity(16), endian: arch.endian() };
     out.prefix(3, 16, time);
@@ -113,10 +117,10 @@ pub fn close(arch: Arch, time: u64) -> [u8; 16] {
     close
 }
 
-/// The [room](Function::room) of a function that has no address yet.
+/// Returns the [room](Function::room) of a function that has no address yet.
 ///
 /// # Errors
-/// Those of [`Region::push`] and of [`Function::new`].
+/// The errors of [`Region::push`] and of [`Function::new`].
 pub fn room(directives: &Directives, options: Options) -> Result<u64, Error> {
     directives.check().map_err(Error::Directive)?;
     let size = directives.code_len();
@@ -132,11 +136,12 @@ pub fn room(directives: &Directives, options: Options) -> Result<u64, Error> {
 }
 
 impl<'a> Function<'a> {
-    /// The function of a region with a number, in the order of addresses.
+    /// Declares the function with number `index` of a region, in the order of addresses.
     ///
     /// # Errors
-    /// [`Error::NoFunction`]; [`Error::TooLarge`]: a function of 2 GiB or more; [`Error::Instructions`]: its instructions
-    /// cannot be read.
+    /// - [`Error::NoFunction`]: there is no function `index`.
+    /// - [`Error::TooLarge`]: the function has 2 GiB or more.
+    /// - [`Error::Instructions`]: its instructions cannot be read.
     pub fn new(region: &'a Region, index: usize, options: Options) -> Result<Self, Error> {
         let number = region.order.get(index).ok_or(Error::NoFunction { index })?;
         let function = &region.functions[number];
@@ -151,7 +156,7 @@ impl<'a> Function<'a> {
             most: (1 << 31) - 1 - u64::from(options.padding.min(1 << 30)),
         })?;
         let end = if options.body_only { body_end(parts)? } else { parts.instructions.len() };
-        // Where perf's file has it: its start is 0.
+        // In perf's file the function starts at 0.
         let copy =
             Parts { start: Address(0), size: declared, instructions: &parts.instructions[..end], ..*parts };
         Ok(Self {
@@ -164,8 +169,8 @@ impl<'a> Function<'a> {
         })
     }
 
-    /// Bytes from the function's start on in which no other function's may lie: its own, and those that perf's copy of
-    /// it takes after it.
+    /// Returns how many bytes from the function's start on must be free of other functions. These are the
+    /// function's own bytes, and the bytes after it that perf maps its unwind data to.
     pub fn room(&self) -> u64 {
         self.declared.next_multiple_of(16) + self.mapped_size()
     }
@@ -174,11 +179,12 @@ impl<'a> Function<'a> {
         self.unwinding.len().next_multiple_of(16).to_u64()
     }
 
-    /// `JIT_CODE_UNWINDING_INFO` and `JIT_CODE_LOAD`, which belong together: to be written by one call, or under a lock.
-    /// `code` is the function's code.
+    /// Returns the records `JIT_CODE_UNWINDING_INFO` and `JIT_CODE_LOAD`. They belong together: write them by a
+    /// single call, or under a lock. `code` is the function's code.
     ///
     /// # Errors
-    /// [`Error::CodeLength`]; [`Error::TooLarge`]: a record of 4 GiB.
+    /// - [`Error::CodeLength`]: `code` is not as long as the function.
+    /// - [`Error::TooLarge`]: a record would have 4 GiB or more.
     pub fn records(&self, code: &[u8], event: Event) -> Result<Vec<u8>, Error> {
         if code.len().to_u64() != self.size {
             return Err(Error::CodeLength { given: code.len().to_u64(), needed: self.size });
@@ -210,7 +216,8 @@ impl<'a> Function<'a> {
         Ok(out.bytes)
     }
 
-    /// Fills the padding with what no other function has: perf takes files with equal code for one.
+    /// Fills the padding with bytes that no other function has, because perf treats files with equal code as
+    /// the same file.
     fn pad(&self, bytes: &mut Vec<u8>, end: usize, event: Event) {
         let unique = [event.code_index, event.time, u64::from(event.pid) << 32 | u64::from(event.tid)];
         let unique = unique.iter().flat_map(|word| word.to_le_bytes());
@@ -219,10 +226,10 @@ impl<'a> Function<'a> {
     }
 }
 
-/// `.eh_frame` and `.eh_frame_hdr` of a function, as they lie after its code in perf's file.
+/// Returns the `.eh_frame` and `.eh_frame_hdr` of a function, as they lie after its code in perf's file.
 fn unwinding(parts: &Parts<'_>) -> Result<Vec<u8>, Error> {
     let at = parts.size.next_multiple_of(8);
-    // What the two records have beside their instructions, padding and the header included.
+    // Room for the fields of both records, their padding and the header.
     let bytes = Vec::with_capacity(parts.entry.len() + parts.instructions.len() + 96 + 8 + EH_FRAME_HDR);
     let mut writer = Writer::after(SectionKind::EhFrame, parts.arch, Address(at), bytes);
     let cie = parts.cie(&mut writer, Pointers::PcRelative)?;
@@ -242,7 +249,8 @@ fn unwinding(parts: &Parts<'_>) -> Result<Vec<u8>, Error> {
     Ok(out.bytes)
 }
 
-/// Finds the end of the instructions up to the end of the row that most bytes of code have: the first of several.
+/// Finds the row that most bytes of code have, and returns the end of its instructions. If several rows have
+/// equally many bytes, it is the first.
 fn body_end(parts: &Parts<'_>) -> Result<usize, Error> {
     let function = parts.function();
     let mut rest = Instructions::new(&function, function.instructions);
@@ -266,7 +274,7 @@ fn body_end(parts: &Parts<'_>) -> Result<usize, Error> {
     Ok(if is_last { function.instructions.len() } else { end })
 }
 
-/// Records in the making.
+/// Collects the bytes of records.
 struct Out {
     bytes: Vec<u8>,
     endian: Endian,

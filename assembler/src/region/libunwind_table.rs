@@ -24,8 +24,9 @@ use super::{Error, Region};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum LibunwindForm {
-    /// `UNW_INFO_FORMAT_IP_OFFSET`: starts count from the first PC, FDEs from the `.eh_frame`. With
-    /// [`Pointers::Absolute`](super::Pointers::Absolute) the code may lie anywhere. The one to choose.
+    /// `UNW_INFO_FORMAT_IP_OFFSET`: starts count from the first PC, and FDEs count from the `.eh_frame`. With
+    /// [`Pointers::Absolute`](super::Pointers::Absolute) the code may lie anywhere. Choose this form if you
+    /// can.
     IpOffset,
     /// `UNW_INFO_FORMAT_REMOTE_TABLE`: starts and FDEs count from the `.eh_frame`, which lies within 2 GiB of the code.
     RemoteTable,
@@ -64,7 +65,7 @@ pub struct LibunwindTable {
 }
 
 impl LibunwindTable {
-    /// The table of a region whose `.eh_frame` lies at `eh_frame_address`.
+    /// Makes the table of a region. The region's `.eh_frame` lies at `eh_frame_address`.
     ///
     /// # Errors
     /// [`Error::Distance`]: an offset does not fit 32 bits. [`Error::Arch`]: an architecture of 32 bits.

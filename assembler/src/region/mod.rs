@@ -1,8 +1,8 @@
-//! Tables that runtimes register for generated code.
+//! Makes the tables that runtimes register for generated code.
 //!
-//! A [`Region`] is a contiguous range of generated code, with its functions and their call frame information. From it
-//! come the bytes and structures that each unwinder, debugger and profiler wants; the host, which owns the memory,
-//! registers them. Nothing here touches memory that is not its own, and nothing is unsafe.
+//! A [`Region`] is a contiguous range of generated code, with its functions and their call frame information.
+//! It returns the bytes and structures that each unwinder, debugger and profiler needs. You own the memory and
+//! register the tables. This module touches no memory but its own, and has no unsafe code.
 //!
 //! | reader | takes | from |
 //! |---|---|---|
@@ -34,17 +34,25 @@
 //!
 //! # Adding and removing code while other threads unwind
 //!
-//! A region is what is registered, and removed, at once. A JIT that goes on generating makes a region of each batch;
-//! batches of one mapping lie one after the other and do not overlap, not even by a hole in one of them, which libgcc
-//! requires.
+//! A region is registered and removed as a whole. A JIT that goes on generating code makes a region of each
+//! batch. Several batches in the same mapping must follow each other and not overlap. libgcc requires that no
+//! batch lies in a hole of another batch.
 //!
-//! 1. Write the code and everything made here, and make the code executable. No thread can be in it yet.
-//! 2. Register everywhere.
-//! 3. Only now publish the functions' addresses to other threads. A thread that calls one therefore finds it registered.
+//! 1. Write the code and the tables, and make the code executable. No thread can be in the code yet.
+//! 2. Register the tables everywhere.
+//! 3. Only now publish the functions' addresses to other threads. A thread that calls a function therefore
+//!    finds the function registered.
 //!
-//! To remove a region: let no thread be in its code, which the JIT's own safepoints have to prove; deregister
-//! everywhere; free the code and the tables last. HP's libunwind walks its list without a lock: cancel when no thread
-//! walks at all, then flush its cache. A `registry` owns all regions, and ends their registrations.
+//! To remove a region, first make sure that no thread is in its code; this is a task of the JIT's safepoints.
+//! Then deregister the tables everywhere, and free the code and the tables last. HP's libunwind walks its list
+//! without a lock, so cancel the registration when no thread walks at all, and then flush its cache. A
+//! `registry` holds all regions and ends their registrations.
+//!
+//! # Modules
+//! - `order`, `parts`: the functions of a region by address, and the parts of their CFI.
+//! - `eh_frame`, `sframe`, `unwind_info`, `libunwind_table`, `gdb_elf`, [`jitdump`]: a module for each form of
+//!   table.
+//! - `error`: the [`Error`] of a region or form.
 
 mod eh_frame;
 mod error;
@@ -77,7 +85,7 @@ pub use libunwind_table::{DynInfoLayout, LibunwindForm, LibunwindTable};
 pub use sframe::{Registration, Sframe};
 pub use unwind_info::{DynamicSections, UnwindInfo};
 
-/// The properties of a function's CIE beside its instructions.
+/// The properties of a function's CIE, without its instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Properties {
     code_alignment: u64,
@@ -86,13 +94,14 @@ struct Properties {
     is_signal_frame: bool,
     has_key_b: bool,
     is_tagged: bool,
-    /// The address is absolute; what is left of the encoding is whether it is that of a cell.
+    /// The address is absolute. The encoding only says whether it is the address of a cell.
     personality: Option<(PointerEncoding, Address)>,
     lsda: Option<PointerEncoding>,
 }
 
 impl Properties {
-    /// Those of a function's directives, and where its LSDA is. The keys of pointers are their addresses.
+    /// Returns the properties of a function's directives, and the address of its LSDA. The keys of pointers are
+    /// their addresses.
     fn of(directives: &Directives) -> (Self, Option<Address>) {
         let (arch, frame) = (directives.arch(), directives.frame());
         let (code_alignment, data_alignment) = alignment(Dialect::Gas, arch);
@@ -111,7 +120,7 @@ impl Properties {
     }
 }
 
-/// The properties that functions share: a CIE.
+/// A CIE that functions share.
 #[derive(Clone, Debug)]
 struct Common {
     properties: Properties,
@@ -131,7 +140,7 @@ struct Placed {
     lsda: Option<Address>,
 }
 
-/// Generated code: a range of addresses, and the functions in it.
+/// A range of addresses of generated code, and the functions in it.
 ///
 /// ```
 /// use cfipack_assembler::Directives;
@@ -153,9 +162,9 @@ pub struct Region {
     base: Address,
     length: u64,
     commons: Vec<Common>,
-    /// In the order in which they were added.
+    /// The functions in the order in which they were added.
     functions: Vec<Placed>,
-    /// The order of their addresses.
+    /// The order of the functions' addresses.
     order: Order,
     /// Call frame instructions.
     bytes: Vec<u8>,
@@ -163,7 +172,7 @@ pub struct Region {
 }
 
 impl Region {
-    /// A region without functions, of `length` bytes of code at `base`.
+    /// Creates a region without functions, of `length` bytes of code at `base`.
     ///
     /// # Errors
     /// [`Error::Range`]: the code would reach beyond the architecture's addresses.
@@ -173,13 +182,13 @@ impl Region {
         Ok(Self { arch, base, length, commons, functions, order: Order::default(), bytes, names })
     }
 
-    /// Adds the function at `offset` of the region's code. gdb and perf print its name. The keys of its personality
-    /// routine and LSDA are their addresses.
+    /// Adds the function at `offset` of the region's code, in bytes. gdb and perf print its name. The keys of
+    /// its personality routine and LSDA must be their addresses.
     ///
     /// # Errors
-    /// The region is unchanged if the function has no code or does not lie in it, overlaps another one, its name has
-    /// a zero byte, or a directive has an error. The bytes of a `.cfi_escape` must be instructions, without
-    /// `DW_CFA_set_loc`.
+    /// The function has no code or does not lie in the region, it overlaps another function, its name has a
+    /// zero byte, or a directive has an error. The bytes of a `.cfi_escape` must be instructions other than
+    /// `DW_CFA_set_loc`. After an error the region is unchanged.
     pub fn push(&mut self, name: &str, offset: u64, directives: &Directives) -> Result<(), Error> {
         directives.check().map_err(Error::Directive)?;
         if directives.arch() != self.arch {
@@ -196,10 +205,10 @@ impl Region {
         Ok(())
     }
 
-    /// Removes all functions, for a region of `length` bytes of code at `base`: the memory is used again.
+    /// Removes all functions, to start a region of `length` bytes of code at `base` in the same memory.
     ///
     /// # Errors
-    /// Those of [`Self::new`], with which the region stays as it is.
+    /// The errors of [`Self::new`]. After an error the region is unchanged.
     pub fn clear(&mut self, base: Address, length: u64) -> Result<(), Error> {
         check_range(self.arch, base, length)?;
         (self.base, self.length) = (base, length);
@@ -211,12 +220,12 @@ impl Region {
         Ok(())
     }
 
-    /// Adds a function whose call frame information another writer has made: Cranelift, for example. It lies where that
-    /// says.
+    /// Adds a function from call frame information that another writer has made, for example Cranelift. The
+    /// call frame information gives the function's address.
     ///
     /// # Errors
-    /// As [`Self::push`]'s; the function or what it refers to has no address; its instructions cannot be read, or there is
-    /// `DW_CFA_set_loc` among them.
+    /// The errors of [`Self::push`]. It is also an error if the function or its LSDA or personality has no
+    /// address, or if its instructions cannot be read or contain `DW_CFA_set_loc`.
     pub fn push_cfi(&mut self, name: &str, function: &cfi::Function<'_>) -> Result<(), Error> {
         let cie = &function.cie;
         for bytes in [cie.instructions, function.instructions] {
@@ -252,7 +261,7 @@ impl Region {
         )
     }
 
-    /// Adds a function by the instructions of its CIE and its own.
+    /// Adds a function from the instructions of its CIE and of its FDE.
     fn push_bytes(
         &mut self,
         name: &str,
@@ -271,7 +280,7 @@ impl Region {
         Ok(())
     }
 
-    /// The place of a new function among the others.
+    /// Checks a new function, and returns its place among the other functions.
     fn check(&self, name: &str, offset: u64, size: u64) -> Result<Place, Error> {
         if size == 0 || size > self.length || offset > self.length - size {
             return Err(Error::Outside { offset, size, length: self.length });
@@ -289,7 +298,8 @@ impl Region {
         }
     }
 
-    /// Inserts a function whose instructions are the region's last bytes, those that its CIE can have first.
+    /// Inserts a function. Its instructions are the region's last bytes and start with the `leading` bytes that
+    /// its CIE can have.
     fn insert(
         &mut self,
         at: Place,
@@ -303,7 +313,7 @@ impl Region {
         let is_equal = |common: &Common| {
             common.properties == properties && self.bytes[common.entry.clone()] == self.bytes[entry.clone()]
         };
-        // Of a hostile number of CIEs only the last few are compared.
+        // Compare only the last few CIEs, because hostile input may have any number.
         let recent = self.commons.len().saturating_sub(8);
         let found = self.commons[recent..].iter().rposition(is_equal);
         let common = found.map_or(self.commons.len(), |found| recent + found);
@@ -317,32 +327,32 @@ impl Region {
         self.order.insert(at);
     }
 
-    /// The architecture.
+    /// Returns the architecture.
     pub fn arch(&self) -> Arch {
         self.arch
     }
 
-    /// The address of the code.
+    /// Returns the address of the code.
     pub fn base(&self) -> Address {
         self.base
     }
 
-    /// Bytes of code.
+    /// Returns the size of the code in bytes.
     pub fn code_len(&self) -> u64 {
         self.length
     }
 
-    /// The number of functions.
+    /// Returns the number of functions.
     pub fn len(&self) -> usize {
         self.functions.len()
     }
 
-    /// Returns whether there are no functions. Such a region is not to be registered.
+    /// Returns whether there are no functions. Do not register an empty region.
     pub fn is_empty(&self) -> bool {
         self.functions.is_empty()
     }
 
-    /// The functions in the order of their addresses: name, start, bytes of code.
+    /// Returns the functions in the order of their addresses: name, start, bytes of code.
     pub fn functions(&self) -> impl ExactSizeIterator<Item = (&str, Address, u64)> + DoubleEndedIterator {
         (0..self.functions.len()).map(|place| {
             let function = &self.functions[self.order.get(place).unwrap_or(place)];
@@ -366,7 +376,7 @@ impl Region {
         Address(self.base.0 + function.offset)
     }
 
-    /// The architecture's pointers have 8 bytes, or the form is not known.
+    /// Checks that the architecture's pointers have 8 bytes, as `form` requires.
     fn needs_64_bit(&self, form: &'static str) -> Result<(), Error> {
         match self.arch.pointer_size() {
             8 => Ok(()),
@@ -375,7 +385,7 @@ impl Region {
     }
 }
 
-/// Checks that code of a region has addresses.
+/// Checks that the architecture has addresses for all code of a region.
 fn check_range(arch: Arch, base: Address, length: u64) -> Result<(), Error> {
     let last = if arch.pointer_size() == 4 { u32::MAX.into() } else { u64::MAX };
     if base.0 > last || length > last - base.0 {
@@ -384,8 +394,9 @@ fn check_range(arch: Arch, base: Address, length: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Appends the instructions of a function that starts at an address. Returns how many bytes of them a CIE can have. After
-/// an error `bytes` is as before: no reader gets beyond escaped bytes that are no instruction.
+/// Appends the instructions of a function that starts at `start`. Returns how many bytes of the instructions a
+/// CIE can have. Escaped bytes must be instructions, because no reader gets past other bytes. After an error
+/// `bytes` is unchanged.
 fn encode_checked(
     directives: &Directives,
     start: Address,
@@ -402,7 +413,7 @@ fn encode_checked(
     Ok(leading)
 }
 
-/// An absolute pointer to what another one leads to: the routine or table, or a cell with its address.
+/// Returns the encoding of an absolute pointer that is indirect if `encoding` is indirect.
 fn only_indirect(encoding: PointerEncoding) -> PointerEncoding {
     PointerEncoding(PointerEncoding::ABSOLUTE.0 | encoding.0 & 0x80)
 }

@@ -1,20 +1,22 @@
-//! The order of functions by their addresses, whatever the order in which they were added.
+//! Keeps functions in the order of their addresses, in whatever order they are added.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Numbers that a list may have before it is divided: what moves when one is inserted.
+/// The length at which a list is divided. An insertion moves at most this many numbers.
 const LIST: usize = 512;
 
-/// The numbers of functions, in the order of addresses: in lists, none of which is empty. No lists while the functions were
-/// added in that order.
+/// The numbers of functions in the order of addresses. A function's number says when it was added, from 0.
+///
+/// The numbers are split into lists, and no list is empty. As long as functions are added in the order of
+/// addresses, there are no lists, because place and number are equal.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Order {
     lists: Vec<Vec<usize>>,
     len: usize,
 }
 
-/// A place between two functions.
+/// A place between two functions, where a new function can be inserted.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     list: usize,
@@ -27,7 +29,7 @@ impl Order {
         self.len = 0;
     }
 
-    /// The number of the function at a place in the order, counted from 0.
+    /// Returns the number of the function at `place`, counted from 0 in the order of addresses.
     pub(super) fn get(&self, mut place: usize) -> Option<usize> {
         if self.lists.is_empty() {
             return (place < self.len).then_some(place);
@@ -41,16 +43,18 @@ impl Order {
         None
     }
 
-    /// All numbers in order.
+    /// Returns all numbers in the order of addresses.
     pub(super) fn numbers(&self) -> impl Iterator<Item = usize> {
         let added = if self.lists.is_empty() { 0..self.len } else { 0..0 };
         added.chain(self.lists.iter().flatten().copied())
     }
 
-    /// The place before the first function that is not `before`, and the functions around it.
+    /// Finds the place for a new function by a binary search. `before` returns whether the function with a
+    /// given number lies before the new function. This function returns the place, the number of the function
+    /// before it, and the number of the function after it.
     pub(super) fn find(&self, before: impl Fn(usize) -> bool) -> (Place, Option<usize>, Option<usize>) {
         if self.lists.is_empty() {
-            // As a rule it is the end.
+            // The new function usually comes last.
             let is_end = self.len == 0 || before(self.len - 1);
             let at = if is_end { self.len } else { point(self.len, &before) };
             return (Place { list: 0, at }, at.checked_sub(1), (at < self.len).then_some(at));
@@ -63,7 +67,7 @@ impl Order {
         (Place { list, at }, previous, next.copied())
     }
 
-    /// Inserts the next number.
+    /// Inserts the next number at a place that [`find`](Self::find) has returned.
     pub(super) fn insert(&mut self, place: Place) {
         let number = self.len;
         self.len += 1;
@@ -83,7 +87,8 @@ impl Order {
         if numbers.len() < LIST {
             return numbers.insert(at, number);
         }
-        // At an end as a rule: the others stay together.
+        // New functions usually come at an end of a list. The list then keeps all its numbers, and the new
+        // number gets a list of its own.
         let middle = if at == 0 || at == LIST { at } else { LIST / 2 };
         let mut right = numbers.split_off(middle);
         if at == 0 {
@@ -99,7 +104,7 @@ impl Order {
     }
 }
 
-/// The first of `0..len` that is not `before`.
+/// Returns the first number of `0..len` for which `before` is false, or `len`.
 fn point(len: usize, before: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, len);
     while low < high {

@@ -10,7 +10,7 @@ use cfipack_format::{Address, Key, Unsupported};
 use super::{Error, Region};
 use crate::sframe::FEW;
 
-/// The four numbers by which a table is registered: with the kernel, or with an unwinder.
+/// The four numbers that you register a table with, in the kernel or an unwinder.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Registration {
@@ -40,7 +40,7 @@ pub struct Sframe {
 }
 
 impl Region {
-    /// The region's `.sframe` table.
+    /// Returns the region's `.sframe` table.
     ///
     /// # Errors
     /// [`Error::Arch`]: the format has no ABI for the architecture.
@@ -57,7 +57,7 @@ impl Region {
         Ok(Sframe { section, omitted, text: self.base, text_size: self.length })
     }
 
-    /// The functions as the encoders take them, with their starts as keys.
+    /// Returns the functions for the encoders, with their starts as keys.
     pub(crate) fn cfi_functions(&self) -> impl Iterator<Item = Function<'_>> {
         self.placed().map(|placed| self.parts(placed).function())
     }
@@ -70,12 +70,13 @@ impl Sframe {
         self.section.len()
     }
 
-    /// The functions that the table cannot represent, and why. Unwinding ends in them.
+    /// Returns the functions that the table cannot represent, with the reasons. Unwinding ends in them.
     pub fn omitted(&self) -> &[Unsupported] {
         &self.omitted
     }
 
-    /// Writes the table, which will lie at `address`, into [`Self::len`] bytes, and gives what to register.
+    /// Writes the table into `out`, which must have [`Self::len`] bytes. The table will lie at `address`.
+    /// Returns the numbers to register.
     ///
     /// # Errors
     /// `out` has another length.

@@ -1,7 +1,7 @@
-//! Apple's `__unwind_info` and `__eh_frame` for a dynamic section.
+//! Makes Apple's `__unwind_info` and `__eh_frame` for a dynamic section.
 //!
-//! LLVM's libunwind asks callbacks (`__unw_add_find_dynamic_unwind_sections`) for sections of code that dyld does not
-//! know. `mach-o/compact_unwind_encoding.h` and `libunwind_ext.h` of LLVM.
+//! If dyld does not know a PC, LLVM's libunwind asks callbacks (`__unw_add_find_dynamic_unwind_sections`) for
+//! the sections of its code. Sources: `mach-o/compact_unwind_encoding.h` and `libunwind_ext.h` of LLVM.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -16,7 +16,7 @@ use cfipack_format::{Address, Arch, ImageOffset, Key, LsdaKey, Unsupported};
 
 use super::{EhFrame, Error, Pointers, Region};
 
-/// A region's tables as Apple's unwinder takes them.
+/// The tables of a region for Apple's unwinder.
 #[derive(Clone, Debug)]
 pub struct UnwindInfo {
     arch: Arch,
@@ -26,7 +26,7 @@ pub struct UnwindInfo {
     in_dwarf_mode: Vec<Unsupported>,
 }
 
-/// `unw_dynamic_unwind_sections`: what a callback gives for a PC in the region. All five members are to be set.
+/// The result of a callback for a PC in the region: `unw_dynamic_unwind_sections`. Set all five members.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct DynamicSections {
@@ -43,13 +43,16 @@ pub struct DynamicSections {
 }
 
 impl Region {
-    /// The region's `__unwind_info` and `__eh_frame`. A function gets a compact encoding where this restores what its call
-    /// frame information restores; the others, and those with a personality or LSDA, are in DWARF mode. `code` is the
-    /// region's code, without which fewer functions have an encoding.
+    /// Returns the region's `__unwind_info` and `__eh_frame`.
+    ///
+    /// A function gets a compact encoding if the encoding restores the same registers as its call frame
+    /// information. Other functions are in DWARF mode, and so are all functions with a personality or LSDA.
+    /// `code` is the region's code. Without `code`, fewer functions get an encoding.
     ///
     /// # Errors
-    /// [`Error::Arch`]: an architecture that Apple does not use. [`Error::CodeLength`]: `code` is not as long as the region.
-    /// [`Error::TooLarge`]: the code or the call frame information is too large for a table.
+    /// - [`Error::Arch`]: Apple does not use the architecture.
+    /// - [`Error::CodeLength`]: `code` is not as long as the region.
+    /// - [`Error::TooLarge`]: the code or the call frame information is too large for a table.
     pub fn unwind_info(&self, code: Option<&[u8]>) -> Result<UnwindInfo, Error> {
         let (arch, no_format) = (self.arch, Error::Arch { arch: self.arch, form: "__unwind_info" });
         if let Some(code) = code
@@ -76,7 +79,8 @@ impl Region {
             let code = code.map(|code| &code[offset.to_usize()..][..function.size.to_usize()]);
             let by_dwarf = Encoding::dwarf(arch, function.fde.0 as u32);
             let encoding = match encoder.encode(&function, code, Mode::Checked) {
-                // The table refers to personalities by the place of a pointer, which the region does not have.
+                // The table refers to a personality by the place of a pointer, and the region has no such
+                // pointer.
                 Ok(_) if function.cie.personality.is_some() => by_dwarf,
                 Ok(encoding) => encoding,
                 Err(unsupported) => {
@@ -102,24 +106,24 @@ impl UnwindInfo {
         self.arch
     }
 
-    /// `__eh_frame`, which may lie anywhere.
+    /// Returns `__eh_frame`, which may lie anywhere.
     pub fn eh_frame(&self) -> &EhFrame {
         &self.eh_frame
     }
 
-    /// `__unwind_info`, which may lie at any multiple of 4. None without functions.
+    /// Returns `__unwind_info`, which may lie at any multiple of 4. It is empty if there are no functions.
     pub fn unwind_info(&self) -> &[u8] {
         &self.table
     }
 
-    /// The functions without a compact encoding, and why.
+    /// Returns the functions without a compact encoding, with the reasons.
     pub fn in_dwarf_mode(&self) -> &[Unsupported] {
         &self.in_dwarf_mode
     }
 
-    /// The result of a callback for a PC of the region, if the two sections lie at these addresses. libunwind keeps the FDEs
-    /// that it found under `dso_base`: when the region is removed, `__unw_remove_dynamic_eh_frame_section(dso_base)`
-    /// drops them.
+    /// Returns the result of a callback for a PC of the region, if the two sections lie at these addresses.
+    /// libunwind remembers FDEs under `dso_base`. When you remove the region, call
+    /// `__unw_remove_dynamic_eh_frame_section(dso_base)`, which drops them.
     pub fn sections(&self, eh_frame: Address, unwind_info: Address) -> DynamicSections {
         let unwind_info = if self.table.is_empty() { Address(0) } else { unwind_info };
         DynamicSections {

@@ -1,8 +1,9 @@
-//! Memory that is replaced while others read it.
+//! Replaces memory while other threads read it.
 //!
-//! A reader holds the memory by a read lock that it only tries to take, and the writer locks none but memory that is
-//! no longer current: a reader waits for nothing, and one that was too late finds the memory that is current. A signal
-//! handler that interrupts the writer, at whatever instruction, finds a current memory without a lock.
+//! A reader holds the memory by a read lock that it only tries to take. The writer locks only memory that is no
+//! longer current. A reader therefore never waits: if it comes too late for old memory, it finds the current
+//! memory. A signal handler may interrupt the writer at any instruction and finds current memory without a
+//! lock.
 
 use alloc::boxed::Box;
 use core::mem::take;
@@ -12,10 +13,10 @@ use super::sync::{AtomicU64, AtomicUsize, Ordering, RwLock, TryLockError, spin_l
 /// Memory that readers hold for no longer than a lookup.
 pub(super) type Words = Box<[AtomicU64]>;
 
-/// The current memory, and older ones which a reader may still be in.
+/// The number of memories: the current memory, and older memories that readers may still use.
 const SLOTS: usize = 3;
 
-/// The memories, one of them current. There is one writer.
+/// The memories, and the number of the current memory. There is a single writer.
 #[derive(Debug)]
 pub(super) struct Arenas {
     slots: [RwLock<Words>; SLOTS],
@@ -39,7 +40,7 @@ impl Arenas {
                 // The writer has replaced it in the meantime.
                 Err(TryLockError::WouldBlock) => None,
             };
-            // Without the second look the memory could be one that was emptied, or is about to be current.
+            // Look again: the memory could have been emptied, or it could be about to become current.
             if let Some(words) = words
                 && self.current.load(Ordering::Relaxed) == current
             {
@@ -49,7 +50,7 @@ impl Arenas {
         }
     }
 
-    /// Makes other memory current. Waits only if readers have stayed in each older one.
+    /// Makes other memory current. This function waits only if readers still use every older memory.
     pub(super) fn replace(&self, words: Words) {
         let current = self.current.load(Ordering::Relaxed);
         let mut words = Some(words);
@@ -64,7 +65,7 @@ impl Arenas {
         }
     }
 
-    /// Frees older memories. Returns whether all are: not so while a reader is in one.
+    /// Frees older memories that no reader uses. Returns whether all older memories are free.
     pub(super) fn reclaim(&self) -> bool {
         let current = self.current.load(Ordering::Relaxed);
         let older = (0..SLOTS).filter(|&number| number != current);
@@ -72,7 +73,7 @@ impl Arenas {
         in_use.count() == 0
     }
 
-    /// Stores memory in a slot that is not current, unless a reader is in it.
+    /// Stores memory in a slot that is not current, unless a reader uses the slot.
     fn store(&self, number: usize, words: &mut Option<Words>) -> Option<()> {
         let mut slot = match self.slots[number].try_write() {
             Ok(slot) => slot,
@@ -81,7 +82,7 @@ impl Arenas {
         };
         let old = core::mem::replace(&mut *slot, take(words)?);
         drop(slot);
-        // Freed where no lock is held.
+        // Free the old memory without holding the lock.
         drop(old);
         Some(())
     }

@@ -1,4 +1,4 @@
-//! A region's rows as words, which are written once and then only read.
+//! Encodes a region's rows as words, which are written once and then only read.
 //!
 //! ```text
 //! block:    bytes of code | number of functions | functions ... | rows ... | rules ...
@@ -7,7 +7,7 @@
 //! rules:    kinds and registers | offsets: in one word if they fit, otherwise in three
 //! ```
 //!
-//! Functions ascend, and so do the rows of one. Places count from the block's start.
+//! Functions are in ascending order, and so are the rows of a function. Places count from the block's start.
 
 use alloc::vec::Vec;
 
@@ -19,21 +19,21 @@ use super::sync::{AtomicU64, Ordering};
 
 const HEADER: usize = 2;
 const FUNCTION: usize = 3;
-/// In a function's last word.
+/// A bit in a function's last word.
 const SIGNAL_FRAME: u64 = 1 << 31;
-/// Rules with which those of a new row are compared.
+/// The number of recent rules that a new row's rules are compared with.
 const RECENT: usize = 8;
 
-/// A block in the making, whose memory is used again.
+/// A block under construction. Its memory is used again for the next block.
 #[derive(Default, Debug)]
 pub(super) struct Block {
     words: Vec<u64>,
     functions: Vec<u64>,
-    /// With rules by their numbers of words from the first rule.
+    /// The rows. They refer to their rules by the number of words from the first rule.
     rows: Vec<u64>,
     rules: Vec<u64>,
     recent: [Option<(Rules, u32)>; RECENT],
-    /// The slot of the list for the next rule.
+    /// The slot in `recent` for the next rule.
     oldest: usize,
 }
 
@@ -67,19 +67,19 @@ impl Block {
         self.rows.push(u64::from(row.start.0) << 32 | u64::from(at));
     }
 
-    /// Takes the rows from a number on back.
+    /// Removes the rows from number `from` on.
     pub(super) fn drop_rows(&mut self, from: usize) {
         self.rows.truncate(from);
     }
 
-    /// Ends the function whose rows are those from a number on.
+    /// Ends a function. Its rows are the rows from number `from` on.
     pub(super) fn end_function(&mut self, offset: u64, size: u64, is_signal_frame: bool, from: usize) {
         let signal_frame = if is_signal_frame { SIGNAL_FRAME } else { 0 };
         let count = (self.rows.len() - from).to_u64();
         self.functions.extend([offset, size, from.to_u64() << 32 | signal_frame | count]);
     }
 
-    /// Ends the block of a region of so many bytes of code. None if places do not fit their bits.
+    /// Ends the block of a region with `length` bytes of code. Returns `None` if places do not fit their bits.
     pub(super) fn end(&mut self, length: u64) -> Option<()> {
         let rows_at = HEADER + self.functions.len();
         let rules_at = rows_at + self.rows.len();
@@ -95,7 +95,7 @@ impl Block {
         Some(())
     }
 
-    /// The words, once it is ended.
+    /// Returns the words of the block, after [`end`](Self::end).
     pub(super) fn words(&self) -> &[u64] {
         &self.words
     }
@@ -131,10 +131,10 @@ pub(super) fn lookup(words: &[AtomicU64], pc: u64) -> Option<Frame> {
     Some(Frame::new(row, place & SIGNAL_FRAME != 0))
 }
 
-/// The rules of a row: those of the CFA, the return address and the frame pointer.
+/// The rules of a row for the CFA, the return address and the frame pointer.
 ///
-/// The first word has 4 bits each for their kinds, the signature and the width, and from bit 16 on 16 bits each for their
-/// registers.
+/// The first word has 4 bits for each rule's kind, for the signature and for the width. From bit 16 on it has
+/// 16 bits for each rule's register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Rules {
     first: u64,

@@ -1,16 +1,19 @@
-//! One owner of all generated code, which threads and signal handlers read while regions come and go.
+//! Keeps the rows of all generated code of a process. Threads and signal handlers can find rows while regions
+//! come and go.
 //!
-//! A [`Registry`] has the rows of each [`Region`] that was added, and whatever the host keeps with it: its registrations
-//! with libgcc, gdb and others, which end when they are dropped. A [`Reader`] finds the row of a PC at any time, in any
-//! thread, also in a signal handler that interrupts the registry's own thread; the caller's registers follow from the
-//! row by `cfipack_decoder::sframe::step`.
+//! A [`Registry`] holds the rows of each [`Region`] that you add, with a value of your choice. The value is
+//! usually the region's registrations with libgcc, gdb and others, and they end when you drop it. A [`Reader`]
+//! finds the row of a PC at any time and in any thread. You can call it even in a signal handler that
+//! interrupts the registry's own thread. `cfipack_decoder::sframe::step` then computes the caller's registers
+//! from the row.
 //!
-//! - Regions are added and removed in any order, and their addresses used again at once. Each takes about as long as
-//!   making the rows, whatever else is registered.
-//! - A reader never waits. It finds all of a region or nothing of it, and after a region was removed nothing.
-//! - Rows are those of the call frame information, on each architecture: also where `.sframe` has no ABI.
-//! - Memory is at most a few times what is registered: what was removed is given back, at the latest when it is seven
-//!   eighths of all.
+//! - You can add and remove regions in any order, and use their addresses again at once. Each change takes
+//!   about as long as making the region's rows, however many regions are registered.
+//! - A reader never waits. It finds a whole region or nothing of it, and nothing after the region was removed.
+//! - Rows come from the call frame information, so they exist on every architecture, even if `.sframe` has no
+//!   ABI for it.
+//! - Memory is at most a few times the size of the registered rows. Memory of removed regions is given back at
+//!   the latest when removed regions fill seven eighths of it.
 //!
 //! ```
 //! use cfipack_assembler::Directives;
@@ -38,12 +41,18 @@
 //! ```
 //!
 //! # How
-//! Memory is a slice of atomic words, in which nothing that was written changes but the place of the root. A change
-//! writes what it adds, and the few nodes of the search tree above it, after all there is, and stores the root's place
-//! with release ordering; a reader loads it with acquire ordering. When the memory is full, what is registered is
-//! copied to new memory, of twice its size, and the old memory is freed once no reader is in it. A reader
-//! holds it, for the length of a lookup, by a read lock that it only tries to take and that the writer never wants of
-//! current memory.
+//! Memory is a slice of atomic words. Written words never change, except for the word with the place of the
+//! root. A change appends the new rows and the few nodes of the search tree above them, and then stores the
+//! root's place with release ordering. A reader loads the place with acquire ordering.
+//!
+//! When the memory is full, the registered regions are copied to new memory of twice their size. The old memory
+//! is freed when no reader uses it. A reader holds memory for the length of a lookup by a read lock that it
+//! only tries to take. The writer never locks current memory.
+//!
+//! # Modules
+//! `arenas` replaces memory while readers use it, `tree` is the search tree, `block` encodes a region's rows as
+//! words, `rows` interprets a function's CFI, and `reader` is the [`Reader`]. `sync` names the atomics and
+//! locks.
 
 mod arenas;
 mod block;
@@ -72,24 +81,24 @@ use crate::region::{Error, Region};
 
 pub use reader::Reader;
 
-/// Words of the memory at least: 4 KiB.
+/// The least size of the memory in words: 4 KiB.
 const LEAST: usize = 512;
 
-/// The rows of all registered regions, with a value of the host's for each: its registrations elsewhere.
+/// Owns the rows of all registered regions, and a value of the host for each region.
 ///
-/// There is one writer; a host whose threads all compile puts the registry in a lock, which readers do not need. Dropped, it
-/// removes all rows, and then drops the values.
+/// A registry has a single writer. If several threads compile, put the registry in a lock; readers do not need
+/// the lock. Dropping the registry removes all rows, and then drops the values.
 #[derive(Debug)]
 pub struct Registry<R = ()> {
     arch: Arch,
     arenas: Arc<Arenas>,
-    /// By their starts.
+    /// The regions by their starts.
     regions: BTreeMap<u64, Registered<R>>,
     tree: Tree,
-    /// Words of the memory, and how many of them are written.
+    /// The size of the memory in words, and the number of written words.
     capacity: usize,
     used: usize,
-    /// Words of the blocks of all that is registered.
+    /// Words of the blocks of all registered regions.
     live: usize,
     /// True if older memory is not yet freed.
     has_older: bool,
@@ -100,14 +109,14 @@ pub struct Registry<R = ()> {
 #[derive(Debug)]
 struct Registered<R> {
     length: u64,
-    /// The place of the region's rows, and how many words they have.
+    /// The place of the region's rows, and their number of words.
     at: usize,
     words: usize,
     value: R,
 }
 
 impl<R> Registry<R> {
-    /// A registry without regions.
+    /// Creates a registry without regions.
     pub fn new(arch: Arch) -> Self {
         Self {
             arch,
@@ -122,20 +131,23 @@ impl<R> Registry<R> {
         }
     }
 
-    /// A reader, for other threads and for signal handlers.
+    /// Creates a reader for other threads and for signal handlers.
     pub fn reader(&self) -> Reader {
         Reader { arch: self.arch, arenas: Arc::clone(&self.arenas) }
     }
 
-    /// Adds a region, and keeps a value with it until it is removed: what the host has to undo then. The functions of the
-    /// region that have no rows are returned with the reasons; walks end in them.
+    /// Adds a region, and keeps `value` until the region is removed. The value is usually the state that the
+    /// host has to undo then. Returns the functions of the region that have no rows, with the reasons. Stack
+    /// walks end in these functions.
     ///
-    /// Readers find the region from the return on: register it elsewhere before, and publish the addresses of the code
-    /// after.
+    /// Readers find the region when this function returns. Register the region elsewhere before you call this
+    /// function, and publish the addresses of the code afterwards.
     ///
     /// # Errors
-    /// The registry is unchanged, and the value dropped. [`Error::Registered`]: a registered region has some of the code.
-    /// [`Error::Arch`]: it is for another architecture. [`Error::TooLarge`]: more than 2 GiB of rows.
+    /// After an error the registry is unchanged, and the value is dropped.
+    /// - [`Error::Registered`]: a registered region has some of the code.
+    /// - [`Error::Arch`]: the region is for another architecture.
+    /// - [`Error::TooLarge`]: the region has more than 2 GiB of rows.
     pub fn add(&mut self, region: &Region, value: R) -> Result<Vec<Unsupported>, Error> {
         if region.arch() != self.arch {
             return Err(Error::Arch { arch: region.arch(), form: "a registry of another architecture" });
@@ -170,17 +182,17 @@ impl<R> Registry<R> {
         Ok(omitted)
     }
 
-    /// Removes the region that starts at `base`, and returns what was kept with it. No reader finds the region from the
-    /// return on; drop the value, and with it other registrations, then free the code. No thread may be in the code: it
-    /// would be unwound no further.
+    /// Removes the region that starts at `base`, and returns its value. No reader finds the region when this
+    /// function returns. Drop the value to end other registrations, and then free the code. No thread may be in
+    /// the code at that time, because an unwinder could not leave it.
     ///
     /// # Errors
-    /// [`Error::NotFound`]: no registered region starts there.
+    /// [`Error::NotFound`]: no registered region starts at `base`.
     pub fn remove(&mut self, base: Address) -> Result<R, Error> {
         let Registered { words, value, .. } =
             self.regions.remove(&base.0).ok_or(Error::NotFound { start: base })?;
         self.live -= words;
-        // Copied without the region where that has to be, and where it gives memory back.
+        // Copy the other regions if there is no room, or if the copy gives memory back.
         if !self.has_room(0) || self.room_after(0) <= self.capacity / 4 {
             self.copy(self.room_after(0));
             return Ok(value);
@@ -195,12 +207,12 @@ impl<R> Registry<R> {
         Ok(value)
     }
 
-    /// The value that is kept with the region that starts at `base`.
+    /// Returns the value of the region that starts at `base`.
     pub fn value_mut(&mut self, base: Address) -> Option<&mut R> {
         self.regions.get_mut(&base.0).map(|region| &mut region.value)
     }
 
-    /// The number of regions.
+    /// Returns the number of regions.
     pub fn len(&self) -> usize {
         self.regions.len()
     }
@@ -210,19 +222,20 @@ impl<R> Registry<R> {
         self.regions.is_empty()
     }
 
-    /// The regions in the order of their addresses: start, bytes of code, and what is kept with it.
+    /// Returns the regions in the order of their addresses: start, bytes of code, and value.
     pub fn regions(&self) -> impl ExactSizeIterator<Item = (Address, u64, &R)> {
         self.regions.iter().map(|(&base, region)| (Address(base), region.length, &region.value))
     }
 
-    /// Bytes of the memory that readers read, without older memory that a reader is still in.
+    /// Returns the size in bytes of the memory that readers read. Older memory that a reader still uses is not
+    /// counted.
     pub fn memory_size(&self) -> usize {
         self.capacity * size_of::<AtomicU64>()
     }
 
-    /// Checks that no registered region has code of one.
+    /// Checks that no registered region overlaps a new region.
     fn check(&self, base: u64, length: u64) -> Result<(), Error> {
-        // One without code shares its start with no other.
+        // A region without code still shares its start with no other region.
         let end = base.saturating_add(length.max(1));
         if let Some((&other, region)) = self.regions.range(..end).next_back()
             && other.saturating_add(region.length.max(1)) > base
@@ -232,7 +245,7 @@ impl<R> Registry<R> {
         Ok(())
     }
 
-    /// Words that all takes if it is copied.
+    /// Returns the number of words that the registered regions take after a copy.
     fn size(&self) -> usize {
         tree::START + self.live + Tree::packed(self.regions.len())
     }
@@ -241,13 +254,14 @@ impl<R> Registry<R> {
         self.used + words + self.tree.room() <= self.capacity
     }
 
-    /// Words of new memory in which there is room for as much again, and for so many words.
+    /// Returns the size of new memory in words: twice the words of all regions, of `words` more words and of a
+    /// change of the tree.
     fn room_after(&self, words: usize) -> usize {
         let needed = self.size().saturating_add(words).saturating_add(Tree::default().room());
         needed.saturating_mul(2).max(LEAST)
     }
 
-    /// Makes room for a region of so many words.
+    /// Makes room for a region of `words` words.
     fn make_room(&mut self, words: usize) {
         match self.has_room(words) {
             true => self.reclaim(),
@@ -255,7 +269,7 @@ impl<R> Registry<R> {
         }
     }
 
-    /// Copies what is registered to new memory, which becomes current.
+    /// Copies the registered regions to new memory, which becomes current.
     fn copy(&mut self, capacity: usize) {
         let words: Words = (0..capacity).map(|_| AtomicU64::new(0)).collect();
         let Self { arenas, regions, tree, used, .. } = self;
@@ -273,7 +287,7 @@ impl<R> Registry<R> {
         self.reclaim();
     }
 
-    /// Frees older memory that no reader is in.
+    /// Frees older memory that no reader uses.
     fn reclaim(&mut self) {
         self.has_older = self.has_older && !self.arenas.reclaim();
     }

@@ -8,10 +8,10 @@ use cfipack_format::{Address, Arch};
 use super::arenas::Arenas;
 use super::{block, tree};
 
-/// A reader of a [`Registry`](super::Registry), of which any number may exist, in any threads.
+/// Finds rows in a [`Registry`](super::Registry). You can have any number of readers, in any threads.
 ///
-/// It stays valid when the registry is dropped, and finds nothing from then on. A clone shares the memory; dropping the last
-/// of a registry's readers frees it, which is not for signal handlers.
+/// A reader stays valid after the registry is dropped, but finds nothing. Clones share the memory. Dropping the
+/// last reader of a dropped registry frees the memory, so do not drop readers in a signal handler.
 #[derive(Clone, Debug)]
 pub struct Reader {
     pub(super) arch: Arch,
@@ -19,20 +19,22 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// The architecture of the code, which [`step`](cfipack_decoder::sframe::step) takes beside a row.
+    /// Returns the architecture of the code. [`step`](cfipack_decoder::sframe::step) needs it together with a
+    /// row.
     pub fn arch(&self) -> Arch {
         self.arch
     }
 
-    /// Finds the row for a PC. None if the PC is in no registered function, or in one that was
+    /// Finds the row for a PC. Returns `None` if the PC is in no registered function, or in a function that was
     /// [omitted](super::Registry::add).
     ///
-    /// It answers as at one moment between its call and its return: with a region from the return of
-    /// [`add`](super::Registry::add) on, without one from the return of [`remove`](super::Registry::remove) on.
+    /// The answer is true at some moment between the call and the return of this function. A region is found
+    /// after [`add`](super::Registry::add) has returned, and not found after
+    /// [`remove`](super::Registry::remove) has returned.
     ///
-    /// Async-signal-safe: it neither waits, locks, allocates nor uses variables of threads, also in a handler that
-    /// interrupts a call of the registry in the same thread. While another thread replaces the whole memory it may look
-    /// twice.
+    /// This function is async-signal-safe: it does not wait, block on a lock, allocate, or use thread-local
+    /// variables. You can call it even in a handler that interrupts a call of the registry in the same thread.
+    /// While another thread replaces the whole memory, it may look twice.
     #[inline]
     pub fn lookup(&self, pc: Address) -> Option<Frame> {
         self.arenas.read(|words| {

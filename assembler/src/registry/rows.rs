@@ -1,12 +1,12 @@
-//! A function's rows from its call frame information.
+//! Makes the rows of a function from its call frame information.
 
 use cfipack_format::{Arch, Cfa, Reason, Row, Rule, Unsupported};
 
 use super::block::Block;
 use crate::cfi::{Change, Function, Interpreter, RowSink, StackPointer, State};
 
-/// Adds a function's rows to a block. Those are the rows that a `.sframe` table has, without the limits of its fields;
-/// a function of which one row cannot be represented has none.
+/// Adds a function's rows to a block. They are the rows of a `.sframe` table, without the limits of the table's
+/// fields. If any row cannot be represented, the function gets no rows.
 pub(super) fn push<'a>(
     block: &mut Block,
     interpreter: &mut Interpreter<'a, StackPointer>,
@@ -29,7 +29,7 @@ pub(super) fn push<'a>(
     result
 }
 
-/// Takes the rows of a function, which are those of a block from a number on.
+/// Takes the rows of a function. They are the rows of the block from number `from` on.
 struct Rows<'b> {
     arch: Arch,
     block: &'b mut Block,
@@ -40,14 +40,14 @@ impl<'a> RowSink<'a, StackPointer> for Rows<'_> {
     fn row(&mut self, state: &State<'a, StackPointer>, _: Change) -> Result<(), Reason> {
         let row = &state.row;
         if row.return_address == Rule::Undefined {
-            // An outermost frame: nothing else matters.
+            // In an outermost frame nothing else matters.
             let outermost =
                 Row { cfa: Cfa::Undefined, frame_pointer: Rule::SameValue, signed: false, ..*row };
             self.block.push_row(&outermost);
             return Ok(());
         }
         match row.cfa {
-            // No rule so far: there is no row.
+            // There is no rule so far, so there is no row.
             Cfa::Undefined if self.block.num_rows() == self.from => return Ok(()),
             Cfa::Undefined => return Err(Reason::CfaMissing),
             Cfa::Expression => return Err(Reason::CfaExpression),

@@ -1,12 +1,14 @@
-//! A search tree in memory that is only ever added to: a change writes the nodes from the root to what it changes
-//! anew, and then stores where the root is. Whoever reads an older root reads an older tree, which is whole.
+//! A search tree in memory that only grows. A change writes new copies of the nodes from the root to the
+//! changed node, and then stores the new root's place. A reader of an older root reads an older tree, which is
+//! complete.
 //!
 //! ```text
 //! word 0: the root's place | nodes and values ...
 //! node:   number of keys, and whether a leaf | keys ... | places of children, or values ...
 //! ```
 //!
-//! A node's keys ascend. A child has no key below its own key, but for the first child of a node.
+//! The keys of a node ascend. A child has no key below the child's own key in its parent, except for the first
+//! child of a node.
 
 use alloc::vec::Vec;
 
@@ -16,9 +18,10 @@ use super::sync::{AtomicU64, Ordering};
 const ROOT: usize = 0;
 /// The place of the first node.
 pub(super) const START: usize = 1;
-/// Keys of a node at most.
+/// The largest number of keys in a node.
 const WIDTH: usize = 16;
-/// Keys of a node of a tree that is made at once: several can come before it has to be divided.
+/// The number of keys in a node of a tree that is made at once. Several keys can be added before the node must
+/// be divided.
 const PACKED: usize = 12;
 /// The bit of a node's first word that leaves have set.
 const LEAF: u64 = 1 << 32;
@@ -51,7 +54,7 @@ pub(super) struct Writer<'w> {
 }
 
 impl<'w> Writer<'w> {
-    /// Goes on where another writer of the same memory has stopped.
+    /// Continues at the word where another writer of the same memory has stopped.
     pub(super) fn new(words: &'w [AtomicU64], next: usize) -> Self {
         Self { words, next }
     }
@@ -84,13 +87,13 @@ impl<'w> Writer<'w> {
         self.words[ROOT].load(Ordering::Relaxed)
     }
 
-    /// Readers that come from now on see everything that was added.
+    /// Publishes a root. Later readers see everything that was added.
     fn publish(&self, root: u64) {
         self.words[ROOT].store(root, Ordering::Release);
     }
 }
 
-/// The size and height of a tree, of which the writer alone needs to know.
+/// The size and height of a tree. The writer alone needs them.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Tree {
     /// Levels of nodes.
@@ -98,12 +101,13 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Words that a change takes at most: on each level a node in two parts, with one key more, and a root.
+    /// Returns how many words a change takes at most: on each level a node in two parts, with another key, and
+    /// a root.
     pub(super) fn room(self) -> usize {
         (self.height + 2) * (2 * (WIDTH + 1) + 2)
     }
 
-    /// Words of a tree of so many keys that is made at once, at most.
+    /// Returns how many words a tree of `keys` keys takes at most, if it is made at once.
     pub(super) fn packed(keys: usize) -> usize {
         keys.saturating_mul(3).saturating_add(2 * PACKED)
     }
@@ -167,7 +171,8 @@ impl Tree {
     }
 }
 
-/// Writes a node anew with a key more, in two parts if it would be too wide: the second one's key and place.
+/// Writes a new copy of a node with another key. If the copy would be too wide, it has two parts, and the key
+/// and place of the second part are returned too.
 fn inserted(writer: &mut Writer<'_>, at: u64, key: u64, value: u64) -> (u64, Option<(u64, u64)>) {
     let mut node = Node::read(writer, at);
     let after = node.after(key);
@@ -188,7 +193,7 @@ fn inserted(writer: &mut Writer<'_>, at: u64, key: u64, value: u64) -> (u64, Opt
     (node.write(writer), Some((right.keys[0], right.write(writer))))
 }
 
-/// Writes a node anew without a key; nothing if that leaves none.
+/// Writes a new copy of a node without a key. Writes nothing if no key would remain.
 fn removed(writer: &mut Writer<'_>, at: u64, key: u64) -> Option<u64> {
     let mut node = Node::read(writer, at);
     let child = node.after(key).saturating_sub(1);
@@ -250,7 +255,7 @@ impl Node {
         self.count -= 1;
     }
 
-    /// Divides it in two halves.
+    /// Divides the node into two halves.
     fn split(&mut self) -> Self {
         let mut right = Self::new(self.is_leaf);
         let left = self.count / 2;

@@ -1,4 +1,4 @@
-//! Functions in, a section out.
+//! The [`Builder`], which turns functions into a [`Section`].
 
 use alloc::vec::Vec;
 
@@ -18,20 +18,25 @@ use crate::sframe::table::merge::merge;
 use crate::sframe::table::overlap::separate;
 use crate::sframe::table::section::Section;
 
-/// The number of a builder's functions with CFI that DWARF does not define.
+/// Counts the functions of a builder that have CFI without a meaning in DWARF.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub struct UndefinedCfi {
-    /// Functions that were added, with instructions that are not DWARF's and that `cfipack-roundtrip` cannot judge
-    /// (`DW_CFA_MIPS_advance_loc8`, `DW_CFA_GNU_negative_offset_extended`). Others are refused.
+    /// Functions that were added. They use instructions that DWARF does not define and that `cfipack-roundtrip`
+    /// cannot judge (`DW_CFA_MIPS_advance_loc8`, `DW_CFA_GNU_negative_offset_extended`). The builder refuses
+    /// all other undefined instructions.
     pub added: u64,
-    /// Functions that were refused, with CFI to which DWARF gives no meaning, be it after what they were refused for:
-    /// see [`Reason::is_undefined`].
+    /// Functions that were refused and have CFI to which DWARF gives no meaning, even if the undefined part
+    /// comes after the reason for the refusal. See [`Reason::is_undefined`].
     pub refused: u64,
 }
 
-/// Takes functions, one after the other, a section's at once or, as shards that are [absorbed](Self::absorb) in a fixed
-/// order, many at a time, and becomes a [`Section`].
+/// Builds a `.sframe` section from functions.
+///
+/// Push functions one at a time with [`push`](Self::push), or a whole `.eh_frame` with
+/// [`push_all`](Self::push_all). To use several threads, give each thread a [`shard`](Self::shard) and
+/// [`absorb`](Self::absorb) the shards in a fixed order: the bytes do not depend on the number of threads.
+/// [`finish`](Self::finish) returns the [`Section`].
 ///
 /// ```
 /// use cfipack_encoder::sframe::{Builder, EncodedRows, Options, TableFunction};
@@ -54,24 +59,24 @@ pub struct Builder<'a> {
     pub(super) undefined_cfi: UndefinedCfi,
 }
 
-/// What interprets call frame information, and what it knows of CIEs.
+/// The interpreters of call frame information, and the facts that they remember about CIEs.
 #[derive(Clone, Debug)]
 pub(crate) struct Machines<'a> {
-    /// The general machine.
+    /// Interprets any function.
     pub(crate) interpreter: Interpreter<'a, StackPointer>,
-    /// That of common functions, and their CIEs.
+    /// Interprets common functions on the [fast path](crate::sframe::fast), with the CIEs in `cies`.
     pub(crate) common: Common,
     pub(crate) cies: Cies<'a>,
-    /// That of layout `Gnu`.
+    /// Interprets functions for layout `Gnu`.
     pub(super) gnu: Gnu<'a>,
 }
 
 impl<'a> Builder<'a> {
-    /// A builder for functions of `arch`.
+    /// Creates a builder for functions of `arch`.
     ///
     /// # Errors
-    /// The format has no ABI for the architecture, as for i386 and arm64_32, or the version is 1, which is
-    /// not written.
+    /// The format has no ABI for the architecture, for example for i386 and arm64_32, or the options ask for
+    /// version 1, which the builder does not write.
     pub fn new(arch: Arch, options: Options) -> Result<Self, UnsupportedFormat> {
         let format = ".sframe";
         let abi = Abi::for_arch(arch).ok_or(UnsupportedFormat::Arch { arch, format })?;
@@ -83,13 +88,14 @@ impl<'a> Builder<'a> {
         Ok(Self::with_seed(abi, options, None))
     }
 
-    /// A builder without functions, with the same architecture and options: [absorbing](Self::absorb) it
-    /// is quicker than any other.
+    /// Creates an empty builder with the same architecture and options, to be filled on another thread and then
+    /// [absorbed](Self::absorb). Absorbing a shard is faster than absorbing a builder that you create with
+    /// [`new`](Self::new), because the shard hashes rows as this builder does.
     pub fn shard(&self) -> Self {
         Self::with_seed(self.draft.abi, self.draft.options, Some(self.draft.entries.blocks.seed()))
     }
 
-    /// With a seed of its own, if none is given.
+    /// Creates a builder that hashes blocks with `seed`, or with a seed of its own if `seed` is `None`.
     pub(crate) fn with_seed(abi: Abi, options: Options, seed: Option<u64>) -> Self {
         let machines = Machines {
             interpreter: Interpreter::new(),
@@ -100,57 +106,62 @@ impl<'a> Builder<'a> {
         Self { draft: Draft::new(abi, options, seed), machines, undefined_cfi: UndefinedCfi::default() }
     }
 
-    /// Makes room for this many functions at once; best done first. `fre_bytes` are those of all their rows together,
-    /// with attributes, where the [rows exist as bytes](Self::push_table) and it is known, without
-    /// [those that are lent](Self::push_lent).
+    /// Allocates memory for `functions` functions. Call this before you push the first function.
+    ///
+    /// `fre_bytes` is the total size of the rows, with their attributes, in bytes. Give it if you know it,
+    /// which is possible if the [rows are encoded already](Self::push_table). Do not count rows that you
+    /// [lend](Self::push_lent).
     pub fn reserve(&mut self, functions: usize, fre_bytes: Option<usize>) {
         let index = Header::SIZE + functions * self.draft.options.version.fde_size();
         self.draft.reserve_after(index, functions, fre_bytes);
     }
 
-    /// Makes room as [`reserve`](Self::reserve) does, for a section that is [written](Section::write) into other memory:
-    /// there is none for the index.
+    /// Allocates memory as [`reserve`](Self::reserve) does, but none for the index. Use this function if you
+    /// [write](Section::write) the section into other memory.
     pub fn reserve_for_write(&mut self, functions: usize, fre_bytes: Option<usize>) {
         self.draft.reserve_after(0, functions, fre_bytes);
     }
 
-    /// Notes a function of `size` bytes that exists and is not pushed: no other function's rows may answer for its
-    /// PCs. Where functions have no addresses, [`Section::write`] asks for its address too. [`Self::push`] does so
-    /// itself for what it refuses.
+    /// Records a function of `size` bytes that exists and is not pushed, so that no other function's rows
+    /// answer for its PCs. If functions have no addresses yet, [`Section::write`] asks for the address of this
+    /// function too. You need not call this for a function that [`push`](Self::push) has refused.
     #[cold]
     pub fn note_omitted(&mut self, function: Key, size: u64) {
         self.draft.note_omitted(function, size);
     }
 
-    /// Notes a function whose record cannot be read ([`cfi::Error`](crate::cfi::Error)), which
-    /// [`Options::merge_functions`] must know of: where it lies is unknown, so no gap is merged across.
-    /// [`Self::push_all`] sees such records itself.
+    /// Records that a function exists whose FDE or CIE cannot be read ([`cfi::Error`](crate::cfi::Error)). The
+    /// function's place is unknown, so [`Options::merge_functions`] then merges no functions across a gap.
+    /// [`push_all`](Self::push_all) does this itself.
     pub fn note_unread(&mut self) {
         self.draft.entries.unread = true;
     }
 
-    /// Ends the section: nothing is added any more.
+    /// Finishes the section.
     ///
-    /// A lookup finds the last function that starts at or before a PC, so functions that share PCs are
-    /// separated here, by the addresses that the CFI gave: where functions of several sections of code have the same
-    /// ones, as in objects whose sections all lie at 0, the sections must be laid out first.
+    /// A lookup finds the last function that starts at or before a PC. Functions that share PCs would therefore
+    /// hide each other's rows, and this function separates them, by the addresses in the CFI. If several
+    /// sections of code have the same addresses in the CFI, as in objects where each section starts at 0, you
+    /// must lay out the sections before.
     ///
-    /// - A function is cut around those that lie in it or start in it: the table answers for the PCs of one that
-    ///   was refused, or [omitted](Self::note_omitted), with nothing, and with its own rows before and after
-    ///   those. In layout `Gnu` only functions around one that is not in the table are cut.
-    /// - Functions of one start with different rows for the same PCs are not in the table:
-    ///   [`Section::omitted`] has them, with [`Reason::Ambiguous`]. So is one that shares its start with one
-    ///   that was refused. Those with the same rows are one function in layout `Small`.
+    /// - A function is cut around every function that starts inside it. The outer function's rows answer for
+    ///   the PCs before and after the inner function. If the inner function was refused or
+    ///   [omitted](Self::note_omitted), no row answers for the inner function's PCs. Layout `Gnu` cuts
+    ///   functions only around a function that is not in the table.
+    /// - If functions with the same start have different rows for a PC, none of these functions is in the
+    ///   table, and [`Section::omitted`] lists them with [`Reason::Ambiguous`]. The same holds for a function
+    ///   that shares its start with a refused function. If all their rows are equal, layout `Small` keeps one
+    ///   of the functions.
     ///
-    /// Where functions without addresses lie is known only when the section is written, and its size does not
-    /// depend on it: [`Section::write`] omits those that share PCs, unless [their keys](Finish::with_placed_keys) tell them
-    /// apart before.
+    /// If functions have no addresses, overlaps are found when the section is written. The size is fixed by
+    /// then, so [`Section::write`] omits functions that share PCs. [`Finish::with_placed_keys`] lets you
+    /// separate them here instead.
     pub fn finish(self) -> Section<'a> {
         self.finish_with(Finish::new())
     }
 
-    /// Ends the section as [`finish`](Self::finish) does, on the threads of a pool, or
-    /// [by keys](Finish::with_placed_keys).
+    /// Finishes the section as [`finish`](Self::finish) does, on the threads of a pool, or [by
+    /// keys](Finish::with_placed_keys).
     pub fn finish_with(mut self, finish: Finish<'_>) -> Section<'a> {
         self.flush();
         let Draft { abi, options, mut entries, .. } = self.draft;
@@ -166,7 +177,7 @@ impl<'a> Builder<'a> {
             merged.parts = entries.parts;
             entries = merged;
         }
-        // Entries have been cut around these.
+        // The entries have been cut around the omitted functions.
         entries.omitted.clear();
         Section::new(abi, options, entries, omitted, placed)
     }
@@ -176,7 +187,7 @@ impl<'a> Builder<'a> {
         self.undefined_cfi
     }
 
-    /// Looks up the blocks of the functions that came last.
+    /// Looks up the blocks of the functions that were pushed last and still wait for this.
     #[inline]
     pub(crate) fn flush(&mut self) {
         self.draft.flush();

@@ -1,4 +1,4 @@
-//! The table of a builder as far as it has been made.
+//! The unfinished table of a builder.
 
 use cfipack_format::Key;
 use cfipack_format::sframe::Abi;
@@ -10,7 +10,7 @@ use crate::sframe::table::block::Blocks;
 use crate::sframe::table::by_key::ByKey;
 use crate::sframe::table::entries::{Entries, Omitted};
 
-/// A table that is being made: the functions that it has, and the rows of the one that comes next.
+/// An unfinished table: its functions, and the rows of the next function.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft<'a> {
     pub(crate) abi: Abi,
@@ -47,7 +47,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Notes a function that exists and is not in the table.
+    /// Records a function that exists and is not in the table.
     pub(super) fn note_omitted(&mut self, function: Key, size: u64) {
         self.entries.omitted.push(Omitted { start: function.0, size });
     }
@@ -62,18 +62,18 @@ impl Draft<'_> {
         }
     }
 
-    /// Looks up the blocks of the functions that came last.
+    /// Looks up the blocks of the functions that wait for this.
     #[inline]
     pub(crate) fn flush(&mut self) {
         self.entries.flush(&mut self.fres);
     }
 
-    /// The state to which [`back_to`](Self::back_to) goes back.
+    /// Returns the present end, for [`back_to`](Self::back_to).
     pub(super) fn mark(&self) -> (usize, u64) {
         self.entries.mark()
     }
 
-    /// Takes back the functions that were added since `mark`.
+    /// Removes the functions that were added since `mark`.
     #[cold]
     pub(super) fn back_to(&mut self, mark: (usize, u64)) {
         self.entries.back_to(mark, &mut self.fres);

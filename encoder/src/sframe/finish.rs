@@ -1,10 +1,10 @@
-//! Options of the end of a section.
+//! The options of [`Builder::finish_with`](super::Builder::finish_with).
 
 use core::fmt;
 
 use cfipack_format::pool::{Pool, Serial};
 
-/// The end of a [`Builder`](super::Builder)'s section: on which threads, and whether keys are places.
+/// How a [`Builder`](super::Builder) finishes its section: on which threads, and whether keys are places.
 #[derive(Clone, Copy)]
 pub struct Finish<'p> {
     pub(crate) pool: &'p dyn Pool,
@@ -12,23 +12,23 @@ pub struct Finish<'p> {
 }
 
 impl<'p> Finish<'p> {
-    /// On the caller's thread; keys mean nothing.
+    /// Finishes on the caller's thread. Keys are not places.
     pub const fn new() -> Self {
         Self::on(&Serial)
     }
 
-    /// On the threads of a pool; keys mean nothing.
+    /// Finishes on the threads of a pool. Keys are not places.
     pub const fn on(pool: &'p dyn Pool) -> Self {
         Self { pool, placed_keys: false }
     }
 
-    /// Sets whether the keys of functions without addresses lie as the functions will: where two keys are less apart than the
-    /// first one's function has bytes, the functions are as far apart. Functions that share PCs are told apart by their
-    /// keys then. Such a key is the number of an input section shifted left by 32 bits, plus the function's offset in
-    /// the section.
+    /// Sets whether the keys of functions without addresses are places. If two keys are closer than the size of
+    /// the first function, then the two functions must lie exactly that far apart. The builder can then
+    /// separate functions that share PCs by their keys. For example, shift the number of an input section left
+    /// by 32 bits, and add the function's offset in the section.
     ///
-    /// In layout `Gnu` too each PC is left to one function then. [`Section::write`](super::Section::write) omits entries
-    /// that share PCs all the same.
+    /// Layout `Gnu` then also leaves each PC to a single function. [`Section::write`](super::Section::write)
+    /// still omits entries that share PCs after the layout.
     #[must_use]
     pub const fn with_placed_keys(self, placed_keys: bool) -> Self {
         Self { placed_keys, ..self }

@@ -1,8 +1,8 @@
-//! Functions of a CFI section in, `.sframe` out: version 3 and 2, layouts `small` and `gnu`.
+//! Converts the functions of a CFI section to `.sframe`: versions 2 and 3, layouts `small` and `gnu`.
 //!
-//! A [`Builder`] takes functions, one by one or a section's at once, and becomes a [`Section`] whose size
-//! is exact before anything has an address. That is written for a linked file, as often as addresses
-//! change, or for a relocatable object, whose starts are left to relocations.
+//! A [`Builder`] takes functions, one at a time or a whole section at once, and returns a [`Section`]. The size
+//! of the section is exact before any code has an address. You write it for a linked file, again after each
+//! change of addresses, or for a relocatable object, where relocations fill in the starts.
 //!
 //! ```
 //! use cfipack_cfi::{self as cfi, Functions, SectionKind};
@@ -37,11 +37,12 @@
 //!
 //! # Before linking
 //!
-//! A function carries a [key](cfipack_format::Key). For a finished file it is the function's address; a linker, whose
-//! inputs have no addresses yet, chooses it: [`Functions::keyed`](crate::cfi::Functions::keyed) asks for the key of
-//! each FDE's start field, which the field's relocation names, or whether the function is dead. So functions at equal
-//! offsets of several objects go into one builder, and [`Section::write`] asks for the address of each key, on several
-//! threads if a [`Pool`](cfipack_format::pool::Pool) is lent.
+//! Each function has a [key](cfipack_format::Key). In a finished file, the key is the function's address. The
+//! inputs of a linker have no addresses yet, so a linker chooses the keys:
+//! [`Functions::keyed`](crate::cfi::Functions::keyed) passes you the start field of each FDE. You look up the
+//! field's relocation and return a key, or `None` for a dead function. Functions at equal offsets of several
+//! objects can therefore go into the same builder. [`Section::write`] asks for the address of each key, on
+//! several threads if you lend it a [`Pool`](cfipack_format::pool::Pool).
 //!
 //! ```
 //! use cfipack_cfi::{self as cfi, Functions, SectionKind};
@@ -76,12 +77,17 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
-//! A function that the format cannot represent is an [`Unsupported`](crate::Unsupported). The table omits it, and an
-//! unwinder uses its CFI. A table has no saved registers but the frame pointer and the
-//! return address, and no personalities: it is for stack traces, not for exceptions.
+//! If the format cannot represent a function, you get an [`Unsupported`](crate::Unsupported). The table omits
+//! this function, and an unwinder uses its CFI. Of the saved registers, a table has the frame pointer and the
+//! return address alone, and it has no personalities. It is for stack traces, not for exceptions.
 
-// Each imports from those before it alone: options, finish and parts; rows with table; fast; builder; push_one, push_batch,
-// push_table, push_stubs and push_all; parallel.
+// Modules, each of which imports only from the modules above it:
+// - options, finish, parts: options of the builder and of its end; work on a pool
+// - rows: a function's rows become FREs; table: FREs become blocks, entries and the `Section`
+// - fast: common functions become FREs directly from their instructions
+// - builder (with draft, the unfinished table): the `Builder`
+// - push_one, push_batch, push_all: functions of CFI; push_table, push_stubs: functions with given rows
+// - parallel: several threads
 
 mod builder;
 mod draft;

@@ -1,18 +1,18 @@
-//! The kind of section to write.
+//! The options of a [`Builder`](super::Builder).
 
 use cfipack_format::sframe::{FreType, Version};
 
-/// The layout of functions in the section.
+/// How functions and their rows are laid out in the section.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Layout {
-    /// Redundant rows dropped, the narrowest start offsets, functions with equal rows sharing one
-    /// block, no entry for a function without code. Every lookup answers as in layout `Gnu`, or
-    /// better where gas leaves a function out.
+    /// The smallest table. It drops redundant rows, uses the narrowest start offsets, stores equal rows of
+    /// several functions once, and has no entry for a function without code. Every lookup answers as in layout
+    /// `Gnu`, or better if gas omits the function.
     #[default]
     Small,
-    /// The layout that gas 2.47 writes, quirks of row structure included; where gas's row is wrong the row
-    /// gives the rows of the CFI. A linked file's index is sorted, as by ld 2.47.
+    /// The layout that gas 2.47 writes, with the quirks of its row structure. If gas's row would be wrong, this
+    /// layout has the row of the CFI. The index of a linked file is sorted, as ld 2.47 does.
     Gnu,
 }
 
@@ -20,7 +20,7 @@ impl Layout {
     /// All layouts.
     pub const ALL: [Self; 2] = [Self::Small, Self::Gnu];
 
-    /// The name that options and reports have for the layout: `small` or `gnu`.
+    /// Returns the name of the layout in options and reports: `small` or `gnu`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Small => "small",
@@ -28,9 +28,9 @@ impl Layout {
         }
     }
 
-    /// The type of the FREs of a function, or of stubs, of `size` bytes, as long as it is not narrowed by the last row:
-    /// gas chooses it by the size, so that it has room for a start at the very end. ld does so by the size of a whole
-    /// section of stubs.
+    /// Returns the FRE type for a function or stubs of `size` bytes, before the last row narrows it. gas
+    /// chooses the type by the size, with room for a start at the very end. ld chooses it by the size of a
+    /// whole section of stubs.
     #[inline]
     pub(crate) const fn fre_type(self, size: u32) -> FreType {
         FreType::for_start(match self {
@@ -44,37 +44,40 @@ impl Layout {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// Version 3, or version 2, which binutils from 2.46 on does not link.
-    /// [`Builder::new`](super::Builder::new) refuses version 1, which is not written.
+    /// The version to write: 3 or 2. binutils from 2.46 on does not link version 2.
+    /// [`Builder::new`](super::Builder::new) refuses version 1.
     pub version: Version,
     /// The layout.
     pub layout: Layout,
-    /// True if flex FDEs may be written, where the version has them.
+    /// True if the builder may write flex FDEs. Only version 3 has them.
     pub flex: bool,
-    /// True if rows without a caller may be written: those whose return address is undefined, as in `_start` and where
-    /// threads start. Functions with one are otherwise refused with
-    /// [`Reason::ReturnAddressRule`](crate::Reason::ReturnAddressRule). Version 3 has them, and version 2 since its second
-    /// erratum, which glibc 2.43 does not know: its `backtrace()` returns no frame at all where it meets such a row,
-    /// and stops as it should where a function is in no table.
+    /// True if the builder may write rows without a caller. A row has no caller if its return address is
+    /// undefined, for example in `_start` and where threads start. If this is false, a function with such a row
+    /// is refused with [`Reason::ReturnAddressRule`](crate::Reason::ReturnAddressRule). Version 3 has these
+    /// rows, and version 2 since its second erratum. glibc 2.43 does not know this erratum: its `backtrace()`
+    /// returns no frame at all if it meets such a row, and stops as it should at a function that is in no
+    /// table.
     pub outermost: bool,
-    /// True if functions with equal rows share one block in layout `Small`. Without sharing each has its
-    /// own, if a section's 4 GiB are enough for that: binutils and its libsframe, on a machine of the other
-    /// byte order, turn each function's rows round in place and cannot read what two functions share.
+    /// True if functions with equal rows share a block in layout `Small`. If this is false, each function has
+    /// its own block, if the 4 GiB of a section are enough. Turn sharing off for binutils and libsframe on a
+    /// machine of the other byte order: they swap the bytes of each function's rows in place, and cannot read
+    /// rows that two functions share.
     pub share: bool,
-    /// Neighbouring functions, up to 256, become one FDE as long as it has no more rows than this; 0
-    /// and 1 leave every function its own FDE. PCs in the [padding](Self::padding) between merged functions
-    /// are then answered too. What is merged is chosen by the addresses that the CFI gives: functions of one
-    /// entry must keep their distance from each other ([`WriteError::MergedApart`](super::WriteError)). Functions
-    /// without addresses are refused ([`Reason::PlaceUnknown`](crate::Reason::PlaceUnknown)).
+    /// The largest number of rows of an FDE of merged functions; 0 and 1 turn merging off. Up to 256
+    /// neighbouring functions become a single FDE. The table then also answers for PCs in the
+    /// [padding](Self::padding) between merged functions. The builder decides by the addresses in the CFI, so
+    /// merged functions must keep their distance from each other
+    /// ([`WriteError::MergedApart`](super::WriteError)). Functions without addresses are refused
+    /// ([`Reason::PlaceUnknown`](crate::Reason::PlaceUnknown)).
     pub merge_functions: u32,
-    /// True if only a few functions are expected, as of a JIT that adds one to a region: the builder itself costs less
-    /// then, and each function more. The section is the same.
+    /// True if you expect only a few functions, for example if a JIT adds a function to a region. The builder
+    /// then costs less, and each function costs more. The section is the same.
     pub few: bool,
 }
 
 impl Options {
-    /// Version 3 in layout [`Small`](Layout::Small), with flex FDEs and shared blocks, every function with its own
-    /// FDE.
+    /// Returns the default options: version 3, layout [`Small`](Layout::Small), flex FDEs, rows without a
+    /// caller, shared blocks, and an FDE for every function.
     pub const fn new() -> Self {
         Self {
             version: Version::DEFAULT,
@@ -117,7 +120,8 @@ impl Options {
         Self { share, ..self }
     }
 
-    /// Sets the most rows of an FDE of [merged](Self::merge_functions) functions; 0 and 1: none are merged.
+    /// Sets the largest number of rows of an FDE of [merged](Self::merge_functions) functions. 0 and 1 turn
+    /// merging off.
     #[must_use]
     pub const fn with_merge_functions(self, merge_functions: u32) -> Self {
         Self { merge_functions, ..self }
@@ -134,14 +138,14 @@ impl Options {
         self.merge_functions > 1 && self.layout == Layout::Small
     }
 
-    /// Bytes between two functions that may be merged: 15 at most, and none without merging. Beside a function
-    /// that [cannot be read](super::Builder::note_unread) nothing is merged across a gap.
+    /// Returns how many bytes may lie between two merged functions: 15, or 0 without merging. If a function
+    /// [cannot be read](super::Builder::note_unread), functions are not merged across any gap.
     pub fn padding(&self) -> u64 {
         if self.merge_functions > 1 { MAX_PADDING } else { 0 }
     }
 }
 
-/// The padding that alignment puts between two functions at most, in bytes.
+/// The largest padding between two functions that alignment explains, in bytes.
 const MAX_PADDING: u64 = 15;
 
 impl Default for Options {

@@ -1,18 +1,18 @@
-//! Parts that a pool works on at the same time.
+//! Runs work on several parts at the same time, on a pool.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use cfipack_format::pool::{Pool, Task};
 
-/// Does what is to be done for each part, at the same time where the pool can.
+/// Calls `work` for each part, at the same time if the pool can.
 pub(crate) fn for_each<T: Send>(pool: &dyn Pool, parts: Vec<T>, work: impl Fn(T) + Sync) {
     let mut parts: Vec<_> = parts.into_iter().map(Some).collect();
     if pool.threads() > 1 && parts.len() > 1 {
         let work = &work;
         pool.run(parts.iter_mut().map(|part| task_of(part, work)).collect());
     }
-    // Without a pool all of them; with one those that it did not run.
+    // Do the parts that the pool did not run, or all parts without a pool.
     parts.into_iter().flatten().for_each(work);
 }
 

@@ -1,4 +1,4 @@
-//! A section's functions, one after the other at speed.
+//! Adds all functions of a section.
 
 use cfipack_format::widen::ToU64;
 
@@ -8,16 +8,18 @@ use crate::sframe::builder::Builder;
 use crate::sframe::fast::batch::Batch;
 use crate::sframe::options::Layout;
 
-/// A function that the section omits, and why.
+/// A function that the section omits, with the reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OmittedFunction {
     /// The format cannot represent it.
     Unsupported(Unsupported),
-    /// The FDE or CIE cannot be read. After [`cfi::Error::Length`] nothing after it was found.
+    /// The FDE or CIE cannot be read. After [`cfi::Error::Length`] the rest of the section was not searched for
+    /// functions.
     Malformed(cfi::Error),
 }
 
-/// A source of a section's functions for [`Builder::push_all`]: [`Functions`], or [`Parallel`](crate::sframe::Parallel).
+/// The functions of a section, for [`Builder::push_all`]. Use [`Functions`] for a single thread, or
+/// [`Parallel`](crate::sframe::Parallel) for several.
 pub trait Source<'a>: sealed::Sealed {
     /// Adds the functions.
     #[doc(hidden)]
@@ -38,7 +40,7 @@ impl<'a, K: Keys> Source<'a> for Functions<'a, K> {
 }
 
 impl<'a> Builder<'a> {
-    /// Makes room for functions if no room was made yet. Returns about how many functions there are.
+    /// Allocates memory for functions if the caller has not. Returns about how many functions there are.
     pub(crate) fn expect(&mut self, functions: &Functions<'_, impl Keys>) -> usize {
         let count = functions.records_left();
         if self.draft.entries.list.capacity() == 0 {
@@ -47,14 +49,16 @@ impl<'a> Builder<'a> {
         count
     }
 
-    /// Adds functions of a section of CFI, faster than one by one: those that a [`Functions`] has left, or, on several
-    /// threads, those of a [`Parallel`](crate::sframe::Parallel). `omitted` is called with each that is not in the
-    /// section, in order. Returns how many functions there were, those that are dead not among them.
+    /// Adds all functions that `source` has left. This is faster than [`push`](Self::push) for each function.
+    /// Pass a [`Functions`], or a [`Parallel`](crate::sframe::Parallel) to use several threads.
+    ///
+    /// This function calls `omitted`, in order, for each function that is not in the section. It returns how
+    /// many functions there were. The count includes omitted functions, but not dead functions.
     pub fn push_all(&mut self, source: impl Source<'a>, omitted: impl FnMut(OmittedFunction)) -> u64 {
         source.push_into(self, omitted)
     }
 
-    /// Adds all functions that are left, on one thread; `functions` are at their end then.
+    /// Adds all functions that `functions` has left, on this thread.
     pub(crate) fn push_rest<K: Keys>(
         &mut self,
         functions: &mut Functions<'a, K>,
@@ -62,7 +66,7 @@ impl<'a> Builder<'a> {
     ) -> u64 {
         let expected = self.expect(functions);
         let mut count = 0;
-        // Where nothing is shared, nothing is remembered, and a batch would have nothing to look up.
+        // Batches speed up lookups only, and there are no lookups if nothing is shared.
         let in_batches = self.draft.options.layout == Layout::Small
             && self.draft.options.share
             && functions.arch() == self.draft.abi.arch()
@@ -98,7 +102,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Adds a function by itself. Returns whether it could be added.
+    /// Adds a single function. Returns whether it could be added.
     fn push_one(
         &mut self,
         function: &Result<Function<'a>, cfi::Error>,

@@ -1,4 +1,4 @@
-//! Common functions into a section: those of a batch, step by step, or one by itself.
+//! Adds common functions to a section, as a batch or one at a time.
 
 use cfipack_format::Key;
 use cfipack_format::sframe::FdeType;
@@ -11,8 +11,8 @@ use crate::sframe::table::entries::Entry;
 use crate::sframe::table::wide_attribute::WideAttribute;
 
 impl<'a> Builder<'a> {
-    /// Adds the functions of a batch, which is empty then. `general` adds the one of an FDE
-    /// the general way.
+    /// Adds the functions of a batch, and empties it. `general` adds the function of an FDE by the general
+    /// path.
     #[inline]
     pub(crate) fn push_batch(
         &mut self,
@@ -40,7 +40,7 @@ impl<'a> Builder<'a> {
             let result = Remembered { block, num_fres: function.num_fres };
             batch.results[number] = result;
             let fde = &batch.functions[number].fde;
-            // Without sharing each function has a block of its own.
+            // Without sharing, each function has its own block.
             if end < u64::from(fde.size)
                 && self.draft.options.share
                 && let Some(code) = fde.code(batch.section)
@@ -65,7 +65,7 @@ impl<'a> Builder<'a> {
         ));
     }
 
-    /// Adds a function if it is of the common kind.
+    /// Adds a function if it is common. Returns whether it was added.
     #[inline]
     pub(crate) fn push_common(&mut self, cie: u8, function: Key, code: &Code<'a>, size: u32) -> bool {
         let Some((_, attribute)) = self.run_common(cie, code, size) else { return false };
@@ -105,8 +105,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Puts the FREs of a function into the buffer if it is of the common kind. Returns the location that its
-    /// instructions end at, and its attribute.
+    /// Puts the FREs of a function into the buffer if it is common. Returns the location after its last
+    /// advance, and its attribute.
     #[inline(always)]
     fn run_common(&mut self, cie: u8, code: &Code<'a>, size: u32) -> Option<(u64, WideAttribute)> {
         if size == 0 {

@@ -1,4 +1,5 @@
-//! One function: the fast path if it is common, else the general path, in layout `gnu` gas's.
+//! Adds a single function: by the fast path if it is common, by the general path otherwise, and by gas's rules
+//! in layout `gnu`.
 
 use cfipack_format::Arch;
 use cfipack_format::sframe::FdeType;
@@ -14,17 +15,20 @@ use crate::sframe::rows::stubs::StubRows;
 use crate::{Reason, Unsupported};
 
 impl<'a> Builder<'a> {
-    /// Adds a function, as `&Function`, or [marked](Marked) with what only its directives tell. Its key is unique:
-    /// [`Section::write`](crate::sframe::Section::write) asks for the address of each.
+    /// Adds a function.
     ///
-    /// Functions of [unrelocated](crate::cfi::Functions::keyed) input have a key and no address. What needs the
-    /// address is refused with [`Reason::PlaceUnknown`]: `DW_CFA_set_loc`, PLTs, and all of them where
-    /// [`Options::merge_functions`](crate::sframe::Options::merge_functions) merges neighbours. All functions of a builder have addresses, or none has: the
-    /// others are refused with [`Reason::KeysMixed`].
+    /// Pass a `&Function`, or a [`Marked`] function with facts that only its directives have. The key must be
+    /// unique, because [`Section::write`](crate::sframe::Section::write) asks for the address of each key.
+    ///
+    /// Functions of [unrelocated](crate::cfi::Functions::keyed) input have a key and no address. A function
+    /// that needs its address is then refused with [`Reason::PlaceUnknown`]: a function with `DW_CFA_set_loc`,
+    /// a PLT, and every function if [`Options::merge_functions`](crate::sframe::Options::merge_functions)
+    /// merges neighbours. Either all functions of a builder have addresses, or none has: the builder refuses
+    /// others with [`Reason::KeysMixed`].
     ///
     /// # Errors
-    /// The format cannot represent it, in layout `Gnu` gas omits it, or the section has no more room: the section
-    /// has no row for it.
+    /// The format cannot represent the function, gas omits it (in layout `Gnu`), or the section has no more
+    /// room. The section then has no row for the function.
     #[inline]
     pub fn push<'f>(&mut self, function: impl Into<Marked<'f, 'a>>) -> Result<(), Unsupported>
     where
@@ -41,7 +45,7 @@ impl<'a> Builder<'a> {
         };
         if let Err(Unsupported { reason, .. }) = pushed {
             self.undefined_cfi.refused += u64::from(reason.is_undefined() || self.is_undefined(function));
-            // gas keeps some FDEs without rows: no other function has rows for their PCs.
+            // If gas keeps the FDE without rows, the FDE itself hides the rows of other functions.
             if self.draft.entries.list.len() == before {
                 self.note_omitted(function.key, function.size);
             } else {
@@ -51,11 +55,11 @@ impl<'a> Builder<'a> {
         pushed
     }
 
-    /// Adds a function in layout `Small` without the fast paths, which are measured and tested against this; otherwise like
-    /// [`push`](Self::push).
+    /// Adds a function as [`push`](Self::push) does in layout `Small`, but without the fast paths. Tests and
+    /// benches compare the fast paths with this function.
     ///
     /// # Errors
-    /// As [`push`](Self::push)'s.
+    /// The errors of [`push`](Self::push).
     #[doc(hidden)]
     pub fn push_general(&mut self, function: &Function<'a>) -> Result<(), Unsupported> {
         let size = check(self.draft.abi.arch(), function)?;
@@ -105,7 +109,7 @@ impl<'a> Builder<'a> {
         ran.is_err_and(|unsupported| unsupported.reason.is_undefined())
     }
 
-    /// Interprets a function and adds its FDE, or several where it has too many rows for one.
+    /// Interprets a function and adds its FDE, or several FDEs if it has too many rows for an FDE.
     #[inline]
     fn run_small(
         &mut self,
@@ -160,7 +164,7 @@ impl<'a> Builder<'a> {
             Err(unsupported)
                 if unsupported.reason == Reason::GasInstruction(0x0f) && marks.omitted.is_none() =>
             {
-                // A PLT, whose FDEs are ld's work and not gas's.
+                // This is a PLT. ld writes its FDEs, not gas.
                 match self.run_stubs(function, size) {
                     Ok(()) => {
                         self.undefined_cfi.added += u64::from(self.machines.interpreter.met_outside_dwarf());
@@ -198,7 +202,7 @@ impl<'a> RowSink<'a, StackPointer> for Unread {
     }
 }
 
-/// Checks a function before its instructions are looked at. Returns its size.
+/// Checks a function before its instructions are read. Returns its size.
 #[inline]
 fn check(arch: Arch, function: &Function<'_>) -> Result<u32, Unsupported> {
     if function.arch() != arch {
@@ -215,7 +219,7 @@ fn refused(function: &Function<'_>, reason: Reason) -> Unsupported {
     Unsupported::function(function.key, reason)
 }
 
-/// Returns whether gas leaves a function out for this reason too.
+/// Returns whether gas omits a function for this reason too.
 const fn is_of_gas(reason: Reason) -> bool {
     matches!(
         reason,

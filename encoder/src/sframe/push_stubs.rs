@@ -1,4 +1,4 @@
-//! Code that has rows and no call frame information: the stubs that a linker writes.
+//! Adds code that has rows and no CFI: the stubs that a linker writes.
 
 use cfipack_format::sframe::FdeInfo;
 use cfipack_format::widen::ToUsize;
@@ -11,33 +11,34 @@ use crate::sframe::rows::fres::MAX_ROWS;
 use crate::sframe::table::encoded::{TableFunction, TableRows};
 use crate::{Reason, Unsupported};
 
-/// A part of a section of stubs: one piece of code, such as the header of a PLT, or equal pieces one after the
-/// other, such as its entries.
+/// A part of a section of stubs. It is either a piece of code that does not repeat, such as the header of a
+/// PLT, or a sequence of equal pieces, such as the entries of a PLT.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StubPart<'r> {
-    /// Bytes of one piece.
+    /// Bytes of a piece.
     size: u32,
-    /// The number of repetitions; none of code that does not repeat.
+    /// How often the piece repeats, or `None` for code that does not repeat.
     count: Option<u32>,
-    /// The rows of one piece.
+    /// The rows of a piece.
     rows: &'r [Row],
-    /// Without rows.
+    /// True if the code has no rows.
     is_gap: bool,
 }
 
 impl<'r> StubPart<'r> {
-    /// Code of `size` bytes that does not repeat. The starts of its rows count from its own start; the first is 0,
-    /// each lies after the one before it and in the code.
+    /// Describes `size` bytes of code that does not repeat. Row starts count from the start of this code. The
+    /// first row starts at 0, and each row starts after the row before it and inside the code.
     pub const fn once(size: u32, rows: &'r [Row]) -> Self {
         Self { size, count: None, rows, is_gap: false }
     }
 
-    /// Equal pieces of code, each of `size` bytes and with these rows.
+    /// Describes `count` equal pieces of code, each of `size` bytes and with these rows. Row starts count from
+    /// the start of a piece.
     pub const fn repeated(size: u32, count: u32, rows: &'r [Row]) -> Self {
         Self { size, count: Some(count), rows, is_gap: false }
     }
 
-    /// Code of `size` bytes of which no row is true, and which gets none.
+    /// Describes `size` bytes of code without rows, because no row would be true.
     pub const fn gap(size: u32) -> Self {
         Self { size, count: None, rows: &[], is_gap: true }
     }
@@ -80,18 +81,20 @@ impl<'r> StubPart<'r> {
 }
 
 impl Builder<'_> {
-    /// Adds a section of stubs, which has rows and no CFI, by its parts in order. [`write`](super::Section::write) asks
-    /// for the address of `key`, where the first part starts; `is_placed` means that the key is that address. The
-    /// others of the builder's functions have addresses, or have none, alike.
+    /// Adds a section of stubs, given as its parts in order.
     ///
-    /// Pieces that repeat become a PC-mask FDE, which has the rows of one, and in layout `Small` only where that
-    /// has several: for a single row any FDE does. Readers find the row by the PC's distance from the FDE's start,
-    /// so stubs need no alignment.
+    /// [`write`](super::Section::write) asks for the address of `key`, which is the start of the first part.
+    /// Set `is_placed` if `key` is this address already. Either all functions of a builder have addresses, or
+    /// none has.
+    ///
+    /// In layout `Gnu`, pieces that repeat become a PC-mask FDE, which has the rows of a single piece. Layout
+    /// `Small` does so only if a piece has several rows, because a single row needs no mask. Readers find the
+    /// row by the PC's distance from the start of the FDE, so stubs need no alignment.
     ///
     /// # Errors
-    /// Rows that the format cannot represent, that are none, or whose starts are not in order
-    /// ([`Reason::RowStart`]), and what [`push`](Self::push) refuses for lack of room. The section then has no row
-    /// for any of the stubs, and records them as a function that is refused.
+    /// A part has no rows, its rows cannot be represented, or their starts are not in order
+    /// ([`Reason::RowStart`]). The section may also lack room, as for [`push`](Self::push). The section then
+    /// has no row for any of the stubs, and records them as a refused function.
     pub fn push_stubs(
         &mut self,
         key: Key,
@@ -115,7 +118,7 @@ impl Draft<'_> {
             let mut at = 0;
             for part in parts {
                 self.add_part(stubs, at, all, part)?;
-                // No overflow: the sum of all is `all`.
+                // This does not overflow: the sum of all lengths is `all`, a `u32`.
                 at += part.len() as u32;
             }
             Ok(())
@@ -129,7 +132,8 @@ impl Draft<'_> {
         added
     }
 
-    /// Adds the entries of a part that starts `at` bytes from the start of stubs of `all` bytes.
+    /// Adds the entries of a part. The part starts `at` bytes after the start of the stubs, which have `all`
+    /// bytes together.
     fn add_part(
         &mut self,
         stubs: TableFunction,
@@ -142,7 +146,8 @@ impl Draft<'_> {
         }
         let is_gnu = self.options.layout == Layout::Gnu;
         let repeats = part.count.is_some() && (is_gnu || part.rows.len() > 1);
-        // No mask is wider than a byte. Of a single row all pieces are one.
+        // The size after which rows repeat must fit a byte. With a single row, all pieces together need only an
+        // entry.
         let (pieces, rep_size) = match u8::try_from(part.size) {
             Ok(size) if repeats => (1, size),
             _ if part.rows.len() > 1 => (part.count(), 0),

@@ -1,4 +1,4 @@
-//! Functions whose rows exist, added to a section.
+//! Adds functions with rows that exist already.
 
 use core::ops::Range;
 
@@ -14,17 +14,20 @@ use crate::sframe::table::wide_attribute::WideAttribute;
 use crate::{Reason, Unsupported};
 
 impl<'a> Builder<'a> {
-    /// Adds a function whose rows exist: as bytes, which are copied, as those of a function that was pushed, info byte
-    /// included, or as rows in the order of their starts, of which a default FDE is made, or a flex FDE where they need
-    /// one and the options allow it. In layout `Small` equal ones are shared, as always.
+    /// Adds a function with rows that exist already, for example a linker's stub.
     ///
-    /// Returns the rows, for other functions with the same. A function with more rows than an FDE counts has several
-    /// FDEs, and none are returned.
+    /// [`EncodedRows`] are copied as they are, with the info byte of `function`. Rows in the order of their
+    /// starts are encoded: as a default FDE, or as a flex FDE if they need it and the options allow it. Layout
+    /// `Small` shares equal rows, as for a function that you [push](Self::push).
+    ///
+    /// Returns the rows, so that you can add other functions with the same rows. Returns `None` if the function
+    /// has several FDEs, because it has more rows than an FDE can count.
     ///
     /// # Errors
-    /// There is no room, version 3 cannot count the rows of bytes, the version cannot represent a row, or the other
-    /// functions [have addresses](Reason::KeysMixed) and this one has none. Unlike [`push`](Self::push) this does not
-    /// [note](Self::note_omitted) the function, which may have rows elsewhere.
+    /// There is no room, version 3 cannot count the encoded rows, or the version cannot represent a row. It is
+    /// also an error if other functions [have addresses](Reason::KeysMixed) and this function has none, or the
+    /// other way round. Unlike [`push`](Self::push), this function does not [record](Self::note_omitted) a
+    /// refused function, because the function may have rows elsewhere.
     pub fn push_table<'r, I: Iterator<Item = Row> + Clone>(
         &mut self,
         function: &TableFunction,
@@ -33,16 +36,18 @@ impl<'a> Builder<'a> {
         self.draft.push_table(function, rows)
     }
 
-    /// Adds a function whose rows exist as [`push_table`](Self::push_table) does, but takes no copy: the section refers to
-    /// `range` of `memory` until it is written. The bytes there are the function's block: in version 3 its attribute,
-    /// which names the function's FRE type and the rest of its info byte, and its FREs, of which there are `num_fres`;
-    /// the FREs alone before. Functions whose blocks follow each other in the same `memory` take the least room.
+    /// Adds a function as [`push_table`](Self::push_table) does, but without a copy: the section refers to
+    /// `range` of `memory` until it is written.
+    ///
+    /// These bytes are the function's block. In version 3, the block is the attribute, with the rest of the
+    /// info byte and the FRE type, followed by `num_fres` FREs. Before version 3, it is the FREs alone.
+    /// Functions take the least memory if their blocks follow each other in the same `memory`.
     ///
     /// # Errors
-    /// Those of [`push_table`](Self::push_table).
+    /// The errors of [`push_table`](Self::push_table).
     ///
     /// # Panics
-    /// The range is not one of the memory.
+    /// If `range` is not inside `memory`.
     #[inline]
     pub fn push_lent(
         &mut self,
@@ -56,7 +61,7 @@ impl<'a> Builder<'a> {
 }
 
 impl<'a> Draft<'a> {
-    /// Adds a function whose rows exist.
+    /// Adds a function with rows that exist already.
     pub(super) fn push_table<'r, I: Iterator<Item = Row> + Clone>(
         &mut self,
         function: &TableFunction,
@@ -76,7 +81,7 @@ impl<'a> Draft<'a> {
         Ok(Some(shared))
     }
 
-    /// Adds a function whose block stays where it is.
+    /// Adds a function with a block in the caller's memory.
     #[inline]
     fn push_lent(
         &mut self,
@@ -94,7 +99,7 @@ impl<'a> Draft<'a> {
         Ok(rows)
     }
 
-    /// Adds a function's FREs, if there are no equal ones.
+    /// Finds a block with these FREs, or adds it.
     fn add_encoded(&mut self, function: &TableFunction, rows: EncodedRows<'_>) -> Result<SharedRows, Reason> {
         let EncodedRows { fres, num_fres, info2 } = rows;
         let TableFunction { info, rep_size, .. } = *function;
@@ -146,7 +151,7 @@ impl<'a> Draft<'a> {
         self.entries.push(function.start(), function.size, rows.block, rows.num_fres);
     }
 
-    /// Encodes rows. The error has the first PC that cannot be represented, from the entry's start.
+    /// Encodes rows. The error has the first PC without a representation, from the entry's start.
     fn add_rows(
         &mut self,
         function: &TableFunction,
@@ -190,7 +195,7 @@ impl<'a> Draft<'a> {
         self.end_rows(function, info, fde_type, part..function.size).map_err(|reason| (part, reason))
     }
 
-    /// Adds an entry for the rows in the making, of these bytes of the function's.
+    /// Adds an entry with the rows in `self.fres`, for the bytes `part` of the function.
     fn end_rows(
         &mut self,
         function: &TableFunction,

@@ -1,7 +1,7 @@
-//! Common functions on their way into a section, a batch at a time.
+//! Adds common functions to a section, a batch at a time.
 //!
-//! Each step is done for all functions of a batch before the next one: what a step waits for, memory
-//! above all, it then awaits for all of them together.
+//! Each step is done for all functions of a batch before the next step, so that their waits, above all for
+//! memory, overlap.
 
 use alloc::vec::Vec;
 
@@ -23,7 +23,7 @@ pub(crate) struct BatchFunction {
 pub(crate) struct MissedFunction {
     /// The number in the batch.
     pub(crate) number: usize,
-    /// The location that its instructions end at; none where it has to go the general way.
+    /// The location after its last advance, or `None` if the function must take the general path.
     pub(crate) end: Option<u64>,
     pub(crate) block: Block,
     pub(crate) num_fres: u32,
@@ -45,7 +45,7 @@ pub(crate) struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// For the functions of a section, about this many.
+    /// Creates a batch for a section of about `functions` functions.
     pub(crate) fn new(section: &'a [u8], functions: usize) -> Self {
         let (functions_of_batch, missed) = (Vec::with_capacity(GROUP), Vec::with_capacity(GROUP));
         let (keys, results) = ([Key::NONE; GROUP], [Remembered { block: 0, num_fres: 0 }; GROUP]);
@@ -60,7 +60,7 @@ impl<'a> Batch<'a> {
         self.functions.len()
     }
 
-    /// Adds functions until the batch is full or the next one is of another kind.
+    /// Adds functions until the batch is full or the next function cannot be in a batch.
     #[inline(never)]
     pub(crate) fn fill(&mut self, functions: &mut Functions<'a, impl Keys>) {
         while self.functions.len() < GROUP
@@ -70,7 +70,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Finds what is remembered. Returns the numbers of the functions for which nothing is.
+    /// Finds the functions that are remembered. Returns the numbers of the other functions.
     #[inline(never)]
     pub(crate) fn find(&mut self) -> ([usize; GROUP], usize) {
         for (key, BatchFunction { fde, cie }) in self.keys.iter_mut().zip(&self.functions) {

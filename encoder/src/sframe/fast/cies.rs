@@ -1,4 +1,4 @@
-//! The CIEs of a builder's functions, numbered by what they mean.
+//! The CIEs of a builder's functions, numbered by their meaning.
 
 use alloc::vec::Vec;
 
@@ -9,7 +9,7 @@ use crate::cfi::{Cie, Function, Interpreter};
 use crate::sframe::fast::common_cie::CommonCie;
 use crate::sframe::rows::small::flags;
 
-/// Real sections have a handful of CIEs; functions of further ones are interpreted every time.
+/// Real sections have a handful of CIEs. Functions of further CIEs are interpreted every time.
 const MAX_CIES: usize = 16;
 
 /// CIEs that differ in meaning, numbered.
@@ -22,7 +22,8 @@ pub(crate) struct Cies<'a> {
 #[derive(Clone, Debug)]
 struct Known<'a> {
     cie: Cie<'a>,
-    /// The number of the CIE, or of one whose common functions mean the same, though its instructions are others.
+    /// The number of the CIE, or of another CIE with different instructions if their common functions have the
+    /// same meaning.
     number: u8,
     common: Option<CommonCie>,
 }

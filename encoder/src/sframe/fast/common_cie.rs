@@ -1,4 +1,4 @@
-//! The CIEs of functions of the common kind.
+//! The CIEs of common functions.
 
 use cfipack_format::sframe::FdeInfo;
 use cfipack_format::{Arch, Cfa, Endian, Register, Row, Rule};
@@ -13,9 +13,9 @@ use crate::sframe::fast::track::Reading;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct CommonCie {
     pub(crate) rules: Rules,
-    /// The CFA's.
+    /// The offset of the CFA.
     pub(crate) offset: u32,
-    /// The form of rows as long as nothing but that changes.
+    /// The form of rows as long as nothing but `offset` changes.
     pub(crate) pattern: Pattern,
     /// The row after the CIE's instructions.
     row: Row,
@@ -28,8 +28,8 @@ pub(crate) struct CommonCie {
 }
 
 impl CommonCie {
-    /// The CIE with this number, after whose instructions `state` holds. None where its functions
-    /// are not common.
+    /// Makes the CIE with a number. `state` is the state after its instructions. Returns `None` if its
+    /// functions are not common.
     pub(crate) fn new(
         number: u8,
         cie: &Cie<'_>,
@@ -46,7 +46,7 @@ impl CommonCie {
         if arch.endian() == Endian::Big || !is_usual {
             return None;
         }
-        // No compiler has larger ones, and locations need not be checked for overflow.
+        // No compiler has larger factors, and this limit saves checking locations for overflow.
         let code_alignment = u64::from(u8::try_from(cie.code_alignment).ok().filter(|&factor| factor != 0)?);
         let rules = Rules::new(number, is_frame_pointer(arch, register)?, row.signed);
         let reading = Reading { code_alignment, ignored: state.registers.ignored(arch) };
@@ -111,8 +111,8 @@ impl CommonCie {
     }
 }
 
-/// Returns whether a CFA is counted from the frame pointer; none where it is neither from that nor from
-/// the stack pointer.
+/// Returns whether a CFA is counted from the frame pointer, or `None` if it is counted neither from the frame
+/// pointer nor from the stack pointer.
 fn is_frame_pointer(arch: Arch, register: Register) -> Option<bool> {
     let is_frame_pointer = register == arch.frame_pointer();
     (is_frame_pointer || register == arch.stack_pointer()).then_some(is_frame_pointer)

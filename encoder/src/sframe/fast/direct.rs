@@ -1,10 +1,9 @@
-//! Functions of the common kind, straight from their instructions to FREs.
+//! Encodes common functions, straight from their instructions to FREs.
 //!
-//! Nearly every function does no more than move its CFA's offset and save registers. What such
-//! instructions can change is a few bits of state, and the FRE follows from it by a table; so this
-//! does what the interpreter and the encoder of rows do, in a fraction of the time. It stops
-//! at what is not common, malformed instructions among it, and the function then goes the
-//! general way from its start.
+//! Nearly every function only moves its CFA's offset and saves registers. Such instructions change a few bits
+//! of state, and a table gives the FRE for this state. This module therefore replaces the interpreter and the
+//! encoder of rows, in a fraction of the time. It stops at any other instruction, and at malformed
+//! instructions. The function then takes the general path from its start.
 
 use cfipack_format::sframe::FreType;
 
@@ -55,7 +54,7 @@ impl Common {
         Some(location)
     }
 
-    /// Puts the rows of a function into `fres` whose instructions go on far after its end.
+    /// Puts the rows of a function into `fres`, if its instructions continue far after its end.
     #[cold]
     fn run_beyond(&mut self, cie: &CommonCie, code: &Code<'_>, fres: &mut Fres) -> Option<()> {
         let location = self.run_as::<4>(cie, code, FreType::Addr4, fres)?;
@@ -73,7 +72,7 @@ impl Common {
     ) -> Option<u64> {
         let instructions = code.tail().get(..code.len() + LOOKAHEAD)?;
         let (room, first) = fres.room()?;
-        // A row takes two bytes of instructions or more. So many of them never fit that nothing can overflow.
+        // A row takes at least two bytes of instructions, so this check excludes an overflow.
         if first + (code.len().min(BUFFER) / 2 + 2) * (WIDTH + 8) > BUFFER {
             return None;
         }
@@ -108,7 +107,8 @@ impl Common {
         loop {
             let len = states.apply(cie, *rest.first_chunk()?)?;
             rest = &rest[len..];
-            // Both rules of a frame record at once: no row of AArch64 may have the frame pointer's alone.
+            // Apply both rules of a frame record at once, because no row of AArch64 may have the frame
+            // pointer's rule alone.
             if rest.len() <= LOOKAHEAD || !cie.is_of_frame_record(rest[0]) {
                 break;
             }

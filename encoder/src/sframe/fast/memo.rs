@@ -1,9 +1,9 @@
-//! Functions whose call frame instructions have been seen before.
+//! Remembers the rows of functions by their call frame instructions.
 //!
-//! Two functions with the same instructions and CIEs of one number have the same rows, wherever they
-//! lie. Most functions of a large program repeat another one's, so remembering where instructions
-//! stand and what they result in saves much of the interpreting. The memo forgets: what is not found is
-//! interpreted again, and the sharing of equal blocks does not depend on it.
+//! Two functions with equal instructions and CIEs with the same number have equal rows, wherever the functions
+//! lie. In a large program, most functions repeat the instructions of another function. The memo remembers the
+//! place of instructions and the block of rows that they produced, which saves much of the interpreting. The
+//! memo may forget: the function is then interpreted again, and its rows still share a block with equal rows.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -13,22 +13,24 @@ use cfipack_format::widen::ToUsize;
 use crate::cfi::Code;
 use crate::sframe::table::chunk::{CHUNK, mix, same_words, words};
 
-/// Instructions that have been interpreted, what they result in, and what else must be equal for them to
-/// give it again.
+/// The result of instructions that have been interpreted, with the conditions for using it again: equal bytes,
+/// the same mark, and a function longer than `end`.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     /// The start of the instructions in the section.
     at: u32,
-    /// The block that they result in.
+    /// The number of the block with their rows.
     block: u32,
-    /// The location that they end at: it lies inside any function they can stand for.
+    /// The location after the last advance, in bytes from the function's start. A function must be longer than
+    /// this to use the result.
     end: u32,
-    /// The rows that they result in.
+    /// The number of rows.
     num_fres: u16,
     mark: Mark,
 }
 
-/// Differs for most instructions that are not the same: few must be compared, which takes long.
+/// A hash of the instructions. Different instructions nearly always have different marks, so the slow
+/// comparison of bytes is rarely done in vain.
 ///
 /// | bits | meaning |
 /// |---|---|
@@ -38,7 +40,7 @@ struct Slot {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Mark(u16);
 
-/// The key by which a function is remembered.
+/// The place of a function in the memo, and its mark.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
     slot: u32,
@@ -50,35 +52,38 @@ impl Key {
     pub(crate) const NONE: Self = Self { slot: 0, mark: Memo::NONE };
 }
 
-/// The result of a function's instructions.
+/// The rows of a function that was found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Remembered {
     /// The number of the block.
     pub(crate) block: u32,
-    /// The rows.
+    /// The number of rows.
     pub(crate) num_fres: u32,
 }
 
-/// Instructions of one section that have been interpreted.
+/// The instructions of a section that have been interpreted.
 #[derive(Clone, Debug)]
 pub(crate) struct Memo {
-    /// A power of two of pairs, which instructions with the same hash share: the later ones come first.
+    /// Pairs of slots; the number of pairs is a power of two. Instructions with the same hash share a pair, the
+    /// newest first.
     slots: Vec<[Slot; 2]>,
 }
 
 impl Memo {
     /// The longest instructions that are remembered, in bytes.
     const LONGEST: usize = 0xff;
-    /// The mark of instructions that are not remembered, and of no others: none are empty.
+    /// The mark of instructions that are not remembered. No other instructions have it, because empty
+    /// instructions are never remembered.
     const NONE: Mark = Mark(0);
 
-    /// For a section of about this many functions, most of which repeat others' instructions.
+    /// Creates a memo for a section of about `functions` functions, if most of them repeat the instructions of
+    /// another function.
     pub(crate) fn new(functions: usize) -> Self {
         let empty = Slot { at: 0, block: 0, end: u32::MAX, num_fres: 0, mark: Self::NONE };
         Self { slots: vec![[empty; 2]; (functions / 6).next_power_of_two()] }
     }
 
-    /// The key of a function whose CIE has this number, below 16.
+    /// Returns the key of a function. `cie` is the number of its CIE, below 16.
     #[inline(always)]
     pub(crate) fn key(&self, cie: u8, code: &Code<'_>) -> Key {
         let len = code.len();
@@ -92,7 +97,7 @@ impl Memo {
         if can_be { Key { slot: slot as u32, mark } } else { Key::NONE }
     }
 
-    /// Finds the result of a function of `size` bytes with the same instructions, of this section.
+    /// Finds the result of equal instructions in `section`, for a function of `size` bytes.
     #[inline(always)]
     pub(crate) fn find(&self, key: Key, section: &[u8], code: &Code<'_>, size: u32) -> Option<Remembered> {
         let pair = &self.slots[key.slot.to_usize()];
@@ -104,7 +109,8 @@ impl Memo {
         found.then_some(Remembered { block, num_fres: num_fres.into() })
     }
 
-    /// Remembers what instructions result in that end at `end`, from the function's start.
+    /// Remembers the result of instructions. `end` is the location after their last advance, from the
+    /// function's start.
     #[inline]
     pub(crate) fn remember(&mut self, key: Key, code: &Code<'_>, end: u64, result: Remembered) {
         let (at, end) = (u32::try_from(code.offset()), u32::try_from(end));
@@ -112,7 +118,7 @@ impl Memo {
             && key.mark != Self::NONE
         {
             let [first, second] = &mut self.slots[key.slot.to_usize()];
-            // The same instructions again, mostly: several functions of one batch may have them.
+            // Usually the marks are equal because a batch has several functions with the same instructions.
             if first.mark != key.mark {
                 *second = *first;
             }
@@ -156,8 +162,8 @@ mod tests {
         crate::cfi::Functions::new(&section).map(|function| function.unwrap().code()).collect()
     }
 
-    /// Returns whether a memo of one pair that knows the first instructions, of CIE 0 and ending at 5, finds the
-    /// second ones.
+    /// Remembers the first instructions in a memo of a single pair, for CIE 0 and with the end 5. Returns
+    /// whether the memo finds the second instructions.
     fn finds(known: &[u8], wanted: &[u8], cie: u8, size: u32) -> bool {
         let bytes = section(&[known, wanted], size);
         let codes = codes(&bytes);
@@ -167,7 +173,7 @@ mod tests {
         memo.find(memo.key(cie, &codes[1]), &bytes, &codes[1], size).is_some_and(|found| found == result)
     }
 
-    /// A pair keeps the last two instructions, be the same remembered again or not.
+    /// A pair keeps the last two different instructions, even if the same instructions are remembered again.
     #[test]
     fn two_of_a_hash() {
         let bytes = section(&[&[0x41], &[0x42, 0x43], &[0x44, 0x45, 0x46]], 6);
@@ -190,7 +196,7 @@ mod tests {
 
     #[test]
     fn only_the_same_instructions_are_found() {
-        // Those of some lengths, each byte of which is like no other's near it.
+        // Instructions of several lengths. Each byte differs from the bytes near it.
         for len in [1, 2, 7, 8, 63, 64, 65, 127, 128, 129, 254, 255] {
             let known: Vec<u8> = (0..len).map(|at| (3 * at) as u8).collect();
             assert!(finds(&known, &known, 0, 6), "{len}");

@@ -1,20 +1,26 @@
-//! Code that exists for speed alone: common functions go from their instructions to FREs without becoming rows.
+//! Encodes common functions quickly, from their instructions to FREs without rows between. This code exists for
+//! speed alone.
 //!
-//! In: FDEs of the plain form ([`PlainFde`](crate::cfi::PlainFde)), in batches. Out: entries and blocks.
+//! The input is batches of FDEs of the plain form ([`PlainFde`](crate::cfi::PlainFde)). The output is entries
+//! and blocks.
 //!
-//! A function is *common* if it is pushed in layout `Small`, its CIE sets the CFA by `DW_CFA_def_cfa` and has nothing
-//! that [`common_cie`] does not know, and its instructions only advance, change the CFA's register and offset, save,
-//! restore and forget registers, and remember and restore states ([`track`], [`rules`]). Any other, one with
-//! malformed instructions among them, goes the general way from its start: nothing is decided here but speed.
+//! A function is *common* if you push it in layout `Small`, its CIE sets the CFA by `DW_CFA_def_cfa` and has
+//! nothing that [`common_cie`] does not know, and its instructions only advance, change the CFA's register and
+//! offset, save, restore and forget registers, and remember and restore states ([`track`], [`rules`]). Any
+//! other function takes the general path from its start, and so does a function with malformed instructions.
+//! The choice of the path changes nothing but the speed.
 //!
-//! **Contract:** for every function the bytes are those that the general way ([`rows`](super::rows)) makes of it. The
-//! properties in `tests/` compare the two on random CFI, and the bench `ratios` has a row for what each layer earns:
-//! [`batch`] (what a step waits for, it awaits for sixteen functions together), [`memo`] (equal instructions have equal
-//! FREs), [`direct`] (from instructions to FREs by a table).
+//! **Contract:** for every function, the bytes are equal to the bytes of the general path
+//! ([`rows`](super::rows)). The properties in `tests/` compare the two paths on random CFI. The bench `ratios`
+//! has a row for the gain of each layer:
 //!
-//! A layer stays that saves at least a tenth of the instructions: `tests/counted/run` counts those of conversion with all
-//! layers, function by function with `direct` alone, and by the general path. Batches serve the memo and the
-//! lookup of equal blocks: where nothing is shared, functions are pushed one by one.
+//! - [`batch`] does each step for sixteen functions together, so that their waits for memory overlap.
+//! - [`memo`] finds functions with equal instructions, because their FREs are equal.
+//! - [`direct`] goes from instructions to FREs with a table.
+//!
+//! A layer stays if it saves at least a tenth of the instructions. `tests/counted/run` counts the instructions
+//! of a conversion with all layers, with `direct` alone for each function, and by the general path. Batches
+//! help the memo and the lookup of equal blocks, so functions are pushed one at a time if nothing is shared.
 
 pub(crate) mod batch;
 pub(crate) mod cies;

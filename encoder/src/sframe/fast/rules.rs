@@ -1,10 +1,11 @@
-//! Effects of common instructions besides locations.
+//! The effects of common instructions, except on locations.
 
 use cfipack_format::widen::ToUsize;
 
 use crate::sframe::fast::common_cie::CommonCie;
 
-/// The rules that common instructions can change but for the CFA's offset, and the CIE that the rest is of.
+/// The rules that common instructions can change, without the CFA's offset, and the number of the CIE with all
+/// other rules.
 ///
 /// | bits | meaning |
 /// |---|---|
@@ -75,11 +76,11 @@ const MAX_REMEMBERED: usize = 4;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameState {
     pub(crate) rules: Rules,
-    /// The CFA's.
+    /// The offset of the CFA.
     pub(crate) offset: u32,
 }
 
-/// The current state, and those that `DW_CFA_remember_state` has put aside.
+/// The current state, and the states that `DW_CFA_remember_state` has saved.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct States {
     pub(crate) current: FrameState,

@@ -77,7 +77,7 @@ pub(crate) struct Track<'a, 'r, const WIDTH: usize> {
 }
 
 impl<'a, 'r, const WIDTH: usize> Track<'a, 'r, WIDTH> {
-    /// The start of a function whose rows go to `first` in a buffer with room for all.
+    /// Starts a function. Its rows go to `first` in a buffer with room for all of them.
     #[inline(always)]
     pub(crate) fn new(
         rest: &'a [u8],
@@ -128,8 +128,8 @@ impl<'a, 'r, const WIDTH: usize> Track<'a, 'r, WIDTH> {
         (self.place, u32::from_le_bytes(start))
     }
 
-    /// Adds the current row unless it repeats the one before; without branching, which no processor
-    /// predicts.
+    /// Adds the current row unless it repeats the row before. This function has no branch, because no processor
+    /// could predict it.
     #[inline(always)]
     fn end_row(&mut self) {
         let room = &mut self.room[self.place.0.to_usize() % BUFFER..][..BEYOND];
@@ -139,8 +139,8 @@ impl<'a, 'r, const WIDTH: usize> Track<'a, 'r, WIDTH> {
         self.last = self.fre;
     }
 
-    /// Goes on until something else than the location or the CFA's offset may change. Returns
-    /// whether that is so, or all instructions have been read.
+    /// Continues until an instruction may change more than the location or the CFA's offset, and returns false
+    /// then. Returns true if all instructions have been read.
     #[inline(always)]
     pub(crate) fn run(&mut self, reading: &Reading) -> bool {
         loop {

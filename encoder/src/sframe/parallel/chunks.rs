@@ -1,4 +1,5 @@
-//! The chunks of a section, which threads convert in any order and one of them at a time merges in theirs.
+//! The chunks of a section. Threads convert them in any order, and a single thread at a time merges them in the
+//! section's order.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -40,7 +41,7 @@ struct Part {
     end: SectionOffset,
 }
 
-/// A chunk, or several in a row, in a builder of its own.
+/// A builder with the functions of a chunk, or of several neighbouring chunks.
 pub(crate) struct Shard<'a> {
     builder: Box<Builder<'a>>,
     start: SectionOffset,
@@ -54,7 +55,7 @@ impl Part {
         Self { count, omitted, end: functions.offset() }
     }
 
-    /// Adds what comes after.
+    /// Adds the results of the chunk after this chunk.
     fn extend(&mut self, next: Self) {
         self.count += next.count;
         self.omitted.extend(next.omitted);
@@ -66,7 +67,8 @@ impl<'s, 'a, K: Keys, F> Chunks<'s, 'a, F>
 where
     F: Fn(SectionOffset, SectionOffset) -> Functions<'a, K> + Sync,
 {
-    /// Divides a section for this many threads, so finely that all end at about the same time.
+    /// Divides a section for `threads` threads. The chunks are so small that all threads end at about the same
+    /// time.
     pub(crate) fn new(section: &'s Section<'a>, threads: usize, functions: F) -> Self {
         let len = section.bytes.len();
         let chunk = len.div_ceil(threads * CHUNKS_OF_A_THREAD).max(1);
@@ -79,8 +81,8 @@ where
         self.cuts.len() - 1
     }
 
-    /// Merges the next chunks into a builder: by absorbing their shard, if there is one, it starts where the chunk before
-    /// ends and there is room for all of it; else function by function.
+    /// Merges the next chunks into a builder. Absorbs their shard, if there is one, it starts at the end of the
+    /// chunk before, and there is room for all of it. Otherwise pushes the functions one after the other.
     pub(crate) fn merge(
         &self,
         builder: &mut Builder<'a>,
@@ -102,8 +104,8 @@ where
         progress.omitted.extend(part.omitted);
     }
 
-    /// Converts a chunk by itself, or goes on with the one before; none where it could only be guessed wrong where it
-    /// starts.
+    /// Converts a chunk into a new shard, or continues the shard of the chunk before. Returns `None` if the
+    /// start of the chunk could only be guessed wrong.
     pub(crate) fn convert(
         &self,
         empty: &Builder<'a>,

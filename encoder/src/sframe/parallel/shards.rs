@@ -1,4 +1,4 @@
-//! The functions of one builder, added to another.
+//! Adds the functions of a builder to another builder.
 
 use alloc::borrow::Cow;
 use alloc::vec;
@@ -16,20 +16,21 @@ use crate::sframe::table::hash_index::HashIndex;
 use cfipack_format::pool::{Pool, Serial};
 use cfipack_format::widen::ToUsize;
 
-/// For fewer blocks it is not worth while to start a thread.
+/// With fewer blocks, a thread costs more than it saves.
 const LEAST_OF_A_THREAD: usize = 1 << 12;
 
-/// The number of a block that is not here.
+/// The number of a block that this builder does not have.
 const NOT_HERE: u32 = u32::MAX;
 
 impl Builder<'_> {
-    /// Adds the functions of another builder, as if they had been pushed here one by one; how it laid out their
-    /// rows stays. Shards that are built at the same time and absorbed in a fixed order always give the same bytes, on
-    /// the threads of any pool.
+    /// Adds the functions of another builder, as if you had pushed them here one after the other. Their rows
+    /// stay as the other builder encoded them. If you build shards on several threads and absorb them in a
+    /// fixed order, the bytes are always the same, whatever the pool.
     ///
     /// # Errors
-    /// There is no room for all of it, it is for another architecture or version of the format, or only one of
-    /// both has functions with addresses ([`Reason::KeysMixed`]): nothing of it is added.
+    /// There is no room for the whole shard, the shard is for another architecture or version of the format, or
+    /// only one of the builders has functions with addresses ([`Reason::KeysMixed`]). After an error nothing of
+    /// the shard was added.
     pub fn absorb(&mut self, shard: Self, pool: &dyn Pool) -> Result<(), Reason> {
         self.draft.absorb(shard.draft, pool)?;
         self.undefined_cfi.added += shard.undefined_cfi.added;
@@ -67,7 +68,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Adds the blocks and entries of another draft where nothing is shared.
+    /// Adds the blocks and entries of another draft, if blocks are not shared.
     fn append(&mut self, shard: &Self) -> Result<(), Reason> {
         let first = self.entries.blocks.append(&shard.entries.blocks)?;
         let number_here = |entry: &Entry| Entry { block: first + entry.block, ..*entry };
@@ -75,7 +76,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Adds the blocks of another draft that are not here, and its entries.
+    /// Adds the entries of another draft, and its new blocks.
     fn share(&mut self, shard: &Self, pool: &dyn Pool) -> Result<(), Reason> {
         let (other, blocks) = (&shard.entries.blocks, &mut self.entries.blocks);
         let hashes = match &other.index {
@@ -94,7 +95,7 @@ impl Draft<'_> {
         };
         let pool = if other.len() < LEAST_OF_A_THREAD { &Serial } else { pool };
         let mut numbers = vec![NOT_HERE; other.len()];
-        // Several parts for each, as some start late.
+        // Make several parts for each thread, because some threads start late.
         let part_len = hashes.len().div_ceil(4 * pool.threads().max(1)).max(1);
         let parts = numbers.chunks_mut(part_len).zip(hashes.chunks(part_len)).enumerate().collect();
         for_each(pool, parts, |(part, (numbers, hashes))| {
@@ -126,12 +127,14 @@ enum Task<'t> {
     Entries(Option<&'t mut HashIndex>, &'t mut Vec<Entry>),
 }
 
-/// Finds the numbers here of another builder's blocks from `first` on, which have these hashes.
+/// Finds the numbers here of blocks of another builder. `first` is the number there of the first block, and
+/// `hashes` are the blocks' hashes.
 fn find_all(blocks: &Blocks<'_>, other: &Blocks<'_>, first: usize, hashes: &[u32], numbers: &mut [u32]) {
     let Some(index) = &blocks.index else { return };
     let groups = numbers.chunks_mut(GROUP).zip(hashes.chunks(GROUP));
     for ((numbers, hashes), first) in groups.zip((first..).step_by(GROUP)) {
-        // Little of that lies in the processor's caches, and all of it together is there hardly later than one.
+        // Most of this memory is not in the processor's caches, and loading it for all blocks together takes
+        // hardly longer than for a single block.
         let mut may_have = [false; GROUP];
         may_have.iter_mut().zip(hashes).for_each(|(may_have, hash)| *may_have = index.may_have(*hash));
         let all = numbers.iter_mut().zip(hashes).zip(first..).zip(may_have);
@@ -141,17 +144,18 @@ fn find_all(blocks: &Blocks<'_>, other: &Blocks<'_>, first: usize, hashes: &[u32
     }
 }
 
-/// The blocks of another builder that are not here. Where it shares blocks, no two of them are the same.
+/// The blocks of another builder that this builder does not have. If the other builder shares blocks, no two of
+/// them are equal.
 struct New {
-    /// The numbers there, in runs.
+    /// Runs of block numbers of the other builder.
     runs: Vec<Range<u32>>,
-    /// The places of the bytes there that are copied, in pieces, and where they go.
+    /// The ranges of the other builder's bytes that are copied, and where they go.
     pieces: Vec<Range<usize>>,
     at: usize,
 }
 
 impl New {
-    /// Gives numbers to the blocks that have none, and adds all but their bytes and hashes.
+    /// Gives numbers to the new blocks, and adds everything but their bytes and hashes.
     fn add<'a>(blocks: &mut Blocks<'a>, other: &Blocks<'a>, numbers: &mut [u32]) -> Result<Self, Reason> {
         let (mut runs, mut next) = (Vec::new(), 0);
         for run in numbers.chunk_by(|one, two| (*one == NOT_HERE) == (*two == NOT_HERE)) {

@@ -1,4 +1,4 @@
-//! A section's functions, added on several threads.
+//! Adds a section's functions on several threads.
 
 use core::fmt;
 
@@ -11,10 +11,11 @@ use crate::sframe::push_all::sealed::Sealed;
 use crate::sframe::push_all::{OmittedFunction, Source};
 use cfipack_format::pool::Pool;
 
-/// More do not help: what they convert is merged by one at a time.
+/// More threads do not help, because a single thread at a time merges the shards.
 const MAX_THREADS: usize = 256;
 
-/// All functions of a section, on the threads of a pool: a [source](Source). The result does not depend on the pool.
+/// All functions of a section, to be converted on the threads of a pool. Pass it to [`Builder::push_all`]. The
+/// result does not depend on the pool.
 #[derive(Clone, Copy)]
 pub struct Parallel<'s, 'a, K = Addresses> {
     section: &'s Section<'a>,
@@ -23,23 +24,24 @@ pub struct Parallel<'s, 'a, K = Addresses> {
 }
 
 impl<'s, 'a> Parallel<'s, 'a> {
-    /// Functions of a relocated section.
+    /// Takes the functions of a relocated section.
     pub const fn new(section: &'s Section<'a>, pool: &'s dyn Pool) -> Self {
         Self { section, pool, keys: Addresses }
     }
 }
 
 impl<'s, 'a, F: Fn(SectionOffset) -> Option<Key> + Sync> Parallel<'s, 'a, F> {
-    /// Functions of a section that is not relocated: see [`Functions::keyed`]. With several threads `key_of` may be
-    /// asked for one offset several times, and in any order.
+    /// Takes the functions of a section that is not relocated, as [`Functions::keyed`] does. With several
+    /// threads, `key_of` may be called several times for the same offset, and in any order.
     pub const fn keyed(section: &'s Section<'a>, pool: &'s dyn Pool, key_of: F) -> Self {
         Self { section, pool, keys: key_of }
     }
 }
 
 impl<'s, 'a, F> Parallel<'s, 'a, Parts<F>> {
-    /// Functions of a section that is not relocated: see [`Functions::limited_between`]. `keys` makes a closure for each
-    /// part of the section, which is asked for the fields of that part in ascending order.
+    /// Takes the functions of a section that is not relocated, as [`Functions::limited_between`] does. `keys`
+    /// makes a closure for each part of the section, and this closure is called for the fields of the part in
+    /// ascending order.
     pub const fn limited<G>(section: &'s Section<'a>, pool: &'s dyn Pool, keys: F) -> Self
     where
         F: Fn() -> G + Sync,
@@ -49,7 +51,7 @@ impl<'s, 'a, F> Parallel<'s, 'a, Parts<F>> {
     }
 }
 
-/// A closure for each part of a section.
+/// Makes a closure for each part of a section.
 #[derive(Clone, Copy)]
 pub struct Parts<F>(F);
 
@@ -96,7 +98,7 @@ where
 }
 
 impl<'a> Builder<'a> {
-    /// `functions` returns those of the section between two offsets.
+    /// Adds all functions of a section. `functions` returns the functions between two offsets.
     fn push_parts<K: Keys>(
         &mut self,
         section: &Section<'a>,
@@ -137,8 +139,8 @@ mod tests {
         eh_frame::fde(bytes, 0, 0x10_0000 + 0x100 * number, 0x100, instructions);
     }
 
-    /// In the middle of the section lies an FDE whose instructions look like records: where the second
-    /// part starts is guessed wrong.
+    /// The instructions of an FDE in the middle of the section look like records. The start of the second part
+    /// is therefore guessed wrong.
     #[test]
     fn a_wrong_guess_changes_nothing() {
         let mut bytes = eh_frame::CIE.to_vec();
@@ -174,7 +176,7 @@ mod tests {
             (1, 41),
             "the FDE in the middle alone has bad instructions"
         );
-        // Which chunks become shards depends on how threads run; here all do.
+        // The timing of threads decides which chunks become shards. Here all chunks do.
         let in_shards = |threads| {
             let mut builder = Builder::new(Arch::Amd64, Options::default()).unwrap();
             let functions = |from, to| crate::cfi::Functions::between(&section, from, to);
@@ -209,7 +211,8 @@ mod tests {
         }
     }
 
-    /// Tasks that never run at the same time, or do not run at all, wait for no other and leave nothing out.
+    /// Tasks never run at the same time, or do not run at all. No task waits for another task, and no function
+    /// is lost.
     #[test]
     fn any_pool_gives_the_same() {
         let mut bytes = eh_frame::CIE.to_vec();
@@ -233,13 +236,13 @@ mod tests {
         }
     }
 
-    /// Where there is no room for a part's blocks, its functions are omitted one by one.
+    /// If there is no room for the blocks of a part, its functions are omitted one after the other.
     #[cfg(target_pointer_width = "64")]
     #[test]
     fn a_table_that_is_full() {
         let (mut few, mut many) = (eh_frame::CIE.to_vec(), eh_frame::CIE.to_vec());
         (0..8).for_each(|number| fde(&mut few, number, &[0x41 + number as u8, 0x0e, 0x10]));
-        // In the middle all have rows of those.
+        // In the middle, all functions have rows of `few`.
         let rows = |number| if (100..150).contains(&number) { 8 } else { 9 };
         (8..200)
             .for_each(|number| fde(&mut many, number, &[0x41 + (number % rows(number)) as u8, 0x0e, 0x10]));

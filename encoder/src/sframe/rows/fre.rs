@@ -1,4 +1,4 @@
-//! A function's FREs: rows become bytes (layout: [`cfipack_format::sframe`], "frame row entry").
+//! Encodes rows as FREs (layout: [`cfipack_format::sframe`], "frame row entry").
 
 use cfipack_format::sframe::{Abi, FdeType, FreInfo, WordSize};
 use cfipack_format::widen::{ToU64, ToUsize};
@@ -10,13 +10,14 @@ use crate::sframe::rows::flex::flex;
 /// An FRE after its start offset: the info byte and the data words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fre {
-    /// Nearly every one.
+    /// Nearly every FRE.
     Short(ShortFre),
     Long(LongFre),
 }
 
-/// Up to seven bytes as a number, the first in the lowest, and in the highest how many they are. Bytes that are
-/// written one by one and then read together make a processor wait for its store buffer; a number does not.
+/// Up to seven bytes as a number. The first byte is the lowest, and the highest byte is the count of bytes. If
+/// bytes are written separately and then read together, the processor waits for its store buffer; a number
+/// avoids this.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ShortFre(u64);
 
@@ -28,7 +29,7 @@ pub(crate) struct LongFre {
 }
 
 impl ShortFre {
-    /// No row's.
+    /// Differs from the FRE of every row.
     pub(crate) const NONE: Self = Self(0);
 
     /// A mark that the row has no short FRE, with the length in bytes of its long one.
@@ -53,8 +54,8 @@ impl ShortFre {
         self.0
     }
 
-    /// Returns this FRE of a default FDE as it is with another offset of the CFA; none where the words have, or may
-    /// have, another size then.
+    /// Returns this FRE of a default FDE with another offset of the CFA. Returns `None` if the words have, or
+    /// may have, another size then.
     #[inline(always)]
     pub(crate) fn with_cfa_offset(self, arch: Arch, offset: i64) -> Option<Self> {
         let word = cfa_word(Abi::for_arch(arch)?, offset).ok()?;
@@ -86,7 +87,7 @@ impl Fre {
     /// The info byte and six words of four bytes; rounded up so that a copy is two vectors.
     pub(crate) const MAX_SIZE: usize = 32;
 
-    /// The FRE with these bytes, which were one's; more than an FRE can have are ignored.
+    /// Reads an FRE from bytes that an FRE was written to. Bytes after the largest FRE are ignored.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
         let mut padded = [0; Self::MAX_SIZE];
         padded.iter_mut().zip(bytes).for_each(|(slot, byte)| *slot = *byte);
@@ -171,8 +172,8 @@ impl Fre {
         Self::signed_words(arch.endian(), sp_based, row.signed, count, words)
     }
 
-    /// The FRE with the first `count` of these words, in the narrowest size that has room for them all; the others
-    /// are 0.
+    /// Makes an FRE of the first `count` words, in the narrowest size that holds them all. The other words are
+    /// 0.
     #[inline(always)]
     fn signed_words(
         endian: Endian,
@@ -240,7 +241,7 @@ fn cfa_needs_flex(cfa: Cfa) -> Reason {
     }
 }
 
-/// The reason why words have no size: the first that is too far away for any.
+/// Returns the reason why no word size holds the words: the first word that is too large.
 #[cold]
 fn out_of_range(words: [i64; 3]) -> Reason {
     let too_far = words.into_iter().find(|&word| WordSize::for_signed(word).is_none());

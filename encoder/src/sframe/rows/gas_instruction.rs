@@ -1,4 +1,4 @@
-//! Effects of instructions in gas 2.47: which of them end rows, and which make it omit a function.
+//! Effects of instructions in gas 2.47: some end rows, and some make gas omit the function.
 
 use cfipack_format::{Arch, Register, Row, Rule};
 
@@ -16,8 +16,8 @@ pub(crate) enum GasAction {
     Flex,
 }
 
-/// Finds what gas does with an instruction where the CFA is counted from `cfa_base` and, if `begun`, the function has a
-/// row; or why gas omits the function.
+/// Returns the effect of an instruction in gas, or the reason why gas omits the function. `cfa_base` is the
+/// register that the CFA is counted from. `begun` is true if the function has a row.
 pub(crate) fn gas_action(
     arch: Arch,
     instruction: Instruction<'_>,
@@ -32,7 +32,7 @@ pub(crate) fn gas_action(
         Instruction::DefCfaOffset(_) | Instruction::RestoreState => Ok(GasAction::Touch),
         Instruction::NegateRaState if arch.is_aarch64() => Ok(GasAction::Touch),
         Instruction::NegateRaState => Err(Reason::GasInstruction(0x2d)),
-        // One byte of offset from rbp, then a load: what GCC writes where it realigns the stack.
+        // A load from rbp with an offset of a byte. GCC writes this if it realigns the stack.
         Instruction::DefCfaExpression([0x76, _, 0x06]) if loads_frame_pointer(arch) => Ok(GasAction::Flex),
         Instruction::DefCfaExpression(_) => Err(Reason::GasInstruction(0x0f)),
         Instruction::RememberState if !begun => Err(Reason::GasInstruction(0x0a)),
@@ -65,12 +65,12 @@ fn loads_frame_pointer(arch: Arch) -> bool {
     }
 }
 
-/// Returns whether the ABI leaves the return address's place open; where it does not, gas ignores most rules for it.
+/// Returns whether the return address has no fixed place in the ABI. If it has, gas ignores most rules for it.
 fn tracks_return_address(arch: Arch) -> bool {
     arch.pushed_by_call() == 0
 }
 
-/// The effect of another register for the CFA; `None`: gas refuses it.
+/// Returns the effect of another register for the CFA. `None` means that gas refuses it.
 fn cfa_register(arch: Arch, register: Register) -> Option<GasAction> {
     if register == arch.stack_pointer() || register == arch.frame_pointer() {
         Some(GasAction::Touch)
@@ -81,7 +81,7 @@ fn cfa_register(arch: Arch, register: Register) -> Option<GasAction> {
     }
 }
 
-/// The effect of a rule for a register, which `instruction` sets; `None`: gas refuses it.
+/// Returns the effect of a rule that `instruction` sets for a register. `None` means that gas refuses it.
 fn rule(arch: Arch, register: Register, instruction: Instruction<'_>) -> Option<GasAction> {
     if register == arch.frame_pointer() {
         frame_pointer_rule(arch, instruction)
@@ -94,7 +94,8 @@ fn rule(arch: Arch, register: Register, instruction: Instruction<'_>) -> Option<
     }
 }
 
-/// The effect of a rule for the frame pointer: a row has its place on the stack, a flex FDE a register too.
+/// Returns the effect of a rule for the frame pointer. A row has its place on the stack; a flex FDE can also
+/// name a register.
 fn frame_pointer_rule(arch: Arch, instruction: Instruction<'_>) -> Option<GasAction> {
     match instruction {
         Instruction::Undefined(_) | Instruction::ValOffset(..) => None,
@@ -104,7 +105,7 @@ fn frame_pointer_rule(arch: Arch, instruction: Instruction<'_>) -> Option<GasAct
     }
 }
 
-/// The effect of a rule for the return address.
+/// Returns the effect of a rule for the return address.
 fn return_address_rule(arch: Arch, instruction: Instruction<'_>) -> Option<GasAction> {
     let tracked = tracks_return_address(arch);
     match instruction {
@@ -120,7 +121,7 @@ fn return_address_rule(arch: Arch, instruction: Instruction<'_>) -> Option<GasAc
     }
 }
 
-/// The effect of a rule for the stack pointer, which rows take for the CFA.
+/// Returns the effect of a rule for the stack pointer. Rows take the CFA for the stack pointer.
 fn stack_pointer_rule(arch: Arch, instruction: Instruction<'_>) -> Option<GasAction> {
     match instruction {
         Instruction::Undefined(_) => None,
@@ -130,8 +131,8 @@ fn stack_pointer_rule(arch: Arch, instruction: Instruction<'_>) -> Option<GasAct
     }
 }
 
-/// The effect of `DW_CFA_expression`, of which gas takes only one-byte offsets from a register; `None`:
-/// it refuses it.
+/// Returns the effect of `DW_CFA_expression`. gas takes only offsets of a byte from a register. `None` means
+/// that gas refuses the expression.
 fn expression(arch: Arch, register: Register, block: &[u8], cfa_base: Option<Register>) -> Option<GasAction> {
     if block.len() != 2 || register.0 >= 0x80 {
         return None;

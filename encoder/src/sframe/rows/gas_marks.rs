@@ -1,18 +1,18 @@
-//! Facts that gas knows from a function's directives and its call frame information does not have.
+//! Facts that gas knows from a function's directives, and that call frame information does not have.
 
 use crate::Reason;
 use crate::cfi::Function;
 
-/// Facts that gas knows from the directives of a function, and the call frame information that it writes does not have. Layout
-/// `Gnu` follows it; no row of layout `Small` depends on it.
+/// Facts that gas knows from the directives of a function, and that the call frame information does not have.
+/// Layout `Gnu` follows them. No row of layout `Small` depends on them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct GasMarks {
-    /// True if `DW_CFA_advance_loc` by nothing, which no assembler writes, stands for the border of two of gas's
-    /// fragments: of code whose size gas does not know at once, such as an alignment that added no byte. gas ends a row
-    /// there as at any other advance.
+    /// True if a `DW_CFA_advance_loc` by nothing marks the border between two of gas's fragments. No assembler
+    /// writes this instruction. A fragment ends at code of a size that gas does not know at once, for example
+    /// at an alignment that added no byte. gas ends a row there as at any other advance.
     pub zero_advances: bool,
-    /// The reason why gas omits the function, and where: bytes from its start.
+    /// The place where gas decides to omit the function, in bytes from the function's start, and the reason.
     pub omitted: Option<(u64, Reason)>,
 }
 
@@ -30,7 +30,7 @@ impl GasMarks {
     }
 }
 
-/// A function, and what gas knows of it beside its call frame information.
+/// A function with the facts that gas knows beside its call frame information.
 #[derive(Clone, Copy, Debug)]
 pub struct Marked<'f, 'a> {
     pub(crate) function: &'f Function<'a>,
@@ -38,14 +38,14 @@ pub struct Marked<'f, 'a> {
 }
 
 impl<'f, 'a> Marked<'f, 'a> {
-    /// A function with these marks.
+    /// Adds marks to a function.
     pub const fn new(function: &'f Function<'a>, marks: GasMarks) -> Self {
         Self { function, marks }
     }
 }
 
 impl<'f, 'a> From<&'f Function<'a>> for Marked<'f, 'a> {
-    /// A function of which nothing is known beside its call frame information.
+    /// Takes a function without marks.
     #[inline]
     fn from(function: &'f Function<'a>) -> Self {
         Self::new(function, GasMarks::default())

@@ -1,4 +1,4 @@
-//! The state that gas 2.47 tracks of its rows, where that decides whether it omits a function.
+//! The state of rows that gas 2.47 tracks, as far as it decides whether gas omits a function.
 
 use cfipack_format::{Arch, Register, Row, Rule};
 
@@ -11,18 +11,20 @@ pub(crate) struct GasState {
     pub(crate) cfa_base: Option<Register>,
     /// True if the frame pointer is on the stack.
     pub(crate) fp_on_stack: bool,
-    /// True if the return address is. To gas it still is when it has become undefined since.
+    /// True if the return address is on the stack. gas still believes this after the return address has become
+    /// undefined.
     pub(crate) ra_on_stack: bool,
 }
 
 /// The states of a function's rows in gas.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct GasStates {
-    /// Of the current row.
+    /// The state of the current row.
     pub(crate) current: GasState,
-    /// Of the first row, if one has ended: gas restores from there and not from the CIE.
+    /// The state of the first row, if a row has ended. gas restores from this state and not from the CIE.
     first: Option<GasState>,
-    /// Of the row where the state was remembered last. There is but one, and restoring leaves it.
+    /// The state of the row that was remembered last. gas has a single slot for it, and restoring does not
+    /// clear the slot.
     remembered: GasState,
 }
 
@@ -39,7 +41,7 @@ impl GasStates {
             Instruction::DefCfa(register, _) | Instruction::DefCfaRegister(register) => {
                 self.current.cfa_base = Some(register);
             }
-            // The only one that gas takes.
+            // gas accepts no other expression.
             Instruction::DefCfaExpression(_) => self.current.cfa_base = Some(arch.frame_pointer()),
             Instruction::Offset(register, _) => self.set_on_stack(arch, register, true),
             Instruction::SameValue(register) => self.set_on_stack(arch, register, false),

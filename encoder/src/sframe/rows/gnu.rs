@@ -1,11 +1,13 @@
 //! Layout `gnu`: the row structure of gas 2.47.
 //!
-//! gas does not compare rows. It ends a row where an instruction that it tracks is followed by an
-//! advance, even if nothing has changed, and always at the function's end; instructions on
-//! registers that it does not track vanish together with their advance. The rows' *contents* here are the
-//! state machine's of DWARF: gas has one slot for remembered states where DWARF has a stack, takes
-//! `.cfi_def_cfa_register`'s offset from the row before, and more. Where gas's row is wrong, ours differs.
-//! What gas omits because of the state that it tracks, rightly or not, is omitted here too ([`GasStates`]).
+//! gas does not compare rows. It ends a row where an advance follows an instruction that gas tracks, even if
+//! nothing has changed, and always at the function's end. Instructions on registers that gas does not track
+//! vanish together with their advance.
+//!
+//! The *contents* of the rows here come from DWARF's state machine. gas has a single slot for remembered states
+//! where DWARF has a stack, takes the offset of `.cfi_def_cfa_register` from the row before, and differs in
+//! more ways. If gas's row is wrong, ours is different. If gas omits a function because of the state that it
+//! tracks, rightly or not, this layout omits the function too ([`GasStates`]).
 
 use alloc::vec::Vec;
 
@@ -44,7 +46,7 @@ struct Start<'a> {
 /// The state of gas's machine at a PC.
 #[derive(Clone, Copy, Debug)]
 struct GnuState {
-    /// True if a flex FDE turned out to be needed.
+    /// True if the function needs a flex FDE.
     flex: bool,
     /// True if the function has a row: not before the first instruction or advance.
     begun: bool,
@@ -59,7 +61,7 @@ struct GnuState {
     entered: Option<Row>,
 }
 
-/// The rows of one function as gas would write them.
+/// Makes the rows of a function as gas would write them.
 pub(crate) struct GnuRows<'a, 'f, 'b> {
     function: &'f Function<'a>,
     marks: &'f GasMarks,
@@ -68,7 +70,7 @@ pub(crate) struct GnuRows<'a, 'f, 'b> {
     fres: &'b mut Fres,
     arch: Arch,
     fde_type: FdeType,
-    /// True if rows without a caller may be written.
+    /// True if the options allow rows without a caller.
     outermost: bool,
     gnu_state: GnuState,
 }
@@ -153,7 +155,8 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         if self.gnu_state.begun { self.push(&state) } else { Ok(()) }
     }
 
-    /// Finds what the CIE's registers are restored to, and the state in which the function's own instructions begin.
+    /// Finds the rules that registers are restored to, and the state in which the function's own instructions
+    /// begin.
     #[inline]
     fn start(&mut self) -> Result<((Row, StackPointer), State<'a, StackPointer>), Reason> {
         let (cie, flex) = (&self.function.cie, self.gnu_state.flex);
@@ -208,7 +211,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
             return Err(Reason::LocationBackwards);
         }
         if target > *location {
-            // What gas ignores by mistake must not be lost.
+            // Keep changes that gas ignores by mistake.
             if *touched || entered.is_some_and(|entered| !entered.unwinds_as(&state.row)) {
                 self.push(state)?;
             }
@@ -244,7 +247,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         let action = gas_action(self.arch, instruction, gnu_state.gas.current.cfa_base, gnu_state.begun)?;
         let remembered = &mut self.gnu.remembered;
         if action == GasAction::None && gnu_state.location == self.function.size {
-            // After the last PC, where gas ends with a row all the same, what it ignores is true of no PC.
+            // gas writes a row even after the last PC. The changes that it ignores there are true of no PC.
             let mut ignored = *state;
             ignored.apply(instruction, self.arch, initial, remembered)?;
             gnu_state.gas.follow(self.arch, instruction, &initial.0);
@@ -262,7 +265,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         Ok(())
     }
 
-    /// gas takes no notice of where the caller's stack pointer is.
+    /// gas ignores rules for the caller's stack pointer.
     #[inline(always)]
     fn check_stack_pointer(&self, state: &State<'a, StackPointer>) -> Result<(), Reason> {
         if state.registers.is_unset() { Ok(()) } else { self.check_stack_pointer_rule(state) }
@@ -328,8 +331,8 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
     }
 }
 
-/// The next instruction. Refuses those that gas never writes by itself and refuses in `.cfi_escape`:
-/// `DW_CFA_MIPS_advance_loc8` and `DW_CFA_GNU_negative_offset_extended`.
+/// Returns the next instruction. Refuses instructions that gas never writes by itself and refuses in
+/// `.cfi_escape`: `DW_CFA_MIPS_advance_loc8` and `DW_CFA_GNU_negative_offset_extended`.
 fn next<'a>(instructions: &mut Instructions<'a, '_>) -> Option<Result<Instruction<'a>, Reason>> {
     match instructions.rest() {
         [opcode, ..] if instructions.is_outside_dwarf() => Some(Err(Reason::GasInstruction(*opcode))),

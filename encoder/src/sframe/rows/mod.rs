@@ -1,9 +1,15 @@
-//! A function's rows into FREs, by the general way.
+//! Encodes the rows of any function as FREs: the general path.
 //!
-//! In: the rows that [`Interpreter`](crate::cfi::Interpreter) pushes into [`small::SmallRows`], or those that layout
-//! `gnu`'s own machine, [`gnu::GnuRows`], makes of the instructions. Out: the bytes of the function's FREs in
-//! [`fres::Fres`], and the type of its FDE, or the reason why it has none. The rows of both ways have DWARF's meaning;
-//! layout `gnu` also ends rows and omits functions where gas does.
+//! The input is the rows that [`Interpreter`](crate::cfi::Interpreter) pushes into [`small::SmallRows`]. In
+//! layout `gnu` it is the rows that [`gnu::GnuRows`] makes from the instructions. The output is the bytes of
+//! the function's FREs in [`fres::Fres`] and the type of its FDE, or the reason why the format cannot represent
+//! the function. Rows of both layouts have DWARF's meaning; layout `gnu` also ends rows and omits functions
+//! where gas does.
+//!
+//! - [`small`], [`gnu`]: the two layouts; [`gas_instruction`], [`gas_marks`], [`gas_state`]: rules of gas for
+//!   `gnu`.
+//! - [`fre`], [`flex`]: the bytes of a row; [`fres`]: the rows of a function.
+//! - [`stubs`]: PLTs, as ld writes them.
 
 pub(crate) mod flex;
 pub(crate) mod fre;

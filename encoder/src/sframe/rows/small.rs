@@ -1,4 +1,4 @@
-//! Layout `small`: rows become FREs, those that repeat the one before are dropped.
+//! Layout `small`: encodes rows as FREs, and drops rows that repeat the row before.
 
 use cfipack_format::sframe::{FdeInfo, FdeType, FreType, Version};
 use cfipack_format::{Arch, Cfa, Rule};
@@ -11,12 +11,12 @@ use crate::sframe::rows::fre::{Fre, ShortFre};
 use crate::sframe::rows::fres::{Fres, MAX_ROWS};
 use crate::sframe::table::entries::Entries;
 
-/// Takes the rows of one function.
+/// Takes the rows of a function.
 #[derive(Debug)]
 pub(crate) struct SmallRows<'b, 'e> {
     pub(crate) arch: Arch,
     pub(crate) version: Version,
-    /// True if rows without a caller may be written.
+    /// True if the options allow rows without a caller.
     outermost: bool,
     pub(crate) info: FdeInfo,
     pub(crate) fde_type: FdeType,
@@ -28,8 +28,8 @@ pub(crate) struct SmallRows<'b, 'e> {
     pub(crate) part: u32,
     /// The type of the current FDE's starts.
     pub(crate) fre_type: FreType,
-    /// True if the FRE of a row follows from the last one if only the CFA's offset differs: it is one of a
-    /// default FDE, and the stack pointer has no rule, which would depend on the CFA.
+    /// True if the next FRE follows from the last FRE when only the CFA's offset changes. This needs a default
+    /// FDE, and a stack pointer without a rule, because a rule would depend on the CFA.
     offset_is_all: bool,
 }
 
@@ -105,8 +105,8 @@ impl<'a> RowSink<'a, StackPointer> for SmallRows<'_, '_> {
 }
 
 impl SmallRows<'_, '_> {
-    /// The FRE of a row that differs from the one before in the CFA's offset only, if it follows from the last
-    /// FRE.
+    /// Returns the FRE of a row that differs from the row before in the CFA's offset only, if it follows from
+    /// the last FRE.
     #[inline(always)]
     fn with_offset(&self, state: &State<'_, StackPointer>, change: Change) -> Option<ShortFre> {
         match (change, state.row.cfa) {
@@ -122,7 +122,7 @@ impl SmallRows<'_, '_> {
         let row = &state.row;
         self.offset_is_all = self.fde_type == FdeType::Default && state.registers.is_unset();
         if !matches!(row.return_address, Rule::Undefined) {
-            // No rule so far.
+            // There is no rule so far, so there is no row.
             if matches!(row.cfa, Cfa::Undefined) && self.fres.count() == 0 && self.part == 0 {
                 return Ok(());
             }

@@ -1,5 +1,5 @@
-//! A PLT, whose CFA is an expression of the PC: what precedes the stubs becomes one FDE, the stubs
-//! a PC-mask FDE, as ld 2.47 writes them.
+//! Encodes a PLT, where the CFA is an expression of the PC. The code before the stubs becomes an FDE, and the
+//! stubs become a PC-mask FDE, as ld 2.47 writes them.
 
 use cfipack_format::sframe::{FdeInfo, FdeType, FreType};
 use cfipack_format::{Cfa, FunctionOffset, Row};
@@ -14,7 +14,7 @@ use crate::sframe::rows::small::SmallRows;
 /// Takes the rows of a PLT.
 #[derive(Debug)]
 pub(crate) struct StubRows<'b, 'e> {
-    /// Takes what precedes the stubs.
+    /// Takes the rows before the stubs.
     pub(crate) before: SmallRows<'b, 'e>,
     /// The row of the stubs.
     pub(crate) stubs: Option<(Row, StubCfa)>,
@@ -39,8 +39,8 @@ impl<'a> RowSink<'a, StackPointer> for StubRows<'_, '_> {
 }
 
 impl StubRows<'_, '_> {
-    /// Writes both FDEs of a PLT of `size` bytes. Stubs start at multiples of their size, of which a PLT without an
-    /// address (not `is_placed`) cannot be known.
+    /// Writes both FDEs of a PLT of `size` bytes. Stubs start at multiples of their size, so the PLT must have
+    /// an address (`is_placed`).
     pub(crate) fn finish(mut self, size: u32, layout: Layout, is_placed: bool) -> Result<(), Reason> {
         let (row, stub) = self.stubs.ok_or(Reason::CfaExpression)?;
         if !is_placed {

@@ -1,4 +1,4 @@
-//! A search for functions that share PCs: by putting them into order.
+//! Finds functions that share PCs by sorting them.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -12,11 +12,11 @@ use cfipack_format::pool::Pool;
 /// Distances from here rise as addresses do.
 const MIDDLE: Address = Address(1 << 63);
 
-/// Entries in the order of their starts; equal ones stay in order.
+/// Entries in the order of their starts. Entries with equal starts keep their order.
 pub(crate) enum Sorted<'e> {
-    /// Entries that are in order already.
+    /// The entries were sorted already.
     Already(&'e [Entry]),
-    /// In a copy, as bytes.
+    /// A sorted copy, as bytes.
     Copied(Vec<[u8; Entry::SIZE]>),
 }
 
@@ -41,18 +41,18 @@ impl<'e> Sorted<'e> {
         }
     }
 
-    /// Returns whether no two functions share a PC, those that are omitted among them.
+    /// Returns whether no two functions share a PC. This includes omitted functions.
     pub(crate) fn are_apart(&self, omitted: &[Omitted]) -> bool {
         self.overlap(omitted).is_none()
     }
 
-    /// The start of a function that shares a PC with another one, those that are omitted among them; none if no two
-    /// do.
+    /// Returns the start of a function that shares a PC with another function, or `None` if there is no such
+    /// function. This includes omitted functions.
     pub(crate) fn overlap(&self, omitted: &[Omitted]) -> Option<u64> {
         let mut entries = (0..).map_while(|place| self.get(place));
         let mut reached = 0;
         let is_reached = |entry: &Entry| {
-            // One without code has no PC to share, wherever it is.
+            // A function without code has no PC to share.
             if entry.size == 0 {
                 return false;
             }
@@ -64,9 +64,9 @@ impl<'e> Sorted<'e> {
         entry.or_else(|| self.omitted_in_an_entry(omitted))
     }
 
-    /// The start of an omitted function that has a PC of an entry; the entries are apart.
+    /// Returns the start of an omitted function that has a PC of an entry. No two entries share a PC.
     fn omitted_in_an_entry(&self, omitted: &[Omitted]) -> Option<u64> {
-        // Those without code have no PC, and hide none of those before them.
+        // Functions without code have no PC, and hide no function before them.
         let omitted = omitted.iter().filter(|omitted| omitted.size != 0);
         let mut omitted: Vec<_> = omitted.map(|omitted| (omitted.start, omitted.end())).collect();
         omitted.sort_unstable();
@@ -78,7 +78,7 @@ impl<'e> Sorted<'e> {
         omitted.into_iter().find(shares_a_pc).map(|omitted| omitted.0)
     }
 
-    /// The entries, if they were not in order before.
+    /// Returns the sorted entries, unless they were sorted before.
     pub(crate) fn into_copy(self) -> Option<impl Iterator<Item = Entry> + use<>> {
         match self {
             Self::Already(_) => None,

@@ -1,4 +1,4 @@
-//! Attribute and FREs of functions, each distinct block once in layout `small`.
+//! The FRE sub-section. In layout `small`, equal blocks are stored once.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -19,34 +19,35 @@ use crate::sframe::table::wide_attribute::WideAttribute;
 
 mod join;
 
-/// The FRE sub-section as far as it has been encoded. A block is a function's attribute and FREs; before version 3,
-/// where the attribute lies in the FDE, the FREs alone. Blocks are numbered.
+/// The FRE sub-section under construction, as numbered blocks. A block holds a function's attribute and FREs.
+/// Before version 3 it holds the FREs alone, because the attribute lies in the FDE.
 #[derive(Clone, Debug)]
 pub(crate) struct Blocks<'a> {
-    /// The blocks that are here, after room for the section's header and index; after them [`CHUNK`] bytes or more.
+    /// The blocks that are stored here. Before them is room for the section's header and index; after them are
+    /// at least [`CHUNK`] bytes.
     pub(crate) bytes: Vec<u8>,
-    /// Bytes of that room.
+    /// Bytes of the room for header and index.
     pub(crate) front: usize,
-    /// The end of the last block that is here.
+    /// The end of the last block in `bytes`.
     pub(crate) end: usize,
-    /// The blocks that lie in a caller's memory, between those.
+    /// The blocks that lie in a caller's memory, and their places between the stored blocks.
     pieces: Pieces<'a>,
     /// The start of each block in the sub-section.
     pub(crate) starts: Vec<u32>,
-    /// The attributes that the FDEs of each block have; empty in version 3.
+    /// The attribute of each block, for its FDEs. Empty in version 3.
     attributes: Vec<WideAttribute>,
-    /// The blocks by their bytes; none where nothing is shared.
+    /// Finds blocks by their bytes. `None` if blocks are not shared.
     pub(crate) index: Option<HashIndex>,
     seed: u64,
     version: Version,
     endian: Endian,
 }
 
-/// The number of functions encoded together, whose blocks are looked up together: with more, those that repeat another
-/// of the same batch cost more than is saved.
+/// The number of functions that are encoded together. Their blocks are looked up together too. In a larger
+/// batch, functions that repeat another function of the same batch would cost more than the batch saves.
 pub(crate) const GROUP: usize = 16;
 
-/// Bytes of a block, for reserving.
+/// The size of a typical block in bytes, for reserving memory.
 const TYPICAL_SIZE: usize = 64;
 
 impl<'a> Blocks<'a> {
@@ -69,7 +70,7 @@ impl<'a> Blocks<'a> {
         self.seed
     }
 
-    /// Makes room before the first block and for this many blocks, in a builder that has none.
+    /// Allocates memory for `blocks` blocks, after `front` bytes if there are no blocks yet.
     pub(crate) fn reserve(&mut self, front: usize, blocks: usize) {
         if self.starts.is_empty() {
             // Zeroed memory is not touched before it is used.
@@ -82,7 +83,7 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// Gives back what was for blocks to come, which cannot be added any more.
+    /// Frees the memory for more blocks. No block can be added afterwards.
     pub(crate) fn end_growth(&mut self) {
         self.index = None;
         self.bytes.truncate(self.end + CHUNK);
@@ -92,7 +93,7 @@ impl<'a> Blocks<'a> {
         self.pieces.end_growth();
     }
 
-    /// The sub-section's bytes after `front` bytes that are to be written.
+    /// Returns the bytes of the sub-section after `front` bytes, which the caller will write.
     pub(crate) fn take_bytes(&mut self, front: usize) -> Vec<u8> {
         if !self.pieces.is_empty() {
             let mut bytes = vec![0; front + self.len_in_bytes()];
@@ -107,7 +108,7 @@ impl<'a> Blocks<'a> {
         bytes
     }
 
-    /// Adds a function's FREs, or finds them. Returns the block's number.
+    /// Finds the block with a function's FREs, or adds it. Returns the block's number.
     pub(crate) fn add(
         &mut self,
         fres: &mut Fres,
@@ -125,12 +126,13 @@ impl<'a> Blocks<'a> {
         Ok(self.add_block(hash, bytes, block.len, attribute))
     }
 
-    /// Adds a block of others, or finds it. Returns its number here.
+    /// Finds a block of `others` here, or adds it. Returns its number here.
     pub(crate) fn copy(&mut self, others: &Blocks<'_>, number: u32) -> Result<u32, Reason> {
         self.add_bytes(&[], others.block(number), others.attribute(number).unwrap_or_default())
     }
 
-    /// Writes the attribute before a function's FREs if it lies there. Returns it.
+    /// Returns the attribute of a function's FREs. From version 3 on, also writes the attribute before the
+    /// FREs.
     #[inline(always)]
     pub(crate) fn begin_block(
         &self,
@@ -154,7 +156,7 @@ impl<'a> Blocks<'a> {
         u32::try_from(self.len_in_bytes() + len).is_ok()
     }
 
-    /// The place of a block, and its length.
+    /// Returns the place and the length of a block.
     #[inline]
     pub(crate) fn place(&self, number: usize) -> (Place<'a>, usize) {
         let start = self.starts[number].to_usize();
@@ -166,7 +168,7 @@ impl<'a> Blocks<'a> {
         (place, len)
     }
 
-    /// The end of the blocks before one with a number, in the sub-section.
+    /// Returns the end of the blocks before block `number`, as an offset in the sub-section.
     #[inline]
     pub(crate) fn end_of(&self, number: u32) -> usize {
         self.starts.get(number.to_usize()).map_or_else(|| self.len_in_bytes(), |&end| end.to_usize())
@@ -178,7 +180,7 @@ impl<'a> Blocks<'a> {
         self.starts[number.to_usize()]
     }
 
-    /// The attribute that the FDEs of a block have, before version 3.
+    /// Returns the attribute for the FDEs of a block, before version 3.
     #[inline]
     pub(crate) fn attribute(&self, number: u32) -> Option<WideAttribute> {
         self.attributes.get(number.to_usize()).copied()
@@ -216,14 +218,15 @@ impl<'a> Blocks<'a> {
         one == two
     }
 
-    /// The hash of a block of `len` bytes, after which [`CHUNK`] more can be read.
+    /// Returns the hash of a block of `len` bytes. [`CHUNK`] more bytes must follow the block.
     #[inline(always)]
     pub(crate) fn hash(&self, bytes: &[u8], len: usize) -> u32 {
         if self.index.is_some() { hash(self.seed, bytes, len) } else { 0 }
     }
 
-    /// Reads what [`add_block`](Self::add_block) is going to read for blocks with these hashes. Few of
-    /// that lies in the processor's caches, and all of it together is there hardly later than one.
+    /// Reads the memory that [`add_block`](Self::add_block) will read for blocks with these hashes. Most of
+    /// this memory is not in the processor's caches, and loading it for all blocks together takes hardly longer
+    /// than for a single block.
     pub(crate) fn touch(&self, hashes: impl Iterator<Item = u32>) {
         let Some(index) = &self.index else { return };
         let mut first = [None; GROUP];
@@ -237,14 +240,14 @@ impl<'a> Blocks<'a> {
         hint::black_box(first.into_iter().flatten().map(byte).fold(0, u8::wrapping_add));
     }
 
-    /// Returns whether a block is here or has room.
+    /// Returns whether a block is stored already, or there is room for it.
     #[inline(always)]
     pub(crate) fn can_take(&self, hash: u32, bytes: &[u8], len: usize, attribute: WideAttribute) -> bool {
         self.has_room(len) || self.find(hash, bytes, len, attribute).is_some()
     }
 
-    /// Adds a block that [can be taken](Self::can_take): the first `len` bytes of these, after which
-    /// [`CHUNK`] more can be read. Returns its number.
+    /// Adds a block after [`can_take`](Self::can_take) has returned true. The block is the first `len` bytes of
+    /// `bytes`, and [`CHUNK`] more bytes must follow it. Returns its number.
     #[inline]
     pub(crate) fn add_block(&mut self, hash: u32, bytes: &[u8], len: usize, attribute: WideAttribute) -> u32 {
         match self.find(hash, bytes, len, attribute) {
@@ -253,14 +256,14 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// The number of a block that is here.
+    /// Finds a block that is stored already. Returns its number.
     #[inline(always)]
     pub(crate) fn find(&self, hash: u32, bytes: &[u8], len: usize, attribute: WideAttribute) -> Option<u32> {
         if len > MAX_SHARED_FRES {
             return None;
         }
         let (starts, attributes) = (&self.starts, &self.attributes);
-        // The attribute has the number of rows, so equal bytes from its start on are the block.
+        // The attribute has the number of rows, so the block is found if the bytes from its start on are equal.
         self.index.as_ref()?.find(hash, |number| {
             let start = starts[number.to_usize()].to_usize();
             self.known(start, len) == bytes.get(..len)
@@ -268,7 +271,7 @@ impl<'a> Blocks<'a> {
         })
     }
 
-    /// Bytes from an offset in the sub-section on, if so many lie in a row there.
+    /// Returns `len` bytes from an offset in the sub-section on, if they lie side by side in memory.
     #[inline(always)]
     fn known(&self, start: usize, len: usize) -> Option<&[u8]> {
         if self.pieces.is_empty() {
@@ -280,7 +283,7 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// Adds a block that is not here.
+    /// Adds a block that is not stored yet.
     #[inline(always)]
     fn append_block(&mut self, hash: u32, bytes: &[u8], len: usize, attribute: WideAttribute) -> u32 {
         let at = self.end;
@@ -298,7 +301,7 @@ impl<'a> Blocks<'a> {
         number
     }
 
-    /// Adds a block of `len` bytes, but neither these nor its hash.
+    /// Adds the place of a block of `len` bytes, but neither its bytes nor its hash.
     #[inline(always)]
     pub(crate) fn add_place(&mut self, len: usize, attribute: WideAttribute) -> u32 {
         let number = self.starts.len() as u32;
@@ -339,7 +342,7 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// Makes room as [`reserve`](Self::reserve) does, for blocks of which the bytes altogether are known.
+    /// Allocates memory as [`reserve`](Self::reserve) does, for `bytes` bytes of blocks.
     pub(crate) fn reserve_exact(&mut self, front: usize, blocks: usize, bytes: usize) {
         if self.starts.is_empty() {
             self.bytes = vec![0; front + bytes + CHUNK];
@@ -353,7 +356,7 @@ impl<'a> Blocks<'a> {
 
     #[cold]
     fn grow(&mut self, len: usize) {
-        // Small ones are copied seldom, large ones leave little over.
+        // Copy small memory rarely, and leave little of large memory unused.
         let len = if len < 1 << 18 { 2 * len } else { len + len / 8 };
         self.bytes.reserve_exact(len - self.bytes.len());
         self.bytes.resize(len, 0);

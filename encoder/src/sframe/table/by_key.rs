@@ -1,4 +1,4 @@
-//! Functions of a builder that are not finished, found by their keys.
+//! Finds functions of an unfinished builder by their keys.
 
 use alloc::vec::Vec;
 
@@ -11,20 +11,22 @@ use crate::sframe::table::entries::{Entries, Entry};
 use crate::sframe::table::read_back::read_back;
 use crate::sframe::table::section::Section;
 
-/// The entries that start a function, by its key: of most, those that came last are searched one by one.
+/// An index of entries by the keys of their functions. Most entries are sorted, and the newest entries are
+/// searched one after the other.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct ByKey {
     /// Keys and entries, sorted.
     sorted: Vec<(u64, u32)>,
-    /// The number of entries that these are of.
+    /// The number of entries that `sorted` covers.
     entries: usize,
 }
 
-/// Entries that are searched one by one, at most, beside a quarter of the others: then sorting is rare.
+/// At most this many entries, plus a quarter of the sorted entries, are searched one after the other. Sorting
+/// is therefore rare.
 const FEW: usize = 64;
 
 impl ByKey {
-    /// The numbers of the entries that start the functions with a key, ascending.
+    /// Returns the numbers of the entries that start functions with this key, ascending.
     fn find(&mut self, entries: &Entries<'_>, key: u64) -> Vec<usize> {
         if entries.list.len() > self.entries + self.entries / 4 + FEW {
             self.sorted.clear();
@@ -42,11 +44,11 @@ impl ByKey {
 }
 
 impl Builder<'_> {
-    /// The function with a key, as a section of its own, of which the function starts at address 0; none if it has not
-    /// been added, or was refused. Where functions have addresses, these are their keys.
+    /// Returns a section with a single function, which starts at address 0. Returns `None` if the function was
+    /// not added or was refused. If functions have addresses, the addresses are their keys.
     ///
-    /// A linker asks for it that writes a piece of a function elsewhere, with the rows of the place that it was moved
-    /// from. A call takes a search among the builder's functions, and no more time for more of them.
+    /// Use this function if your linker moves a piece of a function, to get the rows of the piece's old place.
+    /// A call searches the builder's functions, and its time hardly grows with their number.
     ///
     /// ```
     /// use cfipack_encoder::sframe::{Builder, EncodedRows, Options, TableFunction};

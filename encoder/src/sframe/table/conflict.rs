@@ -1,7 +1,8 @@
-//! Functions without addresses that turn out to share PCs when the section is written.
+//! Finds functions that get their addresses when the section is written, and then turn out to share PCs.
 //!
-//! The size of the section is promised by then, so each entry stays as it is or goes: one that another function starts
-//! in, or with, goes. The entries that are left move together, and zeros take the rest of the index.
+//! The size of the section is fixed by then, so an entry either stays as it is or is removed. An entry is
+//! removed if another function starts inside it or at its start. The remaining entries move together, and zeros
+//! fill the rest of the index.
 
 use alloc::vec::Vec;
 
@@ -9,21 +10,21 @@ use cfipack_format::sframe::{Attribute, Fde, Version};
 use cfipack_format::widen::ToUsize;
 use cfipack_format::{Address, Endian, Key};
 
-/// What became of a section that was written.
+/// The result of writing a section.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct Written {
-    /// Functions without addresses that turned out to share PCs with others, and have no rows in the section.
+    /// Functions that turned out to share PCs with other functions, and have no rows in the section.
     pub conflicts: Vec<Conflict>,
 }
 
-/// A function that a section omits since another one starts in it, or where it does.
+/// A function that a section omits, because another function starts inside it or at its start.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub struct Conflict {
     /// The function that has no rows.
     pub function: Key,
-    /// The other one.
+    /// The other function.
     pub other: Key,
 }
 
@@ -33,16 +34,16 @@ pub(crate) struct Shared {
     /// The distance from the section.
     pub(crate) start: i64,
     pub(crate) size: u32,
-    /// The offset of its rows; none of a function that has no entry.
+    /// The offset of its rows, or `None` for a function without an entry.
     pub(crate) rows: Option<u32>,
 }
 
-/// An entry that goes.
+/// An entry that is removed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clash {
     rank: usize,
     pub(crate) function: Shared,
-    /// The function that starts in it; itself, if there is an entry with the same rows.
+    /// The function that starts inside it. It is the entry itself if another entry has the same rows.
     pub(crate) other: Shared,
 }
 
@@ -60,14 +61,14 @@ impl Shared {
         self.start.saturating_add(self.size.into())
     }
 
-    /// The address, where the section has this one.
+    /// Returns the address of the function if the section lies at `section`.
     pub(crate) fn address(&self, section: Address) -> Address {
         Address(section.0.wrapping_add(self.start as u64))
     }
 }
 
 impl Index<'_> {
-    /// The entries, with their distances from the section.
+    /// Returns the entries, with their distances from the section.
     fn entries(&self) -> impl Iterator<Item = Shared> + '_ {
         let (version, size) = (self.version, self.version.fde_size());
         let is_relative = version.has_attributes();
@@ -79,14 +80,14 @@ impl Index<'_> {
         })
     }
 
-    /// The entries that go, in order, where `omitted` are the functions without entries. `same` compares the rows at two
-    /// offsets.
+    /// Returns the entries that must be removed, in order. `omitted` are the functions without entries. `same`
+    /// compares the rows at two offsets.
     pub(crate) fn clashes(&self, omitted: &mut Vec<Shared>, same: impl Fn(u32, u32) -> bool) -> Vec<Clash> {
         let are_twins = |one: &Shared, two: &Shared| {
             (one.start, one.size) == (two.start, two.size)
                 && one.rows.zip(two.rows).is_some_and(|(one, two)| same(one, two))
         };
-        // One without code has no PC to share, wherever it is.
+        // A function without code has no PC to share.
         omitted.retain(|omitted| omitted.size != 0);
         omitted.sort_unstable();
         let mut clashes: Vec<Clash> = Vec::new();
@@ -114,7 +115,8 @@ impl Index<'_> {
         clashes
     }
 
-    /// Removes entries, given in order. Returns how many rows they have, of which version 3 has the counts in `fres`.
+    /// Removes entries, given in order. Returns how many rows they have. Version 3 has the counts of rows in
+    /// `fres`.
     pub(crate) fn remove(&mut self, clashes: &[Clash], fres: &[u8]) -> u64 {
         let size = self.version.fde_size();
         let (mut clashes, mut removed, mut num_fres) = (clashes.iter().peekable(), 0, 0);

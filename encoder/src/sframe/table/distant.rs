@@ -11,10 +11,10 @@ use crate::sframe::table::section::Section;
 use crate::{Reason, Unsupported};
 
 impl Section<'_> {
-    /// Omits the functions that version 2, which stores starts in 32 bits, cannot reach from `address`, where the
-    /// section will lie: [`Self::omitted`] has them then, with [`Reason::StartTooFar`], and [`Self::len`] is
-    /// less. `address_of` is that of [`Self::write`], which otherwise refuses the whole section. Version 3
-    /// reaches all.
+    /// Omits the functions that version 2 cannot reach from `address`, where the section will lie. Version 2
+    /// stores starts in 32 bits; version 3 reaches all functions. Afterwards [`Self::omitted`] lists the
+    /// functions with [`Reason::StartTooFar`], and [`Self::len`] is smaller. Pass the same `address_of` as to
+    /// [`Self::write`], which otherwise refuses the whole section.
     pub fn omit_distant(&mut self, address: Address, address_of: impl Fn(Key) -> Address) {
         if self.options.version.reaches(i64::MAX) {
             return;

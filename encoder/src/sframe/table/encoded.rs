@@ -1,9 +1,9 @@
-//! Functions whose rows exist already: those of other tables, as bytes or as rows, and those of code that a linker
+//! Functions with rows that exist already: from other tables, as bytes or as rows, and from code that a linker
 //! writes itself.
 //!
-//! In: what holds for the function as a whole ([`TableFunction`]) and its FREs, or its rows. Out: an entry of the
-//! [builder](crate::sframe::Builder), as if the rows had come from call frame information. Bytes are copied as they are; rows are
-//! encoded for the builder's version.
+//! The input is the properties of a function ([`TableFunction`]) and its FREs or rows. The output is an entry
+//! of the [builder](crate::sframe::Builder), as if the rows had come from call frame information. Bytes are
+//! copied as they are; rows are encoded for the builder's version.
 
 use core::iter::Empty;
 use core::ops::Range;
@@ -24,20 +24,20 @@ pub struct TableFunction {
     pub key: Key,
     /// True if the key is the function's address.
     pub has_address: bool,
-    /// Bytes from the function's start to the first PC of the entry. An entry with another offset than 0 goes on with
-    /// the function of the entry that was pushed before it.
+    /// Bytes from the function's start to the first PC of the entry. If the offset is not 0, the entry
+    /// continues the function of the entry that you pushed before it.
     pub offset: u64,
-    /// Bytes of code that the entry is for.
+    /// The size of the entry's code, in bytes.
     pub size: u32,
-    /// PC type, key of signed return addresses, signal frame, and the FRE type, which layout `Gnu` keeps where it is
-    /// wide enough.
+    /// The PC type, the key of signed return addresses, the signal frame flag, and the FRE type. Layout `Gnu`
+    /// keeps the FRE type if it is wide enough.
     pub info: FdeInfo,
     /// Bytes after which the rows of a PC-mask function repeat, else 0.
     pub rep_size: u8,
 }
 
 impl TableFunction {
-    /// A function without an address of which nothing is special.
+    /// Describes an ordinary function of `size` bytes, without an address.
     pub const fn new(key: Key, size: u32) -> Self {
         Self { key, has_address: false, offset: 0, size, info: FdeInfo::empty(), rep_size: 0 }
     }
@@ -48,14 +48,14 @@ impl TableFunction {
         Self { has_address, ..self }
     }
 
-    /// The entry's first PC is this many bytes from the function's start.
+    /// Sets how many bytes the entry's first PC is from the function's start.
     #[must_use]
     pub const fn with_offset(mut self, offset: u64) -> Self {
         self.offset = offset;
         self
     }
 
-    /// The info byte, and the bytes after which rows repeat if it is of PC-mask type.
+    /// Sets the info byte, and the number of bytes after which the rows of a PC-mask function repeat.
     #[must_use]
     pub const fn with_info(mut self, info: FdeInfo, rep_size: u8) -> Self {
         self.info = info;
@@ -76,22 +76,22 @@ impl TableFunction {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct EncodedRows<'b> {
-    /// The FREs, without an attribute, of the builder's version and architecture, with the FRE type that the
-    /// function's info names. They are valid: the table has them as they are.
+    /// The FREs, without an attribute. They must be valid for the builder's version and architecture and have
+    /// the FRE type of the function's info byte. The table copies them unchecked.
     pub fres: &'b [u8],
     /// The number of FREs.
     pub num_fres: u32,
-    /// The attribute's second info byte, which names the FDE type; 0 before version 3.
+    /// The second info byte of the attribute, with the FDE type; 0 before version 3.
     pub info2: u8,
 }
 
 impl<'b> EncodedRows<'b> {
-    /// Makes the rows of this many FREs of a default FDE.
+    /// Takes `num_fres` FREs of a default FDE.
     pub const fn new(fres: &'b [u8], num_fres: u32) -> Self {
         Self { fres, num_fres, info2: 0 }
     }
 
-    /// With the attribute's second info byte.
+    /// Sets the second info byte of the attribute.
     #[must_use]
     pub const fn with_info2(mut self, info2: u8) -> Self {
         self.info2 = info2;
@@ -99,20 +99,21 @@ impl<'b> EncodedRows<'b> {
     }
 }
 
-/// The place of a function's rows in a builder: for others with the same.
+/// The place of a function's rows in a builder, for other functions with the same rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SharedRows {
     pub(crate) block: u32,
     pub(crate) num_fres: u32,
 }
 
-/// The rows of a function that has no call frame information: for [`Builder::push_table`](crate::sframe::Builder::push_table).
+/// The rows of a function without call frame information, for
+/// [`Builder::push_table`](crate::sframe::Builder::push_table).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum TableRows<'r, I = Empty<Row>> {
     /// Rows as bytes.
     Encoded(EncodedRows<'r>),
-    /// The rows of a function that was pushed.
+    /// The rows of a function that you pushed before.
     Shared(SharedRows),
     /// Rows to be encoded.
     Rows(I),
@@ -133,7 +134,7 @@ impl From<SharedRows> for TableRows<'_> {
 }
 
 impl<'a> Blocks<'a> {
-    /// Adds a block that is bytes already, or finds it. Returns its number.
+    /// Finds a block with these bytes, or adds it. Returns its number.
     pub(crate) fn add_bytes(
         &mut self,
         attribute: &[u8],
@@ -145,7 +146,7 @@ impl<'a> Blocks<'a> {
             return Err(Reason::SectionSize);
         }
         self.make_room_for(len);
-        // Where it goes if it is new.
+        // Write the block to its future place, where it stays if it is new.
         let at = self.end;
         let (head, tail) = self.bytes[at..][..len].split_at_mut(attribute.len());
         head.copy_from_slice(attribute);
@@ -161,7 +162,7 @@ impl<'a> Blocks<'a> {
         Ok(number)
     }
 
-    /// Adds a block that is a range of a caller's memory, or finds it. Returns its number.
+    /// Finds a block with these bytes, or adds it as a range of the caller's memory. Returns its number.
     pub(crate) fn lend(
         &mut self,
         memory: &'a [u8],
@@ -175,7 +176,7 @@ impl<'a> Blocks<'a> {
         if self.index.is_none() {
             return Ok(self.add_lent(memory, range, wide));
         }
-        // What is hashed is followed by a chunk that can be read.
+        // The hash reads a chunk after the bytes, so that chunk must exist.
         let hash = if memory.len() - range.start >= len + CHUNK {
             self.hash(&memory[range.start..], len)
         } else {

@@ -1,4 +1,4 @@
-//! The function index as far as functions have been added.
+//! The function index under construction.
 
 use alloc::vec::Vec;
 
@@ -9,10 +9,11 @@ use crate::sframe::rows::fres::{Block, Fres};
 use crate::sframe::table::block::{Blocks, GROUP};
 use crate::sframe::table::wide_attribute::WideAttribute;
 
-/// One entry of the function index.
+/// An entry of the function index.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
-    /// The function's key, which is its address where it has one, and what an entry that goes on with it adds.
+    /// The start. For the first entry of a function, this is the function's key, which is its address if it has
+    /// an address. A later entry of the function adds its offset to the key.
     pub(crate) start: u64,
     pub(crate) size: u32,
     /// The number of its [block](Blocks).
@@ -42,7 +43,7 @@ impl Entry {
     }
 }
 
-/// A function that has no entry: nothing may answer for its PCs.
+/// A function without an entry. No row may answer for its PCs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Omitted {
     pub(crate) start: u64,
@@ -56,36 +57,37 @@ impl Omitted {
     }
 }
 
-/// Entries and the blocks they refer to.
+/// The entries, and the blocks that they refer to.
 #[derive(Clone, Debug)]
 pub(crate) struct Entries<'a> {
     pub(crate) list: Vec<Entry>,
     pub(crate) blocks: Blocks<'a>,
-    /// Rows of all entries together.
+    /// The number of rows of all entries together.
     pub(crate) num_fres: u64,
     /// Functions that were refused, and those that were not pushed.
     pub(crate) omitted: Vec<Omitted>,
-    /// Numbers of the entries that go on with the function of the one before, ascending.
+    /// The numbers of entries that continue the function of the entry before, ascending.
     pub(crate) continued: Vec<usize>,
-    /// Numbers of the entries that have no rows since their functions were refused, ascending.
+    /// The numbers of entries without rows, because their functions were refused, ascending.
     pub(crate) refused: Vec<usize>,
-    /// Of the entries that go on with a function, where they start and where it does; by their starts, in
-    /// the finished index.
+    /// For each entry of the finished index that continues a function: its start, and the start of the
+    /// function. Sorted by the entries' starts.
     pub(crate) parts: Vec<(u64, u64)>,
-    /// Functions that are part of another's FDE: where that starts and where they do.
+    /// For each function that was merged into another function's FDE: the start of the other function, and its
+    /// own.
     pub(crate) merged: Vec<(u64, u64)>,
-    /// A function could not be read: it may lie in any gap, and nothing may be merged across one.
+    /// True if a function could not be read. It may lie in any gap, so functions are not merged across gaps.
     pub(crate) unread: bool,
-    /// `true` if the functions' keys are their addresses; none before the first function.
+    /// `Some(true)` if the functions' keys are their addresses. `None` before the first function.
     pub(crate) have_addresses: Option<bool>,
-    /// The last entries, whose blocks are looked up together, and where the first's room for rows was.
+    /// The last entries, which wait until their blocks are looked up together.
     pending: Vec<Pending>,
     pending_from: usize,
-    /// Bytes of their blocks.
+    /// Bytes of the blocks of `pending`.
     pending_len: usize,
 }
 
-/// An entry with a block that is to be looked up.
+/// An entry that waits until its block is looked up.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     entry: usize,
@@ -94,11 +96,11 @@ struct Pending {
     attribute: WideAttribute,
 }
 
-/// The longest block that waits for others.
+/// The longest block that waits for other blocks, in bytes.
 const LONGEST_PENDING: usize = 1 << 12;
 
 impl<'a> Entries<'a> {
-    /// No entries, and these blocks.
+    /// Creates an empty index over `blocks`.
     pub(crate) fn new(blocks: Blocks<'a>) -> Self {
         let (list, omitted, pending) = (Vec::new(), Vec::new(), Vec::new());
         let (continued, parts, merged) = (Vec::new(), Vec::new(), Vec::new());
@@ -126,7 +128,7 @@ impl<'a> Entries<'a> {
         self.list.push(Entry { start, size, block });
     }
 
-    /// Adds several entries, with the rows of each.
+    /// Adds several entries, each with its number of rows.
     #[inline(always)]
     pub(crate) fn extend(&mut self, entries: impl ExactSizeIterator<Item = (Entry, u32)>) {
         let num_fres = &mut self.num_fres;
@@ -136,13 +138,13 @@ impl<'a> Entries<'a> {
         }));
     }
 
-    /// The place that the entries have reached.
+    /// Returns the present end, for [`back_to`](Self::back_to).
     #[inline]
     pub(crate) fn mark(&self) -> (usize, u64) {
         (self.list.len(), self.num_fres)
     }
 
-    /// Takes back what was added since `mark`; blocks stay, unused.
+    /// Removes the entries that were added since `mark`. Their blocks stay, unused.
     #[cold]
     pub(crate) fn back_to(&mut self, mark: (usize, u64), fres: &mut Fres) {
         self.flush(fres);
@@ -152,12 +154,12 @@ impl<'a> Entries<'a> {
         self.continued.truncate(kept);
     }
 
-    /// The next entry goes on with the function of the last one.
+    /// Declares that the next entry continues the function of the last entry.
     pub(crate) fn go_on(&mut self) {
         self.continued.push(self.list.len());
     }
 
-    /// Of each entry, in order, where its function starts.
+    /// Returns the start of each entry's function, in the order of the entries.
     pub(crate) fn function_starts(&self) -> impl Iterator<Item = u64> {
         let (mut continued, mut function) = (self.continued.iter().peekable(), 0);
         self.list.iter().enumerate().map(move |(number, entry)| {
@@ -185,8 +187,8 @@ impl<'a> Entries<'a> {
         Ok(())
     }
 
-    /// Adds an entry as [`add`](Self::add) does, but looks the block up later, [together](Blocks::touch) with others: the FREs stay
-    /// in `fres` until [`flush`](Self::flush).
+    /// Adds an entry as [`add`](Self::add) does, but looks its block up later, [together](Blocks::touch) with
+    /// other blocks. The FREs stay in `fres` until [`flush`](Self::flush).
     #[inline]
     pub(crate) fn add_later(
         &mut self,
@@ -216,7 +218,8 @@ impl<'a> Entries<'a> {
         Ok(())
     }
 
-    /// Looks up the blocks of the last entries. Before other blocks are added, and before the entries are read.
+    /// Looks up the blocks of the entries that wait. Call this before you add other blocks, and before you read
+    /// the entries.
     #[inline]
     pub(crate) fn flush(&mut self, fres: &mut Fres) {
         if !self.pending.is_empty() {

@@ -7,12 +7,13 @@ use cfipack_format::widen::{ToU64, ToUsize};
 
 use crate::sframe::table::chunk::{CHUNK, mix, words};
 
-/// Finds the index of an item, the items being numbered as they come, by its hash; the items themselves lie
-/// elsewhere.
+/// Finds the index of an item by the item's hash. Items are numbered in the order in which they are added, and
+/// lie elsewhere.
 #[derive(Clone, Debug)]
 pub(crate) struct HashIndex {
-    /// A power of two of them. An index is less than that: it lies in the low bits, which are where a hash
-    /// is looked for, and the hash's other bits above. Few bytes, as each is likely not in a cache.
+    /// The slots; their number is a power of two. A slot has the index in its low bits, and the hash's other
+    /// bits above. The low bits of a hash choose the slot. Slots are small, because each is likely not in a
+    /// cache.
     slots: Vec<u32>,
     /// The hash of each index.
     hashes: Vec<u32>,
@@ -28,7 +29,8 @@ impl HashIndex {
         Self { slots: vec![NONE; 256], hashes: Vec::new() }
     }
 
-    /// The index with this hash that `is_equal` accepts; some with another hash may be asked for too.
+    /// Returns the index with this hash that `is_equal` accepts. `is_equal` may also be called for an index
+    /// with another hash.
     #[inline]
     pub(crate) fn find(&self, hash: u32, mut is_equal: impl FnMut(u32) -> bool) -> Option<u32> {
         let mask = self.slots.len() as u32 - 1;
@@ -45,7 +47,7 @@ impl HashIndex {
         }
     }
 
-    /// The index that [`find`](Self::find) looks at first, if it may have this hash.
+    /// Returns the index that [`find`](Self::find) tries first, if it may have this hash.
     #[inline(always)]
     pub(crate) fn first(&self, hash: u32) -> Option<u32> {
         let mask = self.slots.len() as u32 - 1;
@@ -102,8 +104,8 @@ fn place(slots: &mut [u32], hash: u32, index: usize) {
     slots[(at & mask).to_usize()] = hash & !mask | index as u32;
 }
 
-/// Hashes the first `len` of bytes, after which [`CHUNK`] more can be read; because of `seed` no
-/// input can be prepared whose hashes collide.
+/// Hashes the first `len` bytes. [`CHUNK`] more bytes must follow them. Because of `seed`, an attacker cannot
+/// prepare input with colliding hashes.
 #[inline(always)]
 pub(crate) fn hash(seed: u64, mut bytes: &[u8], mut len: usize) -> u32 {
     let mut sum = seed ^ len.to_u64();

@@ -1,8 +1,8 @@
-//! Neighbouring functions as one FDE: a lookup takes an FDE for a range of PCs.
+//! Merges neighbouring functions into FDEs. This works because a lookup sees an FDE only as a range of PCs.
 //!
-//! What is merged is chosen by dynamic programming over the functions in address order: the cheapest
-//! way to cut them into FDEs of at most so many rows. A function that shares its block with others
-//! pays its part of the block, so sharing is given up only where merging saves more.
+//! Dynamic programming over the functions in address order finds the cheapest way to cut them into FDEs with a
+//! limited number of rows. A function that shares its block with other functions pays a part of the block, so
+//! sharing is given up only if merging saves more.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -19,8 +19,8 @@ use crate::sframe::table::block::Blocks;
 use crate::sframe::table::entries::{Entries, Entry};
 use crate::sframe::table::read_back::{Head, Row, read_back};
 
-/// Functions that become one FDE: many more of the same row save hardly another byte, and time would
-/// grow with the square of their number.
+/// The largest number of functions in an FDE. A larger group with the same row would save hardly another byte,
+/// and time grows with the square of the group.
 const MAX_GROUP: usize = 256;
 
 /// A function as merging sees it.
@@ -32,12 +32,12 @@ struct Candidate {
     rep_size: u8,
     /// The rows in the list of all rows.
     rows: (u32, u32),
-    /// The cost by itself, in bytes; the block's part in fractions.
+    /// The cost of the function alone, in bytes. Its part of a shared block is a fraction.
     cost: f32,
 }
 
-/// Merges neighbours among functions that share no PC. Their keys are taken for their addresses: if they are moved
-/// apart later, [`Section::write`](crate::sframe::Section::write) refuses the table.
+/// Merges neighbouring functions, if no functions share a PC. Keys are taken for addresses. If the functions
+/// move apart later, [`Section::write`](crate::sframe::Section::write) refuses the table.
 pub(crate) fn merge<'a>(arch: Arch, options: Options, entries: &Entries<'_>) -> Result<Entries<'a>, Reason> {
     let endian = arch.endian();
     let (candidates, rows) = candidates(entries, options.version, endian);
@@ -74,7 +74,8 @@ fn candidates(entries: &Entries<'_>, version: Version, endian: Endian) -> (Vec<C
 
 /// The gaps that may be merged across.
 struct Gaps {
-    /// Starts of functions that are omitted, ascending, and how far those up to each reach.
+    /// The starts of omitted functions, ascending. With each start is the greatest end of the omitted functions
+    /// up to it.
     omitted: Vec<(u64, u64)>,
     /// Bytes of the longest gap.
     longest: u64,
@@ -93,7 +94,7 @@ impl Gaps {
         Self { omitted, longest: if entries.unread { 0 } else { options.padding() } }
     }
 
-    /// Returns whether what lies between a function's end and the next one's start is nothing or padding.
+    /// Returns whether there is nothing or only padding between a function's end and the next function's start.
     fn is_padding(&self, end: u64, next: u64) -> bool {
         let before = self.omitted.partition_point(|&(start, _)| start < next);
         let reached = before.checked_sub(1).map_or(0, |last| self.omitted[last].1);
@@ -103,7 +104,8 @@ impl Gaps {
 
 /// Returns whether `next` can go on where `last` ends.
 fn can_follow(last: &Candidate, next: &Candidate, rows: &[Row], gaps: &Gaps) -> bool {
-    // Stubs repeat, and a signal frame's PC is taken as it is: neither is any other function.
+    // Stubs repeat, and a signal frame's PC is used without subtracting 1. Neither is true of any other
+    // function.
     let alone = FdeInfo::PC_MASK | FdeInfo::SIGNAL;
     let Some(end) = last.entry.start.checked_add(last.entry.size.into()) else { return false };
     let starts_with_a_row = rows.get(next.rows.0.to_usize()).is_some_and(|row| row.0 == 0);
@@ -115,11 +117,11 @@ fn can_follow(last: &Candidate, next: &Candidate, rows: &[Row], gaps: &Gaps) -> 
         && gaps.is_padding(end, next.entry.start)
 }
 
-/// The functions cut into groups, as ranges of candidates.
+/// Cuts the functions into groups, as ranges of candidates.
 fn cuts(candidates: &[Candidate], rows: &[Row], gaps: &Gaps, options: Options) -> Vec<(usize, usize)> {
     let fixed = options.version.fde_size() + options.version.attribute_size();
     let max_rows = options.merge_functions.min(MAX_ROWS);
-    // The cheapest way to have the first so many functions, and where its last group starts.
+    // For each number of functions: the least cost of the first functions, and the start of their last group.
     let mut best = vec![(f32::INFINITY, 0); candidates.len() + 1];
     best[0] = (0.0, 0);
     for first in 0..candidates.len() {
@@ -131,7 +133,7 @@ fn cuts(candidates: &[Candidate], rows: &[Row], gaps: &Gaps, options: Options) -
         let mut group = Group::new(&candidates[first], rows);
         for next in first + 1..candidates.len().min(first + MAX_GROUP) {
             let (from, to) = candidates[next].rows;
-            // Only its first row may repeat the one before.
+            // Only the first row of a function may repeat the row before it.
             let has_too_many_rows = group.rows + (to - from) > max_rows + 1;
             if has_too_many_rows || !can_follow(&candidates[next - 1], &candidates[next], rows, gaps) {
                 break;
@@ -158,7 +160,7 @@ fn cuts(candidates: &[Candidate], rows: &[Row], gaps: &Gaps, options: Options) -
     cuts
 }
 
-/// Rows and bytes of a group so far.
+/// The rows and bytes of a group under construction.
 struct Group {
     start: u64,
     rows: u32,
@@ -191,7 +193,7 @@ impl Group {
     }
 }
 
-/// Writes a group as one FDE.
+/// Writes a group as an FDE.
 fn write(group: &[Candidate], rows: &[Row], fres: &mut Fres, merged: &mut Entries<'_>) -> Result<(), Reason> {
     let (Some(first), Some(last)) = (group.first(), group.last()) else { return Ok(()) };
     let start = first.entry.start;
@@ -220,8 +222,8 @@ mod tests {
     use crate::eh_frame::{CIE, fde};
     use crate::sframe::{Builder, Options};
 
-    /// The number of FDEs that a section gets from `count` functions of 16 bytes from `start` on, each after the
-    /// one before, and all with the row that their CIE gives.
+    /// Returns the number of FDEs for `count` functions of 16 bytes from `start` on. Each function follows the
+    /// function before it, and all have the row of their CIE.
     fn merged(start: u64, count: u32) -> usize {
         let mut bytes = CIE.to_vec();
         for number in 0..count {
@@ -241,12 +243,12 @@ mod tests {
         assert_eq!(merged(0x1000, 4 * MAX_GROUP as u32 + 1), 5);
     }
 
-    /// Where a function lies whose CIE cannot be read is unknown: it may be the gap.
+    /// If a function's CIE cannot be read, its place is unknown: it may lie in the gap.
     #[test]
     fn no_gap_is_merged_across_beside_a_function_that_cannot_be_read() {
         for (version, fdes) in [(1, 1), (9, 2)] {
             let mut bytes = [CIE, CIE].concat();
-            // The version of the second.
+            // The version of the second CIE.
             bytes[CIE.len() + 8] = version;
             // The function of the second CIE fills the gap between the others.
             for (cie, start, size) in [(0, 0, 4), (24, 4, 8), (0, 12, 4)] {

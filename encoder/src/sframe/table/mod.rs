@@ -1,9 +1,18 @@
-//! The table: entries, blocks of rows, and the section that is written.
+//! Collects entries and blocks of rows, and writes the section.
 //!
-//! In: for each function its start, its size and the bytes of its FREs. Out: a [`section::Section`] of exact size, which
-//! writes header, index and rows once addresses are known. Equal blocks are stored once ([`block`]), functions that share
-//! PCs are separated ([`overlap`]), and neighbours become one FDE on request ([`merge`]). What a lookup answers is the
-//! same with and without sharing and merging.
+//! The input is the start, the size and the FRE bytes of each function. The output is a [`section::Section`] of
+//! exact size. It writes header, index and rows once addresses are known. Sharing and merging do not change the
+//! answer to a lookup.
+//!
+//! - [`entries`], [`block`]: the index and the FRE sub-section under construction. Equal blocks are stored
+//!   once.
+//! - [`encoded`], [`read_back`]: rows that exist already, and rows that are read from blocks again.
+//! - [`apart`], [`overlap`], [`rebuilt`]: finds and separates functions that share PCs.
+//! - [`merge`]: makes an FDE of neighbouring functions, on request.
+//! - [`section`], [`order`], [`place`], [`at`], [`write_error`]: writes the finished section.
+//! - [`conflict`]: overlaps of functions that get their addresses last; [`distant`]: functions out of reach.
+//! - [`by_key`]: finds functions of an unfinished builder by their keys.
+//! - [`hash_index`], [`chunk`], [`pieces`], [`wide_attribute`]: the parts that blocks are made of.
 
 pub(crate) mod apart;
 pub(crate) mod at;

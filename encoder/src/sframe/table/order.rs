@@ -13,27 +13,27 @@ use cfipack_format::pool::Pool;
 /// A start, in memory of any alignment.
 pub(crate) type Start = [u8; 8];
 
-/// Puts FDEs of `N` bytes into the order of their functions' signed distances from the section, which
-/// is how starts are stored; equal ones stay in the order of their entries.
+/// Puts FDEs of `N` bytes into the order of their functions' signed distances from the section, which is how
+/// starts are stored. FDEs with equal distances keep the order of their entries.
 ///
-/// Functions of one image are spread about evenly, so a bucket for every few of them takes most of the
-/// work: an FDE is written once, and then moved, if at all, to a place next to it.
+/// The functions of an image are spread about evenly. Most of the work is therefore done by putting them into
+/// buckets of a few functions. An FDE is written once, and then moves at most to a place nearby.
 pub(crate) struct Order<'e> {
     entries: &'e [Entry],
-    /// The entries' starts, where they are others than the entries have.
+    /// The entries' starts, if they differ from the starts in the entries.
     starts: Option<&'e [Start]>,
     section: Address,
     is_sorted: bool,
     /// The least key and the greatest.
     least: u64,
     greatest: u64,
-    /// Bits by which keys of one bucket differ.
+    /// The number of low bits that differ within a bucket.
     shift: u32,
 }
 
-/// More buckets, and counting takes longer than what is saved.
+/// With more buckets, counting takes longer than the sorting that it saves.
 const MAX_BUCKET_BITS: u32 = 15;
-/// For fewer functions it is not worth while to start a thread.
+/// With fewer functions, a thread costs more than it saves.
 const LEAST_OF_A_THREAD: usize = 1 << 14;
 
 /// Buckets in a row.
@@ -52,7 +52,7 @@ impl<'e> Order<'e> {
         Self::with_starts(entries, None, section)
     }
 
-    /// Entries with other starts, if there are some.
+    /// Takes entries, with other starts if there are any.
     pub(crate) fn with_starts(entries: &'e [Entry], starts: Option<&'e [Start]>, section: Address) -> Self {
         let (mut least, mut greatest, mut last, mut is_sorted) = (u64::MAX, 0, 0, true);
         for (_, start) in with_starts(entries, starts) {
@@ -66,18 +66,18 @@ impl<'e> Order<'e> {
         Self { entries, starts, section, is_sorted, least, greatest, shift }
     }
 
-    /// Returns whether the entries are in that order already.
+    /// Returns whether the entries are sorted already.
     pub(crate) fn is_sorted(&self) -> bool {
         self.is_sorted
     }
 
-    /// The distances of the first function and of the last; none without functions.
+    /// Returns the distances of the first function and of the last function, or `None` without functions.
     pub(crate) fn range(&self) -> Option<(i64, i64)> {
         (!self.entries.is_empty()).then_some((distance(self.least), distance(self.greatest)))
     }
 
-    /// Writes all FDEs, on the threads of a pool: `fde` gives that of an entry at a distance, `start` reads the
-    /// distance again, and `finish` puts in what its rank decides.
+    /// Writes all FDEs, on the threads of a pool. `fde` makes the FDE of an entry at a distance, `start` reads
+    /// the distance from an FDE, and `finish` writes the fields that depend on the rank.
     #[inline(always)]
     pub(crate) fn write<const N: usize>(
         &self,
@@ -172,7 +172,7 @@ impl<'e> Order<'e> {
     }
 }
 
-/// Sorts the FDEs of a bucket, mostly few; equal ones stay in order.
+/// Sorts the FDEs of a bucket, which are usually few. Equal FDEs stay in order.
 #[inline(always)]
 fn sort<const N: usize>(bucket: &mut [[u8; N]], start: impl Fn(&[u8; N]) -> i64) {
     const FEW: usize = 16;

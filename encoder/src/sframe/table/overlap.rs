@@ -1,12 +1,13 @@
-//! Functions that share PCs: each PC is left to one of them, or to none.
+//! Separates functions that share PCs, so that each PC belongs to one function or to none.
 //!
-//! A search by start addresses finds for a PC the last function that starts at or before it. Hence a PC
-//! belongs to the function that starts last of those that have it, and an entry around another one
-//! is cut into those before, between and after what lies in it. That one may be a function that is omitted:
-//! its PCs are answered by nothing.
+//! A reader searches the index by start addresses: it finds the last function that starts at or before a PC. If
+//! several functions contain a PC, the PC therefore belongs to the function that starts last. A function with
+//! another function inside it is cut into the part before, the parts between and the part after. The inner
+//! function may be omitted from the table; then no row answers for its PCs.
 //!
-//! Functions of one start are one if they have the same rows. Otherwise it is unknown which of them the code is of:
-//! linkers leave FDEs of functions that they discarded. None of them is in the table then.
+//! Functions with the same start and the same rows count as a single function. If their rows differ, it is
+//! unknown which function the code belongs to, because linkers leave FDEs of functions that they discarded.
+//! None of these functions is then in the table.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -23,8 +24,10 @@ use crate::sframe::table::rebuilt::Rebuilt;
 use crate::{Reason, Unsupported};
 use cfipack_format::pool::Pool;
 
-/// Separates functions that share a PC, or only those whose row for the PC would be wrong: entries of layout `Gnu` are
-/// gas's where they have `addresses`. Returns the functions that it omits.
+/// Separates functions that share PCs. Returns the functions that it omits.
+///
+/// Layout `Gnu` with `addresses` keeps gas's entries, so there this function cuts only functions around a hole,
+/// where a row would be wrong.
 pub(crate) fn separate(
     entries: &mut Entries<'_>,
     arch: Arch,
@@ -39,7 +42,8 @@ pub(crate) fn separate(
     }
     let sorted = Sorted::new(&entries.list, pool);
     if sorted.are_apart(&entries.omitted) {
-        // The index is then written as it is; that of an object is in the order of its functions.
+        // The sorted index is then written as it is. Layout `Gnu` keeps the order of the functions, as in an
+        // object.
         let sorted = sorted.into_copy().filter(|_| options.layout == Layout::Small);
         for (entry, sorted) in entries.list.iter_mut().zip(sorted.into_iter().flatten()) {
             *entry = sorted;
@@ -59,28 +63,28 @@ pub(crate) fn separate(
     plan.carry_out(entries, arch, options)
 }
 
-/// The fate of an entry.
+/// The decision about an entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Fate {
     Kept,
-    /// An entry that goes: another one has the same rows.
+    /// The entry is removed because another entry with the same start has the same rows.
     Dropped,
     /// The function is ambiguous.
     Omitted,
-    /// An entry that answers for these [pieces](Plan::pieces) only.
+    /// The entry answers for these [pieces](Plan::pieces) only.
     Cut(Range<usize>),
 }
 
-/// The fates of all entries.
+/// The decisions about all entries.
 struct Plan {
-    /// By entry.
+    /// One fate for each entry.
     fates: Vec<Fate>,
     pieces: Vec<Range<u64>>,
     /// Functions that are omitted.
     ambiguous: Vec<Omitted>,
 }
 
-/// A function: its entries, of which one that is omitted has none.
+/// A function and the numbers of its entries. An omitted function has no entries.
 #[derive(Clone, Debug)]
 struct Span {
     start: u64,
@@ -88,10 +92,10 @@ struct Span {
     entries: Range<usize>,
 }
 
-/// Functions of one start.
+/// The functions with the same start.
 struct Group<'s> {
     start: u64,
-    /// The end of the longest, which comes first.
+    /// The end of the longest function, the first of `spans`.
     end: u64,
     spans: &'s [Span],
 }
@@ -103,7 +107,8 @@ struct Piece {
     pcs: Range<u64>,
 }
 
-/// All functions that have code, by start, of one start the longest first.
+/// Returns all functions that have code, sorted by start. Among functions with the same start, the longest is
+/// first.
 fn spans(entries: &Entries<'_>) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::with_capacity(entries.list.len() + entries.omitted.len());
     let mut continued = entries.continued.iter().peekable();
@@ -127,7 +132,8 @@ fn spans(entries: &Entries<'_>) -> Vec<Span> {
     spans
 }
 
-/// The group that each PC belongs to: in order of address, the one that starts last of those that have it.
+/// Finds the group that each PC belongs to: the group that starts last of all groups that contain the PC. The
+/// pieces are in the order of addresses.
 fn owners(groups: &[Group<'_>]) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::with_capacity(groups.len());
     let (mut open, mut pc) = (Vec::<usize>::new(), 0);
@@ -153,7 +159,8 @@ fn owners(groups: &[Group<'_>]) -> Vec<Piece> {
 }
 
 impl Plan {
-    /// `all` functions that share PCs are separated, or only those around one that is not in the table.
+    /// Decides about every entry. With `all`, functions that share PCs are separated; otherwise only functions
+    /// around a hole and functions of several entries are cut.
     fn of(entries: &Entries<'_>, arch: Arch, all: bool) -> Self {
         let spans = spans(entries);
         let groups: Vec<_> = spans
@@ -161,7 +168,7 @@ impl Plan {
             .map(|spans| Group { start: spans[0].start, end: spans[0].end, spans })
             .collect();
         let mut pieces = owners(&groups);
-        // Those of a group stay in order.
+        // The sort is stable: the pieces of a group stay in the order of addresses.
         pieces.sort_by_cached_key(|piece| piece.group.to_u64());
         let of_groups: Vec<_> = pieces.chunk_by(|a, b| a.group == b.group).collect();
         let is_hole = |(group, pieces): (&Group<'_>, &&[Piece])| {
@@ -177,7 +184,8 @@ impl Plan {
             let next = hole_starts.partition_point(|&start| start <= group.start);
             hole_starts.get(next).is_some_and(|&start| start < group.end)
         };
-        // A part may start after a function that starts in the part before.
+        // If a function has several entries, a later entry may start after an inner function that lies in the
+        // entry before.
         let has_parts = |group: &Group<'_>| group.spans.iter().any(|span| span.entries.len() > 1);
         let mut plan = Self {
             fates: vec![Fate::Kept; entries.list.len()],
@@ -207,7 +215,8 @@ impl Plan {
         }
     }
 
-    /// Omits a group. Those of its functions that were refused are known to be omitted.
+    /// Omits a group. Functions of the group that were refused have been reported already, so only the others
+    /// become ambiguous.
     fn omit(&mut self, group: &Group<'_>, refused: &[usize]) {
         self.set(group.spans, &Fate::Omitted);
         let is_refused =
@@ -246,7 +255,7 @@ impl Plan {
     }
 }
 
-/// The pieces that have PCs of an entry, of some ranges in order.
+/// Returns the pieces that contain PCs of `entry`. `pieces` are sorted.
 fn overlapping<'p>(pieces: &'p [Range<u64>], entry: &Entry) -> &'p [Range<u64>] {
     let first = pieces.partition_point(|pcs| pcs.end <= entry.start);
     let pieces = &pieces[first..];
@@ -261,7 +270,7 @@ fn have_the_same_rows(entries: &Entries<'_>, arch: Arch, group: &Group<'_>, reac
     })
 }
 
-/// The rows of a function up to `reach`, where they change.
+/// Returns the rows of a function up to `reach`, without rows that repeat the row before.
 fn rows_of<'e>(
     entries: &'e Entries<'e>,
     arch: Arch,

@@ -1,19 +1,19 @@
-//! The parts of the FRE sub-section that lie in the caller's memory, between those that are the section's own.
+//! The parts of the FRE sub-section that lie in the caller's memory, between the parts that the section owns.
 
 use alloc::vec::Vec;
 use core::ops::Range;
 
 use cfipack_format::widen::ToUsize;
 
-/// Bytes of a caller, in a row; how many they are, follows from the sums.
+/// A piece of a caller's memory. Its length follows from the sums.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
-    /// The number of the memory that they are part of, and their offset there.
+    /// The number of the memory, and the offset of the piece in the memory.
     memory: u32,
     from: u32,
-    /// Their offset in the sub-section.
+    /// The offset of the piece in the sub-section.
     at: u32,
-    /// Bytes of this piece and those before it.
+    /// Bytes of this piece and all pieces before it.
     sum: u32,
 }
 
@@ -26,17 +26,17 @@ pub(crate) enum Place<'a> {
     Lent(&'a [u8], Range<usize>),
 }
 
-/// The pieces of a sub-section, in its order.
+/// The pieces of a sub-section, in order.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Pieces<'a> {
     memories: Vec<&'a [u8]>,
     list: Vec<Piece>,
-    /// For each [`STEP`] bytes of the sub-section, up to where the last piece begins, the first piece that begins later
-    /// than these.
+    /// For each [`STEP`] bytes of the sub-section: the first piece that begins after the start of these bytes.
+    /// The list ends at the last piece.
     later: Vec<u32>,
 }
 
-/// Bytes between two places from which pieces are searched one by one.
+/// The distance between two places in `later`, in bytes. Between them, pieces are searched one after the other.
 const STEP: usize = 256;
 
 impl<'a> Pieces<'a> {
@@ -67,7 +67,7 @@ impl<'a> Pieces<'a> {
         &self.memories[memory.to_usize()][from.to_usize()..][..self.len_of(number).to_usize()]
     }
 
-    /// Adds the bytes of a range of `memory` at an offset of the sub-section, which ended there.
+    /// Adds a range of `memory` at offset `at`, which is the present end of the sub-section.
     #[inline]
     pub(crate) fn push(&mut self, at: u32, memory: &'a [u8], range: Range<usize>) {
         let len = range.len() as u32;
@@ -117,7 +117,7 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// The number of the first piece that begins later than at an offset.
+    /// Returns the number of the first piece that begins after an offset.
     #[inline(always)]
     fn later_than(&self, at: usize) -> usize {
         let mut next = self.later.get(at / STEP).map_or(self.list.len(), |next| next.to_usize());
@@ -147,7 +147,8 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// The place of the `len` bytes of a block at an offset of the sub-section; all of a block lie in the same.
+    /// Returns the place of a block of `len` bytes at an offset of the sub-section. A block never lies in two
+    /// places.
     #[inline]
     pub(crate) fn place(&self, at: usize, len: usize) -> Place<'a> {
         let Some(number) = self.later_than(at).checked_sub(1) else { return Place::Own(at) };
@@ -160,7 +161,7 @@ impl<'a> Pieces<'a> {
         Place::Own(at - piece.sum.to_usize())
     }
 
-    /// Writes a sub-section, which has these bytes of its own.
+    /// Writes the sub-section. `own` are the bytes that the section owns.
     pub(crate) fn write(&self, own: &[u8], out: &mut [u8]) {
         let (mut own, mut out, mut at) = (own, out, 0);
         for number in 0..self.list.len() {
@@ -199,7 +200,7 @@ mod tests {
         }
     }
 
-    /// Blocks of many lengths, some of which lie elsewhere, some of those in a row.
+    /// Blocks of many lengths. Some lie in a caller's memory, and some of these lie side by side.
     #[test]
     fn all_is_found_where_it_was_put() {
         let memories = [(0..=255).collect::<Vec<u8>>().repeat(20), vec![9; 3000]];

@@ -1,4 +1,4 @@
-//! The start of an entry: in which function, and how far from that one's start.
+//! The start of an entry, as a function and an offset in it.
 
 use alloc::vec::Vec;
 use core::iter::Peekable;
@@ -15,12 +15,12 @@ use cfipack_format::pool::Pool;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) function: Key,
-    /// Bytes from its start.
+    /// Bytes from the function's start.
     pub(crate) offset: u64,
 }
 
 impl Place {
-    /// The place that an entry's start, which counts from the function's key, stands for.
+    /// Returns the place of an entry. `start` is the entry's start, which counts from the function's key.
     pub(crate) fn new(function: u64, start: u64) -> Self {
         Self { function: Key(function), offset: start.wrapping_sub(function) }
     }
@@ -35,13 +35,13 @@ impl Place {
     }
 }
 
-/// For fewer functions it is not worth while to start a thread.
+/// With fewer functions, a thread costs more than it saves.
 const LEAST_OF_A_THREAD: usize = 1 << 14;
 
-/// The entries that do not start where their function does.
+/// The entries that start inside a function.
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
-    /// The numbers, ascending, and their functions' keys.
+    /// The entries' numbers, ascending, and their functions' keys.
     continued: Vec<(usize, u64)>,
 }
 
@@ -61,7 +61,7 @@ impl Places {
         Self { continued: continued.collect() }
     }
 
-    /// Keeps the places of some entries only, of which `is_kept` has the numbers.
+    /// Keeps the places of some entries. `is_kept` says for each entry whether it is kept.
     pub(crate) fn retain(&mut self, is_kept: &[bool]) {
         let (mut at, mut dropped) = (0, 0);
         self.continued.retain_mut(|(number, _)| {
@@ -73,13 +73,13 @@ impl Places {
         });
     }
 
-    /// The places of entries, of which the first has this number.
+    /// Returns the places of `entries`. The first entry has the number `first`.
     pub(crate) fn iter<'e>(&'e self, first: usize, entries: &'e [Entry]) -> impl Iterator<Item = Place> + 'e {
         let mut functions = self.functions(first);
         entries.iter().zip(first..).map(move |(entry, number)| functions.place(number, entry))
     }
 
-    /// Gives entries the addresses that their functions have.
+    /// Moves entries to the addresses of their functions.
     pub(crate) fn move_all(
         &self,
         pool: &dyn Pool,
@@ -95,7 +95,7 @@ impl Places {
         });
     }
 
-    /// Writes the addresses that entries get by those of their functions.
+    /// Writes the addresses of entries, computed from the addresses of their functions.
     pub(crate) fn addresses(
         &self,
         pool: &dyn Pool,
@@ -113,14 +113,14 @@ impl Places {
         });
     }
 
-    /// The functions of entries from one with this number on.
+    /// Returns the functions of the entries from number `first` on.
     fn functions(&self, first: usize) -> FunctionsOfEntries<'_> {
         let skipped = self.continued.partition_point(|&(number, _)| number < first);
         FunctionsOfEntries(self.continued[skipped..].iter().peekable())
     }
 }
 
-/// The functions that entries are of, asked for in order.
+/// Finds the functions of entries, which must be asked for in order.
 struct FunctionsOfEntries<'p>(Peekable<slice::Iter<'p, (usize, u64)>>);
 
 impl FunctionsOfEntries<'_> {
@@ -136,7 +136,7 @@ fn part_len(pool: &dyn Pool, entries: usize) -> usize {
     entries.div_ceil(pool.threads().max(1)).max(LEAST_OF_A_THREAD)
 }
 
-/// The function that an entry at this start goes on with, of parts in order.
+/// Returns the function that an entry at `start` continues. `parts` are sorted.
 pub(crate) fn part_of(parts: &[(u64, u64)], start: u64) -> Option<u64> {
     parts.binary_search_by_key(&start, |part| part.0).ok().map(|part| parts[part].1)
 }

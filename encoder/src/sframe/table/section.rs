@@ -1,4 +1,4 @@
-//! The finished section: its exact size, and its bytes once addresses are known.
+//! The finished [`Section`]: its exact size, and its bytes once addresses are known.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -19,9 +19,11 @@ use crate::sframe::table::wide_attribute::WideAttribute;
 use crate::sframe::table::write_error::WriteError;
 use cfipack_format::pool::Pool;
 
-/// A section that needs only addresses. Its size is exact, and it can be written again after a
-/// relayout: nothing is read or encoded again. Rows that were [lent](crate::sframe::Builder::push_lent) are in their
-/// owner's memory until then; no others are borrowed.
+/// A finished section that needs only addresses.
+///
+/// The size is exact. You can write the section again after each relayout, because nothing is read or encoded
+/// again. Rows that you [lent](crate::sframe::Builder::push_lent) stay in their owner's memory until then; the
+/// section borrows nothing else.
 #[derive(Clone, Debug)]
 pub struct Section<'a> {
     pub(super) abi: Abi,
@@ -30,15 +32,17 @@ pub struct Section<'a> {
     pub(super) places: Places,
     pub(super) blocks: Blocks<'a>,
     pub(super) num_fres: u64,
-    /// Functions that are part of another's FDE: that one's start and theirs.
+    /// For each function that was merged into another function's FDE: the place of the other function, and its
+    /// own.
     pub(super) merged: Vec<(Place, Place)>,
     /// Functions that were pushed and are not in the section.
     pub(super) omitted: Vec<Unsupported>,
-    /// The functions without addresses yet: those that were refused, and those that were not pushed.
+    /// The omitted functions, if functions have no addresses yet: functions that were refused, and functions
+    /// that were not pushed.
     unplaced: Option<Vec<Omitted>>,
 }
 
-/// The field of a start in the function index.
+/// The field in the function index that has an entry's start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct StartField {
@@ -46,19 +50,19 @@ pub struct StartField {
     pub field: SectionOffset,
     /// The function.
     pub function: Key,
-    /// Bytes from the function's start to the start that the field has.
+    /// Bytes from the function's start to the start of the entry.
     pub offset: u64,
 }
 
 impl StartField {
-    /// The start, where functions are known by their addresses.
+    /// Returns the start of the entry, if functions are identified by their addresses.
     pub const fn address(&self) -> Address {
         Address(self.function.0.wrapping_add(self.offset))
     }
 }
 
 impl<'a> Section<'a> {
-    /// Of functions that are not `placed`, it is checked when they have addresses whether they share PCs.
+    /// Makes a section. If functions are not `placed`, overlaps are found when they get addresses.
     pub(crate) fn new(
         abi: Abi,
         options: Options,
@@ -68,7 +72,7 @@ impl<'a> Section<'a> {
     ) -> Self {
         let places = Places::of(&entries);
         let Entries { mut list, mut blocks, num_fres, merged, parts, .. } = entries;
-        // Memory that only more functions would need.
+        // Give back memory that only more functions would need.
         list.shrink_to_fit();
         blocks.end_growth();
         let place = |start| Place::new(part_of(&parts, start).unwrap_or(start), start);
@@ -77,27 +81,28 @@ impl<'a> Section<'a> {
         Self { abi, options, entries: list, places, blocks, num_fres, merged, omitted, unplaced }
     }
 
-    /// The section with rows of its own, so that what was [lent](crate::sframe::Builder::push_lent) need not stay; where
-    /// nothing was, nothing is copied.
+    /// Copies rows that were [lent](crate::sframe::Builder::push_lent) into the section, so that the lender may
+    /// free them. A section without lent rows is returned as it is.
     pub fn into_owned(self) -> Section<'static> {
         let Self { abi, options, entries, places, blocks, num_fres, merged, omitted, unplaced } = self;
         let blocks = blocks.into_owned();
         Section { abi, options, entries, places, blocks, num_fres, merged, omitted, unplaced }
     }
 
-    /// Functions that the [builder](crate::sframe::Builder) added and that are not in the section all the same: see
-    /// [`Builder::finish`](crate::sframe::Builder::finish) and [`Self::omit_distant`].
+    /// Returns the functions that the [builder](crate::sframe::Builder) accepted and the section omits. See
+    /// [`Builder::finish`](crate::sframe::Builder::finish) and [`Self::omit_distant`] for the reasons.
     pub fn omitted(&self) -> &[Unsupported] {
         &self.omitted
     }
 
-    /// Bytes of the section, exact.
+    /// Returns the exact size of the section in bytes.
     #[expect(clippy::len_without_is_empty, reason = "a section is never empty: it has a header")]
     pub fn len(&self) -> usize {
         self.fres_at() + self.blocks.len_in_bytes()
     }
 
-    /// Bytes of the section of a relocatable object. gas 2.47 pads it to a multiple of 8 on s390x.
+    /// Returns the size of the section of a relocatable object, in bytes. gas 2.47 pads this section to a
+    /// multiple of 8 on s390x, and layout `Gnu` does the same.
     pub fn relocatable_len(&self) -> usize {
         let align = match (self.options.layout, self.abi) {
             (Layout::Gnu, Abi::S390x) => 8,
@@ -106,20 +111,24 @@ impl<'a> Section<'a> {
         self.len().next_multiple_of(align)
     }
 
-    /// Entries of the function index.
+    /// Returns the number of entries in the function index.
     pub fn num_fdes(&self) -> usize {
         self.entries.len()
     }
 
-    /// Bytes of the code of all functions in the index. A function of the index need not have a row at each of its PCs.
+    /// Returns the size of the code of all entries together, in bytes. An entry need not have a row at each of
+    /// its PCs.
     pub fn code_len(&self) -> u64 {
         self.entries.iter().map(|entry| u64::from(entry.size)).sum()
     }
 
-    /// The start of each entry, with the offset of the field that a relocatable object
-    /// relocates, in the order they were pushed; with [`Options::merge_functions`] in that of their addresses.
-    /// Mostly the start of a function. It lies inside one that has several entries: a PLT, whose
-    /// stubs have their own, a function with more rows than an entry can count, and one around another function.
+    /// Returns the start of each entry, with the offset of the field that a relocatable object relocates. The
+    /// entries are in the order in which functions were pushed, or with [`Options::merge_functions`] in the
+    /// order of addresses.
+    ///
+    /// The start is usually the start of a function. It lies inside a function that has several entries. For
+    /// example, this is a PLT, where the stubs have their own entry, a function with more rows than an entry
+    /// can count, or a function around another function.
     pub fn start_fields(&self) -> impl Iterator<Item = StartField> + '_ {
         let size = self.options.version.fde_size();
         self.places.iter(0, &self.entries).enumerate().map(move |(number, place)| StartField {
@@ -129,20 +138,21 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// Writes the section of a linked file into `out`, of [`Self::len`] bytes. The section will lie `at` an address;
-    /// `address_of` gives the address of the function with a key, which, where functions were known
-    /// by their addresses, is the one that the CFI gave. All of a function moves as its start does, a
-    /// PLT by a multiple of its stubs' size, and functions that share PCs alike. With a [pool](At::on) several threads
-    /// may ask `address_of` at the same time.
+    /// Writes the section of a linked file into `out`, which must have [`Self::len`] bytes.
     ///
-    /// Where functions have no addresses, `address_of` is asked for those that were refused, too. Functions that turn
-    /// out to share PCs are no error: one that another function starts in, or where it does, is not in the section, and
-    /// [`Written`] names both. The FREs then begin a few bytes after the end of the index.
+    /// The section will lie `at` an address. `address_of` returns the address of the function with a given key.
+    /// If functions are identified by their addresses, the key is the address in the CFI. All code of a
+    /// function moves with its start, functions that share PCs move by equal distances, and a PLT moves by a
+    /// multiple of its stubs' size. With a [pool](At::on), several threads may call `address_of` at the same
+    /// time.
+    ///
+    /// If functions have no addresses before, this function calls `address_of` for refused functions too. It is
+    /// no error if functions turn out to share PCs: a function is omitted if another function starts inside it
+    /// or at its start, and [`Written`] names both. The FREs then begin a few bytes after the end of the index.
     ///
     /// # Errors
     /// `out` has another length, a function is too far away for version 2, merged functions do not keep their
-    /// distance, or there are more functions, rows or bytes of them than the header can count. `out` may have been
-    /// written to.
+    /// distance, or the header cannot count the functions, rows or bytes. `out` may have been written to.
     pub fn write<'p>(
         &self,
         out: &mut [u8],
@@ -155,7 +165,7 @@ impl<'a> Section<'a> {
         }
         self.check_merged(&address_of)?;
         let (head, fres) = out.split_at_mut(self.fres_at());
-        // The starts are where the FREs will be, if they have room there.
+        // Until the FREs are written, their memory holds the starts, if it is large enough.
         let mut more = Vec::new();
         let starts = match fres.as_chunks_mut().0.get_mut(..self.entries.len()) {
             Some(starts) => starts,
@@ -172,10 +182,12 @@ impl<'a> Section<'a> {
         Ok(self.name(&clashes, address, &address_of))
     }
 
-    /// The bytes of the section of a linked file, as by [`Self::write`], but without a copy.
+    /// Returns the bytes of the section of a linked file. The bytes are equal to those of [`Self::write`], and
+    /// there is no copy.
     ///
     /// # Errors
-    /// Those of [`Self::write`] but for the length; also functions without addresses that turn out to share PCs.
+    /// As for [`Self::write`], except for the length. It is also an error here if functions without addresses
+    /// turn out to share PCs.
     pub fn into_bytes<'p>(
         mut self,
         at: impl Into<At<'p>>,
@@ -190,7 +202,7 @@ impl<'a> Section<'a> {
         let order = Order::new(&self.entries, address);
         let fres_at = self.fres_at();
         self.write_index(pool, &mut bytes[..fres_at], &order, address)?;
-        // Of functions with the same rows one is left.
+        // Of functions with the same rows, the table keeps the last.
         let clashes = self.omit_clashes(&mut bytes, address, &address_of)?;
         match clashes.iter().find(|clash| clash.function != clash.other) {
             None => Ok(bytes),
@@ -212,7 +224,7 @@ impl<'a> Section<'a> {
         Ok(())
     }
 
-    /// Omits entries of a written section whose functions share PCs. Returns what it omitted.
+    /// Removes entries from a written section if their functions share PCs. Returns the removed entries.
     fn omit_clashes(
         &self,
         out: &mut [u8],
@@ -234,7 +246,7 @@ impl<'a> Section<'a> {
         Ok(clashes)
     }
 
-    /// The functions of clashes by their keys.
+    /// Finds the keys of the functions that clash.
     fn name(&self, clashes: &[Clash], address: Address, address_of: &impl Fn(Key) -> Address) -> Written {
         let mut written = Written::default();
         if clashes.is_empty() {
@@ -266,7 +278,7 @@ impl<'a> Section<'a> {
         written
     }
 
-    /// An error with the key of its function.
+    /// Adds the key of the function to an error.
     #[cold]
     fn with_key(&self, error: WriteError, address_of: &impl Fn(Key) -> Address) -> WriteError {
         let WriteError::StartTooFar { function, distance, .. } = error else { return error };
@@ -274,7 +286,7 @@ impl<'a> Section<'a> {
         WriteError::StartTooFar { function, key: found.map(|place| place.function), distance }
     }
 
-    /// The start of the FRE sub-section, after header and index.
+    /// Returns the offset of the FRE sub-section, which follows header and index.
     fn fres_at(&self) -> usize {
         Header::SIZE + self.entries.len() * self.options.version.fde_size()
     }
@@ -308,7 +320,7 @@ impl<'a> Section<'a> {
                 let start =
                     |&[a, b, c, d, e, f, g, h, ..]: &[u8; V3]| endian.u64([a, b, c, d, e, f, g, h]) as i64;
                 let finish = |rank: usize, fde: &mut [u8; V3]| {
-                    // From the section's address to each field's.
+                    // The field holds the distance from itself, not from the section.
                     let field = (Header::SIZE + rank * V3) as i64;
                     let relative = start(fde).wrapping_sub(field);
                     fde[..8].copy_from_slice(&endian.put_u64(relative as u64));
@@ -319,14 +331,16 @@ impl<'a> Section<'a> {
         Ok(())
     }
 
-    /// Writes the section of a relocatable object into `out`, of [`Self::relocatable_len`] bytes, or of [`Self::len`],
-    /// as linkers do, which do not pad. Starts are zero:
-    /// each of [`Self::start_fields`] wants a relocation against its function, relative to the field. Merged
-    /// functions must be of one section, in which they keep their distance. binutils up to 2.44 refuses to
-    /// link objects of version 2 whose flags declare starts relative to their fields, as these do.
+    /// Writes the section of a relocatable object into `out`. `out` must have [`Self::relocatable_len`] bytes,
+    /// or [`Self::len`] bytes without padding, as linkers write it.
+    ///
+    /// Starts are zero: each of [`Self::start_fields`] needs a relocation against its function, relative to the
+    /// field. Merged functions must lie in the same section, where they keep their distance. binutils up to
+    /// 2.44 refuses to link objects of version 2 if their flags declare starts relative to the fields, as this
+    /// function's objects do.
     ///
     /// # Errors
-    /// `out` has another length, or there are more functions, rows or bytes of them than the header can count.
+    /// `out` has another length, or the header cannot count the functions, rows or bytes.
     pub fn write_relocatable(&self, out: &mut [u8]) -> Result<(), WriteError> {
         let needed = self.relocatable_len();
         if out.len() != needed && out.len() != self.len() {
@@ -376,7 +390,7 @@ impl<'a> Section<'a> {
         Ok(&mut rest[..self.fres_at() - Header::SIZE])
     }
 
-    /// The first bytes of an entry's FDE; of its start as many bits as fit.
+    /// Returns the first `N` bytes of an entry's FDE. The start is truncated to the bits of the field.
     #[inline(always)]
     fn fde<const N: usize>(&self, entry: &Entry, start: i64) -> [u8; N] {
         let attribute = self.blocks.attribute(entry.block);
@@ -395,7 +409,8 @@ impl<'a> Section<'a> {
     }
 }
 
-/// The flags of a linked section. Before its first erratum version 2 knew no starts relative to their field.
+/// Returns the flags of a linked section. Before its first erratum, version 2 had no starts relative to their
+/// fields.
 fn linked_flags(version: Version) -> Flags {
     match version {
         Version::V1 | Version::V2 => Flags::FDE_SORTED,
@@ -403,7 +418,7 @@ fn linked_flags(version: Version) -> Flags {
     }
 }
 
-/// A function without an entry, at its address.
+/// Places an omitted function at its address.
 fn shared(omitted: &Omitted, section: Address, address_of: &impl Fn(Key) -> Address) -> Shared {
     let start = address_of(Key(omitted.start)).distance_from(section);
     Shared { start, size: u32::try_from(omitted.size).unwrap_or(u32::MAX), rows: None }

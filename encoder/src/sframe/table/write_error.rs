@@ -4,7 +4,7 @@ use core::fmt;
 
 use cfipack_format::{Address, Key};
 
-/// A section that cannot be written where it was asked to be.
+/// The reason why a section cannot be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum WriteError {
@@ -26,18 +26,18 @@ pub enum WriteError {
     },
     /// [Merged](crate::sframe::Options::merge_functions) functions do not keep their distance.
     MergedApart {
-        /// One of them.
+        /// A merged function that has moved.
         function: Key,
     },
     /// Functions that had no addresses when the section was finished share PCs: an error of
     /// [`Section::into_bytes`](crate::sframe::Section::into_bytes) alone.
     Overlap {
-        /// The start of one of them.
+        /// The start of one function.
         function: Address,
-        /// The start of the other one.
+        /// The start of the other function.
         other: Address,
     },
-    /// More functions, rows or bytes of them than the header can count.
+    /// The header cannot count the functions, rows or bytes.
     Count {
         /// The number.
         count: usize,

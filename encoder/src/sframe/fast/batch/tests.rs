@@ -1,4 +1,4 @@
-//! Every way into a section against the interpreter, on call frame information made at random.
+//! Compares every way into a section with the interpreter, on random call frame information.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -17,7 +17,7 @@ use crate::{Reason, Unsupported};
 use cfipack_format::pool::{Pool, Serial, Task};
 use cfipack_testkit::random::Random;
 
-/// Offsets at which a word becomes wider, or an operand longer, as ULEB128.
+/// Offsets at the borders where a word becomes wider, or a ULEB128 operand longer.
 const OFFSETS: [&[u8]; 9] = [
     &[0x00],
     &[0x7f],
@@ -30,7 +30,7 @@ const OFFSETS: [&[u8]; 9] = [
     &[0xff, 0xff, 0xff, 0xff, 0x07],
 ];
 
-/// An instruction: mostly a common one, at times one at the edge of it, rarely a malformed one.
+/// An instruction. It is usually common, sometimes at the edge of common, and rarely malformed.
 fn instruction(random: &mut Random, arch: Arch, bytes: &mut Vec<u8>) {
     let is_aarch64 = arch == Arch::Aarch64;
     let [stack, frame, link] = [arch.stack_pointer(), arch.frame_pointer(), arch.return_address()];
@@ -62,7 +62,7 @@ fn instruction(random: &mut Random, arch: Arch, bytes: &mut Vec<u8>) {
         37 => bytes.extend([0x2e, short]),
         38 => bytes.extend([0x2e, 0x80 | short, short]),
         39 => bytes.push(0),
-        // A frame record, in either order: LLVM's and GCC's.
+        // A frame record, in LLVM's order or in GCC's.
         40 => {
             let (opcode, length) = random.pick(&[(0x80, 2), (0x80, 2), (0xc0, 1)]);
             let (link, frame) = ([opcode | link.0 as u8, 1], [opcode | frame.0 as u8, 2]);
@@ -75,7 +75,7 @@ fn instruction(random: &mut Random, arch: Arch, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Instructions, at times cut in the middle of the last one, or as many bytes as something ends at.
+/// Instructions. Sometimes the last instruction is cut, or the number of bytes is at some limit.
 fn program(random: &mut Random, arch: Arch) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..random.below(40) >> random.below(6) {
@@ -100,7 +100,8 @@ fn program(random: &mut Random, arch: Arch) -> Vec<u8> {
     bytes
 }
 
-/// The longest FREs, one for two bytes of instructions: more than a batch of such functions has room for.
+/// The longest FREs, each from two bytes of instructions. A batch of such functions has no room for all of
+/// them.
 fn large_program(random: &mut Random) -> Vec<u8> {
     let mut bytes = Vec::from(*b"\x0e\x80\x04\x9d\x02\x9e\x01\x04\0\0\x02\0");
     (0..random.byte(230, 249)).for_each(|_| bytes.extend([0x40 | random.byte(1, 4), 0x2d, 0x41, 0x2d]));
@@ -140,8 +141,8 @@ fn cie(random: &mut Random, arch: Arch, section: &mut Vec<u8>) -> usize {
     record(section, &body, random.below(9).to_usize())
 }
 
-/// An `.eh_frame` whose functions, of `max_size` bytes at most and 0x80000 apart, repeat each other at times, and
-/// that may end right after the last.
+/// An `.eh_frame` of functions 0x80000 bytes apart, with at most `max_size` bytes each. Sometimes functions
+/// repeat other functions, and the section may end right after the last function.
 fn eh_frame(random: &mut Random, arch: Arch, max_size: u32) -> Vec<u8> {
     let mut section = Vec::new();
     let (mut cies, mut programs) = (Vec::new(), Vec::new());
@@ -157,7 +158,7 @@ fn eh_frame(random: &mut Random, arch: Arch, max_size: u32) -> Vec<u8> {
             _ if is_large => large_program(random),
             _ => program(random, arch),
         };
-        // Now and then one differs from another in its last byte only.
+        // Sometimes a function differs from another function in the last byte only.
         if let Some(byte) = instructions.last_mut().filter(|_| !is_large && random.below(6) == 0) {
             *byte ^= 1;
         }
@@ -185,7 +186,7 @@ fn eh_frame(random: &mut Random, arch: Arch, max_size: u32) -> Vec<u8> {
     section
 }
 
-/// A builder's section, the number of functions that it was given, and those that it omitted.
+/// The section of a builder, the number of functions that were given to it, and the functions that it omitted.
 type Outcome = (Vec<u8>, u64, Vec<OmittedFunction>);
 
 fn outcome<'a>(
@@ -198,7 +199,7 @@ fn outcome<'a>(
     (builder.finish().into_bytes(Address(0), Key::address).unwrap(), count, omitted)
 }
 
-/// Adds a section's functions one by one.
+/// Adds a section's functions one after the other.
 fn each<'a>(
     section: &Section<'a>,
     omitted: &mut Vec<OmittedFunction>,
@@ -237,9 +238,9 @@ fn check(section: &Section<'_>, options: Options, context: &str) {
     }
 }
 
-/// Functions that are known by keys, in several ways, against those of the same section that are known by their
-/// addresses. The keys are neither addresses nor in their order: they count down from the greatest number by the
-/// FDEs' offsets, each less than the parts of a function apart.
+/// Compares functions with keys, in several ways, with the same functions with addresses. The keys are neither
+/// addresses nor in the order of addresses: they count down from the greatest number by the FDEs' offsets, so
+/// keys are closer than the parts of a function.
 fn check_keyed(section: &Section<'_>, options: Options, context: &str) -> bool {
     let functions = Functions::new(section).map(Result::unwrap);
     let starts: BTreeMap<_, _> = functions.map(|function| (function.start_field, function.key)).collect();
@@ -282,7 +283,7 @@ fn check_keyed(section: &Section<'_>, options: Options, context: &str) -> bool {
     !has_set_loc
 }
 
-/// A pool that runs tasks in the wrong order, and drops one in three.
+/// A pool that runs tasks in the wrong order, and drops every third task.
 struct Reversed;
 
 impl Pool for Reversed {
@@ -331,13 +332,13 @@ fn every_way_gives_what_the_interpreter_makes_of_a_section() {
     }
 }
 
-/// Functions of a batch whose blocks go on up to the end of what starts of 32 bits reach: those that general ones
-/// leave no room for are refused. What is not touched of 4 GiB takes no memory.
+/// The blocks of a batch reach the end of the 4 GiB that starts of 32 bits can address. Functions are refused
+/// if the general path has left no room for them. Untouched parts of the 4 GiB take no memory.
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[test]
 fn blocks_at_the_end_of_the_room_for_all() {
     let mut bytes = eh_frame::CIE.to_vec();
-    // The first is alone, for its CIE; two are too long for common ones.
+    // The first function is alone, because of its CIE. Two functions are too long to be common.
     let pushes = [1, 7000, 7000, 1300, 1300, 1300, 1300];
     for (count, number) in pushes.into_iter().zip(0..) {
         let pushed = (0..count).flat_map(|push| [0x41, 0x0e, 1 + (push + number) as u8 % 100]);

@@ -1,4 +1,4 @@
-//! The blocks of several builders, or of a caller's memory, in one.
+//! Joins the blocks of several builders, or of a caller's memory.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -11,7 +11,7 @@ use crate::Reason;
 use crate::sframe::table::pieces::{Pieces, Place};
 
 impl<'a> Blocks<'a> {
-    /// The blocks, all of them here.
+    /// Copies lent blocks, so that all blocks are stored here.
     pub(crate) fn into_owned(mut self) -> Blocks<'static> {
         let Self { version, endian, seed, .. } = self;
         if !self.pieces.is_empty() {
@@ -29,8 +29,9 @@ impl<'a> Blocks<'a> {
         self.pieces.write(&self.bytes[self.front..self.end], out);
     }
 
-    /// Adds a run of others' blocks, but neither their hashes nor the bytes that are there, whose places in
-    /// [`bytes`](Self::bytes) there it adds to `own`. Returns the number here of the first.
+    /// Adds the places of a run of blocks of `others`, without their hashes. Bytes that are stored there are
+    /// not copied; their ranges in [`bytes`](Self::bytes) there are added to `own`. Returns the number here of
+    /// the first block.
     pub(crate) fn append_places(
         &mut self,
         others: &Self,
@@ -56,13 +57,13 @@ impl<'a> Blocks<'a> {
         first
     }
 
-    /// Adds all blocks of others as they are. Returns the number here of their first.
+    /// Adds all blocks of `others`. Returns the number here of the first block.
     pub(crate) fn append(&mut self, others: &Self) -> Result<u32, Reason> {
         let (first, at, own) = (self.starts.len() as u32, self.end, others.end - others.front);
         if !self.has_room(others.len_in_bytes()) {
             return Err(Reason::SectionSize);
         }
-        // There is room for the last one, so that all starts fit.
+        // There is room for the last block, so that all starts fit.
         let base = self.len_in_bytes() as u32;
         self.starts.extend(others.starts.iter().map(|start| base + start));
         self.attributes.extend_from_slice(&others.attributes);
@@ -73,7 +74,7 @@ impl<'a> Blocks<'a> {
         Ok(first)
     }
 
-    /// The number of a block that is the same as one of others, which has this hash.
+    /// Finds a block that is equal to a block of `others` with this hash. Returns its number.
     #[inline]
     pub(crate) fn find_other(&self, hash: u32, others: &Blocks<'_>, number: usize) -> Option<u32> {
         let start = others.starts[number].to_usize();
