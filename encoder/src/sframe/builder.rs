@@ -27,7 +27,7 @@ pub struct UndefinedCfi {
     /// all other undefined instructions.
     pub added: u64,
     /// Functions that were refused and have CFI to which DWARF gives no meaning, even if the undefined part
-    /// comes after the reason for the refusal. See [`Reason::is_undefined`].
+    /// comes after the reason for the refusal. See [`Reason::is_undefined`](cfipack_format::Reason::is_undefined).
     pub refused: u64,
 }
 
@@ -149,9 +149,9 @@ impl<'a> Builder<'a> {
     ///   [omitted](Self::note_omitted), no row answers for the inner function's PCs. Layout `Gnu` cuts
     ///   functions only around a function that is not in the table.
     /// - If functions with the same start have different rows for a PC, none of these functions is in the
-    ///   table, and [`Section::omitted`] lists them with [`Reason::Ambiguous`]. The same holds for a function
-    ///   that shares its start with a refused function. If all their rows are equal, layout `Small` keeps one
-    ///   of the functions.
+    ///   table, and [`Section::omitted`] lists them with
+    ///   [`Reason::Ambiguous`](cfipack_format::Reason::Ambiguous). The same holds for a function that shares its
+    ///   start with a refused function. If all their rows are equal, layout `Small` keeps one of the functions.
     ///
     /// If functions have no addresses, overlaps are found when the section is written. The size is fixed by
     /// then, so [`Section::write`] omits functions that share PCs. [`Finish::with_placed_keys`] lets you
