@@ -5,8 +5,8 @@
 #
 # Expected: a table of which each row holds for all locations up to the next row's (DWARF 5, 6.4.1), those of epilogues too.
 #
-# The CIE has the augmentation "zLR", with an LSDA in each FDE and no personality. It leads to `.dotnet_eh_table`, which has a format of
-# its own: it is not the table of `.gcc_except_table`.
+# The CIE has the augmentation "zLR": an LSDA in each FDE, in a section `.dotnet_eh_table`, and no personality that reads it. There is no
+# `.gcc_except_table`.
 #
 # What follows: samples that a profiler takes in epilogues have a wrong caller, by `.eh_frame` and by all tables that are made of it.
 #

@@ -3,9 +3,9 @@
 # has: version 1, no augmentation, alignment factors 1, return address column 0, and up to 15 KB of DW_CFA_nop. The `.eh_frame_hdr`
 # of a program with thousands of FDEs is 8 bytes long: number and search table are omitted, and PT_GNU_EH_FRAME leads to it.
 #
-# Expected: padding within records, as "extended length and padding" of a CIE or FDE (Linux Standard Base 5.0, Core, "The .eh_frame
-# section"), and the table that other linkers make. Both are valid: `fde_count_enc` and `table_enc` may be DW_EH_PE_omit (ibid., "The
-# .eh_frame_hdr section"), and a CIE needs no FDE.
+# Expected: padding only within a record, as the DW_CFA_nop at its end (DWARF 5, 6.4.1), and the search table that other linkers make.
+# Both are valid: a CIE needs no FDE, and `fde_count_enc` and `table_enc` may be DW_EH_PE_omit (Linux Standard Base 5.0, Core, "The
+# .eh_frame_hdr section").
 #
 # What follows: unwinders search all FDEs one by one, and tools that find functions by the table find none. Who lists CIEs meets some
 # whose "return address" is the register rax, without a rule for the CFA.
