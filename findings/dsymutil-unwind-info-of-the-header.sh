@@ -18,10 +18,10 @@ cd "$work"
 chmod 755 .
 for package in llvm-14 lld-14 libllvm14; do
   apt-get download -qq "$package=1:14.0.6-12" 2>apt || { cat apt; exit 1; }
-  dpkg-deb -x "$package"_*.deb root
+  dpkg-deb -x "$package"_*.deb unpacked
 done
-export LD_LIBRARY_PATH=$work/root/usr/lib/x86_64-linux-gnu:$work/root/usr/lib/llvm-14/lib
-tools=$work/root/usr/lib/llvm-14/bin
+export LD_LIBRARY_PATH=$work/unpacked/usr/lib/x86_64-linux-gnu:$work/unpacked/usr/lib/llvm-14/lib
+tools=$work/unpacked/usr/lib/llvm-14/bin
 
 cat >f.s <<'S'
   .globl _compact

@@ -17,9 +17,9 @@ cd "$work"
 chmod 755 .
 for package in fp-compiler-3.2.2 fp-units-rtl-3.2.2; do
   apt-get download -qq "$package=3.2.2+dfsg-20" 2>apt || { cat apt; exit 1; }
-  dpkg-deb -x "$package"_*.deb root
+  dpkg-deb -x "$package"_*.deb unpacked
 done
-units=$work/root/usr/lib/x86_64-linux-gnu/fpc/3.2.2/units/x86_64-linux/rtl
+units=$work/unpacked/usr/lib/x86_64-linux-gnu/fpc/3.2.2/units/x86_64-linux/rtl
 
 cat >program.pas <<'P'
 program sum;
@@ -31,7 +31,7 @@ begin
   writeln(upto(7));
 end.
 P
-root/usr/bin/ppcx64-3.2.2 -n -g -Xs- -Fu"$units" program.pas >messages || { cat messages; exit 1; }
+unpacked/usr/bin/ppcx64-3.2.2 -n -g -Xs- -Fu"$units" program.pas >messages || { cat messages; exit 1; }
 [ "$(./program)" = 28 ]
 
 echo 'the object: an FDE is the length, 4 bytes; the CIE pointer at 0x18, of 8 bytes; the start at 0x20'

@@ -17,10 +17,10 @@ cd "$work"
 chmod 755 .
 for package in binutils-aarch64-linux-gnu binutils-common libbinutils; do
   apt-get download -qq "$package=2.40-2" 2>apt || { cat apt; exit 1; }
-  dpkg-deb -x "$package"_*.deb root
+  dpkg-deb -x "$package"_*.deb unpacked
 done
-export LD_LIBRARY_PATH=$work/root/usr/lib/x86_64-linux-gnu
-tools=$work/root/usr/bin/aarch64-linux-gnu
+export LD_LIBRARY_PATH=$work/unpacked/usr/lib/x86_64-linux-gnu
+tools=$work/unpacked/usr/bin/aarch64-linux-gnu
 
 frame() {  # an object with one function and its FDE, of a CIE with the augmentation $1
   cat <<S

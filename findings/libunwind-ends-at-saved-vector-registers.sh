@@ -16,9 +16,9 @@ cd "$work"
 chmod 755 .
 for package in libunwind8 libunwind-dev; do
   apt-get download -qq "$package=1.6.2-3" 2>apt || { cat apt; exit 1; }
-  dpkg-deb -x "$package"_*.deb root
+  dpkg-deb -x "$package"_*.deb unpacked
 done
-libraries=$work/root/usr/lib/x86_64-linux-gnu
+libraries=$work/unpacked/usr/lib/x86_64-linux-gnu
 
 cat >functions.c <<'C'
 void capture(void);
@@ -66,7 +66,7 @@ run() {  # the traces of the program that is compiled with the options $@
   gcc -O2 "$@" -rdynamic walk.c functions.o -o walk
   printf 'libgcc: %s\n' "$(./walk | sed 's/.*(\(.*\)+.*/\1/' | tr '\n' ' ')"
   ./walk | grep -q _start || { echo 'another trace by libgcc'; exit 1; }
-  gcc -O2 "$@" -DLIBUNWIND -I root/usr/include/x86_64-linux-gnu -I root/usr/include walk.c functions.o -o walk -L "$libraries" -lunwind -llzma
+  gcc -O2 "$@" -DLIBUNWIND -I unpacked/usr/include/x86_64-linux-gnu -I unpacked/usr/include walk.c functions.o -o walk -L "$libraries" -lunwind -llzma
   LD_LIBRARY_PATH=$libraries ./walk | tee output
 }
 run

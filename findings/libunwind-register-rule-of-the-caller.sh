@@ -15,9 +15,9 @@ cd "$work"
 chmod 755 .
 for package in libunwind8 libunwind-dev; do
   apt-get download -qq "$package=1.6.2-3" 2>apt || { cat apt; exit 1; }
-  dpkg-deb -x "$package"_*.deb root
+  dpkg-deb -x "$package"_*.deb unpacked
 done
-libraries=$work/root/usr/lib/x86_64-linux-gnu
+libraries=$work/unpacked/usr/lib/x86_64-linux-gnu
 
 cat >functions.S <<'A'
 .macro begin name
@@ -80,7 +80,7 @@ void capture(void) {
 int main(void) { outer(); return 0; }
 C
 run() {  # the traces of the program that is compiled with the options $@
-  headers=(-I root/usr/include/x86_64-linux-gnu -I root/usr/include)
+  headers=(-I unpacked/usr/include/x86_64-linux-gnu -I unpacked/usr/include)
   gcc -O2 -ffixed-r12 "$@" "${headers[@]}" -rdynamic walk.c functions.S -o walk
   printf 'libgcc: %s\n' "$(./walk | sed 's/.*(\(.*\)+.*/\1/' | tr '\n' ' ')"
   ./walk | grep -q _start || { echo 'another trace by libgcc'; exit 1; }

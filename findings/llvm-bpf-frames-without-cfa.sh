@@ -18,9 +18,9 @@ cd "$work"
 chmod 755 .
 for package in llvm-14 libllvm14; do
   apt-get download -qq "$package=1:14.0.6-12" 2>apt || { cat apt; exit 1; }
-  dpkg-deb -x "$package"_*.deb root
+  dpkg-deb -x "$package"_*.deb unpacked
 done
-export LD_LIBRARY_PATH=$work/root/usr/lib/x86_64-linux-gnu:$work/root/usr/lib/llvm-14/lib
+export LD_LIBRARY_PATH=$work/unpacked/usr/lib/x86_64-linux-gnu:$work/unpacked/usr/lib/llvm-14/lib
 python3 -m pip install --quiet --no-deps --target py pyelftools==0.33 2>pip || { cat pip; exit 1; }
 
 cat >f.ll <<'LL'
@@ -40,7 +40,7 @@ define i32 @f(i32 %x) nounwind !dbg !4 {
 !6 = !{null}
 !7 = !DILocation(line: 2, scope: !4)
 LL
-root/usr/lib/llvm-14/bin/llc -march=bpf -filetype=obj f.ll -o f.o
+unpacked/usr/lib/llvm-14/bin/llc -march=bpf -filetype=obj f.ll -o f.o
 
 PYTHONPATH=py python3 - <<'PY'
 from elftools.elf.elffile import ELFFile

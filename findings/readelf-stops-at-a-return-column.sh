@@ -17,12 +17,12 @@ cd "$work"
 chmod 755 .
 for package in binutils-x86-64-linux-gnu binutils-common libbinutils; do
   apt-get download -qq "$package=2.40-2" 2>apt || { cat apt; exit 1; }
-  dpkg-deb -x "$package"_*.deb root
+  dpkg-deb -x "$package"_*.deb unpacked
 done
 apt-get download -qq elfutils=0.188-2.1 libdw1=0.188-2.1 libelf1=0.188-2.1 libasm1=0.188-2.1 2>apt || { cat apt; exit 1; }
-for package in elfutils libdw1 libelf1 libasm1; do dpkg-deb -x "$package"_*.deb root; done
-export LD_LIBRARY_PATH=$work/root/usr/lib/x86_64-linux-gnu
-bin=$work/root/usr/bin
+for package in elfutils libdw1 libelf1 libasm1; do dpkg-deb -x "$package"_*.deb unpacked; done
+export LD_LIBRARY_PATH=$work/unpacked/usr/lib/x86_64-linux-gnu
+bin=$work/unpacked/usr/bin
 
 count() {  # FDEs of three functions, of which the second has the return address column $1
   {
