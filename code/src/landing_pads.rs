@@ -8,7 +8,7 @@ use cfipack_format::{Address, Arch, Endian};
 
 use crate::analysis::CallSite;
 
-/// The encoding that says that a value is omitted.
+/// The encoding of an omitted value.
 const OMIT: u8 = 0xff;
 
 /// Returns the call sites with landing pads from a function's LSDA, ascending.

@@ -10,7 +10,7 @@ use cfipack_format::{Address, Arch, Key};
 use object::read::elf::ElfFile64;
 use object::{Object as _, ObjectSection as _};
 
-/// Objects whose CFI has what directives that are read from it do not have.
+/// Objects with CFI that directives cannot express, so the CFI written from its directives differs.
 const DIFFERENT: [&str; 13] = [
     // Padding, and an advance to it.
     "aarch64/a_escape_nop.gas247.o",

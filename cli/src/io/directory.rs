@@ -1,5 +1,5 @@
-//! Opens directories by handles. So nobody can redirect the program by replacing a directory with a symbolic link while
-//! it runs.
+//! Opens directories by handles. The program stays in its directory, even if the directory is replaced with a symbolic
+//! link while it runs.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};

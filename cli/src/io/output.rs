@@ -16,7 +16,7 @@ pub fn standard() -> BufWriter<Standard> {
     BufWriter::with_capacity(1 << 16, Standard(io::stdout().lock()))
 }
 
-/// Standard output. Its errors say that they are about standard output.
+/// Standard output. Its errors name standard output.
 ///
 /// It is an error if standard output is closed when the program starts. Rust's runtime opens `/dev/null` in its place.
 #[derive(Debug)]

@@ -39,7 +39,7 @@ pub struct ManyFiles {
     quiet: bool,
 }
 
-/// The option in messages that says that files are replaced.
+/// The option that messages name for replacing files.
 pub const IN_PLACE: &str = "--in-place";
 /// The reason of a verb that replaces files unless it is told otherwise.
 pub const WITHOUT_OUTPUT: &str = "no -o";

@@ -241,8 +241,8 @@ fn find_shared_rows(
     Ok(())
 }
 
-/// Adds the functions of a checked table in a range of indices. `has_cfi` says that the object's CFI follows and must
-/// know which functions have rows.
+/// Adds the functions of a checked table in a range of indices. `has_cfi` is true if the object's CFI follows: it
+/// must know which functions have rows.
 pub(crate) fn push_functions<'a>(
     merger: &mut Merger<'a>,
     table: &Table<'a>,

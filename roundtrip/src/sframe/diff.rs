@@ -365,8 +365,8 @@ impl Diff {
         }
     }
 
-    /// Counts a function of table `a`. `is_alike` says that `b` has the same rows at all its PCs, and `is_met` that `b`
-    /// has a row for at least one of them.
+    /// Counts a function of table `a`. `is_alike` is true if `b` has the same rows at all its PCs, and `is_met` if
+    /// `b` has a row for at least one of its PCs.
     pub(crate) fn count_of_a(&mut self, is_alike: bool, is_met: bool) {
         match (is_alike, is_met) {
             (true, _) => self.equal += 1,
@@ -375,7 +375,7 @@ impl Diff {
         }
     }
 
-    /// Counts a function of table `b`. `is_met` says that `a` has a row for at least one of its PCs.
+    /// Counts a function of table `b`. `is_met` is true if `a` has a row for at least one of its PCs.
     pub(crate) fn count_of_b(&mut self, is_met: bool) {
         if !is_met {
             self.only_b += 1;

@@ -13,7 +13,7 @@ const E_SHOFF: usize = 0x28;
 const E_PHNUM: usize = 0x38;
 const E_SHNUM: usize = 0x3c;
 const E_SHSTRNDX: usize = 0x3e;
-/// `PN_XNUM` says that the number of program headers is in the first section header.
+/// With this number of program headers, the first section header has the real number (`PN_XNUM`).
 const PN_XNUM: u64 = 0xffff;
 
 /// Returns the new file, with the table if the plan has a place for it.

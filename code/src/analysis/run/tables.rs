@@ -1,0 +1,84 @@
+//! Follows indirect jumps through their tables.
+
+use cfipack_format::{Address, Family};
+
+use super::super::{Analysis, Doubt, Exit};
+use super::{Bytes, Restart, Run};
+use crate::aarch64;
+use crate::instruction::Op;
+use crate::instructions::Code;
+use crate::state::State;
+use crate::table::JumpTable;
+use crate::value::Value;
+
+/// Returns whether the code at an address is marked as a target of indirect jumps (`bti j` on AArch64).
+fn is_marked(analysis: &Analysis<'_>, target: Address, memory: Bytes<'_>) -> bool {
+    let Code { arch, start, bytes, .. } = analysis.code;
+    let at = usize::try_from(target.0.wrapping_sub(start.0)).ok();
+    let code = at.and_then(|at| bytes.get(at..)).unwrap_or_else(|| memory.at(target));
+    match (arch.family(), code.first_chunk()) {
+        (Family::Aarch64, Some(word)) => aarch64::is_jump_target(*word),
+        (Family::Aarch64, None) | (Family::X86 | Family::S390x | Family::Riscv, _) => false,
+    }
+}
+
+impl Run<'_> {
+    /// Follows an indirect jump through its table. Without a table the jump is taken for a tail call if the frame is
+    /// gone.
+    pub(super) fn follow_table(
+        &mut self,
+        analysis: &mut Analysis<'_>,
+        from: usize,
+        table: Option<JumpTable>,
+        state: &State,
+        memory: Bytes<'_>,
+    ) -> Result<(), Restart> {
+        let arch = analysis.code.arch;
+        let (mut found, mut is_guarded) = (0, false);
+        if let Some(table) = table {
+            let end = if table.is_limited() { None } else { self.end_of_table(analysis, table.address()) };
+            let targets = table.targets(memory, arch.endian());
+            for target in targets.take(end.map_or(usize::MAX, |end| table.count_up_to(end))) {
+                let is_inside = analysis.is_inside(target) && analysis.index_of(target).is_some();
+                if self.entries_left == 0 || (!is_inside && (!table.is_limited() || found == 0)) {
+                    break;
+                }
+                // If the first target of a table is marked, then all targets are: the processor refuses jumps to
+                // unmarked code.
+                if found == 0 {
+                    is_guarded = is_marked(analysis, target, memory);
+                } else if is_guarded && !is_marked(analysis, target, memory) {
+                    break;
+                }
+                self.entries_left -= 1;
+                found += 1;
+                self.follow_jump(analysis, from, (Some(target), true), state)?;
+            }
+        }
+        if found == 0 {
+            let stack = state.get(arch, arch.stack_pointer());
+            if stack == Value::Cfa(-(arch.cfa_offset_at_entry() as i32)) {
+                analysis.exits.push(Exit { index: from, target: None, is_from_table: false });
+            } else {
+                analysis.doubts.insert((Doubt::IndirectJump, analysis.instructions.as_slice()[from].offset));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the lowest address after the table that some instruction mentions. Most often another table starts
+    /// there.
+    fn end_of_table(&mut self, analysis: &Analysis<'_>, table: u64) -> Option<u64> {
+        let constants = self.constants.get_or_insert_with(|| {
+            let mut constants = Vec::new();
+            for op in &analysis.instructions.ops {
+                if let Op::Constant { value, .. } = op {
+                    constants.push(*value);
+                }
+            }
+            constants.sort_unstable();
+            constants
+        });
+        constants.get(constants.partition_point(|address| *address <= table)).copied()
+    }
+}
