@@ -3,15 +3,15 @@
 use cfipack_format::cfi::Section;
 use gimli::{BaseAddresses, Vendor};
 
-/// The letters `B` and `G` of a CIE's augmentation, which are hidden from gimli.
+/// A CIE that gimli sees in another form.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Letters {
+pub(super) struct Changed {
     /// The start of the CIE. Several are in ascending order.
     pub cie: usize,
-    /// True if `B` is among them.
+    /// True if the letter `B` was removed.
     pub key_b: bool,
-    /// The number of hidden bytes. gimli sees the bytes after them this much too early.
-    pub count: u64,
+    /// The number of bytes that were removed before the personality pointer. gimli sees this pointer this much too early.
+    pub removed: u64,
 }
 
 /// The properties of a section beside its frames.
@@ -22,17 +22,17 @@ pub(super) struct About<'f> {
     pub bytes: &'f [u8],
     pub vendor: Vendor,
     pub bases: BaseAddresses,
-    /// The hidden letters, for the CIEs that have any.
-    pub letters: &'f [Letters],
+    /// The CIEs that gimli sees in another form.
+    pub changed: &'f [Changed],
     /// The length of the longest CIE with instructions that are run.
     pub longest_cie: usize,
 }
 
 impl About<'_> {
-    /// Returns the hidden letters of the CIE at an offset, if there are any.
+    /// Returns the change of the CIE at an offset, if gimli sees it in another form.
     #[inline]
-    pub(super) fn letters(&self, cie: usize) -> Option<&Letters> {
-        let found = self.letters.binary_search_by_key(&cie, |letters| letters.cie);
-        found.ok().map(|index| &self.letters[index])
+    pub(super) fn change_of(&self, cie: usize) -> Option<&Changed> {
+        let found = self.changed.binary_search_by_key(&cie, |changed| changed.cie);
+        found.ok().map(|index| &self.changed[index])
     }
 }

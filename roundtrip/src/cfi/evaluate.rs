@@ -222,8 +222,8 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Evaluate<'f> for Frames<
         };
         let personality = fde.cie().personality_with_encoding().map(|(encoding, personality)| {
             let is_relative = encoding.application() == gimli::DW_EH_PE_pcrel;
-            let letters = self.about.letters(fde.cie().offset()).filter(|_| is_relative);
-            Address(pointer(personality).0.wrapping_add(letters.map_or(0, |letters| letters.count)))
+            let changed = self.about.change_of(fde.cie().offset()).filter(|_| is_relative);
+            Address(pointer(personality).0.wrapping_add(changed.map_or(0, |changed| changed.removed)))
         });
         // A distance of 0 means that there is no LSDA. gimli adds it to the address of the field.
         let is_none = |lsda: &Address| lsda.0 == 0 || lsda.0.wrapping_sub(address.0) < bytes.len().to_u64();
@@ -264,7 +264,7 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Frames<'f, E, S> {
         }
         let flags = Flags {
             signal: Some(fde.is_signal_trampoline()),
-            key_b: about.letters(fde.cie().offset()).is_some_and(|letters| letters.key_b),
+            key_b: about.change_of(fde.cie().offset()).is_some_and(|changed| changed.key_b),
         };
         let (arch, bases) = (about.section.arch, &about.bases);
         let translate = Translate { section, cie: fde.cie(), arch, first: function.start };

@@ -5,7 +5,7 @@
 //!
 //! - [`Functions`]: the functions of a file, sorted by address. [`Unreadable`]: the records that gimli cannot read.
 //! - [`Evaluator`]: evaluates a function. It returns an [`Answer`] for each range of PCs, or an [`Unevaluated`].
-//! - `source`, `cies`: prepare a section for gimli. `translate`, `expression`: turn its rows into ours.
+//! - `source`, `readable`, `cies`: prepare a section for gimli. `translate`, `expression`: turn its rows into ours.
 //! - `dispute`: FDEs that start at the same address and disagree.
 //! - `program`, `instructions`: compare functions and look at single instructions.
 
@@ -18,6 +18,7 @@ mod expression;
 mod functions;
 mod instructions;
 mod program;
+mod readable;
 mod record;
 mod source;
 mod storage;

@@ -4,14 +4,14 @@ use std::borrow::Cow;
 
 use cfipack_format::Endian;
 use cfipack_format::cfi::{Section, SectionKind};
-use cfipack_format::widen::ToU64;
 use gimli::{
     BaseAddresses, BigEndian, CallFrameInstruction, DebugFrame, EhFrame, EndianSlice, Endianity,
     LittleEndian, UnwindSection, Vendor,
 };
 
-use super::about::{About, Letters};
+use super::about::{About, Changed};
 use super::instructions::Listed;
+use super::readable::readable;
 use super::record::{Record, records};
 
 /// The reader that gimli reads from.
@@ -25,7 +25,7 @@ pub(super) type Fde<'a, E> = gimli::FrameDescriptionEntry<Reader<'a, E>>;
 pub(super) struct Source<'a> {
     section: Section<'a>,
     bytes: Cow<'a, [u8]>,
-    letters: Vec<Letters>,
+    changed: Vec<Changed>,
     longest_cie: usize,
 }
 
@@ -52,8 +52,8 @@ impl<'a> Source<'a> {
                 false => fdes += 1,
             }
         }
-        let (bytes, letters) = readable(section, &cies);
-        let mut source = Self { section: *section, bytes, letters, longest_cie: longest_cie(section, fdes) };
+        let (bytes, changed) = readable(section, &cies);
+        let mut source = Self { section: *section, bytes, changed, longest_cie: longest_cie(section, fdes) };
         source.take_out_restores(&cies);
         source
     }
@@ -66,13 +66,13 @@ impl<'a> Source<'a> {
     }
 
     fn about(&self) -> About<'_> {
-        let Self { section, bytes, letters, longest_cie } = self;
+        let Self { section, bytes, changed, longest_cie } = self;
         let vendor = if section.arch.is_aarch64() { Vendor::AArch64 } else { Vendor::Default };
         let bases = BaseAddresses::default()
             .set_eh_frame(section.address.0)
             .set_text(section.text.0)
             .set_got(section.data.0);
-        About { section, bytes, vendor, bases, letters, longest_cie: *longest_cie }
+        About { section, bytes, vendor, bases, changed, longest_cie: *longest_cie }
     }
 
     fn visit_in<'f, V: Visit<'f>, E: Endianity + 'f>(&'f self, visit: V, endian: E) -> V::Output {
@@ -104,40 +104,6 @@ const CIE_BYTES: usize = 8;
 /// Returns the length of the longest CIE that all FDEs of a section may have under this limit.
 fn longest_cie(section: &Section<'_>, fdes: usize) -> usize {
     section.bytes.len().saturating_mul(CIE_BYTES) / fdes.max(1)
-}
-
-/// Returns the section with every CIE in a form that gimli 0.34 reads, and the letters that were removed.
-///
-/// gimli refuses the letters `B` (key B) and `G` (memory tagging), which have no data. It also refuses the augmentation
-/// `eh` of gcc before 3.0, which has a pointer as data. This function removes them and pads the record with
-/// `DW_CFA_nop`. Only the CIE's own data change their place: a PC-relative personality pointer moves with them.
-fn readable<'a>(section: &Section<'a>, cies: &[Record]) -> (Cow<'a, [u8]>, Vec<Letters>) {
-    let mut bytes = Cow::Borrowed(section.bytes);
-    let mut all = Vec::new();
-    for record in cies {
-        let string = record.body.saturating_add(1);
-        let Some(cie) = section.bytes.get(string..record.end) else { continue };
-        let Some(length) = cie.iter().position(|&b| b == 0) else { continue };
-        let (letters, rest) = cie.split_at(length);
-        let (kept, rest): (Vec<u8>, &[u8]) = if letters == b"eh" {
-            let pointer = usize::from(section.arch.pointer_size());
-            let Some(rest) = rest.get(1 + pointer..) else { continue };
-            (vec![0], rest)
-        } else {
-            let kept: Vec<u8> = letters.iter().copied().filter(|letter| !b"BG".contains(letter)).collect();
-            let count = (letters.len() - kept.len()).to_u64();
-            if count == 0 {
-                continue;
-            }
-            all.push(Letters { cie: record.offset, key_b: letters.contains(&b'B'), count });
-            (kept, rest)
-        };
-        let patched = &mut bytes.to_mut()[string..record.end];
-        patched.fill(0);
-        patched[..kept.len()].copy_from_slice(&kept);
-        patched[kept.len()..kept.len() + rest.len()].copy_from_slice(rest);
-    }
-    (bytes, all)
 }
 
 /// The length of the longest CIE, in bytes, from which instructions are removed. At worst it is read again for each of

@@ -91,6 +91,58 @@ fn old_eh_augmentation() {
     assert!(report(&cfi, &[Made::new(0x1000, 2, &[(0, SP1, &[8]), (1, SP1, &[16])])]).is_complete());
 }
 
+/// gimli refuses these CIEs; libgcc reads version 4, and V8 writes the LSDA encoding 0xff.
+#[test]
+fn cies_that_only_runtimes_read() {
+    let rows: [(u8, u8, &[u8]); 2] = [(0, SP1, &[8]), (1, SP1, &[16])];
+    for (version, augmentation, data, fde_data) in [
+        (4, &b""[..], &[][..], &[][..]),
+        (4, b"zR", &[1, 0], &[0]),
+        (4, b"zRS", &[1, 0], &[0]),
+        (1, b"zLR", &[2, 0xff, 0], &[0]),
+        (3, b"zRL", &[2, 0, 0xff], &[0]),
+        (4, b"zLR", &[2, 0xff, 0], &[0]),
+        (1, b"zPLR", &[11, 0, 1, 2, 3, 4, 5, 6, 7, 8, 0xff, 0], &[0]),
+    ] {
+        let mut cfi = Cfi::new(Arch::Amd64, EhFrame);
+        let cie = cfi.cie_of_version(version, augmentation, data);
+        cfi.fde_with(cie, 0x1000, 2, fde_data, &[0x41, 0x0e, 16]);
+        let mut function = Made::new(0x1000, 2, &rows);
+        function.info |= if augmentation.contains(&b'S') { 0x80 } else { 0 };
+        let found = report(&cfi, &[function.clone()]);
+        assert!(found.is_complete(), "{version} {augmentation:?}: {found:#?}");
+        function.rows[1].2 = vec![24];
+        assert_eq!(report(&cfi, &[function]).pcs_different, 1);
+    }
+}
+
+/// A personality pointer stays where it is when gimli sees its CIE in another form.
+#[test]
+fn personality_of_cies_that_only_runtimes_read() {
+    for (version, augmentation, is_lsda_first) in
+        [(4, &b"zPR"[..], false), (1, b"zPLR", false), (1, b"zLPR", true), (4, b"zLPR", true)]
+    {
+        let mut cfi = Cfi::new(Arch::Amd64, EhFrame);
+        let mut data = vec![0x9b, 0x10, 0, 0, 0];
+        if augmentation.contains(&b'L') {
+            data.insert(if is_lsda_first { 0 } else { 5 }, 0xff);
+        }
+        data.push(0);
+        data.insert(0, data.len() as u8);
+        let cie = cfi.cie_of_version(version, augmentation, &data);
+        cfi.fde(cie, 0x1000, 16, &[]);
+        let functions = Functions::find(&[cfi.section()]);
+        let handler = Evaluator::new(&functions).handler(&functions.as_slice()[0]).unwrap();
+        // After length, id, version, the letters, the two sizes of version 4, three bytes, the data's length, an LSDA
+        // encoding and the personality's encoding.
+        let sizes = if version == 4 { 2 } else { 0 };
+        let start = cfi.section().address.0;
+        let place =
+            start + 8 + 1 + augmentation.len() as u64 + 1 + sizes + 3 + 1 + u64::from(is_lsda_first) + 1;
+        assert_eq!(handler.personality, Some(Address(place + 0x10)), "{version} {augmentation:?}");
+    }
+}
+
 /// A function inside another one hides what that one has after it, as from `.eh_frame_hdr`'s search.
 #[test]
 fn functions_inside_others() {

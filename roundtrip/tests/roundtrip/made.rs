@@ -53,6 +53,15 @@ impl Cfi {
         self.0.cie(&cie).unwrap()
     }
 
+    /// A CIE of the given version.
+    pub fn cie_of_version(&mut self, version: u8, augmentation: &[u8], data: &[u8]) -> WrittenCie {
+        let cie = Cie::new(self.section().arch, &[0x0c, 7, 8, 0x90, 1]).with_alignment(1, -8);
+        let cie = cie.with_augmentation(augmentation).with_augmentation_data(data);
+        let mut cie = cie.with_fde_encoding(PointerEncoding::ABSOLUTE);
+        cie.version = version;
+        self.0.cie(&cie).unwrap()
+    }
+
     /// An FDE of a CIE with absolute pointers; with `data` empty one without augmentation data.
     pub fn fde_with(&mut self, cie: WrittenCie, start: u64, size: u64, data: &[u8], instructions: &[u8]) {
         self.0.fde_with_augmentation_data(&cie, Address(start), size, data, instructions).unwrap();

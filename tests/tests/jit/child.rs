@@ -120,14 +120,15 @@ pub struct Visit<'a> {
 }
 
 impl Visit<'_> {
-    /// The names of a stack's functions, from the first that was generated on; "all" for the frames above, if there are
-    /// as many as before the call.
+    /// Returns the names of a stack's functions, from the first generated function on. The last word is "all" if the
+    /// frames above `visit` are those before the call.
     pub fn describe(&self, pcs: &[u64]) -> String {
         let names: Vec<_> = pcs.iter().map(|&pc| self.program.name(pc.wrapping_sub(1))).collect();
         let first = names.iter().position(|&name| name != "host").unwrap_or(names.len());
         let last = names.iter().rposition(|&name| name != "host").map_or(first, |last| last + 1);
-        let above = &pcs[last..];
-        let is_whole = above.len() > 1 && self.baseline.ends_with(&above[1..]);
+        // Without optimisation, `visit` and a function that it calls come first.
+        let above = pcs[last..].get(2..).unwrap_or_default();
+        let is_whole = !above.is_empty() && self.baseline.ends_with(above);
         let end = if is_whole { "all" } else { "cut" };
         names[first..last].iter().copied().chain([end]).collect::<Vec<_>>().join(" ")
     }
