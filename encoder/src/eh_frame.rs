@@ -1,4 +1,4 @@
-//! `.eh_frame` for the unit tests, put together record by record. It lies at address 0.
+//! Builds `.eh_frame` sections for the unit tests, record by record. A section lies at address 0.
 
 use alloc::vec::Vec;
 use core::mem::take;
@@ -13,7 +13,7 @@ use crate::cfi::write::{Cie, Writer, WrittenCie};
 /// CFA - 8.
 pub(crate) const CIE: [u8; 24] = *b"\x14\0\0\0\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01\0\0";
 
-/// Writes that CIE as if it were the one at this offset.
+/// Returns [`CIE`] as a written CIE at `offset`, so that an FDE can refer to it.
 fn cie_at(offset: u32) -> WrittenCie {
     let mut writer = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0));
     let mut cie = writer.cie(&Cie::new(Arch::Amd64, b"\x0c\x07\x08\x90\x01")).unwrap();

@@ -79,7 +79,7 @@ impl<'a> Builder<'a> {
         if common { Ok(()) } else { self.push_rows(function, size) }
     }
 
-    /// Adds a function of any kind.
+    /// Adds a function by the general path.
     #[cold]
     pub(crate) fn push_rows(&mut self, function: &Function<'a>, size: u32) -> Result<(), Unsupported> {
         if size == 0 {
