@@ -105,7 +105,7 @@ impl Memo {
         if (mark != key.mark) | (size <= end) {
             return None;
         }
-        let found = same(section.get(at.to_usize()..)?, code.tail(), code.len());
+        let found = have_the_same_start(section.get(at.to_usize()..)?, code.tail(), code.len());
         found.then_some(Remembered { block, num_fres: num_fres.into() })
     }
 
@@ -129,7 +129,7 @@ impl Memo {
 
 /// Returns whether the first `len` bytes are the same.
 #[inline(always)]
-fn same(one: &[u8], two: &[u8], len: usize) -> bool {
+fn have_the_same_start(one: &[u8], two: &[u8], len: usize) -> bool {
     let (Some(one_head), Some(two_head)) = (one.first_chunk(), two.first_chunk()) else {
         return false;
     };

@@ -28,8 +28,13 @@ impl<'e> Sorted<'e> {
             return Self::Already(entries);
         }
         let mut bytes = vec![[0; Entry::SIZE]; entries.len()];
-        let start = |bytes: &[u8; Entry::SIZE]| Address(Entry::from_bytes(bytes).start).distance_from(MIDDLE);
-        order.write(pool, &mut bytes, |entry, _| entry.to_bytes(), start, |_, _| ());
+        order.write(
+            pool,
+            &mut bytes,
+            |entry, _| entry.to_bytes(),
+            |bytes| Address(Entry::from_bytes(bytes).start).distance_from(MIDDLE),
+            |_, _| (),
+        );
         Self::Copied(bytes)
     }
 
