@@ -15,8 +15,7 @@ use crate::parts::Parts;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Encodings {
-    /// True encodings: an encoding restores what the directives describe, in the function's body and at every
-    /// call.
+    /// True encodings. They restore what the directives describe, in the function's body and at every call.
     #[default]
     Checked,
     /// The encodings that llvm-mc 23 gives for the same directives, true or not.
@@ -119,8 +118,8 @@ impl Assembly {
             .with_mte_tagged(own.frame.is_mte_tagged_frame);
         let instructions = &own.instructions;
         let bytes = &self.bytes[instructions.bytes.start + instructions.at_entry..instructions.bytes.end];
-        // If a directive is not an instruction of its own, llvm-mc keeps DWARF mode, whatever the other
-        // directives are.
+        // If a directive is not an instruction of its own, llvm-mc keeps DWARF mode. So this error comes
+        // first.
         let altered = instructions.is_altered.then_some(Err(Reason::LlvmMcDirectives));
         let directives = altered.into_iter().chain(Instructions::new(function, bytes));
         let encoding = llvm_mc::encode(self.arch, frame, directives);

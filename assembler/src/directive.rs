@@ -57,8 +57,7 @@ pub enum Directive {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Placed {
-    /// The directive's number, counted from 0 in the order of calls. Directives for the whole function count
-    /// too.
+    /// The directive's number in the order of calls, from 0. Directives for the whole function count too.
     pub number: usize,
     /// Bytes from the function's start.
     pub offset: u64,

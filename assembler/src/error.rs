@@ -58,8 +58,7 @@ pub enum Misuse {
         /// The factor, in bytes.
         factor: i64,
     },
-    /// A pointer encoding that no assembler writes. Assemblers write absolute and PC-relative pointers of
-    /// fixed sizes.
+    /// A pointer encoding other than absolute or PC-relative with a fixed size. No assembler writes it.
     Encoding {
         /// The encoding.
         encoding: PointerEncoding,

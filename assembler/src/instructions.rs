@@ -264,8 +264,7 @@ fn put(
     }
 }
 
-/// Writes a negative offset of the CFA as LLVM does: as an unsigned number of 64 bits. Its sum with a
-/// register wraps.
+/// Writes a negative offset of the CFA as LLVM does: as an unsigned 64-bit number, which wraps when added.
 fn negative_cfa_offset(directive: &Directive, offset: i64, writer: &mut InstructionWriter) {
     let (opcode, register) = match directive {
         Directive::DefCfa(register, _) => (0x0c, Some(*register)),

@@ -90,8 +90,7 @@ impl<'a, T: Copy> Cies<'a, T> {
         found.map(|cie| (cie.id, cie.instructions.len()))
     }
 
-    /// Adds a CIE with all instructions of the function that a CIE can have. Also returns the number of their
-    /// bytes.
+    /// Adds a CIE with all instructions of the function that a CIE can have. Also returns their size.
     pub(crate) fn push(
         &mut self,
         assembly: &'a Assembly,

@@ -53,8 +53,8 @@ pub struct MachOFrames {
     pub relocations: Vec<MachORelocation>,
 }
 
-/// `X86_64_RELOC_UNSIGNED`, `ARM64_RELOC_UNSIGNED`, `GENERIC_RELOC_VANILLA` (`mach-o/reloc.h` and the headers
-/// for each architecture).
+/// `X86_64_RELOC_UNSIGNED`, `ARM64_RELOC_UNSIGNED`, `GENERIC_RELOC_VANILLA` (`mach-o/reloc.h`,
+/// `mach-o/*/reloc.h`).
 const UNSIGNED: u8 = 0;
 const X86_64_RELOC_GOT: u8 = 4;
 const ARM64_RELOC_SUBTRACTOR: u8 = 1;

@@ -128,8 +128,7 @@ impl Out {
         self.bytes.extend_from_slice(&self.endian.put_u64(value));
     }
 
-    /// Writes the header of an executable file, because the symbols have addresses. There are no program
-    /// headers.
+    /// Writes the header of an executable file without program headers. Its symbols have addresses.
     fn file_header(&mut self, arch: Arch, headers_at: usize) {
         let data = match self.endian {
             Endian::Little => 1,

@@ -28,8 +28,8 @@ pub enum LibunwindForm {
     /// [`Pointers::Absolute`](super::Pointers::Absolute) the code may lie anywhere. Choose this form if you
     /// can.
     IpOffset,
-    /// `UNW_INFO_FORMAT_REMOTE_TABLE`: starts and FDEs count from the `.eh_frame`, which must lie within 2
-    /// GiB of the code.
+    /// `UNW_INFO_FORMAT_REMOTE_TABLE`: starts and FDEs count from the `.eh_frame`. It must be within 2 GiB of
+    /// the code.
     RemoteTable,
 }
 
@@ -99,9 +99,8 @@ impl LibunwindTable {
     }
 
     /// Returns the structure that `_U_dyn_register` takes, for entries at the address `table`. The library
-    /// links the structure into a list, so put it in writable memory at a multiple of 8. Keep the structure,
-    /// the entries and the `.eh_frame` until `_U_dyn_cancel`. Only the first [`DynInfoLayout::size`] bytes
-    /// count.
+    /// links the structure into a list, so put it in writable memory at a multiple of 8. Keep it, the entries
+    /// and the `.eh_frame` until `_U_dyn_cancel`. Only the first [`DynInfoLayout::size`] bytes count.
     pub fn dyn_info(&self, layout: DynInfoLayout, table: Address) -> [u8; 88] {
         let format: u32 = match self.form {
             LibunwindForm::RemoteTable => 2,

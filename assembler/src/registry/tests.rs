@@ -115,8 +115,7 @@ fn ascending_and_descending() {
             registry.add(&region(BASE + 32 * place(number), 1, 8 * number), ()).unwrap();
             assert_eq!(found(number / 2), Some(8 * (number / 2)));
         }
-        // For each region: 15 words of rows and 3 words of the tree, twice, and as much again while memory
-        // grows.
+        // Each region has 15 words of rows and 3 words of the tree. Memory has four times as many at most.
         assert!(registry.memory_size() as u64 <= COUNT * 8 * 18 * 4, "{}", registry.memory_size());
         for number in 0..COUNT {
             registry.remove(Address(BASE + 32 * place(number))).unwrap();

@@ -20,8 +20,7 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
-/// `DW_CFA_restore` returns to the CIE's rule. Rules that an FDE sets before its first advance are not rules
-/// of the CIE.
+/// `DW_CFA_restore` returns to the CIE's rule. The rules that start an FDE are not rules of the CIE.
 #[test]
 fn the_start_of_an_fde_stays_out_of_the_cie() {
     let cie = [0x0c, 7, 8, 0x90, 1];

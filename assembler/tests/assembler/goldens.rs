@@ -32,8 +32,7 @@ const DIFFERENT: [&str; 13] = [
     "x86_64/x_val_encoded.gas247.o",
 ];
 
-/// If an `.eh_frame` is read as directives and written again, it has gas's bytes, and pointers in the same
-/// places.
+/// An `.eh_frame` that is read as directives and written again has gas's bytes, and the same pointers.
 #[test]
 fn cfi_of_gas_s_objects_is_written_again() {
     let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/sframe");

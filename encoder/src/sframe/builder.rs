@@ -141,8 +141,7 @@ impl<'a> Builder<'a> {
     ///
     /// A lookup finds the last function that starts at or before a PC. Functions that share PCs would
     /// therefore hide each other's rows. This function separates them by the addresses in the CFI. In
-    /// objects, for example, each section of code starts at 0, so lay out the sections before you push their
-    /// functions.
+    /// objects, each section of code starts at 0, so lay out the sections before you push functions.
     ///
     /// - A function is cut around every function that starts inside it. The outer function's rows answer for
     ///   the PCs before and after the inner function. If the inner function was refused or

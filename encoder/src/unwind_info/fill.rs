@@ -1,5 +1,4 @@
-//! Fills pages for a given palette, wherever the functions lie. These pages keep the promised size of a
-//! table.
+//! Fills pages for a given palette, wherever the functions lie. They keep the promised size of a table.
 
 use alloc::vec;
 use alloc::vec::Vec;

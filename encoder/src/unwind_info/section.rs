@@ -164,8 +164,7 @@ impl Section {
     /// Sorts the entries and cuts them into pages, now that addresses are known.
     ///
     /// The closure `function_at` returns the image offset of a function by its key, and `lsda_at` returns the
-    /// image offset of an LSDA. An LSDA at image offset 0 counts as no LSDA, because the Mach-O header lies
-    /// there.
+    /// image offset of an LSDA. An LSDA at offset 0 counts as no LSDA, because the Mach-O header lies there.
     ///
     /// Pass in `end` the end of the code that the table covers, which is the end of `__text`. If you pass `None`, or
     /// a lower offset than the end of the last entry, the table ends with the last entry. [`Layout::Lld`] ignores

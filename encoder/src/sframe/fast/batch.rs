@@ -1,7 +1,6 @@
 //! Adds common functions to a section, a batch at a time.
 //!
-//! Each step is done for all functions of a batch before the next step. The functions then wait for memory at
-//! the same time.
+//! Each step is done for all functions of a batch before the next step. So they wait for memory together.
 
 use alloc::vec::Vec;
 

@@ -22,8 +22,7 @@ pub(crate) struct Cies<'a> {
 #[derive(Clone, Debug)]
 struct NumberedCie<'a> {
     cie: Cie<'a>,
-    /// The number of this CIE. If the common functions of an earlier CIE have the same meaning, it is the
-    /// number of the earlier CIE.
+    /// The number of this CIE, or of an earlier CIE, if the common functions of both have the same meaning.
     number: u8,
     common: Option<CommonCie>,
 }
@@ -33,8 +32,7 @@ impl<'a> Cies<'a> {
         Self { numbered: Vec::new(), last: 0 }
     }
 
-    /// Returns the state in which the common functions of a CIE begin, or `None` if it has no common
-    /// functions.
+    /// Returns the state in which the common functions of a CIE begin, if it has common functions.
     #[inline(always)]
     pub(crate) fn common(&self, number: u8) -> Option<&CommonCie> {
         self.numbered.get(usize::from(number))?.common.as_ref()

@@ -54,8 +54,7 @@ impl Common {
         Some(location)
     }
 
-    /// Puts the rows of a function into `fres` again, if its instructions continue so far that starts were
-    /// cut.
+    /// Puts the rows of a function into `fres` again, because some starts did not fit `fre_type`.
     #[cold]
     fn run_beyond(&mut self, cie: &CommonCie, code: &Code<'_>, fres: &mut Fres) -> Option<()> {
         let location = self.run_as::<4>(cie, code, FreType::Addr4, fres)?;

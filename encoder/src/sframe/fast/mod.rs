@@ -1,5 +1,5 @@
-//! Encodes common functions quickly: instructions become FREs directly, without rows in between. This code
-//! exists for speed alone.
+//! Encodes common functions quickly, from instructions to FREs without rows. This module exists for speed
+//! alone.
 //!
 //! The input is batches of FDEs of the plain form ([`PlainFde`](crate::cfi::PlainFde)). The output is entries
 //! and blocks.

@@ -19,8 +19,7 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// Returns 1 if the lowest bytes are a `DW_CFA_offset` of an ignored register with an operand of one
-    /// byte, else 0.
+    /// Returns 1 if the lowest bytes are a `DW_CFA_offset` of an ignored register with a short operand.
     #[inline(always)]
     fn is_ignored_save(&self, bytes: u64) -> u64 {
         let is_save = bytes & 0x80c0 == 0x0080;

@@ -146,8 +146,7 @@ fn find_all(blocks: &Blocks<'_>, other: &Blocks<'_>, first: usize, hashes: &[u32
     }
 }
 
-/// The blocks of another builder that this builder does not have. They all differ if the other builder shares
-/// blocks.
+/// The blocks of another builder that this builder does not have. They differ if that builder shares blocks.
 struct NewBlocks {
     /// Runs of block numbers of the other builder.
     runs: Vec<Range<u32>>,

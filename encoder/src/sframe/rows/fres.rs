@@ -44,8 +44,7 @@ pub(crate) type Room = [u8; BUFFER + BEYOND];
 pub(crate) const MAX_ROWS: u32 = u16::MAX as u32;
 
 impl Fres {
-    /// Creates a buffer. For a `few` functions the buffer starts small, and then there is no
-    /// [room](Self::room).
+    /// Creates a buffer. For a `few` functions it is small, and has no [room](Self::room).
     pub(crate) fn new(endian: Endian, few: bool) -> Self {
         let buffer = if few { FEW } else { BUFFER };
         let last = ShortFre::NONE;
@@ -73,8 +72,7 @@ impl Fres {
         self.last = ShortFre::NONE;
     }
 
-    /// Returns the buffer, and the offset in it for the first row of a function. `None` if the buffer is
-    /// small.
+    /// Returns the buffer, unless it is small, and the offset for the first row of a function.
     #[inline(always)]
     pub(crate) fn room(&mut self) -> Option<(&mut Room, usize)> {
         Some((self.bytes.first_chunk_mut()?, self.base + Attribute::SIZE))

@@ -126,8 +126,7 @@ impl<'a> Blocks<'a> {
         Ok(self.add_block(hash, bytes, block.len, attribute))
     }
 
-    /// Finds the block that is equal to a block of `others`, or adds it. Returns the block's number in
-    /// `self`.
+    /// Finds the block that is equal to a block of `others`, or adds it. Returns its number in `self`.
     pub(crate) fn copy(&mut self, others: &Blocks<'_>, number: u32) -> Result<u32, Reason> {
         self.add_bytes(&[], others.block(number), others.attribute(number).unwrap_or_default())
     }

@@ -43,8 +43,7 @@ static MASKS: [[u64; WORDS]; CHUNK + 1] = {
 };
 
 /// Mixes words into a hash. For each word, a key that depends on the word's place is added to both halves,
-/// and the halves are multiplied (NH of Black and others, UMAC, 1999). Vectors do this for several words at
-/// once.
+/// and the halves are multiplied (NH of Black and others, UMAC, 1999). Vectors do several words at once.
 #[inline(always)]
 pub(crate) fn mix(seed: u64, words: &[u64; WORDS]) -> u64 {
     const ODD: [u64; WORDS] = [

@@ -12,8 +12,8 @@ use crate::sframe::table::chunk::{CHUNK, mix, words};
 #[derive(Clone, Debug)]
 pub(crate) struct HashIndex {
     /// The slots; their number is a power of two. The low bits of a hash choose the slot. The slot has the
-    /// index in its low bits, and the other bits of the hash above. Slots are small, because most of them are
-    /// in no cache.
+    /// index in its low bits, and the other bits of the hash above. Slots are small, because few are in a
+    /// cache.
     slots: Vec<u32>,
     /// The hash of each index.
     hashes: Vec<u32>,

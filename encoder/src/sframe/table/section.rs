@@ -182,8 +182,7 @@ impl<'a> Section<'a> {
         Ok(self.name(&clashes, address, &address_of))
     }
 
-    /// Returns the bytes of the section of a linked file, as [`Self::write`] writes them, without a second
-    /// buffer for the rows.
+    /// Returns the bytes that [`Self::write`] would write, without a second buffer for the rows.
     ///
     /// # Errors
     /// As for [`Self::write`], except for the length. It is also an error here if functions without addresses

@@ -8,8 +8,7 @@ use crate::cfi::{Section, SectionKind};
 use crate::eh_frame::{CIE, fde};
 use crate::sframe::{Builder, Options};
 
-/// An `.eh_frame` of two functions with the same rows. Each function has `rows` bytes, and a row for each
-/// byte.
+/// An `.eh_frame` of two functions with the same rows. Each function has a row for each of its bytes.
 fn twice_the_same(rows: u32) -> Vec<u8> {
     let mut bytes = CIE.to_vec();
     // `advance_loc` by 1, `def_cfa_offset`.
