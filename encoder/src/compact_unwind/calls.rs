@@ -58,7 +58,7 @@ fn in_x86(arch: Arch, range: &[u8], from: u32) -> Option<Found> {
     // of these bytes.
     let is_possible = range
         .iter()
-        .fold(false, |found, byte| found | matches!(byte, 0xe8 | 0xff | 0x9a | 0x05 | 0x34 | 0xcd));
+        .fold(false, |found, byte| found | matches!(*byte, 0xe8 | 0xff | 0x9a | 0x05 | 0x34 | 0xcd));
     if !is_possible {
         return None;
     }
