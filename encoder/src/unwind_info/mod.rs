@@ -73,9 +73,9 @@
 //! - The frame mode of arm64_32 is not mistaken for DWARF mode.
 //! - A fourth personality is not refused, as it is by ld64.lld and Apple's linkers. The functions get DWARF mode
 //!   instead, and [`Section::warnings`] lists them.
-//! - If no number is left for an encoding, or a function lies too far from the last one, then ld64 up to 253.3 counts
-//!   the entry nevertheless and writes a wrong encoding or address. Layout `Ld64V253` leaves the entry to the page
-//!   before.
+//! - If no number is left for an encoding, or a function lies too far from the last function, then ld64 up to
+//!   253.3 counts the entry nevertheless and writes a wrong encoding or address. Layout `Ld64V253` leaves the
+//!   entry to the page before.
 //! - Ld64 up to 241 also merges functions with a stack size in their code, and places the pages before the last page
 //!   anywhere.
 

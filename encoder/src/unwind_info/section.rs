@@ -358,8 +358,8 @@ mod tests {
             let by_bound = bound.partition(&table);
             assert!(by_bound.size() <= bound.len, "{} of {}", by_bound.size(), bound.len);
             let by_plan = plan.pages.as_ref().expect("layout small has them").partition(&table, &moved);
-            // A plan never promises more than the bound for any order, so the pages for this bound may be what keeps
-            // the plan.
+            // A plan never promises more than the bound for any order, so the pages of this bound may keep
+            // the plan's promise.
             let len = fixed_len(&table) + by_plan.size().min(by_bound.size());
             assert!(len <= plan.max_len, "{len} of {}", plan.max_len);
             by_itself += usize::from(plan.max_len < section.max_len());

@@ -20,7 +20,7 @@ pub(crate) struct Chunks<'s, 'a, F> {
     pub(crate) section: &'s Section<'a>,
     /// Returns the functions of the section between two offsets.
     pub(crate) functions: F,
-    /// The starts of the chunks, and the end of the last one.
+    /// The starts of the chunks, and the end of the last chunk.
     cuts: Vec<SectionOffset>,
 }
 

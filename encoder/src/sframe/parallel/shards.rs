@@ -129,8 +129,8 @@ enum Task<'t> {
     Entries(Option<&'t mut HashIndex>, &'t mut Vec<Entry>),
 }
 
-/// Finds the numbers in `blocks` of a run of blocks of `other`. `first` is the number in `other` of the run's
-/// first block, and `hashes` are the hashes of the run.
+/// For a run of blocks of `other`, finds the numbers of equal blocks in `blocks`. `first` is the number of
+/// the run's first block, and `hashes` are the hashes of the run.
 fn find_all(blocks: &Blocks<'_>, other: &Blocks<'_>, first: usize, hashes: &[u32], numbers: &mut [u32]) {
     let Some(index) = &blocks.index else { return };
     let groups = numbers.chunks_mut(GROUP).zip(hashes.chunks(GROUP));

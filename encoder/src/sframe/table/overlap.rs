@@ -221,8 +221,8 @@ impl Plan {
         }
     }
 
-    /// Omits a group. Functions of the group that were refused have been reported already, so only the others
-    /// become ambiguous.
+    /// Omits a group. Functions of the group that were refused have been reported already, so only the other
+    /// functions become ambiguous.
     fn omit(&mut self, group: &Group<'_>, refused: &[usize]) {
         self.set(group.spans, &Fate::Omitted);
         for span in group.spans {
