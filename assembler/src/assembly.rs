@@ -55,7 +55,7 @@ impl Function {
     }
 }
 
-/// The reason why a function cannot be taken, or a section cannot be made.
+/// The reason why a function cannot be added, or a section cannot be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum AssemblyError {
@@ -95,12 +95,12 @@ impl Assembly {
         Self { dialect, ..self }
     }
 
-    /// The architecture.
+    /// Returns the architecture.
     pub fn arch(&self) -> Arch {
         self.arch
     }
 
-    /// The number of functions.
+    /// Returns the number of functions.
     pub fn len(&self) -> usize {
         self.functions.len()
     }

@@ -11,11 +11,11 @@ use crate::cfi::{self, Instructions};
 use crate::encoder::compact_unwind::{self, Encoder, Entry, Mode, Section, llvm_mc};
 use crate::parts::Parts;
 
-/// The origin of functions' encodings.
+/// How functions get their encodings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Encodings {
-    /// True encodings: each restores what the directives describe, in the function's body and at every call.
+    /// True encodings. They restore what the directives describe, in the function's body and at every call.
     #[default]
     Checked,
     /// The encodings that llvm-mc 23 gives for the same directives, true or not.
@@ -26,10 +26,10 @@ pub enum Encodings {
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct CompactOptions<'a> {
-    /// The origin of the encodings.
+    /// How functions get their encodings.
     pub encodings: Encodings,
-    /// The keys of `___gxx_personality_v0` and `___objc_personality_v0`: llvm-mc keeps DWARF mode for other
-    /// personalities, and a linker has room for three.
+    /// The keys of `___gxx_personality_v0` and `___objc_personality_v0`. llvm-mc keeps DWARF mode for other
+    /// personalities, because a linker has room for three.
     pub canonical_personalities: &'a [Key],
 }
 
@@ -49,12 +49,12 @@ impl<'a> CompactOptions<'a> {
         Self { encodings: Encodings::Checked, canonical_personalities: &[] }
     }
 
-    /// A copy with other encodings.
+    /// Sets how functions get their encodings.
     pub const fn with_encodings(self, encodings: Encodings) -> Self {
         Self { encodings, ..self }
     }
 
-    /// A copy with the keys of the personalities for which llvm-mc has encodings.
+    /// Sets the keys of the personalities for which llvm-mc has encodings.
     pub const fn with_canonical_personalities(self, canonical_personalities: &'a [Key]) -> Self {
         Self { canonical_personalities, ..self }
     }
@@ -104,14 +104,13 @@ impl Assembly {
         Ok(result)
     }
 
-    /// The encoding that llvm-mc gives for a function's directives.
+    /// Returns the encoding that llvm-mc gives for a function's directives.
     fn as_llvm_mc(
         &self,
         own: &Function,
         function: &cfi::Function<'_>,
         canonical: &[Key],
     ) -> Result<Encoding, Unsupported> {
-        let refused = |reason| Unsupported::function(own.key, reason);
         let is_foreign = own.frame.personality.is_some_and(|(_, routine)| !canonical.contains(&routine));
         let frame = llvm_mc::Frame::new()
             .with_foreign_personality(is_foreign)
@@ -119,9 +118,11 @@ impl Assembly {
             .with_mte_tagged(own.frame.is_mte_tagged_frame);
         let instructions = &own.instructions;
         let bytes = &self.bytes[instructions.bytes.start + instructions.at_entry..instructions.bytes.end];
-        // A directive that is no instruction of its own comes first: it decides whatever the others are.
+        // If a directive is not an instruction of its own, llvm-mc keeps DWARF mode. So this error comes
+        // first.
         let altered = instructions.is_altered.then_some(Err(Reason::LlvmMcDirectives));
         let directives = altered.into_iter().chain(Instructions::new(function, bytes));
-        llvm_mc::encode(self.arch, frame, directives).map_err(refused)
+        let encoding = llvm_mc::encode(self.arch, frame, directives);
+        encoding.map_err(|reason| Unsupported::function(own.key, reason))
     }
 }

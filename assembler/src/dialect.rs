@@ -13,8 +13,8 @@ pub enum Dialect {
     /// LLVM 23's integrated assembler, as in `llvm-mc` and clang. A CIE has the architecture's rules alone, and
     /// in `.eh_frame` functions are sorted by their CIEs.
     Llvm,
-    /// `__eh_frame` of Mach-O, as llvm-mc writes it: starts, sizes and LSDAs have the size of an address, and FDEs end at a
-    /// multiple of it.
+    /// `__eh_frame` of Mach-O, as llvm-mc writes it. Starts, sizes and LSDAs have the size of an address, and
+    /// FDEs end at a multiple of this size.
     LlvmMachO,
 }
 

@@ -1,11 +1,11 @@
-//! One directive.
+//! A directive and its operands.
 
 use core::ops::Range;
 
 use cfipack_format::Register;
 
-/// A directive that stands at an offset of the code, with the operands that were given: offsets in bytes, from the CFA
-/// or, where the name states it, from the CFA's register.
+/// A directive at an offset of the code, with its operands. Offsets are in bytes. Places of registers count
+/// from the CFA, and in [`RelOffset`](Self::RelOffset) from the CFA's register.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Directive {
@@ -23,7 +23,7 @@ pub enum Directive {
     RelOffset(Register, i64),
     /// `.cfi_val_offset`: the value is the CFA plus bytes.
     ValOffset(Register, i64),
-    /// `.cfi_register`: the first is saved in the second.
+    /// `.cfi_register`: the first register is saved in the second register.
     Register(Register, Register),
     /// `.cfi_restore`: back to the rule at the function's start.
     Restore(Register),
@@ -45,8 +45,8 @@ pub enum Directive {
     Escape {
         /// The place of the bytes in [`Directives::escaped`](crate::Directives::escaped).
         bytes: Range<u32>,
-        /// True if each byte was an operand of its own, as gas wants it where it makes `.sframe`: the first operand and
-        /// an expression's `sleb128()` offset may have other forms.
+        /// True if each byte was an operand of its own, as gas needs it to make `.sframe`. The first operand
+        /// and the offset of an expression may have other forms.
         is_plain: bool,
     },
     /// `.cfi_label`: a symbol at this place of the CFI.
@@ -57,14 +57,16 @@ pub enum Directive {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Placed {
-    /// The directive's number, counted from 0 in the order of calls, those included that stand for the whole function.
+    /// The directive's number in the order of calls, from 0. Directives for the whole function count too.
     pub number: usize,
     /// Bytes from the function's start.
     pub offset: u64,
-    /// The CFA's offset from its register after the directive, in bytes, as far as directives give it; 0 before any does.
-    /// `.cfi_adjust_cfa_offset` and `.cfi_rel_offset` mean it. Remembered and restored with the state.
+    /// The CFA's offset from its register after the directive, in bytes. `.cfi_adjust_cfa_offset` and
+    /// `.cfi_rel_offset` are relative to it. It starts with the architecture's offset at entry, or with 0
+    /// after `.cfi_startproc simple`, and is remembered and restored with the state.
     pub cfa_offset: i64,
-    /// True if the code before it is not of a fixed size, though the offset may be that of the directive before: see
+    /// True if the assembler did not know the size of the code before the directive at once. The offset may
+    /// then be equal to the offset of the directive before. See
     /// [`Directives::at_aligned`](crate::Directives::at_aligned).
     pub new_fragment: bool,
     /// The directive.
@@ -77,8 +79,8 @@ pub struct Placed {
 pub enum EscapeOperand {
     /// `N`: a byte.
     Byte(u8),
-    /// `N`, a number that is none: its last byte is written. gas warns of it, and looks at the whole number where it
-    /// makes `.sframe`.
+    /// `N`, a number that does not fit a byte. Its lowest byte is written. gas warns about it, and looks at
+    /// the whole number when it makes `.sframe`.
     Truncated(i64),
     /// `data2(N)`
     Data2(u16),

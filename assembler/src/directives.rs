@@ -12,8 +12,8 @@ use crate::{Error, Misuse};
 
 /// The CFI directives of a function, as between `.cfi_startproc` and `.cfi_endproc`.
 ///
-/// Call [`at`](Self::at) to set the place, and then a method with the name of a directive. Names and meanings
-/// are those of the GNU assembler ("CFI directives" in its manual). Offsets of code are bytes from the
+/// Call [`at`](Self::at) to set the place, and then a method with the name of a directive. The GNU assembler
+/// defines the names and meanings ("CFI directives" in its manual). Offsets of code are bytes from the
 /// function's start and must ascend. Offsets of the CFA and of registers are signed bytes.
 ///
 /// A directive without meaning is not recorded. It becomes an [`Error`] with the directive's number, and
@@ -28,7 +28,7 @@ use crate::{Error, Misuse};
 /// directives.at(1).adjust_cfa_offset(8);
 /// directives.at(15).adjust_cfa_offset(-8);
 /// assert!(directives.errors().is_empty());
-/// directives.restore_state(); // of no `remember_state`
+/// directives.restore_state(); // without a `remember_state`
 /// assert_eq!(directives.errors().len(), 1);
 /// ```
 #[derive(Clone, Debug)]
@@ -47,9 +47,9 @@ pub struct Directives {
     count: usize,
     offset: u64,
     new_fragment: bool,
-    /// The present offset, if it was refused. Directives at this offset are counted and not recorded.
+    /// The current offset, if it was refused. Directives at this offset are counted and not recorded.
     refused: Option<u64>,
-    /// The present offset of the CFA, for directives that are relative to it.
+    /// The current offset of the CFA, for directives that are relative to it.
     cfa_offset: i64,
     /// The CFA's offset in each remembered state.
     remembered: Vec<i64>,
@@ -133,7 +133,7 @@ impl Directives {
         *self = Self::with_memory(self.arch, code_len, list, escaped);
     }
 
-    /// The architecture.
+    /// Returns the architecture.
     pub fn arch(&self) -> Arch {
         self.arch
     }
@@ -193,10 +193,10 @@ impl Directives {
         self
     }
 
-    /// Places the next directives as [`at`](Self::at) does, if there is an alignment (`.p2align`, `.balign`) or
-    /// other code before `offset` and the assembler does not know its size at once. If a directive stands at
-    /// the same offset already, gas writes two rows of `.sframe` for the same PC. The CFI is the same as with
-    /// `at`.
+    /// Places the next directives as [`at`](Self::at) does. Use this function if the assembler does not know
+    /// the size of the code before `offset` at once, for example after an alignment (`.p2align`, `.balign`).
+    /// If a directive stands at the same offset already, gas writes two rows of `.sframe` for the same PC.
+    /// The CFI does not change.
     pub fn at_aligned(&mut self, offset: u64) -> &mut Self {
         self.move_to(offset);
         self.new_fragment = true;

@@ -1,4 +1,4 @@
-//! Directives that mean nothing.
+//! Errors of directives that have no meaning.
 
 use core::fmt;
 
@@ -22,7 +22,7 @@ pub struct Error {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Misuse {
-    /// The offset is lower than the one before.
+    /// The offset is lower than the offset of the directive before.
     OffsetBackwards {
         /// The offset of the directive before, in bytes.
         previous: u64,
@@ -32,14 +32,14 @@ pub enum Misuse {
         /// The function's size, in bytes.
         code_len: u64,
     },
-    /// The offset is not a multiple of the size of the architecture's instructions, in which CFI counts.
+    /// The offset is not a multiple of the size of the architecture's instructions. CFI counts in this size.
     OffsetUnaligned {
         /// Bytes of an instruction.
         unit: u64,
     },
     /// `.cfi_restore_state` without a `.cfi_remember_state`.
     RestoreWithoutRemember,
-    /// The architecture's psABI gives this number to no register.
+    /// The architecture's psABI has no register with this number.
     Register {
         /// The register.
         register: Register,
@@ -51,31 +51,31 @@ pub enum Misuse {
         /// The architecture.
         arch: Arch,
     },
-    /// An offset that CFI counts in units of the data alignment factor is no multiple of it.
+    /// An offset is not a multiple of the data alignment factor, in which CFI counts it.
     Factor {
         /// The offset, in bytes.
         value: i64,
         /// The factor, in bytes.
         factor: i64,
     },
-    /// A pointer encoding that no assembler writes: absolute and PC-relative pointers of fixed sizes are.
+    /// A pointer encoding other than absolute or PC-relative with a fixed size. No assembler writes it.
     Encoding {
         /// The encoding.
         encoding: PointerEncoding,
     },
-    /// A return column that a CIE of version 1 does not hold.
+    /// A return column that does not fit a CIE of version 1.
     ReturnColumn {
         /// The column.
         register: Register,
     },
-    /// An offset that is relative to the CFA's does not fit 64 bits.
+    /// An offset that is relative to the CFA's offset does not fit 64 bits.
     Overflow {
         /// The CFA's offset, in bytes.
         cfa_offset: i64,
         /// The value of the directive, in bytes.
         value: i64,
     },
-    /// More bytes of `.cfi_escape` or of directives than 32 bits count.
+    /// More bytes of `.cfi_escape` or of directives than 32 bits can count.
     Length,
 }
 

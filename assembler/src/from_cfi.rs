@@ -86,7 +86,7 @@ impl Directives {
             Instruction::ValExpression(register, block) => {
                 self.escape_block(0x16, Some(register), None, Some(block))
             }
-            // A CIE's location is its start.
+            // A CIE has no locations.
             Instruction::Advance(_) | Instruction::SetLocation(_) => return Err(Reason::CieInstruction),
         };
         Ok(())
@@ -111,7 +111,7 @@ impl Directives {
     }
 }
 
-/// The instructions of a CIE that an assembler writes for the architecture.
+/// Returns the instructions of the CIE that an assembler writes for the architecture.
 fn at_entry(arch: Arch) -> Vec<Instruction<'static>> {
     let offset = arch.cfa_offset_at_entry();
     let mut instructions = Vec::from([Instruction::DefCfa(arch.stack_pointer(), offset)]);

@@ -22,11 +22,13 @@ pub enum GimliError {
     Function(Unsupported),
 }
 
-/// The functions of a frame table of gimli 0.34, as what writes code with Cranelift has it, in their order. The table has no
-/// accessors: it is written and read again. `key_of` gives the number by which the caller knows an address of the table, of
-/// a function, a personality routine or a language-specific data area.
+/// Returns the functions of a frame table of gimli 0.34, in order. For example, a code generator with
+/// Cranelift has such a table. The table has no accessors, so this function writes the table and reads it
+/// again. `key_of` returns your key for an address in the table: of a function, a personality routine or a
+/// language-specific data area.
 ///
-/// A table of another version of gimli is written by its owner, and read by [`Functions`] and [`Directives::from_cfi`].
+/// If your table is of another version of gimli, write it yourself. Then read it with [`Functions`] and
+/// [`Directives::from_cfi`].
 ///
 /// # Errors
 /// The table cannot be written as `.eh_frame`, or has instructions that no directive represents.
@@ -48,7 +50,7 @@ pub fn from_gimli(
     };
     let section = Section::new(SectionKind::EhFrame, bytes.slice(), cfipack_format::Address(0), arch);
     let mut result = Vec::with_capacity(table.fde_count());
-    // The keys come later: every function is alive.
+    // Every function is alive, and gets its key later.
     for function in Functions::keyed(&section, |_| Some(Key(0))) {
         let function = function.map_err(GimliError::Read)?;
         let mut directives = Directives::from_cfi(&function).map_err(GimliError::Function)?;
@@ -66,10 +68,10 @@ pub fn from_gimli(
     Ok(result)
 }
 
-/// Writes zeros for addresses, and notes these.
+/// Writes zeros for addresses, and records the addresses.
 struct Recorder {
     bytes: EndianVec<RunTimeEndian>,
-    /// The addresses by their offsets, in ascending order.
+    /// The offset of each address, in ascending order, and the address.
     pointers: Vec<(usize, Address)>,
 }
 

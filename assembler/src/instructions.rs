@@ -73,12 +73,9 @@ pub(crate) fn encode(
     bytes.reserve(4 * directives.list.len() + 16 + directives.escaped.len());
     let (code, data) = alignment(dialect, directives.arch);
     let mut writer = InstructionWriter::after(directives.arch, code, data, take(bytes));
-    let at_entry = if directives.is_simple { Ok(()) } else { at_entry(directives.arch, &mut writer) };
-    let at_entry = at_entry.map(|()| writer.as_bytes().len());
-    let leading =
-        at_entry.and_then(|at_entry| Ok((at_entry, put_all(directives, dialect, &mut writer, marks)?)));
+    let ends = put_all(directives, dialect, &mut writer, marks);
     *bytes = writer.into_bytes();
-    let (at_entry, leading) = leading.inspect_err(|_| {
+    let (at_entry, leading) = ends.inspect_err(|_| {
         bytes.truncate(start);
         marks.truncate(first_mark);
     })?;
@@ -91,16 +88,21 @@ pub(crate) fn encode(
     })
 }
 
-/// Returns the end of the bytes that a CIE can have.
+/// Returns the end of the rules at entry, and the end of the bytes that a CIE can have.
 fn put_all(
     directives: &Directives,
     dialect: Dialect,
     writer: &mut InstructionWriter,
     marks: &mut Vec<Mark>,
-) -> Result<usize, Error> {
-    let mut leading = dialect.is_llvm().then_some(writer.as_bytes().len());
-    let at_entry = if directives.is_simple { 0 } else { directives.arch.cfa_offset_at_entry() };
-    let (mut location, mut tracked) = (0, at_entry);
+) -> Result<(usize, usize), Error> {
+    let mut tracked = 0;
+    if !directives.is_simple {
+        at_entry(directives.arch, writer)?;
+        tracked = directives.arch.cfa_offset_at_entry();
+    }
+    let entry_end = writer.as_bytes().len();
+    let mut leading = dialect.is_llvm().then_some(entry_end);
+    let mut location = 0;
     for (number, placed) in directives.list.iter().enumerate() {
         let advances = placed.offset != location;
         let is_after_cie = directives.in_cie == Some(number);
@@ -124,7 +126,7 @@ fn put_all(
         };
         put(directives, dialect, placed, tracked, writer, marks)?;
     }
-    Ok(leading.unwrap_or(writer.as_bytes().len()))
+    Ok((entry_end, leading.unwrap_or(writer.as_bytes().len())))
 }
 
 /// Returns the CFA's offset after a directive, for a later `.cfi_adjust_cfa_offset` or `.cfi_rel_offset`.
@@ -262,7 +264,7 @@ fn put(
     }
 }
 
-/// LLVM writes a negative offset of the CFA as an unsigned number of 64 bits, whose sum with a register wraps.
+/// Writes a negative offset of the CFA as LLVM does: as an unsigned 64-bit number, which wraps when added.
 fn negative_cfa_offset(directive: &Directive, offset: i64, writer: &mut InstructionWriter) {
     let (opcode, register) = match directive {
         Directive::DefCfa(register, _) => (0x0c, Some(*register)),

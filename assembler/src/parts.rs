@@ -20,7 +20,7 @@ impl<'a> Parts<'a> {
     }
 
     /// Returns a function. Call this in the order of the functions in the `.eh_frame`. `own` replaces the
-    /// function's instructions, if the encoder needs others than the FDE has.
+    /// function's instructions, if the encoder needs other instructions than the FDE has.
     pub(crate) fn function(&mut self, function: &Function, own: Option<&'a [u8]>) -> cfi::Function<'a> {
         let assembly = self.assembly;
         let properties = Properties::new(assembly, SectionKind::EhFrame, function);
@@ -49,21 +49,22 @@ impl Assembly {
         if !self.marks.iter().any(|mark| mark.kind == MarkKind::ZeroAdvance) {
             return Vec::new();
         }
-        let with_marks = |function: &Function| {
-            let marks = self.marks_of(function);
-            if marks.is_empty() || marks.iter().any(|mark| mark.kind != MarkKind::ZeroAdvance) {
-                return None;
-            }
-            let Range { start: mut from, end } = function.instructions.bytes;
-            let mut result = Vec::with_capacity(end - from + marks.len());
-            for mark in marks {
-                result.extend_from_slice(&self.bytes[from..mark.at]);
-                result.push(0x40);
-                from = mark.at;
-            }
-            result.extend_from_slice(&self.bytes[from..end]);
-            Some(result)
-        };
-        self.functions.iter().map(with_marks).collect()
+        self.functions.iter().map(|function| self.bytes_with_zero_advances(function)).collect()
+    }
+
+    fn bytes_with_zero_advances(&self, function: &Function) -> Option<Vec<u8>> {
+        let marks = self.marks_of(function);
+        if marks.is_empty() || marks.iter().any(|mark| mark.kind != MarkKind::ZeroAdvance) {
+            return None;
+        }
+        let Range { start: mut from, end } = function.instructions.bytes;
+        let mut result = Vec::with_capacity(end - from + marks.len());
+        for mark in marks {
+            result.extend_from_slice(&self.bytes[from..mark.at]);
+            result.push(0x40);
+            from = mark.at;
+        }
+        result.extend_from_slice(&self.bytes[from..end]);
+        Some(result)
     }
 }

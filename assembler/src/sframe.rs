@@ -11,10 +11,10 @@ use crate::encoder::sframe::{Builder, GasMarks, Layout, Marked, Options, Section
 use crate::instructions::MarkKind;
 use crate::parts::Parts;
 
-/// The number of functions up to which a builder is better off without its fast paths.
+/// With up to this number of functions, a builder is faster without its fast paths.
 pub(crate) const FEW: usize = 16;
 
-/// A `.sframe` section and what it omits.
+/// A `.sframe` section, and the functions that it omits.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Sframe {
@@ -27,10 +27,10 @@ pub struct Sframe {
 }
 
 impl Sframe {
-    /// The fields of a [relocatable](Section::write_relocatable) section that depend on an address, in ascending order:
-    /// the start of each entry. They have the form of [`CallFrames::relocations`](crate::CallFrames::relocations), so that an object
-    /// writer treats both sections alike. All are relative to their fields, signed, of 8 bytes in version 3 and of 4 in
-    /// version 2, and lead to a [`Target::Function`].
+    /// Returns the fields of a [relocatable](Section::write_relocatable) section that depend on an address,
+    /// in ascending order: the start of each entry. Use them as you use
+    /// [`CallFrames::relocations`](crate::CallFrames::relocations). Each field is signed and relative to
+    /// itself, and leads to a [`Target::Function`]. It has 8 bytes in version 3, and 4 bytes in version 2.
     ///
     /// ```
     /// use cfipack_assembler::{Assembly, Directives, Target};
@@ -66,10 +66,9 @@ impl Assembly {
     /// The format does not have the architecture.
     pub fn sframe(&self, options: Options) -> Result<Sframe, AssemblyError> {
         let arch = self.arch;
-        let no_sframe = AssemblyError::Unsupported;
         let marked = if options.layout == Layout::Gnu { self.with_zero_advances() } else { Vec::new() };
         let options = options.with_few(self.functions.len() <= FEW);
-        let mut builder = Builder::new(arch, options).map_err(no_sframe)?;
+        let mut builder = Builder::new(arch, options).map_err(AssemblyError::Unsupported)?;
         let (mut parts, mut omitted) = (Parts::new(self), Vec::new());
         for (number, own) in self.functions.iter().enumerate() {
             let marked = marked.get(number).and_then(Option::as_deref);

@@ -8,9 +8,9 @@ use cfipack_format::{Key, Register};
 use crate::assembly::{Assembly, Function};
 use crate::cfi::SectionKind;
 
-/// The CIEs of a section so far. The user of a CIE identifies it by a value.
+/// The CIEs of a section so far. Each CIE has a value by which the caller identifies it.
 pub(crate) struct Cies<'a, T> {
-    known: Vec<Known<'a, T>>,
+    list: Vec<SharedCie<'a, T>>,
     /// Older CIEs by their contents, if there are many CIEs.
     index: BTreeMap<(Properties, &'a [u8]), usize>,
     /// The sizes of the instructions of the CIEs in `index`.
@@ -19,10 +19,10 @@ pub(crate) struct Cies<'a, T> {
     indexed: usize,
 }
 
-struct Known<'a, T> {
+struct SharedCie<'a, T> {
     properties: Properties,
     instructions: &'a [u8],
-    what: T,
+    id: T,
 }
 
 /// The number of newest CIEs that are compared without the index.
@@ -35,7 +35,7 @@ pub(crate) struct Properties {
     pub(crate) personality: Option<(Key, u8)>,
     pub(crate) lsda_encoding: Option<u8>,
     pub(crate) is_signal_frame: bool,
-    /// Used for LLVM alone. gas compares instructions.
+    /// Only LLVM's dialects use this, because gas compares instructions.
     pub(crate) is_simple: bool,
     pub(crate) return_column: Register,
     pub(crate) is_b_key_frame: bool,
@@ -67,7 +67,7 @@ impl Properties {
 
 impl<'a, T: Copy> Cies<'a, T> {
     pub(crate) const fn new() -> Self {
-        Self { known: Vec::new(), index: BTreeMap::new(), sizes: BTreeSet::new(), indexed: 0 }
+        Self { list: Vec::new(), index: BTreeMap::new(), sizes: BTreeSet::new(), indexed: 0 }
     }
 
     /// Finds a CIE for a function. Also returns how many bytes of the function's instructions the CIE has.
@@ -79,34 +79,33 @@ impl<'a, T: Copy> Cies<'a, T> {
     ) -> Option<(T, usize)> {
         let leading = &assembly.bytes[function.leading()];
         // gas searches from the newest CIE on.
-        let is_usable =
-            |cie: &&Known<'a, T>| cie.properties == *properties && leading.starts_with(cie.instructions);
-        let older = || {
+        let mut newest = self.list[self.indexed..].iter();
+        let mut found =
+            newest.rfind(|cie| cie.properties == *properties && leading.starts_with(cie.instructions));
+        if found.is_none() {
             let sizes = self.sizes.range(..=leading.len());
             let numbers = sizes.filter_map(|&size| self.index.get(&(*properties, &leading[..size])));
-            numbers.max().map(|&number| &self.known[number])
-        };
-        let found = self.known[self.indexed..].iter().rfind(is_usable).or_else(older)?;
-        Some((found.what, found.instructions.len()))
+            found = numbers.max().map(|&number| &self.list[number]);
+        }
+        found.map(|cie| (cie.id, cie.instructions.len()))
     }
 
-    /// Adds a CIE with all instructions of the function that a CIE can have. Also returns how many bytes these
-    /// are.
+    /// Adds a CIE with all instructions of the function that a CIE can have. Also returns their size.
     pub(crate) fn push(
         &mut self,
         assembly: &'a Assembly,
         properties: Properties,
         function: &Function,
-        what: T,
+        id: T,
     ) -> (T, usize) {
         let instructions = &assembly.bytes[function.leading()];
-        self.known.push(Known { properties, instructions, what });
-        if self.known.len() - self.indexed > FEW {
-            let oldest = &self.known[self.indexed];
+        self.list.push(SharedCie { properties, instructions, id });
+        if self.list.len() - self.indexed > FEW {
+            let oldest = &self.list[self.indexed];
             self.index.insert((oldest.properties, oldest.instructions), self.indexed);
             self.sizes.insert(oldest.instructions.len());
             self.indexed += 1;
         }
-        (what, instructions.len())
+        (id, instructions.len())
     }
 }

@@ -28,7 +28,7 @@ pub enum MachOTarget {
     },
 }
 
-/// A relocation of a Mach-O object, of a symbol (`r_extern` is 1).
+/// A relocation of a Mach-O object. It refers to a symbol (`r_extern` is 1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MachORelocation {
     /// The offset of the field.
@@ -53,7 +53,8 @@ pub struct MachOFrames {
     pub relocations: Vec<MachORelocation>,
 }
 
-/// `X86_64_RELOC_UNSIGNED`, `ARM64_RELOC_UNSIGNED`, `GENERIC_RELOC_VANILLA` (`mach-o/reloc.h` and those beside it).
+/// `X86_64_RELOC_UNSIGNED`, `ARM64_RELOC_UNSIGNED`, `GENERIC_RELOC_VANILLA` (`mach-o/reloc.h`,
+/// `mach-o/*/reloc.h`).
 const UNSIGNED: u8 = 0;
 const X86_64_RELOC_GOT: u8 = 4;
 const ARM64_RELOC_SUBTRACTOR: u8 = 1;
@@ -61,7 +62,7 @@ const ARM64_RELOC_POINTER_TO_GOT: u8 = 7;
 
 impl CallFrames {
     /// Returns the `__eh_frame` of a Mach-O object, as llvm-mc 23 writes it for an assembly in the dialect
-    /// [`LlvmMachO`](crate::Dialect::LlvmMachO). On x86, fields contain their distances from places of the
+    /// [`LlvmMachO`](crate::Dialect::LlvmMachO). On x86, a field contains its distance from a place of the
     /// object. On arm64, two relocations make the difference of two symbols, and a field contains the rest of
     /// the distance.
     ///

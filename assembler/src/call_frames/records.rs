@@ -55,7 +55,7 @@ impl<'a> Records<'a> {
         let Self { kind, writer, relocations, labels, .. } = self;
         let arch = assembly.arch;
         let mut bytes = writer.into_bytes();
-        // The relocation has the whole value.
+        // The relocation has the whole value, so the field is 0.
         for relocation in relocations.iter().filter(|relocation| relocation.target == Target::Section) {
             bytes[relocation.offset.0..][..relocation.size.into()].fill(0);
         }
@@ -187,7 +187,7 @@ impl<'a> Records<'a> {
     /// Records the labels among a function's own instructions, which lie at `at` in the section.
     fn labels_in(&mut self, function: &Function, own: Range<usize>, at: usize) {
         let labels = self.assembly.marks_of(function).iter().filter(|mark| mark.kind == MarkKind::Label);
-        // Nothing before a label is in the CIE.
+        // A CIE never has an instruction after a label, so the label lies among the FDE's instructions.
         self.labels.extend(labels.map(|mark| SectionOffset(at + mark.at - own.start)));
     }
 
@@ -203,8 +203,8 @@ impl<'a> Records<'a> {
         Relocation { offset, size, is_pc_relative, is_signed, target, addend: 0 }
     }
 
-    /// Fills the last record of `.eh_frame` up to a multiple of a pointer's size: a linker puts another object's section
-    /// after it, and a gap would end the table.
+    /// Fills the last record of `.eh_frame` up to a multiple of a pointer's size. A linker puts the section
+    /// of another object after it, and a gap would end the table.
     fn align_the_end(&mut self, last: SectionOffset) {
         if self.is_eh_frame() {
             self.align(last);
@@ -221,7 +221,7 @@ impl<'a> Records<'a> {
     }
 }
 
-/// The encoding of an FDE's start in `.eh_frame`.
+/// Returns the encoding of an FDE's start in `.eh_frame`.
 fn fde_encoding(dialect: Dialect) -> PointerEncoding {
     match dialect {
         Dialect::Gas | Dialect::Llvm => PointerEncoding::PC_RELATIVE_SIGNED_4,
@@ -230,7 +230,7 @@ fn fde_encoding(dialect: Dialect) -> PointerEncoding {
     }
 }
 
-/// The address for which a field has the value 0 in a section at address 0.
+/// Returns the address for which a field has the value 0 in a section at address 0.
 fn place_of_zero(relocation: &Relocation) -> Address {
     Address(if relocation.is_pc_relative { relocation.offset.0.to_u64() } else { 0 })
 }

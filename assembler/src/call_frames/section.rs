@@ -47,8 +47,8 @@ pub enum Target {
     Personality(Key),
     /// A language-specific data area.
     Lsda(Key),
-    /// The start of the section itself, `.debug_frame`, in a relocatable object; in a linked file address 0, as the field
-    /// is an offset in it.
+    /// The start of the `.debug_frame` itself, in a relocatable object. In a linked file it is address 0,
+    /// because the field is an offset in the section.
     Section,
 }
 
@@ -85,12 +85,12 @@ impl CallFrames {
         Section::new(self.kind, &self.bytes, Address(0), self.arch)
     }
 
-    /// The kind of the section.
+    /// Returns the kind of the section.
     pub fn kind(&self) -> SectionKind {
         self.kind
     }
 
-    /// Bytes of the section.
+    /// Returns the size of the section in bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -106,12 +106,12 @@ impl CallFrames {
         &self.bytes
     }
 
-    /// The fields that depend on an address, in ascending order.
+    /// Returns the fields that depend on an address, in ascending order.
     pub fn relocations(&self) -> &[Relocation] {
         &self.relocations
     }
 
-    /// The offset of each `.cfi_label`, in the order of functions and directives.
+    /// Returns the offset of each `.cfi_label`, in the order of functions and directives.
     pub fn labels(&self) -> &[SectionOffset] {
         &self.labels
     }
@@ -120,7 +120,7 @@ impl CallFrames {
     /// except [`Target::Section`]. You can call this function again for other addresses.
     ///
     /// # Errors
-    /// A field cannot hold its value, or `out` is not of the section's length; what `out` contains then is not defined.
+    /// A field cannot hold its value, or `out` has another length than the section. Do not use `out` then.
     pub fn write(
         &self,
         out: &mut [u8],

@@ -15,7 +15,7 @@ const SHDR: usize = 64;
 const SYM: usize = 24;
 const SECTION_NAMES: &[u8] = b"\0.text\0.eh_frame\0.symtab\0.strtab\0.shstrtab\0";
 
-/// A section header but for its name.
+/// A section header.
 struct Header {
     name: u32,
     kind: u32,
@@ -28,9 +28,9 @@ struct Header {
     entry_size: u64,
 }
 
-/// The offset of a section's name among the names.
-fn name(of: &[u8]) -> u32 {
-    SECTION_NAMES.windows(of.len()).position(|window| window == of).unwrap_or(0) as u32
+/// Returns the offset of a section's name in [`SECTION_NAMES`].
+fn name_offset(name: &[u8]) -> u32 {
+    SECTION_NAMES.windows(name.len()).position(|window| window == name).unwrap_or(0) as u32
 }
 
 impl Region {
@@ -39,7 +39,7 @@ impl Region {
     /// number of files.
     ///
     /// # Errors
-    /// Those of [`Region::eh_frame`]; [`Error::Arch`]: an architecture of 32 bits.
+    /// The errors of [`Region::eh_frame`]. [`Error::Arch`]: the architecture has 32 bits.
     pub fn gdb_elf(&self) -> Result<Vec<u8>, Error> {
         self.needs_64_bit("gdb's file in memory")?;
         let eh_frame = self.eh_frame(Pointers::Absolute)?;
@@ -59,8 +59,8 @@ impl Region {
         self.gdb_symbols(&mut out, strings)?;
         out.bytes.extend_from_slice(SECTION_NAMES);
         out.bytes.resize(headers_at + SHDR, 0);
-        let header = |of, kind, offset, size| Header {
-            name: name(of),
+        let header = |name, kind, offset, size| Header {
+            name: name_offset(name),
             kind,
             flags: 0,
             address: 0,
@@ -81,7 +81,7 @@ impl Region {
         Ok(out.bytes)
     }
 
-    /// The symbols and their names.
+    /// Writes the symbols and their names.
     fn gdb_symbols(&self, out: &mut Out, strings: usize) -> Result<(), Error> {
         let too_large = Error::TooLarge {
             what: "bytes of names in gdb's file",
@@ -109,7 +109,7 @@ impl Region {
     }
 }
 
-/// The file in the making.
+/// The bytes of the file so far.
 struct Out {
     bytes: Vec<u8>,
     endian: Endian,
@@ -128,7 +128,7 @@ impl Out {
         self.bytes.extend_from_slice(&self.endian.put_u64(value));
     }
 
-    /// An executable file: its symbols have addresses. There are no program headers.
+    /// Writes the header of an executable file without program headers. Its symbols have addresses.
     fn file_header(&mut self, arch: Arch, headers_at: usize) {
         let data = match self.endian {
             Endian::Little => 1,

@@ -57,7 +57,7 @@ impl Options {
         Self { padding, ..self }
     }
 
-    /// Sets whether the rows of epilogues are left out. perf 7.2 uses an epilogue's rows for the code before
+    /// Sets whether the rows of epilogues are omitted. perf 7.2 uses an epilogue's rows for the code before
     /// the epilogue.
     pub const fn with_body_only(self, body_only: bool) -> Self {
         Self { body_only, ..self }
@@ -127,12 +127,12 @@ pub fn room(directives: &Directives, options: Options) -> Result<u64, Error> {
     if size == 0 {
         return Err(Error::Outside { offset: 0, size, length: size });
     }
-    let (mut bytes, (properties, lsda)) = (Vec::new(), Properties::of(directives));
+    let (mut bytes, (properties, lsda)) = (Vec::new(), Properties::from_directives(directives));
     let leading = encode_checked(directives, Address(0), &properties, &mut bytes)?;
     let (entry, instructions) = bytes.split_at(leading);
     let (arch, start, properties) = (directives.arch(), Address(0), &properties);
     let parts = Parts { arch, start, size, properties, entry, instructions, lsda };
-    Ok(Function::of("", &parts, options)?.room())
+    Ok(Function::from_parts("", &parts, options)?.room())
 }
 
 impl<'a> Function<'a> {
@@ -145,16 +145,20 @@ impl<'a> Function<'a> {
     pub fn new(region: &'a Region, index: usize, options: Options) -> Result<Self, Error> {
         let number = region.order.get(index).ok_or(Error::NoFunction { index })?;
         let function = &region.functions[number];
-        Self::of(&region.names[function.name.clone()], &region.parts(function), options)
+        Self::from_parts(&region.names[function.name.clone()], &region.parts(function), options)
     }
 
-    fn of(name: &'a str, parts: &Parts<'_>, options: Options) -> Result<Self, Error> {
-        let declared = parts.size.checked_add(options.padding.into());
-        let declared = declared.filter(|&size| size < 1 << 31).ok_or(Error::TooLarge {
-            what: "bytes of a function for perf",
-            value: parts.size,
-            most: (1 << 31) - 1 - u64::from(options.padding.min(1 << 30)),
-        })?;
+    fn from_parts(name: &'a str, parts: &Parts<'_>, options: Options) -> Result<Self, Error> {
+        let declared = match parts.size.checked_add(options.padding.into()) {
+            Some(declared) if declared < 1 << 31 => declared,
+            _ => {
+                return Err(Error::TooLarge {
+                    what: "bytes of a function for perf",
+                    value: parts.size,
+                    most: (1 << 31) - 1 - u64::from(options.padding.min(1 << 30)),
+                });
+            }
+        };
         let end = if options.body_only { body_end(parts)? } else { parts.instructions.len() };
         // In perf's file the function starts at 0.
         let copy =

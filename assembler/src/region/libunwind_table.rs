@@ -9,8 +9,8 @@
 //! 56 name  64 segbase  72 entries  80 table
 //! ```
 //!
-//! `libunwind-dynamic.h` of libunwind 1.6; measured with 1.6.2 and 1.8.1. Documented otherwise in places: the table's
-//! length counts entries of 8 bytes, and FDEs are those of `.eh_frame`.
+//! `libunwind-dynamic.h` of libunwind 1.6; measured with 1.6.2 and 1.8.1. The library differs from its
+//! documentation: the table's length counts entries of 8 bytes, and the FDEs are FDEs of `.eh_frame`.
 
 use alloc::vec::Vec;
 
@@ -28,12 +28,13 @@ pub enum LibunwindForm {
     /// [`Pointers::Absolute`](super::Pointers::Absolute) the code may lie anywhere. Choose this form if you
     /// can.
     IpOffset,
-    /// `UNW_INFO_FORMAT_REMOTE_TABLE`: starts and FDEs count from the `.eh_frame`, which lies within 2 GiB of the code.
+    /// `UNW_INFO_FORMAT_REMOTE_TABLE`: starts and FDEs count from the `.eh_frame`. It must be within 2 GiB of
+    /// the code.
     RemoteTable,
 }
 
-/// The layout of `unw_dyn_info_t` in the library. Take it from the header that the host is compiled with: whether the structure
-/// has a member `load_offset`.
+/// The layout of `unw_dyn_info_t` in the library. Look it up in the header that your program is compiled
+/// with: does the structure have a member `load_offset`?
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum DynInfoLayout {
@@ -44,7 +45,7 @@ pub enum DynInfoLayout {
 }
 
 impl DynInfoLayout {
-    /// Bytes of the structure.
+    /// Returns the size of the structure in bytes.
     pub const fn size(self) -> usize {
         match self {
             Self::WithLoadOffset => 88,
@@ -92,14 +93,14 @@ impl LibunwindTable {
         Ok(Self { endian, form, start, end, segbase: eh_frame_address, bytes })
     }
 
-    /// The entries. They may lie at any address that is a multiple of 4.
+    /// Returns the entries. They may lie at any address that is a multiple of 4.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The structure that `_U_dyn_register` takes, for entries that lie at `table`. The library links it into a list: it
-    /// has to lie at an address that is a multiple of 8, in memory that can be written to, and it, the entries and the
-    /// `.eh_frame` have to stay until `_U_dyn_cancel`. Only its first [`DynInfoLayout::size`] bytes count.
+    /// Returns the structure that `_U_dyn_register` takes, for entries at the address `table`. The library
+    /// links the structure into a list, so put it in writable memory at a multiple of 8. Keep it, the entries
+    /// and the `.eh_frame` until `_U_dyn_cancel`. Only the first [`DynInfoLayout::size`] bytes count.
     pub fn dyn_info(&self, layout: DynInfoLayout, table: Address) -> [u8; 88] {
         let format: u32 = match self.form {
             LibunwindForm::RemoteTable => 2,

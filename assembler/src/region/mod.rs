@@ -102,7 +102,7 @@ struct Properties {
 impl Properties {
     /// Returns the properties of a function's directives, and the address of its LSDA. The keys of pointers are
     /// their addresses.
-    fn of(directives: &Directives) -> (Self, Option<Address>) {
+    fn from_directives(directives: &Directives) -> (Self, Option<Address>) {
         let (arch, frame) = (directives.arch(), directives.frame());
         let (code_alignment, data_alignment) = alignment(Dialect::Gas, arch);
         let address = |(encoding, Key(address))| (only_indirect(encoding), Address(address));
@@ -197,7 +197,7 @@ impl Region {
         let size = directives.code_len();
         let at = self.check(name, offset, size)?;
         let start = self.bytes.len();
-        let (properties, lsda) = Properties::of(directives);
+        let (properties, lsda) = Properties::from_directives(directives);
         let leading =
             encode_checked(directives, Address(self.base.0 + offset), &properties, &mut self.bytes)?;
         let bytes = start..self.bytes.len();
@@ -286,11 +286,11 @@ impl Region {
             return Err(Error::Outside { offset, size, length: self.length });
         }
         let (at, before, after) = self.order.find(|other| self.functions[other].offset < offset);
-        let before = before.map(|before| &self.functions[before]);
-        let before = before.filter(|before| before.offset + before.size > offset);
-        let after = after.map(|after| &self.functions[after]).filter(|after| after.offset - offset < size);
-        if let Some(other) = before.or(after) {
-            return Err(Error::Overlap { offset, other: other.offset });
+        for other in [before, after].into_iter().flatten() {
+            let other = &self.functions[other];
+            if other.offset < offset + size && offset < other.offset + other.size {
+                return Err(Error::Overlap { offset, other: other.offset });
+            }
         }
         match name.bytes().position(|byte| byte == 0) {
             Some(at) => Err(Error::Name { at }),
@@ -310,12 +310,11 @@ impl Region {
         lsda: Option<Address>,
     ) {
         let (entry, instructions) = (bytes.start..bytes.start + leading, bytes.start + leading..bytes.end);
-        let is_equal = |common: &Common| {
-            common.properties == properties && self.bytes[common.entry.clone()] == self.bytes[entry.clone()]
-        };
         // Compare only the last few CIEs, because hostile input may have any number.
         let recent = self.commons.len().saturating_sub(8);
-        let found = self.commons[recent..].iter().rposition(is_equal);
+        let found = self.commons[recent..].iter().rposition(|common| {
+            common.properties == properties && self.bytes[common.entry.clone()] == self.bytes[entry.clone()]
+        });
         let common = found.map_or(self.commons.len(), |found| recent + found);
         if found.is_none() {
             self.commons.push(Common { properties, entry });
@@ -367,7 +366,7 @@ impl Region {
         Parts { arch, start, size, properties, entry, instructions, lsda }
     }
 
-    /// The functions in the order of their addresses.
+    /// Returns the functions in the order of their addresses.
     fn placed(&self) -> impl Iterator<Item = &Placed> {
         self.order.numbers().map(|number| &self.functions[number])
     }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 /// The length at which a list is divided. An insertion moves at most this many numbers.
 const LIST: usize = 512;
 
-/// The numbers of functions in the order of addresses. A function's number says when it was added, from 0.
+/// The numbers of functions in the order of addresses. Functions are numbered from 0 as they are added.
 ///
 /// The numbers are split into lists, and no list is empty. As long as functions are added in the order of
 /// addresses, there are no lists, because place and number are equal.
@@ -56,12 +56,12 @@ impl Order {
         if self.lists.is_empty() {
             // The new function usually comes last.
             let is_end = self.len == 0 || before(self.len - 1);
-            let at = if is_end { self.len } else { point(self.len, &before) };
+            let at = if is_end { self.len } else { partition_point(self.len, &before) };
             return (Place { list: 0, at }, at.checked_sub(1), (at < self.len).then_some(at));
         }
-        let list = point(self.lists.len(), |list| before(self.lists[list][0])).saturating_sub(1);
+        let list = partition_point(self.lists.len(), |list| before(self.lists[list][0])).saturating_sub(1);
         let numbers = &self.lists[list];
-        let at = point(numbers.len(), |at| before(numbers[at]));
+        let at = partition_point(numbers.len(), |at| before(numbers[at]));
         let previous = at.checked_sub(1).map(|at| numbers[at]);
         let next = numbers.get(at).or_else(|| self.lists.get(list + 1)?.first());
         (Place { list, at }, previous, next.copied())
@@ -105,7 +105,7 @@ impl Order {
 }
 
 /// Returns the first number of `0..len` for which `before` is false, or `len`.
-fn point(len: usize, before: impl Fn(usize) -> bool) -> usize {
+fn partition_point(len: usize, before: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, len);
     while low < high {
         let middle = low + (high - low) / 2;
@@ -118,7 +118,7 @@ fn point(len: usize, before: impl Fn(usize) -> bool) -> usize {
 mod tests {
     use super::*;
 
-    /// Each number is inserted by its key; the order is that of the sorted keys.
+    /// Each number is inserted by its key, so the numbers are in the order of the sorted keys.
     #[test]
     fn any_order_of_keys() {
         let shapes: [fn(usize) -> usize; 5] = [

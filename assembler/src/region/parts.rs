@@ -1,4 +1,4 @@
-//! A function's call frame information in parts, wherever their bytes are.
+//! The parts of a function's call frame information.
 
 use cfipack_cfi::{Cie, Function, Instruction, Instructions};
 use cfipack_format::{Address, Arch, Key, Unsupported};
@@ -6,7 +6,7 @@ use cfipack_format::{Address, Arch, Key, Unsupported};
 use super::{Error, Properties};
 use crate::cfi::write;
 
-/// A function: the instructions of its CIE, its own, and the rest.
+/// A function: the instructions of its CIE (`entry`), its own instructions, and its other properties.
 #[derive(Clone, Copy)]
 pub(super) struct Parts<'a> {
     pub(super) arch: Arch,
@@ -19,7 +19,7 @@ pub(super) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// The function as encoders take it, with its start as its key.
+    /// Returns the function for the encoders. Its key is its start.
     pub(super) fn function(&self) -> Function<'a> {
         let Properties { code_alignment, data_alignment, return_address, .. } = *self.properties;
         let mut cie = Cie::from_parts(code_alignment, data_alignment, return_address, self.entry);
@@ -30,7 +30,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Checks that instructions can be read, and written for another place.
+/// Checks that instructions can be read, and can be written for another place.
 pub(super) fn readable(function: &Function<'_>, bytes: &[u8]) -> Result<(), Error> {
     for instruction in Instructions::new(function, bytes) {
         match instruction {

@@ -30,7 +30,7 @@ impl Registration {
     }
 }
 
-/// A region's table, which needs only its address.
+/// A region's table, which needs only its own address.
 #[derive(Clone, Debug)]
 pub struct Sframe {
     section: Section<'static>,
@@ -45,9 +45,9 @@ impl Region {
     /// # Errors
     /// [`Error::Arch`]: the format has no ABI for the architecture.
     pub fn sframe(&self, options: Options) -> Result<Sframe, Error> {
-        let no_abi = |_| Error::Arch { arch: self.arch, form: ".sframe" };
         let options = options.with_few(self.functions.len() <= FEW);
-        let mut builder = Builder::new(self.arch, options).map_err(no_abi)?;
+        let builder = Builder::new(self.arch, options);
+        let mut builder = builder.map_err(|_| Error::Arch { arch: self.arch, form: ".sframe" })?;
         let mut omitted = Vec::new();
         for function in self.cfi_functions() {
             omitted.extend(builder.push(&function).err());
@@ -64,7 +64,7 @@ impl Region {
 }
 
 impl Sframe {
-    /// Bytes of the table.
+    /// Returns the size of the table in bytes.
     #[expect(clippy::len_without_is_empty, reason = "a table is never empty: it has a header")]
     pub fn len(&self) -> usize {
         self.section.len()

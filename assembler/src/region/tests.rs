@@ -1,4 +1,4 @@
-//! Bytes computed by hand, gimli's reading, and what is refused.
+//! Compares tables with bytes that are computed by hand and with gimli, and tests errors.
 
 use alloc::vec::Vec;
 
@@ -115,7 +115,7 @@ fn fdes_follow_their_cies() {
     assert_eq!(eh_frame.bytes()[eh_frame.bytes().len() - 4..], [0; 4]);
 }
 
-/// `unw_dyn_info_t` as the headers of libunwind 1.6 and 1.5 lay it out.
+/// `unw_dyn_info_t`, as the headers of libunwind 1.6 and 1.5 define it.
 #[test]
 fn libunwind_structures() {
     let region = region();
@@ -163,7 +163,7 @@ fn records_for_perf() {
     assert_eq!(bytes[load + 56..load + 67], *b"trampoline\0");
     assert_eq!(bytes.len(), load + 78);
 
-    // For perf 7.2: 128 bytes more, and no row of the epilogue, which the padding would be unwound by.
+    // For perf 7.2: 128 bytes more, and no row of the epilogue, because perf would unwind the padding by it.
     let function = jitdump::Function::new(&region, 0, jitdump::Options::new()).unwrap();
     let bytes = function.records(&[0xcc; SIZE as usize], event).unwrap();
     assert_eq!(u32::from_le_bytes(bytes[40 + 36..40 + 40].try_into().unwrap()), 11 + 128);
@@ -219,7 +219,7 @@ fn sizes_that_no_form_holds() {
     assert!(matches!(jitdump::Function::new(&super::tests::region(), 0, all), Err(Error::TooLarge { .. })));
 }
 
-/// Escaped bytes have to be instructions, whole when the function ends, and none that holds an address.
+/// Escaped bytes must be instructions that are complete when the function ends, and must not hold an address.
 #[test]
 fn escapes_that_no_reader_passes() {
     let mut region = region();
@@ -233,13 +233,13 @@ fn escapes_that_no_reader_passes() {
         assert!(jitdump::room(&directives, jitdump::Options::new()).is_err());
     }
     assert_eq!(region.eh_frame(Pointers::Absolute).unwrap().bytes(), before);
-    // In two parts it is one.
+    // Two escapes together are an instruction.
     let mut whole = Directives::new(Arch::Amd64, 16);
     whole.at(4).escape(&[0x0c, 7]).escape(&[32]);
     region.push("", 64, &whole).unwrap();
 }
 
-/// Escaped bytes are refused exactly where `push_cfi` refuses them as a function's instructions.
+/// Escaped bytes are refused if `push_cfi` refuses them as a function's instructions, and only then.
 #[test]
 fn escapes_are_refused_as_instructions_are() {
     let empty = region();
@@ -260,7 +260,7 @@ fn escapes_are_refused_as_instructions_are() {
     assert!((1024..3072).contains(&refused), "{refused}");
 }
 
-/// The order in which functions are added makes no difference, and none is left of those before `clear`.
+/// The order in which functions are added makes no difference, and `clear` leaves no function.
 #[test]
 fn any_order_and_again() {
     let places: Vec<u64> = (0..128).map(|number| 16 * (number * 37 % 128)).collect();
@@ -300,7 +300,7 @@ fn any_order_and_again() {
     assert_eq!(overlap, Err(Error::Overlap { offset: 16 * 64 + 8, other: 16 * 64 }));
 }
 
-/// Architectures of 32 bits have the forms that are known for them.
+/// Architectures of 32 bits have the forms that exist for them.
 #[test]
 fn narrow_architectures() {
     let mut region = Region::new(Arch::I386, Address(0x8000_0000), 4096).unwrap();
@@ -313,8 +313,8 @@ fn narrow_architectures() {
     assert!(region.unwind_info(None).is_ok());
 }
 
-/// A function as Cranelift and C compilers make them: `addi sp, sp, -16; sd ra, 8(sp); sd s0, 0(sp); addi s0, sp, 16; ...`.
-/// The rows are those of `riscv64-linux-gnu-as` and `llvm-mc -triple riscv64` for the same directives.
+/// A function of Cranelift or a C compiler: `addi sp, sp, -16; sd ra, 8(sp); sd s0, 0(sp); addi s0, sp, 16;
+/// ...`. `riscv64-linux-gnu-as` and `llvm-mc -triple riscv64` give the same rows for these directives.
 #[test]
 fn riscv64_has_call_frame_information_alone() {
     let (ra, sp, s0) = (Register(1), Register(2), Register(8));

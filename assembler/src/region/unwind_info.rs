@@ -34,11 +34,11 @@ pub struct DynamicSections {
     pub dso_base: Address,
     /// The address of `__eh_frame`.
     pub dwarf_section: Address,
-    /// The bytes.
+    /// The size of `__eh_frame` in bytes.
     pub dwarf_section_length: u64,
-    /// The address of `__unwind_info`; 0 without one.
+    /// The address of `__unwind_info`, or 0 if there is none.
     pub compact_unwind_section: Address,
-    /// The bytes.
+    /// The size of `__unwind_info` in bytes.
     pub compact_unwind_section_length: u64,
 }
 
@@ -101,7 +101,7 @@ impl Region {
 }
 
 impl UnwindInfo {
-    /// The architecture.
+    /// Returns the architecture.
     pub fn arch(&self) -> Arch {
         self.arch
     }

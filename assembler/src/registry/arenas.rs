@@ -37,7 +37,7 @@ impl Arenas {
             let words = match self.slots[current].try_read() {
                 Ok(words) => Some(words),
                 Err(TryLockError::Poisoned(words)) => Some(words.into_inner()),
-                // The writer has replaced it in the meantime.
+                // The writer has replaced this memory in the meantime.
                 Err(TryLockError::WouldBlock) => None,
             };
             // Look again: the memory could have been emptied, or it could be about to become current.

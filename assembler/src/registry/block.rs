@@ -45,7 +45,7 @@ impl Block {
         self.recent = [None; RECENT];
     }
 
-    /// The number of rows so far.
+    /// Returns the number of rows so far.
     pub(super) fn num_rows(&self) -> usize {
         self.rows.len()
     }
@@ -122,11 +122,10 @@ pub(super) fn lookup(words: &[AtomicU64], pc: u64) -> Option<Frame> {
     let after = rows.partition_point(|row| row.load(Ordering::Relaxed) >> 32 <= offset);
     let row = rows.get(after.checked_sub(1)?)?.load(Ordering::Relaxed);
     let at = (row as u32).to_usize();
-    let rules = Rules { first: word(at)?, rest: [word(at + 1)?, 0, 0] };
-    let rules = match rules.is_wide() {
-        true => Rules { rest: [rules.rest[0], word(at + 2)?, word(at + 3)?], ..rules },
-        false => rules,
-    };
+    let mut rules = Rules { first: word(at)?, rest: [word(at + 1)?, 0, 0] };
+    if rules.is_wide() {
+        rules.rest = [rules.rest[0], word(at + 2)?, word(at + 3)?];
+    }
     let row = rules.row(FunctionOffset((row >> 32) as u32))?;
     Some(Frame::new(row, place & SIGNAL_FRAME != 0))
 }
@@ -183,7 +182,7 @@ impl Rules {
         self.first & WIDE != 0
     }
 
-    /// The words that are stored.
+    /// Returns the words that are stored.
     fn words(&self) -> impl Iterator<Item = u64> {
         let count = if self.is_wide() { 3 } else { 1 };
         core::iter::once(self.first).chain(self.rest).take(1 + count)
@@ -191,9 +190,10 @@ impl Rules {
 
     fn row(self, start: FunctionOffset) -> Option<Row> {
         let [offsets, ..] = self.rest;
-        let [cfa, ra, fp] = match self.is_wide() {
-            true => self.rest.map(|offset| offset as i64),
-            false => [(offsets >> 32) as i32 as i64, (offsets >> 16) as i16 as i64, offsets as i16 as i64],
+        let [cfa, ra, fp] = if self.is_wide() {
+            self.rest.map(|offset| offset as i64)
+        } else {
+            [(offsets >> 32) as i32 as i64, (offsets >> 16) as i16 as i64, offsets as i16 as i64]
         };
         let register = |shift: u32| Register((self.first >> shift) as u16);
         let cfa = match self.first & 0xf {

@@ -263,9 +263,10 @@ impl<R> Registry<R> {
 
     /// Makes room for a region of `words` words.
     fn make_room(&mut self, words: usize) {
-        match self.has_room(words) {
-            true => self.reclaim(),
-            false => self.copy(self.room_after(words)),
+        if self.has_room(words) {
+            self.reclaim();
+        } else {
+            self.copy(self.room_after(words));
         }
     }
 
@@ -279,7 +280,7 @@ impl<R> Registry<R> {
                 region.at = writer.copy(&old[region.at..region.at + region.words]);
             }
         });
-        *tree = Tree::of(regions.iter().map(|(&base, region)| (base, region.at as u64)), &mut writer);
+        *tree = Tree::build(regions.iter().map(|(&base, region)| (base, region.at as u64)), &mut writer);
         *used = writer.next();
         self.capacity = capacity;
         self.arenas.replace(words);

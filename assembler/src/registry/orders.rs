@@ -1,5 +1,5 @@
-//! The memory and the search tree by loom: readers in every order of the steps of the writer that the memory model allows,
-//! up to a number of preemptions.
+//! Tests the memory and the search tree with loom. The reader runs in every order with the writer's steps
+//! that the memory model allows, up to a number of preemptions.
 //!
 //! ```sh
 //! RUSTFLAGS='--cfg loom' cargo test -p cfipack-assembler --lib registry::orders
@@ -18,7 +18,7 @@ fn words(count: usize) -> Words {
     (0..count).map(|_| AtomicU64::new(0)).collect()
 }
 
-/// A registry of numbers: each key's value leads to a word that has the key once more.
+/// A registry of numbers. The value of each key is the place of a word with the same key.
 struct Keys {
     arenas: Arc<Arenas>,
     tree: Tree,
@@ -56,19 +56,19 @@ impl Keys {
         self.change(|tree, writer| tree.remove(writer, key));
     }
 
-    /// All that is there, in new memory.
+    /// Copies all keys to new memory.
     fn copy(&mut self) {
         let words = words(ROOM);
         let mut writer = Writer::new(&words, tree::START);
         let places: Vec<_> = self.keys.iter().map(|&key| (key, writer.put(&[key]))).collect();
-        self.tree = Tree::of(places.into_iter(), &mut writer);
+        self.tree = Tree::build(places.into_iter(), &mut writer);
         self.used = writer.next();
         self.arenas.replace(words);
         self.arenas.reclaim();
     }
 }
 
-/// The key that a reader finds.
+/// Returns the key that a reader finds.
 fn find(arenas: &Arenas, key: u64) -> Option<u64> {
     arenas.read(|words| {
         let (found, at) = tree::find(words, key)?;
@@ -84,7 +84,7 @@ fn model(check: impl Fn() + Sync + Send + 'static) {
     builder.check(check);
 }
 
-/// Keys come and go while a reader looks for one that stays.
+/// Keys come and go while a reader looks for a key that stays.
 #[test]
 fn what_stays_is_found() {
     model(|| {
@@ -103,7 +103,7 @@ fn what_stays_is_found() {
     });
 }
 
-/// The memory is replaced, twice, while a reader is in any of them.
+/// The memory is replaced twice while a reader may use any of the memories.
 #[test]
 fn memory_is_replaced() {
     model(|| {
@@ -119,7 +119,7 @@ fn memory_is_replaced() {
     });
 }
 
-/// Whoever knows that a key has gone, or has come, finds it so.
+/// A reader that knows about a change sees the change.
 #[test]
 fn changes_are_seen_by_those_who_know_of_them() {
     model(|| {

@@ -1,4 +1,4 @@
-//! The atomics and locks of a registry, in one place: with `--cfg loom` they are loom's.
+//! The atomics and locks of a registry, in one place. With `--cfg loom` they come from loom.
 
 #[cfg(not(all(test, loom)))]
 pub(super) use core::hint::spin_loop;

@@ -1,4 +1,4 @@
-//! Changes in any order beside a map of the standard library, and readers in other threads while they are made.
+//! Compares changes in any order with a map of the standard library, while other threads read.
 
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
@@ -46,7 +46,7 @@ impl Random {
     }
 }
 
-/// Regions of 1 to 4 functions at any of 600 places come and go; in the end all go.
+/// Regions of 1 to 4 functions at any of 600 places come and go. In the end all are removed.
 #[test]
 fn as_a_map_has_it() {
     const PLACES: u64 = 600;
@@ -62,7 +62,7 @@ fn as_a_map_has_it() {
             before.is_none_or(|(other, (length, _))| other + length <= place)
         };
         let base = BASE + 32 * place;
-        // First more come than go, then the other way round.
+        // First more regions come than go, then the other way round.
         if random.below(3) < if round < 3000 { 2 } else { 1 } {
             let new = region(base, functions, 8 * round + 16);
             match registry.add(&new, round) {
@@ -102,7 +102,7 @@ fn as_a_map_has_it() {
     assert!(registry.memory_size() < 8 * 4 * LEAST && most > 4 * registry.memory_size());
 }
 
-/// Trees of many levels, whose keys come in ascending and in descending order.
+/// Trees of many levels, with keys in ascending and in descending order.
 #[test]
 fn ascending_and_descending() {
     const COUNT: u64 = 5000;
@@ -115,7 +115,7 @@ fn ascending_and_descending() {
             registry.add(&region(BASE + 32 * place(number), 1, 8 * number), ()).unwrap();
             assert_eq!(found(number / 2), Some(8 * (number / 2)));
         }
-        // 15 words of rows and three of tree, twice, and as much while it grows.
+        // Each region has 15 words of rows and 3 words of the tree. Memory has four times as many at most.
         assert!(registry.memory_size() as u64 <= COUNT * 8 * 18 * 4, "{}", registry.memory_size());
         for number in 0..COUNT {
             registry.remove(Address(BASE + 32 * place(number))).unwrap();
@@ -124,7 +124,7 @@ fn ascending_and_descending() {
     }
 }
 
-/// Values are dropped when their region is, a region is refused, or the registry is.
+/// A value is dropped with its region, if the region is refused, or with the registry.
 #[test]
 fn values_end_with_their_regions() {
     struct Counted(Rc<Cell<u32>>);
@@ -152,7 +152,7 @@ fn values_end_with_their_regions() {
     assert_eq!((dropped.get(), reader.lookup(Address(BASE + 8))), (5, None));
 }
 
-/// Rules of every kind, offsets of every width, frames of signals, and functions that have no rows.
+/// Rules of every kind, offsets of every width, signal frames, and functions without rows.
 #[test]
 fn rules_of_every_kind() {
     let (rbp, rbx, rip) = (Register(6), Register(3), Register(16));
@@ -200,15 +200,15 @@ fn rules_of_every_kind() {
     assert_eq!(frame(16).unwrap().row, at_entry);
 }
 
-/// Readers find what is there all the time, never a region that has gone, and of each only whole rows.
+/// Readers find every region that is there all the time, never a removed region, and only whole rows.
 #[test]
 fn readers_while_regions_come_and_go() {
     const SLOTS: u64 = 64;
     const ROUNDS: u64 = 4000;
     let mut registry = Registry::new(Arch::Amd64);
-    // By slots: the round of the region that is there, 0 for none, and of the last that has gone.
+    // For each slot: the round of the region that is there, or 0, and the round of the last removed region.
     let slots: Vec<[AtomicU64; 2]> = (0..SLOTS).map(|_| Default::default()).collect();
-    /// Ends the readers, also where the writer panics.
+    /// Ends the readers, even if the writer panics.
     struct Over<'a>(&'a AtomicBool);
     impl Drop for Over<'_> {
         fn drop(&mut self) {
@@ -229,7 +229,7 @@ fn readers_while_regions_come_and_go() {
                     let [there, gone] = &slots[slot as usize];
                     let (before, last) = (there.load(Ordering::Acquire), gone.load(Ordering::Acquire));
                     let found = mark(reader.lookup(Address(BASE + 64 * slot + 8))).map(|mark| mark / 8);
-                    // Nothing that had gone before.
+                    // A region that was removed before is not found.
                     assert!(found.is_none_or(|found| found % SLOTS == slot && found / SLOTS > last));
                     if before != 0 && there.load(Ordering::Acquire) == before {
                         assert_eq!(found, Some(before * SLOTS + slot));
@@ -258,7 +258,7 @@ fn readers_while_regions_come_and_go() {
                     gone.store(old, Ordering::Release);
                 }
             }
-            // At times most goes, and with it memory.
+            // At times all regions are removed, which frees memory.
             if round % 500 == 0 {
                 for slot in 0..SLOTS {
                     let [there, gone] = &slots[slot as usize];

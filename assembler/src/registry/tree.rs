@@ -93,16 +93,16 @@ impl<'w> Writer<'w> {
     }
 }
 
-/// The size and height of a tree. The writer alone needs them.
+/// The height of a tree. Only the writer needs it.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Tree {
-    /// Levels of nodes.
+    /// The number of levels of nodes.
     height: usize,
 }
 
 impl Tree {
-    /// Returns how many words a change takes at most: on each level a node in two parts, with another key, and
-    /// a root.
+    /// Returns how many words a change takes at most. On each level, it writes a node in two parts with
+    /// another key. It may also write a new root.
     pub(super) fn room(self) -> usize {
         (self.height + 2) * (2 * (WIDTH + 1) + 2)
     }
@@ -112,17 +112,17 @@ impl Tree {
         keys.saturating_mul(3).saturating_add(2 * PACKED)
     }
 
-    /// Makes the tree of keys that ascend, and their values.
-    pub(super) fn of(keys: impl Iterator<Item = (u64, u64)>, writer: &mut Writer<'_>) -> Self {
+    /// Builds a tree at once. `keys` are keys in ascending order, with their values.
+    pub(super) fn build(keys: impl Iterator<Item = (u64, u64)>, writer: &mut Writer<'_>) -> Self {
         let mut level: Vec<_> = keys.collect();
         let mut tree = Self::default();
         while tree.height == 0 || level.len() > 1 {
-            let write = |pairs: &[(u64, u64)]| {
+            let nodes = level.chunks(PACKED).map(|pairs| {
                 let mut node = Node::new(tree.height == 0);
                 pairs.iter().for_each(|&(key, value)| node.insert(node.count, key, value));
                 (node.keys[0], node.write(writer))
-            };
-            level = level.chunks(PACKED).map(write).collect();
+            });
+            level = nodes.collect();
             if level.is_empty() {
                 break;
             }
@@ -132,7 +132,7 @@ impl Tree {
         tree
     }
 
-    /// Inserts a key that the tree does not have. There is [`Self::room`].
+    /// Inserts a key that the tree does not have. The memory must have [`Self::room`].
     pub(super) fn insert(&mut self, writer: &mut Writer<'_>, key: u64, value: u64) {
         let root = writer.root();
         let (left, right) = if root == 0 {
@@ -153,7 +153,7 @@ impl Tree {
         writer.publish(root);
     }
 
-    /// Removes a key that the tree has. There is [`Self::room`].
+    /// Removes a key that the tree has. The memory must have [`Self::room`].
     pub(super) fn remove(&mut self, writer: &mut Writer<'_>, key: u64) {
         let mut root = removed(writer, writer.root(), key).unwrap_or(0);
         while self.height > 1 {
@@ -205,7 +205,7 @@ fn removed(writer: &mut Writer<'_>, at: u64, key: u64) -> Option<u64> {
     (node.count > 0).then(|| node.write(writer))
 }
 
-/// A node in the writer's hand.
+/// A copy of a node, which the writer changes.
 struct Node {
     is_leaf: bool,
     count: usize,
@@ -237,7 +237,7 @@ impl Node {
         place
     }
 
-    /// The number of keys that are not after `key`.
+    /// Returns the number of keys that are not after `key`.
     fn after(&self, key: u64) -> usize {
         self.keys[..self.count].partition_point(|&other| other <= key)
     }

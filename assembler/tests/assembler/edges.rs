@@ -20,7 +20,7 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
-/// `DW_CFA_restore` returns to the CIE's rule. What an FDE has before its first advance is no rule of the CIE.
+/// `DW_CFA_restore` returns to the CIE's rule. The rules that start an FDE are not rules of the CIE.
 #[test]
 fn the_start_of_an_fde_stays_out_of_the_cie() {
     let cie = [0x0c, 7, 8, 0x90, 1];
@@ -35,7 +35,8 @@ fn the_start_of_an_fde_stays_out_of_the_cie() {
     }
 }
 
-/// LLVM's CIEs have the architecture's rules alone: what `DW_CFA_restore` returned to in another CIE is written out.
+/// LLVM's CIEs have the architecture's rules alone. If `DW_CFA_restore` returned to a rule of another CIE,
+/// this rule is written out.
 #[test]
 fn rules_of_a_cie_are_restored_in_llvm_s_dialect() {
     let cie = [0x0c, 7, 8, 0x90, 1, 0x86, 2, 0x10, 3, 2, 0x70, 0x18];
@@ -50,7 +51,7 @@ fn rules_of_a_cie_are_restored_in_llvm_s_dialect() {
     assert!(contains(llvm.as_bytes(), &restored), "{:02x?}", llvm.as_bytes());
 }
 
-/// As llvm-mc 23 writes it for the first function of a file.
+/// llvm-mc 23 writes this for the first function of a file.
 #[test]
 fn simple_functions_count_from_zero_in_llvm_s_dialect() {
     let mut directives = Directives::new(Arch::Amd64, 2).with_simple(true);
@@ -100,7 +101,8 @@ fn a_function_that_is_too_large_is_reported_once() {
     }
 }
 
-/// Two functions with each of many CIEs: the second finds the CIE of the first, and not the shorter ones that would do.
+/// Many CIEs, each with two functions. The second function finds the CIE of the first function, and not a
+/// shorter CIE that it could also use.
 #[test]
 fn many_cies_are_found_again() {
     const COUNT: u64 = 30_000;
@@ -129,7 +131,7 @@ fn many_cies_are_found_again() {
     assert_eq!(used, again);
 }
 
-/// A region's table is the one of the same functions in an assembly.
+/// A region has the same table as an assembly of the same functions.
 #[test]
 fn regions_have_the_table_of_an_assembly() {
     let base = Address(0x7000_0000);

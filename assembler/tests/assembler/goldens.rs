@@ -1,4 +1,4 @@
-//! Directives of the CFI in gas's objects, against the same CFI.
+//! Reads the CFI of gas's objects as directives, writes it again, and compares both.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use object::{Object as _, ObjectSection as _};
 const DIFFERENT: [&str; 13] = [
     // Padding, and an advance to it.
     "aarch64/a_escape_nop.gas247.o",
-    // No instruction that is read.
+    // An instruction that is not read.
     "aarch64/a_negate_pc.gas247.o",
     // A factored form for an offset of 0.
     "x86_64/x_cfa_m3.gas247.o",
@@ -32,7 +32,7 @@ const DIFFERENT: [&str; 13] = [
     "x86_64/x_val_encoded.gas247.o",
 ];
 
-/// An `.eh_frame` that was read as directives and written again has gas's bytes, and its pointers are in the same places.
+/// An `.eh_frame` that is read as directives and written again has gas's bytes, and the same pointers.
 #[test]
 fn cfi_of_gas_s_objects_is_written_again() {
     let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/sframe");
@@ -63,10 +63,10 @@ fn cfi_of_gas_s_objects_is_written_again() {
     assert!(count > 250, "{count} objects");
 }
 
-/// The fields of a section that relocations fill, and a number for each: its place among them.
+/// The fields of a section that relocations fill. Each has a number: its place among the fields.
 type Fields = BTreeMap<u64, u64>;
 
-/// The bytes and fields of an object's `.eh_frame`.
+/// Returns the bytes and fields of an object's `.eh_frame`.
 fn eh_frame(object: &[u8]) -> Option<(Vec<u8>, Fields)> {
     let file = ElfFile64::<object::Endianness>::parse(object).unwrap();
     let section = file.section_by_name(".eh_frame")?;
@@ -74,7 +74,7 @@ fn eh_frame(object: &[u8]) -> Option<(Vec<u8>, Fields)> {
     Some((section.data().unwrap().to_vec(), fields))
 }
 
-/// What an assembly writes of the directives that are read from a section.
+/// Reads directives from a section, and writes them with an assembly.
 fn read_and_written(arch: Arch, bytes: &[u8], fields: &Fields) -> Result<(Vec<u8>, Fields), String> {
     let section = Section::new(SectionKind::EhFrame, bytes, Address(0), arch);
     let key_at = |field: cfipack_format::SectionOffset| fields.get(&(field.0 as u64)).copied().map(Key);

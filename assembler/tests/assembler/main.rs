@@ -1,4 +1,4 @@
-//! Tests of `cfipack-assembler` against committed output of gas, and against readers of others.
+//! Tests of `cfipack-assembler` against committed output of gas, and with other readers.
 
 mod edges;
 mod gdb_elf;

@@ -1,4 +1,4 @@
-//! What is no use of directives is an error with the directive's number, and nothing is made of it.
+//! A misused directive is an error with the directive's number, and no table is made from it.
 
 use cfipack_assembler::{Assembly, AssemblyError, Directives, Error, Misuse};
 use cfipack_cfi::PointerEncoding;
@@ -6,9 +6,9 @@ use cfipack_format::{Arch, Key, Register};
 
 const RBP: Register = Register(6);
 
-fn errors(arch: Arch, say: impl FnOnce(&mut Directives)) -> Vec<Error> {
+fn errors(arch: Arch, record: impl FnOnce(&mut Directives)) -> Vec<Error> {
     let mut directives = Directives::new(arch, 16);
-    say(&mut directives);
+    record(&mut directives);
     let errors = directives.errors().to_vec();
     let mut assembly = Assembly::new(arch);
     match errors.first() {
@@ -21,13 +21,13 @@ fn errors(arch: Arch, say: impl FnOnce(&mut Directives)) -> Vec<Error> {
     errors
 }
 
-fn only(arch: Arch, say: impl FnOnce(&mut Directives)) -> (usize, u64, Misuse) {
-    let errors = errors(arch, say);
+fn only(arch: Arch, record: impl FnOnce(&mut Directives)) -> (usize, u64, Misuse) {
+    let errors = errors(arch, record);
     assert_eq!(errors.len(), 1, "{errors:?}");
     (errors[0].directive, errors[0].offset, errors[0].misuse)
 }
 
-/// What is relative to the CFA's offset, 8 at first, is within 64 bits or refused.
+/// Offsets that are relative to the CFA's offset, 8 at first, fit 64 bits or are refused.
 #[test]
 fn relative_offsets_do_not_wrap() {
     let value = i64::MAX - 7;
@@ -46,7 +46,7 @@ fn offsets_ascend_and_end_with_the_code() {
         directives.at(4).def_cfa_offset(16).offset(RBP, -16).at(3).def_cfa_offset(8);
     });
     assert_eq!(backwards, (2, 3, Misuse::OffsetBackwards { previous: 4 }));
-    // What stands at a refused offset has that offset too.
+    // Errors of directives at a refused offset have this offset too.
     let at_refused = errors(amd64, |directives| {
         directives.at(8).def_cfa_offset(16).at(3).adjust_cfa_offset(i64::MAX).def_cfa_offset(8);
     });
@@ -54,11 +54,11 @@ fn offsets_ascend_and_end_with_the_code() {
     assert_eq!(at_refused, [(1, 3), (1, 3)]);
     let beyond = only(amd64, |directives| _ = directives.at(17).def_cfa_offset(16));
     assert_eq!(beyond, (0, 17, Misuse::OffsetBeyondCode { code_len: 16 }));
-    // The end is a place too, as in gas.
+    // Directives may stand at the end of the code, as in gas.
     assert!(errors(amd64, |directives| _ = directives.at(16).def_cfa_offset(16)).is_empty());
     let between = only(Arch::Aarch64, |directives| _ = directives.at(2).def_cfa_offset(16));
     assert_eq!(between, (0, 2, Misuse::OffsetUnaligned { unit: 4 }));
-    // The size may be known last.
+    // The size may be set last.
     let mut directives = Directives::new(amd64, u64::MAX);
     directives.at(9).def_cfa_offset(16);
     let error = directives.clone().with_code_len(8).check().unwrap_err();

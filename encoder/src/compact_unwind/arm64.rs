@@ -10,7 +10,7 @@ use crate::Reason;
 /// Returns the encoding of a body.
 pub(super) fn encode(arch: Arch, body: &Body) -> Result<Encoding, Reason> {
     let Cfa::Register { register, offset } = body.row.cfa else { return Err(Reason::CfaMissing) };
-    if let Some(register) = body.saved.unsayable() {
+    if let Some(register) = body.saved.unrepresentable() {
         return Err(Reason::SavedRegister(register));
     }
     if register == arch.frame_pointer() { frame(arch, body) } else { frameless(body, offset) }
@@ -38,7 +38,7 @@ fn frame(arch: Arch, body: &Body) -> Result<Encoding, Reason> {
     Ok(Encoding::arm64_frame(pairs))
 }
 
-/// Tools disagree where register pairs lie in a function without a frame. So this function accepts none.
+/// Tools disagree where register pairs lie in a function without a frame. So this function accepts no pairs.
 fn frameless(body: &Body, size: i64) -> Result<Encoding, Reason> {
     if body.row.return_address != Rule::SameValue {
         return Err(Reason::ReturnAddressRule);

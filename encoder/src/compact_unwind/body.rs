@@ -5,8 +5,9 @@
 //! a *step* to another row if everything that it describes is as in the other row or as at the entry. In a step, no
 //! register is saved elsewhere, and no more stack is used. The body is the row that all other rows are steps to.
 //!
-//! Where the function calls, the encoding must hold, so a row with a call is not a step. Without the code, calls
-//! cannot be seen. Then an epilogue must also lead to the state at the entry before the body's row comes back.
+//! The encoding must be true wherever the function calls another function, so a row with a call is not a
+//! step. Without the code, calls cannot be seen. Then an epilogue must also lead to the state at the entry
+//! before the body's row comes back.
 
 use cfipack_format::{Arch, Cfa, Family, FunctionOffset, Row};
 
@@ -21,7 +22,7 @@ use crate::cfi::{Change, RowSink, State, Stretch};
 pub(super) struct Body {
     pub(super) row: Row,
     pub(super) saved: SavedRegisters,
-    /// The offset from which on the CFA has this rule: after the instruction that made it so.
+    /// The offset after the instruction that gave the CFA this rule.
     pub(super) cfa_since: u32,
 }
 
@@ -57,7 +58,7 @@ pub(super) struct Rows<'c> {
     outside_long_at: u32,
     /// The reason that stopped the last stretch.
     stopped: Option<Reason>,
-    /// The offset of the reason, unless it is the row that stopped the function.
+    /// The offset of the reason, unless the reason is the row itself.
     pub(super) stopped_at: Option<u32>,
 }
 

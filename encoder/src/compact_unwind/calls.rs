@@ -56,9 +56,10 @@ fn in_x86(arch: Arch, range: &[u8], from: u32) -> Option<Found> {
 
     // These are the opcodes E8, FF /2 and /3, 9A (32-bit mode only), 0F 05, 0F 34 and CD. Most prologues contain none
     // of these bytes.
-    let is_possible = |byte: u8| matches!(byte, 0xe8 | 0xff | 0x9a | 0x05 | 0x34 | 0xcd);
-    let found = range.iter().fold(false, |found, byte| found | is_possible(*byte));
-    if !found {
+    let is_possible = range
+        .iter()
+        .fold(false, |found, byte| found | matches!(*byte, 0xe8 | 0xff | 0x9a | 0x05 | 0x34 | 0xcd));
+    if !is_possible {
         return None;
     }
     let bits = u32::from(arch.pointer_size()) * 8;

@@ -61,9 +61,6 @@ pub fn encode<'a>(
     frame: Frame,
     directives: impl IntoIterator<Item = Result<Instruction<'a>, Reason>>,
 ) -> Result<Encoding, Reason> {
-    let is_directive = |instruction: &Result<Instruction<'_>, Reason>| {
-        !matches!(instruction, Ok(Instruction::Nop | Instruction::Advance(_) | Instruction::SetLocation(_)))
-    };
     super::check(arch).map_err(|_| Reason::Architecture)?;
     if frame.signal || frame.mte_tagged {
         return Err(Reason::LlvmMcDirectives);
@@ -83,6 +80,11 @@ pub fn encode<'a>(
         Some(registers) => x86(arch, registers, directives),
         None => arm64(arch, directives),
     }
+}
+
+/// Returns whether an instruction comes from a directive: it is neither an advance nor padding.
+fn is_directive(instruction: &Result<Instruction<'_>, Reason>) -> bool {
+    !matches!(instruction, Ok(Instruction::Nop | Instruction::Advance(_) | Instruction::SetLocation(_)))
 }
 
 fn x86<'a>(

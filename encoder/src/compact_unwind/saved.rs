@@ -38,7 +38,10 @@ fn slot_of(rule: Rule) -> Slot {
     match rule {
         Rule::SameValue => UNTOUCHED,
         // The memory at the CFA belongs to the caller.
-        Rule::Cfa(offset) => Slot::try_from(offset).ok().filter(|slot| *slot != 0).unwrap_or(ELSEWHERE),
+        Rule::Cfa(offset) => match Slot::try_from(offset) {
+            Ok(slot) if slot != 0 => slot,
+            _ => ELSEWHERE,
+        },
         _ => ELSEWHERE,
     }
 }
@@ -49,7 +52,7 @@ pub(super) struct SavedRegisters {
     slots: [Slot; Saved::CAPACITY],
     /// A bit for each slot that is not untouched.
     saved: u32,
-    /// A bit for each register that no encoding restores and that is saved, or is otherwise not where it was. The
+    /// A bit for each register that no encoding restores, and that the function has saved or moved. The
     /// highest bit stands for all registers from 63 on.
     foreign: u64,
     arch: Arch,
@@ -112,11 +115,12 @@ impl SavedRegisters {
     /// is the register's number in encodings, counted from 0. On arm64 the indexes are x19 to x28, then d8 to d15.
     #[inline]
     pub(super) fn offset_at(&self, index: usize) -> Option<i64> {
-        self.slots.get(index).filter(|slot| **slot != UNTOUCHED).map(|slot| i64::from(*slot))
+        let slot = *self.slots.get(index)?;
+        (slot != UNTOUCHED).then_some(slot.into())
     }
 
     /// Returns a register in a place that no encoding can represent.
-    pub(super) fn unsayable(&self) -> Option<Register> {
+    pub(super) fn unrepresentable(&self) -> Option<Register> {
         if self.foreign != 0 {
             return Some(Register(self.foreign.trailing_zeros() as u16));
         }
@@ -159,7 +163,8 @@ impl SavedRegisters {
                 };
             }
         };
-        slots.get(usize::from(number)).filter(|slot| **slot != NO_SLOT).map(|slot| usize::from(*slot))
+        let slot = *slots.get(usize::from(number))?;
+        (slot != NO_SLOT).then_some(slot.into())
     }
 
     #[inline]
@@ -210,14 +215,14 @@ mod tests {
         let mut saved = SavedRegisters::at_entry(Arch::Amd64);
         let (entry, rcx, xmm120) = (saved, Register(2), Register(137));
         saved.set(rcx, Rule::Undefined);
-        assert_eq!(saved.unsayable(), None);
+        assert_eq!(saved.unrepresentable(), None);
         saved.set(rcx, Rule::Cfa(-16));
-        assert_eq!(saved.unsayable(), Some(rcx));
+        assert_eq!(saved.unrepresentable(), Some(rcx));
         assert!(entry.is_part_of(&saved) && !saved.is_part_of(&entry));
         saved.restore(rcx, &entry);
         assert_eq!(saved, entry);
         saved.set(xmm120, Rule::Cfa(-16));
         saved.set(Register(130), Rule::SameValue);
-        assert_eq!(saved.unsayable(), Some(Register(63)));
+        assert_eq!(saved.unrepresentable(), Some(Register(63)));
     }
 }

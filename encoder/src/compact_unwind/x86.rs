@@ -28,7 +28,7 @@ fn words(arch: Arch, bytes: i64) -> Option<i64> {
 pub(super) fn encode(arch: Arch, body: &Body, code: Option<&[u8]>) -> Result<Encoding, Reason> {
     let registers = callee_saved(arch).ok_or(Reason::Architecture)?;
     let Cfa::Register { register, offset } = body.row.cfa else { return Err(Reason::CfaMissing) };
-    if let Some(register) = body.saved.unsayable() {
+    if let Some(register) = body.saved.unrepresentable() {
         return Err(Reason::SavedRegister(register));
     }
     if body.row.return_address != Rule::Cfa(-word(arch)) {
@@ -97,8 +97,8 @@ fn order(arch: Arch, body: &Body, registers: [Register; 6]) -> Result<([u8; 6], 
         _ => return Err(Reason::FramePointerRule),
     };
     let count = body.saved.count() + usize::from(frame_pointer.is_some());
-    // Each register takes a byte, and the register just below the return address takes the highest of them. An array
-    // would be slower.
+    // Each register takes a byte. The register just below the return address takes the highest of the six
+    // bytes. An array would be slower.
     let mut order = 0u64;
     if count == 0 {
         return Ok(([0; 6], 0));
@@ -108,9 +108,9 @@ fn order(arch: Arch, body: &Body, registers: [Register; 6]) -> Result<([u8; 6], 
         let Some(offset) = offset else { continue };
         // The return address is the first word below the CFA.
         let words = offset.checked_neg().and_then(|bytes| words(arch, bytes));
-        let place = words.and_then(|words| usize::try_from(words - 2).ok());
-        let Some(shift) = place.filter(|place| *place < count).map(|place| 40 - 8 * place) else {
-            return Err(Reason::SavedPlace(register));
+        let shift = match words.and_then(|words| usize::try_from(words - 2).ok()) {
+            Some(place) if place < count => 40 - 8 * place,
+            _ => return Err(Reason::SavedPlace(register)),
         };
         if order >> shift & 0xff != 0 {
             return Err(Reason::SavedPlace(register));

@@ -42,12 +42,12 @@ pub struct UndefinedCfi {
 /// use cfipack_encoder::sframe::{Builder, EncodedRows, Options, TableFunction};
 /// use cfipack_format::{Address, Arch, Key};
 ///
-/// // Two functions of 16 bytes whose rows exist, as those of stubs do: one row, from 0: CFA = sp + 8.
+/// // Two functions of 16 bytes with the same encoded rows: a single row, from 0: CFA = sp + 8.
 /// let mut builder = Builder::new(Arch::Amd64, Options::new())?;
 /// let rows = builder.push_table(&TableFunction::new(Key(1), 16), EncodedRows::new(&[0, 3, 8], 1))?;
 /// builder.push_table(&TableFunction::new(Key(2), 16), rows.expect("rows of one FDE"))?;
 /// let section = builder.finish();
-/// assert_eq!(section.len(), 28 + 2 * 16 + 5 + 3); // header, index, attribute and row: both share these
+/// assert_eq!(section.len(), 28 + 2 * 16 + 5 + 3); // header, index; shared attribute and row
 /// let bytes = section.into_bytes(Address(0x2000), |key| Address(0x1000 * key.0))?;
 /// assert_eq!(bytes[60..], [1, 0, 0, 0, 0, 0, 3, 8]);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
@@ -139,10 +139,9 @@ impl<'a> Builder<'a> {
 
     /// Finishes the section.
     ///
-    /// A lookup finds the last function that starts at or before a PC. Functions that share PCs would therefore
-    /// hide each other's rows, and this function separates them, by the addresses in the CFI. If several
-    /// sections of code have the same addresses in the CFI, as in objects where each section starts at 0, you
-    /// must lay out the sections before.
+    /// A lookup finds the last function that starts at or before a PC. Functions that share PCs would
+    /// therefore hide each other's rows. This function separates them by the addresses in the CFI. In
+    /// objects, each section of code starts at 0, so lay out the sections before you push functions.
     ///
     /// - A function is cut around every function that starts inside it. The outer function's rows answer for
     ///   the PCs before and after the inner function. If the inner function was refused or
@@ -187,7 +186,7 @@ impl<'a> Builder<'a> {
         self.undefined_cfi
     }
 
-    /// Looks up the blocks of the functions that were pushed last and still wait for this.
+    /// Finds or adds the blocks of the last functions, which are looked up together.
     #[inline]
     pub(crate) fn flush(&mut self) {
         self.draft.flush();

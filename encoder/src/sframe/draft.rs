@@ -22,7 +22,7 @@ pub(crate) struct Draft<'a> {
 }
 
 impl Draft<'_> {
-    /// A table without functions, with a seed of its own, if none is given.
+    /// Creates a table without functions. If `seed` is `None`, the table chooses a seed itself.
     pub(super) fn new(abi: Abi, options: Options, seed: Option<u64>) -> Self {
         let fres = Fres::new(abi.arch().endian(), options.few);
         let seed = seed.unwrap_or_else(|| fres.seed());
@@ -30,7 +30,7 @@ impl Draft<'_> {
         Self { abi, options, fres, entries, by_key: ByKey::default() }
     }
 
-    /// Makes room, with `index` bytes before the rows.
+    /// Allocates memory for `functions` functions, and for `index` bytes before the rows.
     pub(super) fn reserve_after(&mut self, index: usize, functions: usize, fre_bytes: Option<usize>) {
         let Entries { list, blocks, .. } = &mut self.entries;
         match fre_bytes {
@@ -41,7 +41,7 @@ impl Draft<'_> {
             }
             None => {
                 list.reserve(functions);
-                // Somewhat less than two thirds of a large program's functions share another's block.
+                // In a large program, somewhat less than two thirds of the functions share a block.
                 blocks.reserve(index, functions / 5 * 2);
             }
         }
@@ -52,7 +52,7 @@ impl Draft<'_> {
         self.entries.omitted.push(Omitted { start: function.0, size });
     }
 
-    /// Checks that functions can be added that have addresses, or have none.
+    /// Checks that a function can be added. `have_addresses` is true if the function has an address.
     #[inline]
     pub(super) fn can_take(&self, have_addresses: bool) -> Result<(), Reason> {
         match self.entries.have_addresses {
@@ -62,13 +62,13 @@ impl Draft<'_> {
         }
     }
 
-    /// Looks up the blocks of the functions that wait for this.
+    /// Finds or adds the blocks of the last functions, which are looked up together.
     #[inline]
     pub(crate) fn flush(&mut self) {
         self.entries.flush(&mut self.fres);
     }
 
-    /// Returns the present end, for [`back_to`](Self::back_to).
+    /// Returns the current end of the table, for [`back_to`](Self::back_to).
     pub(super) fn mark(&self) -> (usize, u64) {
         self.entries.mark()
     }

@@ -58,8 +58,8 @@
 //! let cfi = cfi::Section::new(SectionKind::EhFrame, &eh_frame, Address(0), Arch::Amd64);
 //! let mut builder = Builder::new(Arch::Amd64, Options::default())?;
 //! for object in [0, 1] {
-//!     // What the linker knows of this object's relocations: the section that each names. The second function
-//!     // of the second object is dead.
+//!     // A linker looks up the relocation of the start field. The second function of the second object is
+//!     // dead.
 //!     let key_of = |start_field: SectionOffset| match (object, start_field.0) {
 //!         (_, 32) => Some(Key(object << 32 | 1)),
 //!         (0, 52) => Some(Key(object << 32 | 2)),
@@ -78,8 +78,8 @@
 //! ```
 //!
 //! If the format cannot represent a function, you get an [`Unsupported`](crate::Unsupported). The table omits
-//! this function, and an unwinder uses its CFI. Of the saved registers, a table has the frame pointer and the
-//! return address alone, and it has no personalities. It is for stack traces, not for exceptions.
+//! this function, and an unwinder uses its CFI. A table is for stack traces, not for exceptions: it has no
+//! personalities, and only two saved registers, the frame pointer and the return address.
 
 // Modules, each of which imports only from the modules above it:
 // - options, finish, parts: options of the builder and of its end; work on a pool

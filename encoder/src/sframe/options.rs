@@ -52,16 +52,16 @@ pub struct Options {
     /// True if the builder may write flex FDEs. Only version 3 has them.
     pub flex: bool,
     /// True if the builder may write rows without a caller. A row has no caller if its return address is
-    /// undefined, for example in `_start` and where threads start. If this is false, a function with such a row
-    /// is refused with [`Reason::ReturnAddressRule`](crate::Reason::ReturnAddressRule). Version 3 has these
-    /// rows, and version 2 since its second erratum. glibc 2.43 does not know this erratum: its `backtrace()`
-    /// returns no frame at all if it meets such a row, and stops as it should at a function that is in no
-    /// table.
+    /// undefined, for example in `_start` and where threads start. If this is false, a function with such a
+    /// row is refused with [`Reason::ReturnAddressRule`](crate::Reason::ReturnAddressRule). Version 3 has
+    /// these rows, and version 2 since its second erratum. glibc 2.43 does not know this erratum: at such a
+    /// row, its `backtrace()` returns no frame at all. At a function that is in no table, it stops as it
+    /// should.
     pub outermost: bool,
     /// True if functions with equal rows share a block in layout `Small`. If this is false, each function has
-    /// its own block, if the 4 GiB of a section are enough. Turn sharing off for binutils and libsframe on a
-    /// machine of the other byte order: they swap the bytes of each function's rows in place, and cannot read
-    /// rows that two functions share.
+    /// its own block, and all blocks together must fit 4 GiB. Turn sharing off for binutils and libsframe on
+    /// a machine of the other byte order. They swap the bytes of each function's rows in place, and cannot
+    /// read rows that two functions share.
     pub share: bool,
     /// The largest number of rows of an FDE of merged functions; 0 and 1 turn merging off. Up to 256
     /// neighbouring functions become a single FDE. The table then also answers for PCs in the

@@ -82,7 +82,7 @@ impl<'a> Builder<'a> {
         true
     }
 
-    /// Finds or makes the FREs of the functions of a batch.
+    /// Looks up the functions of a batch in the memo, and makes the FREs of functions that it does not have.
     #[inline(always)]
     fn run_batch(&mut self, batch: &mut Batch<'a>) {
         let (missing, count) = batch.find();
@@ -105,8 +105,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Puts the FREs of a function into the buffer if it is common. Returns the location after its last
-    /// advance, and its attribute.
+    /// Puts the FREs of a function into the buffer if it is common. Returns the location after the function's
+    /// last advance, and the attribute.
     #[inline(always)]
     fn run_common(&mut self, cie: u8, code: &Code<'a>, size: u32) -> Option<(u64, WideAttribute)> {
         if size == 0 {

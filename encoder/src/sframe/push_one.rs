@@ -21,10 +21,11 @@ impl<'a> Builder<'a> {
     /// unique, because [`Section::write`](crate::sframe::Section::write) asks for the address of each key.
     ///
     /// Functions of [unrelocated](crate::cfi::Functions::keyed) input have a key and no address. A function
-    /// that needs its address is then refused with [`Reason::PlaceUnknown`]: a function with `DW_CFA_set_loc`,
-    /// a PLT, and every function if [`Options::merge_functions`](crate::sframe::Options::merge_functions)
-    /// merges neighbours. Either all functions of a builder have addresses, or none has: the builder refuses
-    /// others with [`Reason::KeysMixed`].
+    /// that needs its address is then refused with [`Reason::PlaceUnknown`]: a function with
+    /// `DW_CFA_set_loc`, a PLT, and every function if
+    /// [`Options::merge_functions`](crate::sframe::Options::merge_functions) merges neighbours. Either all
+    /// functions of a builder have addresses, or none has. The builder refuses a mixture with
+    /// [`Reason::KeysMixed`].
     ///
     /// # Errors
     /// The format cannot represent the function, gas omits it (in layout `Gnu`), or the section has no more
@@ -79,7 +80,7 @@ impl<'a> Builder<'a> {
         if common { Ok(()) } else { self.push_rows(function, size) }
     }
 
-    /// Adds a function of any kind.
+    /// Adds a function by the general path.
     #[cold]
     pub(crate) fn push_rows(&mut self, function: &Function<'a>, size: u32) -> Result<(), Unsupported> {
         if size == 0 {

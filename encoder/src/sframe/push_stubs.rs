@@ -49,7 +49,7 @@ impl<'r> StubPart<'r> {
         self.size as u64 * self.count() as u64
     }
 
-    /// Returns whether it has no code.
+    /// Returns whether the part has no code.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -115,7 +115,7 @@ impl<'a> Draft<'a> {
         Ok(SharedRows { block, num_fres })
     }
 
-    /// Adds a function by its rows.
+    /// Adds a function with rows that are not encoded yet.
     fn push_rows_of(
         &mut self,
         function: &TableFunction,
@@ -131,10 +131,9 @@ impl<'a> Draft<'a> {
             self.back_to(mark);
             return Err(function.unsupported(offset, reason));
         }
+        let Some([entry]) = self.entries.list.get(mark.0..) else { return Ok(None) };
         let num_fres = (self.entries.num_fres - mark.1) as u32;
-        let block = self.entries.list.last().map(|entry| entry.block);
-        let is_one = self.entries.list.len() == mark.0 + 1;
-        Ok(block.filter(|_| is_one).map(|block| SharedRows { block, num_fres }))
+        Ok(Some(SharedRows { block: entry.block, num_fres }))
     }
 
     /// Checks that the builder takes a function.

@@ -101,15 +101,20 @@ fn ranked(entries: &[Entry], personalities: &[NonZeroU32], arch: Arch) -> Vec<(N
         ids.number(Encoding(entry.encoding.0 | number << 28));
     }
     // The most used encodings come first. Equally used encodings are sorted by their value.
-    let rank = |(encoding, uses): (Encoding, u32)| u64::from(!uses) << 32 | u64::from(encoding.0);
-    let mut ranked: Vec<u64> = ids.encodings.into_iter().zip(ids.counts).map(rank).collect();
+    let mut ranked: Vec<u64> = Vec::with_capacity(ids.encodings.len());
+    for (encoding, uses) in ids.encodings.into_iter().zip(ids.counts) {
+        ranked.push(u64::from(!uses) << 32 | u64::from(encoding.0));
+    }
     ranked.sort_unstable();
     ranked.truncate(MAX_COMMON);
-    let named = |encoding: Encoding| {
-        let personality = personalities.get(usize::from(encoding.personality()).wrapping_sub(1));
-        (encoding.with_personality(0), personality.copied())
-    };
-    ranked.into_iter().map(|rank| (named(Encoding(rank as u32)), !(rank >> 32) as u32)).collect()
+    let ranked = ranked.into_iter();
+    ranked.map(|rank| (named(Encoding(rank as u32), personalities), !(rank >> 32) as u32)).collect()
+}
+
+/// Separates the number of the personality from an encoding, and returns the personality for it.
+pub(super) fn named(encoding: Encoding, personalities: &[NonZeroU32]) -> Named {
+    let personality = personalities.get(usize::from(encoding.personality()).wrapping_sub(1));
+    (encoding.with_personality(0), personality.copied())
 }
 
 /// Returns the numbers of these encodings in a table. An encoding that the table does not have is skipped.

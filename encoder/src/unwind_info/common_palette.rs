@@ -21,10 +21,11 @@ pub(super) fn lld(table: &DedupedEntries) -> Vec<u32> {
 /// Returns the palette of Apple's linkers: encodings that are used at least twice and are not in DWARF mode, the most
 /// used first. If two are used equally often, the smaller value comes first.
 pub(super) fn apple(table: &DedupedEntries, arch: Arch) -> Vec<u32> {
-    let eligible =
-        |&n: &u32| table.counts[n.to_usize()] >= 2 && !is_dwarf(table.encodings[n.to_usize()], arch);
-    let eligible = (0..table.encodings.len() as u32).filter(eligible).collect();
-    first_by(eligible, |n| [!table.counts[n], table.encodings[n].0, 0])
+    let eligible = (0..table.encodings.len() as u32).filter(|&number| {
+        let n = number.to_usize();
+        table.counts[n] >= 2 && !is_dwarf(table.encodings[n], arch)
+    });
+    first_by(eligible.collect(), |n| [!table.counts[n], table.encodings[n].0, 0])
 }
 
 /// Returns the first 127 numbers in the order of `key`. Use `!n` in a key to sort descending by `n`.

@@ -19,9 +19,9 @@ pub struct Entry {
     pub length: u32,
     /// The compact encoding. Pass [`Encoding::NONE`] for code without unwind information.
     ///
-    /// The table gets its own LSDA flag and personality number, whatever they are here. There is one exception: in
-    /// [`Layout::Lld`](super::Layout::Lld), outside of DWARF mode, a personality number stays and the table's number
-    /// is ORed to it, as ld64.lld does. Objects should not have such a number.
+    /// The table sets the LSDA flag and the personality number itself, whatever they are here. There is one
+    /// exception: in [`Layout::Lld`](super::Layout::Lld), outside of DWARF mode, a personality number stays
+    /// and the table's number is ORed to it, as ld64.lld does. Objects should not have such a number.
     pub encoding: Encoding,
     /// The personality: any number that you choose, or `None`.
     pub personality: Option<NonZeroU32>,

@@ -9,8 +9,8 @@ use cfipack_format::Key;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Warning {
-    /// The format has room for three personalities, and three others are used more often. The function fell back to
-    /// DWARF mode.
+    /// The format has room for three personalities, and three other personalities are used more often. The
+    /// function fell back to DWARF mode.
     FourthPersonality {
         /// The key of the function.
         function: Key,

@@ -1,4 +1,4 @@
-//! Fills pages for a given palette, wherever the functions lie. This keeps promises about the size of a table.
+//! Fills pages for a given palette, wherever the functions lie. They keep the promised size of a table.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -12,7 +12,7 @@
 //! builder.push(Entry::new(ImageOffset(0x400), 0x20, Encoding::frame(0, [0; 5])));
 //! let section = builder.finish();
 //! let reserved = section.max_len(); // before anything has an address
-//! // Again after a relayout, nothing re-read: here the keys are image offsets.
+//! // You can call this again after a relayout. Here the keys are image offsets.
 //! let placed = section.place(None, Key::image_offset, LsdaKey::image_offset)?;
 //! assert!(placed.len() <= reserved);
 //! let bytes = placed.into_bytes(|_personality| unreachable!("no entry has one"))?;
@@ -46,8 +46,8 @@
 //! | padding | none | every page to 4096 bytes | every page's end to 8 bytes, spare index entries | after a page that is 4 bytes short of full; before the last of several pages, so that the pages before it end at 4096 bytes |
 //! | folding of DWARF entries | yes | yes | no | no |
 //! | sentinel | the given end of the code, or the last entry's end | the last entry's end; an entry without information has no length | as `Small` | a byte after the end |
-//! | personality of DWARF entries | none | none | as for others | as for others |
-//! | LSDA of DWARF entries | none | a record, no flag | as for others | a record, no flag |
+//! | personality of DWARF entries | none | none | as for other entries | as for other entries |
+//! | LSDA of DWARF entries | none | a record, no flag | as for other entries | a record, no flag |
 //! | no entry has information | no section | no section | a section | a section |
 //!
 //! [`Ld64V253`](Layout::Ld64V253) is `Ld64` up to version 253.3, which asks for one word more than a page needs. A
@@ -73,9 +73,9 @@
 //! - The frame mode of arm64_32 is not mistaken for DWARF mode.
 //! - A fourth personality is not refused, as it is by ld64.lld and Apple's linkers. The functions get DWARF mode
 //!   instead, and [`Section::warnings`] lists them.
-//! - If no number is left for an encoding, or a function lies too far from the last one, then ld64 up to 253.3 counts
-//!   the entry nevertheless and writes a wrong encoding or address. Layout `Ld64V253` leaves the entry to the page
-//!   before.
+//! - If no number is left for an encoding, or a function lies too far from the last function, then ld64 up to
+//!   253.3 counts the entry nevertheless and writes a wrong encoding or address. Layout `Ld64V253` leaves the
+//!   entry to the page before.
 //! - Ld64 up to 241 also merges functions with a stack size in their code, and places the pages before the last page
 //!   anywhere.
 

@@ -32,7 +32,7 @@ impl Layout {
         }
     }
 
-    /// Returns whether the table has the fewest bytes, in place of the pages of a linker.
+    /// Returns whether this layout makes the smallest table, instead of a linker's pages.
     pub(super) const fn is_smallest(self) -> bool {
         match self {
             Self::Small => true,

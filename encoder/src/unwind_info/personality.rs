@@ -65,8 +65,8 @@ impl Personalities {
         }
     }
 
-    /// Returns at most three personalities: first those that most compact entries use, and then those that DWARF-mode
-    /// entries use. If two are used equally often, the lower number comes first.
+    /// Returns at most three personalities. The personalities that most compact entries use come first, then
+    /// personalities that most entries in DWARF mode use. Of two equals, the lower number comes first.
     pub(super) fn most_used(mut self) -> MostUsed {
         self.end_run();
         let mut ranked: Vec<_> = self.uses.into_iter().collect();

@@ -10,7 +10,7 @@ use cfipack_format::unwind_info::{
 use cfipack_format::widen::ToUsize;
 use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
 
-use super::bound::{Named, PAGE, numbers};
+use super::bound::{Named, PAGE, named, numbers};
 use super::dedup_entries::DedupedEntries;
 use super::entry::is_dwarf;
 use super::fill::{Run, fill};
@@ -85,14 +85,9 @@ impl Pages {
             let at = table.keys[key.to_usize()].function;
             order.partition_point(|entry| entry.0 < at) as u32
         };
-        let named = |number: u32| {
-            let encoding = table.encodings[number.to_usize()];
-            let personality = table.personalities.get(usize::from(encoding.personality()).wrapping_sub(1));
-            (encoding.with_personality(0), personality.copied())
-        };
-        let is_in_dwarf_mode = |&number: &u32| is_dwarf(table.encodings[number.to_usize()], arch);
+        let common = partition.common.iter().copied();
         let (dwarf, others): (Vec<u32>, Vec<u32>) =
-            partition.common.iter().copied().partition(is_in_dwarf_mode);
+            common.partition(|&number| is_dwarf(table.encodings[number.to_usize()], arch));
         let common_dwarf = if dwarf.is_empty() {
             Vec::new()
         } else {
@@ -101,8 +96,9 @@ impl Pages {
             let keys = table.keys.iter().zip(0..);
             keys.filter(|(key, _)| is_common[key.encoding.to_usize()]).map(|(_, at)| place(at)).collect()
         };
+        let others = others.into_iter().map(|number| table.encodings[number.to_usize()]);
         Self {
-            common: others.into_iter().map(named).collect(),
+            common: others.map(|encoding| named(encoding, &table.personalities)).collect(),
             common_dwarf,
             pages: partition.pages.iter().map(|page| (place(page.first), page.kind)).collect(),
             order: order.into_iter().map(|(_, key)| key).collect(),
@@ -159,7 +155,7 @@ pub(super) const fn lld_split_len(splits: usize) -> usize {
     splits * (PAGE_SIZE + IndexEntry::SIZE)
 }
 
-/// Addresses while LSDAs have none yet.
+/// Supplies addresses while LSDAs have no addresses yet.
 pub(super) struct Tentative<'a, P>(pub(super) &'a P);
 
 impl<P: Places> Places for Tentative<'_, P> {

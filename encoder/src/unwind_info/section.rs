@@ -73,8 +73,8 @@ impl Section {
     /// apart. If you know the order of the functions, [`plan`](Self::plan) gives a bound that is close to the real
     /// size.
     ///
-    /// - [`Layout::Small`]: an entry costs 4 bytes, and 4 more if its encoding is not among the most used ones (at
-    ///   most 127). In a regular page it costs 8 bytes.
+    /// - [`Layout::Small`]: an entry costs 4 bytes, and 4 more if its encoding is not among the most used
+    ///   encodings (at most 127). In a regular page it costs 8 bytes.
     /// - [`Layout::Lld`] and [`Layout::LdPrime`]: each page except the last one has at least 511 entries. An entry
     ///   costs at most 8 bytes.
     /// - [`Layout::Ld64`] and [`Layout::Ld64V253`]: the last page and the first two pages may have fewer entries.
@@ -163,8 +163,8 @@ impl Section {
 
     /// Sorts the entries and cuts them into pages, now that addresses are known.
     ///
-    /// The closure `function_at` returns the image offset of a function, and `lsda_at` that of an LSDA, by key. An
-    /// LSDA at image offset 0 counts as no LSDA, because the Mach-O header lies there.
+    /// The closure `function_at` returns the image offset of a function by its key, and `lsda_at` returns the
+    /// image offset of an LSDA. An LSDA at offset 0 counts as no LSDA, because the Mach-O header lies there.
     ///
     /// Pass in `end` the end of the code that the table covers, which is the end of `__text`. If you pass `None`, or
     /// a lower offset than the end of the last entry, the table ends with the last entry. [`Layout::Lld`] ignores
@@ -181,11 +181,11 @@ impl Section {
         self.placed(end, &Everywhere { function_at, lsda_at }, SameAddress::Last, None)
     }
 
-    /// Does the same as [`place`](Self::place) for a linker whose functions and LSDAs may have no address, and whose
-    /// FDEs have their own places. If entries share an address, the first entry counts that has unwind information
-    /// and is not empty.
+    /// Does the same as [`place`](Self::place) for a linker whose functions and LSDAs may have no address,
+    /// and whose FDEs have their own places. If entries share an address, the first entry with unwind
+    /// information and a length counts.
     ///
-    /// If you pass the [`plan`](Self::plan) of this section, the table keeps to it.
+    /// If you pass the [`plan`](Self::plan) of this section, the table keeps the plan's promise.
     ///
     /// # Errors
     /// The errors of [`place`](Self::place).
@@ -358,8 +358,8 @@ mod tests {
             let by_bound = bound.partition(&table);
             assert!(by_bound.size() <= bound.len, "{} of {}", by_bound.size(), bound.len);
             let by_plan = plan.pages.as_ref().expect("layout small has them").partition(&table, &moved);
-            // A plan never promises more than the bound for any order, so the pages for this bound may be what keeps
-            // the plan.
+            // A plan never promises more than the bound for any order, so the pages of this bound may keep
+            // the plan's promise.
             let len = fixed_len(&table) + by_plan.size().min(by_bound.size());
             assert!(len <= plan.max_len, "{len} of {}", plan.max_len);
             by_itself += usize::from(plan.max_len < section.max_len());

@@ -23,8 +23,8 @@
 //!    pages as far as they go. For a table of more than 131072 entries, only 16 pieces of it are filled.
 //! 2. Rank the encodings by the number of pages that use them, in the best result so far, and try these palettes,
 //!    too.
-//! 3. Find the optimal boundaries for the best palette, and for the palettes of the other two layouts. The smallest
-//!    of these tables wins. So the table is never larger than theirs.
+//! 3. Find the optimal boundaries for the best palette, and for the palettes of the other two layouts. The
+//!    smallest of these tables wins. So the table is never larger than the tables of these layouts.
 //! 4. In a table of up to 1024 entries, an unnecessary place in the palette matters. There, fit palette and
 //!    boundaries to each other until neither makes the table smaller ([`refined`]).
 //!
@@ -32,7 +32,7 @@
 //!
 //! The boundaries are optimal except for the tables named above. For palettes we have measured this: with up to 7
 //! repeated encodings, all palettes can be tried, and 11017 of 11080 random tables of up to 3000 entries are optimal.
-//! The others are at most 24 bytes larger.
+//! The other tables are at most 24 bytes larger.
 //!
 //! No table can be smaller than the sum of its header, personalities, sentinel and LSDA index, 4 bytes for each
 //! entry, 4 bytes for each distinct encoding, and 20 bytes for every 1021 entries. Over 125 images in C, C++ and Rust
@@ -115,7 +115,8 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn new(table: &'a DedupedEntries) -> Self {
-        let class = |&count: &u32| if count == 1 { Class::Once } else { Class::Repeated };
+        let classes = table.counts.iter();
+        let classes = classes.map(|&count| if count == 1 { Class::Once } else { Class::Repeated }).collect();
         let keys = &table.keys[..];
         let pieces = if keys.len() <= TRIED_KEYS {
             vec![keys]
@@ -124,13 +125,7 @@ impl<'a> Search<'a> {
                 .map(|keys| &keys[..keys.len().min(TRIED_KEYS / PIECES)])
                 .collect()
         };
-        Self {
-            table,
-            pieces,
-            classes: table.counts.iter().map(class).collect(),
-            met: vec![0; table.encodings.len()],
-            page: 0,
-        }
+        Self { table, pieces, classes, met: vec![0; table.encodings.len()], page: 0 }
     }
 
     /// Returns the palette that is best if pages are filled as far as they go.
@@ -161,8 +156,8 @@ impl<'a> Search<'a> {
         cost.to_usize() + common.len()
     }
 
-    /// Returns the encodings that at least two pages use, the most used first. The pages are those that a palette
-    /// leads to.
+    /// Returns the encodings that at least two pages use, the most used first. The pages are filled for the
+    /// palette `common`.
     fn by_pages(&mut self, common: &[u32]) -> Vec<u32> {
         let mut users = Users::new(self.table);
         self.fill(common, |keys| users.add(keys));

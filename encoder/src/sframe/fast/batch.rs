@@ -1,7 +1,6 @@
 //! Adds common functions to a section, a batch at a time.
 //!
-//! Each step is done for all functions of a batch before the next step, so that their waits, above all for
-//! memory, overlap.
+//! Each step is done for all functions of a batch before the next step. So they wait for memory together.
 
 use alloc::vec::Vec;
 
@@ -18,12 +17,12 @@ pub(crate) struct BatchFunction {
     pub(crate) cie: u8,
 }
 
-/// A function that is not remembered, and its FREs in the buffer.
+/// A function whose instructions are not in the memo, and its FREs in the buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MissedFunction {
     /// The number in the batch.
     pub(crate) number: usize,
-    /// The location after its last advance, or `None` if the function must take the general path.
+    /// The location after the function's last advance, or `None` if it must take the general path.
     pub(crate) end: Option<u64>,
     pub(crate) block: Block,
     pub(crate) num_fres: u32,
@@ -37,9 +36,9 @@ pub(crate) struct Batch<'a> {
     pub(crate) section: &'a [u8],
     pub(crate) functions: Vec<BatchFunction>,
     pub(crate) keys: [Key; GROUP],
-    /// The results of their instructions.
+    /// The block and the number of rows of each function.
     pub(crate) results: [Remembered; GROUP],
-    /// The functions that are not remembered.
+    /// The functions that are not in the memo.
     pub(crate) missed: Vec<MissedFunction>,
     pub(crate) memo: Memo,
 }
@@ -70,7 +69,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Finds the functions that are remembered. Returns the numbers of the other functions.
+    /// Looks up all functions in the memo. Returns the numbers of the functions that it does not have.
     #[inline(never)]
     pub(crate) fn find(&mut self) -> ([usize; GROUP], usize) {
         for (key, BatchFunction { fde, cie }) in self.keys.iter_mut().zip(&self.functions) {

@@ -9,37 +9,36 @@ use crate::cfi::{Cie, Function, Interpreter};
 use crate::sframe::fast::common_cie::CommonCie;
 use crate::sframe::rows::small::flags;
 
-/// Real sections have a handful of CIEs. Functions of further CIEs are interpreted every time.
+/// The largest number of CIEs. Real sections have a handful. Functions of further CIEs take the general path.
 const MAX_CIES: usize = 16;
 
 /// CIEs that differ in meaning, numbered.
 #[derive(Clone, Debug)]
 pub(crate) struct Cies<'a> {
-    known: Vec<Known<'a>>,
+    numbered: Vec<NumberedCie<'a>>,
     last: usize,
 }
 
 #[derive(Clone, Debug)]
-struct Known<'a> {
+struct NumberedCie<'a> {
     cie: Cie<'a>,
-    /// The number of the CIE, or of another CIE with different instructions if their common functions have the
-    /// same meaning.
+    /// The number of this CIE, or of an earlier CIE, if the common functions of both have the same meaning.
     number: u8,
     common: Option<CommonCie>,
 }
 
 impl<'a> Cies<'a> {
     pub(crate) fn new() -> Self {
-        Self { known: Vec::new(), last: 0 }
+        Self { numbered: Vec::new(), last: 0 }
     }
 
-    /// The state that the common functions of a CIE share.
+    /// Returns the state in which the common functions of a CIE begin, if it has common functions.
     #[inline(always)]
     pub(crate) fn common(&self, number: u8) -> Option<&CommonCie> {
-        self.known.get(usize::from(number))?.common.as_ref()
+        self.numbered.get(usize::from(number))?.common.as_ref()
     }
 
-    /// The number of a function's CIE.
+    /// Returns the number of a function's CIE, or `None` if there are too many CIEs.
     #[inline]
     pub(crate) fn number(
         &mut self,
@@ -47,7 +46,7 @@ impl<'a> Cies<'a> {
         version: Version,
         interpreter: &mut Interpreter<'a, StackPointer>,
     ) -> Option<u8> {
-        match self.known.get(self.last) {
+        match self.numbered.get(self.last) {
             Some(last) if last.cie.means_the_same(&function.cie) => Some(last.number),
             _ => self.other_number(function, version, interpreter),
         }
@@ -61,23 +60,27 @@ impl<'a> Cies<'a> {
         interpreter: &mut Interpreter<'a, StackPointer>,
     ) -> Option<u8> {
         let cie = function.cie;
-        if let Some(last) = self.known.iter().position(|known| known.cie.means_the_same(&cie)) {
+        if let Some(last) = self.numbered.iter().position(|numbered| numbered.cie.means_the_same(&cie)) {
             self.last = last;
-        } else if self.known.len() < MAX_CIES {
-            let (own, arch, info) = (self.known.len() as u8, function.arch(), flags(&cie, version));
-            // Functions that are counted are not common.
-            let common = interpreter.run_cie(function).ok().filter(|_| !interpreter.met_outside_dwarf());
-            let common = common.and_then(|state| CommonCie::new(own, &cie, &state, arch, info));
-            let same = |known: &&Known<'_>| match (&known.common, &common) {
-                (Some(known), Some(common)) => known.means_the_same(common),
-                _ => false,
+        } else if self.numbered.len() < MAX_CIES {
+            let (own, arch, info) = (self.numbered.len() as u8, function.arch(), flags(&cie, version));
+            // Functions of a CIE with instructions outside DWARF are counted, so they are not common.
+            let common = match interpreter.run_cie(function) {
+                Ok(state) if !interpreter.met_outside_dwarf() => {
+                    CommonCie::new(own, &cie, &state, arch, info)
+                }
+                _ => None,
             };
-            let number = self.known.iter().find(same).map_or(own, |known| known.number);
+            let same = self.numbered.iter().find(|other| match (&other.common, &common) {
+                (Some(other), Some(common)) => other.means_the_same(common),
+                _ => false,
+            });
+            let number = same.map_or(own, |other| other.number);
             self.last = own.into();
-            self.known.push(Known { cie, number, common });
+            self.numbered.push(NumberedCie { cie, number, common });
         } else {
             return None;
         }
-        Some(self.known[self.last].number)
+        Some(self.numbered[self.last].number)
     }
 }

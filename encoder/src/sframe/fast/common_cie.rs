@@ -15,7 +15,7 @@ pub(crate) struct CommonCie {
     pub(crate) rules: Rules,
     /// The offset of the CFA.
     pub(crate) offset: u32,
-    /// The form of rows as long as nothing but `offset` changes.
+    /// The pattern of the rows until an instruction changes more than `offset`.
     pub(crate) pattern: Pattern,
     /// The row after the CIE's instructions.
     row: Row,
@@ -28,8 +28,8 @@ pub(crate) struct CommonCie {
 }
 
 impl CommonCie {
-    /// Makes the CIE with a number. `state` is the state after its instructions. Returns `None` if its
-    /// functions are not common.
+    /// Creates the state of the CIE with a number. `state` is the interpreter's state after the CIE's
+    /// instructions. Returns `None` if the functions of the CIE are not common.
     pub(crate) fn new(
         number: u8,
         cie: &Cie<'_>,
@@ -46,7 +46,7 @@ impl CommonCie {
         if arch.endian() == Endian::Big || !is_usual {
             return None;
         }
-        // No compiler has larger factors, and this limit saves checking locations for overflow.
+        // No compiler has larger code alignment factors. With this limit, locations cannot overflow.
         let code_alignment = u64::from(u8::try_from(cie.code_alignment).ok().filter(|&factor| factor != 0)?);
         let rules = Rules::new(number, is_frame_pointer(arch, register)?, row.signed);
         let reading = Reading { code_alignment, ignored: state.registers.ignored(arch) };
@@ -61,7 +61,7 @@ impl CommonCie {
         *self == Self { rules: other.rules.of_cie(self.rules), ..*other }
     }
 
-    /// The form of the row of these rules.
+    /// Returns the pattern of a row with these rules.
     #[cold]
     pub(crate) fn pattern(&self, rules: Rules) -> Option<Pattern> {
         let base =
@@ -91,13 +91,13 @@ impl CommonCie {
         opcode >= 0x80 && (register == self.frame_pointer || register == self.arch.return_address())
     }
 
-    /// [`is_frame_pointer`] by the register's number.
+    /// Calls the function [`is_frame_pointer`] with a register's number.
     #[inline]
     pub(crate) fn is_frame_pointer(&self, register: u8) -> Option<bool> {
         is_frame_pointer(self.arch, Register(register.into()))
     }
 
-    /// The rules with another for a register that is not ignored.
+    /// Sets the rule of the frame pointer or the return address. Returns `None` for any other register.
     #[inline(always)]
     pub(crate) fn with(&self, rules: Rules, register: u8, operand: u8) -> Option<Rules> {
         let register = Register(register.into());

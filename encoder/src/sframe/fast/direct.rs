@@ -29,8 +29,8 @@ impl Common {
         Self { patterns: [(Rules::NONE, Pattern::NONE); Self::PATTERNS] }
     }
 
-    /// Puts the rows of a function of `size` bytes, not 0, into `fres`. Returns the location that its
-    /// instructions end at, from its start.
+    /// Puts the rows of a function of `size` bytes into `fres`. `size` is not 0. Returns the location after
+    /// the last instruction, from the function's start.
     #[inline]
     pub(crate) fn run(
         &mut self,
@@ -54,14 +54,14 @@ impl Common {
         Some(location)
     }
 
-    /// Puts the rows of a function into `fres`, if its instructions continue far after its end.
+    /// Puts the rows of a function into `fres` again, because some starts did not fit `fre_type`.
     #[cold]
     fn run_beyond(&mut self, cie: &CommonCie, code: &Code<'_>, fres: &mut Fres) -> Option<()> {
         let location = self.run_as::<4>(cie, code, FreType::Addr4, fres)?;
         (location <= u32::MAX.into()).then_some(())
     }
 
-    /// Puts the rows of a function into `fres`, starts cut to `WIDTH` bytes.
+    /// Puts the rows of a function into `fres`. Each start is cut to `WIDTH` bytes.
     #[inline]
     fn run_as<const WIDTH: usize>(
         &mut self,
@@ -72,7 +72,7 @@ impl Common {
     ) -> Option<u64> {
         let instructions = code.tail().get(..code.len() + LOOKAHEAD)?;
         let (room, first) = fres.room()?;
-        // A row takes at least two bytes of instructions, so this check excludes an overflow.
+        // A row takes at least two bytes of instructions, so this check keeps the rows inside the buffer.
         if first + (code.len().min(BUFFER) / 2 + 2) * (WIDTH + 8) > BUFFER {
             return None;
         }
@@ -95,8 +95,8 @@ impl Common {
         Some(location)
     }
 
-    /// Applies an instruction, or two of a frame record. Returns the pattern then, and the instructions that
-    /// are left.
+    /// Applies an instruction, and the saves and restores of the frame record that follow it directly.
+    /// Returns the new state's pattern and the instructions that are left.
     #[inline(never)]
     fn change<'i>(
         &mut self,

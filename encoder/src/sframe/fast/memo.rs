@@ -34,7 +34,7 @@ struct Slot {
 ///
 /// | bits | meaning |
 /// |---|---|
-/// | 0-7 | bytes of the instructions |
+/// | 0-7 | number of bytes of the instructions |
 /// | 8-11 | number of the CIE |
 /// | 12-15 | part of a hash of the instructions |
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,8 +64,8 @@ pub(crate) struct Remembered {
 /// The instructions of a section that have been interpreted.
 #[derive(Clone, Debug)]
 pub(crate) struct Memo {
-    /// Pairs of slots; the number of pairs is a power of two. Instructions with the same hash share a pair, the
-    /// newest first.
+    /// Pairs of slots; the number of pairs is a power of two. Instructions with the same hash share a pair.
+    /// The slot that was written last comes first.
     slots: Vec<[Slot; 2]>,
 }
 
@@ -76,8 +76,8 @@ impl Memo {
     /// instructions are never remembered.
     const NONE: Mark = Mark(0);
 
-    /// Creates a memo for a section of about `functions` functions, if most of them repeat the instructions of
-    /// another function.
+    /// Creates a memo for a section of about `functions` functions. Its size assumes that most functions
+    /// repeat the instructions of another function.
     pub(crate) fn new(functions: usize) -> Self {
         let empty = Slot { at: 0, block: 0, end: u32::MAX, num_fres: 0, mark: Self::NONE };
         Self { slots: vec![[empty; 2]; (functions / 6).next_power_of_two()] }
@@ -97,7 +97,7 @@ impl Memo {
         if can_be { Key { slot: slot as u32, mark } } else { Key::NONE }
     }
 
-    /// Finds the result of equal instructions in `section`, for a function of `size` bytes.
+    /// Finds the result of instructions that are equal to `code`, for a function of `size` bytes.
     #[inline(always)]
     pub(crate) fn find(&self, key: Key, section: &[u8], code: &Code<'_>, size: u32) -> Option<Remembered> {
         let pair = &self.slots[key.slot.to_usize()];
@@ -105,7 +105,7 @@ impl Memo {
         if (mark != key.mark) | (size <= end) {
             return None;
         }
-        let found = same(section.get(at.to_usize()..)?, code.tail(), code.len());
+        let found = have_the_same_start(section.get(at.to_usize()..)?, code.tail(), code.len());
         found.then_some(Remembered { block, num_fres: num_fres.into() })
     }
 
@@ -118,7 +118,7 @@ impl Memo {
             && key.mark != Self::NONE
         {
             let [first, second] = &mut self.slots[key.slot.to_usize()];
-            // Usually the marks are equal because a batch has several functions with the same instructions.
+            // If the marks are equal, a function of the same batch usually had the same instructions.
             if first.mark != key.mark {
                 *second = *first;
             }
@@ -129,7 +129,7 @@ impl Memo {
 
 /// Returns whether the first `len` bytes are the same.
 #[inline(always)]
-fn same(one: &[u8], two: &[u8], len: usize) -> bool {
+fn have_the_same_start(one: &[u8], two: &[u8], len: usize) -> bool {
     let (Some(one_head), Some(two_head)) = (one.first_chunk(), two.first_chunk()) else {
         return false;
     };
@@ -147,7 +147,7 @@ mod tests {
     use crate::cfi::{Code, Section, SectionKind};
     use crate::eh_frame::{CIE, fde};
 
-    /// A section of functions with these instructions.
+    /// Returns a section of functions of `size` bytes, one function for each list of instructions.
     fn section(instructions: &[&[u8]], size: u32) -> Vec<u8> {
         let mut bytes = CIE.to_vec();
         for instructions in instructions {

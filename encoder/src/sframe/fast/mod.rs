@@ -1,20 +1,20 @@
-//! Encodes common functions quickly, from their instructions to FREs without rows between. This code exists for
-//! speed alone.
+//! Encodes common functions quickly, from instructions to FREs without rows. This module exists for speed
+//! alone.
 //!
 //! The input is batches of FDEs of the plain form ([`PlainFde`](crate::cfi::PlainFde)). The output is entries
 //! and blocks.
 //!
-//! A function is *common* if you push it in layout `Small`, its CIE sets the CFA by `DW_CFA_def_cfa` and has
-//! nothing that [`common_cie`] does not know, and its instructions only advance, change the CFA's register and
-//! offset, save, restore and forget registers, and remember and restore states ([`track`], [`rules`]). Any
-//! other function takes the general path from its start, and so does a function with malformed instructions.
-//! The choice of the path changes nothing but the speed.
+//! You push a *common* function in layout `Small`. Its CIE defines the CFA as a register plus an offset, and
+//! has nothing that [`common_cie`] does not know. The function's instructions only advance, change the CFA's
+//! register and offset, save and restore registers, remember and restore states, sign the return address, or
+//! give the size of arguments ([`track`], [`rules`]). Any other function takes the general path from its
+//! start, and so does a function with malformed instructions. The path changes nothing but the speed.
 //!
 //! **Contract:** for every function, the bytes are equal to the bytes of the general path
 //! ([`rows`](super::rows)). The properties in `tests/` compare the two paths on random CFI. The bench `ratios`
 //! has a row for the gain of each layer:
 //!
-//! - [`batch`] does each step for sixteen functions together, so that their waits for memory overlap.
+//! - [`batch`] does each step for sixteen functions together: they wait for memory at the same time.
 //! - [`memo`] finds functions with equal instructions, because their FREs are equal.
 //! - [`direct`] goes from instructions to FREs with a table.
 //!

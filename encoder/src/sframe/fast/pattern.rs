@@ -1,4 +1,4 @@
-//! The FRE of a row but for the CFA's offset.
+//! Patterns: FREs of rows, except for the offset of the CFA.
 
 use cfipack_format::sframe::Abi;
 use cfipack_format::{Arch, Cfa, Endian, Row, Rule};
@@ -11,26 +11,26 @@ pub(crate) fn bytes_of(fre: u64) -> u64 {
     fre >> 56
 }
 
-/// The common form of FREs of rows that differ in the CFA's offset only.
+/// The common form of the FREs of rows that differ only in the CFA's offset.
 ///
-/// Only for small, positive offsets, default FDEs and little-endian sections: for nearly all
-/// rows. The offset is the word after the info byte. An FRE is a number: up to seven bytes, the
-/// first in the lowest, and in the highest how many they are.
+/// A pattern exists for small, positive offsets in default FDEs of little-endian sections, so for nearly all
+/// rows. The offset is the word after the info byte. An FRE is a number of up to seven bytes: the first byte
+/// is the lowest. The highest byte of the number counts them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Pattern {
-    /// The FRE of offset 0, for offsets up to 0x7f.
+    /// The FRE with offset 0, for offsets up to 0x7f.
     small: u64,
-    /// The pattern of offsets up to [`Self::MAX_OFFSET`], without the offset.
+    /// The FRE with offset 0, for larger offsets up to [`Self::MAX_OFFSET`].
     large: u64,
 }
 
 impl Pattern {
     /// The greatest offset that fits, in bytes.
     pub(crate) const MAX_OFFSET: u32 = 0x7fff;
-    /// No row's pattern.
+    /// A pattern that no row has.
     pub(crate) const NONE: Self = Self { small: 0, large: 0 };
 
-    /// The pattern of a row whose CFA is a register plus an offset.
+    /// Returns the pattern of a row whose CFA is a register plus an offset.
     pub(crate) fn new(arch: Arch, row: &Row) -> Option<Self> {
         let Cfa::Register { register, .. } = row.cfa else { return None };
         let abi = Abi::for_arch(arch)?;
@@ -57,11 +57,11 @@ impl Pattern {
         self.small | offset << 8
     }
 
-    /// The offset that an FRE of this pattern has.
+    /// Returns the offset in an FRE of this pattern.
     #[inline]
     pub(crate) fn offset(&self, fre: u64) -> u32 {
         let word = (fre >> 8) as u32;
-        // Of the same kind, both have words of more than one byte.
+        // If both patterns have the same info byte, both have offsets of two bytes.
         if fre as u8 == self.large as u8 { word & 0x7fff } else { word & 0x7f }
     }
 }

@@ -4,8 +4,8 @@ use cfipack_format::widen::ToUsize;
 
 use crate::sframe::fast::common_cie::CommonCie;
 
-/// The rules that common instructions can change, without the CFA's offset, and the number of the CIE with all
-/// other rules.
+/// The rules that common instructions can change, except for the CFA's offset. The number of the CIE stands
+/// for all other rules.
 ///
 /// | bits | meaning |
 /// |---|---|
@@ -38,13 +38,13 @@ impl Rules {
         Self(self.0 & !Self::ON_FRAME_POINTER | u32::from(whether))
     }
 
-    /// With another operand at the bits from `shift` on.
+    /// Returns these rules with another operand at the bits from `shift` on.
     #[inline]
     pub(crate) fn with(self, shift: u32, operand: u8) -> Self {
         Self(self.0 & !(0xff << shift) | u32::from(operand) << shift)
     }
 
-    /// Returns the rules of another CIE.
+    /// Returns these rules with the number of the CIE in `other`.
     pub(crate) fn of_cie(self, other: Self) -> Self {
         const CIES: u32 = 0xff << Rules::CIE;
         Self(self.0 & !CIES | other.0 & CIES)
@@ -62,14 +62,14 @@ impl Rules {
         (self.0 >> shift) as u8
     }
 
-    /// Spreads rules that functions have over small numbers.
+    /// Returns a hash that spreads the rules of real functions over small numbers.
     #[inline(always)]
     pub(crate) fn hash(self) -> usize {
         (self.0 ^ self.0 >> 7 ^ self.0 >> 14 ^ self.0 >> 20).to_usize()
     }
 }
 
-/// The depth to which `DW_CFA_remember_state` nests in common functions.
+/// How deep `DW_CFA_remember_state` may nest in common functions.
 const MAX_REMEMBERED: usize = 4;
 
 /// The state that common instructions change.
@@ -94,7 +94,7 @@ impl States {
         Self { current, remembered: [current; MAX_REMEMBERED], depth: 0 }
     }
 
-    /// Applies the instruction that these bytes begin with. Returns its length.
+    /// Applies the first instruction in `bytes`. Returns its length, or `None` if the function is not common.
     #[inline(always)]
     pub(crate) fn apply(&mut self, cie: &CommonCie, bytes: [u8; 4]) -> Option<usize> {
         let Self { current, remembered, depth } = self;

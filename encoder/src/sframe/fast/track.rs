@@ -1,4 +1,4 @@
-//! The inner loop of the encoder: pushes and pops.
+//! The inner loop of the fast path: advances, and the offsets that pushes and pops give the CFA.
 
 use core::hint;
 
@@ -7,20 +7,19 @@ use cfipack_format::widen::{ToU64, ToUsize};
 use crate::sframe::fast::pattern::{Pattern, bytes_of};
 use crate::sframe::rows::fres::{BEYOND, BUFFER, Room};
 
-/// Bytes after the instructions: this many are read at once.
+/// How many bytes are read at once. As many bytes must follow the instructions.
 pub(crate) const LOOKAHEAD: usize = 8;
 
-/// The parameters by which the instructions of a CIE's functions are read.
+/// The properties of a CIE that decide how the instructions of its functions are read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Reading {
     pub(crate) code_alignment: u64,
-    /// Registers, by their bits, that no row has.
+    /// Bits of the registers that no row has.
     pub(crate) ignored: u64,
 }
 
 impl Reading {
-    /// 1 if the lowest bytes are a `DW_CFA_offset` with a short operand, of a register that is
-    /// ignored, else 0.
+    /// Returns 1 if the lowest bytes are a `DW_CFA_offset` of an ignored register with a short operand.
     #[inline(always)]
     fn is_ignored_save(&self, bytes: u64) -> u64 {
         let is_save = bytes & 0x80c0 == 0x0080;
@@ -32,15 +31,15 @@ impl Reading {
 ///
 /// | bits | meaning |
 /// |---|---|
-/// | 0-31 | where in the buffer |
-/// | 32-63 | rows |
+/// | 0-31 | offset in the buffer |
+/// | 32-63 | number of rows |
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place(u64);
 
 impl Place {
     const ROW: u64 = 1 << 32;
 
-    /// No rows yet, and where the first goes.
+    /// Starts without rows. The first row goes to offset `first`.
     pub(crate) fn new(first: usize) -> Self {
         Self(first.to_u64())
     }
@@ -56,13 +55,13 @@ impl Place {
     }
 }
 
-/// A function's instructions on their way to rows, as far as nothing but the location and the CFA's
-/// offset changes. Starts are written in `WIDTH` bytes.
+/// Turns a function's instructions into rows while they change only the location and the CFA's offset. Starts
+/// are written in `WIDTH` bytes.
 #[derive(Debug)]
 pub(crate) struct Track<'a, 'r, const WIDTH: usize> {
-    /// The instructions that are left, and [`LOOKAHEAD`] bytes.
+    /// The instructions that are left, and [`LOOKAHEAD`] bytes after them.
     pub(crate) rest: &'a [u8],
-    /// The location before them, from the function's start.
+    /// The location before `rest`, from the function's start.
     pub(crate) location: u64,
     /// The [FRE](Pattern) of the current row, so far.
     fre: u64,
@@ -118,7 +117,7 @@ impl<'a, 'r, const WIDTH: usize> Track<'a, 'r, WIDTH> {
         (Place::ROW | WIDTH.to_u64()) + bytes_of(fre)
     }
 
-    /// Ends the last row. Returns where the rows end, and the start of the last one.
+    /// Ends the last row. Returns the end of the rows, and the start of the last row.
     #[inline(always)]
     pub(crate) fn finish(&mut self) -> (Place, u32) {
         self.end_row();
@@ -144,8 +143,8 @@ impl<'a, 'r, const WIDTH: usize> Track<'a, 'r, WIDTH> {
     #[inline(always)]
     pub(crate) fn run(&mut self, reading: &Reading) -> bool {
         loop {
-            // DW_CFA_advance_loc, not of 0, and DW_CFA_def_cfa_offset or DW_CFA_GNU_args_size of up to 0x7f:
-            // most of all.
+            // The most frequent pair: `DW_CFA_advance_loc` (not by 0), then `DW_CFA_def_cfa_offset` or
+            // `DW_CFA_GNU_args_size` with an operand of up to 0x7f.
             let word = loop {
                 let Some(word) = self.next_word() else { return true };
                 let beyond_one = (word & 0x80_dfff).wrapping_sub(0x0e41);
@@ -156,7 +155,7 @@ impl<'a, 'r, const WIDTH: usize> Track<'a, 'r, WIDTH> {
                 self.location += (beyond_one + 1) * reading.code_alignment;
                 let fre = self.pattern.small_fre(word >> 16 & 0x7f);
                 self.fre = hint::select_unpredictable(word & 0x2000 == 0, fre, self.fre);
-                // Where the FRE stays, the row repeats the one before, and the step does not matter.
+                // If the FRE stays, the row repeats the row before, and the step does not matter.
                 self.step = self.small_step;
                 self.rest = &self.rest[3..];
             };
@@ -170,7 +169,7 @@ impl<'a, 'r, const WIDTH: usize> Track<'a, 'r, WIDTH> {
                 self.rest = &self.rest[2 * (first + second + third + fourth).to_usize()..];
                 continue;
             }
-            // Another DW_CFA_advance_loc, and what often follows it
+            // Another advance, and the instructions that often follow it
             let advance = &ADVANCES[usize::from(word as u8)];
             let mut len = usize::from(advance.len);
             if advance.len != 0 {
@@ -207,7 +206,7 @@ impl<'a, 'r, const WIDTH: usize> Track<'a, 'r, WIDTH> {
         }
     }
 
-    /// The next instructions, the first byte in the lowest; none at their end.
+    /// Returns the next eight bytes, the first byte lowest, or `None` at the end of the instructions.
     #[inline(always)]
     fn next_word(&self) -> Option<u64> {
         if self.rest.len() <= LOOKAHEAD {
@@ -223,11 +222,11 @@ struct Advance {
     /// The bits of the distance in the instruction.
     mask: u64,
     shift: u8,
-    /// Bytes of the instruction; 0 for instructions that do not advance.
+    /// Bytes of the instruction, or 0 if it does not advance.
     len: u8,
 }
 
-/// By opcode.
+/// The encodings of advances, by opcode.
 static ADVANCES: [Advance; 256] = {
     let mut advances = [Advance { mask: 0, shift: 0, len: 0 }; 256];
     let mut opcode = 0x40;

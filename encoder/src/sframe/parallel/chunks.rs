@@ -12,15 +12,15 @@ use crate::sframe::builder::Builder;
 use crate::sframe::push_all::OmittedFunction;
 use cfipack_format::pool::{Pool, Serial, in_order};
 
-/// The chunks for each thread.
+/// The number of chunks for each thread.
 const CHUNKS_OF_A_THREAD: usize = 16;
 
-/// The parts of a section: chunks, and how their functions are found.
+/// A section, divided into chunks.
 pub(crate) struct Chunks<'s, 'a, F> {
     pub(crate) section: &'s Section<'a>,
-    /// The functions of the section between two offsets.
+    /// Returns the functions of the section between two offsets.
     pub(crate) functions: F,
-    /// The starts of the chunks, and the end of the last one.
+    /// The starts of the chunks, and the end of the last chunk.
     cuts: Vec<SectionOffset>,
 }
 
@@ -81,8 +81,8 @@ where
         self.cuts.len() - 1
     }
 
-    /// Merges the next chunks into a builder. Absorbs their shard, if there is one, it starts at the end of the
-    /// chunk before, and there is room for all of it. Otherwise pushes the functions one after the other.
+    /// Merges the next chunks into a builder. Absorbs `shard` if it starts where the chunk before ends and
+    /// there is room for all of it. Otherwise pushes the functions of the chunks one after the other.
     pub(crate) fn merge(
         &self,
         builder: &mut Builder<'a>,
@@ -91,21 +91,22 @@ where
         shard: Option<Shard<'a>>,
     ) {
         let at = progress.at;
-        let absorbed =
-            shard.filter(|shard| shard.start == at).and_then(|Shard { builder: shard, part, .. }| {
-                // The pool's threads are all at work.
-                builder.absorb(*shard, &Serial).ok()?;
-                Some(part)
-            });
-        let part =
-            absorbed.unwrap_or_else(|| Part::push(builder, (self.functions)(at, self.cuts[chunks.end])));
+        let part = if let Some(Shard { builder: shard, start, part }) = shard
+            && start == at
+            // The pool's threads are all at work.
+            && builder.absorb(*shard, &Serial).is_ok()
+        {
+            part
+        } else {
+            Part::push(builder, (self.functions)(at, self.cuts[chunks.end]))
+        };
         progress.at = part.end;
         progress.count += part.count;
         progress.omitted.extend(part.omitted);
     }
 
-    /// Converts a chunk into a new shard, or continues the shard of the chunk before. Returns `None` if the
-    /// start of the chunk could only be guessed wrong.
+    /// Converts a chunk into a new shard, or continues the shard of the chunk before. Returns `None` if there
+    /// is no likely start of a record near the start of the chunk.
     pub(crate) fn convert(
         &self,
         empty: &Builder<'a>,
@@ -127,10 +128,13 @@ where
     pub(crate) fn convert_all(&self, builder: &mut Builder<'a>, pool: &dyn Pool) -> Progress {
         let empty = builder.shard();
         let mut state = (builder, Progress::default());
-        let make = |chunk, before: Option<Option<_>>| self.convert(&empty, chunk, before.flatten());
-        in_order(pool, self.len(), &mut state, make, |(builder, progress), chunks, shard| {
-            self.merge(builder, progress, chunks, shard.flatten());
-        });
+        in_order(
+            pool,
+            self.len(),
+            &mut state,
+            |chunk, before: Option<Option<_>>| self.convert(&empty, chunk, before.flatten()),
+            |(builder, progress), chunks, shard| self.merge(builder, progress, chunks, shard.flatten()),
+        );
         state.1
     }
 }

@@ -71,8 +71,8 @@ impl Draft<'_> {
     /// Adds the blocks and entries of another draft, if blocks are not shared.
     fn append(&mut self, shard: &Self) -> Result<(), Reason> {
         let first = self.entries.blocks.append(&shard.entries.blocks)?;
-        let number_here = |entry: &Entry| Entry { block: first + entry.block, ..*entry };
-        self.entries.list.extend(shard.entries.list.iter().map(number_here));
+        let entries = shard.entries.list.iter();
+        self.entries.list.extend(entries.map(|entry| Entry { block: first + entry.block, ..*entry }));
         Ok(())
     }
 
@@ -83,14 +83,14 @@ impl Draft<'_> {
             Some(index) if other.seed() == blocks.seed() => Cow::Borrowed(index.hashes()),
             _ => {
                 let mut bytes = Vec::new();
-                let mut hash = |number| {
+                let hashes = (0..other.len() as u32).map(|number| {
                     let block = other.block(number);
                     bytes.clear();
                     bytes.extend_from_slice(block);
                     bytes.resize(block.len() + CHUNK, 0);
                     blocks.hash(&bytes, block.len())
-                };
-                (0..other.len() as u32).map(&mut hash).collect()
+                });
+                hashes.collect()
             }
         };
         let pool = if other.len() < LEAST_OF_A_THREAD { &Serial } else { pool };
@@ -101,7 +101,7 @@ impl Draft<'_> {
         for_each(pool, parts, |(part, (numbers, hashes))| {
             find_all(blocks, other, part * part_len, hashes, numbers);
         });
-        let new = New::add(blocks, other, &mut numbers)?;
+        let new = NewBlocks::add(blocks, other, &mut numbers)?;
         let tasks = Vec::from([
             Task::Bytes(&mut blocks.bytes),
             Task::Entries(blocks.index.as_mut(), &mut self.entries.list),
@@ -110,25 +110,27 @@ impl Draft<'_> {
             Task::Bytes(bytes) => new.copy(other, bytes),
             Task::Entries(index, list) => {
                 if let Some(index) = index {
-                    let hashes_of = |run: &Range<u32>| &hashes[run.start.to_usize()..run.end.to_usize()];
-                    new.runs.iter().flat_map(hashes_of).for_each(|&hash| index.push(hash));
+                    for run in &new.runs {
+                        let hashes = &hashes[run.start.to_usize()..run.end.to_usize()];
+                        hashes.iter().for_each(|&hash| index.push(hash));
+                    }
                 }
-                let number_here = |entry: &Entry| Entry { block: numbers[entry.block.to_usize()], ..*entry };
-                list.extend(shard.entries.list.iter().map(number_here));
+                let entries = shard.entries.list.iter();
+                list.extend(entries.map(|entry| Entry { block: numbers[entry.block.to_usize()], ..*entry }));
             }
         });
         Ok(())
     }
 }
 
-/// A task that runs beside others.
+/// Adding the new blocks' bytes, and adding their hashes and the entries. Both can run at the same time.
 enum Task<'t> {
     Bytes(&'t mut Vec<u8>),
     Entries(Option<&'t mut HashIndex>, &'t mut Vec<Entry>),
 }
 
-/// Finds the numbers here of blocks of another builder. `first` is the number there of the first block, and
-/// `hashes` are the blocks' hashes.
+/// For a run of blocks of `other`, finds the numbers of equal blocks in `blocks`. `first` is the number of
+/// the run's first block, and `hashes` are the hashes of the run.
 fn find_all(blocks: &Blocks<'_>, other: &Blocks<'_>, first: usize, hashes: &[u32], numbers: &mut [u32]) {
     let Some(index) = &blocks.index else { return };
     let groups = numbers.chunks_mut(GROUP).zip(hashes.chunks(GROUP));
@@ -144,18 +146,18 @@ fn find_all(blocks: &Blocks<'_>, other: &Blocks<'_>, first: usize, hashes: &[u32
     }
 }
 
-/// The blocks of another builder that this builder does not have. If the other builder shares blocks, no two of
-/// them are equal.
-struct New {
+/// The blocks of another builder that this builder does not have. They differ if that builder shares blocks.
+struct NewBlocks {
     /// Runs of block numbers of the other builder.
     runs: Vec<Range<u32>>,
-    /// The ranges of the other builder's bytes that are copied, and where they go.
+    /// The ranges of the other builder's bytes that are copied.
     pieces: Vec<Range<usize>>,
+    /// The offset in this builder's bytes to which the pieces are copied.
     at: usize,
 }
 
-impl New {
-    /// Gives numbers to the new blocks, and adds everything but their bytes and hashes.
+impl NewBlocks {
+    /// Gives numbers to the new blocks, and adds everything except their bytes and hashes.
     fn add<'a>(blocks: &mut Blocks<'a>, other: &Blocks<'a>, numbers: &mut [u32]) -> Result<Self, Reason> {
         let (mut runs, mut next) = (Vec::new(), 0);
         for run in numbers.chunk_by(|one, two| (*one == NOT_HERE) == (*two == NOT_HERE)) {
@@ -165,8 +167,8 @@ impl New {
             }
             next = end;
         }
-        let len_of = |run: &Range<u32>| other.end_of(run.end) - other.end_of(run.start);
-        if !blocks.has_room(runs.iter().map(len_of).sum()) {
+        let lens = runs.iter().map(|run| other.end_of(run.end) - other.end_of(run.start));
+        if !blocks.has_room(lens.sum()) {
             return Err(Reason::SectionSize);
         }
         let (mut pieces, at) = (Vec::new(), blocks.end);
@@ -203,7 +205,7 @@ mod tests {
     use crate::sframe::{Builder, Options};
     use cfipack_format::pool::Serial;
 
-    /// A section of three functions, the last of which has the rows of the first.
+    /// A section of three functions. The last function has the rows of the first.
     fn section() -> Vec<u8> {
         let mut bytes = CIE.to_vec();
         for (number, instructions) in (0..).zip([*b"\x41\x0e\x10", *b"\x42\x0e\x10", *b"\x41\x0e\x10"]) {
@@ -227,7 +229,7 @@ mod tests {
         })
     }
 
-    /// A builder that was refused a shard goes on as if it had never been given it.
+    /// After a builder has refused a shard, it works as if it had never seen the shard.
     #[cfg(target_pointer_width = "64")]
     #[test]
     fn a_shard_that_there_is_no_room_for() {
@@ -248,7 +250,7 @@ mod tests {
         }
     }
 
-    /// Rows of another version or architecture would mean something else.
+    /// A builder refuses shards of another version or architecture: the rows would mean something else there.
     #[test]
     fn a_shard_of_another_kind() {
         let bytes = section();
@@ -266,7 +268,7 @@ mod tests {
         }
     }
 
-    /// Blocks that were not shared are found all the same.
+    /// A builder that shares blocks finds equal blocks in a shard that does not share them.
     #[test]
     fn a_shard_that_shares_nothing() {
         let bytes = section();

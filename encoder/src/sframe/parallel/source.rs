@@ -134,7 +134,7 @@ mod tests {
     use crate::sframe::{Builder, Finish, OmittedFunction, Parallel};
     use cfipack_format::pool::{Pool, Serial, Task, Threads};
 
-    /// Appends an FDE of the function with this number, with a multiple of 4 bytes and 3.
+    /// Appends an FDE of function `number`. For an aligned record, `instructions` must have 4n + 3 bytes.
     fn fde(bytes: &mut Vec<u8>, number: u32, instructions: &[u8]) {
         eh_frame::fde(bytes, 0, 0x10_0000 + 0x100 * number, 0x100, instructions);
     }
@@ -148,7 +148,7 @@ mod tests {
             numbers.for_each(|number| fde(bytes, number, &[0x41 + number as u8 % 8, 0x0e, 0x10]));
         };
         plain(&mut bytes, 0..20);
-        // Records at the places that their pointers are for, after three bytes.
+        // Records as they would be at their place inside the FDE, after three bytes.
         let mut inner = bytes.clone();
         inner.extend([0; 17 + 3]);
         let from = inner.len();
@@ -195,7 +195,7 @@ mod tests {
         }
     }
 
-    /// A pool of one thread, which starts with the last task, and runs them or does not.
+    /// A pool of one thread. It runs the last `tasks` tasks, the last task first, and drops all others.
     struct Backwards {
         threads: usize,
         tasks: usize,

@@ -65,7 +65,7 @@ fn pieces_too_large_for_a_mask_have_an_fde_each() {
     assert_eq!(section.len(), 28 + 3 * 16 + 5 + 6);
 }
 
-/// Code without a row lies between functions: what follows starts after it.
+/// Code without a row lies between functions, and the next function starts after this code.
 #[test]
 fn a_gap_has_no_row() {
     let (header, entry) = ([row(0, 16)], [row(0, 8)]);

@@ -58,7 +58,7 @@ impl FlexWords {
         Ok(())
     }
 
-    /// The pair for a rule.
+    /// Adds the control word and the offset of a rule.
     fn push_rule(&mut self, rule: Rule, cannot: Reason) -> Result<(), Reason> {
         let (control, offset) = match rule {
             Rule::Cfa(offset) => (CONTROL_CFA_SLOT, offset),

@@ -21,7 +21,7 @@ pub(crate) enum Fre {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ShortFre(u64);
 
-/// More bytes, and zeros after them.
+/// More than seven bytes, with zeros after them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LongFre {
     bytes: [u8; Fre::MAX_SIZE],
@@ -32,12 +32,12 @@ impl ShortFre {
     /// Differs from the FRE of every row.
     pub(crate) const NONE: Self = Self(0);
 
-    /// A mark that the row has no short FRE, with the length in bytes of its long one.
+    /// Marks a row that has a long FRE. The mark has the FRE's length in bytes.
     pub(crate) fn of_long(fre: &LongFre) -> Self {
         Self(u64::from(fre.len) << 56)
     }
 
-    /// The bytes, and others after them.
+    /// Returns the bytes of the FRE, followed by bytes without a meaning.
     #[inline(always)]
     pub(crate) fn bytes(self) -> [u8; 8] {
         self.0.to_le_bytes()
@@ -54,8 +54,8 @@ impl ShortFre {
         self.0
     }
 
-    /// Returns this FRE of a default FDE with another offset of the CFA. Returns `None` if the words have, or
-    /// may have, another size then.
+    /// Returns this FRE of a default FDE with another offset of the CFA. Returns `None` if the words then
+    /// need, or may need, another size.
     #[inline(always)]
     pub(crate) fn with_cfa_offset(self, arch: Arch, offset: i64) -> Option<Self> {
         let word = cfa_word(Abi::for_arch(arch)?, offset).ok()?;
@@ -72,7 +72,7 @@ impl ShortFre {
 }
 
 impl LongFre {
-    /// The bytes, and zeros after them.
+    /// Returns the bytes of the FRE, with zeros after them.
     pub(crate) fn bytes(&self) -> &[u8; Fre::MAX_SIZE] {
         &self.bytes
     }
@@ -87,7 +87,7 @@ impl Fre {
     /// The info byte and six words of four bytes; rounded up so that a copy is two vectors.
     pub(crate) const MAX_SIZE: usize = 32;
 
-    /// Reads an FRE from bytes that an FRE was written to. Bytes after the largest FRE are ignored.
+    /// Reads back the bytes of an FRE. Bytes after the largest FRE are ignored.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
         let mut padded = [0; Self::MAX_SIZE];
         padded.iter_mut().zip(bytes).for_each(|(slot, byte)| *slot = *byte);
@@ -108,7 +108,7 @@ impl Fre {
         }
     }
 
-    /// Up to seven bytes.
+    /// Returns the FRE if it has at most seven bytes.
     pub(crate) fn as_short(&self) -> Option<ShortFre> {
         match self {
             Self::Short(fre) => Some(*fre),
@@ -116,7 +116,7 @@ impl Fre {
         }
     }
 
-    /// The FRE of a row in a function of the given type.
+    /// Encodes a row for an FDE of type `fde_type`.
     #[inline(always)]
     pub(crate) fn new(arch: Arch, row: &Row, fde_type: FdeType) -> Result<Self, Reason> {
         if matches!(row.return_address, Rule::Undefined) {

@@ -21,7 +21,7 @@ pub(crate) struct Fres {
     pub(super) count: u32,
     pub(super) fre_type: FreType,
     pub(super) last_start: u32,
-    /// The last row's FRE; of a long one the length.
+    /// The last row's FRE. For a long FRE, this is only a [mark](ShortFre::of_long) with its length.
     last: ShortFre,
     pub(super) endian: Endian,
 }
@@ -29,22 +29,22 @@ pub(crate) struct Fres {
 /// Bytes that an FRE may touch: start, info, words.
 pub(super) const ROOM: usize = 4 + Fre::MAX_SIZE;
 
-/// Bytes of rows that fit from the start: more than nearly any function has.
+/// The size of the buffer in bytes. The rows of nearly any function fit.
 pub(crate) const BUFFER: usize = 1 << 16;
-/// Bytes after them that may be read or written without being needed.
+/// Bytes after the buffer. Reads and writes of a fixed size may touch them.
 pub(crate) const BEYOND: usize = 64;
 
-/// Bytes of rows of a few functions.
+/// The size of the buffer in bytes if few functions are expected.
 const FEW: usize = 1 << 9;
 
-/// A buffer for the rows of functions of the common kind.
+/// The buffer for the rows of common functions.
 pub(crate) type Room = [u8; BUFFER + BEYOND];
 
 /// Version 3 counts an FDE's rows in 16 bits.
 pub(crate) const MAX_ROWS: u32 = u16::MAX as u32;
 
 impl Fres {
-    /// For a `few` functions: less memory, which grows, and none that is a [room](Self::room).
+    /// Creates a buffer. For a `few` functions it is small, and has no [room](Self::room).
     pub(crate) fn new(endian: Endian, few: bool) -> Self {
         let buffer = if few { FEW } else { BUFFER };
         let last = ShortFre::NONE;
@@ -72,7 +72,7 @@ impl Fres {
         self.last = ShortFre::NONE;
     }
 
-    /// The buffer, and where in it the first row of a function goes.
+    /// Returns the buffer, unless it is small, and the offset for the first row of a function.
     #[inline(always)]
     pub(crate) fn room(&mut self) -> Option<(&mut Room, usize)> {
         Some((self.bytes.first_chunk_mut()?, self.base + Attribute::SIZE))
@@ -152,7 +152,7 @@ impl Fres {
         (room, width)
     }
 
-    /// Counts a row of which this is the last FRE then.
+    /// Counts the row that was written. `last` is its FRE, or the mark of a long FRE.
     #[inline(always)]
     fn end_row(&mut self, last: ShortFre) {
         self.end += self.fre_type.width() + last.len();
@@ -190,7 +190,7 @@ impl Fres {
         Block { start, len: self.end - start }
     }
 
-    /// The bytes of a block and what follows them.
+    /// Returns the bytes from the start of a block on, and beyond its end.
     #[inline(always)]
     pub(crate) fn tail(&self, block: Block) -> &[u8] {
         &self.bytes[block.start..]
@@ -207,7 +207,7 @@ impl Fres {
         self.base
     }
 
-    /// Forgets the blocks that were kept since the room started there.
+    /// Forgets the blocks that were kept since the next function's room started at `base`.
     pub(crate) fn back_to(&mut self, base: usize) {
         self.base = base;
     }
@@ -222,11 +222,11 @@ impl Fres {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Block {
     start: usize,
-    /// The bytes.
+    /// The number of bytes.
     pub(crate) len: usize,
 }
 
-/// The lowest `width` bytes of a start, the highest first.
+/// Returns the lowest `width` bytes of a start, the highest byte first.
 #[cold]
 fn big_endian(start: u32, width: usize) -> [u8; 4] {
     (start << (32 - 8 * width)).to_be_bytes()

@@ -121,7 +121,7 @@ fn return_address_rule(arch: Arch, instruction: Instruction<'_>) -> Option<GasAc
     }
 }
 
-/// Returns the effect of a rule for the stack pointer. Rows take the CFA for the stack pointer.
+/// Returns the effect of a rule for the stack pointer. In a row, the caller's stack pointer is the CFA.
 fn stack_pointer_rule(arch: Arch, instruction: Instruction<'_>) -> Option<GasAction> {
     match instruction {
         Instruction::Undefined(_) => None,

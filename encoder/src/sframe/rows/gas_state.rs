@@ -29,7 +29,7 @@ pub(crate) struct GasStates {
 }
 
 impl GasStates {
-    /// A row ends here.
+    /// Follows the end of a row.
     #[inline]
     pub(crate) fn end_row(&mut self) {
         self.first.get_or_insert(self.current);

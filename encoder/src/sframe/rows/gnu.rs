@@ -24,7 +24,7 @@ use crate::sframe::rows::gas_marks::GasMarks;
 use crate::sframe::rows::gas_state::{GasState, GasStates};
 use crate::{Reason, Unsupported};
 
-/// The state that every function needs.
+/// State that is kept from one function to the next.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Gnu<'a> {
     /// The start of the functions of the CIE that was used last.
@@ -48,8 +48,9 @@ struct Start<'a> {
 struct GnuState {
     /// True if the function needs a flex FDE.
     flex: bool,
-    /// True if the function has a row: not before the first instruction or advance.
+    /// True after the first instruction or advance: the function has a row.
     begun: bool,
+    /// True if an instruction has changed the row: the row ends at the next advance.
     touched: bool,
     /// True if nothing but the CFA's offset differs from the row of the last FRE.
     only_offset: bool,
@@ -211,7 +212,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
             return Err(Reason::LocationBackwards);
         }
         if target > *location {
-            // Keep changes that gas ignores by mistake.
+            // Changes that gas ignores by mistake end a row too.
             if *touched || entered.is_some_and(|entered| !entered.unwinds_as(&state.row)) {
                 self.push(state)?;
             }
@@ -247,7 +248,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         let action = gas_action(self.arch, instruction, gnu_state.gas.current.cfa_base, gnu_state.begun)?;
         let remembered = &mut self.gnu.remembered;
         if action == GasAction::None && gnu_state.location == self.function.size {
-            // gas writes a row even after the last PC. The changes that it ignores there are true of no PC.
+            // gas writes a row even after the last PC. A change that gas ignores there concerns no PC.
             let mut ignored = *state;
             ignored.apply(instruction, self.arch, initial, remembered)?;
             gnu_state.gas.follow(self.arch, instruction, &initial.0);
@@ -265,7 +266,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         Ok(())
     }
 
-    /// gas ignores rules for the caller's stack pointer.
+    /// Refuses rules for the caller's stack pointer, which gas ignores.
     #[inline(always)]
     fn check_stack_pointer(&self, state: &State<'a, StackPointer>) -> Result<(), Reason> {
         if state.registers.is_unset() { Ok(()) } else { self.check_stack_pointer_rule(state) }

@@ -1,4 +1,4 @@
-//! The starts of a function's rows, rewritten in fewer bytes, and rows that start after its end, dropped.
+//! Rewrites the starts of a function's rows in fewer bytes, and drops rows that start after its end.
 
 use cfipack_format::Endian;
 use cfipack_format::sframe::{FreInfo, FreType};
@@ -20,17 +20,17 @@ impl Fres {
         }
     }
 
-    /// Writes the rows again, after where they are, with starts of `WIDTH` bytes and not `WIDE`.
+    /// Writes the rows again, after the present rows. Starts then have `WIDTH` bytes instead of `WIDE`.
     #[inline(never)]
     fn narrow_from<const WIDE: usize, const WIDTH: usize>(&mut self, narrowest: FreType) -> Option<()> {
-        // More is read than a row.
+        // Rows are copied in pieces of fixed size, so bytes after the last row are read too.
         let first = self.end + ROOM;
         self.grow_to(first + (self.end - self.first) + ROOM);
         let is_little = self.endian == Endian::Little;
         let (before, after) = self.bytes.split_at_mut(first);
         let (mut rows, mut to) = (&before[self.first..], after);
         let mut len_so_far = 0;
-        // Most FREs of a function look alike: a length that need not be looked up does not hold up the next.
+        // Most FREs of a function have the same info byte. Keeping its length saves waiting for the table.
         let (mut info, mut len) = (0, 0);
         for _ in 0..self.count {
             let row: &[u8; ROOM] = rows.first_chunk()?;
@@ -54,7 +54,7 @@ impl Fres {
         Some(())
     }
 
-    /// Drops little-endian rows that start at `size`, not 0, or after it.
+    /// Drops rows that start at or after `size`, which is not 0. The rows must be little-endian.
     pub(crate) fn trim(&mut self, size: u32) {
         let (width, mut at, mut count) = (self.fre_type.width(), self.first, 0);
         let unused = 32 - 8 * width as u32;

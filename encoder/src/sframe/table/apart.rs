@@ -9,7 +9,7 @@ use crate::sframe::table::entries::{Entry, Omitted};
 use crate::sframe::table::order::Order;
 use cfipack_format::pool::Pool;
 
-/// Distances from here rise as addresses do.
+/// Distances from this address are in the order of the addresses.
 const MIDDLE: Address = Address(1 << 63);
 
 /// Entries in the order of their starts. Entries with equal starts keep their order.
@@ -28,8 +28,13 @@ impl<'e> Sorted<'e> {
             return Self::Already(entries);
         }
         let mut bytes = vec![[0; Entry::SIZE]; entries.len()];
-        let start = |bytes: &[u8; Entry::SIZE]| Address(Entry::from_bytes(bytes).start).distance_from(MIDDLE);
-        order.write(pool, &mut bytes, |entry, _| entry.to_bytes(), start, |_, _| ());
+        order.write(
+            pool,
+            &mut bytes,
+            |entry, _| entry.to_bytes(),
+            |bytes| Address(Entry::from_bytes(bytes).start).distance_from(MIDDLE),
+            |_, _| (),
+        );
         Self::Copied(bytes)
     }
 
@@ -49,19 +54,15 @@ impl<'e> Sorted<'e> {
     /// Returns the start of a function that shares a PC with another function, or `None` if there is no such
     /// function. This includes omitted functions.
     pub(crate) fn overlap(&self, omitted: &[Omitted]) -> Option<u64> {
-        let mut entries = (0..).map_while(|place| self.get(place));
         let mut reached = 0;
-        let is_reached = |entry: &Entry| {
-            // A function without code has no PC to share.
-            if entry.size == 0 {
-                return false;
+        // A function without code has no PC to share.
+        for entry in (0..).map_while(|place| self.get(place)).filter(|entry| entry.size != 0) {
+            if entry.start < reached {
+                return Some(entry.start);
             }
-            let is_reached = entry.start < reached;
             reached = entry.end();
-            is_reached
-        };
-        let entry = entries.find(is_reached).map(|entry| entry.start);
-        entry.or_else(|| self.omitted_in_an_entry(omitted))
+        }
+        self.omitted_in_an_entry(omitted)
     }
 
     /// Returns the start of an omitted function that has a PC of an entry. No two entries share a PC.
@@ -71,14 +72,16 @@ impl<'e> Sorted<'e> {
         let mut omitted: Vec<_> = omitted.map(|omitted| (omitted.start, omitted.end())).collect();
         omitted.sort_unstable();
         let mut entries = (0..).map_while(|place| self.get(place)).filter(|entry| entry.size != 0).peekable();
-        let shares_a_pc = |&(start, end): &(u64, u64)| {
+        for (start, end) in omitted {
             while entries.next_if(|entry| entry.end() <= start).is_some() {}
-            entries.peek().is_some_and(|entry| entry.start < end)
-        };
-        omitted.into_iter().find(shares_a_pc).map(|omitted| omitted.0)
+            if entries.peek().is_some_and(|entry| entry.start < end) {
+                return Some(start);
+            }
+        }
+        None
     }
 
-    /// Returns the sorted entries, unless they were sorted before.
+    /// Returns the sorted copy of the entries, or `None` if the entries were sorted already.
     pub(crate) fn into_copy(self) -> Option<impl Iterator<Item = Entry> + use<>> {
         match self {
             Self::Already(_) => None,

@@ -14,14 +14,14 @@ pub struct At<'p> {
 }
 
 impl<'p> At<'p> {
-    /// At an address, written on the threads of a pool.
+    /// Writes the section at an address, on the threads of a pool.
     pub const fn on(address: Address, pool: &'p dyn Pool) -> Self {
         Self { address, pool }
     }
 }
 
 impl From<Address> for At<'_> {
-    /// At an address, written on the caller's thread.
+    /// Writes the section at an address, on the caller's thread.
     fn from(address: Address) -> Self {
         Self::on(address, &Serial)
     }

@@ -23,8 +23,8 @@ mod join;
 /// Before version 3 it holds the FREs alone, because the attribute lies in the FDE.
 #[derive(Clone, Debug)]
 pub(crate) struct Blocks<'a> {
-    /// The blocks that are stored here. Before them is room for the section's header and index; after them are
-    /// at least [`CHUNK`] bytes.
+    /// The blocks that are stored here. Room for the section's header and index comes first, and at least
+    /// [`CHUNK`] bytes follow the last block.
     pub(crate) bytes: Vec<u8>,
     /// Bytes of the room for header and index.
     pub(crate) front: usize,
@@ -126,7 +126,7 @@ impl<'a> Blocks<'a> {
         Ok(self.add_block(hash, bytes, block.len, attribute))
     }
 
-    /// Finds a block of `others` here, or adds it. Returns its number here.
+    /// Finds the block that is equal to a block of `others`, or adds it. Returns its number in `self`.
     pub(crate) fn copy(&mut self, others: &Blocks<'_>, number: u32) -> Result<u32, Reason> {
         self.add_bytes(&[], others.block(number), others.attribute(number).unwrap_or_default())
     }
@@ -233,11 +233,13 @@ impl<'a> Blocks<'a> {
         for (first, hash) in first.iter_mut().zip(hashes) {
             *first = index.first(hash);
         }
-        let byte = |number: u32| {
-            let known = self.known(self.starts[number.to_usize()].to_usize(), 1);
-            known.and_then(<[u8]>::first).copied().unwrap_or(0)
-        };
-        hint::black_box(first.into_iter().flatten().map(byte).fold(0, u8::wrapping_add));
+        let mut sum = 0_u8;
+        for number in first.into_iter().flatten() {
+            if let Some([byte]) = self.known(self.starts[number.to_usize()].to_usize(), 1) {
+                sum = sum.wrapping_add(*byte);
+            }
+        }
+        hint::black_box(sum);
     }
 
     /// Returns whether a block is stored already, or there is room for it.
@@ -292,7 +294,7 @@ impl<'a> Blocks<'a> {
             index.push(hash);
         }
         self.make_room();
-        // A chunk at a time.
+        // Copy a chunk at a time.
         let (from, _) = bytes.as_chunks::<CHUNK>();
         let (to, _) = self.bytes[at..].as_chunks_mut::<CHUNK>();
         for (to, from) in to.iter_mut().zip(from).take(len.div_ceil(CHUNK)) {

@@ -15,7 +15,7 @@ use crate::sframe::table::section::Section;
 /// searched one after the other.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct ByKey {
-    /// Keys and entries, sorted.
+    /// Keys and the numbers of their entries, sorted.
     sorted: Vec<(u64, u32)>,
     /// The number of entries that `sorted` covers.
     entries: usize,
@@ -75,9 +75,9 @@ impl Builder<'_> {
             // The function's other entries follow.
             while let Some(&Entry { start, size, block }) = entries.list.get(number) {
                 let has_rows = entries.refused.binary_search(&number).is_err();
-                let copied =
-                    alone.draft.entries.blocks.copy(&entries.blocks, block).ok().filter(|_| has_rows);
-                if let Some(copied) = copied {
+                if let Ok(copied) = alone.draft.entries.blocks.copy(&entries.blocks, block)
+                    && has_rows
+                {
                     let num_fres = read_back(&entries.blocks, block, endian).0.num_fres;
                     alone.draft.entries.push(start.wrapping_sub(function.0), size, copied, num_fres);
                 }

@@ -1,11 +1,11 @@
-//! Byte strings of any length, read without a loop that no processor predicts.
+//! Reads byte strings of any length without a loop, because no processor could predict its end.
 
 /// Bytes that are read at once.
 pub(crate) const CHUNK: usize = 64;
 /// The size of a chunk in words.
 pub(crate) const WORDS: usize = CHUNK / 8;
 
-/// The first `len` bytes, [`CHUNK`] at most, with zeros after them.
+/// Returns the first `len` bytes, at most [`CHUNK`], with zeros after them.
 #[inline(always)]
 pub(crate) fn words(bytes: &[u8; CHUNK], len: usize) -> [u64; WORDS] {
     let (chunks, _) = bytes.as_chunks::<8>();
@@ -16,7 +16,7 @@ pub(crate) fn words(bytes: &[u8; CHUNK], len: usize) -> [u64; WORDS] {
     words
 }
 
-/// Returns whether all words are the same; without a call, which costs more.
+/// Returns whether all words are the same. Comparing slices would be a call, which costs more.
 #[inline(always)]
 pub(crate) fn same_words(one: &[u64; WORDS], two: &[u64; WORDS]) -> bool {
     one.iter().zip(two).fold(0, |bits, (one, two)| bits | (one ^ two)) == 0
@@ -42,8 +42,8 @@ static MASKS: [[u64; WORDS]; CHUNK + 1] = {
     masks
 };
 
-/// Mixes words into a hash: the halves of each, keyed by its place, are multiplied with each other (NH of
-/// Black and others, UMAC, 1999), which vectors do for several words at once.
+/// Mixes words into a hash. For each word, a key that depends on the word's place is added to both halves,
+/// and the halves are multiplied (NH of Black and others, UMAC, 1999). Vectors do several words at once.
 #[inline(always)]
 pub(crate) fn mix(seed: u64, words: &[u64; WORDS]) -> u64 {
     const ODD: [u64; WORDS] = [

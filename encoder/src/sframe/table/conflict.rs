@@ -28,7 +28,7 @@ pub struct Conflict {
     pub other: Key,
 }
 
-/// A function that shares PCs, by its place.
+/// The place of a function that may share PCs with another function.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Shared {
     /// The distance from the section.
@@ -43,7 +43,7 @@ pub(crate) struct Shared {
 pub(crate) struct Clash {
     rank: usize,
     pub(crate) function: Shared,
-    /// The function that starts inside it. It is the entry itself if another entry has the same rows.
+    /// The function that starts inside the entry. It is the entry itself if another entry has the same rows.
     pub(crate) other: Shared,
 }
 
@@ -83,10 +83,6 @@ impl Index<'_> {
     /// Returns the entries that must be removed, in order. `omitted` are the functions without entries. `same`
     /// compares the rows at two offsets.
     pub(crate) fn clashes(&self, omitted: &mut Vec<Shared>, same: impl Fn(u32, u32) -> bool) -> Vec<Clash> {
-        let are_twins = |one: &Shared, two: &Shared| {
-            (one.start, one.size) == (two.start, two.size)
-                && one.rows.zip(two.rows).is_some_and(|(one, two)| same(one, two))
-        };
         // A function without code has no PC to share.
         omitted.retain(|omitted| omitted.size != 0);
         omitted.sort_unstable();
@@ -96,7 +92,8 @@ impl Index<'_> {
             if let Some((rank_before, before)) = before
                 && function.start < before.end()
             {
-                let is_twin = are_twins(&before, &function);
+                let is_twin = (before.start, before.size) == (function.start, function.size)
+                    && before.rows.zip(function.rows).is_some_and(|(one, two)| same(one, two));
                 let other = if is_twin { before } else { function };
                 clashes.push(Clash { rank: rank_before, function: before, other });
                 if before.start == function.start && !is_twin {

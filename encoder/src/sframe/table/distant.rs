@@ -5,7 +5,6 @@ use alloc::vec::Vec;
 use cfipack_format::{Address, Key};
 
 use crate::sframe::table::entries::Entries;
-use crate::sframe::table::place::Place;
 use crate::sframe::table::rebuilt::Rebuilt;
 use crate::sframe::table::section::Section;
 use crate::{Reason, Unsupported};
@@ -35,16 +34,18 @@ impl Section<'_> {
         }
         far.sort_unstable();
         far.dedup_by_key(|far| far.0);
-        let is_near = |place: Place| far.binary_search_by_key(&place.function, |far| far.0).is_err();
-        let is_kept: Vec<_> = self.places.iter(0, &self.entries).map(is_near).collect();
+        let places = self.places.iter(0, &self.entries);
+        let is_kept: Vec<_> =
+            places.map(|place| far.binary_search_by_key(&place.function, |far| far.0).is_err()).collect();
         let mut rebuilt = Rebuilt::new(&self.blocks, self.abi.arch(), self.options);
         for (entry, _) in self.entries.iter().zip(&is_kept).filter(|(_, is_kept)| **is_kept) {
             // There is room: all these blocks were there.
             let _ = rebuilt.keep(*entry);
         }
         let Entries { list, blocks, num_fres, .. } = rebuilt.finish();
-        let reason = |(function, distance)| Unsupported::function(function, Reason::StartTooFar(distance));
-        self.omitted.extend(far.into_iter().map(reason));
+        for (function, distance) in far {
+            self.omitted.push(Unsupported::function(function, Reason::StartTooFar(distance)));
+        }
         self.places.retain(&is_kept);
         (self.entries, self.blocks, self.num_fres) = (list, blocks, num_fres);
         let mut starts: Vec<_> = self.entries.iter().map(|entry| entry.start).collect();

@@ -16,7 +16,7 @@ use crate::sframe::table::chunk::CHUNK;
 use crate::sframe::table::wide_attribute::WideAttribute;
 use crate::{Reason, Unsupported};
 
-/// The properties of all rows of a function, or of a part of it that has an entry of its own.
+/// The properties of a function, or of a part of a function that has an entry of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct TableFunction {
@@ -176,7 +176,7 @@ impl<'a> Blocks<'a> {
         if self.index.is_none() {
             return Ok(self.add_lent(memory, range, wide));
         }
-        // The hash reads a chunk after the bytes, so that chunk must exist.
+        // The hash reads up to a chunk after the bytes. If `memory` ends before that, copy the bytes.
         let hash = if memory.len() - range.start >= len + CHUNK {
             self.hash(&memory[range.start..], len)
         } else {

@@ -24,7 +24,7 @@ impl Entry {
     /// Bytes of an entry.
     pub(crate) const SIZE: usize = 16;
 
-    /// One past its last PC.
+    /// One past the last PC of the entry.
     #[inline]
     pub(crate) fn end(&self) -> u64 {
         self.start.saturating_add(self.size.into())
@@ -51,7 +51,7 @@ pub(crate) struct Omitted {
 }
 
 impl Omitted {
-    /// One past its last PC.
+    /// One past the last PC of the function.
     pub(crate) fn end(&self) -> u64 {
         self.start.saturating_add(self.size)
     }
@@ -64,7 +64,7 @@ pub(crate) struct Entries<'a> {
     pub(crate) blocks: Blocks<'a>,
     /// The number of rows of all entries together.
     pub(crate) num_fres: u64,
-    /// Functions that were refused, and those that were not pushed.
+    /// Functions that were refused, and functions that were not pushed.
     pub(crate) omitted: Vec<Omitted>,
     /// The numbers of entries that continue the function of the entry before, ascending.
     pub(crate) continued: Vec<usize>,
@@ -73,8 +73,8 @@ pub(crate) struct Entries<'a> {
     /// For each entry of the finished index that continues a function: its start, and the start of the
     /// function. Sorted by the entries' starts.
     pub(crate) parts: Vec<(u64, u64)>,
-    /// For each function that was merged into another function's FDE: the start of the other function, and its
-    /// own.
+    /// For each function that was merged into another function's FDE: the start of the other function, and
+    /// the start of the merged function.
     pub(crate) merged: Vec<(u64, u64)>,
     /// True if a function could not be read. It may lie in any gap, so functions are not merged across gaps.
     pub(crate) unread: bool,
@@ -138,7 +138,7 @@ impl<'a> Entries<'a> {
         }));
     }
 
-    /// Returns the present end, for [`back_to`](Self::back_to).
+    /// Returns the current end, for [`back_to`](Self::back_to).
     #[inline]
     pub(crate) fn mark(&self) -> (usize, u64) {
         (self.list.len(), self.num_fres)

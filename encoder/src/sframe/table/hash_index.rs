@@ -1,4 +1,4 @@
-//! A hash table of indices into something else.
+//! A hash table that finds the numbers of items.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -7,21 +7,21 @@ use cfipack_format::widen::{ToU64, ToUsize};
 
 use crate::sframe::table::chunk::{CHUNK, mix, words};
 
-/// Finds the index of an item by the item's hash. Items are numbered in the order in which they are added, and
-/// lie elsewhere.
+/// Finds the index of an item by the item's hash. Items get indices in the order in which they are added. The
+/// table does not contain the items.
 #[derive(Clone, Debug)]
 pub(crate) struct HashIndex {
-    /// The slots; their number is a power of two. A slot has the index in its low bits, and the hash's other
-    /// bits above. The low bits of a hash choose the slot. Slots are small, because each is likely not in a
+    /// The slots; their number is a power of two. The low bits of a hash choose the slot. The slot has the
+    /// index in its low bits, and the other bits of the hash above. Slots are small, because few are in a
     /// cache.
     slots: Vec<u32>,
     /// The hash of each index.
     hashes: Vec<u32>,
 }
 
-/// An empty slot: at most two thirds of the slots are taken, so no index has all bits set. Not 0: memory that
-/// only the kernel has filled with zeros would be faulted in twice, when a slot is read first and when one is
-/// written, for which all other threads are interrupted.
+/// An empty slot. At most two thirds of the slots are taken, so no index has all bits set. This is not 0,
+/// because memory that the kernel has filled with zeros would be faulted in twice: when a slot is first read,
+/// and when a slot is first written. The second fault interrupts all other threads.
 const NONE: u32 = u32::MAX;
 
 impl HashIndex {

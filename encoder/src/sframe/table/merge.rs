@@ -23,14 +23,14 @@ use crate::sframe::table::read_back::{Head, Row, read_back};
 /// and time grows with the square of the group.
 const MAX_GROUP: usize = 256;
 
-/// A function as merging sees it.
+/// A function that may be merged.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     entry: Entry,
     info: FdeInfo,
     fde_type: FdeType,
     rep_size: u8,
-    /// The rows in the list of all rows.
+    /// The range of the function's rows in the list of all rows.
     rows: (u32, u32),
     /// The cost of the function alone, in bytes. Its part of a shared block is a fraction.
     cost: f32,
@@ -41,7 +41,7 @@ struct Candidate {
 pub(crate) fn merge<'a>(arch: Arch, options: Options, entries: &Entries<'_>) -> Result<Entries<'a>, Reason> {
     let endian = arch.endian();
     let (candidates, rows) = candidates(entries, options.version, endian);
-    let cuts = cuts(&candidates, &rows, &Gaps::of(entries, options), options);
+    let cuts = cuts(&candidates, &rows, &Gaps::new(entries, options), options);
     let mut fres = Fres::new(endian, false);
     let blocks = Blocks::new(options, endian, fres.seed());
     let mut merged = Entries::new(blocks);
@@ -52,7 +52,7 @@ pub(crate) fn merge<'a>(arch: Arch, options: Options, entries: &Entries<'_>) -> 
     Ok(merged)
 }
 
-/// The functions in address order, and all their rows.
+/// Returns the functions in address order, and all their rows.
 fn candidates(entries: &Entries<'_>, version: Version, endian: Endian) -> (Vec<Candidate>, Vec<Row>) {
     let mut list = entries.list.clone();
     list.sort_by_cached_key(|entry| entry.start);
@@ -72,7 +72,7 @@ fn candidates(entries: &Entries<'_>, version: Version, endian: Endian) -> (Vec<C
     (candidates.collect(), rows)
 }
 
-/// The gaps that may be merged across.
+/// Decides across which gaps between functions to merge.
 struct Gaps {
     /// The starts of omitted functions, ascending. With each start is the greatest end of the omitted functions
     /// up to it.
@@ -82,7 +82,7 @@ struct Gaps {
 }
 
 impl Gaps {
-    fn of(entries: &Entries<'_>, options: Options) -> Self {
+    fn new(entries: &Entries<'_>, options: Options) -> Self {
         let mut omitted: Vec<_> =
             entries.omitted.iter().map(|omitted| (omitted.start, omitted.end())).collect();
         omitted.sort_unstable();
@@ -102,7 +102,7 @@ impl Gaps {
     }
 }
 
-/// Returns whether `next` can go on where `last` ends.
+/// Returns whether `next` can follow `last` in the same FDE.
 fn can_follow(last: &Candidate, next: &Candidate, rows: &[Row], gaps: &Gaps) -> bool {
     // Stubs repeat, and a signal frame's PC is used without subtracting 1. Neither is true of any other
     // function.
@@ -121,7 +121,7 @@ fn can_follow(last: &Candidate, next: &Candidate, rows: &[Row], gaps: &Gaps) -> 
 fn cuts(candidates: &[Candidate], rows: &[Row], gaps: &Gaps, options: Options) -> Vec<(usize, usize)> {
     let fixed = options.version.fde_size() + options.version.attribute_size();
     let max_rows = options.merge_functions.min(MAX_ROWS);
-    // For each number of functions: the least cost of the first functions, and the start of their last group.
+    // `best[n]` has the least cost of the first `n` functions, and the start of their last group.
     let mut best = vec![(f32::INFINITY, 0); candidates.len() + 1];
     best[0] = (0.0, 0);
     for first in 0..candidates.len() {
@@ -164,7 +164,7 @@ fn cuts(candidates: &[Candidate], rows: &[Row], gaps: &Gaps, options: Options) -
 struct Group {
     start: u64,
     rows: u32,
-    /// Bytes of the FREs but for their starts.
+    /// Bytes of the FREs, without their starts.
     bytes: usize,
     last: Option<Fre>,
     last_start: u32,
@@ -250,7 +250,7 @@ mod tests {
             let mut bytes = [CIE, CIE].concat();
             // The version of the second CIE.
             bytes[CIE.len() + 8] = version;
-            // The function of the second CIE fills the gap between the others.
+            // The function of the second CIE fills the gap between the other functions.
             for (cie, start, size) in [(0, 0, 4), (24, 4, 8), (0, 12, 4)] {
                 fde(&mut bytes, cie, 0x10_0000 + start, size, &[0; 3]);
             }

@@ -1,4 +1,4 @@
-//! FDEs in the order of their addresses.
+//! Sorts FDEs by the addresses of their functions.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -13,8 +13,8 @@ use cfipack_format::pool::Pool;
 /// A start, in memory of any alignment.
 pub(crate) type Start = [u8; 8];
 
-/// Puts FDEs of `N` bytes into the order of their functions' signed distances from the section, which is how
-/// starts are stored. FDEs with equal distances keep the order of their entries.
+/// Sorts FDEs of `N` bytes by the signed distances of their functions from the section. Starts are stored as
+/// such distances. FDEs with equal distances keep the order of their entries.
 ///
 /// The functions of an image are spread about evenly. Most of the work is therefore done by putting them into
 /// buckets of a few functions. An FDE is written once, and then moves at most to a place nearby.
@@ -24,7 +24,7 @@ pub(crate) struct Order<'e> {
     starts: Option<&'e [Start]>,
     section: Address,
     is_sorted: bool,
-    /// The least key and the greatest.
+    /// The least key and the greatest key.
     least: u64,
     greatest: u64,
     /// The number of low bits that differ within a bucket.
@@ -36,14 +36,14 @@ const MAX_BUCKET_BITS: u32 = 15;
 /// With fewer functions, a thread costs more than it saves.
 const LEAST_OF_A_THREAD: usize = 1 << 14;
 
-/// Buckets in a row.
+/// Neighbouring buckets.
 struct Part<'o, const N: usize> {
     first_bucket: usize,
     /// The rank that the next FDE of each bucket gets.
     ranks: &'o mut [u32],
     /// The first bucket's first rank.
     first_rank: usize,
-    /// The FDEs.
+    /// The FDEs of the buckets.
     out: &'o mut [[u8; N]],
 }
 
@@ -52,7 +52,7 @@ impl<'e> Order<'e> {
         Self::with_starts(entries, None, section)
     }
 
-    /// Takes entries, with other starts if there are any.
+    /// Takes entries. If there are `starts`, they replace the starts in the entries.
     pub(crate) fn with_starts(entries: &'e [Entry], starts: Option<&'e [Start]>, section: Address) -> Self {
         let (mut least, mut greatest, mut last, mut is_sorted) = (u64::MAX, 0, 0, true);
         for (_, start) in with_starts(entries, starts) {
@@ -115,7 +115,7 @@ impl<'e> Order<'e> {
                     out[(*rank).to_usize() - first_rank] = fde(entry, start);
                     *rank += 1;
                 }
-                // Each bucket's start has become its end.
+                // Each bucket's rank has moved from the start of the bucket to its end.
                 let mut from = 0;
                 for &mut end in ranks {
                     let end = end.to_usize() - first_rank;
@@ -128,7 +128,7 @@ impl<'e> Order<'e> {
         );
     }
 
-    /// Cuts the buckets into parts of about as many functions each.
+    /// Cuts the buckets into parts with about the same number of functions.
     fn parts<'o, const N: usize>(
         &self,
         threads: usize,
@@ -197,7 +197,7 @@ fn sort_many<const N: usize>(bucket: &mut [[u8; N]], start: &impl Fn(&[u8; N]) -
     bucket.sort_by_cached_key(|fde| start(fde) as u64 ^ 1 << 63);
 }
 
-/// Entries with their starts, or with others.
+/// Returns entries with their starts. If there are `starts`, they replace the starts in the entries.
 #[inline(always)]
 fn with_starts<'e>(
     entries: &'e [Entry],
@@ -210,13 +210,13 @@ fn with_starts<'e>(
     })
 }
 
-/// The distance of a start from the section, from 0 for the most negative.
+/// Returns a number that sorts as the distance of a start from the section. 0 is the most negative distance.
 #[inline]
 fn key(section: Address, start: u64) -> u64 {
     start.wrapping_sub(section.0) ^ 1 << 63
 }
 
-/// The distance that a key stands for.
+/// Returns the distance that a key stands for.
 #[inline]
 fn distance(key: u64) -> i64 {
     (key ^ 1 << 63) as i64

@@ -26,8 +26,8 @@ use cfipack_format::pool::Pool;
 
 /// Separates functions that share PCs. Returns the functions that it omits.
 ///
-/// Layout `Gnu` with `addresses` keeps gas's entries, so there this function cuts only functions around a hole,
-/// where a row would be wrong.
+/// With `addresses`, layout `Gnu` keeps gas's entries. This function then cuts only functions around a hole:
+/// around PCs for which no row may answer.
 pub(crate) fn separate(
     entries: &mut Entries<'_>,
     arch: Arch,
@@ -56,7 +56,7 @@ pub(crate) fn separate(
         Layout::Small => true,
         Layout::Gnu => !addresses,
     };
-    let plan = Plan::of(entries, arch, all);
+    let plan = Plan::new(entries, arch, all);
     if plan.fates.iter().all(|fate| *fate == Fate::Kept) {
         return Vec::new();
     }
@@ -95,7 +95,7 @@ struct Span {
 /// The functions with the same start.
 struct Group<'s> {
     start: u64,
-    /// The end of the longest function, the first of `spans`.
+    /// The end of the longest function, which is the first in `spans`.
     end: u64,
     spans: &'s [Span],
 }
@@ -105,6 +105,14 @@ struct Group<'s> {
 struct Piece {
     group: usize,
     pcs: Range<u64>,
+}
+
+impl Group<'_> {
+    /// Returns whether a hole starts inside the group. `hole_starts` are sorted.
+    fn is_around(&self, hole_starts: &[u64]) -> bool {
+        let next = hole_starts.partition_point(|&start| start <= self.start);
+        hole_starts.get(next).is_some_and(|&start| start < self.end)
+    }
 }
 
 /// Returns all functions that have code, sorted by start. Among functions with the same start, the longest is
@@ -159,9 +167,9 @@ fn owners(groups: &[Group<'_>]) -> Vec<Piece> {
 }
 
 impl Plan {
-    /// Decides about every entry. With `all`, functions that share PCs are separated; otherwise only functions
-    /// around a hole and functions of several entries are cut.
-    fn of(entries: &Entries<'_>, arch: Arch, all: bool) -> Self {
+    /// Decides about every entry. With `all`, functions that share PCs are separated. Otherwise only
+    /// functions around a hole and functions of several entries are cut.
+    fn new(entries: &Entries<'_>, arch: Arch, all: bool) -> Self {
         let spans = spans(entries);
         let groups: Vec<_> = spans
             .chunk_by(|a, b| a.start == b.start)
@@ -171,22 +179,17 @@ impl Plan {
         // The sort is stable: the pieces of a group stay in the order of addresses.
         pieces.sort_by_cached_key(|piece| piece.group.to_u64());
         let of_groups: Vec<_> = pieces.chunk_by(|a, b| a.group == b.group).collect();
-        let is_hole = |(group, pieces): (&Group<'_>, &&[Piece])| {
-            let reach = pieces.last().map_or(group.start, |piece| piece.pcs.end);
-            let is_known = |span: &Span| !span.entries.is_empty();
-            !group.spans.iter().all(is_known) || !have_the_same_rows(entries, arch, group, reach)
-        };
-        let are_holes: Vec<_> = groups.iter().zip(&of_groups).map(is_hole).collect();
+        let groups_and_pieces = groups.iter().zip(&of_groups);
+        let are_holes: Vec<_> = groups_and_pieces
+            .map(|(group, pieces)| {
+                let reach = pieces.last().map_or(group.start, |piece| piece.pcs.end);
+                group.spans.iter().any(|span| span.entries.is_empty())
+                    || !have_the_same_rows(entries, arch, group, reach)
+            })
+            .collect();
         let mut hole_starts: Vec<_> =
             pieces.iter().filter(|piece| are_holes[piece.group]).map(|piece| piece.pcs.start).collect();
         hole_starts.sort_unstable();
-        let is_around_a_hole = |group: &Group<'_>| {
-            let next = hole_starts.partition_point(|&start| start <= group.start);
-            hole_starts.get(next).is_some_and(|&start| start < group.end)
-        };
-        // If a function has several entries, a later entry may start after an inner function that lies in the
-        // entry before.
-        let has_parts = |group: &Group<'_>| group.spans.iter().any(|span| span.entries.len() > 1);
         let mut plan = Self {
             fates: vec![Fate::Kept; entries.list.len()],
             pieces: pieces.iter().map(|piece| piece.pcs.clone()).collect(),
@@ -199,11 +202,14 @@ impl Plan {
             let is_whole = of_group[0].pcs == (group.start..group.end);
             if is_hole {
                 plan.omit(group, &entries.refused);
-            } else if all || is_around_a_hole(group) || has_parts(group) {
-                let (fate, others) =
-                    (if is_whole { Fate::Kept } else { Fate::Cut(its_pieces) }, Fate::Dropped);
+            } else if all
+                || group.is_around(&hole_starts)
+                // A later entry of a function may start after an inner function in the entry before.
+                || group.spans.iter().any(|span| span.entries.len() > 1)
+            {
+                let fate = if is_whole { Fate::Kept } else { Fate::Cut(its_pieces) };
                 plan.set(&group.spans[..1], &fate);
-                plan.set(&group.spans[1..], &others);
+                plan.set(&group.spans[1..], &Fate::Dropped);
             }
         }
         plan
@@ -215,15 +221,15 @@ impl Plan {
         }
     }
 
-    /// Omits a group. Functions of the group that were refused have been reported already, so only the others
-    /// become ambiguous.
+    /// Omits a group. Functions of the group that were refused have been reported already, so only the other
+    /// functions become ambiguous.
     fn omit(&mut self, group: &Group<'_>, refused: &[usize]) {
         self.set(group.spans, &Fate::Omitted);
-        let is_refused =
-            |span: &Span| span.entries.is_empty() || refused.binary_search(&span.entries.start).is_ok();
-        let in_the_table = group.spans.iter().filter(|span| !is_refused(span));
-        self.ambiguous
-            .extend(in_the_table.map(|span| Omitted { start: span.start, size: span.end - span.start }));
+        for span in group.spans {
+            if !span.entries.is_empty() && refused.binary_search(&span.entries.start).is_err() {
+                self.ambiguous.push(Omitted { start: span.start, size: span.end - span.start });
+            }
+        }
     }
 
     fn carry_out(self, entries: &mut Entries<'_>, arch: Arch, options: Options) -> Vec<Unsupported> {

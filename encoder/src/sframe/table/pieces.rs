@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use cfipack_format::widen::ToUsize;
 
-/// A piece of a caller's memory. Its length follows from the sums.
+/// A piece of a caller's memory. Its length is the difference between two sums.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     /// The number of the memory, and the offset of the piece in the memory.
@@ -20,7 +20,7 @@ struct Piece {
 /// The place of a part of the sub-section.
 #[derive(Clone, Debug)]
 pub(crate) enum Place<'a> {
-    /// From an offset in the section's own bytes on.
+    /// At an offset in the section's own bytes.
     Own(usize),
     /// In the memory of a caller.
     Lent(&'a [u8], Range<usize>),
@@ -67,7 +67,7 @@ impl<'a> Pieces<'a> {
         &self.memories[memory.to_usize()][from.to_usize()..][..self.len_of(number).to_usize()]
     }
 
-    /// Adds a range of `memory` at offset `at`, which is the present end of the sub-section.
+    /// Adds a range of `memory` at offset `at`, which is the current end of the sub-section.
     #[inline]
     pub(crate) fn push(&mut self, at: u32, memory: &'a [u8], range: Range<usize>) {
         let len = range.len() as u32;
@@ -101,7 +101,7 @@ impl<'a> Pieces<'a> {
         self.list.push(piece);
     }
 
-    /// Adds the pieces of another sub-section, which begins at an offset of this one.
+    /// Adds the pieces of another sub-section, which begins at offset `at` of this sub-section.
     pub(crate) fn append(&mut self, at: u32, others: &Self) {
         let (sum, memories) = (self.sum(), self.memories.len() as u32);
         self.memories.extend_from_slice(&others.memories);
@@ -177,7 +177,7 @@ impl<'a> Pieces<'a> {
         out.copy_from_slice(own);
     }
 
-    /// Gives back memory for pieces to come.
+    /// Frees the memory for more pieces.
     pub(crate) fn end_growth(&mut self) {
         self.memories.shrink_to_fit();
         self.list.shrink_to_fit();
@@ -222,7 +222,7 @@ mod tests {
             } else {
                 let start = number * 3 % 1000;
                 pieces.push((at - base) as u32, memory, start..start + len);
-                // In a row.
+                // This range follows the range before it.
                 pieces.push((at - base + len) as u32, memory, start + len..start + 2 * len);
                 whole.extend_from_slice(&memory[start..start + 2 * len]);
             }

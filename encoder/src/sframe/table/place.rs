@@ -47,7 +47,7 @@ pub(crate) struct Places {
 
 impl Places {
     /// Finds the places of finished entries.
-    pub(crate) fn of(entries: &Entries<'_>) -> Self {
+    pub(crate) fn new(entries: &Entries<'_>) -> Self {
         if entries.have_addresses == Some(false) {
             let functions = entries.list.iter().zip(entries.function_starts()).enumerate();
             let continued = functions.filter(|(_, (entry, function))| entry.start != *function);

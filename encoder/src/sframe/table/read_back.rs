@@ -7,7 +7,7 @@ use crate::sframe::rows::fre::{Fre, fre_len};
 use crate::sframe::table::block::Blocks;
 use crate::sframe::table::wide_attribute::WideAttribute;
 
-/// A row: where it starts, and what follows the start.
+/// A row: its start, and its FRE after the start.
 pub(crate) type Row = (u32, Fre);
 
 /// The part of a block that holds for its functions as a whole.
@@ -20,7 +20,7 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Without what depends on where rows start.
+    /// Removes the parts that depend on the starts of rows.
     pub(crate) fn without_starts(self) -> Self {
         Self { num_fres: 0, info: self.info.with_fre_type(FreType::Addr1), ..self }
     }

@@ -1,4 +1,4 @@
-//! Entries rebuilt from others, without the blocks that no entry refers to.
+//! Builds entries from other entries, without the blocks that no entry refers to.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ use crate::sframe::table::block::Blocks;
 use crate::sframe::table::entries::{Entries, Entry};
 use crate::sframe::table::read_back::{Head, Row, read_back};
 
-/// The number of a block that is not there yet.
+/// Stands for the number of a block that was not copied yet.
 const NOT_YET: u32 = u32::MAX;
 
 /// New entries, with rows of old blocks.
@@ -37,7 +37,7 @@ impl<'o, 'a> Rebuilt<'o, 'a> {
         Self { old, numbers, new, fres, arch, layout: options.layout }
     }
 
-    /// The entries, without the rest that [`Entries`] has.
+    /// Returns the entries. The other lists of [`Entries`] are empty.
     pub(crate) fn finish(self) -> Entries<'a> {
         self.new
     }
@@ -58,7 +58,7 @@ impl<'o, 'a> Rebuilt<'o, 'a> {
         Ok(())
     }
 
-    /// Adds the rows of an entry for some of its PCs, which are ranges of addresses in order.
+    /// Adds the rows of an entry for some of its PCs. `pcs` are ranges of addresses, in order.
     pub(crate) fn cut(&mut self, entry: Entry, pcs: &[Range<u64>]) -> Result<(), Reason> {
         let mark = self.new.mark();
         let (head, rows) = read_back(self.old, entry.block, self.arch.endian());
@@ -69,16 +69,18 @@ impl<'o, 'a> Rebuilt<'o, 'a> {
                 continue;
             }
             let [from, to] = [clipped.start, clipped.end].map(|pc| (pc - entry.start) as u32);
-            let added = match head.info.contains(FdeInfo::PC_MASK) {
-                true => self.cut_stubs(entry, head, &rows, from..to),
-                false => self.add(entry, head, &rows, from..to, 0),
+            let added = if head.info.contains(FdeInfo::PC_MASK) {
+                self.cut_stubs(entry, head, &rows, from..to)
+            } else {
+                self.add(entry, head, &rows, from..to, 0)
             };
             added.inspect_err(|_| self.new.back_to(mark, &mut self.fres))?;
         }
         Ok(())
     }
 
-    /// Adds a part of an entry whose rows repeat: the rest of the stub that it starts in by itself.
+    /// Adds a part of an entry with rows that repeat. If the part starts inside a stub, the rest of this stub
+    /// gets an entry of its own.
     fn cut_stubs(&mut self, entry: Entry, head: Head, rows: &[Row], pcs: Range<u32>) -> Result<(), Reason> {
         let size = u32::from(head.rep_size).max(1);
         let whole = pcs.start.checked_next_multiple_of(size).unwrap_or(u32::MAX).min(pcs.end);
@@ -92,7 +94,7 @@ impl<'o, 'a> Rebuilt<'o, 'a> {
         self.keep(Entry { start, size: pcs.end - whole, ..entry })
     }
 
-    /// Adds the rows for some PCs; both count from the entry's start, rows from `base` on.
+    /// Adds the rows for some PCs. `pcs` count from the entry's start, and rows count from `base`.
     fn add(
         &mut self,
         entry: Entry,
@@ -108,7 +110,7 @@ impl<'o, 'a> Rebuilt<'o, 'a> {
         for (start, fre) in rows {
             self.fres.push((base + start).saturating_sub(pcs.start), fre);
         }
-        // In layout `Gnu` others are cut around it only if nothing answers for its PCs: an FDE without rows, then.
+        // In layout `Gnu`, an FDE without rows must stay: it hides the rows of functions around it.
         if self.fres.count() == 0 && self.layout == Layout::Small {
             return Ok(());
         }

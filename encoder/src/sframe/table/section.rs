@@ -22,8 +22,8 @@ use cfipack_format::pool::Pool;
 /// A finished section that needs only addresses.
 ///
 /// The size is exact. You can write the section again after each relayout, because nothing is read or encoded
-/// again. Rows that you [lent](crate::sframe::Builder::push_lent) stay in their owner's memory until then; the
-/// section borrows nothing else.
+/// again. Rows that you [lent](crate::sframe::Builder::push_lent) stay in their owner's memory. The section
+/// borrows nothing else.
 #[derive(Clone, Debug)]
 pub struct Section<'a> {
     pub(super) abi: Abi,
@@ -32,8 +32,8 @@ pub struct Section<'a> {
     pub(super) places: Places,
     pub(super) blocks: Blocks<'a>,
     pub(super) num_fres: u64,
-    /// For each function that was merged into another function's FDE: the place of the other function, and its
-    /// own.
+    /// For each function that was merged into another function's FDE: the place of the other function, and
+    /// the place of the merged function.
     pub(super) merged: Vec<(Place, Place)>,
     /// Functions that were pushed and are not in the section.
     pub(super) omitted: Vec<Unsupported>,
@@ -70,7 +70,7 @@ impl<'a> Section<'a> {
         omitted: Vec<Unsupported>,
         placed: bool,
     ) -> Self {
-        let places = Places::of(&entries);
+        let places = Places::new(&entries);
         let Entries { mut list, mut blocks, num_fres, merged, parts, .. } = entries;
         // Give back memory that only more functions would need.
         list.shrink_to_fit();
@@ -126,9 +126,9 @@ impl<'a> Section<'a> {
     /// entries are in the order in which functions were pushed, or with [`Options::merge_functions`] in the
     /// order of addresses.
     ///
-    /// The start is usually the start of a function. It lies inside a function that has several entries. For
-    /// example, this is a PLT, where the stubs have their own entry, a function with more rows than an entry
-    /// can count, or a function around another function.
+    /// An entry usually starts where a function starts. If a function has several entries, the later entries
+    /// start inside it. Examples are a PLT, where the stubs have their own entry, a function with more rows
+    /// than an entry can count, and a function around another function.
     pub fn start_fields(&self) -> impl Iterator<Item = StartField> + '_ {
         let size = self.options.version.fde_size();
         self.places.iter(0, &self.entries).enumerate().map(move |(number, place)| StartField {
@@ -140,9 +140,9 @@ impl<'a> Section<'a> {
 
     /// Writes the section of a linked file into `out`, which must have [`Self::len`] bytes.
     ///
-    /// The section will lie `at` an address. `address_of` returns the address of the function with a given key.
-    /// If functions are identified by their addresses, the key is the address in the CFI. All code of a
-    /// function moves with its start, functions that share PCs move by equal distances, and a PLT moves by a
+    /// The section will lie `at` an address. `address_of` returns the address of the function with a given
+    /// key. If functions are identified by their addresses, the key is the address in the CFI. You must move
+    /// all code of a function with its start, functions that share PCs by equal distances, and a PLT by a
     /// multiple of its stubs' size. With a [pool](At::on), several threads may call `address_of` at the same
     /// time.
     ///
@@ -182,8 +182,7 @@ impl<'a> Section<'a> {
         Ok(self.name(&clashes, address, &address_of))
     }
 
-    /// Returns the bytes of the section of a linked file. The bytes are equal to those of [`Self::write`], and
-    /// there is no copy.
+    /// Returns the bytes that [`Self::write`] would write, without a second buffer for the rows.
     ///
     /// # Errors
     /// As for [`Self::write`], except for the length. It is also an error here if functions without addresses
@@ -270,7 +269,7 @@ impl<'a> Section<'a> {
             found(shared(omitted, address, address_of), Key(omitted.start));
         }
         let key = |function| functions.binary_search(function).map_or(Key(0), |at| keys[at]);
-        // Of entries with the same rows one is left.
+        // If entries have the same rows, one entry stays, so there is no conflict.
         let clashes = clashes.iter().filter(|clash| clash.function != clash.other);
         let conflicts = clashes
             .map(|Clash { function, other, .. }| Conflict { function: key(function), other: key(other) });

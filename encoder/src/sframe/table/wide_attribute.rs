@@ -2,7 +2,7 @@
 
 use cfipack_format::sframe::FdeInfo;
 
-/// An attribute with more rows than version 3 can count.
+/// An attribute that can count more rows than version 3.
 ///
 /// | bits | meaning |
 /// |---|---|

@@ -129,7 +129,7 @@ fn cie(random: &mut Random, arch: Arch, section: &mut Vec<u8>) -> usize {
     ];
     let (letters, data) = augmentations[random.below(if is_aarch64 { 4 } else { 3 }).to_usize()];
     body.extend(letters);
-    // Factors of 1 to 256, 256 being larger than those of common functions, and of -8 or -4.
+    // Factors of 1 to 256, where 256 is too large for common functions, and of -8 or -4.
     body.extend(random.pick::<&[u8]>(&[&[1], &[1], &[4], &[4], &[0xff, 1], &[0x80, 2]]));
     body.extend([random.pick(&[0x78, 0x7c]), arch.return_address().0 as u8]);
     body.extend(data);

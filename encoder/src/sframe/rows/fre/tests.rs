@@ -3,8 +3,7 @@ use cfipack_format::{Arch, Cfa, FunctionOffset, Row, Rule};
 
 use super::Fre;
 
-/// Offsets on both sides of where a word's size changes; on s390x the word of the first ones is that of 160 less,
-/// in eighths.
+/// Offsets at the borders between sizes of words. On s390x, a word is an eighth of the offset less 160.
 const OFFSETS: [i64; 18] = [
     0, 8, 16, 120, 127, 128, 160, 168, 1176, 1184, 0x7ff8, 0x7fff, 0x8000, 0x8008, 0x40_0098, 0x40_00a0, -8,
     -136,
@@ -15,7 +14,7 @@ fn row(arch: Arch, offset: i64, return_address: Rule, frame_pointer: Rule) -> Ro
     Row { start: FunctionOffset(0), cfa, return_address, frame_pointer, signed: false }
 }
 
-/// What follows from another row's FRE is what the row itself gives.
+/// An FRE that follows from the FRE of another row is equal to the FRE of the row itself.
 #[test]
 fn another_cfa_offset() {
     let rules = [Rule::SameValue, Rule::Undefined, Rule::Cfa(-8), Rule::Cfa(-200), Rule::Cfa(-70_000)];

@@ -1,4 +1,4 @@
-//! Joins the blocks of several builders, or of a caller's memory.
+//! Joins the blocks of several builders, and copies blocks from a caller's memory.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -29,9 +29,9 @@ impl<'a> Blocks<'a> {
         self.pieces.write(&self.bytes[self.front..self.end], out);
     }
 
-    /// Adds the places of a run of blocks of `others`, without their hashes. Bytes that are stored there are
-    /// not copied; their ranges in [`bytes`](Self::bytes) there are added to `own`. Returns the number here of
-    /// the first block.
+    /// Adds the places of a run of blocks of `others`, but neither their hashes nor their bytes. The caller
+    /// must copy the ranges of [`others.bytes`](Self::bytes) that this function adds to `own`. Returns the
+    /// number of the first block in `self`.
     pub(crate) fn append_places(
         &mut self,
         others: &Self,
@@ -57,13 +57,13 @@ impl<'a> Blocks<'a> {
         first
     }
 
-    /// Adds all blocks of `others`. Returns the number here of the first block.
+    /// Adds all blocks of `others`. Returns the number of the first block in `self`.
     pub(crate) fn append(&mut self, others: &Self) -> Result<u32, Reason> {
         let (first, at, own) = (self.starts.len() as u32, self.end, others.end - others.front);
         if !self.has_room(others.len_in_bytes()) {
             return Err(Reason::SectionSize);
         }
-        // There is room for the last block, so that all starts fit.
+        // There is room for all bytes, so all starts fit.
         let base = self.len_in_bytes() as u32;
         self.starts.extend(others.starts.iter().map(|start| base + start));
         self.attributes.extend_from_slice(&others.attributes);
@@ -74,7 +74,7 @@ impl<'a> Blocks<'a> {
         Ok(first)
     }
 
-    /// Finds a block that is equal to a block of `others` with this hash. Returns its number.
+    /// Finds the block that is equal to block `number` of `others`, which has this hash. Returns its number.
     #[inline]
     pub(crate) fn find_other(&self, hash: u32, others: &Blocks<'_>, number: usize) -> Option<u32> {
         let start = others.starts[number].to_usize();

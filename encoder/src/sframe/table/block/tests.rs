@@ -8,7 +8,7 @@ use crate::cfi::{Section, SectionKind};
 use crate::eh_frame::{CIE, fde};
 use crate::sframe::{Builder, Options};
 
-/// An `.eh_frame` of two functions with the same rows, one at each of their bytes.
+/// An `.eh_frame` of two functions with the same rows. Each function has a row for each of its bytes.
 fn twice_the_same(rows: u32) -> Vec<u8> {
     let mut bytes = CIE.to_vec();
     // `advance_loc` by 1, `def_cfa_offset`.
@@ -18,8 +18,8 @@ fn twice_the_same(rows: u32) -> Vec<u8> {
     bytes
 }
 
-/// Readers refuse tables with many more rows than bytes, so blocks of more than 2048 bytes are not shared.
-/// Up to 256 rows these have three bytes a row, then four.
+/// Readers refuse tables with many more rows than bytes, so blocks of more than 2048 bytes are not shared. A
+/// row has three bytes in blocks of up to 256 rows, and four bytes in larger blocks.
 #[test]
 fn long_blocks_are_not_shared() {
     for (rows, shared) in [(255, true), (256, true), (257, true), (510, true), (511, false), (5_000, false)] {
@@ -33,7 +33,7 @@ fn long_blocks_are_not_shared() {
     }
 }
 
-/// In version 2 an FDE has the key that signs return addresses: the same rows are two blocks then.
+/// In version 2 an FDE has the key that signs return addresses, so rows with different keys are two blocks.
 #[test]
 fn equal_rows_of_different_keys() {
     let mut bytes = Vec::new();
