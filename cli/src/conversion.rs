@@ -216,7 +216,7 @@ pub struct Conversion {
 
 impl Conversion {
     /// Converts all call frame information of a file, for a table at the address that [`place()`] returns.
-    pub fn of(
+    pub fn placed(
         file: &File<'_>,
         sections: &[CallFrameSection<'_>],
         options: &TableOptions,

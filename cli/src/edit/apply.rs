@@ -155,7 +155,7 @@ fn change<E: Edit>(
                 report.others.push(other.path().to_path_buf());
             }
         }
-        Place::Other(path) => match Destination::of(path) {
+        Place::Other(path) => match Destination::resolve(path) {
             Destination::File(path) => {
                 report.warnings.extend(original.write_to(&path, &new, policy, accept)?);
             }

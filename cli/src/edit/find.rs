@@ -159,7 +159,7 @@ impl Search {
 
     /// Adds a file, and if it is a thin archive the files that are its members.
     fn add(&mut self, name: &Path, location: Location, origin: Origin) -> anyhow::Result<()> {
-        let (identity, format) = Format::of(&location)?;
+        let (identity, format) = Format::detect(&location)?;
         match (format, origin) {
             (Format::Other, Origin::Directory) => self.skip(name, Skip::NotElf),
             (Format::ThinArchive, Origin::Directory) => self.in_directories.push((location, identity)),
@@ -177,7 +177,7 @@ impl Search {
         for member in thin::paths(&location)? {
             let added = self.location(&member).map_err(anyhow::Error::from).and_then(|location| {
                 let name = location.path().to_path_buf();
-                let (identity, format) = Format::of(&location)?;
+                let (identity, format) = Format::detect(&location)?;
                 if matches!(format, Format::ThinArchive) {
                     bail!("a thin archive as the member of one");
                 }
@@ -252,7 +252,7 @@ enum Format {
 
 impl Format {
     /// Finds the file's identity and format.
-    fn of(location: &Location) -> io::Result<(Identity, Self)> {
+    fn detect(location: &Location) -> io::Result<(Identity, Self)> {
         let file: File = location.entry()?.open()?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
@@ -265,6 +265,6 @@ impl Format {
             b"!<arch>\n" | [0x7f, b'E', b'L', b'F', ..] => Self::Whole,
             _ => Self::Other,
         };
-        Ok((Identity::of(&metadata), format))
+        Ok((Identity::from_metadata(&metadata), format))
     }
 }

@@ -23,7 +23,7 @@ pub struct Code<'a> {
 
 impl<'a> Code<'a> {
     /// The code at an address.
-    pub fn of(file: &File<'a>, start: Address, size: u64) -> anyhow::Result<Option<Self>> {
+    pub fn find(file: &File<'a>, start: Address, size: u64) -> anyhow::Result<Option<Self>> {
         let contains = |section: &Section<'_>| {
             let offset = start.0.checked_sub(section.address.0);
             offset.is_some_and(|offset| offset < section.bytes.len().to_u64())

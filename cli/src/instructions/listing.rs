@@ -92,7 +92,7 @@ impl Listing {
         places: &Places<'_, '_>,
     ) -> anyhow::Result<Option<Self>> {
         let start = function.key.address();
-        let Some(code) = Code::of(file, start, function.size)? else { return Ok(None) };
+        let Some(code) = Code::find(file, start, function.size)? else { return Ok(None) };
         let arch = file.arch();
         let instructions = Instructions::new(&code.get(arch));
         let texts = code.texts(arch, &instructions, places);

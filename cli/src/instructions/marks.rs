@@ -49,14 +49,14 @@ pub enum Kind {
 pub fn by_instruction(findings: Vec<Finding>) -> BTreeMap<usize, Vec<Mark>> {
     let mut marks = BTreeMap::<_, Vec<Mark>>::new();
     for finding in findings {
-        let mark = Mark { kind: Kind::of(finding.kind), words: finding.words };
+        let mark = Mark { kind: Kind::from_code(finding.kind), words: finding.words };
         marks.entry(finding.index).or_default().push(mark);
     }
     marks
 }
 
 impl Kind {
-    fn of(kind: cfipack_code::Kind) -> Self {
+    fn from_code(kind: cfipack_code::Kind) -> Self {
         use cfipack_code::Kind as Code;
         match kind {
             Code::Entry => Self::Entry,

@@ -62,13 +62,13 @@ pub struct Entry {
 
 impl Entry {
     /// The last name of a path, in the directory that the rest leads to.
-    pub fn of(path: &Path) -> io::Result<Self> {
+    pub fn at_path(path: &Path) -> io::Result<Self> {
         Location::new(Directory::at(directory_of(path))?, path.to_path_buf()).entry()
     }
 
     /// The name of the file that a path leads to, symbolic links followed.
     pub fn followed(path: &Path) -> io::Result<Self> {
-        if path.is_symlink() { Self::of(&fs::canonicalize(path)?) } else { Self::of(path) }
+        if path.is_symlink() { Self::at_path(&fs::canonicalize(path)?) } else { Self::at_path(path) }
     }
 
     /// Returns another name in the same directory.

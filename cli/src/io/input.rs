@@ -217,7 +217,7 @@ fn arches<'a>(members: impl Iterator<Item = Result<Member<'a>, cfipack_container
 }
 
 fn contents(bytes: &[u8], placement: Placement) -> Result<Contents<'_>, cfipack_container::Error> {
-    match Bare::of(bytes) {
+    match Bare::recognise(bytes) {
         Some(Bare::Sframe) => Ok(Contents::Table(bytes)),
         Some(Bare::UnwindInfo) => Ok(Contents::UnwindInfo(bytes)),
         None => File::parse_with(bytes, placement).map(Contents::File),

@@ -19,7 +19,7 @@ pub enum Bare {
 
 impl Bare {
     /// Recognises a bare section by its first bytes.
-    pub fn of(bytes: &[u8]) -> Option<Self> {
+    pub fn recognise(bytes: &[u8]) -> Option<Self> {
         match bytes {
             [0xe2, 0xde, ..] | [0xde, 0xe2, ..] => Some(Self::Sframe),
             // The version; no object starts with these bytes.
@@ -48,7 +48,7 @@ impl Reach {
         if bytes.len().to_u64() < Self::HEAD {
             return Self::HEAD;
         }
-        match Bare::of(bytes) {
+        match Bare::recognise(bytes) {
             Some(Bare::Sframe) => self.tables(bytes),
             Some(Bare::UnwindInfo) => {
                 unwind_info::Section::claimed_len(bytes).saturating_add(MAX_ZEROS.to_u64())
@@ -68,7 +68,7 @@ impl Reach {
                 return wanted;
             };
             let zeros = after.iter().take(MAX_ZEROS + 1).take_while(|&&byte| byte == 0).count();
-            let is_table = zeros <= MAX_ZEROS && Bare::of(&after[zeros..]) == Some(Bare::Sframe);
+            let is_table = zeros <= MAX_ZEROS && Bare::recognise(&after[zeros..]) == Some(Bare::Sframe);
             if !is_table {
                 return wanted;
             }

@@ -17,7 +17,7 @@ use crate::report::status;
 /// # Errors
 /// The old file is not writable, or the new file cannot be written. Then the old file stays as it is.
 pub fn replace(target: &Path, bytes: &[u8]) -> io::Result<()> {
-    let entry = Entry::of(target)?;
+    let entry = Entry::at_path(target)?;
     let old = entry.writable()?;
     // Until the file has its permissions, only the user has access.
     let mode = if old.is_some() { 0o600 } else { 0o666 };

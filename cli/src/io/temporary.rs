@@ -37,7 +37,7 @@ impl Temporary {
     /// `existing` leads to a different file by now.
     pub fn link_beside(target: &Entry, existing: &Entry, identity: Identity) -> io::Result<Self> {
         let link = Self::create(target, |entry| existing.link(entry).and_then(|()| entry.open()))?;
-        if Identity::of(&link.file.metadata()?) != identity {
+        if Identity::from_metadata(&link.file.metadata()?) != identity {
             return Err(io::Error::other("another process changed the new file meanwhile"));
         }
         Ok(link)
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn child() {
         let Some(directory) = std::env::var_os(DIRECTORY) else { return };
-        let target = Entry::of(&Path::new(&directory).join("table")).unwrap();
+        let target = Entry::at_path(&Path::new(&directory).join("table")).unwrap();
         let mut temporary = Temporary::beside(&target, 0o600).unwrap();
         temporary.file.write_all(b"half a ta").unwrap();
         println!("ready");
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn busy_child() {
         let Some(directory) = std::env::var_os(DIRECTORY) else { return };
-        let target = Entry::of(&Path::new(&directory).join("table")).unwrap();
+        let target = Entry::at_path(&Path::new(&directory).join("table")).unwrap();
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {

@@ -78,7 +78,7 @@ fn other(argument: &[u8]) -> Option<Vec<u8>> {
 
 /// Writes a response file with all arguments. The contents of other response files replace their `@` arguments.
 fn expanded(given: &[OsString]) -> io::Result<Temporary> {
-    let file = Temporary::beside(&Entry::of(&std::env::temp_dir().join("arguments"))?, 0o600)?;
+    let file = Temporary::beside(&Entry::at_path(&std::env::temp_dir().join("arguments"))?, 0o600)?;
     let mut writer = BufWriter::new(&file.file);
     Scan::default().arguments(given, &mut |argument| {
         other(argument).map_or(Ok(()), |argument| writer.write_all(&quoted(&argument)))

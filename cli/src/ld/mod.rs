@@ -59,7 +59,7 @@ fn run(name: &Path, given: &[OsString]) -> anyhow::Result<ExitCode> {
     let is_required = env::var_os(REQUIRED).is_some_and(|value| !value.is_empty() && value != "0");
     // Read response files now: the linker removes response files that a compiler driver wrote for it.
     let arguments = Arguments::read(given)?;
-    let before = arguments.as_ref().and_then(|arguments| Stamp::of(&arguments.output));
+    let before = arguments.as_ref().and_then(|arguments| Stamp::read(&arguments.output));
     let linker = real::linker(name)?;
     let mut command = real::command(&linker)?;
     match &arguments {
@@ -91,7 +91,7 @@ fn change(arguments: &Arguments, before: Option<Stamp>, is_link: bool) -> anyhow
     };
     // Change the file only if this run has linked it. For example, `ld --version` does not write the `a.out` of an
     // earlier run.
-    let after = Stamp::of(output);
+    let after = Stamp::read(output);
     if after.is_none() || after == before {
         let is_missing = is_link && !arguments.is_question;
         return if is_missing { none("the linker has not written it") } else { Ok(Status::Done) };

@@ -29,7 +29,7 @@ pub struct TableBytes {
 
 impl CfiBytes {
     /// The sizes of `sections`, and of the index `.eh_frame_hdr`.
-    pub fn of(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> anyhow::Result<Self> {
+    pub fn measure(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> anyhow::Result<Self> {
         let of_kind = |kind| {
             let sections =
                 sections.iter().filter(|section| section.kind == kind && !section.is_superfluous());

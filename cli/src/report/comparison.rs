@@ -30,7 +30,7 @@ pub fn report(
     (symbols, json): (Names, bool),
 ) -> anyhow::Result<Status> {
     let [a, b] = objects;
-    let places = Places::of(if a.file().is_ok() { a } else { b }).with_names(symbols);
+    let places = Places::of_object(if a.file().is_ok() { a } else { b }).with_names(symbols);
     let write = || {
         let mut out = output::standard();
         if json {

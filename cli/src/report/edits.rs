@@ -139,7 +139,7 @@ impl<'e, E: Reported> RunReport<'e, E> {
 
     fn file(&mut self, file: &FileReport<E::Report>) {
         self.progress.inc(1);
-        let kind = Kind::of(&file.outcome);
+        let kind = Kind::of_outcome(&file.outcome);
         self.counts[kind as usize] += 1;
         let mut lines = Lines::default();
         for warning in &file.warnings {
@@ -270,7 +270,7 @@ enum Kind {
 impl Kind {
     const ALL: [Self; 5] = [Self::Changed, Self::Unchanged, Self::Skipped, Self::Refused, Self::Failed];
 
-    fn of(outcome: &Outcome) -> Self {
+    fn of_outcome(outcome: &Outcome) -> Self {
         match outcome {
             Outcome::Changed => Self::Changed,
             Outcome::Unchanged => Self::Unchanged,

@@ -72,7 +72,7 @@ fn write<F: Explanation>(
     } else if functions.is_empty() {
         match address {
             Some(address) => {
-                let place = Places::of(object).location(address);
+                let place = Places::of_object(object).location(address);
                 writeln!(out, "{}: no function contains {place}", object.name)?;
             }
             None => writeln!(out, "{}: {none}", object.name)?,

@@ -14,7 +14,7 @@ pub struct TableNames(Vec<String>);
 
 impl TableNames {
     /// Names tables by their sections.
-    pub fn of(tables: &[sframe::Section<'_>], sections: &[Section<'_>]) -> Self {
+    pub fn from_sections(tables: &[sframe::Section<'_>], sections: &[Section<'_>]) -> Self {
         let name = |table: &sframe::Section<'_>| {
             let place = |section: &Section<'_>| {
                 let offset = table.address().distance_from(section.address);

@@ -73,7 +73,7 @@ impl<'f, 'a> Places<'f, 'a> {
     }
 
     /// Places of a file or a bare section.
-    pub fn of(object: &'f Object<'a>) -> Self {
+    pub fn of_object(object: &'f Object<'a>) -> Self {
         Self::of_file(object.file().ok())
     }
 

@@ -144,7 +144,7 @@ fn summary<'s, 'a>(
     if !arguments.synthesize && !input::describe_functions(&sections) {
         return Ok(None);
     }
-    Summary::of(object, file, &sections, arguments, table).map(Some)
+    Summary::new(object, file, &sections, arguments, table).map(Some)
 }
 
 /// Refuses an input that is no file and could be a misspelt verb.
@@ -185,7 +185,7 @@ struct Summary<'s, 'a> {
 }
 
 impl<'s, 'a> Summary<'s, 'a> {
-    fn of(
+    fn new(
         object: &'s Object<'a>,
         file: &'s File<'a>,
         sections: &[CallFrameSection<'a>],
@@ -228,7 +228,7 @@ impl<'s, 'a> Summary<'s, 'a> {
             }
             false => None,
         };
-        let cfi = CfiBytes::of(file, sections)?;
+        let cfi = CfiBytes::measure(file, sections)?;
         let excluded = excluded::count(sections);
         let names = arguments.names;
         Ok(Self { object, file, conversion, bytes, cfi, code, excluded, report, names })

@@ -100,5 +100,5 @@ fn compare(a: &Object<'_>, b: &Object<'_>, arguments: &Arguments) -> anyhow::Res
     if a.is_compact() != b.is_compact() {
         bail!("{} and {}: their tables have different formats", a.name, b.name);
     }
-    FileTables::of(a).diff(b, arguments)
+    FileTables::of_object(a).diff(b, arguments)
 }

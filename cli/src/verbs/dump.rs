@@ -49,6 +49,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let placement = if arguments.json || arguments.symbols { Placement::Apart } else { Placement::Zero };
     each::for_each(&arguments.files, &arguments.slice, placement, |object, several| {
         object.check_address(arguments.address)?;
-        FileTables::of(object).dump(arguments, several)
+        FileTables::of_object(object).dump(arguments, several)
     })
 }

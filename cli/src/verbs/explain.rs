@@ -73,7 +73,7 @@ fn explain(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status>
     let address = arguments.address.as_ref().map(|target| target.find(&places)).transpose()?;
     let tables = match arguments.unwind_info {
         true => FileTables::Compact(object),
-        false => FileTables::of(object),
+        false => FileTables::of_object(object),
     };
     tables.explain(arguments, &places, address)
 }

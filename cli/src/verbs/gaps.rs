@@ -80,7 +80,7 @@ fn list(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {
         }
         coverage::of_tables(&tables).collect::<Result<_, _>>()?
     };
-    let report = Report::of(file, &coverage::merged(covered))?;
+    let report = Report::collect(file, &coverage::merged(covered))?;
     let status = Status::differs_if(report.gaps.iter().any(|gap| !gap.is_padding));
     let places = Places::new(file).with_names(arguments.names);
     let written = match arguments.json {
@@ -105,7 +105,7 @@ struct ListedGap {
 }
 
 impl Report {
-    fn of(file: &File<'_>, covered: &[Range<Address>]) -> anyhow::Result<Self> {
+    fn collect(file: &File<'_>, covered: &[Range<Address>]) -> anyhow::Result<Self> {
         let mut list = Vec::new();
         // Many gaps of a section share its name.
         let mut section: Option<(Address, Rc<str>)> = None;

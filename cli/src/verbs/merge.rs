@@ -75,13 +75,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let mut bare = arguments.address.iter();
     let mut sources = Vec::new();
     for object in &objects {
-        let source = Source::of(object, &mut bare).with_context(|| object.name.to_string())?;
+        let source = Source::read(object, &mut bare).with_context(|| object.name.to_string())?;
         sources.push(source);
     }
     if bare.next().is_some() {
         bail!("--address: there are fewer bare .sframe sections than addresses");
     }
-    let merge = Merge::of(&sources, arguments)?;
+    let merge = Merge::new(&sources, arguments)?;
     if let Some(path) = &arguments.section {
         output::binary(path, &merge.bytes)?;
     }
@@ -125,7 +125,7 @@ struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    fn of(object: &Object<'a>, bare: &mut std::slice::Iter<'_, Address>) -> anyhow::Result<Self> {
+    fn read(object: &Object<'a>, bare: &mut std::slice::Iter<'_, Address>) -> anyhow::Result<Self> {
         let (address, code) = match &object.contents {
             Contents::Table(_) => (bare.next().copied().unwrap_or_default(), None),
             Contents::File(file) if file.as_macho().is_some() => {
@@ -183,7 +183,7 @@ struct Merge {
 }
 
 impl Merge {
-    fn of(sources: &[Source<'_>], arguments: &Arguments) -> anyhow::Result<Self> {
+    fn new(sources: &[Source<'_>], arguments: &Arguments) -> anyhow::Result<Self> {
         let mut tables = Vec::new();
         for source in sources {
             for section in &source.sections {

@@ -42,7 +42,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     arguments.table.check()?;
     each::for_each(&arguments.files, &arguments.slice, Placement::Apart, |object, _| {
-        FileTables::of(object).stats(arguments)
+        FileTables::of_object(object).stats(arguments)
     })
 }
 

@@ -18,7 +18,7 @@ pub enum FileTables<'o, 'a> {
 
 impl<'o, 'a> FileTables<'o, 'a> {
     /// The tables of the object's own format.
-    pub fn of(object: &'o Object<'a>) -> Self {
+    pub fn of_object(object: &'o Object<'a>) -> Self {
         if object.is_compact() { Self::Compact(object) } else { Self::Sframe(object) }
     }
 

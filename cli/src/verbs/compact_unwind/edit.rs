@@ -25,7 +25,7 @@ pub struct Edited<'a> {
 impl<'a> Edited<'a> {
     /// Changes a file. `personalities` has the names of the personalities that rows may have. If it is empty, rows may
     /// have any personality.
-    pub fn of(bytes: &'a [u8], personalities: &[String]) -> anyhow::Result<Self> {
+    pub fn new(bytes: &'a [u8], personalities: &[String]) -> anyhow::Result<Self> {
         let (rewrite, plan) = (Rewrite::new(), Plan::default());
         let mut edited = Self { rewrite, plan, objects: 0, others: 0, other_slices: Vec::new() };
         let fat = rewrite_slices(bytes, |slice| edited.slice(slice, personalities))?;
@@ -81,7 +81,7 @@ impl<'a> Edited<'a> {
         };
         let Some(editor) = CompactUnwindEditor::of(&file)? else { return Ok(None) };
         self.objects += 1;
-        let plan = Plan::of(&file, &editor, personalities)?;
+        let plan = Plan::for_object(&file, &editor, personalities)?;
         let rewrite = editor.rewrite(&plan.edits)?;
         self.plan.absorb(plan);
         Ok(Some(rewrite))

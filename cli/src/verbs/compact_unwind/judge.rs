@@ -23,7 +23,7 @@ impl Price {
     ///
     /// # Errors
     /// Something else than rows has changed, or a changed row does not represent the CFI.
-    pub fn of(old: &[u8], new: &[u8]) -> anyhow::Result<Self> {
+    pub fn judge(old: &[u8], new: &[u8]) -> anyhow::Result<Self> {
         let mut price = Self::default();
         let (mut before, mut after) = (members(old)?, members(new)?);
         loop {

@@ -48,7 +48,7 @@ struct Planner<'p, 'a> {
 impl Plan {
     /// Decides for every function of an object. `wanted` has the names of the personalities that rows may have. If it
     /// is empty, rows may have any personality.
-    pub fn of(
+    pub fn for_object(
         file: &File<'_>,
         editor: &CompactUnwindEditor<'_, '_>,
         wanted: &[String],

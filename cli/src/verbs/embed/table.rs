@@ -246,7 +246,7 @@ impl Embed {
             omitted: conversion.num_omitted(),
             reasons: conversion.reasons(),
             synthesized: conversion.synthesized.as_ref().map(|own| own.counts.clone()),
-            bytes: TableBytes { sframe: bytes.len().to_u64(), cfi: CfiBytes::of(file, sections)? },
+            bytes: TableBytes { sframe: bytes.len().to_u64(), cfi: CfiBytes::measure(file, sections)? },
             code_coverage: conversion.code(file, bytes, &self.conversions.limits)?,
             outermost: conversion.outermost_rows(bytes)?,
             verified: false,

@@ -25,7 +25,7 @@ pub fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow
     let sections = object.sframe_sections(arguments.address.unwrap_or_default())?;
     let mut out = output::standard();
     let (mut found, mut broken) = (false, None);
-    let places = Places::of(object).with_names(arguments.names);
+    let places = Places::of_object(object).with_names(arguments.names);
     for section in &sections {
         if arguments.json {
             for table in object.tables(slice::from_ref(section))? {

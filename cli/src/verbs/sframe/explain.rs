@@ -38,7 +38,7 @@ pub fn explain(
     let sections = input::call_frame_sections(file)?;
     let explained = match address {
         None => {
-            let conversion = Conversion::of(file, &sections, &arguments.table, 1)?;
+            let conversion = Conversion::placed(file, &sections, &arguments.table, 1)?;
             let mut explained = omitted(&conversion, places);
             let address = conversion.address;
             explained.extend(not_in_tables(object, &sections, &conversion, places)?);
@@ -120,7 +120,7 @@ fn innermost_only(
     for function in Section::parse(table, address)?.functions() {
         let function = function?;
         let start = function.start();
-        found.extend(InnermostJson::of(arch, &function, places).map(|innermost| FunctionJson {
+        found.extend(InnermostJson::find(arch, &function, places).map(|innermost| FunctionJson {
             start: Some(places.location(start)),
             size: Some(function.size().into()),
             symbol: places.symbol(start),
@@ -180,7 +180,7 @@ fn one_function<'s>(
     let mut builder = cfipack_encoder::sframe::Builder::new(file.arch(), options.get())?;
     // A function can be omitted for its own CFI, or because of other functions.
     let of_the_table = || {
-        let all = Conversion::of(file, sections, options, 1)?.section;
+        let all = Conversion::placed(file, sections, options, 1)?.section;
         anyhow::Ok(all.omitted().iter().find(|omitted| omitted.function == function.key).copied())
     };
     let unsupported =
@@ -196,7 +196,8 @@ fn one_function<'s>(
     section.write(&mut bytes, function.key.address(), Key::address)?;
     for part in Section::parse(&bytes, function.key.address())?.functions() {
         let part = part?;
-        found.innermost_only = found.innermost_only.or_else(|| InnermostJson::of(file.arch(), &part, places));
+        found.innermost_only =
+            found.innermost_only.or_else(|| InnermostJson::find(file.arch(), &part, places));
         for row in part.rows() {
             let mut row = row?;
             // The table divides a PLT, and a function with very many rows, into several FDEs.
@@ -247,7 +248,7 @@ struct InnermostJson {
 }
 
 impl InnermostJson {
-    fn of(arch: Arch, function: &Function<'_>, places: &Places<'_, '_>) -> Option<Self> {
+    fn find(arch: Arch, function: &Function<'_>, places: &Places<'_, '_>) -> Option<Self> {
         let (row, register) = innermost(arch, function)?;
         let pc = places.location(function.start().offset(row.start.0.into()));
         Some(Self { pc, register: RegisterName(arch, register).to_string() })

@@ -32,7 +32,7 @@ pub fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow
     if several && !arguments.json {
         writeln!(out, "\nFile: {}", object.name)?;
     }
-    let places = Places::of(object).with_names(arguments.names);
+    let places = Places::of_object(object).with_names(arguments.names);
     let mut broken = None;
     for table in &tables {
         let error = match arguments.json {

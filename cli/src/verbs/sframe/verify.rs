@@ -40,7 +40,7 @@ pub fn check_for(table: &Object<'_>, object: &Object<'_>, arguments: &Arguments)
     }
     match &object.contents {
         Contents::File(file) if file.as_macho().is_none() => {
-            TableNames::of(&tables, &sections).require_arch(&tables, file.arch(), &object.name)
+            TableNames::from_sections(&tables, &sections).require_arch(&tables, file.arch(), &object.name)
         }
         _ => Ok(()),
     }
@@ -64,7 +64,7 @@ pub fn verify(
         let missing = if has_cfi { Outcome::MissingTable } else { Outcome::Absent };
         return Ok(missing(SFRAME_TABLE));
     }
-    let names = TableNames::of(&tables, &sections);
+    let names = TableNames::from_sections(&tables, &sections);
     names.require_arch(&tables, file.arch(), &"the file")?;
     let options = Options::new().with_padding(arguments.padding);
     let sections = input::call_frame_sections(file)?;

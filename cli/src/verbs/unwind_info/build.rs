@@ -96,13 +96,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
 
 /// Returns whether the object has neither tables nor CFI.
 fn is_without_both(object: &Object<'_>) -> anyhow::Result<bool> {
-    Ok(Source::of(object)?.is_empty() && object.file()?.call_frame_sections()?.is_empty())
+    Ok(Source::find(object)?.is_empty() && object.file()?.call_frame_sections()?.is_empty())
 }
 
 fn build(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<(Status, Vec<u8>)> {
-    let source = Source::of(object)?;
+    let source = Source::find(object)?;
     let file = object.file()?;
-    let built = BuiltTable::of(file, &source, &arguments.table)?;
+    let built = BuiltTable::build(file, &source, &arguments.table)?;
     let verdict = if arguments.verify { Some(built.verify(file, &source)?) } else { None };
     let own = source.table.as_ref().map(|section| section.bytes.len());
     let summary = Summary {

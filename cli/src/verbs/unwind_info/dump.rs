@@ -24,7 +24,7 @@ pub fn dump(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcom
     if arguments.symbols {
         bail!("--symbols prints .sframe tables");
     }
-    let source = Source::of(object)?;
+    let source = Source::find(object)?;
     if source.is_empty() {
         return Ok(Outcome::Absent(source::TABLES));
     }

@@ -86,7 +86,7 @@ impl Encodings {
     }
 
     /// Encodes all functions of a file for which `is_wanted` is true.
-    pub fn of(
+    pub fn compute(
         file: &File<'_>,
         sections: &[CallFrameSection<'_>],
         image: Image,
@@ -100,7 +100,7 @@ impl Encodings {
         let mut found = Self::default();
         for section in sections {
             let name = || format!("section {}", section.section.name);
-            let named = PersonalitiesOfCies::of(file, section)?;
+            let named = PersonalitiesOfCies::read(file, section)?;
             let reader = section.cfi();
             for function in cfipack_cfi::Functions::new(&reader) {
                 let function = match function {

@@ -41,7 +41,7 @@ pub struct Entries {
 impl Entries {
     /// The entries of an image's own table; of an object's rows and the FDEs of functions without a row; or of the
     /// CFI, for other files and with `from_cfi`.
-    pub fn of(file: &File<'_>, source: &Source<'_, '_>, from_cfi: bool) -> anyhow::Result<Self> {
+    pub fn collect(file: &File<'_>, source: &Source<'_, '_>, from_cfi: bool) -> anyhow::Result<Self> {
         match (source.parse()?, &source.rows) {
             (Some(table), _) if !from_cfi => Self::of_table(&table, source),
             (_, Some(_)) if !from_cfi => Self::of_object(file, source),
@@ -125,7 +125,7 @@ impl Entries {
         let rows = rows.iter().filter(|row| !is_dwarf(row.encoding));
         let known: BTreeSet<_> = rows.clone().map(|row| row.function).collect();
         let sections = file.call_frame_sections()?;
-        let encodings = Encodings::of(
+        let encodings = Encodings::compute(
             file,
             &sections,
             image,
@@ -163,7 +163,7 @@ impl Entries {
         let image = Image::new(base);
         let mut personalities = Personalities::default();
         let mode = EncodingMode::Compact;
-        let mut encodings = Encodings::of(file, &sections, image, &mut personalities, |_| true, mode)?;
+        let mut encodings = Encodings::compute(file, &sections, image, &mut personalities, |_| true, mode)?;
         let list = std::mem::take(&mut encodings.entries);
         Self::new("cfi", list, personalities, encodings, base).with_code(file, image)
     }

@@ -37,7 +37,7 @@ pub fn explain(
     arguments: &Arguments,
 ) -> anyhow::Result<Status> {
     arguments.table.check_unused()?;
-    let source = Source::of(object)?;
+    let source = Source::find(object)?;
     let file = object.file()?;
     check_arch(file.arch())?;
     let table = match source.is_empty() {

@@ -55,7 +55,7 @@ pub struct PersonalitiesOfCies {
 
 impl PersonalitiesOfCies {
     /// The personalities of a section's CIEs.
-    pub fn of(file: &File<'_>, section: &CallFrameSection<'_>) -> anyhow::Result<Self> {
+    pub fn read(file: &File<'_>, section: &CallFrameSection<'_>) -> anyhow::Result<Self> {
         let index = section.section.index.filter(|_| file.kind() == Kind::Relocatable);
         let relocations = index.map(|index| file.relocations(index)).transpose()?;
         Ok(Self { symbols: symbols_by_field(relocations.unwrap_or_default()) })

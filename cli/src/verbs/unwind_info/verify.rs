@@ -46,7 +46,7 @@ pub fn check(
     if arguments.profile.is_some() {
         bail!("--profile kernel: the kernel reads only .sframe");
     }
-    let own = Source::of(object)?;
+    let own = Source::find(object)?;
     let file = object.file()?;
     let other = elsewhere.map(Source::with_table).transpose()?;
     let source = other.as_ref().unwrap_or(&own);
@@ -124,7 +124,7 @@ impl Verdict {
 
     /// The verdict for a summary.
     pub fn json(&self) -> VerdictJson<'_> {
-        VerdictJson { report: &self.report, rules: RulesJson::of(&self.broken) }
+        VerdictJson { report: &self.report, rules: RulesJson::new(&self.broken) }
     }
 }
 
@@ -201,7 +201,7 @@ pub fn print_violations(out: &mut impl Write, section: &str, violations: &[Viola
     if violations.is_empty() {
         writeln!(out, "  {section}: no rule is broken")?;
     }
-    let DescribedViolations { first, more } = DescribedViolations::of(violations);
+    let DescribedViolations { first, more } = DescribedViolations::select(violations);
     for (is_warning, kind) in [(false, ""), (true, "warning: ")] {
         for violation in first.iter().filter(|violation| violation.is_warning() == is_warning) {
             writeln!(out, "  {section}: {kind}{violation}")?;
@@ -222,7 +222,7 @@ struct DescribedViolations<'v> {
 }
 
 impl<'v> DescribedViolations<'v> {
-    fn of(violations: &'v [Violation]) -> Self {
+    fn select(violations: &'v [Violation]) -> Self {
         let mut counts: BTreeMap<_, usize> = BTreeMap::new();
         let mut first = Vec::new();
         for violation in violations {
@@ -270,17 +270,17 @@ pub struct RulesJson {
 
 impl<'r> VerifyJson<'r> {
     fn new(file: String, report: &'r Report, broken: &[Violation]) -> Self {
-        Self { schema: "cfipack/verify/1", file, report, rules: RulesJson::of(broken) }
+        Self { schema: "cfipack/verify/1", file, report, rules: RulesJson::new(broken) }
     }
 }
 
 impl RulesJson {
-    fn of(broken: &[Violation]) -> Self {
+    fn new(broken: &[Violation]) -> Self {
         let mut rules = BTreeMap::new();
         for violation in broken {
             *rules.entry(violation.name()).or_default() += 1;
         }
-        let DescribedViolations { first, more } = DescribedViolations::of(broken);
+        let DescribedViolations { first, more } = DescribedViolations::select(broken);
         let (warnings, violations): (Vec<&Violation>, _) =
             first.into_iter().partition(|violation| violation.is_warning());
         let words = |list: Vec<&Violation>| list.into_iter().map(Violation::to_string).collect();
