@@ -11,8 +11,8 @@ use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Key, SectionOffset};
 use cfipack_roundtrip::MissingFunction;
 
-/// Reasons for a table of unknown origin: a function has a reason to be missing if no table of this version, at
-/// this address, can represent it.
+/// The reasons why functions are missing in a table of unknown origin. A function has a reason if no table of this
+/// version at this address can represent it.
 #[derive(Debug)]
 pub struct AnyTableReasons<'a> {
     options: Options,
@@ -64,13 +64,14 @@ impl<'a> AnyTableReasons<'a> {
     }
 }
 
-/// Reasons for the table of a conversion. Exactly the functions that the conversion omitted and reported have a reason,
-/// by their starts. If several FDEs have the same start, the first in the list counts.
+/// The reasons why functions are missing in the table of a conversion. Only functions that the conversion omitted and
+/// reported have a reason. Functions are identified by their starts: of several FDEs with the same start, the first in
+/// the list counts.
 #[derive(Debug)]
 pub struct ConversionReasons(HashMap<Key, Unsupported>);
 
 impl ConversionReasons {
-    /// Reasons for the functions that the conversion omitted.
+    /// Takes the reasons from the functions that the conversion omitted.
     pub fn new(omitted: &[Unsupported]) -> Self {
         Self(omitted.iter().rev().map(|unsupported| (unsupported.function, *unsupported)).collect())
     }
@@ -100,8 +101,8 @@ mod tests {
             let function = Address(reported);
             let reason = Reason::CfaExpression;
             let omitted = ConversionReasons::new(&[Unsupported::function(function.into(), reason)]);
-            let reason = |missing: &MissingFunction<'_>| omitted.reason(missing);
-            let report = verify_with_reasons(&[section], &Table::new(&[]), &Options::default(), reason);
+            let (table, options) = (Table::new(&[]), Options::default());
+            let report = verify_with_reasons(&[section], &table, &options, |missing| omitted.reason(missing));
             assert_eq!((report.missing, report.unexplained), (1, unexplained));
         }
         let mut any = AnyTableReasons::new(&[]);

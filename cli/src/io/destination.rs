@@ -19,7 +19,7 @@ pub enum Destination {
 const DESCRIPTORS: [&str; 3] = ["/dev/fd", "/proc/self/fd", "/proc/thread-self/fd"];
 
 impl Destination {
-    /// The destination that a path names. `-` is standard output.
+    /// Returns the destination that a path names. `-` is standard output.
     pub fn resolve(path: &Path) -> Self {
         if path == Path::new("-") {
             return Self::Descriptor(1);

@@ -45,8 +45,8 @@ pub struct Replaced {
     pub identity: Identity,
 }
 
-/// At least this many old bytes in a piece are copied from file to file by the kernel. The kernel may share their
-/// blocks.
+/// The kernel copies a piece of at least this many old bytes from file to file. Then both files may share blocks on the
+/// disk.
 const COPIED: usize = 1 << 16;
 
 impl Original {

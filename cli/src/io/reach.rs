@@ -1,11 +1,11 @@
-//! The number of bytes of a pipe that are read: a pipe need not end, and the length of a bare section follows from its
-//! headers alone.
+//! Decides how many bytes of a pipe to read. A pipe may never end, and the headers of a bare section determine its
+//! length.
 
 use cfipack_container::has_known_magic;
 use cfipack_decoder::{sframe, unwind_info};
 use cfipack_format::widen::{ToU64, ToUsize};
 
-/// The search stops after more zeros than these, because the hole of a sparse file can be of any size.
+/// The search for another table stops after more zeros than this, because a hole in a sparse file can have any size.
 const MAX_ZEROS: usize = sframe::Section::MAX_ZEROS;
 
 /// A bare section.
@@ -22,7 +22,7 @@ impl Bare {
     pub fn recognise(bytes: &[u8]) -> Option<Self> {
         match bytes {
             [0xe2, 0xde, ..] | [0xde, 0xe2, ..] => Some(Self::Sframe),
-            // The version; no object starts with these bytes.
+            // Version 1 of the format. No object starts with these bytes.
             [1, 0, 0, 0, ..] => Some(Self::UnwindInfo),
             _ => None,
         }

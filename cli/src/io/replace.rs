@@ -37,7 +37,7 @@ pub fn replace(target: &Path, bytes: &[u8]) -> io::Result<()> {
     entry.sync_directory()
 }
 
-/// Gives a file the owner, group and mode of another. The result is a warning, if the owner or group must change.
+/// Gives a file the owner, group and mode of an old file. Returns a warning if the owner or group cannot be kept.
 pub(super) fn keep_mode(file: &File, old: &Metadata) -> io::Result<Option<String>> {
     let owner = keep_owner(file, old)?;
     file.set_permissions(owner.mode)?;

@@ -55,7 +55,7 @@ impl Temporary {
             let entry = target.sibling(&format!(".cfi2sframe.{:016x}.tmp", random()));
             let (directory, name) = entry.raw()?;
             let (created, registration) = signals::creating(|| {
-                // Before the file exists: a signal can come right after.
+                // Register the file before it exists, because a signal can come right after its creation.
                 let registration = signals::remove_on_signal(directory, name);
                 (create(&entry), registration)
             });
@@ -103,7 +103,7 @@ fn at(entry: &Entry, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("temporary file {}: {error}", entry.path().display()))
 }
 
-/// Random bits, from the system's keys for hash maps.
+/// Returns random bits, from the keys that the system gives to hash maps.
 fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
@@ -122,7 +122,7 @@ mod tests {
     const BUSY_CHILD: &str = "io::temporary::tests::busy_child";
     const DIRECTORY: &str = "CFI2SFRAME_TEST_DIRECTORY";
 
-    /// Not a test: the process that receives signals.
+    /// This is no test. It is the process that receives signals.
     #[test]
     fn child() {
         let Some(directory) = std::env::var_os(DIRECTORY) else { return };

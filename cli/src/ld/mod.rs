@@ -1,12 +1,12 @@
 //! `cfi2sframe-ld`: runs a linker, then puts a `.sframe` table into the linked file.
 //!
-//! Use it if your linker makes no `.sframe` table, or a different table than you want. All arguments go to the real
-//! linker as they are, except `--strict`, because no linker has this option. So compilers and build systems do not have
-//! to know about this command.
+//! Use it if your linker makes no `.sframe` table, or a different table than you want. Compilers and build systems do
+//! not have to know about this command: it passes all arguments to the real linker, except `--strict`, which no linker
+//! has.
 //!
 //! - The name of this command decides which linker it runs. `cfi2sframe-ld`, or a link to it with the name `ld`, runs
-//!   `ld`. `cfi2sframe-ld.lld` or `ld.lld` runs `ld.lld`. `cfi2sframe-cc` runs the compiler driver `cc`. It takes the
-//!   next program of that name in `PATH`.
+//!   `ld`. `cfi2sframe-ld.lld` or `ld.lld` runs `ld.lld`. `cfi2sframe-cc` runs the compiler driver `cc`. The linker is
+//!   the first program of its name in `PATH` that is not this command itself.
 //! - `CFI2SFRAME_LD` names the linker, and overrides the command's own name.
 //! - `CFI2SFRAME_LD_OPTIONS` has options of `cfi2sframe --in-place`, separated by blanks, for example `--for
 //!   glibc-2.43`.
@@ -64,7 +64,7 @@ fn run(name: &Path, given: &[OsString]) -> anyhow::Result<ExitCode> {
     let mut command = real::command(&linker)?;
     match &arguments {
         Some(arguments) => command.args(&arguments.passed),
-        None => command.args(arguments::others(given)),
+        None => command.args(arguments::without_strict(given)),
     };
     let linked = command.status().with_context(|| linker.display().to_string())?;
     if !linked.success() {
@@ -85,7 +85,7 @@ fn run(name: &Path, given: &[OsString]) -> anyhow::Result<ExitCode> {
 /// it wrote text or objects.
 fn change(arguments: &Arguments, before: Option<Stamp>, is_link: bool) -> anyhow::Result<Status> {
     let output = &arguments.output;
-    let none = |reason: &str| {
+    let warn_without_table = |reason: &str| {
         status::warn(&format_args!("{}: {reason}: no table", output.display()));
         Ok(Status::Differs)
     };
@@ -94,14 +94,15 @@ fn change(arguments: &Arguments, before: Option<Stamp>, is_link: bool) -> anyhow
     let after = Stamp::read(output);
     if after.is_none() || after == before {
         let is_missing = is_link && !arguments.is_question;
-        return if is_missing { none("the linker has not written it") } else { Ok(Status::Done) };
+        let reason = "the linker has not written it";
+        return if is_missing { warn_without_table(reason) } else { Ok(Status::Done) };
     }
     if !is_elf(output) {
-        return if is_link { none("not an ELF file") } else { Ok(Status::Done) };
+        return if is_link { warn_without_table("not an ELF file") } else { Ok(Status::Done) };
     }
     let status = embed(output, &env::var(OPTIONS).unwrap_or_default())?;
     if is_link && status == Status::Done && lacks_table(output)? {
-        return none("no call frame information of functions that a table can represent");
+        return warn_without_table("no call frame information of functions that a table can represent");
     }
     Ok(status)
 }
@@ -125,12 +126,12 @@ fn embed(output: &Path, options: &str) -> anyhow::Result<Status> {
     let command = ["cfi2sframe", "--in-place", "--quiet", "--linked-only", "--no-sync"];
     let words = command.into_iter().chain(options.split_whitespace()).chain(["--"]).map(OsString::from);
     let arguments = CommandLine::try_parse_from(words.chain([output.as_os_str().to_owned()]))
-        .map_err(|error| anyhow!("{OPTIONS}={options}: {}", one_line(&error)))?;
+        .map_err(|error| anyhow!("{OPTIONS}={options}: {}", first_line(&error)))?;
     crate::run(&arguments)
 }
 
 /// Returns the first line of clap's message, without its prefix `error: `.
-fn one_line(error: &clap::Error) -> String {
+fn first_line(error: &clap::Error) -> String {
     let text = error.to_string();
     text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }
