@@ -28,7 +28,7 @@ pub struct TableBytes {
 }
 
 impl CfiBytes {
-    /// The sizes of `sections`, and of the index `.eh_frame_hdr`.
+    /// Measures `sections` and the index `.eh_frame_hdr`.
     pub fn measure(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> anyhow::Result<Self> {
         let of_kind = |kind| {
             let sections =

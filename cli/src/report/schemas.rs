@@ -93,7 +93,7 @@ fn schemas_are_those_of_the_types() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/schemas");
     let is_update = std::env::var_os("CFIPACK_UPDATE_SCHEMAS").is_some();
     if !directory.exists() && !is_update {
-        // Of the package alone.
+        // The published package has no `docs`.
         return;
     }
     let mut expected = Vec::new();

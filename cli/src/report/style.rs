@@ -13,7 +13,8 @@ pub const BOLD: Style = Style::new().bold();
 /// A fault.
 pub const RED: Style = AnsiColor::Red.on_default();
 
-/// Text in a style if the stream is a terminal that has it, unless the environment has a `NO_COLOR` (no-color.org).
+/// Returns the text in a style if the stream is a terminal with colours and the environment has no `NO_COLOR`
+/// (no-color.org). Otherwise returns the text as it is.
 pub fn on(stream: &impl RawStream, style: Style, text: &str) -> String {
     match AutoStream::choice(stream) {
         ColorChoice::Never => text.to_owned(),
