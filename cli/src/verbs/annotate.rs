@@ -1,4 +1,5 @@
-//! `annotate`: a source with directives for its functions without CFI, from the code of its object.
+//! `annotate`: adds directives to the functions of an assembler source that have no CFI. The code of the source's object
+//! determines the directives.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -82,9 +83,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         OmittedJson { name: symbol.unwrap_or_default(), reason: omission.name() }
     });
     let omitted: Vec<OmittedJson> = omitted.collect();
-    for one in &omitted {
-        let symbol = one.name.text().unwrap_or("(no name)");
-        status::warn(&format_args!("{name}: {symbol}: not annotated: {}", one.reason));
+    for function in &omitted {
+        let symbol = function.name.text().unwrap_or("(no name)");
+        status::warn(&format_args!("{name}: {symbol}: not annotated: {}", function.reason));
     }
     let status = Status::differs_if(arguments.strict && (!omitted.is_empty() || annotated.unnamed != 0));
     let written = match destination {
@@ -123,13 +124,13 @@ pub struct AnnotateJson {
     object: String,
     /// Functions that have directives now.
     annotated: u64,
-    /// Functions, and other code without CFI, that have none.
+    /// Functions and other code without CFI that got no directives.
     omitted: u64,
     /// Directives, without `.cfi_startproc` and `.cfi_endproc`.
     directives: u64,
-    /// The number for each reason.
+    /// The omitted functions by reason.
     reasons: BTreeMap<&'static str, u64>,
-    /// Omitted functions, by address.
+    /// The omitted functions, in the order of their addresses.
     functions: Vec<OmittedJson>,
 }
 

@@ -87,7 +87,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     }
     let sarif = RefCell::new(Sarif::default());
     let result = each::for_each(&files, &arguments.slice, Placement::Apart, |object, _| {
-        one(object, arguments, &mut baseline.borrow_mut(), &mut sarif.borrow_mut())
+        lint_object(object, arguments, &mut baseline.borrow_mut(), &mut sarif.borrow_mut())
     });
     if arguments.sarif {
         let mut out = output::standard();
@@ -122,7 +122,7 @@ fn files(arguments: &Arguments) -> (Vec<PathBuf>, bool) {
     (files, failed)
 }
 
-fn one(
+fn lint_object(
     object: &Object<'_>,
     arguments: &Arguments,
     baseline: &mut Baseline,
@@ -131,7 +131,7 @@ fn one(
     let file = object.file()?;
     let sections = file.call_frame_sections()?;
     if !input::describe_functions(&sections) {
-        // Of a tree many files have none.
+        // With `-r`, most files have no CFI. Skip them silently.
         return Ok(if arguments.recursive {
             Outcome::Done(Status::Done)
         } else {
@@ -190,7 +190,7 @@ struct Report {
     decided: u64,
     instructions: u64,
     undecided: BTreeMap<&'static str, u64>,
-    /// Functions that were not decided, for a reader: the reason and the place.
+    /// Examples of functions that were not decided: the reason, and the place for a reader of the report.
     examples: Vec<(&'static str, String)>,
 }
 

@@ -120,7 +120,7 @@ fn check(arguments: &Arguments) -> anyhow::Result<()> {
 struct Source<'a> {
     name: String,
     sections: Vec<FileSection<'a>>,
-    /// The address of its code; nothing of a section that stands alone.
+    /// The ranges of the file's code, or `None` for a bare section.
     code: Option<Vec<Range<Address>>>,
 }
 
@@ -135,10 +135,10 @@ impl<'a> Source<'a> {
                 bail!("a relocatable object, whose table has no addresses: a linker merges it")
             }
             Contents::File(file) => {
-                let code = file.code_sections()?;
-                let range =
-                    |code: &FileSection<'_>| code.address..code.address.offset(code.bytes.len() as i64);
-                (Address(0), Some(code.iter().map(range).collect()))
+                let sections = file.code_sections()?;
+                let code =
+                    sections.iter().map(|code| code.address..code.address.offset(code.bytes.len() as i64));
+                (Address(0), Some(code.collect()))
             }
             Contents::UnwindInfo(_) => bail!("this is an __unwind_info section, of which a file has one"),
         };
@@ -146,7 +146,8 @@ impl<'a> Source<'a> {
         Ok(Self { name: object.name.plain(), sections, code })
     }
 
-    fn has(&self, address: Address) -> bool {
+    /// Returns whether the file has code at an address. A bare section may have code at any address.
+    fn has_code(&self, address: Address) -> bool {
         self.code.as_ref().is_none_or(|code| code.iter().any(|range| range.contains(&address)))
     }
 }
@@ -172,7 +173,7 @@ fn names(sources: &[Source<'_>]) -> String {
     names.join(", ")
 }
 
-/// The outcome for all tables.
+/// The merged table, and the tables that it was made of.
 struct Merge {
     section: Section<'static>,
     bytes: Vec<u8>,
@@ -200,9 +201,12 @@ impl Merge {
         let mut merged = Tables::new(first.arch(), Options::new().with_version(version))?;
         let (mut inputs, mut omitted) = (Vec::new(), Vec::new());
         for (source, table) in &tables {
-            let keep = |function: &sframe::Function<'_>| source.has(function.start());
-            let context = || format!("{}: table at {}", source.name, table.address());
-            let pushed = merged.push(table, keep, |reason| omitted.push(reason)).with_context(context)?;
+            let pushed = merged.push(
+                table,
+                |function| source.has_code(function.start()),
+                |reason| omitted.push(reason),
+            );
+            let pushed = pushed.with_context(|| format!("{}: table at {}", source.name, table.address()))?;
             inputs.push(InputJson::new(source, table, pushed));
         }
         let mut section = merged.finish().into_owned();

@@ -14,9 +14,9 @@ pub struct Edited<'a> {
     pub rewrite: Rewrite<'a>,
     /// The plan of changes.
     pub plan: Plan,
-    /// Objects that were read.
+    /// The number of objects that were read.
     pub objects: u64,
-    /// Members of archives, and slices, that are no Mach-O objects for x86-64 or arm64, and stay.
+    /// The number of archive members and slices that are no Mach-O objects for x86-64 or arm64. They stay as they are.
     pub others: u64,
     /// Names of the slices that have no object to change, and stay as they are.
     pub other_slices: Vec<String>,
@@ -88,8 +88,8 @@ impl<'a> Edited<'a> {
     }
 }
 
-/// Returns whether a slice stays: by the fat header it is for another architecture, or it is neither an object nor an
-/// archive, as bitcode is.
+/// Returns whether a slice stays as it is. This is so if the fat header names another architecture, or if the slice is
+/// neither an object nor an archive, for example bitcode.
 fn is_other(slice: &Member<'_>) -> anyhow::Result<bool> {
     let name = slice.arch.as_deref().unwrap_or_default();
     if !["x86_64", "x86_64h", "arm64", "arm64e"].contains(&name) {

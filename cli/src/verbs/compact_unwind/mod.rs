@@ -1,4 +1,4 @@
-//! `compact-unwind`: compact encodings for the functions of Mach-O objects that have DWARF mode only.
+//! `compact-unwind`: gives functions of Mach-O objects compact encodings in place of DWARF mode.
 
 mod edit;
 mod judge;

@@ -12,11 +12,11 @@ use serde::Serialize;
 /// functions.
 const TRIED: usize = 64;
 
-/// The distance of every function of a table from a function of the CFI, and the address without it.
+/// A wrong `--address`: every function of the table is at the same distance from a function of the CFI.
 #[derive(Clone, Serialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Displaced {
-    /// Bytes from the place in the CFI to that in the table.
+    /// The distance in bytes from a function in the CFI to the same function in the table.
     distance: i64,
     /// The value of `--address` with which all functions are where the CFI has them.
     fitting_address: Address,

@@ -30,7 +30,7 @@ impl Image {
         Self { base }
     }
 
-    /// Bytes from the base.
+    /// Returns the distance of an address from the base. It is an error if 32 bits cannot hold the distance.
     pub fn offset(&self, address: Address) -> anyhow::Result<ImageOffset> {
         let offset = address.0.checked_sub(self.base.0).and_then(|offset| u32::try_from(offset).ok());
         let base = self.base;
@@ -38,7 +38,7 @@ impl Image {
     }
 }
 
-/// The functions of a file, and how each is unwound.
+/// The functions of a file, with an entry for each that describes how it is unwound.
 #[derive(Debug, Default)]
 pub struct Encodings {
     /// The number of functions in the CFI, including functions that cannot be read.
@@ -51,7 +51,8 @@ pub struct Encodings {
     pub malformed: Vec<cfi::Error>,
 }
 
-/// The unwinding of functions, and the reasons of those in DWARF mode or without unwind information.
+/// The number of functions by how they are unwound. `reasons` counts the reasons for DWARF mode, and the FDEs that cannot
+/// be read.
 #[derive(Serialize, Default, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "CompactCoverage"))]
@@ -139,12 +140,12 @@ impl Encodings {
     }
 }
 
-/// Whether to look for compact encodings.
+/// The functions for which compact encodings are computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EncodingMode {
-    /// For every function.
+    /// Every function.
     Compact,
-    /// For no function. These are the functions of an object that have no row.
+    /// No function. Use it for an object, whose functions without a row stay in DWARF mode.
     Dwarf,
 }
 
@@ -153,7 +154,7 @@ fn lsda(function: &Function<'_>, image: Image) -> anyhow::Result<Option<LsdaKey>
     Ok(LsdaKey::at(image.offset(address)?))
 }
 
-/// Computes compact encodings of functions, and reuses its memory.
+/// Computes compact encodings of functions. It reuses its memory from function to function.
 #[derive(Debug)]
 pub struct CompactEncoder<'c, 'f> {
     code: Code<'c>,
@@ -161,7 +162,7 @@ pub struct CompactEncoder<'c, 'f> {
 }
 
 impl<'c, 'f> CompactEncoder<'c, 'f> {
-    /// For the functions of this code.
+    /// Creates an encoder for the functions of this code.
     pub fn new(arch: Arch, code: Code<'c>) -> Result<Self, UnsupportedFormat> {
         Ok(Self { code, encoder: Encoder::new(arch)? })
     }

@@ -88,7 +88,7 @@ impl<'o, 'a> Source<'o, 'a> {
         macho.is_some_and(|macho| macho.is_end_of_section(address))
     }
 
-    /// `__unwind_info`, parsed.
+    /// Parses `__unwind_info`. Returns `None` if there is no such section.
     pub fn parse(&self) -> anyhow::Result<Option<unwind_info::Section<'_>>> {
         let Some(section) = &self.table else { return Ok(None) };
         let parsed = unwind_info::Section::parse(&section.bytes);

@@ -51,7 +51,7 @@ pub fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outco
     Ok(Outcome::Done(Status::Done))
 }
 
-/// An image's own table.
+/// Counts an image's own table.
 fn of_table(
     object: &Object<'_>,
     source: &Source<'_, '_>,
@@ -68,7 +68,7 @@ fn of_table(
     })
 }
 
-/// The rows of an object.
+/// Counts the rows of an object.
 fn of_rows(object: &Object<'_>, arch: Arch, compact: &CompactUnwind<'_>) -> StatsJson {
     let modes = modes(arch, compact.rows.iter().map(|row| row.encoding));
     let rows = RowsJson {
@@ -149,7 +149,7 @@ pub struct StatsJson {
     coverage: Option<TableCoverage>,
 }
 
-/// How functions are unwound, and those that are not.
+/// How functions are unwound, and which functions have no unwind information.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "CompactTableCoverage"))]
