@@ -62,7 +62,7 @@ pub fn is_linker(program: &Path) -> bool {
 
 /// Returns the command that starts the linker. The caller adds the arguments.
 pub fn command(linker: &Path) -> anyhow::Result<Command> {
-    let depth = env::var(DEPTH).ok().and_then(|depth| depth.parse().ok()).unwrap_or(0_u32);
+    let depth = env::var(DEPTH).map_or(0, |depth| depth.parse().unwrap_or(0_u32));
     if depth >= MAX_DEPTH {
         bail!(
             "{}: this is a copy of cfi2sframe-ld, which would run itself: {LINKER} names the linker",

@@ -263,7 +263,7 @@ impl<'f, 'a> Places<'f, 'a> {
 
     fn code(&self) -> &Code<'a> {
         self.code.get_or_init(|| {
-            let sections = self.file.and_then(|file| file.code_sections().ok()).unwrap_or_default();
+            let sections = self.file.map_or(Vec::new(), |file| file.code_sections().unwrap_or_default());
             let mut seen = HashSet::new();
             let repeated = sections.iter().filter(|section| !seen.insert(&section.name));
             let shared = repeated.map(|section| section.name.to_string()).collect();

@@ -105,7 +105,10 @@ impl<'n> Mangled<'n> {
         let is = |prefix: &str| name.strip_prefix('_').unwrap_or(name).starts_with(prefix);
         let is_legacy_rust = (is("_ZN") || is("ZN")) && name.contains("17h");
         if is_legacy_rust || is("_R") || is("R") && name.starts_with('_') {
-            return rustc_demangle::try_demangle(name).ok().map(Self::Rust).or_else(|| Self::cpp(name));
+            return match rustc_demangle::try_demangle(name) {
+                Ok(rust) => Some(Self::Rust(rust)),
+                Err(_) => Self::cpp(name),
+            };
         }
         if is("_Z") || name.starts_with("_Z") { Self::cpp(name) } else { None }
     }

@@ -22,10 +22,10 @@ use crate::report::symbol::{Names, SymbolName};
 /// Adds .cfi_* directives to the functions of an assembler source that have none
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-The directives are made of the code: assemble the source with -g first, so that the object has
-a line for each instruction. A function gets directives if every way through it is decided, and
-if each directive has a line; others are omitted by name, with the reason. All other text is kept.
-No program is run: assemble the result, and check it:
+The directives are made from the object's code. Assemble the source with -g first, so that the
+object has a line for each instruction. A function gets directives if every way through it is
+decided, and if each directive has a line. Omitted functions are named with the reason. All other
+text is kept. This command runs no assembler: assemble the result, and check it:
   as -g foo.s -o foo.o                             or: gcc -g -c foo.S -o foo.o
   cfi2sframe annotate foo.s --object foo.o -o foo.cfi.s
   as foo.cfi.s -o foo.cfi.o && cfi2sframe lint foo.cfi.o
@@ -36,7 +36,7 @@ pub struct Arguments {
     /// Assembler source
     #[arg(value_name = "FILE")]
     input: PathBuf,
-    /// The object that an assembler made of it with -g
+    /// The object that an assembler made from FILE with -g
     #[arg(long, value_name = "FILE")]
     object: PathBuf,
     /// Write the annotated source to OUT instead of standard output

@@ -28,9 +28,9 @@ use crate::report::symbol::Names;
 /// Compares call frame information with the code that it describes
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Follows every function's instructions from its entry and compares, at each of them, where the
-CFA, the return address and the callee-saved registers are with the row of the CFI. Functions
-of which not every instruction could be followed are counted with the reason, never as clean.
+Follows every function's instructions from its entry. At each instruction, compares the places of
+the CFA, the return address and the callee-saved registers with the row of the CFI. If not every
+instruction of a function can be followed, it is counted with the reason, never as clean.
 x86-64, i386 and AArch64.
 Exit status 1: something differs that the baseline does not have.
 
@@ -54,10 +54,10 @@ pub struct Arguments {
     /// Report these kinds only
     #[arg(long, value_name = "KIND", value_parser = kind)]
     kind: Vec<Kind>,
-    /// Report functions only whose symbol is NAME, mangled or as the source has it
+    /// Report only functions whose symbol is NAME, mangled or as the source has it
     #[arg(long, value_name = "NAME")]
     function: Vec<String>,
-    /// Report only what the JSON report in this file does not have
+    /// Report only findings that the JSON report in this file does not have
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
     /// Print one JSON object for each file, one per line

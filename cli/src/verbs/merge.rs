@@ -197,7 +197,8 @@ impl Merge {
         };
         let address = arguments.place.unwrap_or_else(|| first.address());
         let highest = tables.iter().map(|(_, table)| table.version()).max();
-        let version = arguments.sframe_version.or(highest.map(Version::writable)).unwrap_or(Version::DEFAULT);
+        let highest = highest.map_or(Version::DEFAULT, Version::writable);
+        let version = arguments.sframe_version.unwrap_or(highest);
         let mut merged = Tables::new(first.arch(), Options::new().with_version(version))?;
         let (mut inputs, mut omitted) = (Vec::new(), Vec::new());
         for (source, table) in &tables {

@@ -126,13 +126,14 @@ impl Encodings {
                 };
                 let is_eh_frame = section.kind == SectionKind::EhFrame;
                 let personality = named.personality(&function.cie);
+                let fde = u32::try_from(function.fde.0).ok().and_then(NonZeroU32::new);
                 found.entries.push(Entry {
                     function: image.offset(function.key.address()).with_context(name)?.into(),
                     length: u32::try_from(function.size).unwrap_or(u32::MAX),
                     encoding,
                     personality: personality.map(|personality| personalities.number(personality)),
                     lsda: lsda(&function, image).with_context(name)?,
-                    fde: u32::try_from(function.fde.0).ok().and_then(NonZeroU32::new).filter(|_| is_eh_frame),
+                    fde: if is_eh_frame { fde } else { None },
                 });
             }
         }

@@ -147,12 +147,16 @@ impl Entries {
                 let personality = compact?.personalities.get(number.get().to_usize() - 1)?;
                 Some(Personality::Address(personality.address?))
             });
+            let lsda = match row.lsda {
+                Some(lsda) => LsdaKey::at(image.offset(lsda)?),
+                None => None,
+            };
             list.push(Entry {
                 function: image.offset(row.function)?.into(),
                 length: row.length,
                 encoding: row.encoding,
                 personality: personality.map(|personality| personalities.number(personality)),
-                lsda: row.lsda.map(|lsda| image.offset(lsda)).transpose()?.and_then(LsdaKey::at),
+                lsda,
                 fde: None,
             });
         }
@@ -198,8 +202,11 @@ impl Entries {
                 self.list.push(Entry::new(start, length, Encoding::NONE));
             }
         }
-        let last = ranges.last().map(|range| self.base.offset(range.0.0.into()));
-        self.end = last.and_then(end_of).map(|end| image.offset(end)).transpose()?;
+        if let Some((last, _)) = ranges.last()
+            && let Some(end) = end_of(self.base.offset(last.0.into()))
+        {
+            self.end = Some(image.offset(end)?);
+        }
         Ok(self)
     }
 
