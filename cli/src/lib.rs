@@ -116,7 +116,7 @@ pub fn command() -> clap::Command {
     CommandLine::command()
 }
 
-/// Returns the command's definition with a short help for `-h`. clap's own short help would change the form of `--help`.
+/// Returns the command's definition with the help of `-h`. clap's own short help would change the form of `--help`.
 fn command_with_short_help() -> clap::Command {
     command().after_help(SHORT_HELP).mut_args(|option| {
         let is_shown = SHORT_OPTIONS.contains(&option.get_id().as_str());

@@ -65,8 +65,7 @@ impl<'a> AnyTableReasons<'a> {
 }
 
 /// The reasons why functions are missing in the table of a conversion. Only functions that the conversion omitted and
-/// reported have a reason. Functions are identified by their starts: of several FDEs with the same start, the first in
-/// the list counts.
+/// reported have a reason, by their starts. If several FDEs have the same start, the first in the list counts.
 #[derive(Debug)]
 pub struct ConversionReasons(HashMap<Key, Unsupported>);
 

@@ -16,8 +16,7 @@ struct Code {
     /// The name, with the symbol at the section's start if several sections have the name.
     name: String,
     size: u64,
-    /// The address that [`Placement::Apart`](cfipack_container::Placement::Apart) gives the section. It is the same in
-    /// both objects if all sections up to this one are the same.
+    /// The address by [`Placement::Apart`](cfipack_container::Placement::Apart). Equal sections have equal addresses.
     address: Address,
 }
 

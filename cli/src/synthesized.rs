@@ -93,8 +93,7 @@ impl Synthesized {
         Ok(synthesized)
     }
 
-    /// Counts a function that the table cannot distinguish or reach, if its rows are made from code. Returns whether
-    /// they are.
+    /// Counts a function that the table cannot distinguish or reach. Returns false if its rows are not made from code.
     pub fn omit(&mut self, omitted: &Unsupported) -> bool {
         let is_own = self.starts.remove(&omitted.function.address().0);
         if is_own {

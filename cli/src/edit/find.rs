@@ -221,8 +221,7 @@ impl Search {
         Ok(())
     }
 
-    /// Adds the thin archives in directories, and ends the search. A member is skipped unless the search has found it
-    /// in a directory.
+    /// Adds the thin archives in directories, and ends the search. Members outside of the directories are skipped.
     fn finish(mut self) -> [Vec<Found>; 2] {
         let searched = Arc::new(std::mem::take(&mut self.searched));
         for (location, identity) in std::mem::take(&mut self.in_directories) {

@@ -82,8 +82,7 @@ impl Skip {
         matches!(self, Self::Special | Self::Outside | Self::Missing)
     }
 
-    /// Returns whether this is an error for a file that the command line names. It is no error for a file in a
-    /// directory.
+    /// Returns whether this is an error for a file that the command line names, not for a file in a directory.
     pub fn is_wrong_input(self) -> bool {
         matches!(self, Self::NotElf | Self::NoObjects | Self::OtherKind | Self::MachO)
     }

@@ -17,8 +17,7 @@ pub struct Frame {
     pub cfa: String,
     /// The registers that are stored in the frame, from the highest address to the lowest.
     pub slots: Vec<Slot>,
-    /// The registers that point into the frame, each with its distance from the CFA in bytes. A stack pointer that is
-    /// not known is in `elsewhere`.
+    /// The registers that point into the frame, if their values are known: the distance of each from the CFA in bytes.
     pub pointers: BTreeMap<String, i64>,
     /// The registers that are not in the frame, each with its rule in words.
     pub elsewhere: BTreeMap<String, String>,

@@ -1,5 +1,4 @@
-//! Lists a function's instructions beside its rows. Marks show where code and rows disagree, and a diagram shows the
-//! frame at an instruction.
+//! Lists a function's instructions beside its rows, with marks where they disagree, and draws the frame at one of them.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

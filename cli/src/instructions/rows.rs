@@ -88,8 +88,7 @@ impl<'t, 's> TableRows<'t, 's> {
     }
 }
 
-/// Prints the rules of a row in few characters. For example, `ra@-8 rbp@-16`: the return address is stored at CFA-8,
-/// and rbp at CFA-16.
+/// Prints the rules of a row in few characters. For example, `ra@-8`: the return address is stored at CFA-8.
 pub struct RulesWords<'r>(pub Arch, pub FullRow<'r>);
 
 impl fmt::Display for RulesWords<'_> {

@@ -11,8 +11,7 @@ use super::replace::keep_owner;
 /// Signatures of a file's bytes. They are wrong for changed bytes, so they are not kept.
 const SIGNATURES: [&str; 2] = ["security.ima", "security.evm"];
 
-/// The label of SELinux. If the process may not set it, the changed file keeps the label that the system's policy gives
-/// to a new file.
+/// The label of SELinux. If the process may not set it, the new file keeps the label that the policy gave it.
 const LABEL: &str = "security.selinux";
 
 /// Gives a changed file the owner, group, mode and extended attributes of the old file, which is open as `old`.

@@ -45,8 +45,7 @@ pub struct Replaced {
     pub identity: Identity,
 }
 
-/// The kernel copies a piece of at least this many old bytes from file to file. Then both files may share blocks on the
-/// disk.
+/// The kernel copies pieces of at least this many old bytes from file to file. It may let both files share blocks.
 const COPIED: usize = 1 << 16;
 
 impl Original {

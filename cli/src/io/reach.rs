@@ -1,5 +1,4 @@
-//! Decides how many bytes of a pipe to read. A pipe may never end, and the headers of a bare section determine its
-//! length.
+//! Decides how many bytes of a pipe to read. A pipe may never end, but the headers of a bare section give its length.
 
 use cfipack_container::has_known_magic;
 use cfipack_decoder::{sframe, unwind_info};

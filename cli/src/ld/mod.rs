@@ -1,8 +1,8 @@
 //! `cfi2sframe-ld`: runs a linker, then puts a `.sframe` table into the linked file.
 //!
-//! Use it if your linker makes no `.sframe` table, or a different table than you want. Compilers and build systems do
-//! not have to know about this command: it passes all arguments to the real linker, except `--strict`, which no linker
-//! has.
+//! Use it if your linker makes no `.sframe` table, or a different table than you want. All arguments go to the real
+//! linker as they are, except `--strict`, because no linker has this option. So compilers and build systems do not have
+//! to know about this command.
 //!
 //! - The name of this command decides which linker it runs. `cfi2sframe-ld`, or a link to it with the name `ld`, runs
 //!   `ld`. `cfi2sframe-ld.lld` or `ld.lld` runs `ld.lld`. `cfi2sframe-cc` runs the compiler driver `cc`. The linker is

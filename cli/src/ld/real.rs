@@ -53,8 +53,7 @@ fn is_program(path: &Path) -> bool {
     path.is_file()
 }
 
-/// Returns whether a program has the name of a linker (`ld`, `x86_64-linux-gnu-ld.bfd`, `ld.lld`, `mold`), and not of a
-/// compiler driver.
+/// Returns whether a program is a linker by its name (`ld`, `x86_64-linux-gnu-ld.bfd`, `mold`), and no compiler driver.
 pub fn is_linker(program: &Path) -> bool {
     let name = program.file_name().unwrap_or_default().to_string_lossy();
     name.split(['-', '.', '_']).any(|part| matches!(part, "ld" | "lld" | "gold" | "mold" | "wild"))

@@ -45,8 +45,8 @@ pub struct ExplainJson<'e, F> {
     functions: &'e [F],
 }
 
-/// Prints the explanations of functions: of the function at `address`, or without an address of all omitted functions.
-/// `none` is the text for an empty list of omitted functions.
+/// Prints the explanation of the function at `address`, or of all omitted functions if there is no address. `none` is
+/// the text for an empty list of omitted functions.
 pub fn report<F: Explanation>(
     object: &Object<'_>,
     functions: &[F],

@@ -59,8 +59,8 @@ impl Limits {
 
     /// Returns whether a table may cover so little code that a warning is due.
     ///
-    /// `functions` is the size of the table's functions, and `code` the size of the code with its padding, in bytes.
-    /// Padding does not count later, so the covered part can only be larger than computed here.
+    /// `functions` is the size of the table's functions in bytes, and `code` the size of the code with its padding.
+    /// Without padding, the covered part of the code is larger.
     pub fn may_be_little(functions: u64, code: u64) -> bool {
         (functions as f64) * 100.0 < LITTLE_CODE * code as f64
     }

@@ -139,8 +139,7 @@ impl Baseline {
         Ok(Self(known))
     }
 
-    /// Returns whether a finding is known, and removes it from the baseline. A finding that the baseline has twice is
-    /// known twice.
+    /// Returns whether a finding is known, and removes it once from the baseline.
     pub fn takes(&mut self, finding: &FindingJson) -> bool {
         match self.0.get_mut(&finding.fingerprint) {
             Some(count) if *count > 0 => {

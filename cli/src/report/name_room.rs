@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 
-/// A report may have this many bytes of names for each byte of the file. A real report has a tenth of this. In a hostile
-/// file, every function could be in a section, and at a symbol, with a long name.
+/// A report may have this many bytes of names for each byte of the file. A real report has a tenth of this. In a
+/// hostile file, every function could be in a section, and at a symbol, with a long name.
 const FOR_EACH_BYTE: usize = 8;
 
 /// A report about a small file may still have this many bytes of names.

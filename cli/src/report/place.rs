@@ -1,5 +1,4 @@
-//! Places in files as users write and read them. A place is an address, or in an object a section and an offset. Places
-//! can have symbols.
+//! Places in files as users write and read them: an address, or in an object a section and an offset. Also finds symbols.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -128,8 +127,7 @@ impl<'f, 'a> Places<'f, 'a> {
         }
     }
 
-    /// Returns the section, as [`Places::find`] reads it, and the offset in it. Returns `None` for a file that is not a
-    /// relocatable object.
+    /// Returns the section, as [`Places::find`] reads it, and the offset in it, if the file is a relocatable object.
     pub fn in_object(&self, address: Address) -> Option<(String, Address)> {
         let file = self.file.filter(|file| file.kind() == Kind::Relocatable)?;
         let place = file.locate(address)?;

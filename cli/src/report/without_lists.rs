@@ -5,7 +5,7 @@ use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-/// The keys of the lists. They have addresses, and an address in a relocatable object means nothing without its section.
+/// The keys of the lists. Addresses in the lists mean nothing without a section if the file is a relocatable object.
 const LISTS: [&str; 3] = ["faults", "differences", "unverified"];
 
 /// The rest of a report: counts and reasons.

@@ -1,5 +1,4 @@
-//! `annotate`: adds directives to the functions of an assembler source that have no CFI. The code of the source's object
-//! determines the directives.
+//! `annotate`: makes directives from the code of an object, for functions of its assembler source without CFI.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;

@@ -81,8 +81,7 @@ impl<'o, 'a> FileTables<'o, 'a> {
         }
     }
 
-    /// Checks that the tables can be for the code of another object. Call it before [`verify`](Self::verify), so that an
-    /// error names the file of the tables.
+    /// Checks that the tables can be for the code of another object. The caller adds the tables' file to an error.
     pub fn check_for(&self, object: &Object<'_>, arguments: &verify::Arguments) -> anyhow::Result<()> {
         match self {
             Self::Sframe(table) => sframe::verify::check_for(table, object, arguments),

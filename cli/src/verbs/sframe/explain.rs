@@ -262,8 +262,7 @@ impl fmt::Display for InnermostJson {
     }
 }
 
-/// A row. Its `start` counts from the function's start. `repeats` is the size of a PLT's stub, after which the row
-/// applies again.
+/// A row. `start` counts from the function's start. The row of a PLT applies again after `repeats` bytes.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RowOfPart {

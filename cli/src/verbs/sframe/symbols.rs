@@ -171,8 +171,8 @@ enum Named {
     Error { error: String },
 }
 
-/// A function. `name` is the symbol at its start, or otherwise its section and the offset in it. `repeats` is the size of
-/// a PLT's stub, after which the rows apply again. A row that means the same as the row before is not printed.
+/// A function. `name` is the symbol at its start, or otherwise its section and the offset in it. `repeats` is the size
+/// of a PLT's stub, after which the rows apply again. A row that means the same as the row before is not printed.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct NamedFunction {

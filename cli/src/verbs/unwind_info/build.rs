@@ -267,11 +267,11 @@ pub struct SummaryJson<'r> {
     /// `cfi`, `unwind_info` or `compact_unwind`.
     source: &'static str,
     layout: &'static str,
-    /// The functions of the CFI from which entries are made. If `source` is not `cfi`, they are functions without a row.
+    /// The functions of the CFI from which entries are made. Unless `source` is `cfi`, they are functions without a row.
     #[serde(flatten)]
     coverage: Coverage,
-    /// The first functions that are omitted because the file's table has them after its sentinel, where no reader finds
-    /// them.
+    /// The first functions that are omitted because they are after the sentinel of the file's table, where no reader
+    /// finds them.
     after_sentinel: Vec<String>,
     more_after_sentinel: usize,
     /// The number of compact entries that are omitted because their code has no FDE.

@@ -77,8 +77,7 @@ fn format_name(arch: Arch) -> &'static str {
     }
 }
 
-/// A dump of both tables. Addresses in `unwind_info` are image offsets. Addresses in `compact_unwind` are addresses in
-/// the object.
+/// A dump of both tables. Addresses in `unwind_info` are image offsets. In `compact_unwind` they are the object's.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "CompactTables"))]

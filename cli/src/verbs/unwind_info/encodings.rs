@@ -51,8 +51,7 @@ pub struct Encodings {
     pub malformed: Vec<cfi::Error>,
 }
 
-/// The number of functions by how they are unwound. `reasons` counts the reasons for DWARF mode, and the FDEs that cannot
-/// be read.
+/// How functions are unwound. `reasons` counts the reasons for DWARF mode, and the FDEs that cannot be read.
 #[derive(Serialize, Default, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "CompactCoverage"))]

@@ -34,7 +34,7 @@ pub struct Entries {
     pub base: Address,
     /// If the entries come from a table: the functions that it has after its sentinel, where no reader finds them.
     pub after_sentinel: Vec<Address>,
-    /// If the entries come from the CFI: the number of compact entries in the file's own tables for code without an FDE.
+    /// If the entries come from the CFI: the number of the file's own compact entries for code without an FDE.
     pub without_fde: u64,
 }
 
@@ -53,8 +53,8 @@ impl Entries {
         }
     }
 
-    /// Counts the compact entries of the file's own tables for code without an FDE. There is such code because linkers
-    /// remove the FDEs of functions with compact rows.
+    /// Counts the file's own compact entries for code without an FDE. Linkers remove the FDEs of functions with compact
+    /// rows.
     fn count_without_fde(&self, file: &File<'_>, source: &Source<'_, '_>) -> anyhow::Result<u64> {
         let own = source.entries(file.arch(), self.base, source.code())?;
         let with_fde = self.list.iter().filter(|entry| entry.encoding != Encoding::NONE);
@@ -210,7 +210,7 @@ impl Entries {
         Ok(self)
     }
 
-    /// Returns the pointer slot of a personality. An object has no slots yet. So its personalities get consecutive slots
+    /// Returns the pointer slot of a personality. An object has no slots yet, so its personalities get consecutive slots
     /// from 0 on, in the order of first use.
     pub fn slot(&self, file: &File<'_>, number: NonZeroU32) -> anyhow::Result<ImageOffset> {
         if file.kind() == Kind::Relocatable {

@@ -22,8 +22,7 @@ use crate::report::status::Status;
 use crate::report::symbol::SymbolName;
 use crate::verbs::explain::Arguments;
 
-/// The reason of a function in DWARF mode for which a compact encoding exists. Only the writer of the table knows why it
-/// did not use the encoding.
+/// The reason of a function in DWARF mode that has a compact encoding. Only the table's writer knows why it is not used.
 const ENCODABLE: &str = "encodable";
 
 /// The reason for a function that has CFI, but an entry without unwind information.
@@ -141,8 +140,7 @@ impl<'f> Explainer<'_, '_, 'f> {
         })
     }
 
-    /// Returns the range of the function that contains the address, by the linker's list or by symbols. `entry` may be
-    /// for several functions.
+    /// Returns the function around the address, by the linker's list or by symbols: an entry may be for several functions.
     fn function_in(&self, entry: &Entry, address: Address) -> Range<Address> {
         let after = self.starts.partition_point(|start| *start <= address);
         let start = after.checked_sub(1).map(|index| self.starts[index]);

@@ -124,8 +124,7 @@ fn fde_text(encoding: Encoding) -> String {
     }
 }
 
-/// A table's entry for a PC. `entry` is null if the table has no entry for the PC. `row` is null if the entry encodes no
-/// row.
+/// A table's entry for a PC. `entry` is null if the table has none for the PC, and `row` if the entry encodes no row.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "CompactAnswer"))]

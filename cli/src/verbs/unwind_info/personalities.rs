@@ -13,8 +13,8 @@ use cfipack_format::widen::{ToU64, ToUsize};
 pub enum Personality {
     /// In an object: the number of the symbol that a relocation names.
     Symbol(usize),
-    /// In a linked file, the address of the pointer to the personality. In an object that has no symbol for the
-    /// personality, its own address.
+    /// In a linked file, the address of the pointer to the personality. In an object without a symbol for it, its own
+    /// address.
     Address(Address),
 }
 

@@ -27,8 +27,7 @@ use crate::verbs::verify::Arguments;
 /// How many violations of each rule are described. All violations are counted.
 const DESCRIBED: usize = 100;
 
-/// The name of a fault: the entry names an FDE after the function's own FDE. Only a scan of the section finds the
-/// function's own FDE.
+/// The name of a fault: the entry names an FDE after the function's own FDE, which only a scan of the section finds.
 const SCANNED: &str = "whose FDE is found by a scan only";
 
 /// Checks that an object has a table that can be read.
