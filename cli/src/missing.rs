@@ -17,8 +17,8 @@ use cfipack_roundtrip::MissingFunction;
 pub struct AnyTableReasons<'a> {
     options: Options,
     table: Option<Address>,
-    /// The encoder, for the architecture of the previous function; `None` for an architecture that
-    /// the format does not have.
+    /// The architecture of the previous function, and its encoder. The inner `None` stands for an architecture that the
+    /// format does not have.
     builder: Option<(Arch, Option<Builder<'a>>)>,
     num_functions: u32,
 }

@@ -57,7 +57,7 @@ pub fn paths(archive: &Location) -> anyhow::Result<Vec<PathBuf>> {
     Ok(members.into_iter().map(|(path, ())| path).collect())
 }
 
-/// Returns the members that are not changed, with the reason: they are not files in the searched directories, or only
+/// Returns the members that are not changed, with the reason. They are not files in the searched directories, or only
 /// symbolic links lead to them.
 pub fn skipped(archive: &Location, searched: &Searched) -> anyhow::Result<Vec<(PathBuf, Skip)>> {
     chosen(archive, |member| reached(archive, member, searched).err())

@@ -326,7 +326,7 @@ pub fn call_frame_sections<'a>(file: &File<'a>) -> anyhow::Result<Vec<CallFrameS
     Ok(sections)
 }
 
-/// Returns whether sections describe any function. Excluded FDEs, for example of discarded functions, do not count.
+/// Returns false if there is no section, or if all FDEs are excluded (for example, FDEs of discarded functions).
 pub fn describe_functions(sections: &[CallFrameSection<'_>]) -> bool {
     !sections.iter().all(CallFrameSection::is_superfluous)
 }

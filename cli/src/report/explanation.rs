@@ -18,8 +18,8 @@ pub trait Explanation: Serialize {
     fn print(&self, out: &mut dyn Write) -> io::Result<()>;
 }
 
-/// Returns the function that contains an address. If several functions contain it, this is the function that starts
-/// last, as in a lookup, and the starts of the others are returned too.
+/// Returns the function that contains an address. If several functions contain it, returns the function that starts
+/// last, as a lookup does, and the starts of the other functions.
 pub fn function_at<'s>(
     sections: &'s [CallFrameSection<'_>],
     address: Address,

@@ -1,4 +1,5 @@
-//! Places in files as users write and read them: an address, or in an object a section and an offset. Also finds symbols.
+//! Places in files as users write and read them: an address, or in an object a section and an offset. Places have
+//! symbols.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -172,8 +173,8 @@ impl<'f, 'a> Places<'f, 'a> {
         }
     }
 
-    /// Returns a name that does not depend on addresses: the symbol that starts at the address, or otherwise the
-    /// section and offset, for example `.plt+0x10`. If no section contains the address, returns the address.
+    /// Returns a name that does not depend on addresses: the symbol that starts at the address. Without a symbol,
+    /// returns the section and offset, for example `.plt+0x10`, or the address if no section contains it.
     pub fn independent(&self, address: Address) -> String {
         if let Some(symbol) = self.symbol_at(address).text() {
             return Escaped(symbol).to_string();

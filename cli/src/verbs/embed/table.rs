@@ -41,7 +41,7 @@ pub struct Embed {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Table {
-    /// The way in which a linked file got room for its table. Null for a relocatable object.
+    /// The way in which a linked file got room for its table. Null for a relocatable object, and without a table.
     pub way: Option<&'static str>,
     /// The address of the table in a linked file.
     pub address: Option<String>,

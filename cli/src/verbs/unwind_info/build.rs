@@ -267,7 +267,7 @@ pub struct SummaryJson<'r> {
     /// `cfi`, `unwind_info` or `compact_unwind`.
     source: &'static str,
     layout: &'static str,
-    /// The functions of the CFI from which entries are made. Unless `source` is `cfi`, they are functions without a row.
+    /// The functions of the CFI from which entries are made. Unless `source` is `cfi`, these functions have no row.
     #[serde(flatten)]
     coverage: Coverage,
     /// The first functions that are omitted because they are after the sentinel of the file's table, where no reader

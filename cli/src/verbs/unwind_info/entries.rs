@@ -210,8 +210,8 @@ impl Entries {
         Ok(self)
     }
 
-    /// Returns the pointer slot of a personality. An object has no slots yet, so its personalities get consecutive slots
-    /// from 0 on, in the order of first use.
+    /// Returns the pointer slot of a personality. An object has no slots yet, so its personalities get consecutive
+    /// slots from 0 on, in the order of first use.
     pub fn slot(&self, file: &File<'_>, number: NonZeroU32) -> anyhow::Result<ImageOffset> {
         if file.kind() == Kind::Relocatable {
             return Ok(ImageOffset((number.get() - 1) * u32::from(file.arch().pointer_size())));

@@ -22,7 +22,7 @@ use crate::report::status::Status;
 use crate::report::symbol::SymbolName;
 use crate::verbs::explain::Arguments;
 
-/// The reason of a function in DWARF mode that has a compact encoding. Only the table's writer knows why it is not used.
+/// The reason of a function in DWARF mode that could be encoded. Only the table's writer knows why it is not.
 const ENCODABLE: &str = "encodable";
 
 /// The reason for a function that has CFI, but an entry without unwind information.
@@ -140,7 +140,8 @@ impl<'f> Explainer<'_, '_, 'f> {
         })
     }
 
-    /// Returns the function around the address, by the linker's list or by symbols: an entry may be for several functions.
+    /// Returns the range of the function that contains the address, by the linker's list or by symbols. An entry may be
+    /// for several functions.
     fn function_in(&self, entry: &Entry, address: Address) -> Range<Address> {
         let after = self.starts.partition_point(|start| *start <= address);
         let start = after.checked_sub(1).map(|index| self.starts[index]);

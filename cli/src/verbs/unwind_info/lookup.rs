@@ -33,7 +33,7 @@ pub fn lookup(object: &Object<'_>, places: &Places<'_, '_>, arguments: &Argument
     let (arch, base) = (source.arch()?, source.base());
     let section = source.parse()?;
     let code = source.code();
-    // Images have an index for lookups; an object's rows have no order.
+    // Images have an index for lookups. An object's rows have no order.
     let rows = match section {
         Some(_) => None,
         None => Some(source.entries(arch, base, source.code())?),
