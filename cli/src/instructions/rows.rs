@@ -74,7 +74,8 @@ impl<'t, 's> TableRows<'t, 's> {
     pub fn at(&mut self, pc: Address) -> Option<Row> {
         let offset = |start: Address| u32::try_from(pc.0.checked_sub(start.0)?).ok();
         let last = self.last.as_ref();
-        if !last.is_some_and(|(start, size, ..)| offset(*start).is_some_and(|offset| offset < *size)) {
+        let is_in = last.is_some_and(|(start, size, ..)| offset(*start).is_some_and(|offset| offset < *size));
+        if !is_in {
             let found = self.tables.iter().find_map(|table| table.find(pc).ok().flatten())?;
             let repeats = found.is_pc_mask().then(|| u32::from(found.rep_size()).max(1));
             let rows = found.rows().map_while(Result::ok).collect();

@@ -197,7 +197,9 @@ impl Entries {
             let Some(end) = end_of(address) else { continue };
             let Ok(start) = image.offset(address) else { continue };
             let before = ranges[..ranges.partition_point(|range| range.0 <= start)].last();
-            if !before.is_some_and(|&(first, length)| start == first || start.0 - first.0 < length) {
+            let is_known =
+                before.is_some_and(|&(first, length)| start == first || start.0 - first.0 < length);
+            if !is_known {
                 let length = u32::try_from(end.0.saturating_sub(address.0)).unwrap_or(u32::MAX);
                 self.list.push(Entry::new(start, length, Encoding::NONE));
             }
