@@ -1,5 +1,5 @@
-//! Writes the man pages and shell completions of the command, generated from its definition, to a directory; and the page of
-//! `cfi2sframe-ld`, which has no options of its own.
+//! Generates man pages and shell completions from the command's definition, and writes them to a directory. Copies the
+//! man page of `cfi2sframe-ld` from `man/`, because that command has no options to generate a page from.
 //!
 //! ```sh
 //! cargo run -p cfi2sframe --example manual -- DIR
@@ -17,7 +17,7 @@ use clap::{Command, ValueEnum as _};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-/// Exit statuses of a verb whose help has no text about one of them.
+/// The meaning of exit status 0, 1 and 2, for verbs whose help does not describe it.
 const STATUSES: [&str; 3] = [
     "Done.",
     "Done, and something differs, is not covered, or fails the requested check.",
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The page of a command, and those of its verbs.
+/// Writes the man page of a command and the pages of its verbs.
 fn write_pages(command: &Command, directory: &Path) -> io::Result<()> {
     for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
         write_pages(verb, directory)?;
@@ -67,7 +67,7 @@ fn write_pages(command: &Command, directory: &Path) -> io::Result<()> {
     fs::write(directory.join(man.get_filename()), page)
 }
 
-/// The lines of the usage, with arguments as man pages have them: `[OPTIONS] INPUT...`.
+/// Returns the section "SYNOPSIS". Man pages write arguments without angle brackets: `[OPTIONS] INPUT...`.
 fn synopsis(command: &Command) -> String {
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage:").replace(['<', '>'], "");
@@ -82,21 +82,18 @@ fn synopsis(command: &Command) -> String {
 #[derive(Default)]
 struct Help<'t> {
     paragraphs: Vec<Vec<&'t str>>,
-    /// What each exit status means, if the text has it.
+    /// The lines about exit status 0, 1 and 2. They are empty if the text does not describe the status.
     statuses: [Vec<&'t str>; 3],
     examples: Vec<&'t str>,
 }
 
 impl<'t> Help<'t> {
-    /// Paragraphs are separated by blank lines, and by a line that starts with "Exit status".
+    /// Divides the text into parts. A part ends at a blank line, or before a line that starts with "Exit status".
     fn parse(text: &'t str) -> Self {
         let mut help = Self::default();
         let mut lines = text.lines().peekable();
         while let Some(line) = lines.next() {
-            let mut rest = || {
-                let more = |line: &&str| !line.is_empty() && !line.starts_with("Exit status");
-                std::iter::from_fn(|| lines.next_if(more)).collect::<Vec<_>>()
-            };
+            let mut rest = || std::iter::from_fn(|| lines.next_if(continues_part)).collect::<Vec<_>>();
             if line == "Examples:" {
                 help.examples = rest();
             } else if line == "Exit status:" {
@@ -110,25 +107,23 @@ impl<'t> Help<'t> {
         help
     }
 
-    /// Lines that start with a status, and those that continue one.
+    /// Adds the lines below "Exit status:". A line without a status belongs to the status of the line before it.
     fn list_statuses(&mut self, lines: &[&'t str]) {
         let mut status = 0;
         for line in lines.iter().map(|line| line.trim()) {
-            let digit = line.chars().next().and_then(|digit| digit.to_digit(10));
-            let text = match digit.map(|digit| digit as usize).filter(|&digit| digit < self.statuses.len()) {
-                Some(digit) => {
-                    status = digit;
+            let text = match line.chars().next().and_then(|first| first.to_digit(10)) {
+                Some(digit) if digit < 3 => {
+                    status = digit as usize;
                     line[1..].trim()
                 }
-                None => line,
+                _ => line,
             };
             self.statuses[status].push(text);
         }
     }
 
     fn description(&self) -> String {
-        let paragraph = |lines: &Vec<&str>| format!(".PP\n{}", roff(lines));
-        self.paragraphs.iter().map(paragraph).collect()
+        self.paragraphs.iter().map(|lines| format!(".PP\n{}", roff(lines))).collect()
     }
 
     fn exit_status(&self) -> String {
@@ -140,7 +135,7 @@ impl<'t> Help<'t> {
         text
     }
 
-    /// Commands as they are typed: not filled.
+    /// Returns the section "EXAMPLES". roff keeps the line breaks of the commands.
     fn examples(&self) -> String {
         if self.examples.is_empty() {
             return String::new();
@@ -150,7 +145,12 @@ impl<'t> Help<'t> {
     }
 }
 
-/// A text that begins with a capital and ends with a full stop.
+/// Returns whether a line of help belongs to the same part as the line before it.
+fn continues_part(line: &&str) -> bool {
+    !line.is_empty() && !line.starts_with("Exit status")
+}
+
+/// Returns the text with a capital first letter and a full stop.
 fn sentence(text: &str) -> String {
     let text = text.trim_end();
     let mut letters = text.chars();
@@ -159,12 +159,13 @@ fn sentence(text: &str) -> String {
     format!("{first}{}{end}\n", letters.as_str())
 }
 
-/// Lines of text as roff has them.
+/// Escapes lines of text for roff.
 fn roff(lines: &[&str]) -> String {
-    let line = |line: &&str| {
+    let mut escaped = String::new();
+    for line in lines {
         let text = line.replace('\\', "\\e").replace('-', "\\-");
         let guard = if text.starts_with(['.', '\'']) { "\\&" } else { "" };
-        format!("{guard}{text}\n")
-    };
-    lines.iter().map(line).collect()
+        escaped += &format!("{guard}{text}\n");
+    }
+    escaped
 }

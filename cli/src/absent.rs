@@ -8,7 +8,7 @@ use crate::io::input::{Contents, Object};
 /// The name of the contents of `.sframe` sections in messages.
 pub const SFRAME_TABLE: &str = ".sframe table";
 
-/// An object of GCC that has no code yet.
+/// The message about an object of GCC that has no code yet.
 pub const GCC_LTO: &str = "an object of GCC's link-time optimization (-flto), which has no code yet: convert the \
                            linked program, or compile with -ffat-lto-objects";
 
@@ -24,7 +24,7 @@ pub fn mach_o(file: &File<'_>) -> &'static str {
     }
 }
 
-/// Returns the error of an object that has nothing of a kind.
+/// Returns the error for an object that lacks `what`, for example [`SFRAME_TABLE`].
 pub fn from_object(object: &Object<'_>, what: &str) -> anyhow::Error {
     match &object.contents {
         Contents::File(file) => from_file(file, what),
@@ -32,7 +32,7 @@ pub fn from_object(object: &Object<'_>, what: &str) -> anyhow::Error {
     }
 }
 
-/// Returns the error of a file that has nothing of a kind.
+/// Returns the error for a file that lacks `what`, for example [`SFRAME_TABLE`].
 pub fn from_file(file: &File<'_>, what: &str) -> anyhow::Error {
     if file.as_elf().is_some_and(|elf| elf.is_debug_file()) {
         return anyhow!(

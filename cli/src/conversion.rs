@@ -45,7 +45,7 @@ pub struct TableOptions {
     /// Merge neighbouring functions into FDEs of up to N rows
     #[arg(long, value_name = "N", default_value = "0", hide_default_value = true, value_parser = number_in(0..=u32::MAX))]
     merge_functions: u32,
-    /// Rows are made of code that no CFI covers.
+    /// True if rows are also made for functions without CFI, from their code.
     #[arg(skip)]
     synthesize: bool,
 }
@@ -56,9 +56,9 @@ pub enum Consumer {
     // `backtrace()` of glibc configured with `--enable-sframe`.
     #[value(name = "glibc-2.43")]
     Glibc243,
-    // Its tools, and programs that take its rules.
+    // The tools of binutils, and programs that follow their rules.
     Binutils,
-    // The reader that the newest series proposes for Linux.
+    // The unwinder that the newest patch series proposes for Linux.
     Kernel,
 }
 
@@ -155,7 +155,7 @@ impl TableOptions {
     }
 }
 
-/// The error of an FDE that cannot be read, and its section.
+/// An FDE that cannot be read: the error, and the name of its section.
 #[derive(Debug)]
 pub struct Malformed {
     section: String,
@@ -168,10 +168,10 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// Returns the address that the table of a linked file is built for.
+/// Returns the address that the table of a linked file is built for, or 0 for a relocatable object.
 ///
-/// This is the address of the file's own `.sframe`. Without `.sframe` it is the end of `.eh_frame`, and without that
-/// the end of the code, both rounded up to a multiple of 8.
+/// This is the address of the file's own `.sframe`. A file without `.sframe` gets the end of `.eh_frame`, and a file
+/// without `.eh_frame` the end of its code. Both ends are rounded up to a multiple of 8.
 pub fn place(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> anyhow::Result<Address> {
     if file.kind() == Kind::Relocatable {
         return Ok(Address(0));
@@ -197,9 +197,9 @@ pub struct Conversion {
     pub version: Version,
     /// The number of functions in the CFI, including omitted functions.
     pub functions: u64,
-    /// The number of functions in the section with CFI that DWARF does not define.
+    /// The number of functions in the section whose CFI has instructions that DWARF does not define.
     pub outside_dwarf: u64,
-    /// The number of omitted functions with CFI that DWARF does not define.
+    /// The number of omitted functions whose CFI DWARF does not define. FDEs that cannot be read are included.
     pub undefined: u64,
     /// Functions that the table cannot represent, in the order of the CFI. After them, functions that the table cannot
     /// distinguish or reach.
@@ -216,7 +216,7 @@ pub struct Conversion {
 
 impl Conversion {
     /// Converts all call frame information of a file, for a table at the address that [`place()`] returns.
-    pub fn of(
+    pub fn placed(
         file: &File<'_>,
         sections: &[CallFrameSection<'_>],
         options: &TableOptions,
@@ -254,27 +254,25 @@ impl Conversion {
         for section in sections {
             // If the end of a record is unknown, the records after it cannot be found.
             let mut end_is_unknown = None;
-            let omit = |function| match function {
+            functions += builder.push_all(Parallel::new(&section.cfi(), &pool), |function| match function {
                 OmittedFunction::Unsupported(reason) => omitted.push(reason),
                 OmittedFunction::Malformed(error @ cfi::Error::Length { .. }) => end_is_unknown = Some(error),
                 OmittedFunction::Malformed(error) => {
                     malformed.push(Malformed { section: section.section.name.to_string(), error });
                 }
-            };
-            functions += builder.push_all(Parallel::new(&section.cfi(), &pool), omit);
+            });
             if let Some(error) = end_is_unknown {
                 return Err(error).with_context(|| format!("section {}", section.section.name));
             }
         }
-        let mut synthesized = match options.synthesize {
-            true => Some(Synthesized::push(file, sections, &mut builder)?),
-            false => None,
-        };
+        let mut synthesized = None;
+        if options.synthesize {
+            synthesized = Some(Synthesized::push(file, sections, &mut builder)?);
+        }
         let (version, odd) = (options.get().version, builder.undefined_cfi());
         let (outside_dwarf, undefined) = (odd.added, odd.refused + malformed.len().to_u64());
         let section = builder.finish_with(Finish::on(&pool)).into_owned();
-        let is_of_cfi = |one: &&Unsupported| synthesized.as_mut().is_none_or(|own| !own.leave_out(one));
-        omitted.extend(section.omitted().iter().filter(is_of_cfi).copied());
+        omitted.extend(with_cfi(section.omitted(), synthesized.as_mut()));
         Ok(Self {
             section,
             version,
@@ -294,9 +292,8 @@ impl Conversion {
         self.address = address;
         let known = self.section.omitted().len();
         self.section.omit_distant(address, Key::address);
-        let synthesized = &mut self.synthesized;
-        let is_of_cfi = |one: &&Unsupported| synthesized.as_mut().is_none_or(|own| !own.leave_out(one));
-        self.omitted.extend(self.section.omitted()[known..].iter().filter(is_of_cfi).copied());
+        let distant = with_cfi(&self.section.omitted()[known..], self.synthesized.as_mut());
+        self.omitted.extend(distant);
     }
 
     /// Returns the number of functions in the section.
@@ -345,11 +342,10 @@ impl Conversion {
         read(&[sframe::Section::parse(relocated.as_deref().unwrap_or(bytes), self.address)?])
     }
 
-    /// Counts the code that the table covers, if a limit or the warning about little covered code needs the exact
-    /// number.
+    /// Counts the code that the table covers.
     ///
-    /// The sum over an archive needs each of its objects. If the functions of a linked file are most of its code, this
-    /// function returns `None` and does not read the code. The code can be most of the file.
+    /// Returns `None` for a linked file if no limit needs the number, and its functions are so much of the code that no
+    /// warning is due. Then the code, which can be most of the file, is not read.
     ///
     /// # Errors
     /// The table or a section of code cannot be read.
@@ -371,7 +367,7 @@ impl Conversion {
         Ok(stats(&sframe::Section::parse(bytes, self.address)?).outermost)
     }
 
-    /// Relocates the section of a relocatable object.
+    /// Relocates the section of a relocatable object, so that it can be read before the link.
     ///
     /// The section itself is at address 0. Sections of code are where
     /// [`Placement::Apart`](cfipack_container::Placement::Apart) places them.
@@ -395,4 +391,10 @@ impl Conversion {
         self.section.write_relocatable(&mut bytes)?;
         Ok(bytes)
     }
+}
+
+/// Returns the omitted functions that have CFI. `synthesized` counts the other omitted functions.
+fn with_cfi(omitted: &[Unsupported], synthesized: Option<&mut Synthesized>) -> Vec<Unsupported> {
+    let Some(synthesized) = synthesized else { return omitted.to_vec() };
+    omitted.iter().filter(|function| !synthesized.omit(function)).copied().collect()
 }

@@ -116,12 +116,11 @@ pub fn command() -> clap::Command {
     CommandLine::command()
 }
 
-/// Returns the same command with the help of `-h`. clap's own short help would change the form of `--help`.
+/// Returns the command's definition with the help of `-h`. clap's own short help would change the form of `--help`.
 fn command_with_short_help() -> clap::Command {
-    let is_shown = |option: &clap::Arg| SHORT_OPTIONS.contains(&option.get_id().as_str());
     command().after_help(SHORT_HELP).mut_args(|option| {
-        let is_hidden = !is_shown(&option);
-        option.hide(is_hidden)
+        let is_shown = SHORT_OPTIONS.contains(&option.get_id().as_str());
+        option.hide(!is_shown)
     })
 }
 

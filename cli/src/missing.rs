@@ -11,14 +11,14 @@ use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Key, SectionOffset};
 use cfipack_roundtrip::MissingFunction;
 
-/// Reasons for a table of unknown origin: a function has a reason to be missing if no table of this version, at
-/// this address, can represent it.
+/// The reasons why functions are missing in a table of unknown origin. A function has a reason if no table of this
+/// version at this address can represent it.
 #[derive(Debug)]
 pub struct AnyTableReasons<'a> {
     options: Options,
     table: Option<Address>,
-    /// The encoder, for the architecture of the previous function; `None` for an architecture that
-    /// the format does not have.
+    /// The architecture of the previous function, and its encoder. The inner `None` stands for an architecture that the
+    /// format does not have.
     builder: Option<(Arch, Option<Builder<'a>>)>,
     num_functions: u32,
 }
@@ -64,13 +64,13 @@ impl<'a> AnyTableReasons<'a> {
     }
 }
 
-/// Reasons for the table of a conversion. Exactly the functions that the conversion omitted and reported have a reason,
-/// by their starts. If several FDEs have the same start, the first in the list counts.
+/// The reasons why functions are missing in the table of a conversion. Only functions that the conversion omitted and
+/// reported have a reason, by their starts. If several FDEs have the same start, the first in the list counts.
 #[derive(Debug)]
 pub struct ConversionReasons(HashMap<Key, Unsupported>);
 
 impl ConversionReasons {
-    /// Reasons for the functions that the conversion omitted.
+    /// Takes the reasons from the functions that the conversion omitted.
     pub fn new(omitted: &[Unsupported]) -> Self {
         Self(omitted.iter().rev().map(|unsupported| (unsupported.function, *unsupported)).collect())
     }
@@ -100,8 +100,8 @@ mod tests {
             let function = Address(reported);
             let reason = Reason::CfaExpression;
             let omitted = ConversionReasons::new(&[Unsupported::function(function.into(), reason)]);
-            let reason = |missing: &MissingFunction<'_>| omitted.reason(missing);
-            let report = verify_with_reasons(&[section], &Table::new(&[]), &Options::default(), reason);
+            let (table, options) = (Table::new(&[]), Options::default());
+            let report = verify_with_reasons(&[section], &table, &options, |missing| omitted.reason(missing));
             assert_eq!((report.missing, report.unexplained), (1, unexplained));
         }
         let mut any = AnyTableReasons::new(&[]);

@@ -3,20 +3,20 @@
 use std::collections::{HashMap, HashSet};
 
 use anyhow::{Context as _, bail};
-use cfipack_container::{File, Kind, Location};
+use cfipack_container::{File, Kind};
 use cfipack_decoder::sframe;
 use cfipack_format::Address;
 use cfipack_format::widen::ToU64;
 
 use crate::io::input::{Contents, Object};
 
-/// The properties that sections of code of two objects must share to be matched.
+/// A section of code. Two objects can be compared if their sections of code are equal.
 #[derive(PartialEq, Eq)]
 struct Code {
     /// The name, with the symbol at the section's start if several sections have the name.
     name: String,
     size: u64,
-    /// The address by [`Placement::Apart`](cfipack_container::Placement::Apart): the same for the same sections.
+    /// The address by [`Placement::Apart`](cfipack_container::Placement::Apart). Equal sections have equal addresses.
     address: Address,
 }
 
@@ -57,9 +57,10 @@ fn code(file: &File<'_>, tables: &[sframe::Section<'_>]) -> anyhow::Result<Vec<C
     sections.retain(|section| !section.bytes.is_empty());
     let indices: HashSet<_> = sections.iter().filter_map(|section| section.index).collect();
     for function in tables.iter().flat_map(sframe::Section::functions).flatten() {
-        let place = file.locate(function.start());
-        let is_elsewhere = |place: &Location<'_>| function.size() != 0 && !indices.contains(&place.section);
-        if let Some(place) = place.filter(is_elsewhere) {
+        if let Some(place) = file.locate(function.start())
+            && function.size() != 0
+            && !indices.contains(&place.section)
+        {
             bail!(
                 "the function at {}+{:#x} is not in a section of code, so it cannot be matched",
                 place.name,

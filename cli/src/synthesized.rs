@@ -1,4 +1,4 @@
-//! The functions of a table with rows that are made from code, because no CFI covers them.
+//! Functions that no CFI covers. A table has rows for them that are made from their code.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,9 +18,9 @@ use crate::report::count::{Counts, Number};
 pub struct SynthesizedCounts {
     /// Functions with rows from code.
     pub functions: u64,
-    /// Functions, and other code, without.
+    /// Functions and other code without rows.
     pub omitted: u64,
-    /// The number for each reason.
+    /// The omitted functions by reason.
     pub reasons: BTreeMap<&'static str, u64>,
 }
 
@@ -29,7 +29,7 @@ impl SynthesizedCounts {
     pub fn add(&mut self, other: &Self) {
         self.functions += other.functions;
         for (reason, count) in &other.reasons {
-            self.omit(reason, *count);
+            self.count_omitted(reason, *count);
         }
     }
 
@@ -45,13 +45,13 @@ impl SynthesizedCounts {
         line
     }
 
-    fn omit(&mut self, reason: &'static str, count: u64) {
+    fn count_omitted(&mut self, reason: &'static str, count: u64) {
         self.omitted += count;
         *self.reasons.entry(reason).or_default() += count;
     }
 }
 
-/// The functions of a table that are made of code.
+/// The functions of a table whose rows are made from code.
 #[derive(Debug, Default)]
 pub struct Synthesized {
     /// The number of functions with and without rows.
@@ -60,7 +60,7 @@ pub struct Synthesized {
 }
 
 impl Synthesized {
-    /// Adds the functions of a file that no CFI covers to a table's.
+    /// Adds the functions of a file that no CFI covers to a table.
     pub fn push(
         file: &File<'_>,
         sections: &[CallFrameSection<'_>],
@@ -69,13 +69,13 @@ impl Synthesized {
         let mut synthesized = Self::default();
         let without_cfi = functions(file, sections)?;
         if without_cfi.others != 0 {
-            synthesized.counts.omit(Omission::NoEntry.name(), without_cfi.others);
+            synthesized.counts.count_omitted(Omission::NoEntry.name(), without_cfi.others);
         }
         for (range, rows) in without_cfi.functions {
             let rows = match rows {
                 Ok(rows) => rows,
                 Err(omission) => {
-                    synthesized.counts.omit(omission.name(), 1);
+                    synthesized.counts.count_omitted(omission.name(), 1);
                     continue;
                 }
             };
@@ -87,19 +87,18 @@ impl Synthesized {
                     synthesized.counts.functions += 1;
                     synthesized.starts.insert(range.start.0);
                 }
-                Err(unsupported) => synthesized.counts.omit(unsupported.reason.name(), 1),
+                Err(unsupported) => synthesized.counts.count_omitted(unsupported.reason.name(), 1),
             }
         }
         Ok(synthesized)
     }
 
-    /// Leaves out a function that the table cannot distinguish or reach. Returns false if its rows are not made from
-    /// code.
-    pub fn leave_out(&mut self, omitted: &Unsupported) -> bool {
+    /// Counts a function that the table cannot distinguish or reach. Returns false if its rows are not made from code.
+    pub fn omit(&mut self, omitted: &Unsupported) -> bool {
         let is_own = self.starts.remove(&omitted.function.address().0);
         if is_own {
             self.counts.functions -= 1;
-            self.counts.omit(omitted.reason.name(), 1);
+            self.counts.count_omitted(omitted.reason.name(), 1);
         }
         is_own
     }

@@ -1,4 +1,4 @@
-//! The command `cfi2sframe`; its code is in the library of the same name.
+//! The command `cfi2sframe`. Its code is in the library of the same name.
 
 use std::process::ExitCode;
 

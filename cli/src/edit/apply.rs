@@ -67,11 +67,11 @@ pub struct FileReport<P> {
     pub bytes: Option<(u64, u64)>,
     /// The differences between the old and the new file.
     pub changes: Vec<Change>,
-    /// The other names that lead to the new file too.
+    /// The other names (hard links) that now lead to the new file too.
     pub others: Vec<PathBuf>,
     /// Warnings about attributes that could not be kept.
     pub warnings: Vec<String>,
-    /// The number of an archive's members for another machine. These members stay as they are.
+    /// The number of an archive's members that are ELF of another machine or kind, or Mach-O. They stay as they are.
     pub num_of_other_kind: usize,
 }
 
@@ -149,13 +149,13 @@ fn change<E: Edit>(
             let replaced = original.replace(&new, policy, accept)?;
             report.warnings.extend(replaced.warnings);
             for other in &target.others {
-                let linked = other.entry().map_err(anyhow::Error::from);
-                let linked = linked.and_then(|entry| original.link(&entry, replaced.identity));
-                linked.with_context(|| other.path().display().to_string())?;
+                let name = || other.path().display().to_string();
+                let entry = other.entry().with_context(name)?;
+                original.link(&entry, replaced.identity).with_context(name)?;
                 report.others.push(other.path().to_path_buf());
             }
         }
-        Place::Other(path) => match Destination::of(path) {
+        Place::Other(path) => match Destination::resolve(path) {
             Destination::File(path) => {
                 report.warnings.extend(original.write_to(&path, &new, policy, accept)?);
             }

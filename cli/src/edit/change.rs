@@ -23,15 +23,16 @@ pub struct Change {
 
 /// Lists all changes. All other bytes of the changed file are bytes of the old file.
 pub fn changes(new: &Rewrite<'_>) -> Vec<Change> {
-    let change = |(offset, piece): (usize, &Piece<'_>)| {
+    let mut changes = Vec::new();
+    for (offset, piece) in new.pieces() {
         let (what, from) = match piece {
             Piece::New { what, .. } | Piece::Zeros { what, .. } => (what.clone(), None),
             Piece::Old(range) if range.start != offset => ("moved bytes".into(), Some(range.start)),
-            _ => return None,
+            _ => continue,
         };
-        Some(Change { offset, size: piece.len(), what, from })
-    };
-    new.pieces().filter_map(change).collect()
+        changes.push(Change { offset, size: piece.len(), what, from });
+    }
+    changes
 }
 
 fn hexadecimal<S: Serializer>(offset: &usize, serializer: S) -> Result<S::Ok, S::Error> {

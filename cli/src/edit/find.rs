@@ -20,32 +20,32 @@ use crate::io::temporary::Temporary;
 /// A file to change.
 #[derive(Debug)]
 pub struct Target {
-    /// The name that was given, or the path in a directory that was.
+    /// The name on the command line. For a file in a directory, the directory's name and the path in it.
     pub name: PathBuf,
-    /// The place of the file, all symbolic links of a name that was given followed.
+    /// The place of the file. Symbolic links are followed if the command line names the file.
     pub location: Location,
     /// The identity of the file.
     pub identity: Identity,
-    /// The other names (hard links) among the files.
+    /// The other names (hard links) of the file that the search found.
     pub others: Vec<Location>,
-    /// The origin: how it was found.
+    /// How the file was found.
     pub origin: Origin,
     /// The places where members of a thin archive may be, or `None` if the file is no thin archive.
     pub members: Option<Members>,
 }
 
-/// The origin of a file: how it was found.
+/// How a file was found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// A file that was named itself.
+    /// The command line names the file.
     Named,
-    /// A member of a thin archive that was named.
+    /// The file is a member of a thin archive that the command line names.
     Member,
-    /// A file in a directory that was named.
+    /// The file is in a directory that the command line names.
     Directory,
 }
 
-/// A find of a search.
+/// A result of a search.
 #[derive(Debug)]
 pub enum Found {
     /// A file.
@@ -84,16 +84,16 @@ pub fn find(paths: &[PathBuf], recursive: bool) -> [Vec<Found>; 2] {
 #[derive(Default)]
 struct Search {
     found: Vec<Found>,
-    /// The place in `found` of files.
+    /// The index of each file in `found`, or `usize::MAX` for a thin archive.
     known: HashMap<Identity, usize>,
-    /// The names of files, by their directories.
+    /// The names that were found, each with the identity of its directory.
     names: HashSet<(Identity, OsString)>,
-    /// The directories of files that were named, by their paths.
+    /// The directories of files that the command line names, by path.
     directories: HashMap<PathBuf, Arc<Directory>>,
     /// The directories that were searched.
     searched: Searched,
     thin_archives: Vec<Found>,
-    /// Thin archives that were found in directories: whether their members are there too is known in the end.
+    /// Thin archives in directories. They wait until the whole search is done, because then their members are known.
     in_directories: Vec<(Location, Identity)>,
 }
 
@@ -125,7 +125,7 @@ impl Search {
         Ok(())
     }
 
-    /// Finds the file that a path leads to, symbolic links followed.
+    /// Follows the symbolic links of a path to a file.
     fn location(&mut self, path: &Path) -> io::Result<Location> {
         let path = if path.is_symlink() { fs::canonicalize(path)? } else { path.to_path_buf() };
         let parent = directory_of(&path);
@@ -140,7 +140,7 @@ impl Search {
         Ok(Location::new(directory, path))
     }
 
-    /// Takes an entry of a directory.
+    /// Adds an entry of a directory.
     fn seen(&mut self, seen: Seen) {
         match seen {
             Seen::File(location) if Temporary::is_left_over(location.path()) => {
@@ -157,9 +157,9 @@ impl Search {
         }
     }
 
-    /// Adds a file, and if it is a thin archive the files that are its members.
+    /// Adds a file. The members of a thin archive are added instead of the archive.
     fn add(&mut self, name: &Path, location: Location, origin: Origin) -> anyhow::Result<()> {
-        let (identity, format) = Format::of(&location)?;
+        let (identity, format) = Format::detect(&location)?;
         match (format, origin) {
             (Format::Other, Origin::Directory) => self.skip(name, Skip::NotElf),
             (Format::ThinArchive, Origin::Directory) => self.in_directories.push((location, identity)),
@@ -169,21 +169,13 @@ impl Search {
         Ok(())
     }
 
-    /// A thin archive that was named: its members are changed wherever they are.
+    /// Adds a thin archive that the command line names. Its members are changed wherever they are.
     fn thin_archive(&mut self, name: &Path, location: Location, identity: Identity) -> anyhow::Result<()> {
         if self.known.insert(identity, usize::MAX).is_some() {
             return Ok(());
         }
         for member in thin::paths(&location)? {
-            let added = self.location(&member).map_err(anyhow::Error::from).and_then(|location| {
-                let name = location.path().to_path_buf();
-                let (identity, format) = Format::of(&location)?;
-                if matches!(format, Format::ThinArchive) {
-                    bail!("a thin archive as the member of one");
-                }
-                self.add_file(&name, location, identity, Origin::Member)
-            });
-            if let Err(error) = added {
+            if let Err(error) = self.member(&member) {
                 self.fail(&member, error);
             }
         }
@@ -192,6 +184,17 @@ impl Search {
         let target = Target { name, location, identity, others: Vec::new(), origin, members };
         self.thin_archives.push(Found::File(target));
         Ok(())
+    }
+
+    /// Adds a member of a thin archive that the command line names.
+    fn member(&mut self, path: &Path) -> anyhow::Result<()> {
+        let location = self.location(path)?;
+        let name = location.path().to_path_buf();
+        let (identity, format) = Format::detect(&location)?;
+        if matches!(format, Format::ThinArchive) {
+            bail!("a thin archive as the member of one");
+        }
+        self.add_file(&name, location, identity, Origin::Member)
     }
 
     /// Adds a file, or another name of a known file.
@@ -218,8 +221,7 @@ impl Search {
         Ok(())
     }
 
-    /// Adds the thin archives in directories. The search has met their members in the directories already; others
-    /// are skipped.
+    /// Adds the thin archives in directories, and ends the search. Members outside of the directories are skipped.
     fn finish(mut self) -> [Vec<Found>; 2] {
         let searched = Arc::new(std::mem::take(&mut self.searched));
         for (location, identity) in std::mem::take(&mut self.in_directories) {
@@ -252,7 +254,7 @@ enum Format {
 
 impl Format {
     /// Finds the file's identity and format.
-    fn of(location: &Location) -> io::Result<(Identity, Self)> {
+    fn detect(location: &Location) -> io::Result<(Identity, Self)> {
         let file: File = location.entry()?.open()?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
@@ -265,6 +267,6 @@ impl Format {
             b"!<arch>\n" | [0x7f, b'E', b'L', b'F', ..] => Self::Whole,
             _ => Self::Other,
         };
-        Ok((Identity::of(&metadata), format))
+        Ok((Identity::from_metadata(&metadata), format))
     }
 }

@@ -1,4 +1,4 @@
-//! The reason why a file is left as it is.
+//! The reasons why a file is left as it is.
 
 use std::fmt;
 
@@ -10,13 +10,13 @@ use crate::absent::GCC_LTO;
 /// The reason why a file is left as it is.
 #[derive(Debug)]
 pub enum Problem {
-    /// A file for which there is nothing to do.
+    /// There is nothing to do for the file.
     Skip(Skip),
-    /// A file that is no input for the verb, and why.
+    /// The file is no input for the verb.
     WrongInput(Error),
-    /// A file that cannot be changed safely, or a check found a fault in the changed file.
+    /// The file cannot be changed safely, or a check found a fault in the changed file.
     Refused(String),
-    /// A file that is damaged, or cannot be read or written.
+    /// The file is damaged, or cannot be read or written.
     Failed(anyhow::Error),
 }
 
@@ -27,11 +27,11 @@ pub enum Skip {
     NotElf,
     /// An archive without a member that is an ELF file.
     NoObjects,
-    /// ELF, but of a machine or kind that has no `.sframe`.
+    /// A Mach-O file, or an ELF file of a machine or kind that has no `.sframe`.
     OtherKind,
-    /// A Mach-O file.
+    /// A Mach-O file. The message names the commands for Mach-O files.
     MachO,
-    /// A file that describes no function.
+    /// A file without CFI for any function.
     NoCfi,
     /// The code lies in another file.
     DebugFile,
@@ -77,19 +77,19 @@ impl Skip {
         }
     }
 
-    /// Returns whether the file is named even if others are not.
+    /// Returns whether a report names the file even if it does not name other skipped files.
     pub fn is_unexpected(self) -> bool {
         matches!(self, Self::Special | Self::Outside | Self::Missing)
     }
 
-    /// Returns whether it is an error for a file that was named, not found in a directory.
+    /// Returns whether this is an error for a file that the command line names, not for a file in a directory.
     pub fn is_wrong_input(self) -> bool {
         matches!(self, Self::NotElf | Self::NoObjects | Self::OtherKind | Self::MachO)
     }
 }
 
 impl Skip {
-    /// Returns whether the user of a file that was named expects something else.
+    /// Returns whether `--strict` reports this for a file that the command line names.
     pub fn is_missed(self) -> bool {
         self.is_wrong_input() || matches!(self, Self::NoCfi | Self::DebugFile | Self::GccLto)
     }
@@ -120,7 +120,7 @@ impl fmt::Display for Skip {
 }
 
 impl Problem {
-    /// Returns the reason why there is nothing to do, if this is such a problem.
+    /// Returns the reason why there is nothing to do for the file, or `None` for a refusal or a failure.
     pub fn skip(&self) -> Option<Skip> {
         match self {
             Self::Skip(skip) => Some(*skip),

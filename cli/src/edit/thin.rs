@@ -35,20 +35,20 @@ pub fn resized<'a>(target: &Target, bytes: &'a [u8]) -> Result<Option<Rewrite<'a
         let name = String::from_utf8_lossy(nested.path);
         return Err(Problem::Refused(format!("a thin archive with members of the archive {name}")));
     }
-    let archive = &target.location;
-    let size = |member: &ThinMember<'a>| {
-        let file = path_of(archive.path(), member);
-        let metadata = match reach {
-            Members::Anywhere => fs::metadata(&file),
-            Members::In(searched) => match reached(archive, member, searched) {
-                Ok(member) => member.metadata(),
-                Err(_) => return Ok(member.size),
-            },
-        };
-        let metadata = metadata.with_context(|| file.display().to_string())?;
-        Ok::<_, Problem>(metadata.len())
+    resize_thin_members(bytes, |member| present_size(&target.location, member, reach)).map(Some)
+}
+
+/// Returns the present size of a member's file. A member that is out of reach keeps the size in the archive.
+fn present_size(archive: &Location, member: &ThinMember<'_>, reach: &Members) -> Result<u64, Problem> {
+    let file = path_of(archive.path(), member);
+    let metadata = match reach {
+        Members::Anywhere => fs::metadata(&file),
+        Members::In(searched) => match reached(archive, member, searched) {
+            Ok(member) => member.metadata(),
+            Err(_) => return Ok(member.size),
+        },
     };
-    resize_thin_members(bytes, size).map(Some)
+    Ok(metadata.with_context(|| file.display().to_string())?.len())
 }
 
 /// Returns the paths of the members of a thin archive.
@@ -57,7 +57,7 @@ pub fn paths(archive: &Location) -> anyhow::Result<Vec<PathBuf>> {
     Ok(members.into_iter().map(|(path, ())| path).collect())
 }
 
-/// Returns the members that are not changed, with the reason: they are not files in the searched directories, or only
+/// Returns the members that are not changed, with the reason. They are not files in the searched directories, or only
 /// symbolic links lead to them.
 pub fn skipped(archive: &Location, searched: &Searched) -> anyhow::Result<Vec<(PathBuf, Skip)>> {
     chosen(archive, |member| reached(archive, member, searched).err())
@@ -92,8 +92,6 @@ fn reached(archive: &Location, member: &ThinMember<'_>, searched: &Searched) -> 
     let directory = archive.directory().lead(directory_of(path)).map_err(of_error)?;
     let directory = searched.get(&directory).ok_or(Skip::Outside)?;
     let entry = Location::new(directory.clone(), path.to_path_buf()).entry().map_err(of_error)?;
-    match entry.metadata().map_err(of_error)?.is_file() {
-        true => Ok(entry),
-        false => Err(Skip::Missing),
-    }
+    let is_file = entry.metadata().map_err(of_error)?.is_file();
+    if is_file { Ok(entry) } else { Err(Skip::Missing) }
 }

@@ -53,7 +53,7 @@ pub fn walk(path: &Path, searched: &mut Searched, mut visit: impl FnMut(Seen)) {
         visit(match kind {
             _ if kind.is_file() => Seen::File(Location::new(directory.clone(), path)),
             _ if kind.is_symlink() => Seen::Skipped(path, Skip::SymbolicLink),
-            // Another process has removed it.
+            // Another process has removed the entry.
             FileType::Unknown => Seen::Failed(path, io::ErrorKind::NotFound.into()),
             _ => Seen::Skipped(path, Skip::Special),
         });

@@ -1,4 +1,4 @@
-//! A function's instructions.
+//! The code of a function, and the text of its instructions.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::report::place::Places;
 /// Code beyond this many bytes of a function is not disassembled.
 pub const MAX_CODE: usize = 1 << 20;
 
-/// The code of a function, as far as the file has it, and the relocated bytes in it.
+/// The part of a function's code that the file contains, with the places of its relocations.
 pub struct Code<'a> {
     section: Section<'a>,
     start: Address,
@@ -22,23 +22,26 @@ pub struct Code<'a> {
 }
 
 impl<'a> Code<'a> {
-    /// The code at an address.
-    pub fn of(file: &File<'a>, start: Address, size: u64) -> anyhow::Result<Option<Self>> {
-        let contains = |section: &Section<'_>| {
+    /// Finds the code of a function. Returns `None` if no section of code contains `start`.
+    pub fn find(file: &File<'a>, start: Address, size: u64) -> anyhow::Result<Option<Self>> {
+        let section = file.code_sections()?.into_iter().find(|section| {
             let offset = start.0.checked_sub(section.address.0);
             offset.is_some_and(|offset| offset < section.bytes.len().to_u64())
-        };
-        let Some(section) = file.code_sections()?.into_iter().find(contains) else { return Ok(None) };
+        });
+        let Some(section) = section else { return Ok(None) };
         let rest = section.bytes.len() - (start.0 - section.address.0).to_usize();
         let len = usize::try_from(size).unwrap_or(usize::MAX).min(rest).min(MAX_CODE);
         let mut relocated = Vec::new();
         if let (Kind::Relocatable, Some(index)) = (file.kind(), section.index) {
             let first = start.0 - section.address.0;
-            let inside = |offset: u64| offset.checked_sub(first).filter(|offset| *offset < len.to_u64());
-            let fields = file.relocations(index)?;
-            // No larger than MAX_CODE.
-            relocated =
-                fields.iter().filter_map(|field| inside(field.offset)).map(|offset| offset as u32).collect();
+            for field in file.relocations(index)? {
+                if let Some(offset) = field.offset.checked_sub(first)
+                    && offset < len.to_u64()
+                {
+                    // The offset is less than MAX_CODE.
+                    relocated.push(offset as u32);
+                }
+            }
             relocated.sort_unstable();
         }
         Ok(Some(Self { section, start, len, relocated }))

@@ -1,4 +1,4 @@
-//! The stack frame at an instruction as a small diagram.
+//! Draws the stack frame at an instruction as a small diagram.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -7,27 +7,27 @@ use cfipack_code::{CfaWords, FullRow, State, Value, name as name_of};
 use cfipack_format::{Arch, Cfa, Register, Rule};
 use serde::Serialize;
 
-/// The places of a frame's parts.
+/// The stack frame before an instruction: where its registers are.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Frame {
-    /// The instruction before which it is so.
+    /// The place of the instruction.
     pub pc: String,
-    /// The CFA's rule.
+    /// The rule of the CFA.
     pub cfa: String,
-    /// Registers that are stored, from the highest address to the lowest.
+    /// The registers that are stored in the frame, from the highest address to the lowest.
     pub slots: Vec<Slot>,
-    /// Registers that point into the frame, in bytes from the CFA; the stack pointer only where it is known.
+    /// The registers that point into the frame, if their values are known: the distance of each from the CFA in bytes.
     pub pointers: BTreeMap<String, i64>,
-    /// Registers that are not in the frame: by their rules.
+    /// The registers that are not in the frame, each with its rule in words.
     pub elsewhere: BTreeMap<String, String>,
 }
 
-/// A stored register.
+/// A register that is stored in the frame.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Slot {
-    /// Bytes from the CFA.
+    /// The distance from the CFA in bytes.
     pub offset: i64,
     /// The register, or `return address`.
     pub register: String,
@@ -43,10 +43,8 @@ impl Frame {
                 .insert("return address".to_string(), format!("= {}", name_of(arch, arch.return_address())));
         }
         for (register, rule) in row.rules(arch) {
-            let name = match register == arch.return_address() {
-                true => "return address".to_string(),
-                false => name_of(arch, register),
-            };
+            let is_return_address = register == arch.return_address();
+            let name = if is_return_address { "return address".to_string() } else { name_of(arch, register) };
             match rule {
                 Rule::Cfa(offset) => slots.push(Slot { offset, register: name }),
                 rule => {
@@ -56,15 +54,21 @@ impl Frame {
             }
         }
         let stack = arch.stack_pointer();
-        // The register that the row counts from. For other registers, the values that the code gives.
+        // The row gives the place of the CFA's register, and the state of the code gives the places of other registers.
         let base = match row.row.cfa {
             Cfa::Register { register, offset } => Some((register, -offset)),
             _ => None,
         };
-        let place = |register: Register| match state.map(|state| state.get(arch, register)) {
-            _ if base.is_some_and(|base| base.0 == register) => base.map(|base| base.1),
-            Some(Value::Cfa(place)) => Some(i64::from(place)),
-            _ => None,
+        let place = |register: Register| -> Option<i64> {
+            if let Some((base, place)) = base
+                && base == register
+            {
+                return Some(place);
+            }
+            match state?.get(arch, register) {
+                Value::Cfa(place) => Some(i64::from(place)),
+                _ => None,
+            }
         };
         if place(stack).is_none() {
             elsewhere.insert(name_of(arch, stack), "is not known from the code and the CFI".to_string());
@@ -76,7 +80,7 @@ impl Frame {
         Self { pc, cfa: CfaWords(arch, row.row.cfa).to_string(), slots, pointers, elsewhere }
     }
 
-    /// Draws it, higher addresses first.
+    /// Draws the frame, with higher addresses first.
     pub fn draw(&self, out: &mut dyn Write, pointer_size: i64) -> io::Result<()> {
         writeln!(out, "frame before {}:", self.pc)?;
         // The registers stored at each place, and the pointers to it.
@@ -92,25 +96,21 @@ impl Frame {
         let rule = format!("+{:-<1$}+", "", width + 2);
         let mut end: Option<i64> = None;
         for (place, (registers, pointers)) in places.iter().rev() {
-            if let Some(gap) =
-                end.map(|end| end - place - if registers.is_empty() { 0 } else { pointer_size })
-                && gap > 0
-            {
+            let size = if registers.is_empty() { 0 } else { pointer_size };
+            let gap = end.map_or(0, |end| end - place - size);
+            if gap > 0 {
                 writeln!(out, "  {:>10} | {:width$} |", "", format!("({gap} bytes)"))?;
             }
-            let arrow = match pointers.is_empty() {
-                true => String::new(),
-                false => format!("  <- {}", pointers.join(", ")),
-            };
+            let arrow =
+                if pointers.is_empty() { String::new() } else { format!("  <- {}", pointers.join(", ")) };
             let label = if *place == 0 { "CFA".to_string() } else { format!("CFA{place:+}") };
             // Draw a box for the registers at this place, from here to higher addresses. Without registers, draw only a
             // line.
-            match registers.is_empty() {
-                true => writeln!(out, "  {label:>10} {rule}{arrow}")?,
-                false => {
-                    let registers = registers.join(", ");
-                    writeln!(out, "  {label:>10} | {registers:width$} |{arrow}")?;
-                }
+            if registers.is_empty() {
+                writeln!(out, "  {label:>10} {rule}{arrow}")?;
+            } else {
+                let registers = registers.join(", ");
+                writeln!(out, "  {label:>10} | {registers:width$} |{arrow}")?;
             }
             end = Some(*place);
         }

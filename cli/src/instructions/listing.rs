@@ -1,4 +1,4 @@
-//! Lists a function's instructions beside its rows, with marks where they disagree, and the frame at an instruction.
+//! Lists a function's instructions beside its rows, with marks where they disagree, and draws the frame at one of them.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -33,9 +33,9 @@ pub struct Listing {
     instructions: Vec<Line>,
     /// The number of instructions that have marks.
     marked: u64,
-    /// The frame before the instruction that was asked for.
+    /// The frame before the instruction at ADDRESS. Null if the CFI has no row there.
     frame: Option<Frame>,
-    /// Notes on what is missing, in words.
+    /// Descriptions of the parts of the function that the listing lacks.
     notes: Vec<String>,
     #[serde(skip)]
     arch: Arch,
@@ -47,14 +47,14 @@ pub struct Listing {
 struct Line {
     pc: String,
     bytes: String,
-    /// Null where the architecture has no disassembler.
+    /// Null if the architecture has no disassembler.
     text: Option<String>,
-    /// True if it is the one at ADDRESS.
+    /// True for the instruction that contains ADDRESS.
     here: bool,
-    /// True if the row starts here.
+    /// True if the row starts at this instruction.
     changed: bool,
     row: Option<LineRow>,
-    /// The row of the file's table, if it has tables.
+    /// The row of the file's own table, or null if the table has no row here. Absent if the file has no table.
     #[serde(skip_serializing_if = "Option::is_none")]
     table: Option<Option<RowJson>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,11 +71,11 @@ struct Line {
 struct LineRow {
     #[serde(flatten)]
     row: RowJson,
-    /// The rules of other registers.
+    /// The rules of other saved registers, by name.
     saved: BTreeMap<String, String>,
 }
 
-/// The columns of the row as text, each with whether it has changed.
+/// The columns of the row: the text, and true if the text differs from the row of the instruction before.
 #[derive(Debug)]
 struct Cells {
     cfa: (String, bool),
@@ -92,7 +92,7 @@ impl Listing {
         places: &Places<'_, '_>,
     ) -> anyhow::Result<Option<Self>> {
         let start = function.key.address();
-        let Some(code) = Code::of(file, start, function.size)? else { return Ok(None) };
+        let Some(code) = Code::find(file, start, function.size)? else { return Ok(None) };
         let arch = file.arch();
         let instructions = Instructions::new(&code.get(arch));
         let texts = code.texts(arch, &instructions, places);
@@ -137,11 +137,10 @@ impl Listing {
         Ok(Some(Self { instructions: lines, marked, frame, notes, arch }))
     }
 
-    /// Prints it as text.
+    /// Prints the listing as text.
     pub fn print(&self, out: &mut dyn Write) -> io::Result<()> {
-        let highlighted = |text: &str, style, is_special| match is_special {
-            true => style::on(&io::stdout(), style, text),
-            false => text.to_owned(),
+        let highlighted = |text: &str, style, is_special| {
+            if is_special { style::on(&io::stdout(), style, text) } else { text.to_owned() }
         };
         let text = |line: &Line| line.text.as_ref().map_or(line.bytes.len(), |text| text.chars().count());
         // A few very long instructions may be wider than the column.
@@ -206,7 +205,8 @@ impl Line {
         }
     }
 
-    /// Adds the rows. `last` is the difference at the instruction before. The same difference is not repeated.
+    /// Adds the rows of the CFI and of the file's table, with a mark if they differ. `last` is the difference at the
+    /// instruction before: the same difference gets no second mark.
     fn compare(
         &mut self,
         arch: Arch,
@@ -224,7 +224,7 @@ impl Line {
         });
         let Some(table) = table else { return };
         let differs = match (row, table) {
-            // A PLT's: `verify` evaluates it.
+            // A PLT has this expression. `verify` evaluates it, and the listing does not.
             (Some(row), Some(_)) if row.row.cfa == Cfa::Expression => false,
             (Some(row), Some(table)) => !same_row(&row.row, &table, arch),
             (None, None) => false,
@@ -249,10 +249,11 @@ impl Cells {
     fn new(arch: Arch, row: FullRow<'_>, before: Option<FullRow<'_>>) -> Self {
         let words =
             |row: FullRow<'_>| (CfaWords(arch, row.row.cfa).to_string(), RulesWords(arch, row).to_string());
-        let ((cfa, rules), before) = (words(row), before.map(words));
-        let is_new = |old: Option<&String>, new| old.is_some_and(|old| old != new);
-        let cfa_changed = is_new(before.as_ref().map(|before| &before.0), &cfa);
-        let rules_changed = is_new(before.as_ref().map(|before| &before.1), &rules);
+        let (cfa, rules) = words(row);
+        let (cfa_changed, rules_changed) = match before.map(words) {
+            Some(before) => (before.0 != cfa, before.1 != rules),
+            None => (false, false),
+        };
         Self { cfa: (cfa, cfa_changed), rules: (rules, rules_changed) }
     }
 }

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use cfipack_code::Finding;
 use serde::Serialize;
 
-/// A disagreement, at an instruction.
+/// A disagreement between code, CFI and table at an instruction.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Mark {
     pub kind: Kind,
-    /// One sentence.
+    /// The description, as one sentence.
     pub words: String,
 }
 
@@ -29,7 +29,7 @@ pub enum Kind {
     Mismatch,
     /// The row at a branch's target has another CFA.
     Branch,
-    /// The stack pointer is not where the call left it.
+    /// At a return, the stack pointer is not where the call left it.
     Return,
     /// A row starts inside the instruction.
     Boundary,
@@ -45,18 +45,18 @@ pub enum Kind {
     Table,
 }
 
-/// Returns the marks of findings, by the instruction.
+/// Returns the marks for findings, by the index of the instruction.
 pub fn by_instruction(findings: Vec<Finding>) -> BTreeMap<usize, Vec<Mark>> {
     let mut marks = BTreeMap::<_, Vec<Mark>>::new();
     for finding in findings {
-        let mark = Mark { kind: Kind::of(finding.kind), words: finding.words };
+        let mark = Mark { kind: Kind::from_code(finding.kind), words: finding.words };
         marks.entry(finding.index).or_default().push(mark);
     }
     marks
 }
 
 impl Kind {
-    fn of(kind: cfipack_code::Kind) -> Self {
+    fn from_code(kind: cfipack_code::Kind) -> Self {
         use cfipack_code::Kind as Code;
         match kind {
             Code::Entry => Self::Entry,

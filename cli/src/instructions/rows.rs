@@ -8,10 +8,10 @@ use cfipack_decoder::sframe::Section;
 use cfipack_format::{Address, Arch, FunctionOffset, Reason, Register, Row, Rule, Unsupported};
 use cfipack_roundtrip::words::RuleWords;
 
-/// Rows after this many of a function are not shown.
+/// A listing shows at most this many rows of a function.
 const MAX_ROWS: usize = 1 << 16;
 
-/// All registers that have names and that CFI saves have lower numbers, on every architecture.
+/// On every architecture, registers that have names and that CFI saves have numbers below this.
 const REGISTERS: usize = 96;
 
 /// Returns the rows of a function's CFI. If the rows end early, returns the reason too.
@@ -58,10 +58,10 @@ impl Registers for All {
     }
 }
 
-/// Finds rows in a file's tables; consecutive PCs of a function cost little.
+/// Finds rows in a file's tables. It keeps the rows of one function, so that consecutive PCs cost little.
 pub struct TableRows<'t, 's> {
     tables: &'t [Section<'s>],
-    /// The function that was found last: its start, size and repetition, and its rows.
+    /// The last function: its start and size, the size of a PLT's stub after which its rows repeat, and its rows.
     last: Option<(Address, u32, Option<u32>, Vec<Row>)>,
 }
 
@@ -73,8 +73,9 @@ impl<'t, 's> TableRows<'t, 's> {
     /// Returns the row for a PC, or `None` if there is none or it cannot be read.
     pub fn at(&mut self, pc: Address) -> Option<Row> {
         let offset = |start: Address| u32::try_from(pc.0.checked_sub(start.0)?).ok();
-        let is_in = |start, size| offset(start).is_some_and(|offset| offset < size);
-        if !self.last.as_ref().is_some_and(|last| is_in(last.0, last.1)) {
+        let last = self.last.as_ref();
+        let is_in = last.is_some_and(|(start, size, ..)| offset(*start).is_some_and(|offset| offset < *size));
+        if !is_in {
             let found = self.tables.iter().find_map(|table| table.find(pc).ok().flatten())?;
             let repeats = found.is_pc_mask().then(|| u32::from(found.rep_size()).max(1));
             let rows = found.rows().map_while(Result::ok).collect();
@@ -88,7 +89,7 @@ impl<'t, 's> TableRows<'t, 's> {
     }
 }
 
-/// The rules of a row in few characters: `ra-8 rbp-16`, with `+` or `-` for a place at the CFA plus that.
+/// Prints the rules of a row in few characters. For example, `ra@-8`: the return address is stored at CFA-8.
 pub struct RulesWords<'r>(pub Arch, pub FullRow<'r>);
 
 impl fmt::Display for RulesWords<'_> {

@@ -11,7 +11,7 @@ use super::replace::keep_owner;
 /// Signatures of a file's bytes. They are wrong for changed bytes, so they are not kept.
 const SIGNATURES: [&str; 2] = ["security.ima", "security.evm"];
 
-/// The label that the system's policy gives to a new file. Without permission to set it, it is the policy's.
+/// The label of SELinux. If the process may not set it, the new file keeps the label that the policy gave it.
 const LABEL: &str = "security.selinux";
 
 /// Gives a changed file the owner, group, mode and extended attributes of the old file, which is open as `old`.
@@ -52,7 +52,7 @@ fn names(file: &File) -> io::Result<Vec<std::ffi::OsString>> {
     }
 }
 
-/// Gives a file the times of last access and modification of another.
+/// Gives a file the times of last access and modification of an old file.
 pub fn keep_times(new: &File, old: &Metadata) -> io::Result<()> {
     new.set_times(FileTimes::new().set_accessed(old.accessed()?).set_modified(old.modified()?))
 }

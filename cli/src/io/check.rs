@@ -8,7 +8,7 @@ use super::destination::Destination;
 
 /// Refuses an output that cannot be written, because it is a directory or because its directory does not exist.
 pub fn output(path: &Path) -> anyhow::Result<()> {
-    let target = match Destination::of(path) {
+    let target = match Destination::resolve(path) {
         Destination::File(target) => target,
         Destination::Special(target) if target.is_dir() => {
             bail!("{}: a directory; the output is a file", path.display())

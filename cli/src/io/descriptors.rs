@@ -1,4 +1,4 @@
-//! Descriptors that the process inherits: finds out if standard descriptors are closed, and copies descriptors by
+//! Descriptors that the process inherits. Finds out if standard descriptors are closed, and copies descriptors by
 //! number.
 
 #![allow(unsafe_code)]
@@ -43,7 +43,7 @@ pub fn check_open(descriptor: RawFd) -> io::Result<()> {
 /// the new file has its own offset.
 pub fn copy(descriptor: RawFd) -> io::Result<File> {
     check_open(descriptor)?;
-    // SAFETY: the number comes from the user and can be any; to copy a closed descriptor is an error.
+    // SAFETY: the user can give any number. For a closed descriptor the call returns an error.
     let copy = unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 3) };
     if copy == -1 {
         return Err(io::Error::last_os_error());

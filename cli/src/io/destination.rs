@@ -19,8 +19,8 @@ pub enum Destination {
 const DESCRIPTORS: [&str; 3] = ["/dev/fd", "/proc/self/fd", "/proc/thread-self/fd"];
 
 impl Destination {
-    /// The destination that a path names. `-` is standard output.
-    pub fn of(path: &Path) -> Self {
+    /// Returns the destination that a path names. `-` is standard output.
+    pub fn resolve(path: &Path) -> Self {
         if path == Path::new("-") {
             return Self::Descriptor(1);
         }
@@ -59,13 +59,13 @@ mod tests {
     #[test]
     fn descriptors_have_many_names() {
         for (path, number) in [("-", 1), ("/dev/fd/7", 7), ("/dev/stdout", 1), ("/dev/stderr", 2)] {
-            assert_eq!(Destination::of(Path::new(path)), Destination::Descriptor(number), "{path}");
+            assert_eq!(Destination::resolve(Path::new(path)), Destination::Descriptor(number), "{path}");
         }
         for path in ["/dev/fd/-1", "/dev/fd/x", "1", "fd/1", "/no/such/fd/1"] {
-            assert!(matches!(Destination::of(Path::new(path)), Destination::File(_)), "{path}");
+            assert!(matches!(Destination::resolve(Path::new(path)), Destination::File(_)), "{path}");
         }
-        assert!(matches!(Destination::of(Path::new("/dev/null")), Destination::Special(_)));
-        assert!(matches!(Destination::of(Path::new("/")), Destination::Special(_)));
+        assert!(matches!(Destination::resolve(Path::new("/dev/null")), Destination::Special(_)));
+        assert!(matches!(Destination::resolve(Path::new("/")), Destination::Special(_)));
     }
 
     #[cfg(target_os = "linux")]
@@ -73,7 +73,7 @@ mod tests {
     fn descriptors_by_process_and_thread() {
         let own = format!("/proc/{}/fd/1", std::process::id());
         for path in [&own, "/proc/self/fd/1", "/proc/thread-self/fd/1", "/dev/../dev/fd/1"] {
-            assert_eq!(Destination::of(Path::new(path)), Destination::Descriptor(1), "{path}");
+            assert_eq!(Destination::resolve(Path::new(path)), Destination::Descriptor(1), "{path}");
         }
     }
 }

@@ -38,7 +38,7 @@ pub struct Identity {
 
 impl Identity {
     /// Returns the identity of the file with this metadata.
-    pub fn of(metadata: &Metadata) -> Self {
+    pub fn from_metadata(metadata: &Metadata) -> Self {
         Self { device: metadata.dev(), inode: metadata.ino() }
     }
 }
@@ -79,7 +79,7 @@ impl Directory {
     }
 
     fn seen(place: Place, handle: File) -> io::Result<Arc<Self>> {
-        let identity = Identity::of(&handle.metadata()?);
+        let identity = Identity::from_metadata(&handle.metadata()?);
         let directory = Self { place, identity, handle: Mutex::default() };
         directory.keep(handle);
         Ok(Arc::new(directory))
@@ -116,7 +116,7 @@ impl Directory {
 
     /// Keeps a new handle, if it leads to this directory.
     fn opened(&self, handle: File) -> io::Result<Arc<File>> {
-        if Identity::of(&handle.metadata()?) != self.identity {
+        if Identity::from_metadata(&handle.metadata()?) != self.identity {
             return Err(io::Error::other("another process changed the directory meanwhile"));
         }
         Ok(self.keep(handle))
@@ -146,7 +146,7 @@ impl Directory {
                 _ => open(&*handle, part.as_os_str(), OFlags::NOFOLLOW)?,
             });
         }
-        Ok(Identity::of(&handle.metadata()?))
+        Ok(Identity::from_metadata(&handle.metadata()?))
     }
 
     /// Returns the sorted names in the directory with the types of the files. Links are not followed.

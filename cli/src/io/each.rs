@@ -16,7 +16,7 @@ pub enum Outcome {
     Done(Status),
     /// The object has nothing of this kind. It is an error if no object of the file has it.
     Absent(&'static str),
-    /// The missing table of an object that has CFI: reported for a member if others have a table.
+    /// The object has CFI and no table of this kind. This is reported if other members of the archive have a table.
     MissingTable(&'static str),
 }
 

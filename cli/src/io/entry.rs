@@ -22,7 +22,7 @@ pub struct Location {
 }
 
 impl Location {
-    /// The last name of `path`, in a directory.
+    /// Creates a location: the last name of `path`, in a directory.
     pub fn new(directory: Arc<Directory>, path: PathBuf) -> Self {
         Self { directory, path }
     }
@@ -61,14 +61,14 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The last name of a path, in the directory that the rest leads to.
-    pub fn of(path: &Path) -> io::Result<Self> {
+    /// Opens the directory of a path, and returns the path's last name in it.
+    pub fn at_path(path: &Path) -> io::Result<Self> {
         Location::new(Directory::at(directory_of(path))?, path.to_path_buf()).entry()
     }
 
-    /// The name of the file that a path leads to, symbolic links followed.
+    /// Follows the symbolic links of a path, and returns the name of the file that it leads to.
     pub fn followed(path: &Path) -> io::Result<Self> {
-        if path.is_symlink() { Self::of(&fs::canonicalize(path)?) } else { Self::of(path) }
+        if path.is_symlink() { Self::at_path(&fs::canonicalize(path)?) } else { Self::at_path(path) }
     }
 
     /// Returns another name in the same directory.
@@ -82,7 +82,7 @@ impl Entry {
         &self.path
     }
 
-    /// Returns the directory's descriptor, valid as long as this or a clone of it exists, and the name.
+    /// Returns the directory's descriptor and the name. The descriptor is valid as long as this entry or a clone of it.
     pub fn raw(&self) -> io::Result<(RawFd, CString)> {
         Ok((self.directory.as_raw_fd(), CString::new(self.name.as_bytes())?))
     }
@@ -148,7 +148,7 @@ impl Entry {
     }
 
     fn open_with(&self, flags: OFlags, mode: Mode) -> io::Result<File> {
-        // A FIFO that comes into the place of a file is not waited for.
+        // If a FIFO has replaced the file, do not wait for a writer.
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         match openat(&*self.directory, &*self.name, flags, mode) {
             Ok(file) => Ok(file.into()),

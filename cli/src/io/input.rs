@@ -194,7 +194,7 @@ impl<'s> Input<'s> {
             Ok(contents) => Ok(Some(Object { name, contents })),
             // An archive may contain any file.
             Err(cfipack_container::Error::NotObject { .. }) if is_of_archive => Ok(None),
-            // Such a member has no table that could be wrong.
+            // A member for an unsupported architecture has no table that could be wrong.
             Err(error @ cfipack_container::Error::Unsupported { .. }) if is_of_archive => {
                 status::warn(&format_args!("{name}: {error}"));
                 Ok(None)
@@ -217,7 +217,7 @@ fn arches<'a>(members: impl Iterator<Item = Result<Member<'a>, cfipack_container
 }
 
 fn contents(bytes: &[u8], placement: Placement) -> Result<Contents<'_>, cfipack_container::Error> {
-    match Bare::of(bytes) {
+    match Bare::recognise(bytes) {
         Some(Bare::Sframe) => Ok(Contents::Table(bytes)),
         Some(Bare::UnwindInfo) => Ok(Contents::UnwindInfo(bytes)),
         None => File::parse_with(bytes, placement).map(Contents::File),
@@ -326,7 +326,7 @@ pub fn call_frame_sections<'a>(file: &File<'a>) -> anyhow::Result<Vec<CallFrameS
     Ok(sections)
 }
 
-/// Returns whether sections describe any function, and not only discarded ones.
+/// Returns false if there is no section, or if all FDEs are excluded (for example, FDEs of discarded functions).
 pub fn describe_functions(sections: &[CallFrameSection<'_>]) -> bool {
     !sections.iter().all(CallFrameSection::is_superfluous)
 }
@@ -355,11 +355,12 @@ where
 
 /// Parses an address: decimal, or hexadecimal with `0x`.
 pub fn parse_address(text: &str) -> Result<Address, String> {
-    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
-    let value = digits.map_or_else(|| text.parse(), |digits| u64::from_str_radix(digits, 16));
-    let explained = |error: std::num::ParseIntError| match error.kind() {
-        IntErrorKind::PosOverflow => "the number does not fit into 64 bits",
-        _ => "an address has the form 1234 or 0x4d2",
+    let value = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse::<u64>(),
     };
-    value.map(Address).map_err(|error| explained(error).to_string())
+    value.map(Address).map_err(|error| match error.kind() {
+        IntErrorKind::PosOverflow => "the number does not fit into 64 bits".to_string(),
+        _ => "an address has the form 1234 or 0x4d2".to_string(),
+    })
 }

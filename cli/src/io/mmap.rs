@@ -1,4 +1,4 @@
-//! Input files in memory: mapped, so that only pages in use are read.
+//! Input files in memory. Regular files are mapped, so that only the pages in use are read.
 
 #![allow(unsafe_code)]
 

@@ -45,8 +45,7 @@ pub struct Replaced {
     pub identity: Identity,
 }
 
-/// At least this many old bytes in a piece are copied from file to file by the kernel. The kernel may share their
-/// blocks.
+/// The kernel copies pieces of at least this many old bytes from file to file. It may let both files share blocks.
 const COPIED: usize = 1 << 16;
 
 impl Original {
@@ -68,7 +67,7 @@ impl Original {
 
     /// Returns the identity of the file.
     pub fn identity(&self) -> Identity {
-        Identity::of(&self.metadata)
+        Identity::from_metadata(&self.metadata)
     }
 
     /// Returns the number of names (hard links) of the file.
@@ -99,7 +98,7 @@ impl Original {
         let new = temporary.file.metadata().map_err(anyhow::Error::from)?;
         self.check_untouched()?;
         self.finish(temporary, &self.entry, policy)?;
-        Ok(Replaced { warnings, identity: Identity::of(&new) })
+        Ok(Replaced { warnings, identity: Identity::from_metadata(&new) })
     }
 
     /// Gives another name of a [replaced](Self::replace) file to the new file.
@@ -110,7 +109,7 @@ impl Original {
     /// A name leads to a different file by now, or cannot be changed.
     pub fn link(&self, name: &Entry, new: Identity) -> anyhow::Result<()> {
         let now = name.metadata()?;
-        if Identity::of(&now) == new {
+        if Identity::from_metadata(&now) == new {
             // Some file systems take several spellings of a name, so this name is already changed.
             return Ok(());
         }
@@ -129,7 +128,7 @@ impl Original {
         policy: Policy,
         judge: impl FnOnce(&[u8]) -> Result<(), E>,
     ) -> Result<Vec<String>, E> {
-        let target = Entry::of(target).map_err(anyhow::Error::from)?;
+        let target = Entry::at_path(target).map_err(anyhow::Error::from)?;
         let old = target.writable().map_err(anyhow::Error::from)?;
         let mode = if old.is_some() { 0o600 } else { self.metadata.mode() & 0o777 };
         let temporary = self.written(&target, mode, new, judge)?;
@@ -199,7 +198,8 @@ impl Original {
 
     /// Fails if `now` is not the metadata of this file, or if the file has changed.
     fn check_unchanged(&self, now: &Metadata) -> anyhow::Result<()> {
-        let state = |file: &Metadata| (Identity::of(file), file.len(), file.mtime(), file.mtime_nsec());
+        let state =
+            |file: &Metadata| (Identity::from_metadata(file), file.len(), file.mtime(), file.mtime_nsec());
         if state(now) != state(&self.metadata) {
             bail!(CHANGED);
         }

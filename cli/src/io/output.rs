@@ -85,7 +85,7 @@ pub fn is_same_file(a: &Path, b: &Path) -> bool {
 
 /// Returns whether a path names standard output.
 pub fn is_standard(path: &Path) -> bool {
-    Destination::of(path) == Destination::Descriptor(1)
+    Destination::resolve(path) == Destination::Descriptor(1)
 }
 
 /// Writes binary data to a path. Links are followed.
@@ -93,7 +93,7 @@ pub fn is_standard(path: &Path) -> bool {
 /// A regular file appears completely or not at all. FIFOs, devices and descriptors (`-`, `/dev/fd/3`) are written
 /// directly, except an inherited terminal.
 pub fn binary(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let written = match Destination::of(path) {
+    let written = match Destination::resolve(path) {
         Destination::File(target) => replace(&target, bytes),
         Destination::Special(target) => {
             OpenOptions::new().write(true).open(target).and_then(|mut file| file.write_all(bytes))

@@ -1,11 +1,10 @@
-//! The number of bytes of a pipe that are read: a pipe need not end, and the length of a bare section follows from its
-//! headers alone.
+//! Decides how many bytes of a pipe to read. A pipe may never end, but the headers of a bare section give its length.
 
 use cfipack_container::has_known_magic;
 use cfipack_decoder::{sframe, unwind_info};
 use cfipack_format::widen::{ToU64, ToUsize};
 
-/// The search stops after more zeros than these, because the hole of a sparse file can be of any size.
+/// The search for another table stops after more zeros than this, because a hole in a sparse file can have any size.
 const MAX_ZEROS: usize = sframe::Section::MAX_ZEROS;
 
 /// A bare section.
@@ -19,10 +18,10 @@ pub enum Bare {
 
 impl Bare {
     /// Recognises a bare section by its first bytes.
-    pub fn of(bytes: &[u8]) -> Option<Self> {
+    pub fn recognise(bytes: &[u8]) -> Option<Self> {
         match bytes {
             [0xe2, 0xde, ..] | [0xde, 0xe2, ..] => Some(Self::Sframe),
-            // The version; no object starts with these bytes.
+            // Version 1 of the format. No object starts with these bytes.
             [1, 0, 0, 0, ..] => Some(Self::UnwindInfo),
             _ => None,
         }
@@ -48,7 +47,7 @@ impl Reach {
         if bytes.len().to_u64() < Self::HEAD {
             return Self::HEAD;
         }
-        match Bare::of(bytes) {
+        match Bare::recognise(bytes) {
             Some(Bare::Sframe) => self.tables(bytes),
             Some(Bare::UnwindInfo) => {
                 unwind_info::Section::claimed_len(bytes).saturating_add(MAX_ZEROS.to_u64())
@@ -68,7 +67,7 @@ impl Reach {
                 return wanted;
             };
             let zeros = after.iter().take(MAX_ZEROS + 1).take_while(|&&byte| byte == 0).count();
-            let is_table = zeros <= MAX_ZEROS && Bare::of(&after[zeros..]) == Some(Bare::Sframe);
+            let is_table = zeros <= MAX_ZEROS && Bare::recognise(&after[zeros..]) == Some(Bare::Sframe);
             if !is_table {
                 return wanted;
             }

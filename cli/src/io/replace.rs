@@ -17,7 +17,7 @@ use crate::report::status;
 /// # Errors
 /// The old file is not writable, or the new file cannot be written. Then the old file stays as it is.
 pub fn replace(target: &Path, bytes: &[u8]) -> io::Result<()> {
-    let entry = Entry::of(target)?;
+    let entry = Entry::at_path(target)?;
     let old = entry.writable()?;
     // Until the file has its permissions, only the user has access.
     let mode = if old.is_some() { 0o600 } else { 0o666 };
@@ -37,7 +37,7 @@ pub fn replace(target: &Path, bytes: &[u8]) -> io::Result<()> {
     entry.sync_directory()
 }
 
-/// Gives a file the owner, group and mode of another. The result is a warning, if the owner or group must change.
+/// Gives a file the owner, group and mode of an old file. Returns a warning if the owner or group cannot be kept.
 pub(super) fn keep_mode(file: &File, old: &Metadata) -> io::Result<Option<String>> {
     let owner = keep_owner(file, old)?;
     file.set_permissions(owner.mode)?;

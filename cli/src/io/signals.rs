@@ -62,7 +62,7 @@ impl RemovedOnSignal {
 /// Creates a file and [registers](remove_on_signal) it. On every thread, a signal that ends the process is handled
 /// before or after this, but not in between.
 pub fn creating<T>(create: impl FnOnce() -> T) -> T {
-    // This thread's handler would wait for this thread.
+    // A handler on this thread would wait for this thread forever.
     let _blocked = Blocked::new();
     let creation = Creation::new();
     if ENDING.load(Ordering::SeqCst) {
@@ -188,7 +188,7 @@ extern "C" fn on_bus_error(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_
     let address = unsafe { (*info).si_addr() } as usize;
     if let Some(map) = MAPS.iter().find(|map| map.addresses.contains(&address)) {
         remove_files();
-        // SAFETY: both functions are allowed in a handler, and the length is that of the message.
+        // SAFETY: both functions are allowed in a handler, and the message has this length.
         unsafe {
             libc::write(2, map.message.as_ptr().cast(), map.message.len());
             libc::_exit(2);

@@ -17,9 +17,9 @@ impl Spool {
     /// Copies all of standard input into a temporary file.
     ///
     /// # Errors
-    /// It has more than [`MAX_READ`] bytes, or there is no room for it in the directory of temporary files.
+    /// Standard input has more than [`MAX_READ`] bytes, or they do not fit into the directory of temporary files.
     pub fn read() -> io::Result<Self> {
-        let mut temporary = Temporary::beside(&Entry::of(&std::env::temp_dir().join("input"))?, 0o600)?;
+        let mut temporary = Temporary::beside(&Entry::at_path(&std::env::temp_dir().join("input"))?, 0o600)?;
         let read = io::copy(&mut io::stdin().lock().take(MAX_READ + 1), &mut temporary.file)?;
         if read > MAX_READ {
             return Err(io::Error::other("standard input is longer than 1 GiB: save it to a file"));

@@ -37,7 +37,7 @@ impl Temporary {
     /// `existing` leads to a different file by now.
     pub fn link_beside(target: &Entry, existing: &Entry, identity: Identity) -> io::Result<Self> {
         let link = Self::create(target, |entry| existing.link(entry).and_then(|()| entry.open()))?;
-        if Identity::of(&link.file.metadata()?) != identity {
+        if Identity::from_metadata(&link.file.metadata()?) != identity {
             return Err(io::Error::other("another process changed the new file meanwhile"));
         }
         Ok(link)
@@ -55,7 +55,7 @@ impl Temporary {
             let entry = target.sibling(&format!(".cfi2sframe.{:016x}.tmp", random()));
             let (directory, name) = entry.raw()?;
             let (created, registration) = signals::creating(|| {
-                // Before the file exists: a signal can come right after.
+                // Register the file before it exists, because a signal can come right after its creation.
                 let registration = signals::remove_on_signal(directory, name);
                 (create(&entry), registration)
             });
@@ -103,7 +103,7 @@ fn at(entry: &Entry, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("temporary file {}: {error}", entry.path().display()))
 }
 
-/// Random bits, from the system's keys for hash maps.
+/// Returns random bits, from the keys that the system gives to hash maps.
 fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
@@ -122,11 +122,11 @@ mod tests {
     const BUSY_CHILD: &str = "io::temporary::tests::busy_child";
     const DIRECTORY: &str = "CFI2SFRAME_TEST_DIRECTORY";
 
-    /// Not a test: the process that receives signals.
+    /// This is no test. It is the process that receives signals.
     #[test]
     fn child() {
         let Some(directory) = std::env::var_os(DIRECTORY) else { return };
-        let target = Entry::of(&Path::new(&directory).join("table")).unwrap();
+        let target = Entry::at_path(&Path::new(&directory).join("table")).unwrap();
         let mut temporary = Temporary::beside(&target, 0o600).unwrap();
         temporary.file.write_all(b"half a ta").unwrap();
         println!("ready");
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn busy_child() {
         let Some(directory) = std::env::var_os(DIRECTORY) else { return };
-        let target = Entry::of(&Path::new(&directory).join("table")).unwrap();
+        let target = Entry::at_path(&Path::new(&directory).join("table")).unwrap();
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {

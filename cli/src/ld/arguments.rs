@@ -10,7 +10,7 @@ use crate::io::temporary::Temporary;
 
 /// The only argument that is for this command and not for the linker.
 const STRICT: &[u8] = b"--strict";
-/// A compiler driver passes the rest of such an argument to the linker.
+/// A compiler driver passes the rest of an argument with this prefix to the linker.
 const PASSED: &[u8] = b"-Wl,";
 /// How many arguments that start with `@` GNU ld takes, even if they name no files. With more it ends with the error
 /// "too many @-files encountered".
@@ -42,7 +42,7 @@ impl Arguments {
         if scan.arguments(given, &mut |_| Ok(()))?.is_none() {
             return Ok(None);
         }
-        let (mut passed, mut replacement) = (others(given), None);
+        let (mut passed, mut replacement) = (without_strict(given), None);
         if scan.is_strict_in_file {
             let file = expanded(given)?;
             let mut argument = OsString::from("@");
@@ -61,13 +61,13 @@ impl Arguments {
 }
 
 /// Returns the arguments without `--strict`.
-pub fn others(arguments: &[OsString]) -> Vec<OsString> {
-    let bytes = arguments.iter().filter_map(|argument| other(argument.as_encoded_bytes()));
+pub fn without_strict(arguments: &[OsString]) -> Vec<OsString> {
+    let bytes = arguments.iter().filter_map(|argument| remove_strict(argument.as_encoded_bytes()));
     bytes.map(|bytes| path_of(&bytes).into_os_string()).collect()
 }
 
 /// Removes `--strict` from an argument. Returns `None` if nothing else is left.
-fn other(argument: &[u8]) -> Option<Vec<u8>> {
+fn remove_strict(argument: &[u8]) -> Option<Vec<u8>> {
     if argument == STRICT {
         return None;
     }
@@ -78,17 +78,17 @@ fn other(argument: &[u8]) -> Option<Vec<u8>> {
 
 /// Writes a response file with all arguments. The contents of other response files replace their `@` arguments.
 fn expanded(given: &[OsString]) -> io::Result<Temporary> {
-    let file = Temporary::beside(&Entry::of(&std::env::temp_dir().join("arguments"))?, 0o600)?;
+    let file = Temporary::beside(&Entry::at_path(&std::env::temp_dir().join("arguments"))?, 0o600)?;
     let mut writer = BufWriter::new(&file.file);
     Scan::default().arguments(given, &mut |argument| {
-        other(argument).map_or(Ok(()), |argument| writer.write_all(&quoted(&argument)))
+        remove_strict(argument).map_or(Ok(()), |argument| writer.write_all(&quoted(&argument)))
     })?;
     writer.flush()?;
     drop(writer);
     Ok(file)
 }
 
-/// Quotes an argument so that [`split`] reads it, and adds a line end.
+/// Quotes an argument so that [`split`] returns it again, and adds a line end.
 fn quoted(argument: &[u8]) -> Vec<u8> {
     let mut text = vec![b'"'];
     for byte in argument {
@@ -122,6 +122,7 @@ struct Scan {
 type Sink<'s> = dyn FnMut(&[u8]) -> io::Result<()> + 's;
 
 impl Scan {
+    /// Reads arguments. Returns `None` for too many response files, or for one that contains itself.
     fn arguments(&mut self, arguments: &[OsString], sink: &mut Sink<'_>) -> io::Result<Option<()>> {
         for argument in arguments {
             let bytes = argument.as_encoded_bytes();
@@ -157,7 +158,7 @@ impl Scan {
     }
 
     fn argument(&mut self, bytes: &[u8]) {
-        if other(bytes).is_none_or(|kept| kept.len() < bytes.len()) {
+        if remove_strict(bytes).is_none_or(|kept| kept.len() < bytes.len()) {
             self.is_strict = true;
             self.is_strict_in_file |= !self.open.is_empty();
         } else if self.is_value {
@@ -173,12 +174,12 @@ impl Scan {
     }
 }
 
-/// Returns true for `-o`, for `--output`, and for every abbreviation of it that GNU ld takes.
+/// Returns true for `-o`, for `--output`, and for every abbreviation of `--output` that GNU ld takes.
 fn is_output(argument: &[u8]) -> bool {
     argument == b"-o" || argument.len() > 3 && b"--output".starts_with(argument)
 }
 
-/// Returns the value of `-oNAME` or `--output=NAME`. GNU ld and lld read `-output=NAME` as the first form.
+/// Returns the value of `-oNAME` or `--output=NAME`. GNU ld and lld read `-output=NAME` as `-o utput=NAME`.
 fn output_of(argument: &[u8]) -> Option<&[u8]> {
     match argument.iter().position(|byte| *byte == b'=') {
         Some(end) if is_output(&argument[..end]) && end > 2 => argument.get(end + 1..),
@@ -309,7 +310,7 @@ mod tests {
     fn too_many_response_files() {
         let directory = std::env::temp_dir().join(format!("cfi2sframe-ld-many-{}", std::process::id()));
         fs::create_dir_all(&directory).expect("a directory");
-        let of = |file: &Path| {
+        let read_output = |file: &Path| {
             let read = Arguments::read(&[format!("@{}", file.display()).into()]).expect("nothing to write");
             read.map(|arguments| arguments.output)
         };
@@ -317,16 +318,16 @@ mod tests {
         fs::write(&empty, "").expect("a file");
         for (count, expected) in [(1998, Some("x".into())), (1999, None)] {
             fs::write(&outer, format!("@{} ", empty.display()).repeat(count) + "-o x").expect("a file");
-            assert_eq!(of(&outer), expected, "{count} and one");
+            assert_eq!(read_output(&outer), expected, "{count} and one");
         }
         // Each file contains the next file ten times, and the last file contains the first.
         let chain = |i: usize| directory.join((i % 10).to_string());
         for i in 0..10 {
             fs::write(chain(i), format!("@{} ", chain(i + 1).display()).repeat(10)).expect("a file");
         }
-        assert_eq!(of(&chain(0)), None);
+        assert_eq!(read_output(&chain(0)), None);
         fs::remove_file(chain(9)).expect("removed");
-        assert_eq!(of(&chain(0)), None);
+        assert_eq!(read_output(&chain(0)), None);
         fs::remove_dir_all(directory).expect("removed");
     }
 

@@ -5,8 +5,8 @@
 //! to know about this command.
 //!
 //! - The name of this command decides which linker it runs. `cfi2sframe-ld`, or a link to it with the name `ld`, runs
-//!   `ld`. `cfi2sframe-ld.lld` or `ld.lld` runs `ld.lld`. `cfi2sframe-cc` runs the compiler driver `cc`. It takes the
-//!   next program of that name in `PATH`.
+//!   `ld`. `cfi2sframe-ld.lld` or `ld.lld` runs `ld.lld`. `cfi2sframe-cc` runs the compiler driver `cc`. The linker is
+//!   the first program of its name in `PATH` that is not this command itself.
 //! - `CFI2SFRAME_LD` names the linker, and overrides the command's own name.
 //! - `CFI2SFRAME_LD_OPTIONS` has options of `cfi2sframe --in-place`, separated by blanks, for example `--for
 //!   glibc-2.43`.
@@ -59,12 +59,12 @@ fn run(name: &Path, given: &[OsString]) -> anyhow::Result<ExitCode> {
     let is_required = env::var_os(REQUIRED).is_some_and(|value| !value.is_empty() && value != "0");
     // Read response files now: the linker removes response files that a compiler driver wrote for it.
     let arguments = Arguments::read(given)?;
-    let before = arguments.as_ref().and_then(|arguments| Stamp::of(&arguments.output));
+    let before = arguments.as_ref().and_then(|arguments| Stamp::read(&arguments.output));
     let linker = real::linker(name)?;
     let mut command = real::command(&linker)?;
     match &arguments {
         Some(arguments) => command.args(&arguments.passed),
-        None => command.args(arguments::others(given)),
+        None => command.args(arguments::without_strict(given)),
     };
     let linked = command.status().with_context(|| linker.display().to_string())?;
     if !linked.success() {
@@ -85,23 +85,24 @@ fn run(name: &Path, given: &[OsString]) -> anyhow::Result<ExitCode> {
 /// it wrote text or objects.
 fn change(arguments: &Arguments, before: Option<Stamp>, is_link: bool) -> anyhow::Result<Status> {
     let output = &arguments.output;
-    let none = |reason: &str| {
+    let warn_without_table = |reason: &str| {
         status::warn(&format_args!("{}: {reason}: no table", output.display()));
         Ok(Status::Differs)
     };
     // Change the file only if this run has linked it. For example, `ld --version` does not write the `a.out` of an
     // earlier run.
-    let after = Stamp::of(output);
+    let after = Stamp::read(output);
     if after.is_none() || after == before {
         let is_missing = is_link && !arguments.is_question;
-        return if is_missing { none("the linker has not written it") } else { Ok(Status::Done) };
+        let reason = "the linker has not written it";
+        return if is_missing { warn_without_table(reason) } else { Ok(Status::Done) };
     }
     if !is_elf(output) {
-        return if is_link { none("not an ELF file") } else { Ok(Status::Done) };
+        return if is_link { warn_without_table("not an ELF file") } else { Ok(Status::Done) };
     }
     let status = embed(output, &env::var(OPTIONS).unwrap_or_default())?;
     if is_link && status == Status::Done && lacks_table(output)? {
-        return none("no call frame information of functions that a table can represent");
+        return warn_without_table("no call frame information of functions that a table can represent");
     }
     Ok(status)
 }
@@ -125,12 +126,12 @@ fn embed(output: &Path, options: &str) -> anyhow::Result<Status> {
     let command = ["cfi2sframe", "--in-place", "--quiet", "--linked-only", "--no-sync"];
     let words = command.into_iter().chain(options.split_whitespace()).chain(["--"]).map(OsString::from);
     let arguments = CommandLine::try_parse_from(words.chain([output.as_os_str().to_owned()]))
-        .map_err(|error| anyhow!("{OPTIONS}={options}: {}", one_line(&error)))?;
+        .map_err(|error| anyhow!("{OPTIONS}={options}: {}", first_line(&error)))?;
     crate::run(&arguments)
 }
 
 /// Returns the first line of clap's message, without its prefix `error: `.
-fn one_line(error: &clap::Error) -> String {
+fn first_line(error: &clap::Error) -> String {
     let text = error.to_string();
     text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }

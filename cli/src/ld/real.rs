@@ -13,7 +13,7 @@ pub const LINKER: &str = "CFI2SFRAME_LD";
 /// The variable that counts how many copies of this command run each other.
 const DEPTH: &str = "CFI2SFRAME_LD_DEPTH";
 /// How many copies may run each other. If the linker is a compiler driver, it may run this command again for its own
-/// linker. With more copies, the command runs itself.
+/// linker. A longer chain means that the command runs itself without end.
 const MAX_DEPTH: u32 = 4;
 
 /// Returns the path of the real linker, for a command that was called by `name`.
@@ -53,7 +53,7 @@ fn is_program(path: &Path) -> bool {
     path.is_file()
 }
 
-/// True for a linker by its name (`ld`, `x86_64-linux-gnu-ld.bfd`, `ld.lld`, `mold`), not for a compiler driver.
+/// Returns whether a program is a linker by its name (`ld`, `x86_64-linux-gnu-ld.bfd`, `mold`), and no compiler driver.
 pub fn is_linker(program: &Path) -> bool {
     let name = program.file_name().unwrap_or_default().to_string_lossy();
     name.split(['-', '.', '_']).any(|part| matches!(part, "ld" | "lld" | "gold" | "mold" | "wild"))
@@ -61,7 +61,7 @@ pub fn is_linker(program: &Path) -> bool {
 
 /// Returns the command that starts the linker. The caller adds the arguments.
 pub fn command(linker: &Path) -> anyhow::Result<Command> {
-    let depth = env::var(DEPTH).ok().and_then(|depth| depth.parse().ok()).unwrap_or(0_u32);
+    let depth = env::var(DEPTH).map_or(0, |depth| depth.parse().unwrap_or(0_u32));
     if depth >= MAX_DEPTH {
         bail!(
             "{}: this is a copy of cfi2sframe-ld, which would run itself: {LINKER} names the linker",

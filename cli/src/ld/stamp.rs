@@ -13,7 +13,7 @@ pub struct Stamp {
 
 impl Stamp {
     /// Returns the file's stamp, or `None` if it is no regular file (for example `/dev/null`) or does not exist.
-    pub fn of(path: &Path) -> Option<Self> {
+    pub fn read(path: &Path) -> Option<Self> {
         let metadata = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
         Some(Self { len: metadata.len(), modified: metadata.modified().ok() })
     }

@@ -28,8 +28,8 @@ pub struct TableBytes {
 }
 
 impl CfiBytes {
-    /// The sizes of `sections`, and of the index `.eh_frame_hdr`.
-    pub fn of(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> anyhow::Result<Self> {
+    /// Measures `sections` and the index `.eh_frame_hdr`.
+    pub fn measure(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> anyhow::Result<Self> {
         let of_kind = |kind| {
             let sections =
                 sections.iter().filter(|section| section.kind == kind && !section.is_superfluous());

@@ -1,4 +1,4 @@
-//! How much of the code has rows, as text.
+//! Describes how much of the code has rows.
 
 use cfipack_lint::coverage::CodeBytes;
 
@@ -9,7 +9,7 @@ pub fn percent(code: &CodeBytes) -> String {
     count::percent(code.covered, code.wanted())
 }
 
-/// Returns the line of a report.
+/// Returns a report's line about the code that has rows.
 pub fn line(code: &CodeBytes) -> String {
     let wanted = Number(code.wanted(), "byte");
     format!("code: {} of {wanted} covered ({})", code.covered, percent(code))

@@ -30,22 +30,36 @@ pub fn report(
     (symbols, json): (Names, bool),
 ) -> anyhow::Result<Status> {
     let [a, b] = objects;
-    let places = Places::of(if a.file().is_ok() { a } else { b }).with_names(symbols);
-    let write = || {
-        let mut out = output::standard();
-        if json {
-            let names = objects.map(|object| object.name.plain());
-            output::json(&mut out, &DiffJson::new(names, arch, diff, faults, &places))?;
-        } else {
-            print(&mut out, diff, counted, &places)?;
-            print_faults(&mut out, objects, diff, faults)?;
-        }
-        Ok(out.flush()?)
+    let places = Places::of_object(if a.file().is_ok() { a } else { b }).with_names(symbols);
+    let written = if json {
+        let names = objects.map(|object| object.name.plain());
+        print_json(&DiffJson::new(names, arch, diff, faults, &places))
+    } else {
+        print(objects, diff, faults, counted, &places)
     };
-    status::judged(Status::differs_if(!diff.is_equal()), write())
+    status::judged(Status::differs_if(!diff.is_equal()), written)
+}
+
+fn print_json(report: &DiffJson<'_>) -> anyhow::Result<()> {
+    let mut out = output::standard();
+    output::json(&mut out, report)?;
+    Ok(out.flush()?)
 }
 
 fn print(
+    objects: [&Object<'_>; 2],
+    diff: &Diff,
+    faults: &[Vec<String>; 2],
+    counted: &str,
+    places: &Places<'_, '_>,
+) -> anyhow::Result<()> {
+    let mut out = output::standard();
+    print_diff(&mut out, diff, counted, places)?;
+    print_faults(&mut out, objects, diff, faults)?;
+    Ok(out.flush()?)
+}
+
+fn print_diff(
     out: &mut impl std::io::Write,
     diff: &Diff,
     counted: &str,
@@ -67,9 +81,10 @@ fn print(
         // If only one table has the function, the place is the function itself.
         let function = Some(difference.function).filter(|_| difference.only_in.is_none());
         let words = difference::words(places, pcs, function, &difference.words());
-        match places.has_names() {
-            true => writeln!(out, "{}: {words}", places.name(difference.start))?,
-            false => writeln!(out, "{words}")?,
+        if places.has_names() {
+            writeln!(out, "{}: {words}", places.name(difference.start))?;
+        } else {
+            writeln!(out, "{words}")?;
         }
     }
     if diff.more_differences != 0 {
@@ -105,12 +120,12 @@ pub struct DiffJson<'r> {
     b: String,
     #[serde(flatten)]
     diff: WithoutLists<'r, Diff>,
-    /// Of A, and of B.
+    /// The defects of the tables of A, and of the tables of B.
     faults: &'r [Vec<String>; 2],
     differences: Vec<DifferenceJson>,
 }
 
-/// A difference with the rows of both tables for its PCs; `only_in` is null unless one table lacks the whole function.
+/// A difference with the rows of both tables for its PCs. `only_in` is null unless one table lacks the whole function.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct DifferenceJson {
@@ -121,13 +136,13 @@ struct DifferenceJson {
     rows_b: Vec<TableRow>,
 }
 
-/// A row as `lookup` has it.
+/// A row in the form that `lookup` prints.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct TableRow {
     #[serde(flatten)]
     row: RowJson,
-    /// Of compact unwind: bytes from the CFA.
+    /// For compact unwind: the saved registers, each with its distance from the CFA in bytes.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     saved: BTreeMap<String, i32>,
 }
@@ -152,8 +167,8 @@ impl<'r> DiffJson<'r> {
         faults: &'r [Vec<String>; 2],
         places: &Places<'_, '_>,
     ) -> Self {
-        let differences = diff.differences.iter();
-        let differences = differences.map(|one| DifferenceJson::new(arch, one, places)).collect();
+        let differences = diff.differences.iter().map(|found| DifferenceJson::new(arch, found, places));
+        let differences = differences.collect();
         Self { schema: "cfipack/diff/1", a, b, diff: WithoutLists(diff), faults, differences }
     }
 }

@@ -14,7 +14,7 @@ impl fmt::Display for Counts<'_> {
 }
 
 impl Counts<'_> {
-    /// Lists them without the first comma.
+    /// Lists the counts without the first comma.
     pub fn list(&self) -> String {
         self.to_string().trim_start_matches(", ").to_string()
     }

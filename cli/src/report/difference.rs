@@ -1,4 +1,4 @@
-//! Differences at a range of PCs, as text and JSON: the same for every verb.
+//! Describes differences at a range of PCs, as text and JSON. All verbs use the same form.
 
 use std::fmt::Display;
 use std::ops::Range;

@@ -1,5 +1,5 @@
-//! Runs an edit over files, and reports about each and about all: lines on standard error or JSON on standard output,
-//! and a progress bar on a terminal.
+//! Runs an edit over files, and reports about each file and about all files. The report is lines on standard error or
+//! JSON on standard output. A terminal also shows a progress bar.
 
 mod json;
 
@@ -31,11 +31,11 @@ pub struct Run {
     pub place: Place,
     /// How the files are replaced.
     pub policy: Policy,
-    /// The number of files at once.
+    /// The number of files that are processed at the same time.
     pub jobs: usize,
-    /// True if there is a line for each file.
+    /// True if the report has a line for each file.
     pub verbose: bool,
-    /// True if there are only warnings and errors.
+    /// True if the report has only warnings and errors.
     pub quiet: bool,
     /// True if the report is JSON.
     pub json: bool,
@@ -54,7 +54,7 @@ pub trait Reported: Edit {
     /// Adds a file to the summary's totals, and returns remarks about its result.
     fn add(&self, parts: &[Part<Self::Report>], totals: &mut Totals) -> Vec<Remark>;
 
-    /// Lines of the summary.
+    /// Returns the lines of the summary.
     fn summary(&self, totals: &Totals) -> Vec<String>;
 }
 
@@ -75,7 +75,7 @@ pub struct Totals {
     pub outermost: u64,
     /// Omitted functions by reason.
     pub reasons: BTreeMap<&'static str, u64>,
-    /// Functions that no CFI covers, if rows were to be made of them.
+    /// Functions that no CFI covers, if their rows are to be made from code.
     pub synthesized: Option<SynthesizedCounts>,
     /// Bytes of tables.
     pub sframe: u64,
@@ -90,8 +90,12 @@ pub fn run<E: Reported>(edit: &E, found: &[Vec<Found>; 2], run: &Run) -> anyhow:
     let num_files = found.iter().map(Vec::len).sum();
     let mut report = RunReport::new(edit, run, num_files);
     for found in found {
-        let work = |found: &Found| apply(edit, found, &run.place, run.policy);
-        edit::for_each(found, run.jobs, work, |file| report.file(&file));
+        edit::for_each(
+            found,
+            run.jobs,
+            |found| apply(edit, found, &run.place, run.policy),
+            |file| report.file(&file),
+        );
     }
     report.progress.finish_and_clear();
     report.finish(started)
@@ -106,12 +110,12 @@ struct RunReport<'e, E> {
     status: Status,
     /// The number of files for each result.
     counts: [u64; 5],
-    /// An object was changed, or already as it would become: not thin archives alone.
+    /// True if an object was changed, or already is as the edit would make it. Thin archives have no objects.
     has_objects: bool,
     skipped: BTreeMap<Skip, u64>,
     bytes: (u64, u64),
     totals: Totals,
-    /// The first error of standard output. Files are changed all the same.
+    /// The first error of standard output. The run changes the other files all the same.
     written: anyhow::Result<()>,
 }
 
@@ -139,7 +143,7 @@ impl<'e, E: Reported> RunReport<'e, E> {
 
     fn file(&mut self, file: &FileReport<E::Report>) {
         self.progress.inc(1);
-        let kind = Kind::of(&file.outcome);
+        let kind = Kind::of_outcome(&file.outcome);
         self.counts[kind as usize] += 1;
         let mut lines = Lines::default();
         for warning in &file.warnings {
@@ -159,7 +163,7 @@ impl<'e, E: Reported> RunReport<'e, E> {
             Outcome::Kept(problem) => self.kept(file, problem, &mut lines),
         };
         self.status = self.status.max(status);
-        // Files that the user did not name and does not see in a directory are listed.
+        // List members of thin archives, because the user neither names them nor sees them in a directory.
         let is_listed = self.run.verbose || self.num_files == 1 || file.origin == Origin::Member;
         if !self.run.json && !self.run.quiet && is_listed {
             self.line(file, kind, &mut lines);
@@ -270,7 +274,7 @@ enum Kind {
 impl Kind {
     const ALL: [Self; 5] = [Self::Changed, Self::Unchanged, Self::Skipped, Self::Refused, Self::Failed];
 
-    fn of(outcome: &Outcome) -> Self {
+    fn of_outcome(outcome: &Outcome) -> Self {
         match outcome {
             Outcome::Changed => Self::Changed,
             Outcome::Unchanged => Self::Unchanged,

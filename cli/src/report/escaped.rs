@@ -16,9 +16,13 @@ struct Escaping<'f, 'w>(&'f mut fmt::Formatter<'w>);
 
 impl fmt::Write for Escaping<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        text.chars().try_for_each(|char| match char.is_control() {
-            true => write!(self.0, "{}", char.escape_default()),
-            false => self.0.write_char(char),
-        })
+        for char in text.chars() {
+            if char.is_control() {
+                write!(self.0, "{}", char.escape_default())?;
+            } else {
+                self.0.write_char(char)?;
+            }
+        }
+        Ok(())
     }
 }

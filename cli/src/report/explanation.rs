@@ -14,21 +14,21 @@ use crate::report::status::{self, Status};
 
 /// An explanation of a function, as `explain` prints it.
 pub trait Explanation: Serialize {
-    /// Writes it as text.
+    /// Writes the explanation as text.
     fn print(&self, out: &mut dyn Write) -> io::Result<()>;
 }
 
-/// Returns the function that contains an address. If several functions contain it, this is the function that starts
-/// last, as in a lookup, and the starts of the others are returned too.
+/// Returns the function that contains an address. If several functions contain it, returns the function that starts
+/// last, as a lookup does, and the starts of the other functions.
 pub fn function_at<'s>(
     sections: &'s [CallFrameSection<'_>],
     address: Address,
 ) -> Option<(Function<'s>, Vec<Address>)> {
     let functions = sections.iter().flat_map(|section| cfipack_cfi::Functions::new(&section.cfi())).flatten();
-    let has_address = |function: &Function<'_>| {
+    let functions = functions.filter(|function| {
         address.0.checked_sub(function.key.0).is_some_and(|offset| offset < function.size)
-    };
-    let mut functions: Vec<_> = functions.filter(has_address).collect();
+    });
+    let mut functions: Vec<_> = functions.collect();
     // The sort is stable: of several functions with the same start, take the last in the file.
     functions.sort_by_key(|function| function.start);
     let found = functions.pop()?;
@@ -45,8 +45,8 @@ pub struct ExplainJson<'e, F> {
     functions: &'e [F],
 }
 
-/// Prints the explanation of the function at `address`, or else of all omitted functions; `none` is the text for an
-/// empty list.
+/// Prints the explanation of the function at `address`, or of all omitted functions if there is no address. `none` is
+/// the text for an empty list of omitted functions.
 pub fn report<F: Explanation>(
     object: &Object<'_>,
     functions: &[F],
@@ -72,7 +72,7 @@ fn write<F: Explanation>(
     } else if functions.is_empty() {
         match address {
             Some(address) => {
-                let place = Places::of(object).location(address);
+                let place = Places::of_object(object).location(address);
                 writeln!(out, "{}: no function contains {place}", object.name)?;
             }
             None => writeln!(out, "{}: {none}", object.name)?,

@@ -1,4 +1,4 @@
-//! Defects of tables and where they are: the same for `verify` and `diff`.
+//! Describes the defects of tables and their places. `verify` and `diff` use the same form.
 
 use std::fmt::Display;
 
@@ -8,25 +8,14 @@ use cfipack_decoder::sframe;
 use cfipack_format::Arch;
 use cfipack_roundtrip::Fault;
 
-/// The names of tables. A table without a name is called `section .sframe`.
+/// The names of tables. A table that is not in the list is called `section .sframe`.
 #[derive(Debug, Default)]
 pub struct TableNames(Vec<String>);
 
 impl TableNames {
     /// Names tables by their sections.
-    pub fn of(tables: &[sframe::Section<'_>], sections: &[Section<'_>]) -> Self {
-        let name = |table: &sframe::Section<'_>| {
-            let place = |section: &Section<'_>| {
-                let offset = table.address().distance_from(section.address);
-                let is_in = (0..section.bytes.len() as i64).contains(&offset);
-                is_in.then(|| match offset {
-                    0 => format!("section {}", section.name),
-                    _ => format!("section {}: table at offset {offset:#x}", section.name),
-                })
-            };
-            sections.iter().find_map(place).unwrap_or_default()
-        };
-        Self(tables.iter().map(name).collect())
+    pub fn from_sections(tables: &[sframe::Section<'_>], sections: &[Section<'_>]) -> Self {
+        Self(tables.iter().map(|table| name(table, sections)).collect())
     }
 
     /// Refuses tables for another architecture than `arch`. `whose` names the owner of `arch` in the message.
@@ -49,4 +38,18 @@ impl TableNames {
         let name = self.0.get(fault.table).map_or("section .sframe", String::as_str);
         format!("{name}: {}", fault.kind)
     }
+}
+
+/// Names a table by the section that contains it.
+fn name(table: &sframe::Section<'_>, sections: &[Section<'_>]) -> String {
+    for section in sections {
+        let offset = table.address().distance_from(section.address);
+        if (0..section.bytes.len() as i64).contains(&offset) {
+            return match offset {
+                0 => format!("section {}", section.name),
+                _ => format!("section {}: table at offset {offset:#x}", section.name),
+            };
+        }
+    }
+    String::new()
 }

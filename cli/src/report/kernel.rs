@@ -21,16 +21,16 @@ pub struct KernelReport {
     pub fallback: Option<Fallback>,
 }
 
-/// Code at which the kernel's reader goes on by the frame pointer, in bytes: a guess, right only in functions that keep
-/// one.
+/// Bytes of code at which the kernel's reader continues with the frame pointer. This is a guess, and only right in
+/// functions that keep a frame pointer.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Fallback {
-    /// All code but padding.
+    /// All code except padding.
     pub code: u64,
-    /// Code without a row; all of it, if the reader refuses the table.
+    /// Code without a row. This is all code if the reader refuses the table.
     pub without_row: u64,
-    /// Code with the row of an outermost frame, at which a walk should end.
+    /// Code with the row of an outermost frame, at which a walk of the stack should end.
     pub outermost: u64,
 }
 
@@ -41,15 +41,15 @@ impl KernelReport {
     /// A section of code cannot be read.
     pub fn new(file: &File<'_>, tables: &[Section<'_>], limit: usize) -> anyhow::Result<Self> {
         let text = text(file)?;
-        let verdict = |table| kernel_verdict(table, text.clone(), limit);
-        let verdicts: Vec<_> = tables.iter().map(verdict).collect();
-        let mut report = Self { verdicts, fallback: None };
+        let verdicts = tables.iter().map(|table| kernel_verdict(table, text.clone(), limit));
+        let mut report = Self { verdicts: verdicts.collect(), fallback: None };
         if file.kind() == Kind::Linked {
             let code = CodeBytes::of_tables(file, tables)?;
             let outermost = report.verdicts.iter().map(|verdict| verdict.outermost).sum();
-            report.fallback = Some(match report.is_accepted() {
-                true => Fallback { code: code.wanted(), without_row: code.gap_bytes, outermost },
-                false => Fallback { code: code.wanted(), without_row: code.wanted(), outermost: 0 },
+            report.fallback = Some(if report.is_accepted() {
+                Fallback { code: code.wanted(), without_row: code.gap_bytes, outermost }
+            } else {
+                Fallback { code: code.wanted(), without_row: code.wanted(), outermost: 0 }
             });
         }
         Ok(report)
@@ -60,7 +60,7 @@ impl KernelReport {
         self.verdicts.iter().all(KernelVerdict::is_accepted)
     }
 
-    /// Returns the violations that are described, in words.
+    /// Describes the first violations.
     pub fn violations(&self, places: &Places<'_, '_>) -> Vec<String> {
         let all = self.verdicts.iter().flat_map(|verdict| &verdict.first);
         all.map(|violation| violation.words(|address| places.location(address))).collect()

@@ -6,10 +6,10 @@ use std::fmt;
 use crate::report::code;
 use crate::report::status::{self, Status};
 
-/// Below this part of the code a table is worth a warning: most programs lose less than a tenth.
+/// A table that covers less than this percentage of the code gets a warning. Most programs lose less than a tenth.
 const LITTLE_CODE: f64 = 50.0;
 
-/// Every program has some code without CFI, which runs before and after `main`. It is less than this, in bytes.
+/// The code without CFI that every program runs before and after `main` has fewer bytes than this.
 const STARTUP_CODE: u64 = 1024;
 
 /// Limits of what a table omits.
@@ -57,10 +57,10 @@ impl Limits {
         self.min_code_coverage.is_some() || self.strict
     }
 
-    /// Returns whether a warning may be due for a table.
+    /// Returns whether a table may cover so little code that a warning is due.
     ///
-    /// The table's functions have `functions` bytes, out of `code` bytes including padding. Without padding, the
-    /// covered part of the code is larger.
+    /// `functions` is the size of the table's functions in bytes, and `code` the size of the code with its padding.
+    /// Without padding, the covered part of the code is larger.
     pub fn may_be_little(functions: u64, code: u64) -> bool {
         (functions as f64) * 100.0 < LITTLE_CODE * code as f64
     }
@@ -68,9 +68,10 @@ impl Limits {
     /// Returns remarks about results that are below a limit, or remarkably low.
     pub fn remarks(&self, covered: &Covered) -> Vec<Remark> {
         let Covered { functions, converted, code } = *covered;
-        let is_below = |percent: &f64| (converted as f64) * 100.0 < percent * functions as f64;
         let mut remarks = Vec::new();
-        if let Some(percent) = self.min_coverage.filter(is_below) {
+        if let Some(percent) = self.min_coverage
+            && (converted as f64) * 100.0 < percent * functions as f64
+        {
             let words = format!("less than {percent} % of the functions are converted");
             remarks.push(Remark { words, fails: true });
         }
@@ -102,7 +103,7 @@ impl Limits {
         self.strict
     }
 
-    /// Refuses limits where no table is counted.
+    /// Refuses limits. Call it if the verb counts no `.sframe` table.
     pub fn check_unused(&self) -> anyhow::Result<()> {
         if self.min_coverage.is_some() || self.min_code_coverage.is_some() {
             anyhow::bail!("--min-coverage and --min-code-coverage: are for one .sframe table");

@@ -31,7 +31,7 @@ pub struct LintJson<'l> {
     pub reasons: &'l BTreeMap<&'static str, u64>,
     /// The first undecided functions of each reason.
     pub examples: Vec<String>,
-    /// Findings that the baseline has, and that are not listed.
+    /// Findings that the baseline has. They are not listed.
     pub known: u64,
     pub findings: &'l [FindingJson],
 }
@@ -41,7 +41,7 @@ pub struct LintJson<'l> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "LintFinding"))]
 pub struct FindingJson {
-    /// The address of the instruction; in an object the section and the offset in it.
+    /// The address of the instruction, or in an object the section and the offset in it.
     pc: String,
     #[serde(flatten)]
     symbol: SymbolName,
@@ -52,17 +52,18 @@ pub struct FindingJson {
     /// The CFA of the row.
     row: String,
     words: String,
-    /// The first PC for which the row is wrong, and one past the last without a gap.
+    /// The first PC of the range for which the row is wrong.
     wrong_start: String,
+    /// The end of the range: the first PC that is not in it.
     wrong_end: String,
-    /// Equal for the same finding in another build, if the function's code there is the same.
+    /// The fingerprint is the same for the same finding in another build, if the function's code is the same.
     fingerprint: String,
     #[serde(skip)]
     address: u64,
 }
 
 impl FindingJson {
-    /// A finding with the text of its instruction, in a function of the file `name`.
+    /// Describes a finding in the function at `start` of the file `name`. `instruction` is the instruction's text.
     pub fn new(
         name: &str,
         start: Address,
@@ -117,12 +118,12 @@ fn fingerprint(parts: &[&str]) -> String {
     format!("{hash:016x}")
 }
 
-/// Findings that are known, each so many times.
+/// Known findings: the number of findings with each fingerprint.
 #[derive(Debug, Default)]
 pub struct Baseline(HashMap<String, u64>);
 
 impl Baseline {
-    /// Reads reports, with a JSON object on each line.
+    /// Reads reports of `lint --json`, one on each line.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let mut known = HashMap::new();
         for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
@@ -138,7 +139,7 @@ impl Baseline {
         Ok(Self(known))
     }
 
-    /// Returns whether a finding is known, once for each time that it is.
+    /// Returns whether a finding is known, and removes it once from the baseline.
     pub fn takes(&mut self, finding: &FindingJson) -> bool {
         match self.0.get_mut(&finding.fingerprint) {
             Some(count) if *count > 0 => {

@@ -1,7 +1,7 @@
 //! Prints the output of the verbs, as text and JSON.
 //!
 //! - `row`, `symbol`, `place` and `target` describe a row or a function.
-//! - `reasons` and `explanation` say why a table omits a function; `excluded` counts FDEs that describe no function.
+//! - `reasons` and `explanation` explain why a table omits a function. `excluded` counts FDEs without a function.
 //! - `verdict`, `comparison`, `difference`, `unverified` and `lint` are results of checks.
 //! - `edits` is the summary of changed files.
 //! - `limits` and `status` decide the exit status.

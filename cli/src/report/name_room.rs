@@ -1,19 +1,19 @@
-//! Room for a file's names in a report, so that it is no large multiple of the file.
+//! Limits the names in a report, so that the report cannot be much larger than the file.
 
 use std::borrow::Cow;
 use std::cell::Cell;
 
-/// Bytes of names in a report for each byte of the file. A real report has a tenth of this; in a file made for it each
-/// function could be in a section, and at a symbol, of a long name.
+/// A report may have this many bytes of names for each byte of the file. A real report has a tenth of this. In a
+/// hostile file, every function could be in a section, and at a symbol, with a long name.
 const FOR_EACH_BYTE: usize = 8;
 
-/// Bytes of names that any report may have.
+/// A report about a small file may still have this many bytes of names.
 const MIN_ROOM: usize = 1 << 20;
 
-/// Characters that are left of a name when a report has too many.
+/// After the room is used up, a name is cut to this many characters.
 const CUT_NAME: usize = 64;
 
-/// The bytes that further names of a report may have.
+/// The number of bytes that are left for the names in a report.
 #[derive(Debug)]
 pub struct NameRoom {
     rest: Cell<usize>,

@@ -1,4 +1,5 @@
-//! Places in files as users write and read them: an address, or in an object a section and an offset; and symbols.
+//! Places in files as users write and read them: an address, or in an object a section and an offset. Places have
+//! symbols.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -25,7 +26,7 @@ pub struct Place {
     pub offset: Address,
 }
 
-/// Parses a place; [`Places::find`] checks whether a file has it.
+/// Parses a place. [`Places::find`] checks whether a file has it.
 pub fn parse(text: &str) -> Result<Place, String> {
     let (section, offset) = match text.rsplit_once('+') {
         Some((section, offset)) => (Some(section.to_string()), offset),
@@ -44,7 +45,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Names places in a file; symbols and sections are read for the first name that needs them.
+/// Names places in a file. Symbols and sections are read when the first name needs them.
 #[derive(Debug)]
 pub struct Places<'f, 'a> {
     /// `None` for a bare section. The places of a bare section are addresses.
@@ -55,14 +56,14 @@ pub struct Places<'f, 'a> {
     room: NameRoom,
 }
 
-/// The most places that are listed of a name.
+/// At most this many places are listed for a name.
 const CANDIDATES: usize = 16;
 
 /// The sections of code of a file.
 #[derive(Debug)]
 struct Code<'a> {
     sections: Vec<Section<'a>>,
-    /// Names of several sections each.
+    /// Names that several sections share.
     shared: HashSet<String>,
 }
 
@@ -73,7 +74,7 @@ impl<'f, 'a> Places<'f, 'a> {
     }
 
     /// Places of a file or a bare section.
-    pub fn of(object: &'f Object<'a>) -> Self {
+    pub fn of_object(object: &'f Object<'a>) -> Self {
         Self::of_file(object.file().ok())
     }
 
@@ -99,12 +100,12 @@ impl<'f, 'a> Places<'f, 'a> {
         self.file.is_some()
     }
 
-    /// `0x1139 <main+0x4>`, or `.text+0x4 <main+0x4>` in a relocatable object.
+    /// Returns the place with its symbol: `0x1139 <main+0x4>`, or `.text+0x4 <main+0x4>` in a relocatable object.
     pub fn name(&self, address: Address) -> String {
         format!("{}{}", Escaped(self.location(address)), self.symbol(address).in_angles())
     }
 
-    /// `0x1139`, or `.text+0x4` in a relocatable object.
+    /// Returns the place: `0x1139`, or `.text+0x4` in a relocatable object.
     pub fn location(&self, address: Address) -> String {
         match self.in_object(address) {
             Some((section, offset)) => format!("{section}+{offset}"),
@@ -112,7 +113,7 @@ impl<'f, 'a> Places<'f, 'a> {
         }
     }
 
-    /// `0x1139..0x1141`, or `.text+0x4..0xc` in a relocatable object.
+    /// Returns a range of places: `0x1139..0x1141`, or `.text+0x4..0xc` in a relocatable object.
     pub fn range(&self, range: Range<Address>) -> String {
         let end = self.offset(range.start).offset(range.end.distance_from(range.start));
         format!("{}..{end}", self.location(range.start))
@@ -127,7 +128,7 @@ impl<'f, 'a> Places<'f, 'a> {
         }
     }
 
-    /// In a relocatable object: the section, as [`Places::find`] reads it, and the offset in it.
+    /// Returns the section, as [`Places::find`] reads it, and the offset in it, if the file is a relocatable object.
     pub fn in_object(&self, address: Address) -> Option<(String, Address)> {
         let file = self.file.filter(|file| file.kind() == Kind::Relocatable)?;
         let place = file.locate(address)?;
@@ -142,13 +143,11 @@ impl<'f, 'a> Places<'f, 'a> {
     /// Returns the section's name, with the index in brackets if several sections of code have it.
     fn section(&self, place: &Location<'a>) -> String {
         let name = self.bounded(&*place.name);
-        match self.code().shared.contains(&*place.name) {
-            true => format!("{name}[{}]", place.section),
-            false => name.into_owned(),
-        }
+        let is_shared = self.code().shared.contains(&*place.name);
+        if is_shared { format!("{name}[{}]", place.section) } else { name.into_owned() }
     }
 
-    /// `main+0x4`, if there is a symbol.
+    /// Returns the symbol of a place, for example `main+0x4`, if there is a symbol.
     pub fn symbol(&self, address: Address) -> SymbolName {
         self.named(address, |_| true)
     }
@@ -165,20 +164,25 @@ impl<'f, 'a> Places<'f, 'a> {
     }
 
     fn named(&self, address: Address, is_wanted: impl Fn(u64) -> bool) -> SymbolName {
-        let symbol = self.symbols().and_then(|symbols| symbols.lookup(address));
-        let symbol = symbol.filter(|symbol| is_wanted(symbol.offset));
-        symbol.map(|symbol| self.names.symbol(&self.bounded(symbol.name), symbol.offset)).unwrap_or_default()
+        let Some(symbols) = self.symbols() else { return SymbolName::default() };
+        match symbols.lookup(address) {
+            Some(symbol) if is_wanted(symbol.offset) => {
+                self.names.symbol(&self.bounded(symbol.name), symbol.offset)
+            }
+            _ => SymbolName::default(),
+        }
     }
 
-    /// Returns a name that does not depend on addresses: the symbol that starts at the address, or otherwise the
-    /// section and offset, for example `.plt+0x10`. If no section contains the address, returns the address.
+    /// Returns a name that does not depend on addresses: the symbol that starts at the address. Without a symbol,
+    /// returns the section and offset, for example `.plt+0x10`, or the address if no section contains it.
     pub fn independent(&self, address: Address) -> String {
-        let in_section = || {
-            let place = self.file?.locate(address)?;
-            Some(format!("{}+{}", self.section(&place), Address(place.offset)))
-        };
-        let symbol = self.symbol_at(address).text().map(str::to_owned);
-        Escaped(symbol.or_else(in_section).unwrap_or_else(|| address.to_string())).to_string()
+        if let Some(symbol) = self.symbol_at(address).text() {
+            return Escaped(symbol).to_string();
+        }
+        match self.file.and_then(|file| file.locate(address)) {
+            Some(place) => Escaped(format!("{}+{}", self.section(&place), Address(place.offset))).to_string(),
+            None => address.to_string(),
+        }
     }
 
     /// Returns the addresses of the symbols with a name, ascending. The name is compared with the names in the file,
@@ -190,26 +194,25 @@ impl<'f, 'a> Places<'f, 'a> {
             found = symbols.named(&format!("_{name}"));
         }
         if found.is_empty() {
-            let is_named = |(_, linkage): &(Address, Cow<'_, str>)| symbol::is_named(linkage, name);
-            found = symbols.iter().filter(is_named).map(|(address, _)| address).collect();
+            let named = symbols.iter().filter(|(_, linkage)| symbol::is_named(linkage, name));
+            found = named.map(|(address, _)| address).collect();
             found.dedup();
         }
         found
     }
 
-    /// Places with their symbols, each different from the others.
+    /// Lists places with their symbols. Symbols with the same name in the source get their names in the file.
     pub fn candidates(&self, addresses: &[Address]) -> Vec<String> {
         let names: Vec<_> = addresses.iter().map(|address| self.symbol(*address)).collect();
-        let is_shared =
-            |name: &SymbolName| names.iter().filter(|other| other.text() == name.text()).count() > 1;
-        let one = |(address, name): (&Address, &SymbolName)| {
-            let text = if is_shared(name) { name.linkage() } else { name.text() };
+        let listed = addresses.iter().zip(&names).take(CANDIDATES).map(|(address, name)| {
+            let is_shared = names.iter().filter(|other| other.text() == name.text()).count() > 1;
+            let text = if is_shared { name.linkage() } else { name.text() };
             Escaped(format!("{} <{}>", self.location(*address), text.unwrap_or_default())).to_string()
-        };
-        addresses.iter().zip(&names).map(one).take(CANDIDATES).collect()
+        });
+        listed.collect()
     }
 
-    /// Returns an existing symbol's name that is similar to `name`, for a message that `name` does not exist.
+    /// Returns the name of a symbol that is similar to `name`, for the message that no symbol has the name `name`.
     pub fn similar_symbol(&self, name: &str) -> Option<String> {
         let names = self.symbols()?.iter().map(|(_, linkage)| self.names.symbol(&linkage, 0));
         let names = names.filter_map(|symbol| Some(symbol.text()?.to_owned()));
@@ -259,7 +262,7 @@ impl<'f, 'a> Places<'f, 'a> {
 
     fn code(&self) -> &Code<'a> {
         self.code.get_or_init(|| {
-            let sections = self.file.and_then(|file| file.code_sections().ok()).unwrap_or_default();
+            let sections = self.file.map_or(Vec::new(), |file| file.code_sections().unwrap_or_default());
             let mut seen = HashSet::new();
             let repeated = sections.iter().filter(|section| !seen.insert(&section.name));
             let shared = repeated.map(|section| section.name.to_string()).collect();

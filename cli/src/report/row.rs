@@ -6,7 +6,7 @@ use cfipack_format::{Arch, Cfa, Register, Row, Rule, Saved};
 use cfipack_roundtrip::words::Name;
 use serde::Serialize;
 
-/// A row: `"cfa"` is null in an outermost frame, `"start"` counts from the function's start.
+/// A row. `start` counts from the function's start. `cfa` is null in an outermost frame, and for a DWARF expression.
 #[derive(Serialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RowJson {
@@ -29,12 +29,12 @@ struct Value {
     stored: bool,
 }
 
-/// The recovery of a register: a word, or a value.
+/// How a register of the caller is restored: a word, or a value.
 #[derive(Serialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 enum RuleJson {
-    /// `same` or `undefined`, or `expression`.
+    /// `same`, `undefined` or `expression`.
     Word(&'static str),
     Value(Value),
 }
@@ -51,7 +51,7 @@ pub fn saved(arch: Arch, saved: &Saved) -> BTreeMap<String, i32> {
 }
 
 impl RowJson {
-    /// A row of a function of this architecture.
+    /// Describes a row of a function for this architecture.
     pub fn new(arch: Arch, row: &Row) -> Self {
         let value =
             |register, offset, stored| Some(Value { base: Name(arch, register).to_string(), offset, stored });

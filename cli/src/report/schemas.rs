@@ -25,7 +25,7 @@ enum Either<A, B> {
 
 /// Returns the schema of each verb.
 fn schemas() -> Vec<(&'static str, Value)> {
-    fn of<T: JsonSchema>(verb: &'static str) -> (&'static str, Value) {
+    fn schema_of<T: JsonSchema>(verb: &'static str) -> (&'static str, Value) {
         let settings = SchemaSettings::draft2020_12().for_serialize();
         let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
         complete(verb, &mut schema);
@@ -33,27 +33,27 @@ fn schemas() -> Vec<(&'static str, Value)> {
         (verb, schema)
     }
     vec![
-        of::<annotate::AnnotateJson>("annotate"),
-        of::<compact_unwind::SummaryJson<'_>>("compact-unwind"),
-        of::<convert::SummaryJson<'_>>("convert"),
-        of::<DiffJson<'_>>("diff"),
-        of::<Either<sframe::dump::TableJson<'_>, unwind_info::dump::DumpJson<'_>>>("dump"),
-        of::<sframe::symbols::SymbolsJson<'_, '_, '_>>("dump-symbols"),
-        of::<FileJson<'_, embed::Table>>("embed"),
-        of::<
+        schema_of::<annotate::AnnotateJson>("annotate"),
+        schema_of::<compact_unwind::SummaryJson<'_>>("compact-unwind"),
+        schema_of::<convert::SummaryJson<'_>>("convert"),
+        schema_of::<DiffJson<'_>>("diff"),
+        schema_of::<Either<sframe::dump::TableJson<'_>, unwind_info::dump::DumpJson<'_>>>("dump"),
+        schema_of::<sframe::symbols::SymbolsJson<'_, '_, '_>>("dump-symbols"),
+        schema_of::<FileJson<'_, embed::Table>>("embed"),
+        schema_of::<
             Either<
                 ExplainJson<'_, sframe::explain::FunctionJson>,
                 ExplainJson<'_, unwind_info::explain::FunctionJson>,
             >,
         >("explain"),
-        of::<gaps::GapsJson>("gaps"),
-        of::<LintJson<'_>>("lint"),
-        of::<Either<sframe::lookup::AnswerJson, unwind_info::lookup::AnswerJson>>("lookup"),
-        of::<merge::MergeJson<'_>>("merge"),
-        of::<Either<sframe::stats::StatsJson, unwind_info::stats::StatsJson>>("stats"),
-        of::<FileJson<'_, strip::Stripped>>("strip"),
-        of::<unwind_info::build::SummaryJson<'_>>("unwind-info"),
-        of::<Either<VerifyJson<'_>, unwind_info::verify::VerifyJson<'_>>>("verify"),
+        schema_of::<gaps::GapsJson>("gaps"),
+        schema_of::<LintJson<'_>>("lint"),
+        schema_of::<Either<sframe::lookup::AnswerJson, unwind_info::lookup::AnswerJson>>("lookup"),
+        schema_of::<merge::MergeJson<'_>>("merge"),
+        schema_of::<Either<sframe::stats::StatsJson, unwind_info::stats::StatsJson>>("stats"),
+        schema_of::<FileJson<'_, strip::Stripped>>("strip"),
+        schema_of::<unwind_info::build::SummaryJson<'_>>("unwind-info"),
+        schema_of::<Either<VerifyJson<'_>, unwind_info::verify::VerifyJson<'_>>>("verify"),
     ]
 }
 
@@ -93,7 +93,7 @@ fn schemas_are_those_of_the_types() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/schemas");
     let is_update = std::env::var_os("CFIPACK_UPDATE_SCHEMAS").is_some();
     if !directory.exists() && !is_update {
-        // Of the package alone.
+        // The published package has no `docs`.
         return;
     }
     let mut expected = Vec::new();

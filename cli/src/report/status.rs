@@ -22,7 +22,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// `Differs` or `Done`.
+    /// Returns `Differs` if something differs, and `Done` otherwise.
     pub fn differs_if(differs: bool) -> Self {
         if differs { Self::Differs } else { Self::Done }
     }

@@ -13,7 +13,7 @@ pub const BOLD: Style = Style::new().bold();
 /// A fault.
 pub const RED: Style = AnsiColor::Red.on_default();
 
-/// Text in a style if the stream is a terminal that has it, unless the environment has a `NO_COLOR` (no-color.org).
+/// Highlights a text if the stream is a terminal with colours, and the environment has no `NO_COLOR` (no-color.org).
 pub fn on(stream: &impl RawStream, style: Style, text: &str) -> String {
     match AutoStream::choice(stream) {
         ColorChoice::Never => text.to_owned(),

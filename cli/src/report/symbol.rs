@@ -1,4 +1,4 @@
-//! Names of symbols, as files have them and as sources do.
+//! Names of symbols in files (mangled) and in sources.
 
 use std::fmt::{self, Write};
 
@@ -27,13 +27,13 @@ impl Names {
     }
 }
 
-/// The symbol of a place in a report, if there is one: both keys are null without one.
+/// The symbol of a place in a report. Both keys are null if the place has no symbol.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SymbolName {
     /// The symbol as the file has it, with `+0x4` for a place after its start.
     symbol: Option<String>,
-    /// The symbol as the source has it; null for one that is not mangled, and with `--no-demangle`.
+    /// The symbol as the source has it. Null if the symbol is not mangled, and with `--no-demangle`.
     demangled: Option<String>,
 }
 
@@ -48,14 +48,14 @@ impl SymbolName {
         self.symbol.as_deref()
     }
 
-    /// ` <main+0x4>` to follow a place, or nothing.
+    /// Returns the text to print after a place: ` <main+0x4>`, or nothing if there is no symbol.
     pub fn in_angles(&self) -> String {
         self.text().map(|name| format!(" <{}>", Escaped(name))).unwrap_or_default()
     }
 }
 
-/// Returns the most bytes that a demangled name may have, if the mangled name has `len` bytes. Mangled names contain
-/// abbreviations. Abbreviations of abbreviations could fill the address space.
+/// Returns how many bytes a demangled name may have if the mangled name has `len` bytes. This limit is needed because
+/// mangled names contain abbreviations, and abbreviations of abbreviations could fill the address space.
 fn room(len: usize) -> usize {
     512 + 8 * len
 }
@@ -105,7 +105,10 @@ impl<'n> Mangled<'n> {
         let is = |prefix: &str| name.strip_prefix('_').unwrap_or(name).starts_with(prefix);
         let is_legacy_rust = (is("_ZN") || is("ZN")) && name.contains("17h");
         if is_legacy_rust || is("_R") || is("R") && name.starts_with('_') {
-            return rustc_demangle::try_demangle(name).ok().map(Self::Rust).or_else(|| Self::cpp(name));
+            return match rustc_demangle::try_demangle(name) {
+                Ok(rust) => Some(Self::Rust(rust)),
+                Err(_) => Self::cpp(name),
+            };
         }
         if is("_Z") || name.starts_with("_Z") { Self::cpp(name) } else { None }
     }

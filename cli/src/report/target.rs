@@ -1,4 +1,4 @@
-//! A function or instruction, as it is given on the command line.
+//! A function or instruction, as the command line names it.
 
 use std::fmt;
 
@@ -36,7 +36,7 @@ impl fmt::Display for Target {
 }
 
 impl Target {
-    /// Returns the place, if it is an address, or an offset in an object that was given without a section.
+    /// Returns the place if it is a number without a section: an address, or an offset in an object.
     pub fn plain(&self) -> Option<&Place> {
         self.place.as_ref().filter(|place| place.section.is_none())
     }

@@ -13,20 +13,20 @@ use crate::report::escaped::Escaped;
 use crate::report::place::Places;
 
 /// Returns a function with the names that the file has for its places.
-pub fn listed(places: &Places<'_, '_>, one: &Unverified) -> Unverified<String> {
-    one.named(|place| places.location(place))
+pub fn listed(places: &Places<'_, '_>, unverified: &Unverified) -> Unverified<String> {
+    unverified.named(|place| places.location(place))
 }
 
-/// Writes a line for each function, and how many follow.
+/// Writes a line for each function, and the number of functions that are not listed.
 pub fn print(
     out: &mut impl Write,
     list: &[Unverified],
     more: u64,
     places: &Places<'_, '_>,
 ) -> io::Result<()> {
-    for one in list {
-        let kind = if one.missing { "missing: " } else { "unjudged: " };
-        writeln!(out, "  {}", line(places, one, kind))?;
+    for unverified in list {
+        let kind = if unverified.missing { "missing: " } else { "unjudged: " };
+        writeln!(out, "  {}", line(places, unverified, kind))?;
     }
     if more != 0 {
         writeln!(out, "  and {more} more missing or unjudged")?;
@@ -34,11 +34,12 @@ pub fn print(
     Ok(())
 }
 
-/// `0x1139 <main>: missing: at 0x1141 the reason`.
-fn line(places: &Places<'_, '_>, one: &Unverified, kind: &str) -> String {
-    let function = one.function.map(|function| format!("{}: ", places.name(function)));
-    let pc = one.pc.map(|pc| format!("at {} ", Escaped(places.location(pc))));
-    format!("{}{kind}{}{}", function.unwrap_or_default(), pc.unwrap_or_default(), Escaped(&one.words))
+/// Returns the line about a function, for example `0x1139 <main>: missing: at 0x1141 the reason`.
+fn line(places: &Places<'_, '_>, unverified: &Unverified, kind: &str) -> String {
+    let Unverified { function, pc, words, .. } = unverified;
+    let function = function.map(|function| format!("{}: ", places.name(function)));
+    let pc = pc.map(|pc| format!("at {} ", Escaped(places.location(pc))));
+    format!("{}{kind}{}{}", function.unwrap_or_default(), pc.unwrap_or_default(), Escaped(words))
 }
 
 /// The functions without rows in the report of `stats`.
@@ -56,9 +57,9 @@ impl WithoutRows {
     /// Creates a list of functions. `more` is the number of further functions that are not listed.
     pub fn new(places: &Places<'_, '_>, list: &[Unverified], more: u64) -> Self {
         Self {
-            unverified: list.iter().map(|one| listed(places, one)).collect(),
+            unverified: list.iter().map(|unverified| listed(places, unverified)).collect(),
             more_unverified: more,
-            lines: list.iter().map(|one| line(places, one, "")).collect(),
+            lines: list.iter().map(|unverified| line(places, unverified, "")).collect(),
         }
     }
 

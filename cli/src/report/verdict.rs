@@ -17,10 +17,10 @@ use crate::report::unverified;
 use crate::report::without_lists::WithoutLists;
 use crate::verbs::sframe::displaced::Displaced;
 
-/// The name in reports of FDEs that are not counted as functions.
+/// What reports call FDEs that are not counted as functions.
 pub const DUPLICATES: &str = "duplicates with the start of another";
 
-/// Says how much a verdict about functions without CFI is worth.
+/// The line of a report that qualifies its verdict about functions without CFI.
 pub const JUDGED_BY_CODE: &str =
     "judged by code: functions without CFI, by the engine that makes such rows; no independent proof";
 
@@ -109,7 +109,7 @@ pub struct VerifyJson<'r> {
     more_violations: u64,
     fallback: Option<Fallback>,
     excluded: &'r Excluded,
-    /// The comparison of the CFI with the code; null if it was not asked for.
+    /// The comparison of the CFI with the code. Null without `--lint`.
     cfi_against_code: Option<AgainstCode>,
     /// Present if `--address` is wrong for a bare section, and another address fits.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -117,7 +117,7 @@ pub struct VerifyJson<'r> {
 }
 
 impl<'r> VerifyJson<'r> {
-    /// The report in JSON, with the broken rules of a profile.
+    /// Creates the report, with the rules of a profile that the tables break.
     pub fn new(
         file: &'r str,
         report: &'r Report,
@@ -144,7 +144,7 @@ impl<'r> VerifyJson<'r> {
         }
     }
 
-    /// With the address that fits.
+    /// Adds the address that fits, if `--address` is wrong.
     pub fn with_displaced(self, displaced: Option<&'r Displaced>) -> Self {
         Self { displaced, ..self }
     }
@@ -163,7 +163,7 @@ pub struct AgainstCode {
 }
 
 impl AgainstCode {
-    /// The counts of a comparison.
+    /// Counts the results of a comparison.
     pub fn new(lint: &Lint) -> Self {
         Self {
             decided: lint.decided,
@@ -195,15 +195,15 @@ pub struct ReportJson<'r> {
 }
 
 impl<'r> ReportJson<'r> {
-    /// The report in JSON, about a file.
+    /// Creates the report, with the names that the file has for places.
     pub fn new(report: &'r Report, names: &TableNames, places: &Places<'_, '_>) -> Self {
         let differences = report.differences.iter();
-        let without_verdict = report.unverified.iter();
+        let unverified = report.unverified.iter();
         Self {
             report: WithoutLists(report),
             faults: report.faults.iter().map(|fault| names.words(fault)).collect(),
-            differences: differences.map(|&one| difference::listed(places, one.into())).collect(),
-            unverified: without_verdict.map(|one| unverified::listed(places, one)).collect(),
+            differences: differences.map(|&found| difference::listed(places, found.into())).collect(),
+            unverified: unverified.map(|function| unverified::listed(places, function)).collect(),
         }
     }
 }

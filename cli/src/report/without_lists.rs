@@ -5,7 +5,7 @@ use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-/// The lists: an address of a relocatable object means something only with its section.
+/// The keys of the lists. Addresses in the lists mean nothing without a section if the file is a relocatable object.
 const LISTS: [&str; 3] = ["faults", "differences", "unverified"];
 
 /// The rest of a report: counts and reasons.

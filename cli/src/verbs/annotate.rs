@@ -1,4 +1,4 @@
-//! `annotate`: a source with directives for its functions without CFI, from the code of its object.
+//! `annotate`: makes directives from the code of an object, for functions of its assembler source without CFI.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -21,10 +21,10 @@ use crate::report::symbol::{Names, SymbolName};
 /// Adds .cfi_* directives to the functions of an assembler source that have none
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-The directives are made of the code: assemble the source with -g first, so that the object has
-a line for each instruction. A function gets directives if every way through it is decided, and
-if each directive has a line; others are omitted by name, with the reason. All other text is kept.
-No program is run: assemble the result, and check it:
+The directives are made from the object's code. Assemble the source with -g first, so that the
+object has a line for each instruction. A function gets directives if every way through it is
+decided, and if each directive has a line. Omitted functions are named with the reason. All other
+text is kept. This command runs no assembler: assemble the result, and check it:
   as -g foo.s -o foo.o                             or: gcc -g -c foo.S -o foo.o
   cfi2sframe annotate foo.s --object foo.o -o foo.cfi.s
   as foo.cfi.s -o foo.cfi.o && cfi2sframe lint foo.cfi.o
@@ -35,7 +35,7 @@ pub struct Arguments {
     /// Assembler source
     #[arg(value_name = "FILE")]
     input: PathBuf,
-    /// The object that an assembler made of it with -g
+    /// The object that an assembler made from FILE with -g
     #[arg(long, value_name = "FILE")]
     object: PathBuf,
     /// Write the annotated source to OUT instead of standard output
@@ -82,9 +82,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         OmittedJson { name: symbol.unwrap_or_default(), reason: omission.name() }
     });
     let omitted: Vec<OmittedJson> = omitted.collect();
-    for one in &omitted {
-        let symbol = one.name.text().unwrap_or("(no name)");
-        status::warn(&format_args!("{name}: {symbol}: not annotated: {}", one.reason));
+    for function in &omitted {
+        let symbol = function.name.text().unwrap_or("(no name)");
+        status::warn(&format_args!("{name}: {symbol}: not annotated: {}", function.reason));
     }
     let status = Status::differs_if(arguments.strict && (!omitted.is_empty() || annotated.unnamed != 0));
     let written = match destination {
@@ -123,13 +123,13 @@ pub struct AnnotateJson {
     object: String,
     /// Functions that have directives now.
     annotated: u64,
-    /// Functions, and other code without CFI, that have none.
+    /// Functions and other code without CFI that got no directives.
     omitted: u64,
     /// Directives, without `.cfi_startproc` and `.cfi_endproc`.
     directives: u64,
-    /// The number for each reason.
+    /// The omitted functions by reason.
     reasons: BTreeMap<&'static str, u64>,
-    /// Omitted functions, by address.
+    /// The omitted functions, in the order of their addresses.
     functions: Vec<OmittedJson>,
 }
 

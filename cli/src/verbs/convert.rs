@@ -144,7 +144,7 @@ fn summary<'s, 'a>(
     if !arguments.synthesize && !input::describe_functions(&sections) {
         return Ok(None);
     }
-    Summary::of(object, file, &sections, arguments, table).map(Some)
+    Summary::new(object, file, &sections, arguments, table).map(Some)
 }
 
 /// Refuses an input that is no file and could be a misspelt verb.
@@ -185,7 +185,7 @@ struct Summary<'s, 'a> {
 }
 
 impl<'s, 'a> Summary<'s, 'a> {
-    fn of(
+    fn new(
         object: &'s Object<'a>,
         file: &'s File<'a>,
         sections: &[CallFrameSection<'a>],
@@ -219,22 +219,21 @@ impl<'s, 'a> Summary<'s, 'a> {
         let relocated = is_relocatable.then(|| conversion.relocated(&bytes, file.arch()));
         let table = sframe::Section::parse(relocated.as_deref().unwrap_or(&bytes), address)?;
         let code = conversion.code(file, &bytes, &arguments.limits)?;
-        let report = match arguments.verify {
-            true => {
-                let options = Options::new().with_padding(options.get().padding());
-                let omitted = ConversionReasons::new(&conversion.omitted);
-                let reason = |missing: &_| omitted.reason(missing);
-                Some(verify::against(file, sections, &[table], &options, threads, reason)?)
-            }
-            false => None,
-        };
-        let cfi = CfiBytes::of(file, sections)?;
+        let mut report = None;
+        if arguments.verify {
+            let options = Options::new().with_padding(options.get().padding());
+            let reasons = ConversionReasons::new(&conversion.omitted);
+            report = Some(verify::against(file, sections, &[table], &options, threads, |missing| {
+                reasons.reason(missing)
+            })?);
+        }
+        let cfi = CfiBytes::measure(file, sections)?;
         let excluded = excluded::count(sections);
         let names = arguments.names;
         Ok(Self { object, file, conversion, bytes, cfi, code, excluded, report, names })
     }
 
-    /// Checks the conversion: every converted function is judged and equal, enough functions are converted, and only
+    /// Returns `Done` if every converted function is judged and equal, enough functions are converted, and only
     /// functions that the conversion reports as omitted are missing.
     fn status(&self, limits: &Limits) -> Status {
         let malformed = &self.conversion.malformed;
@@ -362,7 +361,7 @@ pub struct SummaryJson<'r> {
     reasons: BTreeMap<&'static str, u64>,
     outside_dwarf: OutsideJson,
     ambiguous: u64,
-    /// Functions that no CFI covers, with `--synthesize`; in none of the other counts.
+    /// Functions that no CFI covers, with `--synthesize`. The other counts do not include them.
     #[serde(skip_serializing_if = "Option::is_none")]
     synthesized: Option<&'r SynthesizedCounts>,
     excluded: &'r Excluded,
@@ -375,7 +374,7 @@ pub struct SummaryJson<'r> {
     verify: Option<ReportJson<'r>>,
 }
 
-/// Functions whose CFI DWARF does not define.
+/// The number of functions whose CFI DWARF does not define.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct OutsideJson {
@@ -383,8 +382,8 @@ struct OutsideJson {
     omitted: u64,
 }
 
-/// A relocation against the symbol of a section. `section_index` is its number in the section table: names
-/// need not be unique.
+/// A relocation against the symbol of a section. `section_index` is the section's number in the section table, because
+/// several sections can have the same name.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RelocationJson {

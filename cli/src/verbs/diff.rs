@@ -70,23 +70,27 @@ fn pairs<'o, 'a>(
         return Ok(vec![[a, b]]);
     }
     let (few, many) = if all_a.len() <= all_b.len() { (all_a, all_b) } else { (all_b, all_a) };
-    let is_like = |one: &Object<'_>, other: &Object<'_>| match (&one.name.member, &other.name.member) {
-        (Some(one), Some(other)) => one == other,
-        _ => one.file().ok().map(File::arch) == other.file().ok().map(File::arch),
-    };
     let name = &few[0].name;
     if few.len() > 1 && few.len() != many.len() {
         bail!("{name} and {}: the files have other architectures, choose one with --arch", many[0].name);
     }
     let mut pairs = Vec::new();
-    for one in few {
-        let mut like = many.iter().filter(|other| is_like(one, other));
+    for object in few {
+        let mut like = many.iter().filter(|other| is_like(object, other));
         let (Some(other), None) = (like.next(), like.next()) else {
-            bail!("{}: has no counterpart in the other file, choose one with --arch", one.name);
+            bail!("{}: has no counterpart in the other file, choose one with --arch", object.name);
         };
-        pairs.push(if all_a.len() <= all_b.len() { [one, other] } else { [other, one] });
+        pairs.push(if all_a.len() <= all_b.len() { [object, other] } else { [other, object] });
     }
     Ok(pairs)
+}
+
+/// Returns whether two objects are slices with the same name, or otherwise have the same architecture.
+fn is_like(object: &Object<'_>, other: &Object<'_>) -> bool {
+    match (&object.name.member, &other.name.member) {
+        (Some(name), Some(other)) => name == other,
+        _ => object.file().ok().map(File::arch) == other.file().ok().map(File::arch),
+    }
 }
 
 fn compare(a: &Object<'_>, b: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {
@@ -100,5 +104,5 @@ fn compare(a: &Object<'_>, b: &Object<'_>, arguments: &Arguments) -> anyhow::Res
     if a.is_compact() != b.is_compact() {
         bail!("{} and {}: their tables have different formats", a.name, b.name);
     }
-    FileTables::of(a).diff(b, arguments)
+    FileTables::of_object(a).diff(b, arguments)
 }

@@ -43,12 +43,12 @@ pub struct Arguments {
     slice: input::Slice,
 }
 
-/// Dumps every table of every file. In text, sections of relocatable objects are at 0, as in readelf's output;
-/// JSON and `--symbols` name the section or the symbol of each function.
+/// Dumps every table of every file. In text, sections of relocatable objects are at 0, as in readelf's output. JSON and
+/// `--symbols` name the section or the symbol of each function.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let placement = if arguments.json || arguments.symbols { Placement::Apart } else { Placement::Zero };
     each::for_each(&arguments.files, &arguments.slice, placement, |object, several| {
         object.check_address(arguments.address)?;
-        FileTables::of(object).dump(arguments, several)
+        FileTables::of_object(object).dump(arguments, several)
     })
 }

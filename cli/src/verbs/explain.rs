@@ -71,9 +71,7 @@ fn explain(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status>
     arguments.table.check()?;
     let places = Places::new(file).with_names(arguments.names);
     let address = arguments.address.as_ref().map(|target| target.find(&places)).transpose()?;
-    let tables = match arguments.unwind_info {
-        true => FileTables::Compact(object),
-        false => FileTables::of(object),
-    };
+    let own = FileTables::of_object(object);
+    let tables = if arguments.unwind_info { FileTables::Compact(object) } else { own };
     tables.explain(arguments, &places, address)
 }

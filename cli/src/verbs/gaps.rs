@@ -1,4 +1,4 @@
-//! `gaps`: code that no row covers.
+//! `gaps`: lists code that no row covers.
 
 use std::io::Write as _;
 use std::ops::Range;
@@ -80,19 +80,20 @@ fn list(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {
         }
         coverage::of_tables(&tables).collect::<Result<_, _>>()?
     };
-    let report = Report::of(file, &coverage::merged(covered))?;
+    let report = Report::collect(file, &coverage::merged(covered))?;
     let status = Status::differs_if(report.gaps.iter().any(|gap| !gap.is_padding));
     let places = Places::new(file).with_names(arguments.names);
-    let written = match arguments.json {
-        true => report.print_json(object, arguments, &places),
-        false => report.print(object, arguments, &places),
+    let written = if arguments.json {
+        report.print_json(object, arguments, &places)
+    } else {
+        report.print(object, arguments, &places)
     };
     status::judged(status, written).map(Outcome::Done)
 }
 
 /// The gaps of an object.
 struct Report {
-    /// By address.
+    /// The gaps, in the order of their addresses.
     gaps: Vec<ListedGap>,
     bytes: CodeBytes,
 }
@@ -105,7 +106,7 @@ struct ListedGap {
 }
 
 impl Report {
-    fn of(file: &File<'_>, covered: &[Range<Address>]) -> anyhow::Result<Self> {
+    fn collect(file: &File<'_>, covered: &[Range<Address>]) -> anyhow::Result<Self> {
         let mut list = Vec::new();
         // Many gaps of a section share its name.
         let mut section: Option<(Address, Rc<str>)> = None;
@@ -139,7 +140,7 @@ impl Report {
             let place = places.range(gap.addresses.clone());
             let symbol = symbol(gap, places).in_angles();
             let kind = if gap.is_padding { ", padding" } else { "" };
-            // Of a file without section headers segments are listed.
+            // A file without section headers has segments instead, and segments have no names.
             let section = Escaped(places.bounded(&*gap.section)).to_string();
             let section = if section.is_empty() { section } else { format!(", {section}") };
             writeln!(out, "  {place}{symbol}: {}{section}{kind}", Number(gap.size, "byte"))?;
@@ -197,7 +198,7 @@ pub struct GapsJson {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct GapJson {
-    /// The address; in a relocatable object the offset in the section.
+    /// The address, or in a relocatable object the offset in the section.
     start: String,
     size: u64,
     section: String,

@@ -28,9 +28,9 @@ use crate::report::symbol::Names;
 /// Compares call frame information with the code that it describes
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Follows every function's instructions from its entry and compares, at each of them, where the
-CFA, the return address and the callee-saved registers are with the row of the CFI. Functions
-of which not every instruction could be followed are counted with the reason, never as clean.
+Follows every function's instructions from its entry. At each instruction, compares the places of
+the CFA, the return address and the callee-saved registers with the row of the CFI. If not every
+instruction of a function can be followed, it is counted with the reason, never as clean.
 x86-64, i386 and AArch64.
 Exit status 1: something differs that the baseline does not have.
 
@@ -54,10 +54,10 @@ pub struct Arguments {
     /// Report these kinds only
     #[arg(long, value_name = "KIND", value_parser = kind)]
     kind: Vec<Kind>,
-    /// Report functions only whose symbol is NAME, mangled or as the source has it
+    /// Report only functions whose symbol is NAME, mangled or as the source has it
     #[arg(long, value_name = "NAME")]
     function: Vec<String>,
-    /// Report only what the JSON report in this file does not have
+    /// Report only findings that the JSON report in this file does not have
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
     /// Print one JSON object for each file, one per line
@@ -87,7 +87,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     }
     let sarif = RefCell::new(Sarif::default());
     let result = each::for_each(&files, &arguments.slice, Placement::Apart, |object, _| {
-        one(object, arguments, &mut baseline.borrow_mut(), &mut sarif.borrow_mut())
+        lint_object(object, arguments, &mut baseline.borrow_mut(), &mut sarif.borrow_mut())
     });
     if arguments.sarif {
         let mut out = output::standard();
@@ -122,7 +122,7 @@ fn files(arguments: &Arguments) -> (Vec<PathBuf>, bool) {
     (files, failed)
 }
 
-fn one(
+fn lint_object(
     object: &Object<'_>,
     arguments: &Arguments,
     baseline: &mut Baseline,
@@ -131,7 +131,7 @@ fn one(
     let file = object.file()?;
     let sections = file.call_frame_sections()?;
     if !input::describe_functions(&sections) {
-        // Of a tree many files have none.
+        // With `-r`, most files have no CFI. Skip them silently.
         return Ok(if arguments.recursive {
             Outcome::Done(Status::Done)
         } else {
@@ -190,7 +190,7 @@ struct Report {
     decided: u64,
     instructions: u64,
     undecided: BTreeMap<&'static str, u64>,
-    /// Functions that were not decided, for a reader: the reason and the place.
+    /// Examples of functions that were not decided: the reason, and the place for a reader of the report.
     examples: Vec<(&'static str, String)>,
 }
 

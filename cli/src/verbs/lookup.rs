@@ -59,6 +59,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
 
 fn lookup(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {
     object.check_address(arguments.address)?;
-    let places = Places::of(object).with_names(arguments.names);
-    FileTables::of(object).lookup(arguments, &places)
+    let places = Places::of_object(object).with_names(arguments.names);
+    FileTables::of_object(object).lookup(arguments, &places)
 }

@@ -39,17 +39,17 @@ pub struct ManyFiles {
     quiet: bool,
 }
 
-/// The option that messages name for replacing files.
+/// How messages name the option of a verb that replaces files on request.
 pub const IN_PLACE: &str = "--in-place";
-/// The reason of a verb that replaces files unless it is told otherwise.
+/// How messages name the absence of `-o`, with which a verb replaces files.
 pub const WITHOUT_OUTPUT: &str = "no -o";
 
 /// The files to change.
 #[derive(Debug)]
 pub struct Targets {
-    /// Files, and thin archives.
+    /// The files, and then the thin archives.
     pub found: [Vec<Found>; 2],
-    /// Standard input, if that is the file.
+    /// The copy of standard input, if it is among the files. It is removed when this is dropped.
     _input: Option<Spool>,
 }
 
@@ -106,7 +106,7 @@ impl ManyFiles {
         Run { place, policy, jobs, verbose: self.verbose, quiet: self.quiet, json, strict }
     }
 
-    /// Refuses options that have no effect where no file is changed.
+    /// Refuses options that have no effect if no file is changed.
     pub fn check_unused(&self) -> anyhow::Result<()> {
         let options = [
             ("--preserve-dates", self.preserve_dates),

@@ -75,13 +75,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let mut bare = arguments.address.iter();
     let mut sources = Vec::new();
     for object in &objects {
-        let source = Source::of(object, &mut bare).with_context(|| object.name.to_string())?;
+        let source = Source::read(object, &mut bare).with_context(|| object.name.to_string())?;
         sources.push(source);
     }
     if bare.next().is_some() {
         bail!("--address: there are fewer bare .sframe sections than addresses");
     }
-    let merge = Merge::of(&sources, arguments)?;
+    let merge = Merge::new(&sources, arguments)?;
     if let Some(path) = &arguments.section {
         output::binary(path, &merge.bytes)?;
     }
@@ -120,12 +120,12 @@ fn check(arguments: &Arguments) -> anyhow::Result<()> {
 struct Source<'a> {
     name: String,
     sections: Vec<FileSection<'a>>,
-    /// The address of its code; nothing of a section that stands alone.
+    /// The ranges of the file's code, or `None` for a bare section.
     code: Option<Vec<Range<Address>>>,
 }
 
 impl<'a> Source<'a> {
-    fn of(object: &Object<'a>, bare: &mut std::slice::Iter<'_, Address>) -> anyhow::Result<Self> {
+    fn read(object: &Object<'a>, bare: &mut std::slice::Iter<'_, Address>) -> anyhow::Result<Self> {
         let (address, code) = match &object.contents {
             Contents::Table(_) => (bare.next().copied().unwrap_or_default(), None),
             Contents::File(file) if file.as_macho().is_some() => {
@@ -135,10 +135,10 @@ impl<'a> Source<'a> {
                 bail!("a relocatable object, whose table has no addresses: a linker merges it")
             }
             Contents::File(file) => {
-                let code = file.code_sections()?;
-                let range =
-                    |code: &FileSection<'_>| code.address..code.address.offset(code.bytes.len() as i64);
-                (Address(0), Some(code.iter().map(range).collect()))
+                let sections = file.code_sections()?;
+                let code =
+                    sections.iter().map(|code| code.address..code.address.offset(code.bytes.len() as i64));
+                (Address(0), Some(code.collect()))
             }
             Contents::UnwindInfo(_) => bail!("this is an __unwind_info section, of which a file has one"),
         };
@@ -146,7 +146,8 @@ impl<'a> Source<'a> {
         Ok(Self { name: object.name.plain(), sections, code })
     }
 
-    fn has(&self, address: Address) -> bool {
+    /// Returns whether the file has code at an address. A bare section may have code at any address.
+    fn has_code(&self, address: Address) -> bool {
         self.code.as_ref().is_none_or(|code| code.iter().any(|range| range.contains(&address)))
     }
 }
@@ -172,7 +173,7 @@ fn names(sources: &[Source<'_>]) -> String {
     names.join(", ")
 }
 
-/// The outcome for all tables.
+/// The merged table, and the tables that it was made of.
 struct Merge {
     section: Section<'static>,
     bytes: Vec<u8>,
@@ -183,7 +184,7 @@ struct Merge {
 }
 
 impl Merge {
-    fn of(sources: &[Source<'_>], arguments: &Arguments) -> anyhow::Result<Self> {
+    fn new(sources: &[Source<'_>], arguments: &Arguments) -> anyhow::Result<Self> {
         let mut tables = Vec::new();
         for source in sources {
             for section in &source.sections {
@@ -196,13 +197,17 @@ impl Merge {
         };
         let address = arguments.place.unwrap_or_else(|| first.address());
         let highest = tables.iter().map(|(_, table)| table.version()).max();
-        let version = arguments.sframe_version.or(highest.map(Version::writable)).unwrap_or(Version::DEFAULT);
+        let highest = highest.map_or(Version::DEFAULT, Version::writable);
+        let version = arguments.sframe_version.unwrap_or(highest);
         let mut merged = Tables::new(first.arch(), Options::new().with_version(version))?;
         let (mut inputs, mut omitted) = (Vec::new(), Vec::new());
         for (source, table) in &tables {
-            let keep = |function: &sframe::Function<'_>| source.has(function.start());
-            let context = || format!("{}: table at {}", source.name, table.address());
-            let pushed = merged.push(table, keep, |reason| omitted.push(reason)).with_context(context)?;
+            let pushed = merged.push(
+                table,
+                |function| source.has_code(function.start()),
+                |reason| omitted.push(reason),
+            );
+            let pushed = pushed.with_context(|| format!("{}: table at {}", source.name, table.address()))?;
             inputs.push(InputJson::new(source, table, pushed));
         }
         let mut section = merged.finish().into_owned();

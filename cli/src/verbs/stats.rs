@@ -42,17 +42,17 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     arguments.table.check()?;
     each::for_each(&arguments.files, &arguments.slice, Placement::Apart, |object, _| {
-        FileTables::of(object).stats(arguments)
+        FileTables::of_object(object).stats(arguments)
     })
 }
 
-/// The subject of a report.
+/// The source of the figures in a report.
 #[derive(Clone, Copy, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
     /// A table that is in the file.
     Table,
-    /// The CFI, or the table that a conversion makes of it.
+    /// The CFI, or the table that a conversion makes from it.
     Cfi,
 }

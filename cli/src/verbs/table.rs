@@ -1,4 +1,4 @@
-//! The tables of a file in either format. Calls the parts of verbs that depend on the format.
+//! The tables of a file in either format. They call the parts of verbs that depend on the format.
 
 use cfipack_format::Address;
 
@@ -17,8 +17,8 @@ pub enum FileTables<'o, 'a> {
 }
 
 impl<'o, 'a> FileTables<'o, 'a> {
-    /// The tables of the object's own format.
-    pub fn of(object: &'o Object<'a>) -> Self {
+    /// Returns the tables in the object's own format.
+    pub fn of_object(object: &'o Object<'a>) -> Self {
         if object.is_compact() { Self::Compact(object) } else { Self::Sframe(object) }
     }
 
@@ -81,7 +81,7 @@ impl<'o, 'a> FileTables<'o, 'a> {
         }
     }
 
-    /// Refuses them as tables for the code of another object, so that an error names their file.
+    /// Checks that the tables can be for the code of another object. The caller adds the tables' file to an error.
     pub fn check_for(&self, object: &Object<'_>, arguments: &verify::Arguments) -> anyhow::Result<()> {
         match self {
             Self::Sframe(table) => sframe::verify::check_for(table, object, arguments),

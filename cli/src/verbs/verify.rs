@@ -83,7 +83,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         // This file must have a single object too.
         let input = Input::open(file, slice)?;
         let object = input.object(Placement::Apart)?;
-        FileTables::of(table).check_for(&object, arguments).with_context(|| table.name.to_string())?;
+        FileTables::of_object(table).check_for(&object, arguments).with_context(|| table.name.to_string())?;
     }
     each::for_each(files, slice, Placement::Apart, |object, _| {
         if object.is_compact() && arguments.sframe.is_some() {
@@ -93,6 +93,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
             bail!("--unwind-info: an ELF file has no __unwind_info; use --sframe for its table");
         }
         object.check_address(arguments.address.filter(|_| table.is_none()))?;
-        FileTables::of(object).verify(arguments, table.as_ref())
+        FileTables::of_object(object).verify(arguments, table.as_ref())
     })
 }

@@ -14,9 +14,9 @@ pub struct Edited<'a> {
     pub rewrite: Rewrite<'a>,
     /// The plan of changes.
     pub plan: Plan,
-    /// Objects that were read.
+    /// The number of objects that were read.
     pub objects: u64,
-    /// Members of archives, and slices, that are no Mach-O objects for x86-64 or arm64, and stay.
+    /// The number of archive members and slices that are no Mach-O objects for x86-64 or arm64. They stay as they are.
     pub others: u64,
     /// Names of the slices that have no object to change, and stay as they are.
     pub other_slices: Vec<String>,
@@ -25,7 +25,7 @@ pub struct Edited<'a> {
 impl<'a> Edited<'a> {
     /// Changes a file. `personalities` has the names of the personalities that rows may have. If it is empty, rows may
     /// have any personality.
-    pub fn of(bytes: &'a [u8], personalities: &[String]) -> anyhow::Result<Self> {
+    pub fn new(bytes: &'a [u8], personalities: &[String]) -> anyhow::Result<Self> {
         let (rewrite, plan) = (Rewrite::new(), Plan::default());
         let mut edited = Self { rewrite, plan, objects: 0, others: 0, other_slices: Vec::new() };
         let fat = rewrite_slices(bytes, |slice| edited.slice(slice, personalities))?;
@@ -81,15 +81,15 @@ impl<'a> Edited<'a> {
         };
         let Some(editor) = CompactUnwindEditor::of(&file)? else { return Ok(None) };
         self.objects += 1;
-        let plan = Plan::of(&file, &editor, personalities)?;
+        let plan = Plan::for_object(&file, &editor, personalities)?;
         let rewrite = editor.rewrite(&plan.edits)?;
         self.plan.absorb(plan);
         Ok(Some(rewrite))
     }
 }
 
-/// Returns whether a slice stays: by the fat header it is for another architecture, or it is neither an object nor an
-/// archive, as bitcode is.
+/// Returns whether a slice stays as it is. This is so if the fat header names another architecture, or if the slice is
+/// neither an object nor an archive, for example bitcode.
 fn is_other(slice: &Member<'_>) -> anyhow::Result<bool> {
     let name = slice.arch.as_deref().unwrap_or_default();
     if !["x86_64", "x86_64h", "arm64", "arm64e"].contains(&name) {

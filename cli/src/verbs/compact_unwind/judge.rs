@@ -1,4 +1,4 @@
-//! The changed file, read back: its structure, and its rows compared with their CFI.
+//! Reads a changed file back, checks its structure, and compares its rows with their CFI.
 
 use anyhow::{Context as _, bail};
 use cfipack_container::{File, members};
@@ -7,14 +7,14 @@ use cfipack_roundtrip::unwind_info::{Code, Report, Table};
 
 use crate::verbs::unwind_info::{source, verify};
 
-/// The number of PCs of functions that get a compact encoding, and the PCs where the encoding is not exact.
+/// The price of compact encodings: the number of PCs where they are not exact, although the FDEs are.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Price {
     /// PCs in prologues where the encoding is not exact.
     pub prologue: u64,
     /// PCs in epilogues where the encoding is not exact.
     pub epilogue: u64,
-    /// All PCs of the functions.
+    /// All PCs of the functions that get a compact encoding.
     pub pcs: u64,
 }
 
@@ -22,8 +22,8 @@ impl Price {
     /// Judges a changed file, and returns the price of the change.
     ///
     /// # Errors
-    /// Something else than rows has changed, or a changed row does not represent the CFI.
-    pub fn of(old: &[u8], new: &[u8]) -> anyhow::Result<Self> {
+    /// More than the rows has changed, or a changed row does not represent the CFI.
+    pub fn judge(old: &[u8], new: &[u8]) -> anyhow::Result<Self> {
         let mut price = Self::default();
         let (mut before, mut after) = (members(old)?, members(new)?);
         loop {

@@ -1,4 +1,4 @@
-//! `compact-unwind`: compact encodings for the functions of Mach-O objects that have DWARF mode only.
+//! `compact-unwind`: gives functions of Mach-O objects compact encodings in place of DWARF mode.
 
 mod edit;
 mod judge;
@@ -108,11 +108,11 @@ fn change(path: &Path, arguments: &Arguments) -> anyhow::Result<()> {
     let opened = spool.as_ref().map_or(path, Spool::path);
     let original = Entry::followed(opened).and_then(Original::open).with_context(name)?;
     let old = original.bytes();
-    let edited = Edited::of(old, &arguments.personality).with_context(name)?;
+    let edited = Edited::new(old, &arguments.personality).with_context(name)?;
     let new = &edited.rewrite;
     let mut price = Price::default();
     let mut judge = |bytes: &[u8]| {
-        price = Price::of(old, bytes)?;
+        price = Price::judge(old, bytes)?;
         anyhow::Ok(())
     };
     let written = match &arguments.output {
@@ -139,7 +139,7 @@ fn write(
     new: &Rewrite<'_>,
     judge: impl FnOnce(&[u8]) -> anyhow::Result<()>,
 ) -> anyhow::Result<Vec<String>> {
-    if let Destination::File(target) = Destination::of(output) {
+    if let Destination::File(target) = Destination::resolve(output) {
         let policy = Policy { keep_times: false, sync: true };
         return original.write_to(&target, new, policy, judge);
     }

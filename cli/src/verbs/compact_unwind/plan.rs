@@ -48,7 +48,7 @@ struct Planner<'p, 'a> {
 impl Plan {
     /// Decides for every function of an object. `wanted` has the names of the personalities that rows may have. If it
     /// is empty, rows may have any personality.
-    pub fn of(
+    pub fn for_object(
         file: &File<'_>,
         editor: &CompactUnwindEditor<'_, '_>,
         wanted: &[String],
@@ -64,8 +64,8 @@ impl Plan {
         let sections = file.call_frame_sections()?;
         let mut encoder = CompactEncoder::new(file.arch(), code)?;
         for section in &sections {
-            let name = || format!("section {}", section.section.name);
-            planner.section(file, section, &mut encoder).with_context(name)?;
+            let planned = planner.section(file, section, &mut encoder);
+            planned.with_context(|| format!("section {}", section.section.name))?;
         }
         Ok(planner.plan)
     }
@@ -95,13 +95,17 @@ impl Plan {
 
 /// Returns the names of the personalities of compact rows.
 fn personalities(file: &File<'_>, compact: Option<&CompactUnwind<'_>>) -> BTreeSet<String> {
-    let pointer_size = file.arch().pointer_size();
-    let of_row = |compact: &CompactUnwind<'_>, row: &CompactUnwindRow| {
-        let field = SectionOffset(row.offset.0 + Row::personality_at(pointer_size));
-        let is_compact = row.encoding.mode(file.arch()) != Some(Mode::Dwarf);
-        compact.referent(field).filter(|_| is_compact).map(|referent| referent.name.clone().into_owned())
-    };
-    compact.iter().flat_map(|compact| compact.rows.iter().filter_map(|row| of_row(compact, row))).collect()
+    let mut names = BTreeSet::new();
+    let Some(compact) = compact else { return names };
+    for row in &compact.rows {
+        let field = SectionOffset(row.offset.0 + Row::personality_at(file.arch().pointer_size()));
+        if row.encoding.mode(file.arch()) != Some(Mode::Dwarf)
+            && let Some(referent) = compact.referent(field)
+        {
+            names.insert(referent.name.clone().into_owned());
+        }
+    }
+    names
 }
 
 impl<'a> Planner<'_, 'a> {
@@ -113,7 +117,7 @@ impl<'a> Planner<'_, 'a> {
     ) -> anyhow::Result<()> {
         let relocations = section.section.index.map(|index| file.relocations(index)).transpose()?;
         let relocations = relocations.unwrap_or_default().into_iter();
-        // Of a pair of relocations, the second has the minuend.
+        // If two relocations of a field form a pair, keep the second, because it has the minuend.
         let relocations: HashMap<_, _> =
             relocations.map(|relocation| (relocation.offset, relocation)).collect();
         let reader = section.cfi();

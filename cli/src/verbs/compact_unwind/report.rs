@@ -20,9 +20,9 @@ pub struct Summary<'s, 'a> {
     pub name: String,
     /// The edited file.
     pub edited: &'s Edited<'a>,
-    /// The price of it.
+    /// The price of the new encodings.
     pub price: Price,
-    /// Bytes of the file before.
+    /// The size of the old file in bytes.
     pub old_len: usize,
 }
 
@@ -102,11 +102,11 @@ pub struct SummaryJson<'s> {
     schema: &'static str,
     file: &'s str,
     objects: u64,
-    /// Members of an archive, and slices, that stay because they are no Mach-O objects for x86-64 or arm64.
+    /// Members of an archive and slices that stay as they are, because they are no Mach-O objects for x86-64 or arm64.
     other_members: u64,
-    /// The slices of a fat file that have no such object, and stay.
+    /// The slices of a fat file that stay as they are, because they contain no Mach-O object for x86-64 or arm64.
     other_slices: &'s [String],
-    /// FDEs: `functions` is the sum of `gained`, `compact` and `dwarf`.
+    /// The number of FDEs: the sum of `gained`, `compact` and `dwarf`.
     functions: u64,
     gained: u64,
     compact: u64,
@@ -117,12 +117,14 @@ pub struct SummaryJson<'s> {
     personalities: &'s BTreeSet<String>,
     /// Bytes of the FDEs that a linker can remove.
     fde_bytes: u64,
-    /// PCs of the functions in `gained`, and those of them for which rows are not exact.
+    /// The PCs of the functions in `gained`.
     pcs: u64,
+    /// The PCs in prologues for which the new rows are not exact.
     pcs_prologue: u64,
+    /// The PCs in epilogues for which the new rows are not exact.
     pcs_epilogue: u64,
     old_bytes: usize,
     new_bytes: usize,
-    /// New bytes of the file, and those that have moved.
+    /// The bytes of the file that are new or have moved.
     changes: Vec<Change>,
 }

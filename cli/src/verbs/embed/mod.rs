@@ -43,7 +43,7 @@ pub struct FileOptions {
     many: ManyFiles,
 }
 
-/// The conversion's options for files.
+/// The options of a conversion into files.
 #[derive(Clone, Copy, Debug)]
 pub struct Conversions {
     /// Options of the table.
@@ -57,12 +57,12 @@ pub struct Conversions {
 }
 
 impl FileOptions {
-    /// Returns whether files are to be written.
+    /// Returns whether the command line asks to write files.
     pub fn writes_files(&self) -> bool {
         self.output.is_some() || self.in_place
     }
 
-    /// Refuses options that have no effect where no file is written.
+    /// Refuses options that have no effect if no file is written.
     pub fn check_unused(&self) -> anyhow::Result<()> {
         if self.no_verify {
             bail!("--no-verify: without -o or --in-place, verification needs --verify");
@@ -70,7 +70,7 @@ impl FileOptions {
         self.many.check_unused()
     }
 
-    /// Converts into files.
+    /// Puts tables into files.
     pub fn run(&self, inputs: &[PathBuf], conversions: Conversions) -> anyhow::Result<Status> {
         let place = self.many.destination(inputs, self.output.as_deref(), conversions.json, IN_PLACE)?;
         let embed = Embed {

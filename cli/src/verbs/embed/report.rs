@@ -1,4 +1,4 @@
-//! Reports of the conversion into files: a line for each, and a summary.
+//! Reports of the conversion into files: a line for each file, and a summary.
 
 use cfipack_lint::coverage::CodeBytes;
 use cfipack_roundtrip::most_frequent_first;
@@ -13,7 +13,7 @@ use crate::report::limits::{Covered, Remark};
 use crate::report::verdict;
 use crate::synthesized::SynthesizedCounts;
 
-/// Returns the code of a file's parts, if it was counted for each of them.
+/// Adds up the code of a file's parts. Returns `None` if the code of a part was not counted.
 fn code(parts: &[Part<Table>]) -> Option<CodeBytes> {
     parts.iter().map(|part| part.report.code_coverage).sum()
 }
@@ -107,10 +107,11 @@ impl Reported for Embed {
                 "{rows} of outermost frames, with which backtrace() of glibc 2.43 returns 0 frames: --for glibc-2.43 omits them"
             ));
         }
-        lines.push(match self.verify {
-            true => "verified in the new file against the CFI, as gimli evaluates it".into(),
-            false => "not verified".into(),
-        });
+        if self.verify {
+            lines.push("verified in the new file against the CFI, as gimli evaluates it".into());
+        } else {
+            lines.push("not verified".into());
+        }
         lines
     }
 }

@@ -1,4 +1,4 @@
-//! A table in an object or a linked file: made for its place, and judged as it stands there.
+//! Puts a table into an object or a linked file, and judges the table in the new file.
 
 use std::collections::BTreeMap;
 
@@ -29,21 +29,21 @@ use crate::verbs::sframe::verify;
 pub struct Embed {
     /// The options of the tables.
     pub conversions: Conversions,
-    /// True if a file that has a table is left alone.
+    /// True if a file that has a table of the requested version stays as it is.
     pub skip_done: bool,
-    /// True if objects, members of archives too, are left alone.
+    /// True if relocatable objects stay as they are, also in archives.
     pub linked_only: bool,
     /// True if tables are verified.
     pub verify: bool,
 }
 
-/// The report about a table, in a file or a member of an archive.
+/// The report about the table of a file or of an archive's member.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Table {
-    /// The way in which the file got room for it; none in a relocatable object.
+    /// The way in which a linked file got room for its table. Null for a relocatable object, and without a table.
     pub way: Option<&'static str>,
-    /// The address, in a linked file.
+    /// The address of the table in a linked file.
     pub address: Option<String>,
     /// The version of the format.
     pub version: u8,
@@ -53,14 +53,14 @@ pub struct Table {
     pub converted: u64,
     /// Functions that the table omits.
     pub omitted: u64,
-    /// The number for each reason.
+    /// The omitted functions by reason.
     pub reasons: BTreeMap<&'static str, u64>,
-    /// Functions that no CFI covers, with `--synthesize`; in none of the other counts.
+    /// Functions that no CFI covers, with `--synthesize`. The other counts do not include them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub synthesized: Option<SynthesizedCounts>,
-    /// Bytes of table and CFI.
+    /// Bytes of the table and of the CFI.
     pub bytes: TableBytes,
-    /// The code, and what the table covers of it, if it was counted.
+    /// The code and the part of it that the table covers, if it was counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code_coverage: Option<CodeBytes>,
     /// Rows of outermost frames.
@@ -70,7 +70,7 @@ pub struct Table {
     /// FDEs that cannot be read.
     pub unreadable: u64,
     #[serde(skip)]
-    /// The omitted functions, and those that the table cannot distinguish or reach.
+    /// The omitted functions, for the verification of the new file.
     omitted_functions: Vec<Unsupported>,
 }
 
@@ -183,7 +183,7 @@ impl Embed {
         )))
     }
 
-    /// Puts the table of a linked file into it.
+    /// Puts a table into a linked file.
     fn linked<'a>(
         &self,
         file: &File<'a>,
@@ -207,7 +207,7 @@ impl Embed {
         Ok((Some(embedding.rewrite(bytes)), table))
     }
 
-    /// Puts the table of an object into it, with its relocations.
+    /// Puts a table and its relocations into a relocatable object.
     fn relocatable<'a>(
         &self,
         file: &File<'a>,
@@ -246,7 +246,7 @@ impl Embed {
             omitted: conversion.num_omitted(),
             reasons: conversion.reasons(),
             synthesized: conversion.synthesized.as_ref().map(|own| own.counts.clone()),
-            bytes: TableBytes { sframe: bytes.len().to_u64(), cfi: CfiBytes::of(file, sections)? },
+            bytes: TableBytes { sframe: bytes.len().to_u64(), cfi: CfiBytes::measure(file, sections)? },
             code_coverage: conversion.code(file, bytes, &self.conversions.limits)?,
             outermost: conversion.outermost_rows(bytes)?,
             verified: false,
@@ -257,7 +257,7 @@ impl Embed {
 }
 
 impl Table {
-    /// Returns whether no function is in it.
+    /// Returns whether the table has no functions.
     pub fn is_empty(&self) -> bool {
         self.converted == 0 && self.synthesized.as_ref().is_none_or(|own| own.functions == 0)
     }

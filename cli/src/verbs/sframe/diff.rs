@@ -28,7 +28,7 @@ pub fn compare(a: &Object<'_>, b: &Object<'_>, arguments: &Arguments) -> anyhow:
         tables.push(found);
     }
     same_code::require([a, b], &tables)?;
-    let [of_a, of_b] = [0, 1].map(|side: usize| TableNames::of(&tables[side], &sections[side]));
+    let [of_a, of_b] = [0, 1].map(|side: usize| TableNames::from_sections(&tables[side], &sections[side]));
     let arch = tables[0][0].arch();
     of_a.require_arch(&tables[0], arch, &"the first table").with_context(|| a.name.to_string())?;
     of_b.require_arch(&tables[1], arch, &a.name).with_context(|| b.name.to_string())?;

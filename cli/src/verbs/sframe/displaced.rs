@@ -12,11 +12,11 @@ use serde::Serialize;
 /// functions.
 const TRIED: usize = 64;
 
-/// The distance of every function of a table from a function of the CFI, and the address without it.
+/// A wrong `--address`: every function of the table is at the same distance from a function of the CFI.
 #[derive(Clone, Serialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Displaced {
-    /// Bytes from the place in the CFI to that in the table.
+    /// The distance in bytes from a function in the CFI to the same function in the table.
     distance: i64,
     /// The value of `--address` with which all functions are where the CFI has them.
     fitting_address: Address,
@@ -55,8 +55,8 @@ impl Displaced {
     }
 }
 
-/// Returns whether functions of a table, moved by a distance, are inside functions of the CFI, and most of them are
-/// equal to a function of the CFI. They need not all be equal, because a PLT is several functions of a table.
+/// Moves the functions of a table by a distance. Returns whether all are then inside functions of the CFI, and at least
+/// half are equal to functions of the CFI. A PLT is several functions of a table, so not all need to be equal.
 fn fits(table: &BTreeMap<u64, u64>, cfi: &BTreeMap<u64, u64>, distance: u64) -> bool {
     let mut equal = 0;
     for (start, size) in table {

@@ -25,7 +25,7 @@ pub fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow
     let sections = object.sframe_sections(arguments.address.unwrap_or_default())?;
     let mut out = output::standard();
     let (mut found, mut broken) = (false, None);
-    let places = Places::of(object).with_names(arguments.names);
+    let places = Places::of_object(object).with_names(arguments.names);
     for section in &sections {
         if arguments.json {
             for table in object.tables(slice::from_ref(section))? {
@@ -35,7 +35,7 @@ pub fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow
             }
             continue;
         }
-        // Text follows the header alone, as readelf's does.
+        // As in readelf, the text of a table depends on its header and not on relocations.
         for table in input::tables(section)? {
             if several && !found {
                 writeln!(out, "\nFile: {}", object.name)?;
@@ -127,8 +127,8 @@ enum Entry {
     Error { index: usize, error: String },
 }
 
-/// A function. `repeats` is the size of a PLT's stub, after which the rows apply again. In an object,
-/// `start` is an offset in `section`, which is null in other files. `symbol` is one that starts there.
+/// A function. `repeats` is the size of a PLT's stub, after which the rows apply again. In an object, `start` is an
+/// offset in `section`, which is null in other files. `symbol` is a symbol at the function's start.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FunctionJson {
@@ -138,7 +138,7 @@ struct FunctionJson {
     symbol: SymbolName,
     start: String,
     size: u32,
-    /// Bytes of a row's start.
+    /// The width of a row's start in bytes.
     start_width: usize,
     #[serde(rename = "type")]
     fde_type: &'static str,
@@ -148,7 +148,7 @@ struct FunctionJson {
     rows: Vec<RowEntry>,
 }
 
-/// A row, or the reason why it and those after it cannot be read.
+/// A row, or the reason why this row and all rows after it cannot be read.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "RowOrError"))]

@@ -38,26 +38,22 @@ pub fn explain(
     let sections = input::call_frame_sections(file)?;
     let explained = match address {
         None => {
-            let conversion = Conversion::of(file, &sections, &arguments.table, 1)?;
+            let conversion = Conversion::placed(file, &sections, &arguments.table, 1)?;
             let mut explained = omitted(&conversion, places);
             let address = conversion.address;
             explained.extend(not_in_tables(object, &sections, &conversion, places)?);
             explained.extend(innermost_only(file.arch(), &conversion.linked()?, address, places)?);
             explained
         }
-        Some(address) => {
-            let found = one_function(file, &sections, address, &arguments.table, places)?;
-            let with_listing = |(mut found, function): (FunctionJson, _)| {
+        Some(address) => match one_function(file, &sections, address, &arguments.table, places)? {
+            Some((mut found, function)) => {
                 let tables = object.sframe_sections(Address(0))?;
                 let tables = object.tables(&tables)?;
                 found.listing = Listing::new(file, &function, &tables, address, places)?;
-                anyhow::Ok(found)
-            };
-            match found {
-                Some(found) => vec![with_listing(found)?],
-                None => by_code(file, &sections, address, places)?.into_iter().collect(),
+                vec![found]
             }
-        }
+            None => by_code(file, &sections, address, places)?.into_iter().collect(),
+        },
     };
     explanation::report(object, &explained, address, "no function is omitted", arguments.json)
 }
@@ -96,17 +92,22 @@ fn not_in_tables(
     let omitted: HashSet<_> = conversion.omitted.iter().map(|omitted| omitted.function.address()).collect();
     let options = Options::new().with_limit(usize::MAX);
     let report = verify::against_any(object.file()?, sections, &tables, &options, 1)?;
-    let missing = report.unverified.iter().filter(|one| one.missing);
-    let missing = missing.filter_map(|one| Some((one.function?, one)));
-    let explained = missing.filter(|(start, _)| !omitted.contains(start)).map(|(start, one)| FunctionJson {
-        start: Some(places.location(start)),
-        symbol: places.symbol(start),
-        pc: one.pc.map(|pc| places.location(pc)),
-        reason: Some(NOT_IN_THE_TABLE),
-        words: Some(one.words.clone()),
-        ..FunctionJson::default()
-    });
-    Ok(explained.collect())
+    let mut explained = Vec::new();
+    for missing in report.unverified.iter().filter(|unverified| unverified.missing) {
+        let Some(start) = missing.function else { continue };
+        if omitted.contains(&start) {
+            continue;
+        }
+        explained.push(FunctionJson {
+            start: Some(places.location(start)),
+            symbol: places.symbol(start),
+            pc: missing.pc.map(|pc| places.location(pc)),
+            reason: Some(NOT_IN_THE_TABLE),
+            words: Some(missing.words.clone()),
+            ..FunctionJson::default()
+        });
+    }
+    Ok(explained)
 }
 
 /// Lists every function of a table with a row that unwinds only an innermost frame.
@@ -120,7 +121,7 @@ fn innermost_only(
     for function in Section::parse(table, address)?.functions() {
         let function = function?;
         let start = function.start();
-        found.extend(InnermostJson::of(arch, &function, places).map(|innermost| FunctionJson {
+        found.extend(InnermostJson::find(arch, &function, places).map(|innermost| FunctionJson {
             start: Some(places.location(start)),
             size: Some(function.size().into()),
             symbol: places.symbol(start),
@@ -178,13 +179,12 @@ fn one_function<'s>(
         ..FunctionJson::default()
     };
     let mut builder = cfipack_encoder::sframe::Builder::new(file.arch(), options.get())?;
-    // A function can be omitted for its own CFI, or because of other functions.
-    let of_the_table = || {
-        let all = Conversion::of(file, sections, options, 1)?.section;
-        anyhow::Ok(all.omitted().iter().find(|omitted| omitted.function == function.key).copied())
-    };
-    let unsupported =
-        builder.push(&function).err().map_or_else(of_the_table, |by_itself| Ok(Some(by_itself)))?;
+    let mut unsupported = builder.push(&function).err();
+    if unsupported.is_none() {
+        // The function's own CFI is no reason to omit it, but other functions of the file can be a reason.
+        let all = Conversion::placed(file, sections, options, 1)?.section;
+        unsupported = all.omitted().iter().find(|omitted| omitted.function == function.key).copied();
+    }
     if let Some(unsupported) = unsupported {
         found.pc = Some(places.location(unsupported.pc()));
         found.reason = Some(unsupported.reason.name());
@@ -196,7 +196,8 @@ fn one_function<'s>(
     section.write(&mut bytes, function.key.address(), Key::address)?;
     for part in Section::parse(&bytes, function.key.address())?.functions() {
         let part = part?;
-        found.innermost_only = found.innermost_only.or_else(|| InnermostJson::of(file.arch(), &part, places));
+        found.innermost_only =
+            found.innermost_only.or_else(|| InnermostJson::find(file.arch(), &part, places));
         for row in part.rows() {
             let mut row = row?;
             // The table divides a PLT, and a function with very many rows, into several FDEs.
@@ -211,8 +212,8 @@ fn one_function<'s>(
     Ok(Some((found, function)))
 }
 
-/// A function: `reason` and its description `words`, or `rows`; `innermost_only` in the list of all functions that
-/// are not covered completely.
+/// A function. If it is omitted, it has a `reason` with the description `words`. Otherwise it has `rows`, or only
+/// `innermost_only` in the list of all functions that are not covered completely.
 #[derive(Serialize, Default)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "SframeFunction"))]
@@ -225,7 +226,7 @@ pub struct FunctionJson {
     reason: Option<&'static str>,
     words: Option<String>,
     innermost_only: Option<InnermostJson>,
-    /// `code` if no CFI covers it: `rows` are those that `--synthesize` makes.
+    /// `code` if no CFI covers the function. Then `rows` are the rows that `--synthesize` makes.
     #[serde(skip_serializing_if = "Option::is_none")]
     origin: Option<&'static str>,
     rows: Vec<RowOfPart>,
@@ -238,7 +239,7 @@ pub struct FunctionJson {
     row_words: Vec<String>,
 }
 
-/// The first PC with a row that unwinds an innermost frame only, and the register that it needs.
+/// The first PC with a row that unwinds an innermost frame only, and the register that this row needs.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct InnermostJson {
@@ -247,7 +248,7 @@ struct InnermostJson {
 }
 
 impl InnermostJson {
-    fn of(arch: Arch, function: &Function<'_>, places: &Places<'_, '_>) -> Option<Self> {
+    fn find(arch: Arch, function: &Function<'_>, places: &Places<'_, '_>) -> Option<Self> {
         let (row, register) = innermost(arch, function)?;
         let pc = places.location(function.start().offset(row.start.0.into()));
         Some(Self { pc, register: RegisterName(arch, register).to_string() })
@@ -261,8 +262,7 @@ impl fmt::Display for InnermostJson {
     }
 }
 
-/// A row, `start` from the function's start; `repeats` is the size of a PLT's stub, after which it applies
-/// again.
+/// A row. `start` counts from the function's start. The row of a PLT applies again after `repeats` bytes.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RowOfPart {

@@ -94,9 +94,10 @@ impl<'a> Answer<'a> {
 fn words(answer: Option<&Answer<'_>>, places: &Places<'_, '_>) -> String {
     let Some(Answer { arch, function, row, .. }) = answer else { return "no function".to_string() };
     let end = function.start().offset(function.size().into());
-    let repeats = match function.is_pc_mask() {
-        true => format!(", repeating every {} bytes", function.rep_size()),
-        false => String::new(),
+    let repeats = if function.is_pc_mask() {
+        format!(", repeating every {} bytes", function.rep_size())
+    } else {
+        String::new()
     };
     let signal_frame = if function.is_signal_frame() { ", signal frame" } else { "" };
     let row = match row {
@@ -106,8 +107,8 @@ fn words(answer: Option<&Answer<'_>>, places: &Places<'_, '_>) -> String {
     format!("function {}{repeats}{signal_frame}, {row}", places.range(function.start()..end))
 }
 
-/// The row for a PC; `function` and `row` are null where no table has one. In an object,
-/// `pc` and the function's `start` are offsets in `section`, which is null in other files.
+/// The row for a PC. `function` and `row` are null if no table has a function or a row for the PC. In an object, `pc`
+/// and the function's `start` are offsets in `section`, which is null in other files.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "SframeAnswer"))]

@@ -39,7 +39,7 @@ pub fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outco
         arguments.table.check_unused()?;
     }
     let name = object.name.plain();
-    let places = Places::of(object).with_names(arguments.names);
+    let places = Places::of_object(object).with_names(arguments.names);
     let report = match &object.contents {
         Contents::File(file) if tables.is_empty() => converted(name, file, &arguments.table, &places)?,
         Contents::File(file) => {
@@ -74,7 +74,7 @@ fn converted(
     places: &Places<'_, '_>,
 ) -> anyhow::Result<StatsJson> {
     let sections = input::call_frame_sections(file)?;
-    let conversion = Conversion::of(file, &sections, options, 1)?;
+    let conversion = Conversion::placed(file, &sections, options, 1)?;
     let bytes = match file.kind() {
         Kind::Relocatable => conversion.relocatable()?,
         Kind::Linked => conversion.linked()?,
@@ -87,7 +87,7 @@ fn converted(
         without_rows: WithoutRows::of_conversion(places, &conversion),
         code_coverage: conversion
             .with_table(file, &bytes, |tables| Ok(CodeBytes::of_tables(file, tables)?))?,
-        cfi_bytes: CfiBytes::of(file, &sections)?,
+        cfi_bytes: CfiBytes::measure(file, &sections)?,
     };
     Ok(StatsJson { coverage: Some(coverage), ..StatsJson::new(name, Source::Cfi, &[table]) })
 }
@@ -109,7 +109,7 @@ fn coverage(
         reasons: report.reasons,
         without_rows: WithoutRows::new(places, &report.unverified, report.more_unverified),
         code_coverage: CodeBytes::of_tables(file, tables)?,
-        cfi_bytes: CfiBytes::of(file, &sections)?,
+        cfi_bytes: CfiBytes::measure(file, &sections)?,
     }))
 }
 

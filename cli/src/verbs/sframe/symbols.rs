@@ -1,5 +1,5 @@
-//! `dump --symbols`: prints functions by their symbols, and rows by offsets from them. The text is made for goldens: it
-//! is equal for tables that mean the same, at any address and in any layout.
+//! `dump --symbols`: prints functions by their symbols, and rows by offsets from the function's start. You can keep the
+//! text as a golden: it is equal for tables that mean the same, at any address and in any layout.
 
 use std::cell::Cell;
 use std::io::{self, Write};
@@ -32,12 +32,13 @@ pub fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow
     if several && !arguments.json {
         writeln!(out, "\nFile: {}", object.name)?;
     }
-    let places = Places::of(object).with_names(arguments.names);
+    let places = Places::of_object(object).with_names(arguments.names);
     let mut broken = None;
     for table in &tables {
-        let error = match arguments.json {
-            true => print_json(&mut out, object, table, &places)?,
-            false => print_table(&mut out, table, &places)?,
+        let error = if arguments.json {
+            print_json(&mut out, object, table, &places)?
+        } else {
+            print_table(&mut out, table, &places)?
         };
         broken = broken.or(error);
     }
@@ -48,7 +49,7 @@ pub fn dump(object: &Object<'_>, several: bool, arguments: &Arguments) -> anyhow
     }
 }
 
-/// Prints a table; its first error.
+/// Prints a table. Returns the table's first error.
 fn print_table(
     out: &mut impl Write,
     table: &Section<'_>,
@@ -95,7 +96,7 @@ fn different_rows(function: &Function<'_>) -> impl Iterator<Item = Result<Row, s
     })
 }
 
-/// Prints a table as JSON; its first error.
+/// Prints a table as JSON. Returns the table's first error.
 fn print_json(
     out: &mut impl Write,
     object: &Object<'_>,
@@ -111,7 +112,7 @@ fn print_json(
     Ok(broken.get())
 }
 
-/// A table by symbols, as `cfipack/dump-symbols/1`: nothing in it depends on addresses, or on how the table encodes rows.
+/// A table by symbols, as `cfipack/dump-symbols/1`. It depends neither on addresses nor on how the table encodes rows.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SymbolsJson<'r, 'f, 'a> {
@@ -170,8 +171,8 @@ enum Named {
     Error { error: String },
 }
 
-/// A function. `name` is the symbol that starts there, else its section and the offset in it; `repeats` is the size of a
-/// PLT's stub, after which the rows apply again. A row that only repeats the one before it is not printed.
+/// A function. `name` is the symbol at its start, or otherwise its section and the offset in it. `repeats` is the size
+/// of a PLT's stub, after which the rows apply again. A row that means the same as the row before is not printed.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct NamedFunction {

@@ -40,7 +40,7 @@ pub fn check_for(table: &Object<'_>, object: &Object<'_>, arguments: &Arguments)
     }
     match &object.contents {
         Contents::File(file) if file.as_macho().is_none() => {
-            TableNames::of(&tables, &sections).require_arch(&tables, file.arch(), &object.name)
+            TableNames::from_sections(&tables, &sections).require_arch(&tables, file.arch(), &object.name)
         }
         _ => Ok(()),
     }
@@ -64,7 +64,7 @@ pub fn verify(
         let missing = if has_cfi { Outcome::MissingTable } else { Outcome::Absent };
         return Ok(missing(SFRAME_TABLE));
     }
-    let names = TableNames::of(&tables, &sections);
+    let names = TableNames::from_sections(&tables, &sections);
     names.require_arch(&tables, file.arch(), &"the file")?;
     let options = Options::new().with_padding(arguments.padding);
     let sections = input::call_frame_sections(file)?;
@@ -73,22 +73,21 @@ pub fn verify(
     let kernel = arguments.profile.map(|Profile::Kernel| KernelReport::new(file, &tables, options.limit));
     let kernel = kernel.transpose()?;
     let places = Places::new(file).with_names(arguments.names);
-    let code = match arguments.lint {
-        true => Some(cfipack_lint::lint(file, &sections, arguments.threads.into(), &|_| true, &|_, _| {})?),
-        false => None,
-    };
-    let code = code.as_ref().map(AgainstCode::new);
+    let mut code = None;
+    if arguments.lint {
+        let lint = cfipack_lint::lint(file, &sections, arguments.threads.into(), &|_| true, &|_, _| {})?;
+        code = Some(AgainstCode::new(&lint));
+    }
     let is_bare = elsewhere.is_some_and(Object::is_bare_sframe) && !report.is_faultless();
     let address = arguments.address.unwrap_or_default();
     let displaced = is_bare.then(|| Displaced::find(&sections, &tables, address)).flatten();
     let (kernel, displaced) = (kernel.as_ref(), displaced.as_ref());
-    let written = match arguments.json {
-        true => {
-            let name = object.name.plain();
-            let json = VerifyJson::new(&name, &report, kernel, &excluded, &names, &places, code);
-            print_json(&json.with_displaced(displaced))
-        }
-        false => print_all(object, (&report, displaced), kernel, &excluded, &names, &places, code),
+    let written = if arguments.json {
+        let name = object.name.plain();
+        let json = VerifyJson::new(&name, &report, kernel, &excluded, &names, &places, code);
+        print_json(&json.with_displaced(displaced))
+    } else {
+        print_all(object, (&report, displaced), kernel, &excluded, &names, &places, code)
     };
     let keeps_rules = kernel.is_none_or(|kernel| kernel.is_accepted());
     let wrong_cfi = code.is_some_and(|code| code.wrong != 0);
@@ -130,10 +129,10 @@ fn print_all(
     Ok(out.flush()?)
 }
 
-/// Verifies tables of any origin against the CFI of their file, on so many threads.
+/// Verifies tables of any origin against the CFI of their file, on `threads` threads.
 ///
 /// # Errors
-/// As [`against`].
+/// The same errors as [`against`].
 pub fn against_any(
     file: &File<'_>,
     sections: &[CallFrameSection<'_>],

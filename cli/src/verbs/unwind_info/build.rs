@@ -96,13 +96,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
 
 /// Returns whether the object has neither tables nor CFI.
 fn is_without_both(object: &Object<'_>) -> anyhow::Result<bool> {
-    Ok(Source::of(object)?.is_empty() && object.file()?.call_frame_sections()?.is_empty())
+    Ok(Source::find(object)?.is_empty() && object.file()?.call_frame_sections()?.is_empty())
 }
 
 fn build(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<(Status, Vec<u8>)> {
-    let source = Source::of(object)?;
+    let source = Source::find(object)?;
     let file = object.file()?;
-    let built = BuiltTable::of(file, &source, &arguments.table)?;
+    let built = BuiltTable::build(file, &source, &arguments.table)?;
     let verdict = if arguments.verify { Some(built.verify(file, &source)?) } else { None };
     let own = source.table.as_ref().map(|section| section.bytes.len());
     let summary = Summary {
@@ -114,16 +114,9 @@ fn build(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<(Status, 
         options: &arguments.table,
         names: arguments.names,
     };
-    let write = || {
-        if !arguments.json {
-            return summary.print();
-        }
-        let mut out = output::standard();
-        output::json(&mut out, &summary.json()?)?;
-        Ok(out.flush()?)
-    };
     let strict = Status::differs_if(arguments.strict && !built.warnings.is_empty());
-    Ok((status::judged(summary.status().max(strict), write())?, built.bytes))
+    let written = if arguments.json { summary.print_json() } else { summary.print() };
+    Ok((status::judged(summary.status().max(strict), written)?, built.bytes))
 }
 
 /// The data of the report.
@@ -140,21 +133,20 @@ struct Summary<'s, 'a> {
 
 impl Summary<'_, '_> {
     fn status(&self) -> Status {
-        let is_lost = |warning: &Warning| matches!(warning, Warning::FourthPersonality { fde: None, .. });
+        let mut warnings = self.built.warnings.iter();
+        let is_lost = warnings.any(|warning| matches!(warning, Warning::FourthPersonality { fde: None, .. }));
         let is_good = self.verdict.as_ref().is_none_or(Verdict::is_good);
         let Entries { without_fde, after_sentinel, .. } = &self.built.entries;
         let is_omitted = *without_fde != 0 || !after_sentinel.is_empty();
-        Status::differs_if(is_omitted || !is_good || self.built.warnings.iter().any(is_lost))
+        Status::differs_if(is_omitted || !is_good || is_lost)
     }
 
-    /// The warnings of a kind: how many there are, and the first.
+    /// Returns the number of warnings of each kind, with the first of them.
     fn warnings(&self) -> Vec<(u64, &Warning)> {
         let mut kinds: Vec<(u64, &Warning)> = Vec::new();
         for warning in &self.built.warnings {
-            let is_alike = |(_, other): &&mut (u64, &Warning)| {
-                std::mem::discriminant(*other) == std::mem::discriminant(warning)
-            };
-            match kinds.iter_mut().find(is_alike) {
+            let kind = std::mem::discriminant(warning);
+            match kinds.iter_mut().find(|(_, first)| std::mem::discriminant(*first) == kind) {
                 Some((count, _)) => *count += 1,
                 None => kinds.push((1, warning)),
             }
@@ -230,6 +222,12 @@ impl Summary<'_, '_> {
         Ok(())
     }
 
+    fn print_json(&self) -> anyhow::Result<()> {
+        let mut out = output::standard();
+        output::json(&mut out, &self.json()?)?;
+        Ok(out.flush()?)
+    }
+
     fn json(&self) -> anyhow::Result<SummaryJson<'_>> {
         let warnings = &self.built.warnings;
         Ok(SummaryJson {
@@ -269,14 +267,14 @@ pub struct SummaryJson<'r> {
     /// `cfi`, `unwind_info` or `compact_unwind`.
     source: &'static str,
     layout: &'static str,
-    /// The functions of the CFI from which entries are made: all if `source` is `cfi`, else those without a row.
+    /// The functions of the CFI from which entries are made. Unless `source` is `cfi`, these functions have no row.
     #[serde(flatten)]
     coverage: Coverage,
-    /// Functions that are omitted because the file's table has them after its sentinel, where no reader finds
-    /// them: the first ones.
+    /// The first functions that are omitted because they are after the sentinel of the file's table, where no reader
+    /// finds them.
     after_sentinel: Vec<String>,
     more_after_sentinel: usize,
-    /// Compact entries that are omitted, for code without an FDE.
+    /// The number of compact entries that are omitted because their code has no FDE.
     without_fde: u64,
     unwind_info: Stats,
     /// Bytes of the file's own section.

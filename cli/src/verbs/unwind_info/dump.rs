@@ -24,7 +24,7 @@ pub fn dump(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcom
     if arguments.symbols {
         bail!("--symbols prints .sframe tables");
     }
-    let source = Source::of(object)?;
+    let source = Source::find(object)?;
     if source.is_empty() {
         return Ok(Outcome::Absent(source::TABLES));
     }
@@ -67,7 +67,7 @@ pub fn dump(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcom
     }
 }
 
-/// LLVM's name for the file format.
+/// Returns LLVM's name for the file format.
 fn format_name(arch: Arch) -> &'static str {
     match arch {
         Arch::I386 => "mach-o 32-bit i386",
@@ -77,7 +77,7 @@ fn format_name(arch: Arch) -> &'static str {
     }
 }
 
-/// A dump of both tables; addresses are image offsets, and for an object's rows addresses of the object.
+/// A dump of both tables. Addresses in `unwind_info` are image offsets. In `compact_unwind` they are the object's.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "CompactTables"))]
@@ -90,7 +90,7 @@ pub struct DumpJson<'d> {
     compact_unwind: Option<Vec<RowJson>>,
 }
 
-/// `__unwind_info`; `end` is the function of its sentinel.
+/// `__unwind_info`. `end` is the image offset in its sentinel.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "UnwindInfo"))]
@@ -131,7 +131,7 @@ enum EntryJson {
     Error { error: String },
 }
 
-/// A row of `__compact_unwind`; `personality` and `lsda` name what they refer to.
+/// A row of `__compact_unwind`. `personality` is a symbol, and `lsda` an address.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "CompactRow"))]

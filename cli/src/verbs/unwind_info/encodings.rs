@@ -30,7 +30,7 @@ impl Image {
         Self { base }
     }
 
-    /// Bytes from the base.
+    /// Returns the distance of an address from the base. It is an error if 32 bits cannot hold the distance.
     pub fn offset(&self, address: Address) -> anyhow::Result<ImageOffset> {
         let offset = address.0.checked_sub(self.base.0).and_then(|offset| u32::try_from(offset).ok());
         let base = self.base;
@@ -38,7 +38,7 @@ impl Image {
     }
 }
 
-/// The functions of a file, and how each is unwound.
+/// The functions of a file, with an entry for each that describes how it is unwound.
 #[derive(Debug, Default)]
 pub struct Encodings {
     /// The number of functions in the CFI, including functions that cannot be read.
@@ -51,7 +51,7 @@ pub struct Encodings {
     pub malformed: Vec<cfi::Error>,
 }
 
-/// The unwinding of functions, and the reasons of those in DWARF mode or without unwind information.
+/// How functions are unwound. `reasons` counts the reasons for DWARF mode, and the FDEs that cannot be read.
 #[derive(Serialize, Default, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "CompactCoverage"))]
@@ -86,7 +86,7 @@ impl Encodings {
     }
 
     /// Encodes all functions of a file for which `is_wanted` is true.
-    pub fn of(
+    pub fn compute(
         file: &File<'_>,
         sections: &[CallFrameSection<'_>],
         image: Image,
@@ -100,7 +100,7 @@ impl Encodings {
         let mut found = Self::default();
         for section in sections {
             let name = || format!("section {}", section.section.name);
-            let named = PersonalitiesOfCies::of(file, section)?;
+            let named = PersonalitiesOfCies::read(file, section)?;
             let reader = section.cfi();
             for function in cfipack_cfi::Functions::new(&reader) {
                 let function = match function {
@@ -125,13 +125,14 @@ impl Encodings {
                 };
                 let is_eh_frame = section.kind == SectionKind::EhFrame;
                 let personality = named.personality(&function.cie);
+                let fde = u32::try_from(function.fde.0).ok().and_then(NonZeroU32::new);
                 found.entries.push(Entry {
                     function: image.offset(function.key.address()).with_context(name)?.into(),
                     length: u32::try_from(function.size).unwrap_or(u32::MAX),
                     encoding,
                     personality: personality.map(|personality| personalities.number(personality)),
                     lsda: lsda(&function, image).with_context(name)?,
-                    fde: u32::try_from(function.fde.0).ok().and_then(NonZeroU32::new).filter(|_| is_eh_frame),
+                    fde: if is_eh_frame { fde } else { None },
                 });
             }
         }
@@ -139,12 +140,12 @@ impl Encodings {
     }
 }
 
-/// Whether to look for compact encodings.
+/// The functions for which compact encodings are computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EncodingMode {
-    /// For every function.
+    /// Every function.
     Compact,
-    /// For no function. These are the functions of an object that have no row.
+    /// No function. Use it for an object, whose functions without a row stay in DWARF mode.
     Dwarf,
 }
 
@@ -153,7 +154,7 @@ fn lsda(function: &Function<'_>, image: Image) -> anyhow::Result<Option<LsdaKey>
     Ok(LsdaKey::at(image.offset(address)?))
 }
 
-/// Computes compact encodings of functions, and reuses its memory.
+/// Computes compact encodings of functions. It reuses its memory from function to function.
 #[derive(Debug)]
 pub struct CompactEncoder<'c, 'f> {
     code: Code<'c>,
@@ -161,7 +162,7 @@ pub struct CompactEncoder<'c, 'f> {
 }
 
 impl<'c, 'f> CompactEncoder<'c, 'f> {
-    /// For the functions of this code.
+    /// Creates an encoder for the functions of this code.
     pub fn new(arch: Arch, code: Code<'c>) -> Result<Self, UnsupportedFormat> {
         Ok(Self { code, encoder: Encoder::new(arch)? })
     }

@@ -24,7 +24,7 @@ pub struct Entries {
     pub source: &'static str,
     /// The entries, in any order.
     pub list: Vec<Entry>,
-    /// The personalities. A cell is the address of a pointer. In an object, a cell is the number of a symbol.
+    /// The personalities of the entries.
     pub personalities: Personalities,
     /// The end of the code.
     pub end: Option<ImageOffset>,
@@ -32,16 +32,16 @@ pub struct Entries {
     pub encodings: Encodings,
     /// Image offsets count from this address.
     pub base: Address,
-    /// If the entries come from a table: functions with entries after its sentinel. No reader finds them there.
+    /// If the entries come from a table: the functions that it has after its sentinel, where no reader finds them.
     pub after_sentinel: Vec<Address>,
-    /// With entries from the CFI: compact entries of the file's own tables for code without an FDE.
+    /// If the entries come from the CFI: the number of the file's own compact entries for code without an FDE.
     pub without_fde: u64,
 }
 
 impl Entries {
-    /// The entries of an image's own table; of an object's rows and the FDEs of functions without a row; or of the
-    /// CFI, for other files and with `from_cfi`.
-    pub fn of(file: &File<'_>, source: &Source<'_, '_>, from_cfi: bool) -> anyhow::Result<Self> {
+    /// Reads the entries of an image from its own table. The entries of an object come from its rows, and from the FDEs
+    /// of functions without a row. For other files, and with `from_cfi`, the entries are computed from the CFI.
+    pub fn collect(file: &File<'_>, source: &Source<'_, '_>, from_cfi: bool) -> anyhow::Result<Self> {
         match (source.parse()?, &source.rows) {
             (Some(table), _) if !from_cfi => Self::of_table(&table, source),
             (_, Some(_)) if !from_cfi => Self::of_object(file, source),
@@ -53,7 +53,8 @@ impl Entries {
         }
     }
 
-    /// Counts entries without an FDE: linkers remove the FDEs of functions with compact rows.
+    /// Counts the file's own compact entries for code without an FDE. Linkers remove the FDEs of functions with compact
+    /// rows.
     fn count_without_fde(&self, file: &File<'_>, source: &Source<'_, '_>) -> anyhow::Result<u64> {
         let own = source.entries(file.arch(), self.base, source.code())?;
         let with_fde = self.list.iter().filter(|entry| entry.encoding != Encoding::NONE);
@@ -120,12 +121,11 @@ impl Entries {
         let mut personalities = Personalities::default();
         let compact = source.rows.as_ref();
         let rows = compact.map_or(&[][..], |compact| &compact.rows);
-        let is_dwarf = |encoding: Encoding| encoding.mode(file.arch()) == Some(Mode::Dwarf);
-        // A row in DWARF mode refers to the FDE for everything.
-        let rows = rows.iter().filter(|row| !is_dwarf(row.encoding));
+        // Skip rows in DWARF mode: the FDEs of their functions have all information.
+        let rows = rows.iter().filter(|row| row.encoding.mode(file.arch()) != Some(Mode::Dwarf));
         let known: BTreeSet<_> = rows.clone().map(|row| row.function).collect();
         let sections = file.call_frame_sections()?;
-        let encodings = Encodings::of(
+        let encodings = Encodings::compute(
             file,
             &sections,
             image,
@@ -141,15 +141,22 @@ impl Entries {
             let field = row.offset.0 + Row::personality_at(file.arch().pointer_size());
             let symbol = symbols.get(&field.to_u64()).map(|symbol| Personality::Symbol(*symbol));
             let personality = row.personality.and_then(|number| {
-                let address = || compact?.personalities.get(number.get().to_usize() - 1)?.address;
-                symbol.or_else(|| address().map(Personality::Address))
+                if symbol.is_some() {
+                    return symbol;
+                }
+                let personality = compact?.personalities.get(number.get().to_usize() - 1)?;
+                Some(Personality::Address(personality.address?))
             });
+            let lsda = match row.lsda {
+                Some(lsda) => LsdaKey::at(image.offset(lsda)?),
+                None => None,
+            };
             list.push(Entry {
                 function: image.offset(row.function)?.into(),
                 length: row.length,
                 encoding: row.encoding,
                 personality: personality.map(|personality| personalities.number(personality)),
-                lsda: row.lsda.map(|lsda| image.offset(lsda)).transpose()?.and_then(LsdaKey::at),
+                lsda,
                 fde: None,
             });
         }
@@ -163,12 +170,12 @@ impl Entries {
         let image = Image::new(base);
         let mut personalities = Personalities::default();
         let mode = EncodingMode::Compact;
-        let mut encodings = Encodings::of(file, &sections, image, &mut personalities, |_| true, mode)?;
+        let mut encodings = Encodings::compute(file, &sections, image, &mut personalities, |_| true, mode)?;
         let list = std::mem::take(&mut encodings.entries);
         Self::new("cfi", list, personalities, encodings, base).with_code(file, image)
     }
 
-    /// Entries that are not a table's.
+    /// Creates entries that do not come from an `__unwind_info`.
     fn new(
         source: &'static str,
         list: Vec<Entry>,
@@ -185,27 +192,28 @@ impl Entries {
         let mut ranges: Vec<_> =
             self.list.iter().map(|entry| (entry.function.image_offset(), entry.length)).collect();
         ranges.sort_unstable();
-        let is_known = |start: ImageOffset| {
-            let after = ranges.partition_point(|range| range.0 <= start);
-            let before = after.checked_sub(1).map(|i| ranges[i]);
-            before.is_some_and(|(first, length)| start == first || start.0 - first.0 < length)
-        };
         let end_of = ends_of_code(file)?;
         for address in file.symbols()?.addresses() {
             let Some(end) = end_of(address) else { continue };
             let Ok(start) = image.offset(address) else { continue };
-            if !is_known(start) {
+            let before = ranges[..ranges.partition_point(|range| range.0 <= start)].last();
+            let is_known =
+                before.is_some_and(|&(first, length)| start == first || start.0 - first.0 < length);
+            if !is_known {
                 let length = u32::try_from(end.0.saturating_sub(address.0)).unwrap_or(u32::MAX);
                 self.list.push(Entry::new(start, length, Encoding::NONE));
             }
         }
-        let last = ranges.last().map(|range| self.base.offset(range.0.0.into()));
-        self.end = last.and_then(end_of).map(|end| image.offset(end)).transpose()?;
+        if let Some((last, _)) = ranges.last()
+            && let Some(end) = end_of(self.base.offset(last.0.into()))
+        {
+            self.end = Some(image.offset(end)?);
+        }
         Ok(self)
     }
 
-    /// The pointer slot of a personality. An object has no slots yet; its personalities get consecutive slots from 0
-    /// on, in the order of first use.
+    /// Returns the pointer slot of a personality. An object has no slots yet, so its personalities get consecutive
+    /// slots from 0 on, in the order of first use.
     pub fn slot(&self, file: &File<'_>, number: NonZeroU32) -> anyhow::Result<ImageOffset> {
         if file.kind() == Kind::Relocatable {
             return Ok(ImageOffset((number.get() - 1) * u32::from(file.arch().pointer_size())));

@@ -22,7 +22,7 @@ use crate::report::status::Status;
 use crate::report::symbol::SymbolName;
 use crate::verbs::explain::Arguments;
 
-/// The reason of a function in DWARF mode that can be encoded: only the writer of the table knows why it is not.
+/// The reason of a function in DWARF mode that could be encoded. Only the table's writer knows why it is not.
 const ENCODABLE: &str = "encodable";
 
 /// The reason for a function that has CFI, but an entry without unwind information.
@@ -37,13 +37,13 @@ pub fn explain(
     arguments: &Arguments,
 ) -> anyhow::Result<Status> {
     arguments.table.check_unused()?;
-    let source = Source::of(object)?;
+    let source = Source::find(object)?;
     let file = object.file()?;
     check_arch(file.arch())?;
-    let table = match source.is_empty() {
-        true => None,
-        false => Some(source.entries(file.arch(), image_base(file), source.code())?),
-    };
+    let mut table = None;
+    if !source.is_empty() {
+        table = Some(source.entries(file.arch(), image_base(file), source.code())?);
+    }
     let sections = file.call_frame_sections()?;
     let encoder = CompactEncoder::new(file.arch(), source.code())?;
     let is_image = source.table.is_some();
@@ -52,7 +52,7 @@ pub fn explain(
     let found = match address {
         Some(address) => {
             let mut found: Vec<_> = explainer.at(address, &sections).into_iter().collect();
-            // Functions without CFI have their encoding only.
+            // A function without CFI has an encoding and no listing.
             if let (Some(found), Some((function, _))) =
                 (found.first_mut(), explanation::function_at(&sections, address))
             {
@@ -88,7 +88,7 @@ pub fn reasons_of_dwarf(
 }
 
 struct Explainer<'e, 'a, 'f> {
-    /// None if the file has none.
+    /// The file's own table, if it has one.
     table: Option<Table<'e>>,
     /// True if code without an entry has no unwind information.
     is_image: bool,
@@ -140,7 +140,8 @@ impl<'f> Explainer<'_, '_, 'f> {
         })
     }
 
-    /// The function that contains the address, by the linker's list or by symbols: an entry may be for several.
+    /// Returns the range of the function that contains the address, by the linker's list or by symbols. An entry may be
+    /// for several functions.
     fn function_in(&self, entry: &Entry, address: Address) -> Range<Address> {
         let after = self.starts.partition_point(|start| *start <= address);
         let start = after.checked_sub(1).map(|index| self.starts[index]);
@@ -198,7 +199,7 @@ impl<'f> Explainer<'_, '_, 'f> {
     }
 }
 
-/// A function: its `encoding`; `reason` if that is not a compact one; and a description, `words`.
+/// A function with its `encoding`, a description in `words`, and the `reason` if it has no compact encoding.
 #[derive(Serialize, Default)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "CompactFunction"))]

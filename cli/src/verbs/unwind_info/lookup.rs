@@ -17,22 +17,23 @@ use crate::report::place::Places;
 use crate::report::row::{self, RowJson};
 use crate::report::status::{self, Status};
 use crate::report::symbol::SymbolName;
-use crate::report::target::Target;
 use crate::verbs::lookup::Arguments;
 
 /// Looks up every address. After an error, the lookups go on with the next address.
 pub fn lookup(object: &Object<'_>, places: &Places<'_, '_>, arguments: &Arguments) -> anyhow::Result<Status> {
-    // A Mach-O object has addresses of its own.
-    let address = |target: &Target| match target.plain() {
-        Some(place) => Ok(place.offset),
-        None => target.find(places),
-    };
-    let addresses: Vec<_> = arguments.addresses.iter().map(address).collect::<Result<_, _>>()?;
+    let mut addresses = Vec::new();
+    for target in &arguments.addresses {
+        // A Mach-O object has addresses of its own.
+        addresses.push(match target.plain() {
+            Some(place) => place.offset,
+            None => target.find(places)?,
+        });
+    }
     let source = Source::with_table(object)?;
     let (arch, base) = (source.arch()?, source.base());
     let section = source.parse()?;
     let code = source.code();
-    // Images have an index for lookups; an object's rows have no order.
+    // Images have an index for lookups. An object's rows have no order.
     let rows = match section {
         Some(_) => None,
         None => Some(source.entries(arch, base, source.code())?),
@@ -123,7 +124,7 @@ fn fde_text(encoding: Encoding) -> String {
     }
 }
 
-/// A table's entry for a PC; `entry` is null if there is none, `row` if the entry does not encode a row.
+/// A table's entry for a PC. `entry` is null if the table has none for the PC, and `row` if the entry encodes no row.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "CompactAnswer"))]
@@ -135,7 +136,7 @@ pub struct AnswerJson {
     symbol: SymbolName,
     entry: Option<EntryJson>,
     row: Option<RowJson>,
-    /// Bytes from the CFA.
+    /// The saved registers, each with its distance from the CFA in bytes.
     saved: BTreeMap<String, i32>,
     words: Option<String>,
 }
@@ -148,10 +149,10 @@ struct EntryJson {
     start: Address,
     end: Address,
     encoding: Encoding,
-    /// An image's slot, or a number in an object.
+    /// In an image, the address of the slot that points to the personality. In an object, the personality's number.
     personality: Option<String>,
     lsda: Option<Address>,
-    /// In DWARF mode: the offset from which the FDE is searched for.
+    /// In DWARF mode, the offset in `__eh_frame` at which the search for the FDE starts.
     eh_frame_offset: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Numbers of personalities in tables.
+//! Numbers the personalities of a table.
 
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU32;
@@ -13,7 +13,8 @@ use cfipack_format::widen::{ToU64, ToUsize};
 pub enum Personality {
     /// In an object: the number of the symbol that a relocation names.
     Symbol(usize),
-    /// In a linked file, the address of the pointer to it; in an object without a symbol for it, its own address.
+    /// In a linked file, the address of the pointer to the personality. In an object without a symbol for it, its own
+    /// address.
     Address(Address),
 }
 
@@ -54,8 +55,8 @@ pub struct PersonalitiesOfCies {
 }
 
 impl PersonalitiesOfCies {
-    /// The personalities of a section's CIEs.
-    pub fn of(file: &File<'_>, section: &CallFrameSection<'_>) -> anyhow::Result<Self> {
+    /// Reads the relocations of a section, which name the personalities in an object.
+    pub fn read(file: &File<'_>, section: &CallFrameSection<'_>) -> anyhow::Result<Self> {
         let index = section.section.index.filter(|_| file.kind() == Kind::Relocatable);
         let relocations = index.map(|index| file.relocations(index)).transpose()?;
         Ok(Self { symbols: symbols_by_field(relocations.unwrap_or_default()) })

@@ -33,7 +33,7 @@ pub struct Source<'o, 'a> {
 
 impl<'o, 'a> Source<'o, 'a> {
     /// Finds the tables of an object. The object may have no table.
-    pub fn of(object: &'o Object<'a>) -> anyhow::Result<Self> {
+    pub fn find(object: &'o Object<'a>) -> anyhow::Result<Self> {
         match &object.contents {
             Contents::File(file) => {
                 let rows = rows(file)?.filter(|_| file.kind() == Kind::Relocatable);
@@ -54,7 +54,7 @@ impl<'o, 'a> Source<'o, 'a> {
 
     /// Finds the tables of an object. It is an error if the object has no table.
     pub fn with_table(object: &'o Object<'a>) -> anyhow::Result<Self> {
-        let source = Self::of(object)?;
+        let source = Self::find(object)?;
         if source.is_empty() {
             bail!("the file has no {TABLES}");
         }
@@ -88,7 +88,7 @@ impl<'o, 'a> Source<'o, 'a> {
         macho.is_some_and(|macho| macho.is_end_of_section(address))
     }
 
-    /// `__unwind_info`, parsed.
+    /// Parses `__unwind_info`. Returns `None` if there is no such section.
     pub fn parse(&self) -> anyhow::Result<Option<unwind_info::Section<'_>>> {
         let Some(section) = &self.table else { return Ok(None) };
         let parsed = unwind_info::Section::parse(&section.bytes);

@@ -28,8 +28,8 @@ use crate::verbs::stats::{Arguments, Source as TableSource};
 pub fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {
     arguments.table.check_unused()?;
     arguments.limits.check_unused()?;
-    let source = Source::of(object)?;
-    let places = Places::of(object).with_names(arguments.names);
+    let source = Source::find(object)?;
+    let places = Places::of_object(object).with_names(arguments.names);
     let report = match (source.parse()?, &source.rows) {
         (Some(section), _) => of_table(object, &source, &section, &places)?,
         (None, Some(compact)) => of_rows(object, source.arch()?, compact),
@@ -51,7 +51,7 @@ pub fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outco
     Ok(Outcome::Done(Status::Done))
 }
 
-/// An image's own table.
+/// Counts an image's own table.
 fn of_table(
     object: &Object<'_>,
     source: &Source<'_, '_>,
@@ -68,7 +68,7 @@ fn of_table(
     })
 }
 
-/// The rows of an object.
+/// Counts the rows of an object.
 fn of_rows(object: &Object<'_>, arch: Arch, compact: &CompactUnwind<'_>) -> StatsJson {
     let modes = modes(arch, compact.rows.iter().map(|row| row.encoding));
     let rows = RowsJson {
@@ -88,7 +88,7 @@ fn of_cfi(
     source: &Source<'_, '_>,
     places: &Places<'_, '_>,
 ) -> anyhow::Result<StatsJson> {
-    let built = BuiltTable::of(file, source, &TableOptions::FROM_CFI)?;
+    let built = BuiltTable::build(file, source, &TableOptions::FROM_CFI)?;
     let encodings = &built.entries.encodings;
     let malformed = encodings.malformed.iter();
     let malformed = malformed.map(|error| Unverified::missing(None, None, error.to_string()));
@@ -149,7 +149,7 @@ pub struct StatsJson {
     coverage: Option<TableCoverage>,
 }
 
-/// How functions are unwound, and those that are not.
+/// How functions are unwound, and which functions have no unwind information.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "CompactTableCoverage"))]

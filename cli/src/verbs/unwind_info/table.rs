@@ -1,4 +1,4 @@
-//! A table that is built, and its options.
+//! Builds a table with the user's options.
 
 use cfipack_container::{File, Kind};
 use cfipack_decoder::unwind_info::Section;
@@ -31,7 +31,7 @@ pub struct TableOptions {
 }
 
 impl TableOptions {
-    /// The smallest table from the CFI.
+    /// The options for the smallest table from the CFI.
     pub const FROM_CFI: Self =
         Self { layout: Layout::Small, from_cfi: true, omit_dwarf_lsda: false, keep_dwarf_lsda: false };
 
@@ -64,17 +64,17 @@ fn eh_frame_len(file: &File<'_>) -> anyhow::Result<u32> {
 pub struct BuiltTable {
     /// The entries. Their list is empty, because the builder takes it.
     pub entries: Entries,
-    /// The section; empty if nothing has unwind information.
+    /// The section. It is empty if no function has unwind information.
     pub bytes: Vec<u8>,
-    /// Entries that are not written as they are given.
+    /// Warnings about entries that are not written as they are given.
     pub warnings: Vec<Warning>,
 }
 
 impl BuiltTable {
-    /// Lays out the entries of a file.
-    pub fn of(file: &File<'_>, source: &Source<'_, '_>, options: &TableOptions) -> anyhow::Result<Self> {
+    /// Builds the table for the entries of a file.
+    pub fn build(file: &File<'_>, source: &Source<'_, '_>, options: &TableOptions) -> anyhow::Result<Self> {
         check_arch(file.arch())?;
-        let mut entries = Entries::of(file, source, options.from_cfi)?;
+        let mut entries = Entries::collect(file, source, options.from_cfi)?;
         let mut builder = Builder::new(file.arch(), options.get(eh_frame_len(file)?))?;
         builder.reserve(entries.list.len());
         for entry in std::mem::take(&mut entries.list) {
@@ -97,7 +97,7 @@ impl BuiltTable {
         }
     }
 
-    /// Counts of the table's parts.
+    /// Counts the parts of the table.
     pub fn stats(&self, file: &File<'_>) -> anyhow::Result<Stats> {
         if self.bytes.is_empty() {
             return Ok(Stats::default());

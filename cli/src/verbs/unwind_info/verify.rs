@@ -27,7 +27,7 @@ use crate::verbs::verify::Arguments;
 /// How many violations of each rule are described. All violations are counted.
 const DESCRIBED: usize = 100;
 
-/// The name of a fault: the entry names an FDE after the function's own FDE, so only a scan of the section finds that.
+/// The name of a fault: the entry names an FDE after the function's own FDE, which only a scan of the section finds.
 const SCANNED: &str = "whose FDE is found by a scan only";
 
 /// Checks that an object has a table that can be read.
@@ -46,7 +46,7 @@ pub fn check(
     if arguments.profile.is_some() {
         bail!("--profile kernel: the kernel reads only .sframe");
     }
-    let own = Source::of(object)?;
+    let own = Source::find(object)?;
     let file = object.file()?;
     let other = elsewhere.map(Source::with_table).transpose()?;
     let source = other.as_ref().unwrap_or(&own);
@@ -56,27 +56,36 @@ pub fn check(
     }
     let is_object = file.kind() == Kind::Relocatable;
     let table = source.entries(file.arch(), image_base(file), own.code())?;
-    // The slots of a table for an object are not where a linker will put them.
+    // A table for an object has slots, but a linker will put them elsewhere.
     let table = if is_object { table.without_slots() } else { table };
     let report = of_file(file, &table)?;
     let broken = match source.parse()? {
         Some(section) => of_table(file, image_base(file), &own.code(), &section)?,
         None => row_violations(file.arch(), &source.object_rows(), &own.code()),
     };
-    let write = || {
-        let mut out = output::standard();
-        if arguments.json {
-            output::json(&mut out, &VerifyJson::new(object.name.plain(), &report, &broken))?;
-        } else {
-            writeln!(out, "{}: {} with CFI", object.name, Number(report.functions, "function"))?;
-            print(&mut out, &report, &Places::new(file).with_names(arguments.names))?;
-            let section = if source.table.is_some() { "__unwind_info" } else { "__compact_unwind" };
-            print_violations(&mut out, section, &broken)?;
-        }
-        Ok(out.flush()?)
-    };
+    let section = if source.table.is_some() { "__unwind_info" } else { "__compact_unwind" };
+    let written = write(object, section, &report, &broken, arguments);
     let status = Status::differs_if(!report.is_complete() || is_broken(&broken));
-    status::judged(status, write()).map(Outcome::Done)
+    status::judged(status, written).map(Outcome::Done)
+}
+
+/// Writes the report about a section.
+fn write(
+    object: &Object<'_>,
+    section: &str,
+    report: &Report,
+    broken: &[Violation],
+    arguments: &Arguments,
+) -> anyhow::Result<()> {
+    let mut out = output::standard();
+    if arguments.json {
+        output::json(&mut out, &VerifyJson::new(object.name.plain(), report, broken))?;
+    } else {
+        writeln!(out, "{}: {} with CFI", object.name, Number(report.functions, "function"))?;
+        print(&mut out, report, &Places::of_object(object).with_names(arguments.names))?;
+        print_violations(&mut out, section, broken)?;
+    }
+    Ok(out.flush()?)
 }
 
 /// Verifies a table against the CFI of a file. The file may have no CFI.
@@ -86,7 +95,7 @@ pub fn of_file(file: &File<'_>, table: &Table<'_>) -> anyhow::Result<Report> {
     Ok(verify(&cfi, table, &Options::default()))
 }
 
-/// The rules that an image's table breaks.
+/// Returns the violations of the rules that readers of an `__unwind_info` rely on.
 pub fn of_table(
     file: &File<'_>,
     base: Address,
@@ -108,23 +117,23 @@ pub fn of_table(
     Ok(violations(section, &image))
 }
 
-/// A table held against the CFI and against its readers' rules.
+/// The verdict on a table: it is compared with the CFI, and its readers' rules are checked.
 pub struct Verdict {
-    /// The table against the CFI.
+    /// The comparison with the CFI.
     pub report: Report,
-    /// The rules that it breaks.
+    /// The violations of its readers' rules.
     pub broken: Vec<Violation>,
 }
 
 impl Verdict {
-    /// Returns whether everything is judged and as it must be.
+    /// Returns whether everything is judged and correct.
     pub fn is_good(&self) -> bool {
         self.report.is_complete() && !is_broken(&self.broken)
     }
 
-    /// The verdict for a summary.
+    /// Returns the verdict for a summary in JSON.
     pub fn json(&self) -> VerdictJson<'_> {
-        VerdictJson { report: &self.report, rules: RulesJson::of(&self.broken) }
+        VerdictJson { report: &self.report, rules: RulesJson::new(&self.broken) }
     }
 }
 
@@ -196,33 +205,33 @@ pub fn is_broken(violations: &[Violation]) -> bool {
     violations.iter().any(|violation| !violation.is_warning())
 }
 
-/// Writes the rules that are broken, errors before warnings, or that there are none.
+/// Writes the violations, errors before warnings, or that no rule is broken.
 pub fn print_violations(out: &mut impl Write, section: &str, violations: &[Violation]) -> anyhow::Result<()> {
     if violations.is_empty() {
         writeln!(out, "  {section}: no rule is broken")?;
     }
-    let DescribedViolations { first, more } = DescribedViolations::of(violations);
+    let DescribedViolations { first, more } = DescribedViolations::select(violations);
     for (is_warning, kind) in [(false, ""), (true, "warning: ")] {
         for violation in first.iter().filter(|violation| violation.is_warning() == is_warning) {
             writeln!(out, "  {section}: {kind}{violation}")?;
         }
-        for ((_, name), more) in more.iter().filter(|((of, _), _)| *of == is_warning) {
+        for ((_, name), more) in more.iter().filter(|((warns, _), _)| *warns == is_warning) {
             writeln!(out, "  {section}: {kind}and {more} more {name}")?;
         }
     }
     Ok(())
 }
 
-/// Violations as they are described.
+/// The violations that a report describes.
 struct DescribedViolations<'v> {
     /// The first [`DESCRIBED`] violations of each rule, with errors before warnings.
     first: Vec<&'v Violation>,
-    /// The number of further violations of a rule, by whether it is a warning and by name.
+    /// The number of further violations of each rule. The key is true for warnings, and has the rule's name.
     more: BTreeMap<(bool, &'static str), usize>,
 }
 
 impl<'v> DescribedViolations<'v> {
-    fn of(violations: &'v [Violation]) -> Self {
+    fn select(violations: &'v [Violation]) -> Self {
         let mut counts: BTreeMap<_, usize> = BTreeMap::new();
         let mut first = Vec::new();
         for violation in violations {
@@ -258,11 +267,13 @@ pub struct VerifyJson<'r> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RulesJson {
-    /// The first violations of each rule, and how many follow.
+    /// Descriptions of the first violations of each rule.
     violations: Vec<String>,
+    /// The number of violations that are not described.
     more_violations: u64,
-    /// The rules whose violations are warnings, with their counts.
+    /// Descriptions of the first violations of each rule that is only worth a warning.
     warnings: Vec<String>,
+    /// The number of warnings that are not described.
     more_warnings: u64,
     /// The number of violations and warnings by the rule's name.
     rules: BTreeMap<&'static str, u64>,
@@ -270,22 +281,22 @@ pub struct RulesJson {
 
 impl<'r> VerifyJson<'r> {
     fn new(file: String, report: &'r Report, broken: &[Violation]) -> Self {
-        Self { schema: "cfipack/verify/1", file, report, rules: RulesJson::of(broken) }
+        Self { schema: "cfipack/verify/1", file, report, rules: RulesJson::new(broken) }
     }
 }
 
 impl RulesJson {
-    fn of(broken: &[Violation]) -> Self {
+    fn new(broken: &[Violation]) -> Self {
         let mut rules = BTreeMap::new();
         for violation in broken {
             *rules.entry(violation.name()).or_default() += 1;
         }
-        let DescribedViolations { first, more } = DescribedViolations::of(broken);
+        let DescribedViolations { first, more } = DescribedViolations::select(broken);
         let (warnings, violations): (Vec<&Violation>, _) =
             first.into_iter().partition(|violation| violation.is_warning());
         let words = |list: Vec<&Violation>| list.into_iter().map(Violation::to_string).collect();
         let more = |is_warning| {
-            let of_kind = more.iter().filter(|((of, _), _)| *of == is_warning);
+            let of_kind = more.iter().filter(|((warns, _), _)| *warns == is_warning);
             of_kind.map(|(_, more)| (*more).to_u64()).sum()
         };
         Self {
