@@ -146,6 +146,7 @@ struct OmittedLsda {
 }
 
 /// Returns the number of bytes of a pointer, or `None` for an encoding whose length depends on the value or the place.
+#[expect(non_upper_case_globals, reason = "gimli names its constants as DWARF does")]
 fn pointer_len(encoding: DwEhPe, arch: Arch) -> Option<usize> {
     if encoding == DW_EH_PE_omit || encoding.application() == DW_EH_PE_aligned {
         return None;
