@@ -63,7 +63,7 @@ pub(crate) struct Rowless {
 #[derive(Clone, Copy, Debug)]
 struct Shared {
     rows: RowBytes,
-    /// Before version 3: the other fields of the FDE that determine the rows.
+    /// Before version 3: the fields of the FDE, besides the place of the rows, that determine the rows.
     head: (u8, u8),
     /// The rows in the output, once they have been pushed.
     pushed: Option<PushedRows>,
@@ -241,8 +241,8 @@ fn find_shared_rows(
     Ok(())
 }
 
-/// Adds the functions of a checked table in a range of indices. `has_cfi` is true if the object's CFI follows: it
-/// must know which functions have rows.
+/// Adds the functions of a checked table in a range of indices. `has_cfi` is true if the object's CFI
+/// follows, because the CFI then needs to know which functions have rows.
 pub(crate) fn push_functions<'a>(
     merger: &mut Merger<'a>,
     table: &Table<'a>,

@@ -20,7 +20,7 @@
 //! for number in [0, 1] {
 //!     let object = Object::new().with_sframe(&sframe);
 //!     // What the linker knows of the relocation at a place of a section.
-//!     let live = |field: Field| match field {
+//! Returns the key of the function that the field's relocation leads to.
 //!         Field::Sframe(at) if at.0 == 28 => Some(Key(number).into()),
 //!         _ => None,
 //!     };
