@@ -1,8 +1,8 @@
 //! Tables of relocatable objects. Their relocations decide which address a start is relative to.
 
 use cfipack_decoder::sframe::Section;
-use cfipack_format::sframe::{Abi, Flags, Version};
 use cfipack_format::Address;
+use cfipack_format::sframe::{Abi, Flags, Version};
 
 use crate::table::{ADDRESS, Function, table};
 
