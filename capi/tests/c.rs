@@ -1,5 +1,4 @@
-//! Compiles programs in C and C++ with the machine's compilers, links them with both libraries, and runs
-//! them.
+//! Compiles C and C++ programs with the machine's compilers, links them with both libraries, and runs them.
 //!
 //! Tests that compile C or C++ are ignored by default.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", feature = "verify"))]

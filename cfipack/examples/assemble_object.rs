@@ -101,8 +101,8 @@ impl Object {
         self.writer.add_symbol_data(symbol, self.text, code, 16)
     }
 
-    /// Adds a section of unwind information. Relocations name `.text` and an offset, as GNU as writes them.
-    /// With a symbol that another module may define, they would remain in a shared library.
+    /// Adds a section of unwind information. Relocations name `.text` and an offset, as GNU as writes them. A
+    /// symbol that another module may define would need a relocation when the program is loaded.
     fn table(
         &mut self,
         name: &str,

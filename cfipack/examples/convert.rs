@@ -41,8 +41,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
 
     // A linker chooses the address of the section. Here the section lies after the call frame information.
     // The functions of a linked file are at their final addresses.
-    let end = |section: &CallFrameSection<'_>| section.section.address.0 + section.section.bytes.len() as u64;
-    let address = Address(call_frame_sections.iter().map(end).max().unwrap_or(0));
+    let ends = cfi.iter().map(|section| section.address.0 + section.bytes.len() as u64);
+    let address = Address(ends.max().unwrap_or(0));
     let mut table = vec![0; section.len()];
     section.write(&mut table, address, |function| Address(function.0))?;
 

@@ -108,8 +108,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [output, paths @ ..] = &env::args().skip(1).collect::<Vec<_>>()[..] else {
         return Err("usage: link_objects OUTPUT OBJECT...".into());
     };
-    let read = |path: &String| fs::read(path).map_err(|error| format!("{path}: {error}"));
-    let files = paths.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let read = paths.iter().map(|path| fs::read(path).map_err(|error| format!("{path}: {error}")));
+    let files = read.collect::<Result<Vec<_>, _>>()?;
     let parsed = files
         .iter()
         .zip(paths)

@@ -65,9 +65,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         object(vec![live(0, 40), live(48, 12)], Some(Version::V2))?,
     ];
 
-    // Sizes first. The merger asks which function the relocation of a start field leads to: `None` if it is
-    // discarded. The extent reaches to the end of the section, and ends a function that claims too many
-    // bytes.
+    // Sizes first. The merger asks which function a start field leads to: `None` if it is discarded. The
+    // extent reaches to the end of the section, and ends a function that claims too many bytes.
     let pool = Threads(2);
     let mut merger = Merger::new(ARCH, linker::Options::new())?;
     let inputs: Vec<_> = objects.iter().map(Object::input).collect();
@@ -127,8 +126,9 @@ fn check(
 ) -> Result<(), Box<dyn Error>> {
     let mut output = Writer::new(SectionKind::EhFrame, ARCH, Address(code_end(addresses)));
     for (number, object) in objects.iter().enumerate() {
-        let placed = |function: &Function| addresses.get(&key(number, function)).copied();
-        write_eh_frame(&mut output, &object.functions, placed)?;
+        write_eh_frame(&mut output, &object.functions, |function| {
+            addresses.get(&key(number, function)).copied()
+        })?;
     }
     write_plt(&mut output, addresses[&PLT])?;
     // `addresses` has the header of the PLT, but not its entries.

@@ -1,5 +1,4 @@
-//! Prints the stacks of a recording for flame graphs, the second half of a profiler. It uses `.sframe`
-//! tables.
+//! Prints the stacks of a recording for flame graphs. It walks the stacks with `.sframe` tables.
 //!
 //! ```sh
 //! perf record -e cpu-clock --call-graph dwarf PROGRAM
@@ -22,7 +21,7 @@ use cfipack::encoder::sframe::{Builder, Options};
 use cfipack::format::{Address, Arch, Register, starts_stacks};
 use linux_perf_data::linux_perf_event_reader::{EventRecord, Mmap2Record, SampleRecord};
 use linux_perf_data::{PerfFileReader, PerfFileRecord};
-use object::elf::{PF_X, PT_LOAD, ProgramHeader64};
+use object::elf::{PF_X, PT_LOAD};
 use object::read::elf::{ElfFile64, ProgramHeader as _};
 
 /// perf's numbers of the registers with DWARF numbers 0 to 15, and perf's number of the instruction pointer.
@@ -163,12 +162,11 @@ impl Image {
     fn address_of(&self, offset: u64) -> Option<u64> {
         let elf = ElfFile64::<object::Endianness>::parse(self.bytes).ok()?;
         let endian = elf.endian();
-        let is_it = |header: &&ProgramHeader64<_>| {
+        let header = elf.elf_program_headers().iter().find(|header| {
             let (start, size) = header.file_range(endian);
             let is_code = header.p_type(endian) == PT_LOAD && header.p_flags(endian).contains(PF_X);
             is_code && (start & !0xfff..start + size).contains(&offset)
-        };
-        let header = elf.elf_program_headers().iter().find(is_it)?;
+        })?;
         Some(header.p_vaddr(endian).wrapping_sub(header.p_offset(endian)).wrapping_add(offset))
     }
 }

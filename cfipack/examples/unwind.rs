@@ -167,16 +167,17 @@ mod profiler {
 
     /// Returns the mappings of code, from lines of the kernel: `START-END FLAGS OFFSET DEVICE INODE PATH`.
     fn mappings(maps: &str) -> Vec<Mapping> {
-        let mapping = |line: &str| {
-            let mut fields = line.split_ascii_whitespace();
-            let (range, flags, offset) = (fields.next()?, fields.next()?, fields.next()?);
-            let path = fields.nth(2).filter(|path| path.starts_with('/'))?.to_string();
-            let (start, end) = range.split_once('-')?;
-            let number = |text| u64::from_str_radix(text, 16).ok();
-            let (start, end, offset) = (number(start)?, number(end)?, number(offset)?);
-            flags.contains('x').then_some(Mapping { start, end, offset, path })
-        };
         maps.lines().filter_map(mapping).collect()
+    }
+
+    fn mapping(line: &str) -> Option<Mapping> {
+        let mut fields = line.split_ascii_whitespace();
+        let (range, flags, offset) = (fields.next()?, fields.next()?, fields.next()?);
+        let path = fields.nth(2).filter(|path| path.starts_with('/'))?.to_string();
+        let (start, end) = range.split_once('-')?;
+        let number = |text| u64::from_str_radix(text, 16).ok();
+        let (start, end, offset) = (number(start)?, number(end)?, number(offset)?);
+        flags.contains('x').then_some(Mapping { start, end, offset, path })
     }
 
     impl Image {

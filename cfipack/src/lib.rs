@@ -15,10 +15,10 @@
 //! # A linker
 //! A [merger](linker::sframe::Merger) takes the tables and the call frame information of all objects and
 //! becomes a section. The size of the section is exact before the code has addresses. `write` encodes the
-//! starts when they are known, and again after a relayout. The example [`linker.rs`] links three objects, one
-//! function of which is dead, and writes the table at two layouts. The page [For linkers] describes keys,
-//! dead functions, relocations, shards, pools and relayout. A linker needs `default-features = false,
-//! features = ["linker"]`, which depends on bitflags alone.
+//! starts when they are known, and again after a relayout. The example [`linker.rs`] links three objects with
+//! a dead function, and writes the table at two layouts. The page [For linkers] describes keys, dead
+//! functions, relocations, shards, pools and relayout. A linker needs
+//! `default-features = false, features = ["linker"]`, which depends on bitflags alone.
 //!
 //! # An assembler or JIT
 //! An [`Assembly`](assembler::Assembly) takes functions as CFI [directives](assembler::Directives), and makes
@@ -36,8 +36,8 @@
 //! # A profiler
 //! A [view](decoder::sframe::Section) borrows a table and finds the row of a PC.
 //! [`step`](decoder::sframe::step) goes from a frame's registers to its caller's registers. The example
-//! [`unwind.rs`] stops a process and prints its stack. A profiler needs `default-features = false, features =
-//! ["decoder"]`, which does not allocate.
+//! [`unwind.rs`] stops a process and prints its stack. A profiler needs
+//! `default-features = false, features = ["decoder"]`, which does not allocate.
 //!
 //! [`convert.rs`]: https://docs.rs/crate/cfipack/latest/source/examples/convert.rs
 //! [`jit`]: https://docs.rs/crate/cfipack/latest/source/examples/jit/

@@ -1,5 +1,5 @@
 //! Merges the tables of linked files into a single sorted table. A linker that does not know the format only
-//! concatenates its inputs' tables. This module makes the table that such a linker leaves out.
+//! concatenates the tables of its inputs.
 //!
 //! ```
 //! use cfipack_decoder::sframe::Section;

@@ -68,8 +68,7 @@ impl Assembler {
 }
 
 /// Assembles the functions from `base` on, innermost first. The middle function's frame has `frame_size`
-/// bytes, a multiple of 16. `room_of` returns the bytes from a function's start that no other function may
-/// use.
+/// bytes, a multiple of 16. `room_of` returns the size of a function with the room after it.
 pub fn assemble(
     base: u64,
     frame_size: i32,

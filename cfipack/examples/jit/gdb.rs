@@ -34,7 +34,7 @@ static mut __jit_debug_descriptor: Descriptor =
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn __jit_debug_register_code() {
-    // SAFETY: no instruction. The call remains, and the function is not merged with another empty one.
+    // SAFETY: the assembly is empty. It keeps the call, and keeps the function from being merged.
     unsafe { std::arch::asm!("") };
 }
 

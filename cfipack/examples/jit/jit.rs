@@ -76,7 +76,7 @@ pub fn run(directory: Option<&Path>) -> Result<(), Box<dyn Error>> {
     let outer = unsafe { std::mem::transmute::<*const c_void, Generated>(outer as *const c_void) };
     let reader = registry.reader();
     let mut arrival = Arrival { sp: 0, fp: 0, region: &region, reader, libunwind: library };
-    // SAFETY: the code is what it was made for.
+    // SAFETY: the generated code takes a callback and its argument.
     unsafe { outer(innermost, (&raw mut arrival).cast()) };
     if directory.is_some() {
         // Gives perf something to sample.
@@ -115,9 +115,9 @@ extern "C-unwind" fn arrived(arrival: *mut c_void) {
     // SAFETY: `innermost` was entered with the return address at the stack pointer.
     let pc = unsafe { *(arrival.sp as *const u64) };
     let frame = sframe::Frame { pc, sp: arrival.sp + 8, fp: arrival.fp };
-    let lookup = |pc| arrival.reader.lookup(pc);
     // SAFETY: the frame is on this stack, and the region's code is registered.
-    println!("the registry: {}", names(unsafe { sframe::backtrace(Arch::Amd64, lookup, frame) }));
+    let pcs = unsafe { sframe::backtrace(Arch::Amd64, |pc| arrival.reader.lookup(pc), frame) };
+    println!("the registry: {}", names(pcs));
 }
 
 /// Takes some time, for perf.

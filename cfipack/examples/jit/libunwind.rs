@@ -42,7 +42,7 @@ pub fn register(
     let entries: Box<[u64]> = words(table.bytes()).into();
     let info = words(&table.dyn_info(layout, Address(entries.as_ptr() as u64)));
     let info = Box::into_raw(Box::new(info.try_into().expect("88 bytes")));
-    // SAFETY: the function has this type; what it gets stays until it is cancelled.
+    // SAFETY: the function has this type, and its argument stays until it is cancelled.
     unsafe { mem::transmute::<*mut c_void, DynRegister>(function)(info) };
     Ok(Some(Registered { library, info, _eh_frame: bytes, _table: entries }))
 }

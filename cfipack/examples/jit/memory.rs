@@ -32,8 +32,8 @@ impl Mapping {
     /// Copies bytes to an offset in the mapping.
     pub fn write(&mut self, offset: usize, bytes: &[u8]) {
         assert!(offset + bytes.len() <= self.size, "the mapping has {} bytes", self.size);
-        // SAFETY: the range lies in the mapping, which can be written to until `make_executable`, and no one else
-        // has a reference to it.
+        // SAFETY: the range lies in the mapping, which is writable until `make_executable`, and has no other
+        // reference.
         unsafe { slice::from_raw_parts_mut(self.start.add(offset), bytes.len()) }.copy_from_slice(bytes);
     }
 

@@ -55,7 +55,7 @@ impl Drop for Dump {
     fn drop(&mut self) {
         // perf also reads a file without its last record.
         let _ = self.file.write_all(&jitdump::close(Arch::Amd64, now()));
-        // SAFETY: the mapping is this one's.
+        // SAFETY: the mapping belongs to this value.
         unsafe { libc::munmap(self.mark, PAGE) };
     }
 }

@@ -39,7 +39,7 @@ impl Unwinder {
     /// addresses, or instructions that a signal interrupted.
     pub fn walk(self) -> Vec<u64> {
         let mut walk = Walk { get_ip: self.get_ip, count: 0, pcs: [0; 128] };
-        // SAFETY: the callback gets what it takes.
+        // SAFETY: the callback gets the `Walk` that it expects.
         unsafe { (self.backtrace)(visit, (&raw mut walk).cast()) };
         walk.pcs[..walk.count].to_vec()
     }

@@ -59,7 +59,7 @@ pub struct Entry<'a> {
     pub data: Range<usize>,
     /// The size that the header states in bytes. It includes a BSD-style name before the contents.
     pub size: u64,
-    /// The offset of the next entry, after the byte of padding if there is one.
+    /// The offset of the next entry. If there is a byte of padding, the offset is after it.
     pub end: usize,
 }
 

@@ -30,8 +30,7 @@ fn words(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Returns an object of x86-64. Symbol 1 is at 0x100 in section 1, and symbol 2 has the absolute value
-/// 0x1234.
+/// Returns an object of x86-64. Symbol 1 is at 0x100 in section 1, and symbol 2 is absolute: 0x1234.
 fn object(sections: &[Made]) -> Vec<u8> {
     let symbol = |section: u64, value| words(&[section << 48, value, 0]);
     let symbols = [words(&[0; 3]), symbol(1, 0x100), symbol(0xfff1, 0x1234)].concat();

@@ -158,7 +158,7 @@ fn a_row_is_not_found_after_a_change() {
     assert_eq!(sps(first), [0x7008, 0x7010, 0x7018]);
 }
 
-/// An address space that counts lookups, and whose table can be exchanged.
+/// An address space that counts lookups. A test can exchange its table and its generation.
 struct Counted<'t> {
     table: Cell<Section<'t>>,
     generation: Cell<Generation>,

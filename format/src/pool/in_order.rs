@@ -112,9 +112,9 @@ impl<R> Part<R> {
 /// `merge` gets no result and does the work of the part directly in the state. With a single thread, this is so
 /// for all parts, and `make` is not called.
 ///
-/// A thread without a part begins some parts after the last merged part, and continues from there. When
-/// merging reaches the thread's parts, the thread continues directly in the state. So there are few results,
-/// and most of the work is done in the state.
+/// A thread without a part begins inside the longest run of parts that no thread has begun, and continues
+/// from there. When all parts before its next part are merged, a thread does this part directly in the state.
+/// So there are few results, and most of the work is done in the state.
 ///
 /// ```
 /// use cfipack_format::pool::{Serial, in_order};

@@ -36,8 +36,7 @@ fn functions_that_tables_have_alike_are_one_and_others_are_omitted() {
     let mut merged = Tables::new(Arch::Amd64, Options::default()).unwrap();
     for bytes in [&first, &second] {
         let table = Section::parse(bytes, Address(0x2000)).unwrap();
-        let is_code = |start: Address| start.0 >= 0x1000;
-        let pushed = merged.push(&table, |function| is_code(function.start()), |_| panic!()).unwrap();
+        let pushed = merged.push(&table, |function| function.start().0 >= 0x1000, |_| panic!()).unwrap();
         assert_eq!(pushed.functions + pushed.dead, 3);
     }
     let section = merged.finish();
