@@ -86,7 +86,7 @@ pub unsafe extern "C" fn cfipack_section_num_functions(
 struct Addresses<'a> {
     all: &'a [u64],
     keys: Keys,
-    /// Whether a key had no address.
+    /// True if a key had no address.
     has_failed: AtomicBool,
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct Scratch {
     pub(crate) covered: KeySet,
     /// Signal frames, if the table's version cannot represent them and the output's version can.
     pub(crate) signal_frames: KeySet,
-    /// Whether `signal_frames` has been filled for this object.
+    /// True if `signal_frames` has been filled for this object.
     pub(crate) has_signal_frames: bool,
     /// Functions of the table that have no rows, or only rows that the output cannot represent.
     pub(crate) rowless: Vec<Rowless>,
@@ -55,7 +55,7 @@ pub(crate) struct Checked {
 pub(crate) struct Rowless {
     pub(crate) unsupported: Unsupported,
     pub(crate) size: u32,
-    /// Whether CFI describes the function too.
+    /// True if CFI describes the function too.
     pub(crate) has_cfi: bool,
 }
 
