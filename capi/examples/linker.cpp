@@ -1,4 +1,4 @@
-// What a linker does: objects with keys in, the size first, addresses later, and again after a relayout.
+// Works like a linker: pushes objects with keys, gets the size, and writes with addresses, again after each relayout.
 #include "cfipack.hpp"
 
 #include <cstdio>
@@ -14,9 +14,9 @@ int main() {
             20, 0, 0, 0, 52, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0x44, 0x0e, 32, 0, 0, 0, 0,       // at 56
             0, 0, 0, 0};
 
-        // Input sections of the link are numbered: the number is the index of the address. A function's key is that
-        // number, in the upper 32 bits, and its offset in the section. The second function of the second object is
-        // discarded. PLTs have numbers too.
+        // Input sections of the link are numbered. The number is the index of the section's address. The upper 32
+        // bits of a function's key are this number, and the lower bits are its offset in the section. The second
+        // function of the second object is discarded. PLTs have numbers too.
         const auto key = [](std::uint64_t section, std::uint32_t offset) { return section << 32 | offset; };
         const cfipack_start first[] = {{32, key(0, 0), CFIPACK_WHOLE_FUNCTION, 0},
                                        {56, key(0, 0x10), CFIPACK_WHOLE_FUNCTION, 0}};
@@ -27,7 +27,7 @@ int main() {
         const auto contribution = shard.push({}, {}, eh_frame, {second, 1});
         merger.absorb(std::move(shard));
 
-        // Two entries of a PLT that the library knows, and three of one that it does not.
+        // Two entries of a PLT that the library knows, and three entries of an unknown PLT.
         merger.push_known_stubs(key(2, 0), CFIPACK_STUBS_AMD64_LAZY_PLT, 2);
         cfipack_row row{};
         row.cfa = {CFIPACK_RULE_REGISTER, 7, 8};

@@ -1,4 +1,4 @@
-/* A program with several threads that profiles itself: prints how many samples it took, how deep, and how walks ended. */
+/* A program with several threads that profiles itself: prints how many samples it took, how deep, and why walks ended. */
 #define _GNU_SOURCE
 #include "profiler.h"
 
@@ -33,12 +33,12 @@ static double recurse(int depth, double value) {
 }
 
 static int compare(const void *a, const void *b) {
-    const int *one = a, *two = b;
-    return (*one > *two) - (*one < *two);
+    const int *first = a, *second = b;
+    return (*first > *second) - (*first < *second);
 }
 
 /* Calls back from the C library, allocates, and recurses. */
-/* Threads whose stack the profiler knows: samples of others end at their first frame. */
+/* Threads whose stack the profiler knows. The samples of other threads end at their first frame. */
 static size_t num_working;
 
 static void *work(void *data) {

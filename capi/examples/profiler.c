@@ -1,9 +1,9 @@
-/* A profiler that a program carries in itself.
+/* A profiler inside a program.
  *
- * profiler_find_tables looks for the .sframe of each loaded file, which PT_GNU_SFRAME leads to, and parses it; a file
- * without one gets a table that is made of its .eh_frame. A SIGPROF handler then calls profiler_walk, which goes from
- * frame to frame of the interrupted thread without allocating, locking or reading anything but the tables and the
- * thread's stack: by table, and by frame pointer where no table covers the code.
+ * profiler_find_tables finds the .sframe of each loaded file by PT_GNU_SFRAME, and parses it. For a file without a
+ * table, it makes a table from the .eh_frame. A SIGPROF handler then calls profiler_walk, which walks the stack of the
+ * interrupted thread. It uses tables, and frame pointers where no table covers the code. It does not allocate or lock,
+ * and reads only the tables and the thread's stack.
  *
  * Linux on x86-64 and AArch64. Link with -lcfipack -lpthread.
  */
@@ -24,8 +24,8 @@
 
 #if defined(__x86_64__)
 #define ARCHITECTURE CFIPACK_ARCH_AMD64
-/* Bytes below the stack pointer that signals leave alone. An epilogue's rows still name the places of registers that it has
- * popped. */
+/* The number of bytes below the stack pointer that signals do not touch. In an epilogue, rows still name the
+ * places of registers that have been popped. */
 enum { RED_ZONE = 128 };
 #elif defined(__aarch64__)
 #define ARCHITECTURE CFIPACK_ARCH_AARCH64
@@ -34,7 +34,7 @@ enum { RED_ZONE = 0 };
 #error "this example knows x86-64 and AArch64"
 #endif
 
-/* A loaded file's table, and what has to stay as long as it is used. */
+/* A loaded file's table, and the memory that must stay as long as the table is used. */
 struct table {
     struct cfipack_sframe table;
     struct cfipack_sframe_index index;
@@ -53,20 +53,20 @@ struct modules {
 
 static struct modules *current;
 
-/* A thread: where its stack lies, and rows that its walks have needed before. */
+/* A thread: the bounds of its stack, and a cache of the rows that its walks needed before. */
 struct thread {
     uint64_t low, high;
     struct cfipack_cache cache;
     uint8_t places[1024 * 32];
 };
 
-/* Of the calling thread, which is also that of its signal handlers: no list of threads, and no limit to them. Its place is
- * known when the thread starts, so that a handler may read it. */
+/* The calling thread, which is also the thread of its signal handlers. So there is no list of threads and no
+ * limit. The variable's place is known when the thread starts, so a handler may read it. */
 static __thread struct thread *this_thread __attribute__((tls_model("initial-exec")));
 static pthread_key_t at_exit;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* Where .eh_frame lies, by the pointer in .eh_frame_hdr; null if that has another form than every linker writes. */
+/* Returns .eh_frame by the pointer in .eh_frame_hdr, or null if the pointer does not have the form that linkers write. */
 static const uint8_t *eh_frame_of(const uint8_t *header) {
     enum { PC_RELATIVE_32 = 0x1b };
     int32_t distance;
@@ -76,7 +76,7 @@ static const uint8_t *eh_frame_of(const uint8_t *header) {
     return header + 4 + distance;
 }
 
-/* Makes a table of a file's .eh_frame, which ends before the segment does, `available` bytes after its start. */
+/* Makes a table from a file's .eh_frame. The section ends at most `available` bytes after its start. */
 static int make_table(struct table *module, const uint8_t *eh_frame, size_t available) {
     struct cfipack_cfi_section section = {0};
     struct cfipack_cfi_sections cfi = {0};
@@ -86,7 +86,7 @@ static int make_table(struct table *module, const uint8_t *eh_frame, size_t avai
 
     module->made = NULL;
     section.bytes = eh_frame;
-    /* A zero ends the section. If a record is damaged, the functions before it have their rows all the same. */
+    /* A zero ends the section. If a record is damaged, the functions before it still get their rows. */
     switch (cfipack_eh_frame_len(eh_frame, available, ARCHITECTURE, &section.len, NULL)) {
     case CFIPACK_STATUS_OK:
     case CFIPACK_STATUS_MALFORMED:
@@ -99,8 +99,8 @@ static int make_table(struct table *module, const uint8_t *eh_frame, size_t avai
     cfi.sections = &section;
     cfi.num_sections = 1;
     cfi.architecture = ARCHITECTURE;
-    /* The table is made for the address of the code, which version 3 reaches from anywhere: where it lies in the end
-     * is told to cfipack_sframe_parse. */
+    /* The table is made for the address of .eh_frame. cfipack_sframe_parse gets this address too, so the table may
+     * lie anywhere. */
     if (cfipack_conversion_new(&conversion, &cfi, NULL, section.address, NULL, NULL) != CFIPACK_STATUS_OK)
         return 0;
     if (cfipack_conversion_len(conversion, &size) == CFIPACK_STATUS_OK && (module->made = malloc(size)) != NULL) {
@@ -126,7 +126,7 @@ static void make_index(struct table *table, struct cfipack_module *module) {
         module->index = &table->index;
 }
 
-/* The table of a file, found or made; null if it has neither a table nor call frame information. */
+/* Returns a file's table, found or made, or null if the file has neither a table nor call frame information. */
 static struct table *table_of(const struct dl_phdr_info *info) {
     const uint8_t *sframe = NULL, *header = NULL, *eh_frame;
     size_t sframe_len = 0;
@@ -161,7 +161,7 @@ static struct table *table_of(const struct dl_phdr_info *info) {
     return table;
 }
 
-/* Adds the code of a file. That of one without a table is known to be code, which its frame pointers may lead through. */
+/* Adds the code of a file. Even without a table, walks may follow frame pointers through this code. */
 static int add_module(struct dl_phdr_info *info, size_t size, void *data) {
     struct modules *modules = data;
     struct cfipack_module module = {0};
@@ -199,11 +199,11 @@ static int add_module(struct dl_phdr_info *info, size_t size, void *data) {
 }
 
 static int by_start(const void *a, const void *b) {
-    uint64_t one = ((const struct cfipack_module *)a)->start, two = ((const struct cfipack_module *)b)->start;
-    return (one > two) - (one < two);
+    uint64_t first = ((const struct cfipack_module *)a)->start, second = ((const struct cfipack_module *)b)->start;
+    return (first > second) - (first < second);
 }
 
-/* The stack of the first thread starts at the program's entry. Where that is described, its row ends the stack. */
+/* The stack of the first thread starts at the program's entry. If a table has a row there, that row ends the stack. */
 static void add_start(struct modules *modules) {
     enum { LONGEST_ENTRY = 64 };
     struct cfipack_row row;
@@ -234,15 +234,15 @@ int profiler_find_tables(void) {
     return modules->num_tables;
 }
 
-/* A handler that interrupts this sees the thread, or no thread: the store of the pointer comes before the end of its memory. */
-static void leave(void *thread) {
+/* A handler that interrupts this function sees the thread or null: the pointer is cleared before the memory is freed. */
+static void free_thread(void *thread) {
     __atomic_store_n(&this_thread, NULL, __ATOMIC_RELAXED);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     free(thread);
 }
 
 static void make_key(void) {
-    if (pthread_key_create(&at_exit, leave) != 0)
+    if (pthread_key_create(&at_exit, free_thread) != 0)
         abort();
 }
 
@@ -279,10 +279,10 @@ void profiler_leave_thread(void) {
     if (thread == NULL)
         return;
     pthread_setspecific(at_exit, NULL);
-    leave(thread);
+    free_thread(thread);
 }
 
-/* The thread's stack from the stack pointer, and from the red zone below, to its end. */
+/* Returns the thread's stack from the red zone below the stack pointer to the end of the stack. */
 static struct cfipack_memory stack_from(const struct thread *thread, uint64_t sp) {
     struct cfipack_memory memory = {NULL, 0, 0};
     if (thread != NULL && sp >= thread->low && sp < thread->high) {
@@ -303,7 +303,7 @@ void profiler_walk(const void *context, struct profiler_sample *sample) {
     struct cfipack_memory memory;
     struct cfipack_thread walked = {0};
 #if defined(__x86_64__)
-    /* DWARF numbers of the registers that a flex row may name, in the innermost frame alone. */
+    /* DWARF numbers of the registers that a flex row may name. Only the innermost frame has their values. */
     static const int names[16] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP,
                                   REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
     size_t i;

@@ -1,4 +1,4 @@
-/* A profiler that a program carries in itself: see profiler.c. */
+/* A profiler inside a program: see profiler.c. */
 #ifndef PROFILER_H
 #define PROFILER_H
 
@@ -12,15 +12,15 @@ struct profiler_sample {
     struct cfipack_frame frames[PROFILER_MAX_DEPTH]; /* innermost first */
 };
 
-/* Finds the tables of all loaded files, and makes those that are missing. Not in a signal handler. Returns the number of
- * files with a table; -1 if there is no memory. Call it again after dlopen, and after dlclose before the next sample. */
+/* Finds or makes the tables of all loaded files, but not in a signal handler. Returns the number of files with a table,
+ * or -1 if there is no memory. Call it again after dlopen, and after dlclose before the next sample. */
 int profiler_find_tables(void);
 
-/* Tells the profiler where the calling thread's stack lies. 0; -1 if the system does not know, or has no memory. Samples
- * of a thread that has not called it have one frame. */
+/* Tells the profiler the bounds of the calling thread's stack. Returns 0, or -1 if the system does not know the
+ * stack or has no memory. Without this call, samples of the thread have one frame. */
 int profiler_enter_thread(void);
 
-/* Frees what the profiler knows of the calling thread. The end of a thread does the same: call it where a thread lives on. */
+/* Frees the profiler's data of the calling thread. The end of a thread does this too, so it is for threads that go on. */
 void profiler_leave_thread(void);
 
 /* Walks the thread that a signal interrupted. Async-signal-safe. */

@@ -67,8 +67,8 @@
 /* riscv64: only call frame information of generated code. */
 #define CFIPACK_ARCH_RISCV64 7
 
-/* No rule. For a CFA, there is none. For a return address, the frame is outermost. For any other register, it cannot
- * be recovered. */
+/* There is no rule. If the return address has no rule, the frame is outermost. If another register has no
+ * rule, its value cannot be recovered. */
 #define CFIPACK_RULE_UNDEFINED 0
 
 /* The register has the same value as in the frame that is unwound. A return address with this rule is in the link
@@ -114,7 +114,7 @@
 /* The row of the last frame needs memory that was not given. */
 #define CFIPACK_END_MEMORY 6
 
-/* The caller's frame would not lie above the last frame, or would lie outside of the stack. */
+/* The caller's frame would not lie above the last frame, or would lie outside the stack. */
 #define CFIPACK_END_NOT_RISING 7
 
 /* The row of the last frame has a rule that is impossible in a table. */
@@ -248,7 +248,7 @@
  * default. */
 #define CFIPACK_PREFER_TABLE 0
 
-/* Use call frame information. If a function has none, use the object's table. */
+/* Use call frame information. If a function has no call frame information, use the object's table. */
 #define CFIPACK_PREFER_CFI 1
 
 /* Use only the object's table, as GNU `ld` does. */
@@ -556,8 +556,8 @@ typedef struct cfipack_unwind_info {
     uint64_t opaque[16];
 } cfipack_unwind_info;
 
-/* An entry: the code from `start` up to `end` is unwound as `encoding` describes. Both count in bytes from the image's
- * Mach-O header. */
+/* An entry of the table: `encoding` describes how to unwind the code from `start` up to `end`. Both are in
+ * bytes from the image's Mach-O header. */
 typedef struct cfipack_unwind_info_entry {
     /* The first byte of the code. */
     uint32_t start;
@@ -607,8 +607,8 @@ typedef struct cfipack_module {
     const struct cfipack_range *starts;
     /* The number of elements in `starts`. */
     size_t num_starts;
-    /* The functions that call others on a different stack, such as Go's `runtime.mcall`, ascending. Stacks also
-     * start in these functions, except if the function is the innermost frame. */
+    /* The functions that call other functions on a different stack, such as Go's `runtime.mcall`, ascending.
+     * Stacks also start in these functions, except if the function is the innermost frame. */
     const struct cfipack_range *switches;
     /* The number of elements in `switches`. */
     size_t num_switches;
@@ -621,7 +621,7 @@ typedef struct cfipack_cache {
     uint64_t opaque[8];
 } cfipack_cache;
 
-/* The thread to walk. A field that is 0, other than `size`, has its default. */
+/* The thread to walk. If a field other than `size` is 0, its default applies. */
 typedef struct cfipack_thread {
     /* `sizeof(cfipack_thread)` */
     uint32_t size;
@@ -635,7 +635,7 @@ typedef struct cfipack_thread {
     const struct cfipack_memory *memory;
     /* The number of elements in `memory`. */
     size_t num_memory;
-    /* The first address of the stack. Frames outside of the stack are not followed, even if their memory is given. */
+    /* The first address of the stack. Frames outside the stack are not followed, even if their memory is given. */
     uint64_t stack_start;
     /* The address after the stack, or 0 if the bounds of the stack are unknown. */
     uint64_t stack_end;
@@ -649,8 +649,8 @@ typedef struct cfipack_thread {
 
 /* A frame of a stack. */
 typedef struct cfipack_frame {
-    /* The address of the next instruction in the innermost frame. In other frames the return address without a
-     * signature. */
+    /* The address of the next instruction in the innermost frame. In other frames it is the return address
+     * without a signature. */
     uint64_t pc;
     /* The stack pointer. */
     uint64_t sp;
@@ -719,8 +719,8 @@ typedef void (*cfipack_task)(void *work, size_t index);
  *
  * Without `run` the library starts threads and ends them before it returns. With `run` your own threads do the work.
  * The library calls `run(pool, task, work, count)`. Then `run` must call `task(work, index)` once for each index
- * below `count`, in any order and on any threads. It must return when all these calls have ended. If `run` leaves
- * out an index, the library runs it afterwards on the calling thread. A second call with the same index does
+ * below `count`, in any order and on any threads. It must return when all these calls have ended. If `run` omits an
+ * index, the library runs it afterwards on the calling thread. A second call with the same index does
  * nothing. `run` is called on the calling thread, never inside a task, possibly several times. It must not throw or
  * jump out, and `task` does neither. */
 typedef struct cfipack_pool {
@@ -737,7 +737,7 @@ typedef struct cfipack_pool {
     void *pool;
 } cfipack_pool;
 
-/* When, and by which thread, a function was generated. */
+/* The time when a function was generated, and the thread that generated it. */
 typedef struct cfipack_jitdump_event {
     /* The process ID. */
     uint32_t pid;
@@ -885,7 +885,7 @@ typedef struct cfipack_registration {
     uint64_t text_size;
 } cfipack_registration;
 
-/* The sections that the unwinders of Apple and LLVM take for a dynamic section. */
+/* The sections of a region for Apple's and LLVM's unwinders, as in their `unw_dynamic_unwind_sections`. */
 typedef struct cfipack_dynamic_sections {
     /* The address from which the table counts its functions: the start of the region. */
     uint64_t dso_base;
@@ -908,7 +908,7 @@ typedef struct cfipack_undo {
     void *context;
 } cfipack_undo;
 
-/* A function that a section omits because another function starts inside of it or at the same address. */
+/* A function that a section omits because another function starts inside it or at the same address. */
 typedef struct cfipack_conflict {
     /* The key of the omitted function. */
     uint64_t key;
@@ -1266,9 +1266,9 @@ enum cfipack_status cfipack_unwind_info_get_entries(const struct cfipack_unwind_
                                                     size_t capacity,
                                                     size_t *count);
 
-/* Gets the row that an encoding stands for in the body of a function. The encoding does not describe the prologue
- * and the epilogue. Returns `CFIPACK_STATUS_NOT_FOUND` if the encoding has no unwind information, or if it refers to
- * an FDE. The lower 24 bits of that encoding are the offset of the FDE in `__eh_frame`.
+/* Gets the row that an encoding describes for the body of a function. The encoding does not describe the
+ * prologue and the epilogue. Returns `CFIPACK_STATUS_NOT_FOUND` if the encoding has no unwind information,
+ * or if it refers to an FDE. The lower 24 bits of that encoding are the offset of the FDE in `__eh_frame`.
  *
  * `code` is the code from the entry's start on. Only the indirect mode of x86 reads it, and only its first 259
  * bytes. For all other encodings pass null and 0. Async-signal-safe.
@@ -1768,9 +1768,9 @@ enum cfipack_status cfipack_section_write(struct cfipack_section *section,
                                           size_t num_addresses,
                                           const struct cfipack_pool *pool);
 
-/* Gets the functions that the last `cfipack_section_write` omitted because they share PCs with others. `count` gets
- * their number; pass a `capacity` of 0 to get only the number. Returns `CFIPACK_STATUS_BUFFER_SIZE` if there are
- * more than `capacity`.
+/* Gets the functions that the last `cfipack_section_write` omitted because they share PCs with other
+ * functions. `count` gets their number; pass a `capacity` of 0 to get only the number. Returns
+ * `CFIPACK_STATUS_BUFFER_SIZE` if there are more than `capacity`.
  *
  * Each pointer is null or points to a value of its type; `out` is writable for `capacity` conflicts. */
 CFIPACK_MUST_CHECK

@@ -591,7 +591,7 @@ private:
 /// A `.sframe` table that was converted from the call frame information of a linked file.
 class conversion {
 public:
-    /// If you pass `damage`, a record that reaches beyond its section is no exception. `damage` then gets the error,
+    /// If you pass `damage`, a record that reaches beyond its section throws no exception. `damage` gets the error,
     /// and the table has the functions that can be found. If there is no damaged record, `damage` gets an empty message.
     conversion(std::uint32_t architecture, span<const cfipack_cfi_section> sections, std::uint64_t address,
                const cfipack_sframe_options &options = sframe_options(), const cfipack_pool &pool = threads(1),

@@ -56,7 +56,7 @@ pub(crate) unsafe fn array<'a, T>(start: *const T, len: usize) -> Result<&'a [T]
 /// Returns an array of the caller for writing.
 ///
 /// # Safety
-/// As [`array()`], writable, and nothing else may refer to it.
+/// The conditions of [`array()`]. The memory is writable, and nothing else refers to it.
 pub(crate) unsafe fn array_mut<'a, T>(start: *mut T, len: usize) -> Result<&'a mut [T], cfipack_status> {
     if len == 0 {
         return Ok(&mut []);
@@ -92,7 +92,7 @@ pub(crate) unsafe fn reference<'a, T>(pointer: *const T) -> Result<&'a T, cfipac
 /// Turns a pointer into a mutable reference.
 ///
 /// # Safety
-/// As [`reference()`], writable, and nothing else may refer to it.
+/// The conditions of [`reference()`]. The memory is writable, and nothing else refers to it.
 #[cfg(feature = "write")]
 pub(crate) unsafe fn reference_mut<'a, T>(pointer: *mut T) -> Result<&'a mut T, cfipack_status> {
     if !pointer.is_aligned() {
@@ -118,7 +118,7 @@ pub(crate) unsafe fn write<T>(out: *mut T, value: T) -> Result<(), cfipack_statu
 /// Writes a result, unless the pointer is null.
 ///
 /// # Safety
-/// As [`write()`].
+/// The conditions of [`write()`].
 pub(crate) unsafe fn write_optional<T>(out: *mut T, value: T) -> Result<(), cfipack_status> {
     if out.is_null() {
         return Ok(());

@@ -107,7 +107,7 @@ pub(crate) unsafe fn create<O: Opaque>(
 /// handle exists, and the call has the failure's status and message.
 ///
 /// # Safety
-/// As [`create`].
+/// The conditions of [`create`].
 pub(crate) unsafe fn create_in_part<O: Opaque>(
     out: *mut *mut O,
     message: *mut cfipack_message,
@@ -147,7 +147,7 @@ pub(crate) unsafe fn create_in_part<O: Opaque>(
 /// Frees a handle and returns its value.
 ///
 /// # Safety
-/// As [`with`].
+/// The conditions of [`with`].
 pub(crate) unsafe fn take<O: Opaque>(handle: *mut O) -> Option<O::State> {
     let handle = handle.cast::<Handle<O::State>>();
     if handle.is_null() || !handle.is_aligned() {
@@ -160,7 +160,7 @@ pub(crate) unsafe fn take<O: Opaque>(handle: *mut O) -> Option<O::State> {
 /// Frees a handle. Does nothing for null.
 ///
 /// # Safety
-/// As [`with`].
+/// The conditions of [`with`].
 pub(crate) unsafe fn free<O: Opaque>(handle: *mut O) {
     guarded(|| {
         // SAFETY: promised by the caller.
@@ -172,7 +172,7 @@ pub(crate) unsafe fn free<O: Opaque>(handle: *mut O) {
 /// Returns the message of a handle's last call.
 ///
 /// # Safety
-/// As [`with`].
+/// The conditions of [`with`].
 pub(crate) unsafe fn message<O: Opaque>(handle: *const O) -> *const core::ffi::c_char {
     // SAFETY: promised by the caller.
     match unsafe { reference(handle.cast::<Handle<O::State>>()) } {
@@ -184,7 +184,7 @@ pub(crate) unsafe fn message<O: Opaque>(handle: *const O) -> *const core::ffi::c
 /// Returns a handle's value and leaves its message unchanged.
 ///
 /// # Safety
-/// As [`with`].
+/// The conditions of [`with`].
 pub(crate) unsafe fn get<'a, O: Opaque>(handle: *const O) -> Result<&'a O::State, cfipack_status>
 where
     O::State: 'a,

@@ -37,7 +37,7 @@ pub(crate) unsafe fn put<M: Memory>(memory: *mut M, value: M::Value) -> Result<(
 /// Removes the value. After a call that fails, the memory then contains neither an older value nor garbage.
 ///
 /// # Safety
-/// As [`put`].
+/// The conditions of [`put`].
 pub(crate) unsafe fn clear<M: Memory>(memory: *mut M) -> Result<(), cfipack_status> {
     const { assert!(align_of::<M>() >= align_of::<u64>() && size_of::<M>() >= size_of::<u64>()) };
     // SAFETY: promised by the caller.

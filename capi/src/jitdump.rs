@@ -8,7 +8,7 @@ use crate::handle;
 use crate::region::{cfipack_buffer, cfipack_region, failure, fill};
 use crate::status::call;
 
-/// When, and by which thread, a function was generated.
+/// The time when a function was generated, and the thread that generated it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_jitdump_event {

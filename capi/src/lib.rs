@@ -20,7 +20,7 @@
 //! - Link Mach-O: `unwind_builder`, `unwind_section`.
 //! - Convert and check a file: `cfi_section`, `convert`, `verify`.
 //! - Generated code: `directives`, `region`, `registry`, `jitdump`, `libunwind_table`.
-//! - Shared by these: `arguments`, `in_place`, `handle`, `status`, `sized_options`, `options`, `pool`.
+//! - Shared by all modules: `arguments`, `in_place`, `handle`, `status`, `sized_options`, `options`, `pool`.
 
 #![cfg_attr(all(not(feature = "write"), not(test), panic = "abort"), no_std)]
 

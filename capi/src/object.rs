@@ -64,7 +64,7 @@ pub(crate) struct CheckedObject {
 
 impl CheckedObject {
     /// # Safety
-    /// As [`crate::cfipack_merger_push`].
+    /// The conditions of [`crate::cfipack_merger_push`].
     pub(crate) unsafe fn read(object: *const cfipack_object) -> Result<Self, Failure> {
         // SAFETY: promised by the caller.
         unsafe {

@@ -25,7 +25,7 @@ pub const CFIPACK_LAYOUT_LD64_253: u32 = 5;
 /// Use the rows of the object's table. If it has no rows for a function, use call frame information. This is the
 /// default.
 pub const CFIPACK_PREFER_TABLE: u32 = 0;
-/// Use call frame information. If a function has none, use the object's table.
+/// Use call frame information. If a function has no call frame information, use the object's table.
 pub const CFIPACK_PREFER_CFI: u32 = 1;
 /// Use only the object's table, as GNU `ld` does.
 pub const CFIPACK_PREFER_TABLE_ONLY: u32 = 2;
@@ -61,7 +61,10 @@ impl cfipack_sframe_options {
     pub(crate) fn table(&self) -> Result<Options, cfipack_status> {
         let version = match self.version {
             0 => Version::DEFAULT,
-            number => u8::try_from(number).ok().and_then(Version::written).ok_or(Unsupported)?,
+            number => {
+                let number = u8::try_from(number).map_err(|_| Unsupported)?;
+                Version::written(number).ok_or(Unsupported)?
+            }
         };
         let layout = match self.layout {
             CFIPACK_LAYOUT_SMALL => Layout::Small,

@@ -18,8 +18,8 @@ pub type cfipack_task = Option<unsafe extern "C" fn(work: *mut c_void, index: us
 ///
 /// Without `run` the library starts threads and ends them before it returns. With `run` your own threads do the work.
 /// The library calls `run(pool, task, work, count)`. Then `run` must call `task(work, index)` once for each index
-/// below `count`, in any order and on any threads. It must return when all these calls have ended. If `run` leaves
-/// out an index, the library runs it afterwards on the calling thread. A second call with the same index does
+/// below `count`, in any order and on any threads. It must return when all these calls have ended. If `run` omits an
+/// index, the library runs it afterwards on the calling thread. A second call with the same index does
 /// nothing. `run` is called on the calling thread, never inside a task, possibly several times. It must not throw or
 /// jump out, and `task` does neither.
 #[repr(C)]
@@ -79,7 +79,7 @@ impl Work<'_> {
 
 /// # Safety
 /// `work` is the pointer that the pool was given, and that call of the pool has not returned.
-unsafe extern "C" fn run_one(work: *mut c_void, index: usize) {
+unsafe extern "C" fn run_task(work: *mut c_void, index: usize) {
     // SAFETY: promised by the caller.
     if let Some(work) = unsafe { work.cast::<Work<'_>>().as_ref() } {
         work.run(index);
@@ -102,7 +102,7 @@ impl Pool for Workers {
         };
         // SAFETY: the caller promised that `run` behaves as described, and returns when all calls of the task have
         // ended.
-        unsafe { run(self.0.pool, Some(run_one), (&raw const work).cast_mut().cast(), work.tasks.len()) };
+        unsafe { run(self.0.pool, Some(run_task), (&raw const work).cast_mut().cast(), work.tasks.len()) };
         // Tasks that the pool did not run.
         (0..work.tasks.len()).for_each(|index| work.run(index));
         assert!(!work.has_panicked.into_inner(), "a task has panicked");

@@ -307,7 +307,7 @@ pub unsafe extern "C" fn cfipack_region_gdb_elf(
     unsafe { handle::with(region, |region| copy(&region.gdb_elf().map_err(failure)?, out, capacity, len)) }
 }
 
-/// The sections that the unwinders of Apple and LLVM take for a dynamic section.
+/// The sections of a region for Apple's and LLVM's unwinders, as in their `unw_dynamic_unwind_sections`.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct cfipack_dynamic_sections {

@@ -4,8 +4,8 @@ use cfipack_format::{Cfa, FunctionOffset, Register, Row, Rule};
 
 use crate::cfipack_status::{self, InvalidArgument};
 
-/// No rule. For a CFA, there is none. For a return address, the frame is outermost. For any other register, it cannot
-/// be recovered.
+/// There is no rule. If the return address has no rule, the frame is outermost. If another register has no
+/// rule, its value cannot be recovered.
 pub const CFIPACK_RULE_UNDEFINED: u32 = 0;
 /// The register has the same value as in the frame that is unwound. A return address with this rule is in the link
 /// register.
@@ -129,8 +129,8 @@ impl cfipack_row {
             return_address,
             frame_pointer,
         };
-        // The rules of almost all PCs first, because a separate match for each rule is a jump that processors predict
-        // badly.
+        // Tests the rules of almost all PCs first. A separate match for each rule is a jump that processors
+        // predict badly.
         match (row.cfa, row.return_address, row.frame_pointer) {
             (Cfa::Register { .. }, Rule::Cfa(_), Rule::Cfa(_) | Rule::SameValue) => {
                 let offset = if let Rule::Cfa(offset) = row.frame_pointer { offset } else { 0 };

@@ -86,7 +86,7 @@ pub unsafe extern "C" fn cfipack_section_num_functions(
 struct Addresses<'a> {
     all: &'a [u64],
     keys: Keys,
-    /// Whether a key had no address.
+    /// True if a key had no address.
     has_failed: AtomicBool,
 }
 
@@ -203,7 +203,7 @@ pub unsafe extern "C" fn cfipack_section_write(
     }
 }
 
-/// A function that a section omits because another function starts inside of it or at the same address.
+/// A function that a section omits because another function starts inside it or at the same address.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct cfipack_conflict {
@@ -213,9 +213,9 @@ pub struct cfipack_conflict {
     pub other: u64,
 }
 
-/// Gets the functions that the last `cfipack_section_write` omitted because they share PCs with others. `count` gets
-/// their number; pass a `capacity` of 0 to get only the number. Returns `CFIPACK_STATUS_BUFFER_SIZE` if there are
-/// more than `capacity`.
+/// Gets the functions that the last `cfipack_section_write` omitted because they share PCs with other
+/// functions. `count` gets their number; pass a `capacity` of 0 to get only the number. Returns
+/// `CFIPACK_STATUS_BUFFER_SIZE` if there are more than `capacity`.
 ///
 /// # Safety
 /// Each pointer is null or points to a value of its type; `out` is writable for `capacity` conflicts.

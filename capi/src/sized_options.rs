@@ -39,7 +39,7 @@ impl fmt::Display for Refused {
 /// Reads the options of a call that creates a handle. Null gives the defaults.
 ///
 /// # Safety
-/// As [`read`].
+/// The conditions of [`read`].
 #[cfg(feature = "write")]
 pub(crate) unsafe fn options<T: SizedOptions>(pointer: *const T) -> Result<T, Failure> {
     // SAFETY: promised by the caller.

@@ -120,7 +120,7 @@ impl<'b> Text<'b> {
 
 impl fmt::Write for Text<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        // After the first text that does not fit, nothing else is written.
+        // If a text does not fit, the texts after it are counted and not written.
         if self.written == self.len {
             let room = self.out.len() - self.written;
             let part = (0..=room.min(text.len())).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);

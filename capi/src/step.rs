@@ -77,7 +77,7 @@ pub struct cfipack_caller {
     pub reserved: [u8; 6],
 }
 
-/// The most registers that a flex row may name.
+/// The greatest number of registers that a flex row may name.
 const MAX_OTHER_REGISTERS: usize = 32;
 
 /// Steps from a frame to its caller. `row` is the row of the frame's PC.
@@ -173,8 +173,8 @@ unsafe fn step_in(
     out: *mut cfipack_caller,
 ) -> Result<(), cfipack_status> {
     // SAFETY: promised by the caller.
-    let read = |address: Address| unsafe { word(memory, address, arch) };
-    let caller = step(arch, row, registers, read).map_err(|error| match error {
+    let caller = step(arch, row, registers, |address| unsafe { word(memory, address, arch) });
+    let caller = caller.map_err(|error| match error {
         StepError::Outermost => Outermost,
         StepError::Register { .. } | StepError::Memory { .. } => Unknown,
         _ => Malformed,

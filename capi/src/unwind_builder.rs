@@ -166,7 +166,7 @@ struct FieldTargets<'a> {
 
 impl FieldTargets<'_> {
     /// # Safety
-    /// As [`cfipack_unwind_builder_push`].
+    /// The conditions of [`cfipack_unwind_builder_push`].
     unsafe fn read(object: &cfipack_unwind_object) -> Result<Self, Failure> {
         // SAFETY: promised by the caller.
         let (references, functions, lsdas) = unsafe {

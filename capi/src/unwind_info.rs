@@ -28,8 +28,8 @@ impl Memory for cfipack_unwind_info {
     type Value = Section<'static>;
 }
 
-/// An entry: the code from `start` up to `end` is unwound as `encoding` describes. Both count in bytes from the image's
-/// Mach-O header.
+/// An entry of the table: `encoding` describes how to unwind the code from `start` up to `end`. Both are in
+/// bytes from the image's Mach-O header.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct cfipack_unwind_info_entry {
@@ -168,9 +168,9 @@ pub unsafe extern "C" fn cfipack_unwind_info_get_entries(
     })
 }
 
-/// Gets the row that an encoding stands for in the body of a function. The encoding does not describe the prologue
-/// and the epilogue. Returns `CFIPACK_STATUS_NOT_FOUND` if the encoding has no unwind information, or if it refers to
-/// an FDE. The lower 24 bits of that encoding are the offset of the FDE in `__eh_frame`.
+/// Gets the row that an encoding describes for the body of a function. The encoding does not describe the
+/// prologue and the epilogue. Returns `CFIPACK_STATUS_NOT_FOUND` if the encoding has no unwind information,
+/// or if it refers to an FDE. The lower 24 bits of that encoding are the offset of the FDE in `__eh_frame`.
 ///
 /// `code` is the code from the entry's start on. Only the indirect mode of x86 reads it, and only its first 259
 /// bytes. For all other encodings pass null and 0. Async-signal-safe.

@@ -30,7 +30,7 @@ pub const CFIPACK_END_NO_ROW: u32 = 4;
 pub const CFIPACK_END_REGISTER: u32 = 5;
 /// The row of the last frame needs memory that was not given.
 pub const CFIPACK_END_MEMORY: u32 = 6;
-/// The caller's frame would not lie above the last frame, or would lie outside of the stack.
+/// The caller's frame would not lie above the last frame, or would lie outside the stack.
 pub const CFIPACK_END_NOT_RISING: u32 = 7;
 /// The row of the last frame has a rule that is impossible in a table.
 pub const CFIPACK_END_RULE: u32 = 8;
@@ -73,8 +73,8 @@ pub struct cfipack_module {
     pub starts: *const cfipack_range,
     /// The number of elements in `starts`.
     pub num_starts: usize,
-    /// The functions that call others on a different stack, such as Go's `runtime.mcall`, ascending. Stacks also
-    /// start in these functions, except if the function is the innermost frame.
+    /// The functions that call other functions on a different stack, such as Go's `runtime.mcall`, ascending.
+    /// Stacks also start in these functions, except if the function is the innermost frame.
     pub switches: *const cfipack_range,
     /// The number of elements in `switches`.
     pub num_switches: usize,
@@ -101,8 +101,8 @@ pub struct cfipack_cache {
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct cfipack_frame {
-    /// The address of the next instruction in the innermost frame. In other frames the return address without a
-    /// signature.
+    /// The address of the next instruction in the innermost frame. In other frames it is the return address
+    /// without a signature.
     pub pc: u64,
     /// The stack pointer.
     pub sp: u64,
@@ -115,7 +115,7 @@ pub struct cfipack_frame {
     pub reserved: [u8; 6],
 }
 
-/// The thread to walk. A field that is 0, other than `size`, has its default.
+/// The thread to walk. If a field other than `size` is 0, its default applies.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cfipack_thread {
@@ -131,7 +131,7 @@ pub struct cfipack_thread {
     pub memory: *const cfipack_memory,
     /// The number of elements in `memory`.
     pub num_memory: usize,
-    /// The first address of the stack. Frames outside of the stack are not followed, even if their memory is given.
+    /// The first address of the stack. Frames outside the stack are not followed, even if their memory is given.
     pub stack_start: u64,
     /// The address after the stack, or 0 if the bounds of the stack are unknown.
     pub stack_end: u64,
@@ -276,7 +276,7 @@ pub unsafe extern "C" fn cfipack_modules_init(
             }
             end = module.end;
             // SAFETY: promised by the caller.
-            let of = unsafe {
+            let table_arch = unsafe {
                 array(module.starts, module.num_starts)?;
                 array(module.switches, module.num_switches)?;
                 match (module.index.is_null(), module.table.is_null()) {
@@ -285,7 +285,7 @@ pub unsafe extern "C" fn cfipack_modules_init(
                     (true, true) => arch,
                 }
             };
-            if of != arch {
+            if table_arch != arch {
                 return Err(InvalidArgument);
             }
         }
@@ -407,7 +407,7 @@ pub unsafe extern "C" fn cfipack_walk(
             out.write(frame.into());
             found += 1;
         }
-        // If `frames` is full, there may be no more frames: find out.
+        // If `frames` is full, asks for another frame: the walk may end here, and then `end` gets the reason.
         if found == capacity {
             walk.next();
         }

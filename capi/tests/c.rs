@@ -1,4 +1,4 @@
-//! The interface as C and C++ programs use it: compiled by the machine's compilers, linked with both libraries, run.
+//! Compiles C and C++ programs with the machine's compilers, links them with both libraries, and runs them.
 //!
 //! Tests that compile C or C++ are ignored by default.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", feature = "verify"))]
@@ -9,17 +9,17 @@ use std::process::{Command, Output};
 
 use cfipack_testkit::needs;
 
-/// What programs that use the static library link with.
+/// The libraries that a program with the static library needs.
 const SYSTEM: [&str; 3] = ["-lm", "-lpthread", "-ldl"];
 
-/// Warnings, all of them errors.
+/// Compiler warnings. All of them are errors.
 const WARNINGS: [&str; 5] = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-Wshadow"];
 
 fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-/// Where cargo has put the libraries that belong to this test.
+/// Returns the directory where cargo has put the libraries of this test.
 fn libraries() -> PathBuf {
     std::env::current_exe().unwrap().parent().unwrap().to_path_buf()
 }
@@ -28,7 +28,7 @@ fn static_library() -> PathBuf {
     libraries().join("libcfipack_capi.a")
 }
 
-/// A directory of its own for each test.
+/// Creates a separate directory for each test.
 fn directory(name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("capi-{name}"));
     std::fs::create_dir_all(&directory).unwrap();
@@ -64,7 +64,7 @@ fn compile(compiler: &str, options: &[&str], sources: &[&str], program: &Path, l
     run(command.arg("-o").arg(program).args(library).args(SYSTEM));
 }
 
-/// Runs a program that neither leaks nor reads undefined memory.
+/// Runs a program under valgrind, and expects neither leaks nor reads of undefined memory.
 fn under_valgrind(program: &Path) {
     let mut command = Command::new("valgrind");
     command.args(["-q", "--leak-check=full", "--errors-for-leak-kinds=definite", "--error-exitcode=9"]);
@@ -91,7 +91,7 @@ fn sizes_and_offsets_stay() {
     }
 }
 
-/// Builds the program with hostile arguments.
+/// Builds the program that passes hostile arguments.
 fn hostile(compiler: &str, program: &Path, sanitizer: &[&str]) {
     let options = ["-std=c99", "-Wno-stringop-overflow", "-Wno-unknown-warning-option"];
     let options = [&options[..], sanitizer].concat();
@@ -113,7 +113,7 @@ fn hostile_arguments_are_refused() {
     }
 }
 
-/// gcc's sanitizer alone: clang's runtime is a package of its own.
+/// Only gcc's sanitizer is used, because clang's runtime is in another package.
 #[test]
 #[ignore = "needs gcc"]
 fn hostile_arguments_are_refused_with_the_address_sanitizer() {
@@ -123,7 +123,7 @@ fn hostile_arguments_are_refused_with_the_address_sanitizer() {
     run(&mut Command::new(&program));
 }
 
-/// Tables that a linker makes through the interface, read back and held to the formats' documents.
+/// A program makes tables as a linker does, reads them back, and compares them with the formats' documents.
 #[test]
 #[ignore = "needs gcc, clang and valgrind"]
 fn tables_have_what_was_given() {
@@ -139,7 +139,7 @@ fn tables_have_what_was_given() {
     }
 }
 
-/// The sections of the files that a program has loaded end where the program's own unwinder ends them.
+/// The sections of a program's loaded files end where the program's own unwinder ends them.
 #[test]
 #[ignore = "needs a C compiler"]
 fn sections_in_memory_end_at_their_zero() {
@@ -149,7 +149,7 @@ fn sections_in_memory_end_at_their_zero() {
     run(&mut Command::new(&program));
 }
 
-/// Pools of a program's own threads, and of those that do not do what they are asked.
+/// Programs use pools of their own threads, and pools that do not run the tasks as asked.
 #[test]
 #[ignore = "needs g++, clang and valgrind"]
 fn pools_do_not_change_bytes() {
@@ -199,7 +199,7 @@ fn the_linker_in_cpp_links() {
         if compiler == CXX[0] {
             under_valgrind(&program);
         }
-        // The shared library, found where it lies, and not one that cargo has built before.
+        // The rpath finds the shared library of this build, and not an older library of cargo.
         let program = directory.join(format!("{compiler}-shared"));
         let path = format!("-Wl,-rpath,{}", libraries().display());
         let search = format!("-L{}", libraries().display());
@@ -223,13 +223,13 @@ fn a_program_profiles_itself() {
         compile(compiler, &["-std=c99"], &sources, &program, &with_static(&library));
         let output = run(Command::new(&program).arg("300"));
         let text = String::from_utf8_lossy(&output.stdout);
-        // Rarely a frame needs a register that no table restores.
+        // A few frames need a register that no table restores.
         let outermost = text.lines().find_map(|line| line.strip_prefix("outermost: ")?.parse::<u32>().ok());
         assert!(text.contains("300 samples") && outermost.is_some_and(|count| count >= 297), "{text}");
     }
 }
 
-/// Threads that come and go are no fewer samples for those that come after them.
+/// Many threads come and go, and later threads still get their samples.
 #[test]
 #[ignore = "needs gcc and clang"]
 fn threads_that_end_leave_room_for_others() {
@@ -245,7 +245,7 @@ fn threads_that_end_leave_room_for_others() {
     }
 }
 
-/// The return addresses that compilers know are those that walks find, through code without tables too.
+/// Walks find the return addresses that the compilers know, also through code without tables.
 #[test]
 #[ignore = "needs gcc and clang"]
 fn code_without_tables_is_left_by_frame_pointers() {
@@ -268,7 +268,7 @@ fn code_without_tables_is_left_by_frame_pointers() {
     }
 }
 
-/// Every walk in the handler equals that of HP's libunwind, and an allocator that is called in it aborts.
+/// Every walk in the handler agrees with HP's libunwind. An allocator aborts if the handler calls it.
 #[test]
 #[ignore = "needs gcc and HP's libunwind"]
 fn walks_in_a_signal_handler_equal_libunwinds() {
@@ -306,7 +306,7 @@ fn nothing_else_is_exported() {
     let symbols: Vec<_> = defined.map(|symbol| symbol.name().unwrap()).collect();
     assert!(symbols.contains(&"cfipack_sframe_parse"));
     assert_eq!(symbols.iter().find(|symbol| !symbol.starts_with("cfipack_")), None);
-    // And each of them is in the header.
+    // Each exported function is in the header.
     let header = std::fs::read_to_string(source("include/cfipack.h")).unwrap();
     let missing = symbols.iter().find(|symbol| !header.contains(&format!("{symbol}(")));
     assert_eq!(missing, None, "in the library, not in the header");
@@ -319,7 +319,7 @@ fn nothing_else_is_exported() {
     }
 }
 
-/// Two static libraries of Rust in one program: each has its own copy of std.
+/// A program may link two static libraries of Rust. Each of them has its own copy of std.
 #[test]
 #[ignore = "needs gcc"]
 fn another_static_rust_library_may_be_linked_too() {

@@ -1,4 +1,4 @@
-//! The committed header is that which the sources give, and C89 takes it.
+//! The committed header is the header that the sources give, and compilers accept it as C89.
 
 use std::path::Path;
 use std::process::Command;
@@ -29,7 +29,7 @@ fn the_header_is_that_of_the_sources() {
     );
 }
 
-/// The crate's version for the preprocessor.
+/// Returns preprocessor definitions of the crate's version.
 fn version() -> String {
     let parts = [
         ("MAJOR", env!("CARGO_PKG_VERSION_MAJOR")),
@@ -44,9 +44,9 @@ fn version() -> String {
     )
 }
 
-/// The header with comments and lists that C89 has.
+/// Returns the header with comments and lists in the form of C89.
 fn c89(header: &str) -> String {
-    // The conditions of Rust's `unsafe` are those of any C function: they need no heading.
+    // The conditions of Rust's `unsafe` are the conditions of any C function, so they need no heading.
     let mut lines = header.lines().filter(|line| *line != "// # Safety").peekable();
     let mut out = String::new();
     while let Some(line) = lines.next() {
@@ -69,7 +69,7 @@ fn c89(header: &str) -> String {
     out
 }
 
-/// More parameters than seven become a structure: `clippy` has this limit for Rust, and sees no C interface.
+/// More than seven parameters become a structure. `clippy` enforces this only for Rust functions.
 #[test]
 fn functions_have_seven_parameters_at_most() {
     let header = include_str!("../include/cfipack.h");
@@ -88,8 +88,8 @@ fn functions_have_seven_parameters_at_most() {
     assert!(functions > 90, "{functions} functions found");
 }
 
-/// Compilers take the header in strict C89, its preprocessor names have the crate's version, and an ignored result is
-/// warned about.
+/// Compilers accept the header in strict C89, its preprocessor names have the crate's version, and compilers
+/// warn about an ignored result.
 #[test]
 #[ignore = "needs gcc and clang"]
 fn c89_takes_the_header() {
@@ -107,7 +107,7 @@ fn c89_takes_the_header() {
         env!("CARGO_PKG_VERSION"),
     );
     std::fs::write(&program, text).unwrap();
-    // The result of a call that has to be looked at.
+    // This program ignores a result that it has to check.
     let ignores = directory.join("ignores.c");
     let text = "#include \"cfipack.h\"\nvoid ignores(void) { cfipack_sframe_parse(0, 0, 0, 0, 0); }\n";
     std::fs::write(&ignores, text).unwrap();
@@ -115,7 +115,7 @@ fn c89_takes_the_header() {
     for compiler in ["gcc", "clang"] {
         let compile = |file: &Path, standard: &str| {
             let mut command = Command::new(compiler);
-            // Whole compilations: gcc looks at results late.
+            // The whole compilation is needed, because gcc warns about ignored results late.
             command.args([standard, "-pedantic-errors", "-Wall", "-Wextra", "-Werror", "-c", "-I"]);
             command.arg(&include).arg(file).arg("-o").arg(directory.join("out.o")).output()
         };

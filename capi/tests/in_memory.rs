@@ -5,8 +5,8 @@ use core::ptr::{null, null_mut};
 
 use cfipack_capi::*;
 
-/// A CIE, functions of 16 bytes at 0x2000, 0x2010 and 0x2020 for a section at 0x1000, a zero, and what a compiler writes
-/// for an LSDA.
+/// Returns a CIE, functions of 16 bytes at 0x2000, 0x2010 and 0x2020 for a section at 0x1000, a zero, and an
+/// LSDA as compilers write it.
 fn rest_of_segment() -> Vec<u8> {
     let mut bytes =
         vec![20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0];
@@ -21,7 +21,7 @@ fn rest_of_segment() -> Vec<u8> {
     bytes
 }
 
-/// Bytes up to the end of the zero.
+/// The number of bytes up to the end of the zero.
 const LEN: usize = 24 + 3 * 20 + 4;
 
 fn text(message: &cfipack_message) -> String {
@@ -30,14 +30,14 @@ fn text(message: &cfipack_message) -> String {
 
 fn eh_frame_len(bytes: &[u8]) -> (cfipack_status, usize, String) {
     let (mut len, mut message) = (usize::MAX, cfipack_message { text: [1; CFIPACK_MESSAGE_SIZE] });
-    // SAFETY: all pointers lead to what they have to.
+    // SAFETY: all pointers are valid for the call.
     let status = unsafe {
         cfipack_eh_frame_len(bytes.as_ptr(), bytes.len(), CFIPACK_ARCH_AMD64, &mut len, &mut message)
     };
     (status, len, text(&message))
 }
 
-/// The status and the message, the starts of functions in the table, and the reasons for those that it omits.
+/// Returns the status, the message, the starts of functions in the table, and the reasons for omitted functions.
 fn convert(bytes: &[u8], threads: usize) -> (cfipack_status, String, Vec<u64>, Vec<String>) {
     let section = cfipack_cfi_section {
         bytes: bytes.as_ptr(),
@@ -52,7 +52,7 @@ fn convert(bytes: &[u8], threads: usize) -> (cfipack_status, String, Vec<u64>, V
     let size = size_of::<cfipack_pool>() as u32;
     let pool = cfipack_pool { size, reserved: 0, threads, run: None, pool: null_mut() };
     let (mut conversion, mut message) = (null_mut(), cfipack_message { text: [1; CFIPACK_MESSAGE_SIZE] });
-    // SAFETY: all pointers lead to what they have to.
+    // SAFETY: all pointers are valid for the call.
     unsafe {
         let status = cfipack_conversion_new(&mut conversion, &cfi, null(), 0x3000, &pool, &mut message);
         let mut len = 0;
@@ -84,7 +84,7 @@ fn a_section_ends_at_its_zero() {
     assert_eq!(eh_frame_len(&bytes), (cfipack_status::Ok, LEN, String::new()));
     let all = vec![0x2000, 0x2010, 0x2020];
     assert_eq!(convert(&bytes[..LEN], 1), (cfipack_status::Ok, String::new(), all.clone(), vec![]));
-    // With what follows it, there is an error, and yet the functions are in the table.
+    // The bytes after the zero are an error, but all functions are in the table.
     for threads in [1, 3] {
         let (status, message, starts, omitted) = convert(&bytes, threads);
         assert_eq!((status, starts), (cfipack_status::Malformed, all.clone()));

@@ -55,8 +55,8 @@ pub struct Personality {
     pub address: Option<Address>,
 }
 
-/// The greatest number of bytes after the CIE id. Hostile input may have more CIEs than a cache holds, and then
-/// each FDE costs reading its CIE and running the CIE's instructions.
+/// The greatest number of bytes after the CIE id. Hostile input may have more CIEs than a cache holds, so
+/// that we read and run a CIE again for each FDE.
 const MAX_LENGTH: usize = 1024;
 
 impl<'a> Cie<'a> {
@@ -216,7 +216,7 @@ impl<'a> Cie<'a> {
     }
 }
 
-/// Checks the sizes of an address and of a segment selector, which version 4 has.
+/// Checks the two sizes that version 4 has: of an address, and of a segment selector.
 fn check_sizes(cursor: &mut Cursor<'_>, arch: Arch, offset: SectionOffset) -> Result<(), Error> {
     let truncated = Error::Truncated { offset };
     let size = cursor.u8().ok_or(truncated)?;

@@ -15,7 +15,7 @@ const COUNT: usize = 16;
 /// A cache of CIEs by their offset.
 #[derive(Clone)]
 pub(crate) struct CieCache<'a> {
-    /// The heads, which the loop over plain FDEs reads.
+    /// The parts of the CIEs that the loop over plain FDEs reads.
     heads: [Head; COUNT],
     cies: Box<[Option<Cie<'a>>; COUNT]>,
 }
@@ -26,7 +26,7 @@ struct Head {
     at: usize,
     /// True if the FDEs of this CIE can be [plain](crate::PlainFde).
     is_plain: bool,
-    /// The caller's number, for a CIE with plain FDEs.
+    /// The number that the caller has given to a CIE with plain FDEs.
     number: Option<u8>,
 }
 

@@ -9,8 +9,8 @@ use crate::plain::PlainFde;
 use crate::record::{Record, Records};
 use crate::{Error, Excluded, Function, Section, SectionKind};
 
-/// How to find the key of a function. Relocated input has [`Addresses`]. For unrelocated input you pass a
-/// closure, which becomes [`Resolved`], or [`Limited`] if it also returns the greatest size of the function.
+/// How to find the key of a function. Use [`Addresses`] for relocated input. For unrelocated input you pass a
+/// closure. It becomes [`Resolved`], or [`Limited`] if it also returns the greatest size of the function.
 pub trait Keys: sealed::Sealed {
     /// True if the keys are the functions' addresses.
     const ARE_ADDRESSES: bool;
@@ -29,7 +29,7 @@ mod sealed {
     impl<F> Sealed for super::Limited<F> {}
 }
 
-/// Each key is the function's address. For relocated sections.
+/// Each key is the function's address. Relocated sections have these keys.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Addresses;
 
@@ -117,8 +117,8 @@ impl<'a, F: FnMut(SectionOffset) -> Option<Key>> Functions<'a, Resolved<F>> {
     /// order of offsets, so you can go through sorted relocations in parallel. The section's address and bases
     /// are not used.
     ///
-    /// The functions have no [start](Function::start). Whatever needs a start is refused with
-    /// [`Reason::PlaceUnknown`](cfipack_format::Reason::PlaceUnknown): `DW_CFA_set_loc` and LSDAs. Each FDE of
+    /// The functions have no [start](Function::start). `DW_CFA_set_loc` and LSDAs need a start, so they are
+    /// refused with [`Reason::PlaceUnknown`](cfipack_format::Reason::PlaceUnknown). Each FDE of
     /// `.debug_frame` is refused with [`Error::Unrelocated`], because a relocation also changes its CIE
     /// pointer.
     pub fn keyed(section: &Section<'a>, key_of: F) -> Self {
@@ -206,14 +206,14 @@ impl<'a, K: Keys> Iterator for Functions<'a, K> {
             return Some(cie.map(|cie| Function::from_plain(section, cie, &fde)));
         }
         while self.at < self.end {
-            // There are fewer bytes than a length field: this is padding.
+            // Fewer bytes are left than a length field has: they are padding.
             if self.section.bytes.len() - self.at < 4 {
                 return None;
             }
             let (record, next) = match self.section.record(self.at) {
                 Ok(found) => found,
                 Err(error) => {
-                    // The next record cannot be found.
+                    // Without a valid length, the next record cannot be found.
                     self.at = self.section.bytes.len();
                     return Some(Err(error));
                 }

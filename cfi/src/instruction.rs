@@ -113,7 +113,7 @@ impl<'a, 'f> Instructions<'a, 'f> {
         Some((Register(u16::from(opcode & 0x3f)), offset))
     }
 
-    /// Decodes the next instruction if it is a `DW_CFA_def_cfa_offset` of less than 2^14 in its shortest form.
+    /// Decodes the next instruction if it is a short `DW_CFA_def_cfa_offset` of less than 2^14.
     #[inline(always)]
     pub(crate) fn short_cfa_offset(&mut self) -> Option<i64> {
         let (offset, rest) = match *self.cursor.rest() {
@@ -127,7 +127,7 @@ impl<'a, 'f> Instructions<'a, 'f> {
         Some(offset)
     }
 
-    /// Decodes the next instruction if it is a most common instruction in its shortest form.
+    /// Decodes the next instruction if [`Short`] has it.
     #[doc(hidden)]
     #[inline(always)]
     pub fn short(&mut self) -> Option<Short> {

@@ -194,7 +194,7 @@ impl<'a, R: Registers> Interpreter<'a, R> {
                 .and_then(|instruction| match instruction {
                     Instruction::Nop => Ok(false),
                     Instruction::Advance(_) | Instruction::SetLocation(_) => Err(Reason::CieInstruction),
-                    // gas writes it for `.cfi_restore` before the first instruction of a function.
+                    // gas writes a restore into a CIE, but only of a register without a rule.
                     Instruction::Restore(register) if ruled.has(register) => Err(Reason::CieInstruction),
                     _ => {
                         ruled.add(&instruction);
@@ -264,7 +264,7 @@ impl<R: Registers> Default for Interpreter<'_, R> {
 impl<R> Initial<'_, R> {
     #[inline]
     fn holds_for(&self, function: &Function<'_>) -> bool {
-        // CIEs in the same object have different offsets. Equal offsets may come from two objects.
+        // Equal offsets do not prove that the CIE is the same: the functions may come from two objects.
         self.cie.offset == function.cie.offset
             && self.arch == function.arch()
             && self.cie.means_the_same(&function.cie)

@@ -60,7 +60,7 @@ mod tests {
     use crate::record::Records;
     use crate::write::{Cie, Writer};
 
-    /// A CIE, and FDEs of several lengths: the guess is the record that a walk finds.
+    /// The guess is the record that a walk finds, in a section with a CIE and FDEs of several lengths.
     #[test]
     fn a_guess_is_what_a_walk_finds() {
         let mut writer = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0));

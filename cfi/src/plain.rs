@@ -181,7 +181,7 @@ impl Records<'_> {
         let pointer = u32::from_le_bytes([p0, p1, p2, p3]);
         let start = i32::from_le_bytes([s0, s1, s2, s3]);
         let size = u32::from_le_bytes([z0, z1, z2, z3]);
-        // The size is a signed number, and no length is so large.
+        // The size is a signed number, and no length reaches bit 31.
         if (size | length | u32::from(data_len) << 24) >> 31 != 0 || pointer == 0 {
             return None;
         }
@@ -254,7 +254,7 @@ mod tests {
         assert!(functions.next().is_none());
     }
 
-    /// Plain or not: the first function ends at the last address.
+    /// A function that ends after the last address is refused, whether its FDE is plain or not.
     #[test]
     fn a_function_beyond_the_last_address() {
         let mut writer = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0));

@@ -73,7 +73,7 @@ impl PointerEncoding {
         Self::ABSOLUTE.read_value(cursor, address_size).map(Address)
     }
 
-    /// Returns whether this is `DW_EH_PE_aligned`: padding to a multiple of the pointer's size comes first.
+    /// Returns whether this is `DW_EH_PE_aligned`: the pointer lies at the next multiple of its size.
     pub(crate) const fn is_aligned(self) -> bool {
         self.0 & 0x70 == 0x50
     }

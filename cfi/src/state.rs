@@ -30,12 +30,12 @@ pub trait Registers: Copy {
 pub struct State<'a, R> {
     /// The row. Its `start` is the PC.
     pub row: Row,
-    /// The expression of the CFA, also if `row` could represent it. Empty if `DW_CFA_def_cfa` has set a
+    /// The expression of the CFA, even if `row` can represent it. It is empty if `DW_CFA_def_cfa` has set a
     /// register and an offset. Only then may instructions change just the register or just the offset.
     pub cfa_expression: &'a [u8],
     /// The rules of further registers.
     pub registers: R,
-    /// AArch64: true if a rule said that the state of the signature keeps its value. After this rule,
+    /// AArch64: true if a rule has kept the state of the signature at its value. After this rule,
     /// `DW_CFA_AARCH64_negate_ra_state` is not allowed (DWARF for the Arm 64-bit Architecture, 4.6).
     pub sign_state_is_kept: bool,
 }

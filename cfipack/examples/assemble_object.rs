@@ -19,7 +19,7 @@ use object::{SectionFlags, SectionKind, SymbolFlags, SymbolKind, SymbolScope};
 
 const ARCH: Arch = Arch::Amd64;
 
-/// What an assembler knows of a function: its name, its code, and the directives between the instructions.
+/// The parts of a function that an assembler knows: name, code, and the directives between the instructions.
 struct Function {
     name: &'static str,
     code: &'static [u8],
@@ -36,7 +36,7 @@ fn functions() -> [Function; 2] {
     directives.at(8).def_cfa(rsp, 8);
     let twice = Function { name: "twice", code, directives };
 
-    // sub $8, %rsp; call twice; add $8, %rsp; ret: the call leads 25 bytes back, to the start of the section.
+    // sub $8, %rsp; call twice; add $8, %rsp; ret. The call target is 25 bytes back, at the start of the section.
     let code: &[u8] = &[0x48, 0x83, 0xec, 8, 0xe8, 0xe7, 0xff, 0xff, 0xff, 0x48, 0x83, 0xc4, 8, 0xc3];
     let mut directives = Directives::new(ARCH, code.len() as u64);
     directives.at(4).def_cfa_offset(16);
@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut object = Object::new();
     let mut assembly = Assembly::new(ARCH);
     for function in functions() {
-        // The key is any number that leads to the function: here its offset in `.text`.
+        // You choose the key of a function. Here it is the function's offset in `.text`.
         let offset = object.function(function.name, function.code);
         assembly.push(Key(offset), &function.directives)?;
     }
@@ -59,7 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let eh_frame = assembly.eh_frame()?;
     object.table(".eh_frame", SHT_PROGBITS, eh_frame.as_bytes(), eh_frame.relocations().iter().copied())?;
 
-    // The bytes of GNU as: leave the layout at its default for fewer.
+    // This layout gives the bytes of GNU as. The default layout needs fewer bytes.
     let sframe = assembly.sframe(Options::new().with_layout(Layout::Gnu))?;
     for function in &sframe.omitted {
         eprintln!("no rows in .sframe: {function}");
@@ -71,7 +71,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The object that is being made.
+/// The object under construction.
 struct Object {
     writer: write::Object<'static>,
     text: SectionId,
@@ -86,7 +86,7 @@ impl Object {
         Self { writer, text }
     }
 
-    /// Adds code. Returns its offset in `.text`.
+    /// Adds code, and returns its offset in `.text`.
     fn function(&mut self, name: &str, code: &[u8]) -> u64 {
         let symbol = self.writer.add_symbol(Symbol {
             name: name.into(),
@@ -101,8 +101,8 @@ impl Object {
         self.writer.add_symbol_data(symbol, self.text, code, 16)
     }
 
-    /// Adds a section of unwind information. Fields lead to `.text` and an offset, as those of GNU as do: a symbol that another
-    /// module may define would need a relocation when the program is loaded.
+    /// Adds a section of unwind information. Relocations name `.text` and an offset, as GNU as writes them. A
+    /// symbol that another module may define would need a relocation when the program is loaded.
     fn table(
         &mut self,
         name: &str,

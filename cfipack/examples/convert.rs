@@ -39,14 +39,14 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     }
     let section = builder.finish();
 
-    // A linker chooses where the section lies; here it lies after the call frame information. The functions
-    // of a linked file are at their final addresses.
-    let end = |section: &CallFrameSection<'_>| section.section.address.0 + section.section.bytes.len() as u64;
-    let address = Address(call_frame_sections.iter().map(end).max().unwrap_or(0));
+    // A linker chooses the address of the section. Here the section lies after the call frame information.
+    // The functions of a linked file are at their final addresses.
+    let ends = cfi.iter().map(|section| section.address.0 + section.bytes.len() as u64);
+    let address = Address(ends.max().unwrap_or(0));
     let mut table = vec![0; section.len()];
     section.write(&mut table, address, |function| Address(function.0))?;
 
-    // gimli evaluates the call frame information; every row of the table is compared with that.
+    // gimli evaluates the call frame information. The verifier compares each row of the table with gimli's.
     let sections = [decoder::sframe::Section::parse(&table, address)?];
     let report = verify(&cfi, &Table::new(&sections), &roundtrip::Options::default());
     for difference in &report.differences {

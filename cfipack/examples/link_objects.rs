@@ -1,12 +1,12 @@
-//! Makes the `.sframe` of a link from relocatable ELF objects, which it reads with the crate `object`.
+//! Makes the `.sframe` of a link from relocatable ELF objects. It reads the objects with the crate `object`.
 //!
 //! ```sh
 //! cargo run --example link_objects -- OUTPUT OBJECT...
 //! ```
 //!
-//! The relocations of `.eh_frame` and `.sframe` say which function each start field leads to. Functions of a COMDAT group that
-//! an object before has too are dead, and have no rows. Code is placed in the order of the objects; in a linker that is
-//! decided elsewhere. The map of the link goes to standard output.
+//! The relocations of `.eh_frame` and `.sframe` tell which function each start field leads to. If an earlier
+//! object has a COMDAT group already, the functions of the group are dead, and get no rows. Code is placed in
+//! the order of the objects, unlike in a real linker. The map of the link goes to standard output.
 
 use std::collections::{HashMap, HashSet};
 use std::error::Error;
@@ -17,7 +17,7 @@ use cfipack::linker::sframe::{Field, Live, Merger, Object, Options};
 use object::{Architecture, File, RelocationTarget, SectionIndex, SectionKind};
 use object::{Object as _, ObjectComdat, ObjectSection, ObjectSymbol};
 
-/// The place that a relocation leads to: a section of the same object, and the offset in it.
+/// The place that a relocation leads to: a section of the same object, and an offset in the section.
 type Place = (SectionIndex, u64);
 
 struct Input<'d> {
@@ -62,7 +62,7 @@ impl<'d> Input<'d> {
     }
 }
 
-/// The live sections of code, in the order of the output, and where they lie.
+/// The live sections of code, in the order of the output, with their addresses and sizes.
 #[derive(Default)]
 struct Code {
     numbers: HashMap<(usize, SectionIndex), usize>,
@@ -92,7 +92,7 @@ impl Code {
         Ok(code)
     }
 
-    /// The function at a place, if it is live. The extent ends a function that is too long by mistake.
+    /// Returns the function at a place if it is live. The extent ends a function that claims too many bytes.
     fn live(&self, object: usize, &(section, offset): &Place) -> Option<Live> {
         let number = *self.numbers.get(&(object, section))?;
         let extent = self.sections[number].1.saturating_sub(offset);
@@ -108,8 +108,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [output, paths @ ..] = &env::args().skip(1).collect::<Vec<_>>()[..] else {
         return Err("usage: link_objects OUTPUT OBJECT...".into());
     };
-    let read = |path: &String| fs::read(path).map_err(|error| format!("{path}: {error}"));
-    let files = paths.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let read = paths.iter().map(|path| fs::read(path).map_err(|error| format!("{path}: {error}")));
+    let files = read.collect::<Result<Vec<_>, _>>()?;
     let parsed = files
         .iter()
         .zip(paths)

@@ -1,13 +1,13 @@
-//! Links three objects as a linker does whose output has a `.sframe` section: the page "For linkers", at work.
+//! Links three objects, and gives the output a `.sframe` section. It shows the page "For linkers" at work.
 //!
 //! ```sh
 //! cargo run --example linker
 //! ```
 //!
-//! One object has a table of version 3, one a table of version 2, and one, of an older assembler, only its call frame
-//! information (CFI). One function is dead. The linker adds a PLT of its own. The section's size is known before
-//! anything has an address; then it is written at two layouts, and each time compared with the CFI of the output. Merging
-//! and writing run on a pool of threads.
+//! One object has a table of version 3, and one has a table of version 2. One comes from an older assembler,
+//! and has only call frame information (CFI). One function is dead. The linker adds its own PLT. The size of
+//! the section is known before anything has an address. Then the section is written at two layouts, and
+//! compared with the CFI of the output each time. Merging and writing run on a pool of threads.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -31,28 +31,28 @@ struct Function {
     /// The offset in its section.
     offset: u64,
     size: u64,
-    /// Whether the linker keeps it.
+    /// True if the linker keeps the function.
     is_live: bool,
 }
 
 /// An input object with one section of code.
 struct Object {
     functions: Vec<Function>,
-    /// As the assembler wrote it; starts are zero.
+    /// The section as the assembler wrote it. Starts are zero.
     eh_frame: Vec<u8>,
-    /// The same, if the assembler wrote one.
+    /// The `.sframe`, if the assembler wrote one.
     sframe: Option<Vec<u8>>,
     /// The function that the relocation of a start field leads to.
     relocations: HashMap<Field, Function>,
 }
 
-/// A key is any number that is unique per function: here the object's number and the function's offset. Such keys lie
-/// as the functions will, so that functions of one object that share code are told apart before the size is known.
+/// You choose unique keys: here the object's number and the function's offset. They are in the order of the
+/// addresses, so functions of an object that share code are separated before the size is known.
 fn key(object: usize, function: &Function) -> Key {
     Key((object as u64) << 32 | function.offset)
 }
 
-/// The PLT has one, too.
+/// The PLT has a key too.
 const PLT: Key = Key(u64::MAX << 32);
 const PLT_ENTRIES: u32 = 3;
 
@@ -65,8 +65,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         object(vec![live(0, 40), live(48, 12)], Some(Version::V2))?,
     ];
 
-    // Sizes first. The merger asks where the relocation of each start field leads to: None if that is discarded. The
-    // extent, up to the end of the section of code, ends a function there that is too long by mistake.
+    // Sizes first. The merger asks which function a start field leads to: `None` if it is discarded. The
+    // extent reaches to the end of the section, and ends a function that claims too many bytes.
     let pool = Threads(2);
     let mut merger = Merger::new(ARCH, linker::Options::new())?;
     let inputs: Vec<_> = objects.iter().map(Object::input).collect();
@@ -90,7 +90,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         section.len()
     );
 
-    // Addresses later, and again after a relayout: nothing is read again, and the size stays.
+    // Addresses later, and again after a relayout. Nothing is read again, and the size stays the same.
     let mut bytes = vec![0; section.len()];
     for (code, at) in [(Address(0x40_1000), Address(0x40_4000)), (Address(0x1_0000_0000), Address(0x2000))] {
         let addresses = layout(&objects, plt.len(), code);
@@ -104,7 +104,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Places the PLT, and the live functions one after the other behind it.
+/// Places the PLT, and the live functions after it.
 fn layout(objects: &[Object], plt_len: u64, code: Address) -> HashMap<Key, Address> {
     let mut addresses = HashMap::from([(PLT, code)]);
     let mut next = code.0 + plt_len;
@@ -117,7 +117,7 @@ fn layout(objects: &[Object], plt_len: u64, code: Address) -> HashMap<Key, Addre
     addresses
 }
 
-/// Verifies the table against the call frame information of the output, as gimli evaluates it.
+/// Verifies the table against the call frame information of the output. gimli evaluates this information.
 fn check(
     objects: &[Object],
     addresses: &HashMap<Key, Address>,
@@ -126,46 +126,47 @@ fn check(
 ) -> Result<(), Box<dyn Error>> {
     let mut output = Writer::new(SectionKind::EhFrame, ARCH, Address(code_end(addresses)));
     for (number, object) in objects.iter().enumerate() {
-        let placed = |function: &Function| addresses.get(&key(number, function)).copied();
-        write_eh_frame(&mut output, &object.functions, placed)?;
+        write_eh_frame(&mut output, &object.functions, |function| {
+            addresses.get(&key(number, function)).copied()
+        })?;
     }
     write_plt(&mut output, addresses[&PLT])?;
-    // The PLT's header is one of the addresses, its entries are not.
+    // `addresses` has the header of the PLT, but not its entries.
     let functions = addresses.len() + PLT_ENTRIES as usize;
     let sections = [decoder::sframe::Section::parse(bytes, at)?];
     let report = verify(&[output.section()], &Table::new(&sections), &roundtrip::Options::default());
     for difference in &report.differences {
         eprintln!("{difference}");
     }
-    match report.is_complete() && report.functions as usize == functions {
-        true => Ok(()),
-        false => Err(format!("{} of {functions} functions are equal", report.equal).into()),
+    if !report.is_complete() || report.functions as usize != functions {
+        return Err(format!("{} of {functions} functions are equal", report.equal).into());
     }
+    Ok(())
 }
 
-/// An address after all code, where the output's `.eh_frame` lies.
+/// Returns an address after all code, for the output's `.eh_frame`.
 fn code_end(addresses: &HashMap<Key, Address>) -> u64 {
     addresses.values().map(|address| address.0 + 0x1000).max().unwrap_or(0)
 }
 
 impl Object {
-    /// Bytes of its section of code.
+    /// Returns the number of bytes in the object's section of code.
     fn code_len(&self) -> u64 {
         self.functions.iter().map(|function| function.offset + function.size).max().unwrap_or(0)
     }
 
-    /// What the merger gets: sections as they stand in the file, not relocated.
+    /// Returns the input of the merger: sections as in the file, before relocation.
     fn input(&self) -> linker::Object<'_> {
         let input = linker::Object::new().with_eh_frame(&self.eh_frame);
         self.sframe.iter().fold(input, |input, bytes| input.with_sframe(bytes))
     }
 }
 
-/// An object as an assembler writes it, with a table of some version or none.
+/// Makes an object as an assembler writes it, with a table of this version or without a table.
 fn object(functions: Vec<Function>, table: Option<Version>) -> Result<Object, Box<dyn Error>> {
     let mut writer = Writer::new(SectionKind::EhFrame, ARCH, Address(0));
     let start_fields = write_eh_frame(&mut writer, &functions, |_| Some(Address(0)))?;
-    // The fields of starts are zero until they are relocated.
+    // Start fields are zero until they are relocated.
     let mut eh_frame = writer.into_bytes();
     for field in start_fields.keys() {
         eh_frame[field.0..][..4].fill(0);
@@ -190,8 +191,8 @@ fn object(functions: Vec<Function>, table: Option<Version>) -> Result<Object, Bo
     Ok(Object { functions, eh_frame, sframe, relocations })
 }
 
-/// Writes a CIE and an FDE for each function that has an address. The functions push rbp and pop it before they
-/// return. Returns where the start fields lie.
+/// Writes a CIE, and an FDE for each function that has an address. The functions push rbp, and pop it before
+/// they return. Returns the places of the start fields.
 fn write_eh_frame(
     writer: &mut Writer,
     functions: &[Function],
@@ -215,7 +216,7 @@ fn write_eh_frame(
     Ok(start_fields)
 }
 
-/// Writes what holds at the entry of every function.
+/// Writes a CIE with the rules at the entry of every function.
 fn write_cie(writer: &mut Writer) -> Result<WrittenCie, Box<dyn Error>> {
     let (rsp, rip) = (Register(7), Register(16));
     let mut at_entry = InstructionWriter::new(ARCH, 1, -8);
@@ -224,8 +225,8 @@ fn write_cie(writer: &mut Writer) -> Result<WrittenCie, Box<dyn Error>> {
     Ok(writer.cie(&Cie::new(ARCH, at_entry.as_bytes()))?)
 }
 
-/// Writes an FDE for the header of the PLT, which has two values on the stack and pushes a third, and one for each entry,
-/// which pushes its index.
+/// Writes an FDE for the header of the PLT, and an FDE for each entry. The header has two values on the stack
+/// and pushes a third value. An entry pushes its index.
 fn write_plt(writer: &mut Writer, plt: Address) -> Result<(), Box<dyn Error>> {
     let cie = write_cie(writer)?;
     let mut header = InstructionWriter::for_cie(&cie);

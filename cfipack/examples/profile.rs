@@ -1,12 +1,12 @@
-//! A profiler's second half: prints the stacks of a recording, found by `.sframe` tables, as flame-graph tools take them.
+//! Prints the stacks of a recording for flame graphs. It walks the stacks with `.sframe` tables.
 //!
 //! ```sh
 //! perf record -e cpu-clock --call-graph dwarf PROGRAM
 //! cargo run --release --example profile -- perf.data | inferno-flamegraph > graph.svg
 //! ```
 //!
-//! A file without a table gets one from its call frame information. For recordings of x86-64, on the machine that made
-//! them: the files must still be there. What linux-perf-data reads is trusted here, so do not give it a stranger's file.
+//! It makes a table for a file that has none. The recording must be of x86-64 and of this machine, because it
+//! reads the mapped files. It trusts linux-perf-data, so do not give it a stranger's recording.
 
 use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
@@ -21,10 +21,10 @@ use cfipack::encoder::sframe::{Builder, Options};
 use cfipack::format::{Address, Arch, Register, starts_stacks};
 use linux_perf_data::linux_perf_event_reader::{EventRecord, Mmap2Record, SampleRecord};
 use linux_perf_data::{PerfFileReader, PerfFileRecord};
-use object::elf::{PF_X, PT_LOAD, ProgramHeader64};
+use object::elf::{PF_X, PT_LOAD};
 use object::read::elf::{ElfFile64, ProgramHeader as _};
 
-/// perf's numbers of the registers that have the DWARF numbers 0 to 15, and of the instruction pointer.
+/// perf's numbers of the registers with DWARF numbers 0 to 15, and perf's number of the instruction pointer.
 const REGISTERS: [u64; 16] = [0, 3, 2, 1, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23];
 const INSTRUCTION_POINTER: u64 = 8;
 
@@ -33,18 +33,18 @@ struct Image {
     bytes: &'static [u8],
     table: Section<'static>,
     symbols: Symbols<'static>,
-    /// The functions in which stacks start.
+    /// The functions where stacks start.
     starts: Vec<std::ops::Range<Address>>,
 }
 
-/// Mapped code: its start and its end, how far it lies from the addresses of its file, and the file.
+/// Mapped code: its start and end, the distance to the addresses in its file, and the file.
 #[derive(Clone)]
 struct Mapping(u64, u64, u64, Option<&'static Image>);
 
 #[derive(Default)]
 struct Profile {
     images: HashMap<Vec<u8>, Option<&'static Image>>,
-    /// The mapped code of each process, ascending and apart.
+    /// The mapped code of each process, in ascending order and without overlaps.
     processes: HashMap<i32, Vec<Mapping>>,
     stacks: BTreeMap<String, u64>,
 }
@@ -74,7 +74,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 impl Profile {
-    /// Records a mapping, which replaces all others in its place.
+    /// Records a mapping. It replaces all mappings that overlap it.
     fn map(&mut self, record: &Mmap2Record<'_>) {
         const EXECUTE: u32 = 4;
         let (start, end) = (record.address, record.address.saturating_add(record.length));
@@ -98,7 +98,7 @@ impl Profile {
         mapped.sort_by_key(|mapping| mapping.0);
     }
 
-    /// Walks the stack of a sample. A kernel thread has none.
+    /// Walks the stack of a sample. Returns `None` for a kernel thread, which has no user stack.
     fn sample(&mut self, record: &SampleRecord<'_>, cache: &mut Cache<'_>) -> Option<()> {
         let (user, (stack, len)) = (record.user_regs.as_ref()?, record.user_stack.as_ref()?);
         let mut others = [(Register(0), 0); 16];
@@ -134,7 +134,7 @@ impl Profile {
     }
 }
 
-/// The function of a frame.
+/// Returns the name of a frame's function.
 fn name(mapped: &[Mapping], frame: &StackFrame) -> String {
     let address = frame.lookup_address().0;
     let mapping = mapped.iter().find(|mapping| (mapping.0..mapping.1).contains(&address));
@@ -158,21 +158,20 @@ impl Image {
         Ok(Self { bytes, table: Section::parse(table.leak(), address)?, symbols, starts })
     }
 
-    /// The address that the file gives to a mapping of code at an offset, which starts with a page.
+    /// Returns the address in the file for a mapping of code at this offset. A mapping starts at the start of a page.
     fn address_of(&self, offset: u64) -> Option<u64> {
         let elf = ElfFile64::<object::Endianness>::parse(self.bytes).ok()?;
         let endian = elf.endian();
-        let is_it = |header: &&ProgramHeader64<_>| {
+        let header = elf.elf_program_headers().iter().find(|header| {
             let (start, size) = header.file_range(endian);
             let is_code = header.p_type(endian) == PT_LOAD && header.p_flags(endian).contains(PF_X);
             is_code && (start & !0xfff..start + size).contains(&offset)
-        };
-        let header = elf.elf_program_headers().iter().find(is_it)?;
+        })?;
         Some(header.p_vaddr(endian).wrapping_sub(header.p_offset(endian)).wrapping_add(offset))
     }
 }
 
-/// A table for address 0 made of a file's call frame information.
+/// Makes a table for address 0 from a file's call frame information.
 fn pack(file: &File<'_>) -> Result<Vec<u8>, Box<dyn Error>> {
     let sections = file.call_frame_sections()?;
     let mut builder = Builder::new(file.arch(), Options::default())?;

@@ -1,12 +1,12 @@
-//! Prints the stack of a process, which it walks with `.sframe` tables.
+//! Walks the stack of a process with `.sframe` tables, and prints the stack.
 //!
 //! ```sh
 //! cargo run --example unwind            # starts itself as a child that waits, and prints the child's stack
 //! cargo run --example unwind -- PID     # a process of this user
 //! ```
 //!
-//! It uses the `.sframe` section of a mapped file that has one; the call frame information of any other
-//! file is packed into a table first. Linux on x86-64.
+//! It uses the `.sframe` section of a mapped file. For a file without this section, it makes a table from the
+//! call frame information. Linux on x86-64.
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -127,7 +127,7 @@ mod profiler {
         let mut registers = Registers { sp: stopped.rsp, fp: Some(stopped.rbp), lr: None, others: &[] };
         let (mut pc, mut is_exact) = (stopped.rip, true);
         for depth in 0..DEPTH {
-            // A return address is that of the instruction after the call, which may belong to another function.
+            // A return address is the instruction after the call, which may belong to another function.
             let at = if is_exact { pc } else { pc - 1 };
             let Some(mapping) = mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&at))
             else {
@@ -165,18 +165,19 @@ mod profiler {
         Ok(())
     }
 
-    /// The mappings of code, from what the kernel writes: `START-END FLAGS OFFSET DEVICE INODE PATH`.
+    /// Returns the mappings of code, from lines of the kernel: `START-END FLAGS OFFSET DEVICE INODE PATH`.
     fn mappings(maps: &str) -> Vec<Mapping> {
-        let mapping = |line: &str| {
-            let mut fields = line.split_ascii_whitespace();
-            let (range, flags, offset) = (fields.next()?, fields.next()?, fields.next()?);
-            let path = fields.nth(2).filter(|path| path.starts_with('/'))?.to_string();
-            let (start, end) = range.split_once('-')?;
-            let number = |text| u64::from_str_radix(text, 16).ok();
-            let (start, end, offset) = (number(start)?, number(end)?, number(offset)?);
-            flags.contains('x').then_some(Mapping { start, end, offset, path })
-        };
         maps.lines().filter_map(mapping).collect()
+    }
+
+    fn mapping(line: &str) -> Option<Mapping> {
+        let mut fields = line.split_ascii_whitespace();
+        let (range, flags, offset) = (fields.next()?, fields.next()?, fields.next()?);
+        let path = fields.nth(2).filter(|path| path.starts_with('/'))?.to_string();
+        let (start, end) = range.split_once('-')?;
+        let number = |text| u64::from_str_radix(text, 16).ok();
+        let (start, end, offset) = (number(start)?, number(end)?, number(offset)?);
+        flags.contains('x').then_some(Mapping { start, end, offset, path })
     }
 
     impl Image {
@@ -186,10 +187,10 @@ mod profiler {
             Ok(Self { bytes, table })
         }
 
-        /// The address that the file gives to the byte at an offset: that of the loaded segment which holds it.
+        /// Returns the address that the file gives to the byte at an offset, by the loaded segment there.
         fn address_of(&self, offset: u64) -> Option<u64> {
             const LOAD: u32 = 1;
-            // ELF, 64-bit, little-endian: where program headers start, how long one is, how many there are.
+            // The ELF header has the offset, the size and the number of the program headers.
             let headers = self.number::<8>(32)? as usize;
             let (size, count) = (self.number::<2>(54)? as usize, self.number::<2>(56)? as usize);
             (0..count).map(|index| headers + index * size).find_map(|header| {
@@ -199,7 +200,7 @@ mod profiler {
             })
         }
 
-        /// A little-endian number in the file.
+        /// Returns a little-endian number in the file.
         fn number<const N: usize>(&self, at: usize) -> Option<u64> {
             let mut bytes = [0; 8];
             bytes[..N].copy_from_slice(self.bytes.get(at..at + N)?);
@@ -207,7 +208,7 @@ mod profiler {
         }
     }
 
-    /// The file's own `.sframe` section, or one built from its call frame information.
+    /// Returns the file's own `.sframe` section, or a table from its call frame information.
     fn table_of(file: &container::File<'_>) -> Result<(Vec<u8>, Address), Box<dyn Error>> {
         if let Some(section) = file.sframe_sections()?.into_iter().next() {
             return Ok((section.bytes.into_owned(), section.address));

@@ -10,33 +10,33 @@
 //! | [`unwind`] | a profiler looks up a PC in a table, or walks a stack |
 //! | [`lint`] | a compiler's tests compare the CFI of a file with its code |
 //!
-//! The other modules are the libraries of cfipack, each with a feature of its own, and with everything that it has.
+//! The other modules are the complete libraries of cfipack. Each has its own feature.
 //!
 //! # A linker
-//! A [merger](linker::sframe::Merger) takes the tables and the call frame information of all objects and becomes a
-//! section whose size is exact before the code has addresses; `write` encodes the starts when they are known, and
-//! again after a relayout. The example [`linker.rs`] links two objects whose functions have the same
-//! offsets, one of them dead, and writes the table at two layouts. The page [For linkers] describes
-//! keys, dead functions, relocations, shards, pools and relayout. A linker needs
+//! A [merger](linker::sframe::Merger) takes the tables and the call frame information of all objects and
+//! becomes a section. The size of the section is exact before the code has addresses. `write` encodes the
+//! starts when they are known, and again after a relayout. The example [`linker.rs`] links three objects with
+//! a dead function, and writes the table at two layouts. The page [For linkers] describes keys, dead
+//! functions, relocations, shards, pools and relayout. A linker needs
 //! `default-features = false, features = ["linker"]`, which depends on bitflags alone.
 //!
 //! # An assembler or JIT
 //! An [`Assembly`](assembler::Assembly) takes functions as CFI [directives](assembler::Directives), and makes
-//! `.eh_frame`, `.debug_frame`, `.sframe` and `__compact_unwind` of them, placed in memory or with relocations. The page
-//! [For assemblers] describes directives, dialects and tables. The call frame information that an assembler has as
-//! bytes, or writes with [`cfi::write`], becomes a table too; `write_relocatable` gives the section of an object, and
-//! `start_fields` the fields that need relocations. The example [`convert.rs`] packs the CFI of a file into a `.sframe`
-//! section, verifies the section and writes it.
+//! `.eh_frame`, `.debug_frame`, `.sframe` and `__compact_unwind`, placed in memory or with relocations. The
+//! page [For assemblers] describes directives, dialects and tables. If an assembler has call frame
+//! information as bytes, or writes it with [`cfi::write`], that becomes a table too. `write_relocatable`
+//! gives the section of an object, and `start_fields` the fields that need relocations. The example
+//! [`convert.rs`] packs the CFI of a file into a `.sframe` section, verifies the section and writes it.
 //!
-//! A JIT makes a [region](assembler::region::Region) of the code that it has generated, and registers what comes from it
+//! A JIT makes a [region](assembler::region::Region) of its generated code, and registers the region's tables
 //! with libgcc, LLVM's and HP's libunwind, gdb, perf and readers of `.sframe`. A
-//! [registry](assembler::registry::Registry) owns all regions; threads and signal handlers find their rows in it while
-//! others come and go. See the example [`jit`] and the page [For JITs].
+//! [registry](assembler::registry::Registry) owns all regions. Threads and signal handlers find rows in the
+//! registry while regions come and go. See the example [`jit`] and the page [For JITs].
 //!
 //! # A profiler
-//! A [view](decoder::sframe::Section) borrows a table and finds the row of a PC;
-//! [`step`](decoder::sframe::step) goes from a frame's registers to its caller's. The
-//! example [`unwind.rs`] stops a process and prints its stack. A profiler needs
+//! A [view](decoder::sframe::Section) borrows a table and finds the row of a PC.
+//! [`step`](decoder::sframe::step) goes from a frame's registers to its caller's registers. The example
+//! [`unwind.rs`] stops a process and prints its stack. A profiler needs
 //! `default-features = false, features = ["decoder"]`, which does not allocate.
 //!
 //! [`convert.rs`]: https://docs.rs/crate/cfipack/latest/source/examples/convert.rs
@@ -48,8 +48,8 @@
 //! [For assemblers]: for_assemblers
 //!
 //! # Features
-//! All but four are defaults. Without any, the crate is [`format`](mod@format) alone, `no_std` and without
-//! allocation.
+//! All features but three are defaults. Without any feature, the crate has only [`format`](mod@format), which
+//! is `no_std` and does not allocate.
 //!
 //! | feature | adds | needs |
 //! |---|---|---|

@@ -3,7 +3,7 @@
 //! You give a [`Merger`] the `.eh_frame` and `.sframe` of every object. It becomes a [`Section`] whose size is exact before
 //! any function has an address. [`Section::write`] encodes the addresses when you know them, and again after a relayout.
 //!
-//! A [`Key`] identifies a function. You choose the number: here it is the section of the object, and the offset in it.
+//! A [`Key`] identifies a function. You choose the number, here the section in the object and the offset.
 //! The page [For linkers](crate::for_linkers) describes keys, dead functions, relocations, pools and relayout.
 //!
 //! ```

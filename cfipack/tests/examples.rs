@@ -27,7 +27,7 @@ fn scratch(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// The input is this program, on hosts where it is an ELF file of an architecture of the format.
+/// The input is this test program, on hosts where it is an ELF file for an architecture of the format.
 #[test]
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "s390x")))]
 fn convert_writes_a_table_that_verifies() {
@@ -49,7 +49,7 @@ fn convert_reports_usage() {
     assert!(!output.status.success());
 }
 
-/// Three objects with functions at equal offsets, one of them dead: six remain, at two layouts.
+/// The three objects have functions at equal offsets, and one is dead. Six remain, at two layouts.
 #[test]
 fn linker_writes_two_layouts_that_verify() {
     let output = example("linker").output().unwrap();
@@ -59,13 +59,13 @@ fn linker_writes_two_layouts_that_verify() {
     assert_eq!(printed.matches(": verified").count(), 2, "{printed}");
 }
 
-/// The functions of the child are in the order of its calls, and the stack ends at the process's entry.
+/// The functions of the child are in the order of their calls, and the stack ends at the process's entry.
 #[test]
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn unwind_prints_the_stack_of_its_child() {
     let output = example("unwind").output().unwrap();
     let printed = succeeded(&output);
-    // `#NUMBER ADDRESS FUNCTION in FILE`: the file's path may contain any of the names.
+    // A line is `#NUMBER ADDRESS FUNCTION in FILE`. The path may contain the name of a function.
     let stack: Vec<_> = printed.lines().filter_map(|line| line.split_ascii_whitespace().nth(2)).collect();
     let frame = |name: &str| {
         let found = stack.iter().position(|function| function.contains(name));
@@ -101,7 +101,7 @@ fn jit_unwinds_generated_code() {
     }
 }
 
-/// This program twice: the second file shares all blocks of the first, and every lookup is the table's.
+/// Passes this program twice: the second shares all blocks of the first, and lookups agree with the table.
 #[test]
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "s390x")))]
 fn deltas_share_blocks_and_equal_the_table() {
@@ -119,7 +119,7 @@ fn deltas_share_blocks_and_equal_the_table() {
         panic!("{printed}")
     };
     assert!(*rows > 1000 && rows == same_rows && 8 * rows == *array, "{printed}");
-    // Of the second file only its pages are new: 8 bytes each.
+    // The second file adds only its pages, of 8 bytes each.
     assert!(*shared > 1 && pages % 8 == 0 && 10 * pages < *bytes, "{printed}");
     assert_eq!(numbers(all)[0], 2 * rows, "{printed}");
     assert_eq!(numbers(checked), [4 * rows], "{printed}");

@@ -1,4 +1,4 @@
-//! Runs the examples that read and write relocatable objects. The judge is gimli, on the CFI that this test relocates.
+//! Runs the examples for relocatable objects. gimli judges the tables by CFI that this test relocates.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use cfipack::format::{Address, Arch, SectionOffset};
 use cfipack::roundtrip::{Options, Report, Table, verify};
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget};
 
-/// Runs an example, which cargo puts beside the directory of the tests.
+/// Runs an example. Cargo puts examples beside the directory of the tests.
 fn example(name: &str, arguments: &[&Path]) -> String {
     let program = env::current_exe().unwrap().parent().unwrap().with_file_name("examples").join(name);
     let output = Command::new(program).args(arguments).output().unwrap();
@@ -28,8 +28,8 @@ fn corpus(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora").join(name)
 }
 
-/// The `.eh_frame` of an object, relocated to an address, and the FDEs of dead functions. All fields are PC-relative and
-/// have 32 bits; FDEs have their start field at 8.
+/// Returns the `.eh_frame` of an object, relocated to an address, and the FDEs of dead functions. All fields
+/// are PC-relative and have 32 bits. FDEs have their start field at 8.
 fn relocated(object: &[u8], at: u64, address_of: impl Fn(&str) -> Option<u64>) -> (Vec<u8>, Vec<Excluded>) {
     let file = object::File::parse(object).unwrap();
     let section = file.section_by_name(".eh_frame").unwrap();
@@ -57,7 +57,7 @@ fn relocated(object: &[u8], at: u64, address_of: impl Fn(&str) -> Option<u64>) -
     (bytes, dead)
 }
 
-/// Links objects by the example, and compares the table with the CFI that lies where the map says.
+/// Links objects with the example, and compares the table with the CFI of the objects, placed as the map states.
 fn link(name: &str, arch: Arch, objects: &[PathBuf]) -> Report {
     let output = scratch(name);
     let arguments: Vec<_> = [&output].into_iter().chain(objects).map(PathBuf::as_path).collect();
@@ -84,23 +84,23 @@ fn link(name: &str, arch: Arch, objects: &[PathBuf]) -> Report {
     verify(&cfi.collect::<Vec<_>>(), &Table::new(&[table]), &Options::new())
 }
 
-/// Functions that are equal, different, missing, and in the table alone.
+/// Returns the numbers of functions that are equal, different, missing, and only in the table.
 fn counts(report: &Report) -> [u64; 4] {
     assert!(report.is_true(), "{:?}", report.differences);
     [report.equal, report.different, report.missing, report.extra]
 }
 
-/// The functions of a section of a group that both objects have are those of the first object.
+/// If two objects have the same group, the group's functions come from the first object.
 #[test]
 fn objects_with_tables_and_without_become_one_table() {
     let twice = scratch("comdat.again.o");
     fs::copy(corpus("container/comdat.eh_frame.o"), &twice).unwrap();
     let objects = [corpus("container/linkable.o"), corpus("container/comdat.eh_frame.o"), twice];
-    // Four with a table; three and two that live, of which both objects have one twice.
+    // The objects have four, three and two live functions. The last two objects have the same group.
     assert_eq!(counts(&link("groups.sframe", Arch::Amd64, &objects)), [4 + 3 + 2, 0, 0, 0]);
 }
 
-/// Objects of GNU as 2.44, whose tables have version 2, of 2.47, and of LLVM.
+/// Links objects of GNU as 2.44 (tables of version 2), of GNU as 2.47, and of LLVM.
 #[test]
 fn objects_of_several_assemblers_become_one_table() {
     let x86_64 = ["x_adjust.gas244.o", "x_adjust.gas247.o", "x_adjust.llvm23.o"];

@@ -4,18 +4,18 @@ use core::fmt;
 
 use crate::unknown;
 
-/// A file that cannot be read: what is wrong, where, and the value that stands there.
+/// The reason why a file cannot be read or changed, with the place of the error and the value there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// Neither an object or linked file nor an archive.
+    /// The file is neither an object, nor a linked file, nor an archive.
     NotObject {
-        /// The first bytes, zeros after its end.
+        /// The first bytes. Zeros fill the place of missing bytes.
         magic: [u8; 4],
-        /// The number of bytes that it has.
+        /// The number of bytes that the file has in this place.
         length: u8,
     },
-    /// A kind of file that cfipack does not know.
+    /// cfipack does not know this kind of file.
     Unsupported {
         /// The field of the file's header.
         what: &'static str,
@@ -26,11 +26,11 @@ pub enum Error {
         /// The value's name, if it is known.
         name: Option<&'static str>,
     },
-    /// A table of the file is damaged or lies beyond its end.
+    /// A table of the file is damaged, or lies beyond the end of the file.
     Table {
         /// The part that cannot be read.
         what: &'static str,
-        /// The place in the file, or the one that the file declares.
+        /// The place in the file, or the place that the file declares.
         offset: u64,
         /// The size or count, as the file states.
         value: u64,
@@ -46,21 +46,21 @@ pub enum Error {
     },
     /// Sections that are copied overlap: together they are longer than the file.
     SectionsOverlap {
-        /// The last of them.
+        /// The section that made the sum too long.
         section: SectionName,
         /// The offset in the file.
         offset: u64,
         /// The size.
         size: u64,
     },
-    /// The sections of a relocatable object do not fit into memory together.
+    /// The sections of a relocatable object do not fit into 64-bit addresses together.
     SectionSize {
         /// The section.
         section: SectionName,
         /// The size.
         size: u64,
     },
-    /// A compressed section has no room for the header of such a section, or lies beyond the file.
+    /// A compressed section is too short for its compression header, or lies beyond the file.
     CompressionHeader {
         /// The section.
         section: SectionName,
@@ -71,77 +71,77 @@ pub enum Error {
     CompressionType {
         /// The section.
         section: SectionName,
-        /// `ch_type` of its header.
+        /// The `ch_type` in the section's compression header.
         value: u32,
     },
     /// A compressed section cannot be decompressed.
     Compressed {
         /// The section.
         section: SectionName,
-        /// The uncompressed size in bytes, as its header claims.
+        /// The uncompressed size in bytes, as the compression header claims.
         size: u64,
     },
-    /// A compressed section becomes longer than the file's sections may together: 64 bytes for each byte of
-    /// the file.
+    /// The decompressed sections of the file would be too long: together they may have 64 bytes for each byte
+    /// of the file.
     CompressedSize {
         /// The section.
         section: SectionName,
-        /// The uncompressed size in bytes, as its header claims.
+        /// The uncompressed size in bytes, as the compression header claims.
         size: u64,
         /// The number of bytes that are left for it.
         room: u64,
     },
-    /// A relocation is of a type that fields of data do not have.
+    /// A relocation has a type that is not for fields of data.
     RelocationType {
-        /// The section whose field it is.
+        /// The section that contains the field.
         section: SectionName,
-        /// The field, from the section's start.
+        /// The offset of the field in the section.
         offset: u64,
         /// The type.
         value: u32,
     },
     /// A relocation names a symbol or section that does not exist.
     RelocationSymbol {
-        /// The section whose field it is.
+        /// The section that contains the field.
         section: SectionName,
-        /// The field, from the section's start.
+        /// The offset of the field in the section.
         offset: u64,
         /// The symbol's index.
         value: u64,
     },
     /// A relocation's field lies beyond the end of its section.
     RelocationField {
-        /// The section whose field it is.
+        /// The section that contains the field.
         section: SectionName,
-        /// The field, from the section's start.
+        /// The offset of the field in the section.
         offset: u64,
     },
     /// A relocation's value does not fit into its field.
     RelocationOverflow {
-        /// The section whose field it is.
+        /// The section that contains the field.
         section: SectionName,
-        /// The field, from the section's start.
+        /// The offset of the field in the section.
         offset: u64,
         /// The value.
         value: u64,
     },
     /// `.eh_frame_hdr` is damaged.
     EhFrameHdr {
-        /// The byte at fault, from its start.
+        /// The offset of the wrong byte in `.eh_frame_hdr`.
         offset: u64,
         /// The value there.
         value: u64,
     },
-    /// A member of an archive is damaged, and with it what follows.
+    /// A member of an archive is damaged. The members after it cannot be read either.
     Archive {
         /// The offset of the member.
         offset: u64,
     },
-    /// An entry of an archive's symbol index leads to no member.
+    /// An entry of an archive's symbol index does not lead to a member.
     ArchiveIndex {
-        /// The offset of the entry's offset in the file.
+        /// The place of the wrong offset in the file.
         offset: u64,
-        /// The place that it leads to.
+        /// The wrong offset.
         value: u64,
     },
     /// A changed archive has a size or an offset that does not fit into the field for it.
@@ -153,10 +153,10 @@ pub enum Error {
     },
     /// An archive has no members.
     EmptyArchive {
-        /// The offset at which the first would start.
+        /// The offset where the first member would start.
         offset: u64,
     },
-    /// A thin archive: its members lie in files of their own.
+    /// The archive is a thin archive: its members are separate files.
     ThinArchive,
 }
 
@@ -263,8 +263,8 @@ impl SectionName {
     /// Keeps the start of a name: at most 23 bytes, and only whole characters.
     pub fn new(name: &str) -> Self {
         let mut bytes = [0; Self::CAPACITY];
-        let fits = |&end: &usize| end <= name.len() && name.is_char_boundary(end);
-        let length = (0..=Self::CAPACITY).rev().find(fits).unwrap_or(0);
+        let mut ends = (0..=Self::CAPACITY).rev();
+        let length = ends.find(|&end| end <= name.len() && name.is_char_boundary(end)).unwrap_or(0);
         bytes[..length].copy_from_slice(&name.as_bytes()[..length]);
         Self { bytes, length: length as u8 }
     }

@@ -12,7 +12,7 @@ use crate::elf::headers::arch_of;
 use crate::elf::machine;
 use crate::error::Error;
 
-/// The file of one architecture inside of a fat file.
+/// The file of one architecture inside a fat file.
 #[derive(Clone, Debug)]
 pub struct Slice<'a> {
     /// The architecture's name as Apple's tools print it, for example `arm64e`.

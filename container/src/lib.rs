@@ -7,8 +7,8 @@
 //! large library into memory, you only pay for the pages that you use. Sections of relocatable objects are copied,
 //! and the copies are relocated.
 //!
-//! Questions that only one format has an answer to are methods of [`Elf`] and [`MachO`]; see [`File::as_elf`] and
-//! [`File::as_macho`]. This crate never writes: `cfipack-edit` puts tables into files.
+//! Methods for a single format are in [`Elf`] and [`MachO`]; see [`File::as_elf`] and [`File::as_macho`].
+//! This crate never writes: `cfipack-edit` puts tables into files.
 //!
 //! ```
 //! # fn functions(bytes: &[u8]) -> Result<usize, cfipack_container::Error> {

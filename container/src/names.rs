@@ -4,12 +4,12 @@ use std::borrow::Cow;
 
 use cfipack_format::widen::ToUsize;
 
-/// The longest name that is read, in bytes. Many symbols may have names that start at successive bytes of one long
-/// name. If all of them were read to the end, their total length would be quadratic in the size of the file.
+/// The longest name that is read, in bytes. Many symbols may have names that start at successive bytes of a
+/// long name. Read to the end, these names would have a total length quadratic in the size of the file.
 pub(crate) const MAX_NAME_LEN: usize = 4096;
 
-/// Returns the name at an offset in a string table. It ends before a zero or at the end of the table. A name that is
-/// too long is cut one byte after the maximum, so that [`text`] can tell.
+/// Returns the name at an offset in a string table. It ends before a zero or at the end of the table. A name
+/// that is too long is cut one byte after the maximum, so that [`text`] recognizes it.
 pub(crate) fn at(strings: &[u8], offset: u32) -> &[u8] {
     let rest = strings.get(offset.to_usize()..).unwrap_or_default();
     let rest = &rest[..rest.len().min(MAX_NAME_LEN + 1)];

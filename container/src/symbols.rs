@@ -25,7 +25,7 @@ struct Entry<'a> {
     address: u64,
     /// The end of the symbol's code: the address plus its size, or the end of its section if the size is 0.
     end: u64,
-    /// Symbols of functions are better names than labels.
+    /// True for the symbol of a function. It is a better name than a label.
     is_function: bool,
     name: &'a [u8],
 }

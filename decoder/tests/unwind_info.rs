@@ -1,16 +1,16 @@
-//! An `__unwind_info` put together word by word.
+//! Reads an `__unwind_info` section that is put together word by word.
 
 use cfipack_decoder::unwind_info::{Error, Section};
 use cfipack_format::ImageOffset;
 
-/// A compressed page at 56 with one entry, which names this encoding: number 0 is common, number 1 the page's
-/// own. A word follows that is neither.
+/// Returns a compressed page at 56 with one entry. The entry names encoding `number`: number 0 is common,
+/// number 1 is the page's own. The word after it is no encoding.
 fn table(number: u32) -> Vec<u8> {
     let header = [1, 28, 1, 32, 0, 32, 2];
     let common = [0x0201_0000];
-    // Function, page, LSDAs; and the sentinel.
+    // Function, page and LSDAs of the page, then of the sentinel.
     let index = [0x1000, 56, 56, 0x2000, 0, 56];
-    // Kind; offset and count of entries; offset and count of encodings.
+    // Kind, then offset and count of entries, then offset and count of encodings.
     let page = [3, 1 << 16 | 12, 1 << 16 | 16];
     let (entry, own, after) = (number << 24, 0x0202_0000, 0x0203_0000);
     let words = [&header[..], &common, &index, &page, &[entry, own, after]].concat();

@@ -2,7 +2,7 @@
 
 use crate::Endian;
 
-/// A register, by its DWARF number in the architecture's psABI. On i386, by its number in Mach-O's
+/// A register. The number is the DWARF number in the architecture's psABI, or on i386 the number in Mach-O's
 /// `__eh_frame`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Register(pub u16);
@@ -44,15 +44,15 @@ pub enum Family {
     Riscv,
 }
 
-/// Where a frame pointer points: offsets of the saved words from the address in the frame pointer, in bytes.
-/// See [`Arch::frame_record`].
+/// The two words that a frame pointer points to: the offsets of both from the address in the frame pointer,
+/// in bytes. See [`Arch::frame_record`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrameRecord {
-    /// The caller's frame pointer.
+    /// The offset of the caller's frame pointer.
     pub frame_pointer: u64,
-    /// The return address.
+    /// The offset of the return address.
     pub return_address: u64,
-    /// The size of both words.
+    /// The size of both words together.
     pub size: u64,
     /// True if the two words are at the top of the frame, so that their end is the CFA. Otherwise they may lie
     /// anywhere in the frame.
@@ -133,8 +133,8 @@ impl Arch {
         })
     }
 
-    /// Returns the column of the return address: x86 has pseudo registers 16 and 8, x30 is 30, r14 14, RISC-V's
-    /// ra 1.
+    /// Returns the column of the return address: 16 and 8 on x86-64 and i386 (pseudo registers), x30 is 30,
+    /// r14 14, RISC-V's ra 1.
     pub const fn return_address(self) -> Register {
         Register(match self {
             Self::Amd64 => 16,
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn all_has_each_architecture_at_its_number() {
-        // An architecture that the match asks for has to be in the list too.
+        // The match fails to compile without a new architecture, and the numbers then fail if `ALL` lacks it.
         let number = |arch| match arch {
             Arch::Amd64 => 0,
             Arch::I386 => 1,

@@ -1,5 +1,5 @@
-//! A section of call frame information (CFI) as a file holds it, with the facts that a reader needs beside the
-//! bytes. `cfipack-cfi` reads it, and so does the independent judge in `cfipack-roundtrip`.
+//! A section of call frame information (CFI) as a file holds it, with everything else that a reader needs.
+//! `cfipack-cfi` reads it, and so does the independent judge in `cfipack-roundtrip`.
 
 use core::fmt;
 
@@ -82,7 +82,7 @@ impl fmt::Display for Exclusion {
 }
 
 impl<'a> Section<'a> {
-    /// Creates a section without text and data base. All its FDEs count.
+    /// Creates a section. The bases of text and data are 0, and all FDEs count.
     pub const fn new(kind: SectionKind, bytes: &'a [u8], address: Address, arch: Arch) -> Self {
         Self { bytes, address, kind, arch, text: Address(0), data: Address(0), excluded: &[] }
     }

@@ -18,9 +18,9 @@ pub struct RelocationType {
 /// The value that a relocation stores.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Relocated {
-    /// An address, extended by zeros.
+    /// An address. A wider field is filled with zeros.
     Address,
-    /// An address, extended by its sign.
+    /// An address. A wider field is filled with copies of the sign.
     SignedAddress,
     /// The distance from the field to an address.
     Distance,

@@ -1,5 +1,5 @@
-//! Serialization of this crate's types in reports: positions and encodings as hexadecimal text, as messages print them; reasons with
-//! their short names.
+//! Serialization of this crate's types in reports: positions and encodings as the hexadecimal text of
+//! messages, and reasons with their short names.
 
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};

@@ -1,8 +1,8 @@
 //! The names of functions that are the first frame of a stack.
 
-/// Functions without a caller, whatever lies above their frame on the stack. `_start` is the entry of a program
-/// in every ELF ABI. `_dl_start_user` is the part of glibc's loader that calls the program. Go's assembler
-/// marks the others as top frames.
+/// Functions without a caller. The words above their frames are not return addresses. `_start` is the entry
+/// of a program in every ELF ABI. `_dl_start_user` is the part of glibc's loader that calls the program. Go's
+/// assembler marks the others as top frames.
 const STARTS: [&str; 5] = ["_start", "_dl_start_user", "runtime.goexit", "runtime.rt0_go", "runtime.mstart"];
 
 /// The prefix of the entry functions that Go's linker sets, for example `_rt0_amd64_linux` and

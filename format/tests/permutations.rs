@@ -1,4 +1,4 @@
-//! The numbers that stand for orders of pushed registers, against llvm-mc's.
+//! Compares the numbers that encode the order of pushed registers with llvm-mc's.
 
 use cfipack_format::compact_unwind::{Encoding, decode_order, encode_order};
 
@@ -12,7 +12,7 @@ fn number(arch: &str, name: &str) -> u8 {
     1 + names.iter().position(|other| *other == name).expect(name) as u8
 }
 
-/// Every order of both architectures against what llvm-mc 23 made of it.
+/// Every order on both architectures gets the number that llvm-mc 23 gives it.
 #[test]
 fn as_llvm_mc() {
     let mut orders = 0;

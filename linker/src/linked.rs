@@ -1,5 +1,5 @@
 //! Merges the tables of linked files into a single sorted table. A linker that does not know the format only
-//! concatenates its inputs' tables; this module makes the table that it should have made.
+//! concatenates the tables of its inputs.
 //!
 //! ```
 //! use cfipack_decoder::sframe::Section;
@@ -82,10 +82,10 @@ impl<'a> Tables<'a> {
         Ok(Self { builder: Builder::new(arch, options)?, arch })
     }
 
-    /// Adds the functions of a table for which `keep` returns `true`. Use `keep` to drop entries of functions that a
-    /// linker has discarded: their starts lie where no code is. Functions that share PCs are separated as in
-    /// [`Builder::finish`]; identical functions of several tables become a single function. `report` is called for
-    /// every function that cannot be represented.
+    /// Adds the functions of a table for which `keep` returns `true`. Use `keep` to drop entries of functions
+    /// that a linker has discarded: no code lies at their starts. Functions that share PCs are separated as
+    /// in [`Builder::finish`]. Identical functions of several tables become a single function. `report` is
+    /// called for every function that cannot be represented.
     ///
     /// # Errors
     /// Returns an error if the table has another architecture, if a function or row cannot be read, or if the rows of
@@ -134,8 +134,8 @@ fn check(table: &Section<'_>) -> Result<(), MergeError> {
         let kind = (function.is_pc_mask(), function.fre_type(), function.is_signal_frame());
         distinct.push((function.fde().fre_off, function.num_fres(), kind));
     }
-    // Functions share all of their rows or none. Copies of overlapping rows would take many times the bytes of the
-    // table.
+    // Functions share all of their rows or none. If rows overlapped, copies of them would take many times the
+    // bytes of the table.
     distinct.sort_unstable_by_key(|&(fres, count, (mask, fre_type, signal))| {
         (fres, count, mask, fre_type as u8, signal)
     });
@@ -147,8 +147,8 @@ fn check(table: &Section<'_>) -> Result<(), MergeError> {
     Ok(())
 }
 
-/// The most rows per byte of the FRE sub-section; rows that functions share in full count once. The smallest FRE has
-/// two bytes, and tables of version 2 may share FREs under several FDEs.
+/// The greatest number of rows per byte of the FRE sub-section. Rows that functions share in full count once.
+/// The smallest FRE has two bytes, and tables of version 2 may share FREs under several FDEs.
 const MAX_ROWS_PER_BYTE: u64 = 2;
 
 /// Adds a function. Its rows have been read without an error.

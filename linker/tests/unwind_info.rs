@@ -1,4 +1,4 @@
-//! Descriptions of a function: the one that counts is in the table, as the reader in `cfipack-decoder` finds it.
+//! Several descriptions of a function: the table has the description that counts, as `cfipack-decoder` reads it.
 
 use std::num::NonZeroU64;
 
@@ -9,19 +9,19 @@ use cfipack_format::{Address, Arch, ImageOffset, Key, LsdaKey, PersonalityKey, S
 use cfipack_linker::unwind_info::{Addresses, Builder, Fde, Field, Input, Resolve, Section, Warning};
 
 const ARCH: Arch = Arch::Amd64;
-/// Where the output has functions: each at its key, this much further on.
+/// The distance from a function's key to its image offset in the output.
 const TEXT: u32 = 0x1000;
-/// Where an object has its `__eh_frame`, and the output its FDEs.
+/// The address of `__eh_frame` in an object.
 const EH_FRAME: Address = Address(0x9000);
 
-/// LSDAs from here on have no address in the output.
+/// LSDAs with this key or a greater key have no address in the output.
 const NO_LSDA: u32 = 0x8000;
 
 const FIRST: Encoding = Encoding::frame(0, [0; 5]);
 const SECOND: Encoding = Encoding::frameless(2, 0, 0);
 const THIRD: Encoding = Encoding::frameless(3, 0, 0);
 
-/// Keys are the places that fields lead to; the functions of the list are dead.
+/// Each field leads to the key that it stores. The functions in the list are dead.
 struct Places<'d>(&'d [u64]);
 
 impl Resolve for Places<'_> {
@@ -67,7 +67,7 @@ fn dwarf() -> Encoding {
     Encoding::dwarf(ARCH, 0)
 }
 
-/// An `__eh_frame` of a CIE of 0x18 bytes, and FDEs of 0x20 bytes for functions at these places.
+/// Returns an `__eh_frame` with a CIE of 0x18 bytes, and an FDE of 0x20 bytes for each of these functions.
 fn eh_frame(functions: &[u64]) -> Vec<u8> {
     let mut bytes =
         vec![0x14, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0, 0x0c, 7, 8, 0x90, 1, 0, 0];
@@ -89,7 +89,7 @@ fn builder() -> Builder {
     Builder::new(ARCH, Options::default()).expect("an architecture of the format")
 }
 
-/// The table of some objects' rows and FDEs.
+/// Builds the section from the rows and FDEs of objects.
 fn linked(objects: &[(Vec<u8>, Vec<u8>)], dead: &[u64]) -> Section {
     let mut builder = builder();
     for ((rows, eh_frame), number) in objects.iter().zip(0..) {
@@ -107,7 +107,7 @@ fn bytes(section: &Section) -> Vec<u8> {
     out
 }
 
-/// Where entries start, from the text's start, and their encodings without the number of a personality.
+/// Returns the start of each entry, counted from `TEXT`, and its encoding without a personality.
 fn entries(section: &Section) -> Vec<(u32, Encoding)> {
     let bytes = bytes(section);
     let read = Read::parse(&bytes).expect("a table");
@@ -117,7 +117,7 @@ fn entries(section: &Section) -> Vec<(u32, Encoding)> {
 
 #[test]
 fn of_an_objects_rows_the_last_that_is_not_in_dwarf_mode_counts() {
-    // Neither in order nor each once.
+    // Rows are not in order, and some functions have several rows.
     let rows = [
         row(0x40, THIRD),
         row(0x20, FIRST),
@@ -131,7 +131,7 @@ fn of_an_objects_rows_the_last_that_is_not_in_dwarf_mode_counts() {
     assert_eq!(section.warnings(), []);
     let in_dwarf_mode = Encoding::dwarf(ARCH, 0x118);
     assert_eq!(entries(&section), [(0, in_dwarf_mode), (0x20, SECOND), (0x40, THIRD)]);
-    // The other FDE need not stay.
+    // The function at 0x20 does not need its FDE.
     assert_eq!(section.fdes().collect::<Vec<_>>(), [(Key(0), fde(0, 0))]);
 }
 
@@ -146,7 +146,7 @@ fn of_several_objects_the_first_that_describes_a_function_counts() {
     assert_eq!(section.warnings(), []);
     let of_fde = Encoding::dwarf(ARCH, 0x218);
     assert_eq!(entries(&section), [(0, SECOND), (0x20, FIRST), (0x40, of_fde)]);
-    // A dead function has no entry, in rows and in FDEs.
+    // A dead function has no entry, neither from a row nor from an FDE.
     let section = linked(&objects, &[0x20, 0x40]);
     assert_eq!(entries(&section), [(0, SECOND)]);
     assert_eq!(section.fdes().count(), 0);
@@ -160,7 +160,7 @@ fn functions_without_unwind_information_end_the_entries_before_them() {
     builder.push(&Input::new(1).with_compact_unwind(&row(0x20, FIRST)), &mut Places(&[]));
     let none = Encoding::NONE;
     assert_eq!(entries(&builder.clone().finish()), [(0, FIRST), (0x10, none), (0x20, FIRST)]);
-    // A row describes the function better.
+    // A row takes precedence over code without unwind information.
     builder.push(&Input::new(2).with_compact_unwind(&row(0x10, SECOND)), &mut Places(&[]));
     assert_eq!(entries(&builder.finish()), [(0, FIRST), (0x10, SECOND), (0x20, FIRST)]);
 }
@@ -182,7 +182,7 @@ fn what_cannot_be_taken_is_named() {
 
 #[test]
 fn three_personalities_that_functions_need_most_are_named() {
-    // 0xa is used most, but by functions with FDEs; 0xb to 0xd once each without.
+    // Two functions use 0xa, but they have FDEs. 0xb, 0xc and 0xd each have one function without an FDE.
     let rows = [
         with_personality(0, FIRST, 0xa),
         with_personality(0x10, FIRST, 0xa),
@@ -203,7 +203,7 @@ fn three_personalities_that_functions_need_most_are_named() {
     assert_eq!(section.fdes().count(), 2);
     let (first, second) = (Encoding::dwarf(ARCH, 0x118), Encoding::dwarf(ARCH, 0x138));
     assert_eq!(entries(&section)[..2], [(0, first), (0x10, second)]);
-    // Without FDEs the one that is used twice stays, and the last goes.
+    // Without FDEs, 0xa stays because two functions use it, and the last personality is dropped.
     let section = linked(&[(rows, Vec::new())], &[]);
     assert_eq!(section.personalities().map(|key| key.0).collect::<Vec<_>>(), [0xa, 0xb, 0xc]);
     assert_eq!(section.warnings(), [warning(0x40, 0xd, None)]);
@@ -255,7 +255,7 @@ fn shards_give_the_table_of_one_builder() {
     assert_eq!(whole.warnings().len(), 3);
     assert_eq!(parts.warnings(), whole.warnings());
     assert_eq!(bytes(&parts), bytes(&whole));
-    // Each function has the slot of its personality.
+    // Each function has the pointer slot of its personality.
     let bytes = bytes(&whole);
     let read = Read::parse(&bytes).expect("a table");
     let slots =

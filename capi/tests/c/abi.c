@@ -1,5 +1,5 @@
-/* Sizes, offsets and values of the interface on machines with pointers of 64 bits, as version 0.1 has them. A line that
- * has to be changed is a break of the interface; structures that start with their size may get longer. */
+/* Sizes, offsets and values of the interface with pointers of 64 bits, as in version 0.1. If a line has to change,
+ * the change breaks the interface. Only structures that start with their size may get longer. */
 #include "cfipack.h"
 
 #define SIZE(type, size) typedef char size_of_##type[sizeof(struct type) == (size) ? 1 : -1]

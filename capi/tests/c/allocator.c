@@ -1,4 +1,4 @@
-/* Preloaded: an allocator that aborts while a thread has forbidden to allocate. */
+/* An allocator for LD_PRELOAD. It aborts if a thread allocates after it has forbidden itself to allocate. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <unistd.h>

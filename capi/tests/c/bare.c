@@ -1,4 +1,4 @@
-/* Functions with frame pointers and without call frame information: compiled so. */
+/* Functions with frame pointers and without call frame information, because of compiler options. */
 enum { LINKS = 7 };
 
 extern void *addresses[LINKS];
@@ -13,7 +13,7 @@ void bare_outer(void (*next)(int), int depth) {
     __asm__ volatile("" ::: "memory");
 }
 
-/* With a frame of its own. */
+/* This function has a larger frame of its own. */
 void bare_inner(void (*next)(int), int depth) {
     volatile char room[200];
     addresses[links++] = __builtin_return_address(0);

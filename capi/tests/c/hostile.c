@@ -1,5 +1,5 @@
-/* Every function with null pointers, zero and enormous lengths, misaligned pointers and unknown numbers: a status comes
- * back, and nothing else happens. Run under AddressSanitizer and valgrind. */
+/* Calls every function with null pointers, zero and enormous lengths, misaligned pointers and unknown numbers.
+ * Each call must only return a status. Run under AddressSanitizer and valgrind. */
 #include "cfipack.h"
 
 #include <stdio.h>
@@ -31,7 +31,7 @@ static unsigned calls, failures;
 
 static const struct cfipack_pool no_size, two = {sizeof two, 0, 2, NULL, NULL}, many = {sizeof many, 0, 0xffffffff, NULL, NULL};
 
-/* A table of version 3 with one function of 4 bytes at the table's own address: CFA = sp + 8. */
+/* A table of version 3 with a function of 4 bytes at the address of the table: CFA = sp + 8. */
 static const uint8_t table_bytes[] = {0xe2, 0xde, 3, 5, 3, 0, 0xf8, 0, 1, 0, 0, 0, 1, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0,
                                       16, 0, 0, 0, 0xe4, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 4, 0, 0, 0, 0, 0, 0, 0,
                                       1, 0, 0, 0, 0, 0, 3, 8};
@@ -41,7 +41,7 @@ static const uint8_t eh_frame[] = {20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0
                                    20, 0, 0, 0, 28, 0, 0, 0, 0xe0, 0xef, 0xff, 0xff, 16, 0, 0, 0, 0, 0x41, 0x0e, 16, 0, 0, 0, 0,
                                    0, 0, 0, 0};
 
-/* A walk from the table's own function, whose caller has no table and a frame pointer of 0. */
+/* Walks from the table's function. The stack has a return address in the same function, and then a 0. */
 static void walking(void) {
     struct cfipack_sframe table;
     struct cfipack_module module = {0}, pair[2];
@@ -111,11 +111,11 @@ static void walking(void) {
     DONE(cfipack_walk(&space, &thread, frames, 0, &count, NULL));
     DONE(cfipack_walk(&space, &thread, frames, 1, &count, &end));
     failures += count != 1 || end != CFIPACK_END_NONE;
-    /* The return address is 0x1001, of the function itself, whose return address is 0. */
+    /* The return address is 0x1001, in the same function. There the return address is 0. */
     DONE(cfipack_walk(&space, &thread, frames, 4, &count, &end));
     failures += count != 2 || end != CFIPACK_END_NULL || frames[1].pc != 0x1001 || frames[1].sp != 0x8008;
     failures += frames[0].is_exact != 1 || frames[1].is_exact != 0 || frames[1].found_by != CFIPACK_FOUND_BY_TABLE;
-    /* Again, by the cache; and not by it in a space that has no table there. */
+    /* The second walk uses the cache. An address space without a table at this place must not use the cached row. */
     DONE(cfipack_walk(&space, &thread, frames, 4, &count, &end));
     failures += count != 2 || end != CFIPACK_END_NULL;
     module.table = NULL;
@@ -314,7 +314,7 @@ static void linking(void) {
     REFUSED(cfipack_merger_num_notes(merger, NULL));
     REFUSED(cfipack_merger_get_note(merger, HUGE_LENGTH, &note));
     REFUSED(cfipack_merger_note_omitted(NULL, 0, 0));
-    /* Each of these frees the merger. */
+    /* Each of these calls frees the merger. */
     REFUSED(cfipack_merger_finish(NULL, 0, NULL, &section));
     DONE(cfipack_merger_shard(merger, &shard));
     REFUSED(cfipack_merger_finish(shard, 0, NULL, NULL));
@@ -486,7 +486,7 @@ static void other_handles(void) {
     section.address = 0x2000;
     section.len = sizeof eh_frame - 20;
     REFUSED(cfipack_conversion_new(&conversion, &cfi, NULL, 0, NULL, &message));
-    cfipack_conversion_free(conversion); /* of the functions before the damage */
+    cfipack_conversion_free(conversion); /* it has the functions before the damage */
     REFUSED(cfipack_eh_frame_len(eh_frame, HUGE_LENGTH, CFIPACK_ARCH_AMD64, &len, &message));
     REFUSED(cfipack_eh_frame_len(NULL, sizeof eh_frame, CFIPACK_ARCH_AMD64, &len, &message));
     REFUSED(cfipack_eh_frame_len(eh_frame, sizeof eh_frame, 0, &len, &message));

@@ -1,5 +1,5 @@
-/* The call frame information of each loaded file, of which PT_GNU_EH_FRAME gives the start alone: the functions of the table
- * that is made of it are those that the linker counted in .eh_frame_hdr. */
+/* Converts the call frame information of each loaded file. PT_GNU_EH_FRAME gives only the start of the section.
+ * The table must have as many functions as the linker counted in .eh_frame_hdr. */
 #define _GNU_SOURCE
 #include "cfipack.h"
 
@@ -20,7 +20,7 @@ static void failed(const char *name, const char *what) {
     failures++;
 }
 
-/* The header: version 1, a PC-relative pointer of 32 bits, a count of 32 bits, a table of pairs relative to the header. */
+/* Expects a header of version 1, a PC-relative 32-bit pointer, a 32-bit count, and pairs relative to the header. */
 static int check_file(struct dl_phdr_info *info, size_t size, void *data) {
     const uint8_t form[] = {1, 0x1b, 0x03, 0x3b};
     const uint8_t *header = NULL, *eh_frame, *end = NULL;

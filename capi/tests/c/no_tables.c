@@ -1,5 +1,5 @@
-/* A chain of calls through code with tables and code without, which has frame pointers. Each function stores its return
- * address, as the compiler knows it; a walk from a signal at the end of the chain finds these addresses, and by which way. */
+/* A chain of calls alternates between code with tables and code with frame pointers. Each function stores its
+ * return address. A walk from a signal at the end of the chain must find these addresses, each in the right way. */
 #define _GNU_SOURCE
 #include "profiler.h"
 
@@ -17,7 +17,7 @@ void bare_inner(void (*next)(int), int depth);
 
 static struct profiler_sample with, unbounded;
 
-/* Walks from one context, first with what is known of the thread, then without. */
+/* Walks twice from the same context: with the bounds of the thread's stack, and without them. */
 static void on_signal(int number, siginfo_t *info, void *context) {
     (void)number;
     (void)info;
@@ -36,7 +36,7 @@ static __attribute__((noinline)) void described(int depth) {
     __asm__ volatile("" ::: "memory");
 }
 
-/* Where the return addresses stand in the sample, innermost first; the depth of the sample if they do not. */
+/* Returns the index of the first return address in the sample, or the sample's depth if the chain is not there. */
 static size_t place_of_chain(const struct profiler_sample *sample) {
     size_t at;
     int i;
@@ -67,14 +67,14 @@ int main(void) {
         printf("  %#llx by %d\n", (unsigned long long)with.frames[i].pc, with.frames[i].found_by);
     if (at == with.depth || with.end != CFIPACK_END_OUTERMOST)
         return 1;
-    /* described, bare, described, bare, described, bare, described: the return address of each code without a table is
-     * found by a frame pointer, all others by a table. */
+    /* described, bare, described, bare, described, bare, described: a frame pointer finds the callers of bare
+     * functions, and a table finds all other frames. */
     for (i = 0; i < LINKS; i++)
         wrong += with.frames[at + i].found_by !=
                  (i % 2 == 1 ? CFIPACK_FOUND_BY_FRAME_POINTER : CFIPACK_FOUND_BY_TABLE);
     for (i = 0; i < with.depth; i++)
         wrong += (i < at || i >= at + LINKS) && with.frames[i].found_by == CFIPACK_FOUND_BY_FRAME_POINTER;
-    /* Without the bounds of the stack, and without its memory, there is one frame. */
+    /* Without the bounds of the stack the memory is unknown, and there is one frame. */
     wrong += unbounded.depth != 1 || unbounded.end != CFIPACK_END_MEMORY;
     printf("wrong %d\n", wrong);
     return wrong != 0;

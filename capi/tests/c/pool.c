@@ -1,5 +1,5 @@
-/* Pools: threads of the library, threads of this program, and pools that leave work undone or run it backwards. All give the
- * bytes that no pool gives. Run under valgrind. */
+/* Pools of the library's threads and of this program's threads, and pools that omit work or run it backwards. All
+ * give the same bytes as no pool. Run under valgrind. */
 #define _POSIX_C_SOURCE 200809L
 #include "cfipack.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Functions of 16 bytes, without gaps, of which each eighth has directives of its own. */
+/* Functions of 16 bytes without gaps. Every eighth function has different directives. */
 #define NUM_FUNCTIONS 20000u
 #define FDE_LEN 28u
 #define CIE_LEN 24u
@@ -61,7 +61,7 @@ static void *start(void *job) {
     return NULL;
 }
 
-/* A thread for each index. What has no thread is left to the library. */
+/* Starts a thread for each index. If a thread cannot be started, its work is left to the library. */
 static void on_threads(void *pool, cfipack_task task, void *work, size_t count) {
     enum { MOST = 64 };
     pthread_t threads[MOST];
@@ -84,7 +84,7 @@ static void not_at_all(void *pool, cfipack_task task, void *work, size_t count) 
     *(unsigned *)pool += 1;
 }
 
-/* Backwards, each twice, and more than there are. */
+/* Runs all tasks backwards, each twice, and also tries indices that do not exist. */
 static void backwards(void *pool, cfipack_task task, void *work, size_t count) {
     *(unsigned *)pool += 1;
     task(work, (size_t)-1);
@@ -125,7 +125,7 @@ static uint8_t *converted(const struct cfipack_pool *pool, size_t *len) {
     return table;
 }
 
-/* The same functions as those of an object, with numbers as keys. */
+/* Merges the same functions as an object. Numbers are the keys. */
 static uint8_t *merged(const struct cfipack_pool *pool, size_t *len) {
     static struct cfipack_start starts[NUM_FUNCTIONS];
     static uint64_t addresses[NUM_FUNCTIONS];
@@ -135,7 +135,7 @@ static uint8_t *merged(const struct cfipack_pool *pool, size_t *len) {
     uint8_t *table;
     for (uint32_t i = 0; i < NUM_FUNCTIONS; i++) {
         starts[i].offset = CIE_LEN + i * FDE_LEN + 8;
-        /* The output has them in another order. */
+        /* The keys are in another order than the functions. */
         starts[i].key = NUM_FUNCTIONS - 1 - i;
         starts[i].extent = CFIPACK_WHOLE_FUNCTION;
         addresses[starts[i].key] = CODE + 16 * (i ^ 1);
@@ -159,7 +159,7 @@ static uint8_t *merged(const struct cfipack_pool *pool, size_t *len) {
     return table;
 }
 
-/* The table with one row changed, which the report has to find. */
+/* Changes one row of the table. The report has to find the change. */
 static struct cfipack_report_counts verified(const struct cfipack_pool *pool, const uint8_t *table, size_t len) {
     struct cfipack_cfi_section only = section();
     struct cfipack_cfi_sections cfi;

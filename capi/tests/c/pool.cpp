@@ -1,4 +1,4 @@
-// A pool of std::thread: the library's tasks run on them, and the bytes are those without a pool.
+// Runs the library's tasks on a pool of std::thread. The bytes are the same as without a pool.
 #include "cfipack.hpp"
 
 #include <atomic>
@@ -7,7 +7,7 @@
 #include <thread>
 
 int main() {
-    // A CIE, and FDEs of functions of 16 bytes, which push a register at their second byte.
+    // A CIE, and FDEs of functions of 16 bytes that push a register in their second byte.
     constexpr std::uint32_t num_functions = 20000, code = 0x100000, cfi_address = 0x4000000;
     std::vector<std::uint8_t> eh_frame{20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b, 12, 7, 8, 0x90, 1, 0, 0};
     const auto word = [&](std::uint32_t value) {

@@ -1,5 +1,5 @@
-/* Profiles itself as examples/profile_self.c does, and compares each walk with that of HP's libunwind, in the handler,
- * from the same registers. While the table's walk runs, allocating aborts the process (allocator.c, preloaded). */
+/* Profiles itself like examples/profile_self.c. In the handler it compares each walk with HP's libunwind from the
+ * same registers. During the walk, an allocation aborts the process (allocator.c, preloaded). */
 #define main profile_self_main
 #include "profile_self.c"
 #undef main
@@ -93,7 +93,7 @@ int main(int argc, char **argv) {
         if (k == one->depth && k == two->depth && one->end == CFIPACK_END_OUTERMOST)
             continue;
         if (k == one->depth && one->end == CFIPACK_END_REGISTER) {
-            /* No table restores that register; libunwind has it from the call frame information. */
+            /* No table restores this register, but libunwind gets it from the call frame information. */
             cut++;
             continue;
         }

@@ -1,5 +1,5 @@
-/* What a linker gives and gets through the interface: an object's table merged again, stubs, functions without rows, and
- * `__unwind_info` with personalities and LSDAs. Expected values are those of the formats' documents. Run under valgrind. */
+/* Works like a linker: merges an object's table again with stubs and a function without rows, and builds `__unwind_info`
+ * with a personality and an LSDA. Expected values come from the formats' documents. Run under valgrind. */
 #include "cfipack.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ static unsigned failures;
 
 #define OK(call) CHECK((call) == CFIPACK_STATUS_OK)
 
-/* A CIE, and two functions of 16 and 32 bytes: `push rbp` after one byte; then nothing. */
+/* A CIE, and functions of 16 and 32 bytes. The first pushes rbp after one byte, and the second does not push. */
 static const uint8_t eh_frame[] = {
     20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b, 12, 7, 8, 0x90, 1, 0, 0,
     20, 0, 0, 0, 28, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0x41, 0x0e, 16, 0x86, 2, 0, 0,
@@ -33,7 +33,7 @@ static struct cfipack_merger *merger(void) {
     return made;
 }
 
-/* A start field, of a function whose key is its place in a section of number 0. */
+/* A start field. The function's key is its offset in input section 0. */
 static struct cfipack_start start(uint64_t offset, uint64_t key) {
     struct cfipack_start made;
     memset(&made, 0, sizeof made);
@@ -50,7 +50,7 @@ static struct cfipack_contribution push(struct cfipack_merger *to, const struct 
     return contribution;
 }
 
-/* The object's own table, and where its start fields are. */
+/* Makes the object's own table, and returns its start fields in `fields`. */
 static size_t table_of_object(uint8_t *table, size_t capacity, struct cfipack_start fields[FUNCTIONS]) {
     struct cfipack_start starts[FUNCTIONS];
     struct cfipack_relocation relocations[FUNCTIONS];
@@ -76,7 +76,7 @@ static size_t table_of_object(uint8_t *table, size_t capacity, struct cfipack_st
     CHECK(cfipack_section_get_relocations(section, relocations, 1, &count) == CFIPACK_STATUS_BUFFER_SIZE && count == 2);
     OK(cfipack_section_get_relocations(section, relocations, FUNCTIONS, &count));
     for (size_t i = 0; i < FUNCTIONS; i++) {
-        /* After the header of 28 bytes, entries of 16; R_X86_64_PC64. */
+        /* Entries of 16 bytes follow the header of 28 bytes, and the relocation is R_X86_64_PC64. */
         CHECK(relocations[i].offset == 28 + 16 * i && relocations[i].elf_type == 24);
         CHECK(relocations[i].key < FUNCTIONS && relocations[i].addend == 0 && relocations[i].reserved == 0);
         fields[i] = start(relocations[i].offset, relocations[i].key);
@@ -85,7 +85,7 @@ static size_t table_of_object(uint8_t *table, size_t capacity, struct cfipack_st
     return len;
 }
 
-/* CFA = rsp + offset. */
+/* Returns whether the row at `pc` has CFA = rsp + offset. */
 static int has_cfa(const struct cfipack_sframe *table, uint64_t pc, int64_t offset) {
     struct cfipack_row row;
     memset(&row, 0, sizeof row);
@@ -93,7 +93,7 @@ static int has_cfa(const struct cfipack_sframe *table, uint64_t pc, int64_t offs
            row.cfa.reg == 7 && row.cfa.offset == offset;
 }
 
-/* The table of an object, merged with stubs and a function that has no rows and lies in the second one. */
+/* Merges an object's table with stubs, and with a function without rows that lies inside the second function. */
 static void merge(void) {
     uint8_t table[256], linked[256];
     struct cfipack_start fields[FUNCTIONS];
@@ -120,7 +120,7 @@ static void merge(void) {
     /* In section 1, a `.plt` of a header and three entries. */
     OK(cfipack_merger_push_known_stubs(from_table, (uint64_t)1 << 32, CFIPACK_STUBS_AMD64_LAZY_PLT, 3, 0));
     OK(cfipack_merger_note_omitted(from_table, 40, 8));
-    /* The row of a place in a function, which a veneer elsewhere has too; keys are offsets in section 0. */
+    /* Gets a row for a veneer that runs in the function's frame. Keys are offsets in section 0. */
     CHECK(cfipack_merger_row_at(from_table, fields[0].key, 1, &row) == CFIPACK_STATUS_OK);
     CHECK(row.start == 1 && row.cfa.kind == CFIPACK_RULE_REGISTER && row.cfa.reg == 7 && row.cfa.offset == 16);
     CHECK(cfipack_merger_row_at(from_table, fields[0].key, 16, &row) == CFIPACK_STATUS_NOT_FOUND);
@@ -131,7 +131,7 @@ static void merge(void) {
     veneer.header.rows = &row;
     veneer.header.num_rows = 1;
     veneer.header.size = 8;
-    /* As a linker that needs the size before it knows of veneers. */
+    /* A linker may need the size before it knows the veneers, so it finishes a copy. */
     OK(cfipack_merger_copy(from_table, &without_veneer));
     OK(cfipack_merger_push_stubs(from_table, &veneer));
     OK(cfipack_merger_finish(without_veneer, CFIPACK_KEYS_SECTIONS, NULL, &section));
@@ -149,7 +149,7 @@ static void merge(void) {
     CHECK(has_cfa(&parsed, 0x1010, 8) && has_cfa(&parsed, 0x1027, 8));
     for (uint64_t pc = 0x1028; pc < 0x1030; pc++)
         CHECK(cfipack_sframe_lookup(&parsed, pc, &row) == CFIPACK_STATUS_NOT_FOUND);
-    /* Before `push index`, after it, and after the header's push. */
+    /* Checks an entry before and after `push index`, and the header after its push. */
     for (uint64_t entry = STUBS + 16; entry < STUBS + 64; entry += 16)
         CHECK(has_cfa(&parsed, entry, 8) && has_cfa(&parsed, entry + 11, 16));
     CHECK(has_cfa(&parsed, VENEER, 16) && has_cfa(&parsed, VENEER + 7, 16));
@@ -173,7 +173,7 @@ static struct cfipack_reference reference(uint32_t offset, uint64_t key) {
     return made;
 }
 
-/* Two functions, of which the first has a personality and an LSDA, and code without unwind information. */
+/* Builds a table of a function with a personality and an LSDA, a function without, and code without information. */
 static void unwind_info(void) {
     static const uint8_t lengths[2] = {0x20, 0x10};
     static const uint32_t encodings[2] = {FRAME, FRAMELESS};
@@ -227,8 +227,6 @@ static void unwind_info(void) {
         CHECK(bytes[i] == 0);
     OK(cfipack_unwind_section_num_warnings(section, &count));
     CHECK(count == 0);
-    /* A function that is not in the output any more. */
-    functions[1] = CFIPACK_NO_ADDRESS;
     OK(cfipack_unwind_info_parse(&table, bytes, len, NULL));
     OK(cfipack_unwind_info_lookup(&table, 0x101f, &entry));
     CHECK(entry.start == 0x1000 && entry.end == 0x1020 && (entry.encoding & 0x0fffffff) == FRAME);
@@ -237,7 +235,7 @@ static void unwind_info(void) {
     CHECK(entry.start == 0x1020 && entry.encoding == FRAMELESS && entry.lsda == 0 && entry.personality == 0);
     CHECK(cfipack_unwind_info_lookup(&table, 0x1030, &entry) == CFIPACK_STATUS_NOT_FOUND || entry.encoding == 0);
     cfipack_unwind_section_free(section);
-    /* What is refused leaves no table behind. */
+    /* A table that is refused cannot be used. */
     CHECK(cfipack_unwind_info_parse(&table, bytes, 8, NULL) != CFIPACK_STATUS_OK);
     CHECK(cfipack_unwind_info_lookup(&table, 0x1000, &entry) == CFIPACK_STATUS_INVALID_ARGUMENT);
 }

@@ -1,5 +1,5 @@
-/* Three hundred threads that end, some of which leave the profiler and some that do not; then one that is sampled as the
- * first would have been: every walk reaches the start of its stack. */
+/* Three hundred threads end, and only some of them leave the profiler first. Then another thread is sampled like
+ * the first: every walk reaches the start of its stack. */
 #define _GNU_SOURCE
 #include "profiler.h"
 
@@ -61,7 +61,7 @@ int main(void) {
     action.sa_sigaction = on_sample;
     action.sa_flags = SA_SIGINFO | SA_RESTART;
     sigaction(SIGPROF, &action, NULL);
-    /* The busy thread alone is sampled. */
+    /* Only the busy thread is sampled. */
     sigemptyset(&signals);
     sigaddset(&signals, SIGPROF);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);

@@ -1,5 +1,5 @@
-/* A program that finds libcfipack by its build tool: makes a table of one function's call frame information, and looks a PC
- * up in it. */
+/* A program whose build tool finds libcfipack. It makes a table from the call frame information of one function,
+ * and looks up a PC in it. */
 #include <cfipack.h>
 #include <stdio.h>
 #include <string.h>

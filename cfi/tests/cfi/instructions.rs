@@ -1,4 +1,4 @@
-//! The instructions' encodings: DWARF 5, sections 6.4.2 and 7.24.
+//! Decodes every call frame instruction from the bytes of DWARF 5, sections 6.4.2 and 7.24.
 
 use cfipack_cfi::{Instruction, Instructions, Section, SectionKind};
 use cfipack_format::Reason;
@@ -6,7 +6,7 @@ use cfipack_format::{Address, Arch, Register};
 
 use crate::plain;
 
-/// The first instruction of a function, factors 4 and -8; and how many bytes follow it.
+/// Decodes a function's first instruction, with factors 4 and -8. `check` also gets the number of bytes left.
 fn decoded<T>(bytes: &[u8], check: impl FnOnce(Result<Instruction<'_>, Reason>, usize) -> T) -> T {
     let section = plain(&[], bytes);
     let section = Section::new(SectionKind::EhFrame, &section, Address(0), Arch::Amd64);
@@ -38,7 +38,7 @@ fn every_opcode() {
         (&[0x09, 5, 0xac, 0x02], I::Register(r5, r300)),
         (&[0x0a], I::RememberState),
         (&[0x0b], I::RestoreState),
-        // Neither offset is factored.
+        // `DW_CFA_def_cfa` and `DW_CFA_def_cfa_offset` have offsets in bytes, without a factor.
         (&[0x0c, 5, 0xff, 0x01], I::DefCfa(r5, 255)),
         (&[0x0d, 5], I::DefCfaRegister(r5)),
         (&[0x0e, 0x7f], I::DefCfaOffset(127)),
@@ -64,7 +64,7 @@ fn every_opcode() {
         (&[0xff], I::Restore(Register(63))),
     ];
     for (bytes, expected) in table {
-        // What follows is no part of it.
+        // The bytes after an instruction do not belong to it.
         let longer = [bytes, &[0x0a; 3]].concat();
         decoded(&longer, |instruction, left| {
             assert_eq!((instruction, left), (Ok(expected), 3), "{bytes:02x?}");

@@ -6,10 +6,10 @@ use gimli::{BaseAddresses, EhFrame, LittleEndian, UnwindSection};
 
 use crate::eh_frame;
 
-/// Where the section lies.
+/// The address of the section.
 const ADDRESS: u64 = 0x1_0000;
 
-/// The function of an FDE in a section at `address`, whose CIE takes 20 bytes.
+/// Reads the function of an FDE in a section at `address`. The CIE takes 20 bytes.
 fn function<T>(
     address: u64,
     letters: &[u8],
@@ -28,7 +28,7 @@ fn words<const N: usize>(words: [u32; N]) -> Vec<u8> {
     words.into_iter().flat_map(u32::to_le_bytes).collect()
 }
 
-/// `DW_EH_PE_funcrel`: what is no function's start counts from it.
+/// `DW_EH_PE_funcrel`: pointers other than the function's start are relative to the start.
 #[test]
 fn relative_to_the_function() {
     // start, size; length of the augmentation data, LSDA; set_loc
@@ -60,8 +60,8 @@ fn aligned() {
     }
 }
 
-/// `DW_EH_PE_indirect`: a start that lies in a cell which only a running program has is refused.
-/// So are formats that the LSB does not have.
+/// A start with `DW_EH_PE_indirect` lies in a cell that only a running program has, so it is refused. Formats
+/// that the LSB does not define are refused too.
 #[test]
 fn starts_that_no_file_has() {
     // start, size; length of the augmentation data
@@ -76,7 +76,7 @@ fn starts_that_no_file_has() {
     }
 }
 
-/// `DW_EH_PE_sdata4` is signed, sizes included: gimli too.
+/// With `DW_EH_PE_sdata4` sizes are signed too, as in gimli.
 #[test]
 fn a_size_of_2_gigabytes() {
     for size in [0x7fff_ffff, 0x8000_0000] {
@@ -95,7 +95,7 @@ fn a_size_of_2_gigabytes() {
     }
 }
 
-/// Augmentation `L`: PC-relative, also through an indirection; a stored 0 is none, wherever it lies.
+/// Augmentation `L`: a PC-relative pointer, direct or indirect. A stored 0 always means no LSDA.
 #[test]
 fn language_specific_data() {
     let lsda = |encoding, value: u32| {

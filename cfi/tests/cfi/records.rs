@@ -5,7 +5,7 @@ use cfipack_format::{Address, Arch, Register, SectionOffset};
 
 use crate::{PLAIN_CIE, SIZE, START, eh_frame, plain};
 
-/// The CIE of the first function, from what follows its id; the FDE has augmentation data of no bytes.
+/// Reads the CIE with this `body` after its id. The FDE has augmentation data of length 0.
 fn cie<T>(body: &[u8], check: impl FnOnce(Result<Cie<'_>, Error>) -> T) -> T {
     let fde = [&START.to_le_bytes()[..], &SIZE.to_le_bytes(), &[0]].concat();
     let bytes = eh_frame(body, &fde);
@@ -13,7 +13,7 @@ fn cie<T>(body: &[u8], check: impl FnOnce(Result<Cie<'_>, Error>) -> T) -> T {
     check(cfipack_cfi::Functions::new(&section).next().unwrap().map(|function| function.cie))
 }
 
-/// A byte in version 1, ULEB128 from version 3 on.
+/// The column is a byte in version 1, and a ULEB128 number from version 3 on.
 #[test]
 fn the_column_of_the_return_address() {
     for (version, column) in [(1, 0x90), (3, 0x90)] {
@@ -25,7 +25,7 @@ fn the_column_of_the_return_address() {
     }
 }
 
-/// `DW_EH_PE_omit`: no bytes follow it.
+/// The encoding `DW_EH_PE_omit` has no pointer bytes after it.
 #[test]
 fn a_personality_that_is_omitted() {
     cie(b"\x01zPR\0\x01\x78\x10\x02\xff\x00\x0c\x07\x08", |cie| {
@@ -38,7 +38,7 @@ fn a_personality_that_is_omitted() {
             (personality.encoding, personality.address),
             (PointerEncoding(3), Some(Address(0x1122_3344)))
         );
-        // After length and id, version, augmentation, two factors, the return column, a length and the encoding.
+        // Before the field: length and id, version, augmentation, two factors, column, length, encoding.
         assert_eq!(personality.field, SectionOffset(8 + 1 + 4 + 3 + 2));
     });
 }
@@ -62,7 +62,7 @@ fn found(bytes: &[u8]) -> Vec<Result<u64, Error>> {
     cfipack_cfi::Functions::new(&section).map(|function| function.map(|function| function.key.0)).collect()
 }
 
-/// Less than a length field is padding; four bytes are a length, be it of nothing.
+/// Up to three bytes after the last record are padding. Four bytes are a length, even if the length is 0.
 #[test]
 fn bytes_behind_the_last_record() {
     let bytes = plain(&[], &[]);
@@ -73,8 +73,8 @@ fn bytes_behind_the_last_record() {
     assert_eq!(with(&[1, 0, 0, 0]), [Ok(START), Err(error)]);
 }
 
-/// DWARF 5, section 7.4: lengths from 0xfffffff0 to 0xfffffffe are none. What is not touched of a section of
-/// 4 GiB takes no memory.
+/// DWARF 5, section 7.4, reserves lengths from 0xfffffff0 to 0xfffffffe. The section has 4 GiB, but untouched
+/// zeros take no memory.
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[test]
 fn lengths_that_are_reserved() {

@@ -1,4 +1,4 @@
-//! What instructions mean: DWARF 5, section 6.4.2.
+//! The rows that instructions produce: DWARF 5, section 6.4.2.
 
 use cfipack_cfi::{Change, Interpreter, Registers, RowSink, Section, SectionKind, State};
 use cfipack_format::{Address, Arch, Cfa, Register, Row, Rule};
@@ -6,7 +6,7 @@ use cfipack_format::{Reason, Unsupported};
 
 use crate::{START, plain};
 
-/// No register beside those of every row.
+/// Ignores all registers that are not in the row.
 #[derive(Clone, Copy, Debug)]
 struct Nothing;
 
@@ -28,7 +28,7 @@ impl Registers for Nothing {
     }
 }
 
-/// Rows, each with the expression of its CFA.
+/// Collects rows, each with the expression of its CFA.
 #[derive(Default)]
 struct Rows(Vec<(Row, Vec<u8>)>);
 
@@ -39,7 +39,7 @@ impl<'a> RowSink<'a, Nothing> for Rows {
     }
 }
 
-/// The rows of a function of 0x100 bytes at 0x1000, advances in units of 4 bytes.
+/// Returns the rows of a function of 0x100 bytes at 0x1000. Advances are in units of 4 bytes.
 fn rows(arch: Arch, cie: &[u8], fde: &[u8]) -> Result<Vec<(Row, Vec<u8>)>, Unsupported> {
     let bytes = plain(cie, fde);
     let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), arch);
@@ -53,8 +53,8 @@ fn refused(fde: &[u8]) -> Option<(Reason, u64)> {
     unsupported.map(|unsupported| (unsupported.reason, unsupported.pc().0 - START))
 }
 
-/// `DW_CFA_expression` gives the place of the register, so a load in it is one too many for a row;
-/// `DW_CFA_val_expression` gives the value, where that load is the only one.
+/// `DW_CFA_expression` gives the register's place. A row loads from this place, and cannot represent a
+/// further load. `DW_CFA_val_expression` gives the value, so a row can represent an expression with a load.
 #[test]
 fn what_an_expression_yields() {
     let at = Rule::Memory { register: Register(7), offset: 8 };
@@ -71,7 +71,7 @@ fn what_an_expression_yields() {
     }
 }
 
-/// The ABI of AArch64: RA_SIGN_STATE is register 34, and `DW_CFA_restore` gives it back its rule of the CIE.
+/// The ABI of AArch64: RA_SIGN_STATE is register 34, and `DW_CFA_restore` restores the CIE's rule.
 #[test]
 fn the_sign_state_is_restored() {
     let signed = |cie: &[u8], fde: &[u8]| {
@@ -85,8 +85,8 @@ fn the_sign_state_is_restored() {
     assert_eq!(signed(&signed_at_entry, &[0x41, 0x2d, 0x41, 0xc0 | 34]), [true, false, true]);
 }
 
-/// The ABI of AArch64: a state that keeps its value is that of the entry, and no negation may follow such a rule. A
-/// signature with a PC is no state of a row at all.
+/// The ABI of AArch64: a state that keeps its value is the state at entry, and no negation may follow this
+/// rule. A row cannot represent a signature with a PC.
 #[test]
 fn the_sign_state_is_kept() {
     let unsigned = [0x0c, 31, 0];
@@ -106,7 +106,7 @@ fn the_sign_state_is_kept() {
     assert_eq!(refused(&[0x41, 0x2c]), Some((Reason::InstructionUnknown(0x2c), 4)));
 }
 
-/// DWARF 5, 6.4.2.3: an instruction changes the rule of its register alone. On x86-64, register 34 is one like any other.
+/// DWARF 5, 6.4.2.3: an instruction changes only its own register's rule, also for x86-64's register 34.
 #[test]
 fn other_registers_have_no_part_in_the_sign_state() {
     for instruction in [&[0xc0 | 19][..], &[0x80 | 19, 2]] {
@@ -128,18 +128,18 @@ fn an_expression_of_the_cie_holds_in_its_functions() {
     assert_eq!((rows.len(), rows[1].0.cfa), (2, rsp_and_16));
 }
 
-/// DWARF 5, section 6.4.2.2: `DW_CFA_def_cfa_register` and `_offset` are valid where the CFA is a register and
-/// an offset, and not where an expression gives it, whatever that one comes to. Readers differ in what they do
-/// then: `readelf -wF` 2.47 keeps the expression at an offset, gimli and LLVM refuse.
+/// DWARF 5, section 6.4.2.2: `DW_CFA_def_cfa_register` and `_offset` need a CFA that is a register and an
+/// offset. An expression is not enough, even if it is equal to a register and an offset. Other readers
+/// differ: `readelf -wF` 2.47 keeps the expression and changes the offset, gimli and LLVM refuse.
 #[test]
 fn an_expression_is_no_base() {
-    // rsp+8, *(rsp+8), *(rsp+8)+8, and none at all.
+    // rsp+8, *(rsp+8), *(rsp+8)+8, and an empty expression.
     let expressions: [&[u8]; 4] = [&[2, 0x77, 8], &[3, 0x77, 8, 0x06], &[5, 0x77, 8, 0x06, 0x23, 8], &[0]];
-    // def_cfa_offset, of one and two bytes, def_cfa_offset_sf, def_cfa_register.
+    // def_cfa_offset with an operand of one and of two bytes, def_cfa_offset_sf, def_cfa_register.
     let changes: [&[u8]; 4] = [&[0x0e, 32], &[0x0e, 0xa0, 1], &[0x13, 0x70], &[0x0d, 6]];
     for expression in expressions.map(|expression| [&[0x0f], expression].concat()) {
         for change in changes {
-            // Padding, after which the shortest forms are read by a loop of their own.
+            // With this padding, a separate loop reads the shortest forms.
             let change = [change, &[0x41, 0, 0, 0, 0]].concat();
             let refused = |cie: &[u8], fde: &[&[u8]]| {
                 let unsupported = rows(Arch::Amd64, cie, &[&fde.concat()[..], &change].concat()).err()?;
@@ -151,7 +151,7 @@ fn an_expression_is_no_base() {
             assert_eq!(refused(&expression, &[&[0x41]]), base);
             assert_eq!(refused(&[&expression[..], plain].concat(), &[&[0x41]]), None);
             assert_eq!(refused(plain, &[&expression, &[0x41], plain]), None);
-            // A state is restored with what gives its CFA.
+            // `DW_CFA_restore_state` also restores whether the CFA is an expression.
             let remembered: [&[u8]; 4] = [&expression, &[0x0a], plain, &[0x41, 0x0b]];
             assert_eq!(refused(plain, &remembered), base);
             assert_eq!(refused(plain, &[&[0x0a], &expression, &[0x41, 0x0b]]), None);
@@ -163,14 +163,14 @@ fn an_expression_is_no_base() {
     }
 }
 
-/// `DW_CFA_restore` goes back to the rule that the CIE gives: in the CIE itself there is none to go back to.
+/// `DW_CFA_restore` restores the CIE's rule. After a rule in the CIE itself, nothing can be restored.
 #[test]
 fn a_restore_in_the_cie() {
     let refused = |cie: &[u8]| {
         let cie = [&[0x0c, 7, 8], cie].concat();
         rows(Arch::Amd64, &cie, &[]).err().map(|unsupported| unsupported.reason)
     };
-    // gas writes it for a register that the CIE does not speak of.
+    // gas writes `DW_CFA_restore` into a CIE for a register without a rule.
     for harmless in [&[0xc6][..], &[0xc6, 0x86, 2], &[0x83, 2, 0xc6], &[6, 0x90, 1, 0x83, 2]] {
         assert_eq!(refused(harmless), None, "{harmless:x?}");
     }
@@ -188,7 +188,7 @@ fn a_restore_in_the_cie() {
         assert_eq!(refused(&[rule, &[0xc3]].concat()), None);
     }
     assert_eq!(refused(&[0x05, 0x90, 1, 2, 0x06, 0x90, 1]), Some(Reason::CieInstruction));
-    // About the whole state.
+    // These instructions concern the whole state, or DWARF does not define them.
     for instruction in [&[0x0a][..], &[0x0a, 0x0b], &[0x2e, 8]] {
         let cie = [instruction, &[0xc6]].concat();
         assert_eq!(refused(&cie), Some(Reason::CieInstruction), "{instruction:x?}");
@@ -197,7 +197,7 @@ fn a_restore_in_the_cie() {
     assert_eq!(signed.unwrap_err().reason, Reason::CieInstruction);
 }
 
-/// CIEs of two sections at one offset, by turns: equal bytes of two architectures, and other instructions.
+/// Alternates CIEs of several sections at the same offset. They differ in architecture or instructions.
 #[test]
 fn cies_of_several_sections() {
     let (cie, other) = ([0x0c, 7, 8], [0x0c, 6, 16]);
@@ -229,7 +229,7 @@ fn locations_that_are_set() {
     };
     assert_eq!(starts(START + 0x20), [0, 4, 0x20]);
     assert_eq!(starts(START + 4), [0, 4]);
-    // Back, and before the function.
+    // Addresses before the current location, or before the function.
     for address in [START + 3, START, START - 1, 0] {
         assert_eq!(refused(&set_loc(address)), Some((Reason::LocationBackwards, 4)), "{address:#x}");
     }

@@ -1,4 +1,4 @@
-//! What the writer makes, as gimli reads it.
+//! Reads the output of the writer with gimli.
 
 use cfipack_cfi::write::{Cie, Error, InstructionWriter, Writer};
 use cfipack_cfi::{Instruction, PointerEncoding, SectionKind};
@@ -10,7 +10,7 @@ const START: Address = Address(0x1_2340);
 const LSDA: Address = Address(0x5_0000);
 const PERSONALITY: Address = Address(0x6_0000);
 
-/// Every kind of section, format, version and pointer encoding.
+/// Tries every kind of section, format, version and pointer encoding.
 #[test]
 fn records_are_read_by_gimli() {
     let encodings = [0x00, 0x03, 0x04, 0x0b, 0x0c, 0x1b, 0x1c, 0x23, 0x30, 0x01, 0x09].map(PointerEncoding);
@@ -81,8 +81,8 @@ fn check(arch: Arch, writer: &Writer, at: usize) {
     }
 }
 
-/// Augmentation data as it is given: under letters with another meaning, longer than a reader asks for, with a length of
-/// two bytes.
+/// Augmentation data is written as given: with letters of another meaning, with more bytes than a reader
+/// expects, or with a length of two bytes.
 #[test]
 fn augmentation_data_by_hand() {
     let mut writer = Writer::new(SectionKind::EhFrame, Arch::Amd64, ADDRESS);
@@ -100,7 +100,7 @@ fn augmentation_data_by_hand() {
     assert_eq!(writer.as_bytes()[at + 4..], *b"\0\0\0\0\x01BzQ\0\x01\x78\x10\xee");
 }
 
-/// The start and size of an FDE of x86-64, and its last instruction, as gimli reads them.
+/// Checks the start and size of an FDE of x86-64, and its instructions, as gimli reads them.
 fn check_start(writer: &Writer, at: usize) {
     let bases = BaseAddresses::default().set_eh_frame(ADDRESS.0);
     let frames = EhFrame::new(writer.as_bytes(), gimli::LittleEndian);
@@ -112,7 +112,7 @@ fn check_start(writer: &Writer, at: usize) {
     assert_eq!(instructions.next(), Ok(None));
 }
 
-/// A record that cannot be written leaves no bytes.
+/// If a record cannot be written, nothing is appended.
 #[test]
 fn what_does_not_fit() {
     let mut writer = Writer::new(SectionKind::EhFrame, Arch::Amd64, ADDRESS);
@@ -184,21 +184,21 @@ fn instructions_have_their_shortest_form() {
     let mut all = InstructionWriter::new(Arch::Amd64, 1, -8);
     let mut expected = Vec::new();
     for (instruction, bytes) in written {
-        let mut one = InstructionWriter::new(Arch::Amd64, 1, -8);
-        one.put(instruction).unwrap();
-        assert_eq!(one.as_bytes(), bytes, "{instruction:?}");
+        let mut writer = InstructionWriter::new(Arch::Amd64, 1, -8);
+        writer.put(instruction).unwrap();
+        assert_eq!(writer.as_bytes(), bytes, "{instruction:?}");
         all.put(instruction).unwrap();
         expected.extend_from_slice(bytes);
     }
     assert_eq!(all.into_bytes(), expected);
-    // Big-endian, and counted in units of four bytes.
+    // Big-endian output, in units of four bytes.
     let mut big = InstructionWriter::new(Arch::Aarch64Be, 4, -8);
     for delta in [4 * 0x102, 4 * 0x1_0203] {
         big.put(Instruction::Advance(delta)).unwrap();
     }
     big.put(Instruction::NegateRaState).unwrap();
     assert_eq!(big.as_bytes(), [0x03, 1, 2, 0x04, 0, 1, 2, 3, 0x2d]);
-    // Nothing is written of what does not fit.
+    // An instruction that does not fit appends nothing.
     for refused in [Instruction::Advance(2), Instruction::Offset(low, 4), Instruction::Advance(4 << 32)] {
         assert!(big.put(refused).is_err(), "{refused:?}");
     }

@@ -4,17 +4,17 @@ use cfipack::decoder::sframe::{Function, Section};
 
 use crate::palette::{Palette, Rule};
 
-/// From this address on, up to the next delta's, the rule with this number is valid.
+/// From this address up to the next delta's address, the rule with this number applies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Delta {
     pub address: u64,
     pub rule: u16,
 }
 
-/// Deltas of a file, at most: a table can claim gigabytes of stubs.
+/// The greatest number of deltas in a file. Without a limit, a table could claim gigabytes of stubs.
 const MOST: usize = 1 << 24;
 
-/// The deltas of a table, ascending; neighbours have different rules.
+/// Returns the deltas of a table in ascending order. Neighbours have different rules.
 pub fn of_table(section: &Section<'_>, palette: &mut Palette) -> Result<Vec<Delta>, String> {
     let mut deltas = Deltas(Vec::new());
     // The table is sorted.
@@ -35,7 +35,7 @@ pub fn of_table(section: &Section<'_>, palette: &mut Palette) -> Result<Vec<Delt
 struct Deltas(Vec<Delta>);
 
 impl Deltas {
-    /// Adds the rows of a function, or of one of its stubs, from `start` on.
+    /// Adds the rows of a function, or of one of its stubs, which starts at `start`.
     fn add_rows(
         &mut self,
         function: &Function<'_>,
@@ -54,7 +54,7 @@ impl Deltas {
         Ok(())
     }
 
-    /// A later delta replaces those at and after its address: of functions that share PCs the last one has them.
+    /// A delta replaces earlier deltas at or after its address: if functions share PCs, the last function has them.
     fn add(&mut self, address: u64, rule: u16) -> Result<(), String> {
         while self.0.last().is_some_and(|last| last.address >= address) {
             self.0.pop();
@@ -63,9 +63,9 @@ impl Deltas {
         if before != rule {
             self.0.push(Delta { address, rule });
         }
-        match self.0.len() <= MOST {
-            true => Ok(()),
-            false => Err(format!("more than {MOST} rows")),
+        if self.0.len() > MOST {
+            return Err(format!("more than {MOST} rows"));
         }
+        Ok(())
     }
 }

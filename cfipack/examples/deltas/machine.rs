@@ -1,27 +1,27 @@
-//! What the profiler loads into the kernel: for all files one array of deltas and one palette, for each file its pages.
+//! The data that the profiler loads into the kernel: deltas and a palette for all files, and the pages of each file.
 
 use std::collections::HashMap;
 
 use crate::deltas::Delta;
 use crate::palette::Palette;
 
-/// Addresses of a page: a delta needs the low 16 bits alone.
+/// The number of addresses in a page. Inside a page, a delta needs only the low 16 bits.
 const PAGE: u64 = 1 << 16;
 
-/// Bytes of a delta: 16 bits of the address, and the rule's number.
+/// The bytes of a delta: 16 bits of the address, and the number of the rule.
 const DELTA: usize = 4;
 
-/// Bytes of a page: the first delta, how many, and the rule before it.
+/// The bytes of a page: the place of its first delta, the number of deltas, and the rule before the first delta.
 const PAGE_LEN: usize = 8;
 
-/// Bytes of a rule: the kinds and registers of the three rules, and three offsets.
+/// The bytes of a rule: the kinds and registers of three rules, and three offsets.
 const RULE: usize = 16;
 
-/// What all files have in common.
+/// The data that all files share.
 pub struct Machine {
     pub palette: Palette,
     deltas: Vec<(u16, u16)>,
-    /// Where a block of deltas is that some page has.
+    /// The place of each block of deltas.
     blocks: HashMap<Vec<(u16, u16)>, u32>,
     pages: usize,
 }
@@ -30,13 +30,13 @@ pub struct Machine {
 pub struct Image {
     first_page: u64,
     pages: Vec<Page>,
-    /// Bytes that the file has added.
+    /// The number of bytes that the file has added.
     pub new_bytes: usize,
-    /// Pages whose block another page has.
+    /// The number of pages with a block that an earlier page has too.
     pub shared: usize,
 }
 
-/// Deltas of one page, and the rule that is valid before the first.
+/// The place of a page's deltas, and the rule before the first delta.
 #[derive(Clone, Copy)]
 struct Page {
     first: u32,
@@ -54,8 +54,8 @@ impl Machine {
         let first_page = deltas.first().map_or(0, |delta| delta.address / PAGE);
         let mut image = Image { first_page, pages: Vec::new(), new_bytes: 0, shared: 0 };
         let mut before = Palette::NO_ROW;
-        for block in deltas.chunk_by(|one, next| one.address / PAGE == next.address / PAGE) {
-            // Pages between two blocks have one rule: that of the gap.
+        for block in deltas.chunk_by(|delta, next| delta.address / PAGE == next.address / PAGE) {
+            // The pages between two blocks have a single rule, the last rule of the block before them.
             let index = block[0].address / PAGE - first_page;
             let skipped = usize::try_from(index).map_err(|_| "addresses that are far apart")?;
             if skipped - image.pages.len() > deltas.len() {
@@ -73,7 +73,7 @@ impl Machine {
         Ok(image)
     }
 
-    /// Where a block is, which is added if no page has it.
+    /// Returns the place of a block. Adds the block if no page has it yet.
     fn block(&mut self, block: Vec<(u16, u16)>, image: &mut Image) -> Result<u32, String> {
         if let Some(first) = self.blocks.get(&block) {
             image.shared += 1;
@@ -87,8 +87,8 @@ impl Machine {
         Ok(first)
     }
 
-    /// The number of the rule for an address of a file: as a program in eBPF does it, in 16 steps, each of which is one
-    /// access whose index the verifier can bound.
+    /// Returns the number of the rule for an address of a file. An eBPF program does the same in at most 16
+    /// steps. Each step is a single access, and the verifier can bound its index.
     pub fn lookup(&self, image: &Image, address: u64) -> u16 {
         let index =
             (address / PAGE).checked_sub(image.first_page).and_then(|index| usize::try_from(index).ok());
@@ -99,18 +99,16 @@ impl Machine {
                 break;
             }
             let middle = least.midpoint(most);
-            match self.deltas[middle as usize].0 <= address as u16 {
-                true => least = middle + 1,
-                false => most = middle,
+            if self.deltas[middle as usize].0 <= address as u16 {
+                least = middle + 1;
+            } else {
+                most = middle;
             }
         }
-        match least == page.first {
-            true => page.before,
-            false => self.deltas[least as usize - 1].1,
-        }
+        if least == page.first { page.before } else { self.deltas[least as usize - 1].1 }
     }
 
-    /// Bytes of all: deltas, pages, rules.
+    /// Returns the number of bytes of all deltas, pages and rules.
     pub fn len(&self) -> usize {
         self.deltas.len() * DELTA + self.pages * PAGE_LEN + self.palette.len() * RULE
     }

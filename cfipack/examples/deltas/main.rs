@@ -1,12 +1,12 @@
-//! Stack deltas of many files, as a profiler in eBPF keeps them: an address and the number of a rule for each row, one
+//! Keeps stack deltas of many files as an eBPF profiler does: an address and a rule number for each row, a
 //! palette of rules for all files of a machine, and blocks of deltas that files share.
 //!
 //! ```sh
 //! cargo run --release --example deltas -- FILE...
 //! ```
 //!
-//! Prints rows and bytes of each file and of all, next to one array for each file; then looks every delta up, and the
-//! address before it, and compares the rule with the table's.
+//! Prints the rows and bytes of each file and of all files, and for comparison the bytes of a plain array per file.
+//! Then looks up each delta's address and the address before it, and compares the rule with the table's.
 
 mod deltas;
 mod machine;
@@ -25,8 +25,8 @@ use cfipack::format::Address;
 
 use machine::Machine;
 
-/// Bytes of an element of one array for each file: a 32-bit address and a rule's number. Elements of BPF's arrays take a
-/// multiple of 8 bytes.
+/// The bytes of an element in a plain array: a 32-bit address and a rule number. BPF rounds the size of an
+/// element up to a multiple of 8 bytes.
 const ARRAY_ELEMENT: usize = 8;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -67,7 +67,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A table of a file's call frame information.
+/// Makes a table from a file's call frame information.
 fn pack(path: &Path) -> Result<Vec<u8>, Box<dyn Error>> {
     let bytes = fs::read(path)?;
     let file = container::File::parse(&bytes)?;
@@ -79,7 +79,7 @@ fn pack(path: &Path) -> Result<Vec<u8>, Box<dyn Error>> {
     Ok(builder.finish().into_bytes(Address(0), |function| Address(function.0))?)
 }
 
-/// Looks up each delta's address and the one before it; returns how many lookups were compared.
+/// Looks up each delta's address and the address before it. Returns the number of lookups.
 fn check(
     section: &Section<'_>,
     machine: &Machine,
@@ -89,7 +89,7 @@ fn check(
     let addresses = deltas.iter().flat_map(|delta| [delta.address.wrapping_sub(1), delta.address]);
     let mut lookups = 0;
     for address in addresses {
-        let expected = section.lookup_frame(Address(address))?.map(|frame| palette::Rule::of(&frame));
+        let expected = section.lookup_frame(Address(address))?.map(|frame| palette::Rule::of_frame(&frame));
         let found = machine.palette.rule(machine.lookup(image, address));
         if found != expected {
             return Err(format!("{address:#x}: {found:?}, by the table {expected:?}").into());

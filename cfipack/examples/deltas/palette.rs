@@ -1,30 +1,30 @@
-//! The rules of all files, each once.
+//! The palette: each rule of all files once.
 
 use std::collections::HashMap;
 
 use cfipack::decoder::sframe::Frame;
 use cfipack::format::{self, Cfa};
 
-/// How to find the caller of a frame: what a program in eBPF has for each number.
+/// Describes how to find the caller of a frame. An eBPF program has this for each number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Rule {
     pub cfa: Cfa,
     pub return_address: format::Rule,
     pub frame_pointer: format::Rule,
-    /// AArch64: the return address has a signature, which has to be removed.
+    /// AArch64: true if the return address has a signature, which you have to remove.
     pub signed: bool,
-    /// Whether the caller was interrupted: its PC is that of an instruction which has not run yet.
+    /// True if a signal interrupted the caller: its PC is an instruction that has not run yet.
     pub is_signal_frame: bool,
 }
 
-/// Rules by number; 0 is that of addresses without a row.
+/// The rules by number. Number 0 is for addresses without a row.
 pub struct Palette {
     rules: Vec<Option<Rule>>,
     numbers: HashMap<Rule, u16>,
 }
 
 impl Rule {
-    pub fn of(frame: &Frame) -> Self {
+    pub fn of_frame(frame: &Frame) -> Self {
         let Frame { row, is_signal_frame, .. } = *frame;
         Self::of_row(&row, is_signal_frame)
     }
@@ -42,7 +42,7 @@ impl Palette {
         Self { rules: vec![None], numbers: HashMap::new() }
     }
 
-    /// The number of a rule, a new one if no file had it. An error if there are more than numbers.
+    /// Returns the number of a rule, or an error after 65535 rules. A new rule gets the next number.
     pub fn number(&mut self, rule: Rule) -> Result<u16, String> {
         if let Some(number) = self.numbers.get(&rule) {
             return Ok(*number);

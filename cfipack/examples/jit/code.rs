@@ -1,7 +1,7 @@
-//! What a compiler would make: three functions, of which each calls the next, with their directives.
+//! Makes three functions with their directives, as a compiler would. Each function calls the next.
 //!
-//! No function keeps a frame pointer, and the outermost one has other business for rbp: only call frame information leads
-//! from one to the next.
+//! No function keeps a frame pointer, and the outermost function uses rbp for a number. So only call frame
+//! information leads from a function to its caller.
 
 use std::error::Error;
 
@@ -29,20 +29,20 @@ pub type Generated = unsafe extern "C-unwind" fn(Callback, *mut std::ffi::c_void
 /// A function.
 pub struct Function {
     pub name: &'static str,
-    /// Where it lies.
+    /// The address of the function.
     pub address: u64,
     pub code: Vec<u8>,
     pub directives: Directives,
 }
 
-/// A directive that is to be given when its offset is known.
+/// A directive. It is called when its offset is known.
 type Directive = Box<dyn FnOnce(&mut Directives)>;
 
 /// Instructions, and directives between them.
 #[derive(Default)]
 struct Assembler {
     code: Vec<Instruction>,
-    /// After how many instructions each directive stands.
+    /// The directives, each after this number of instructions.
     directives: Vec<(usize, Directive)>,
 }
 
@@ -52,7 +52,7 @@ impl Assembler {
         self.directives.push((self.code.len(), directive));
     }
 
-    /// Assembles the function for its address. Only now the offsets of its directives are known.
+    /// Assembles the function for its address. Only then are the offsets of its directives known.
     fn finish(self, name: &'static str, address: u64) -> Result<Function, Box<dyn Error>> {
         let offsets = BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
         let block = InstructionBlock::new(&self.code, address);
@@ -67,8 +67,8 @@ impl Assembler {
     }
 }
 
-/// Assembles the functions, the innermost one first, from `base` on. The one in the middle has a frame of `frame_size`
-/// bytes, a multiple of 16. `room_of` finds from a function where the next one may lie.
+/// Assembles the functions from `base` on, innermost first. The middle function's frame has `frame_size`
+/// bytes, a multiple of 16. `room_of` returns the size of a function with the room after it.
 pub fn assemble(
     base: u64,
     frame_size: i32,
@@ -103,10 +103,10 @@ fn inner() -> Result<Assembler, IcedError> {
     Ok(a)
 }
 
-/// Has a large frame, and saves nothing.
+/// This function has a large frame, and saves nothing.
 fn middle(callee: u64, frame_size: i32) -> Result<Assembler, IcedError> {
     let mut a = Assembler::default();
-    // With the return address the frame is a multiple of 16.
+    // Together with the return address, the frame is a multiple of 16.
     a.code.push(Instruction::with2(Sub_rm64_imm32, rsp, frame_size - 8)?);
     a.cfi(move |cfi| cfi.def_cfa_offset(frame_size.into()));
     a.code.push(Instruction::with_branch(Call_rel32_64, callee)?);
@@ -116,7 +116,7 @@ fn middle(callee: u64, frame_size: i32) -> Result<Assembler, IcedError> {
     Ok(a)
 }
 
-/// Takes rbp for a number.
+/// This function uses rbp for a number.
 fn outer(callee: u64) -> Result<Assembler, IcedError> {
     let mut a = Assembler::default();
     a.code.push(Instruction::with1(Push_r64, rbp)?);

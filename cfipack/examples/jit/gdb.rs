@@ -1,4 +1,4 @@
-//! gdb, which stops the process in a function that it knows by name, and reads a list there.
+//! Registers code with gdb, which sets a breakpoint on a known function and reads a list there.
 
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
@@ -23,22 +23,22 @@ struct Descriptor {
     first: *mut Entry,
 }
 
-// SAFETY: no other symbol of the process has this name but another JIT's, which shares it.
+// SAFETY: the symbol belongs to gdb's interface. Another JIT in the process may define it too, and shares it.
 #[unsafe(no_mangle)]
 #[used]
 static mut __jit_debug_descriptor: Descriptor =
     Descriptor { version: 1, action: 0, relevant: ptr::null_mut(), first: ptr::null_mut() };
 
-/// gdb sets a breakpoint here. A process stripped of its symbols has nothing to set it on.
+/// gdb sets a breakpoint here. It finds the function by its symbol, which a stripped process does not have.
 // SAFETY: as above.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn __jit_debug_register_code() {
-    // SAFETY: no instruction. The call remains, and the function is not merged with another empty one.
+    // SAFETY: the assembly is empty. It keeps the call, and keeps the function from being merged.
     unsafe { std::arch::asm!("") };
 }
 
-/// One writer at a time.
+/// Only one thread at a time changes the list.
 static LOCK: Mutex<()> = Mutex::new(());
 
 /// A region that gdb knows.
@@ -47,7 +47,7 @@ pub struct Registered {
     _file: Box<[u8]>,
 }
 
-/// Registers a region. It costs next to nothing where there is no gdb.
+/// Registers a region. Without gdb this takes hardly any time.
 pub fn register(region: &Region) -> Result<Registered, Error> {
     let file: Box<[u8]> = region.gdb_elf()?.into();
     let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,9 +73,10 @@ impl Drop for Registered {
         unsafe {
             let descriptor = &raw mut __jit_debug_descriptor;
             let Entry { next, prev, .. } = *self.entry;
-            match prev.is_null() {
-                true => (*descriptor).first = next,
-                false => (*prev).next = next,
+            if prev.is_null() {
+                (*descriptor).first = next;
+            } else {
+                (*prev).next = next;
             }
             if !next.is_null() {
                 (*next).prev = prev;
@@ -86,7 +87,7 @@ impl Drop for Registered {
     }
 }
 
-/// Notifies gdb of an entry: 1 it was registered, 2 it is no longer.
+/// Notifies gdb of an entry. `action` is 1 after registering and 2 after removing.
 ///
 /// # Safety
 /// The lock is held.

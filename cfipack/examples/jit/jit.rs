@@ -13,7 +13,7 @@ use super::code::{self, Function, Generated};
 use super::memory::Mapping;
 use super::{gdb, libgcc, libunwind, perf, sframe, walk};
 
-/// Where a stack is looked at, and what is known of the code on it.
+/// The state when the innermost function is reached, and the readers that print the stack.
 #[repr(C)]
 struct Arrival<'a> {
     /// Set by [`innermost`].
@@ -24,7 +24,7 @@ struct Arrival<'a> {
     libunwind: *mut c_void,
 }
 
-/// The registrations of a region with others than the registry, which end when this is dropped: the last first.
+/// The registrations of a region outside the registry. Dropping them removes the last registration first.
 struct Registrations {
     _gdb: gdb::Registered,
     _libunwind: Option<libunwind::Registered>,
@@ -59,9 +59,9 @@ pub fn run(directory: Option<&Path>) -> Result<(), Box<dyn Error>> {
     memory.write(0, &code);
     memory.make_executable()?;
 
-    // The owner of all generated code. Declared after the code, it is dropped before.
+    // The registry owns all generated code. It is declared after the code, so it is dropped first.
     let mut registry = Registry::new(Arch::Amd64);
-    // Registered everywhere, before any other thread gets an address of the code.
+    // Register the code everywhere before another thread gets an address of the code.
     let library = open(c"libunwind.so.8");
     for omitted in registry.add(&region, Registrations::new(&region, library)?)? {
         eprintln!("no rows: {omitted}");
@@ -70,38 +70,38 @@ pub fn run(directory: Option<&Path>) -> Result<(), Box<dyn Error>> {
         perf::Dump::create(directory)?.write(&region, &code)?;
     }
 
-    // Called.
+    // Call the code.
     let outer = functions.last().ok_or("no functions")?.address;
     // SAFETY: there is a function of this type.
     let outer = unsafe { std::mem::transmute::<*const c_void, Generated>(outer as *const c_void) };
     let reader = registry.reader();
     let mut arrival = Arrival { sp: 0, fp: 0, region: &region, reader, libunwind: library };
-    // SAFETY: the code is what it was made for.
+    // SAFETY: the generated code takes a callback and its argument.
     unsafe { outer(innermost, (&raw mut arrival).cast()) };
     if directory.is_some() {
-        // Something to sample.
+        // Gives perf something to sample.
         (0..20_000).for_each(|_| unsafe { outer(busy, std::ptr::null_mut()) });
     }
 
-    // Removed: no reader finds it, and its registrations end.
+    // After this, no reader finds the region, and its registrations end.
     drop(registry.remove(region.base())?);
     Ok(())
 }
 
-/// A library, or `RTLD_DEFAULT`, in which its functions are not found if it is not there.
+/// Opens a library. If it is missing, returns `RTLD_DEFAULT`, where its functions are not found either.
 fn open(name: &CStr) -> *mut c_void {
     // SAFETY: the library's initialisation asks nothing of the process.
     let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
     if library.is_null() { libc::RTLD_DEFAULT } else { library }
 }
 
-/// Called by the generated code, with an [`Arrival`]: notes the registers of the calling frame.
+/// The generated code calls this function with an [`Arrival`]. It stores the registers of the calling frame.
 #[unsafe(naked)]
 extern "C-unwind" fn innermost(arrival: *mut c_void) {
     std::arch::naked_asm!("mov [rdi], rsp", "mov [rdi + 8], rbp", "jmp {}", sym arrived)
 }
 
-/// Prints the stack, as several readers see it.
+/// Prints the stack as several readers see it.
 extern "C-unwind" fn arrived(arrival: *mut c_void) {
     // SAFETY: `run` passes it, and waits.
     let arrival = unsafe { &*arrival.cast::<Arrival<'_>>() };
@@ -109,24 +109,24 @@ extern "C-unwind" fn arrived(arrival: *mut c_void) {
         let names: Vec<_> = pcs.iter().filter_map(|&pc| name(arrival.region, pc)).collect();
         names.join(" < ")
     };
-    let unwinder = walk::Unwinder::of(libc::RTLD_DEFAULT).map(walk::Unwinder::walk);
+    let unwinder = walk::Unwinder::in_library(libc::RTLD_DEFAULT).map(walk::Unwinder::walk);
     println!("the process's unwinder: {}", unwinder.map_or("none".into(), names));
     println!("libunwind: {}", walk::libunwind(arrival.libunwind).map_or("none".into(), names));
     // SAFETY: `innermost` was entered with the return address at the stack pointer.
     let pc = unsafe { *(arrival.sp as *const u64) };
     let frame = sframe::Frame { pc, sp: arrival.sp + 8, fp: arrival.fp };
-    let lookup = |pc| arrival.reader.lookup(pc);
     // SAFETY: the frame is on this stack, and the region's code is registered.
-    println!("the registry: {}", names(unsafe { sframe::backtrace(Arch::Amd64, lookup, frame) }));
+    let pcs = unsafe { sframe::backtrace(Arch::Amd64, |pc| arrival.reader.lookup(pc), frame) };
+    println!("the registry: {}", names(pcs));
 }
 
-/// Takes time.
+/// Takes some time, for perf.
 extern "C-unwind" fn busy(_: *mut c_void) {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     (0..10_000).for_each(|_| _ = COUNT.fetch_add(1, Ordering::Relaxed));
 }
 
-/// The function that a return address leads into.
+/// Returns the name of the function that a return address belongs to.
 fn name(region: &Region, pc: u64) -> Option<&str> {
     let at = pc.wrapping_sub(1);
     let mut functions = region.functions();

@@ -1,5 +1,5 @@
-//! The unwinder of the process: libgcc's, or LLVM's libunwind, which have functions of the same name with another
-//! meaning.
+//! Registers code with the unwinder of the process: libgcc or LLVM's libunwind. Both have functions with the
+//! same names and different arguments.
 
 use std::ffi::{CStr, c_void};
 use std::mem;
@@ -10,14 +10,14 @@ type Register = unsafe extern "C" fn(*const c_void);
 
 /// A section that is registered with the process's unwinder.
 pub struct Registered {
-    /// At the same place until it is deregistered.
+    /// The section's bytes, which do not move until they are deregistered.
     eh_frame: Box<[u8]>,
-    /// Offsets of what was registered: the section, or each FDE.
+    /// The registered offsets: the start of the section for libgcc, or each FDE for libunwind.
     parts: Vec<usize>,
     deregister: Register,
 }
 
-/// A function of the process, or of a library.
+/// Looks up a function in the process or in a library.
 pub fn symbol(library: *mut c_void, name: &CStr) -> Option<*mut c_void> {
     // SAFETY: the name ends in a zero.
     let symbol = unsafe { libc::dlsym(library, name.as_ptr()) };
@@ -26,14 +26,14 @@ pub fn symbol(library: *mut c_void, name: &CStr) -> Option<*mut c_void> {
 
 /// Registers a section. `library` is a handle of `dlopen`, or `RTLD_DEFAULT` for the unwinder of the process.
 ///
-/// None if there is no such unwinder, or no function in the section.
+/// Returns `None` if there is no such unwinder, or if the section has no functions.
 pub fn register(library: *mut c_void, eh_frame: &EhFrame) -> Option<Registered> {
     let function = |name| {
         // SAFETY: the functions have this type in both libraries.
         symbol(library, name).map(|symbol| unsafe { mem::transmute::<*mut c_void, Register>(symbol) })
     };
     let (register, deregister) = (function(c"__register_frame")?, function(c"__deregister_frame")?);
-    // Only LLVM's has it.
+    // Only LLVM's libunwind has this function.
     let is_llvm = symbol(library, c"__unw_add_dynamic_fde").is_some();
     let parts: Vec<_> = match eh_frame.fdes() {
         [] => return None,

@@ -1,5 +1,5 @@
-//! A JIT of three functions, which registers them with everything that unwinds: the process's unwinder (libgcc's, or
-//! LLVM's libunwind), HP's libunwind, gdb, perf, and a registry that threads and signal handlers read.
+//! A JIT with three functions. It registers them with the process's unwinder (libgcc or LLVM's libunwind),
+//! HP's libunwind, gdb, perf, and a registry that threads and signal handlers read.
 //!
 //! ```sh
 //! cargo run --example jit
@@ -8,11 +8,11 @@
 //! perf inject --jit -i perf.data -o perf.jit.data; perf script -i perf.jit.data
 //! ```
 //!
-//! gdb finds `__jit_debug_register_code` by its symbol, which the release profile strips, and then prints "No stack": a
-//! release build for gdb is made with `cargo build --release --config 'profile.release.strip="debuginfo"'`.
+//! gdb finds `__jit_debug_register_code` by its symbol. The release profile strips the symbol, so gdb prints
+//! "No stack". For gdb, build with `cargo build --release --config 'profile.release.strip="debuginfo"'`.
 //!
-//! The library makes bytes and structures. What is unsafe is here: memory, and the calls of the readers' interfaces. A
-//! JIT copies `memory.rs` and the files of the readers that it wants. Linux on x86-64.
+//! The library makes bytes and structures. The unsafe code is here: memory, and calls of the readers'
+//! interfaces. For your JIT, copy `memory.rs` and the files of the readers that you want. Linux on x86-64.
 
 #![allow(unsafe_code, reason = "memory that is executed, and interfaces of C")]
 

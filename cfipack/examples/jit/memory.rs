@@ -2,14 +2,14 @@
 
 use std::{io, ptr, slice};
 
-/// Pages of memory, unmapped when dropped. Whatever is registered in them has to be deregistered first.
+/// Pages of memory, unmapped when dropped. First deregister everything that is registered in them.
 pub struct Mapping {
     start: *mut u8,
     size: usize,
 }
 
 impl Mapping {
-    /// At least `size` bytes that can be written to, not yet executed.
+    /// Maps at least `size` bytes that are writable and not executable.
     pub fn new(size: usize) -> io::Result<Self> {
         let size = size.next_multiple_of(4096).max(4096);
         let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
@@ -29,15 +29,15 @@ impl Mapping {
         self.size
     }
 
-    /// Copies bytes to an offset.
+    /// Copies bytes to an offset in the mapping.
     pub fn write(&mut self, offset: usize, bytes: &[u8]) {
         assert!(offset + bytes.len() <= self.size, "the mapping has {} bytes", self.size);
-        // SAFETY: the range lies in the mapping, which can be written to until `make_executable`, and no one else
-        // has a reference to it.
+        // SAFETY: the range lies in the mapping, which is writable until `make_executable`, and has no other
+        // reference.
         unsafe { slice::from_raw_parts_mut(self.start.add(offset), bytes.len()) }.copy_from_slice(bytes);
     }
 
-    /// From here on the memory can be executed, and no longer be written to.
+    /// Makes the memory executable. After this call it is not writable.
     pub fn make_executable(&mut self) -> io::Result<()> {
         // SAFETY: the pages are this mapping's.
         match unsafe { libc::mprotect(self.start.cast(), self.size, libc::PROT_READ | libc::PROT_EXEC) } {

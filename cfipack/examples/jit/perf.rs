@@ -1,4 +1,4 @@
-//! perf, which reads a file after the process has ended.
+//! Writes a file for perf, which reads it after the process has ended.
 
 use std::error::Error;
 use std::fs::{File, OpenOptions};
@@ -21,12 +21,12 @@ pub struct Dump {
 const PAGE: usize = 4096;
 
 impl Dump {
-    /// Opens the file in a directory, to be called before the first function is written.
+    /// Creates the file in a directory. Call this before you write the first function.
     pub fn create(directory: &Path) -> io::Result<Self> {
         let path = directory.join(format!("jit-{}.dump", process::id()));
         let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
         file.write_all(&jitdump::header(Arch::Amd64, process::id(), now()))?;
-        // perf records that the file was mapped executable, and so finds it.
+        // perf finds the file because it records that the file was mapped as executable.
         let (access, private) = (libc::PROT_READ | libc::PROT_EXEC, libc::MAP_PRIVATE);
         // SAFETY: a new mapping replaces no other.
         let mark = unsafe { libc::mmap(ptr::null_mut(), PAGE, access, private, file.as_raw_fd(), 0) };
@@ -53,9 +53,9 @@ impl Dump {
 
 impl Drop for Dump {
     fn drop(&mut self) {
-        // A file without its last record is read all the same.
+        // perf also reads a file without its last record.
         let _ = self.file.write_all(&jitdump::close(Arch::Amd64, now()));
-        // SAFETY: the mapping is this one's.
+        // SAFETY: the mapping belongs to this value.
         unsafe { libc::munmap(self.mark, PAGE) };
     }
 }

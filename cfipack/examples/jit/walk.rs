@@ -1,4 +1,4 @@
-//! Walks the stack by the process's unwinders.
+//! Walks the stack with the process's unwinders.
 
 use std::ffi::{c_int, c_void};
 use std::mem;
@@ -24,8 +24,8 @@ struct Walk {
 }
 
 impl Unwinder {
-    /// That of a handle of `dlopen`, or of the process for `RTLD_DEFAULT`.
-    pub fn of(library: *mut c_void) -> Option<Self> {
+    /// Finds the unwinder of a library from `dlopen`, or of the process for `RTLD_DEFAULT`.
+    pub fn in_library(library: *mut c_void) -> Option<Self> {
         let (backtrace, get_ip) =
             (symbol(library, c"_Unwind_Backtrace")?, symbol(library, c"_Unwind_GetIP")?);
         // SAFETY: the functions have these types (Itanium C++ ABI, "Exception Handling", level 1).
@@ -35,18 +35,18 @@ impl Unwinder {
         }
     }
 
-    /// The PCs of the frames above the caller's, as far as the unwinder gets: return addresses, and where signals
-    /// interrupted.
+    /// Returns the PCs of the frames above the caller, as far as the unwinder gets. They are return
+    /// addresses, or instructions that a signal interrupted.
     pub fn walk(self) -> Vec<u64> {
         let mut walk = Walk { get_ip: self.get_ip, count: 0, pcs: [0; 128] };
-        // SAFETY: the callback gets what it takes.
+        // SAFETY: the callback gets the `Walk` that it expects.
         unsafe { (self.backtrace)(visit, (&raw mut walk).cast()) };
         walk.pcs[..walk.count].to_vec()
     }
 }
 
 extern "C" fn visit(context: *mut c_void, walk: *mut c_void) -> c_int {
-    // SAFETY: what `walk` above gave, for as long as it runs.
+    // SAFETY: `walk` above has passed this pointer, and waits until the walk ends.
     let walk = unsafe { &mut *walk.cast::<Walk>() };
     if let Some(slot) = walk.pcs.get_mut(walk.count) {
         // SAFETY: the context is the unwinder's own.
@@ -57,17 +57,17 @@ extern "C" fn visit(context: *mut c_void, walk: *mut c_void) -> c_int {
     0
 }
 
-/// libunwind's `unw_context_t` and `unw_cursor_t`, of which only the sizes are known here, with room to spare.
+/// Memory for libunwind's `unw_context_t` or `unw_cursor_t`. It is larger than either of them.
 #[repr(C, align(16))]
 struct Space([u64; 512]);
 
-/// The PCs of the frames above the caller's, by `unw_step` of HP's libunwind.
+/// Returns the PCs of the frames above the caller, by `unw_step` of HP's libunwind.
 pub fn libunwind(library: *mut c_void) -> Option<Vec<u64>> {
     type GetContext = unsafe extern "C" fn(*mut Space) -> c_int;
     type Init = unsafe extern "C" fn(*mut Space, *mut Space) -> c_int;
     type Step = unsafe extern "C" fn(*mut Space) -> c_int;
     type GetReg = unsafe extern "C" fn(*mut Space, c_int, *mut u64) -> c_int;
-    // `unw_getcontext` and the others by the names that the header makes of them. UNW_REG_IP is 16 on x86-64.
+    // These are the real names of `unw_getcontext` and the other functions. UNW_REG_IP is 16 on x86-64.
     let get_context = symbol(library, c"_Ux86_64_getcontext")?;
     let init = symbol(library, c"_ULx86_64_init_local")?;
     let step = symbol(library, c"_ULx86_64_step")?;

@@ -30,7 +30,7 @@ pub enum EntryKind {
 /// The form of a symbol index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IndexKind {
-    /// The entry `/` or `/SYM64/`: a count, then as many offsets of members. All numbers are big-endian.
+    /// The entry `/` or `/SYM64/`: a count, then so many offsets of members, all in big-endian order.
     Gnu {
         /// The size of each number in bytes: 4, or 8 in `/SYM64/`.
         width: usize,
@@ -59,7 +59,7 @@ pub struct Entry<'a> {
     pub data: Range<usize>,
     /// The size that the header states in bytes. It includes a BSD-style name before the contents.
     pub size: u64,
-    /// The offset of the next entry, after the byte of padding if there is one.
+    /// The offset of the next entry. If there is a byte of padding, the offset is after it.
     pub end: usize,
 }
 
@@ -124,7 +124,7 @@ impl<'a> Entries<'a> {
         Some(entry)
     }
 
-    /// Replaces the name in a member's header by the long name that it refers to, if it does.
+    /// If the name in a member's header refers to a long name, replaces it with the long name.
     fn find_name(&self, entry: &mut Entry<'a>) -> Option<()> {
         if let Some(length) = entry.name.strip_prefix(b"#1/") {
             let length = usize::try_from(decimal(length)?).ok()?;
@@ -169,7 +169,7 @@ impl<'a> Iterator for Entries<'a> {
     }
 }
 
-/// Returns the form of the symbol index if the name is that of an index in archives of the BSDs or Darwin.
+/// Returns the form of the symbol index, if an archive of the BSDs or Darwin calls its index by this name.
 fn bsd_index(name: &[u8]) -> Option<IndexKind> {
     match name {
         b"__.SYMDEF" | b"__.SYMDEF SORTED" => Some(IndexKind::Bsd { width: 4 }),
@@ -184,6 +184,8 @@ fn trimmed(field: &[u8]) -> &[u8] {
 }
 
 fn decimal(digits: &[u8]) -> Option<u64> {
-    let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
-    core::str::from_utf8(digits).ok().filter(|_| is_number)?.parse().ok()
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    core::str::from_utf8(digits).ok()?.parse().ok()
 }

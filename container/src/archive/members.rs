@@ -10,7 +10,7 @@ use super::symbol_index;
 use crate::error::Error;
 use crate::fat::{self, Slice};
 
-/// A file inside of another file.
+/// A file inside another file.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Member<'a> {

@@ -44,7 +44,7 @@ impl Numbers {
         Ok(Self { range, ..found })
     }
 
-    /// Reads a GNU index: a count, then as many offsets.
+    /// Reads a GNU index: a count, then that number of offsets.
     fn gnu(data: &[u8], width: usize) -> Option<Self> {
         // An index without symbols may be empty.
         if data.is_empty() {

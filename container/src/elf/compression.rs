@@ -13,8 +13,8 @@ use super::headers::Headers;
 use super::room::Room;
 use crate::error::{Error, SectionName};
 
-/// The most bytes that one compressed byte may become. Zlib reaches 1032. The limit for all sections of a file
-/// together is in [`Room`].
+/// The greatest number of bytes that a compressed byte may become. Zlib reaches 1032. [`Room`] has the limit
+/// for all sections of a file together.
 const MOST: u64 = 1032;
 
 /// Decompresses a section with the flag `SHF_COMPRESSED`.
@@ -25,9 +25,9 @@ pub(super) fn decompress<'a>(
     room: &mut Room,
 ) -> Result<Cow<'a, [u8]>, Error> {
     let section = headers.name_for_error(index);
-    let headless = Error::CompressionHeader { section, size: header.sh_size(headers.endian) };
-    let (compression, offset, size) =
-        header.compression(headers.endian, headers.bytes).ok().flatten().ok_or(headless)?;
+    let Ok(Some((compression, offset, size))) = header.compression(headers.endian, headers.bytes) else {
+        return Err(Error::CompressionHeader { section, size: header.sh_size(headers.endian) });
+    };
     let uncompressed_size = compression.ch_size.get(headers.endian);
     let refused = Error::Compressed { section, size: uncompressed_size };
     let format = match compression.ch_type.get(headers.endian) {

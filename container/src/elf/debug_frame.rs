@@ -101,12 +101,11 @@ impl<'a> Elf<'a> {
         let mut symbols = None;
         let mut superfluous = Vec::new();
         for group in found.chunk_by(|(_, a), (_, b)| a.start == b.start) {
-            // If the symbols cannot be read, all FDEs count.
-            let sizes = || {
+            superfluous.extend(superfluous_of(group, || {
+                // If the symbols cannot be read, all FDEs count.
                 let symbols = symbols.get_or_insert_with(|| Symbols::read(self).ok());
                 symbols.as_ref().map(|symbols| symbols.sizes_of_functions(group[0].1.key.address()))
-            };
-            superfluous.extend(superfluous_of(group, sizes));
+            }));
         }
         superfluous.sort_unstable();
         superfluous
@@ -165,9 +164,9 @@ fn shared_starts(sections: &[CallFrameSection<'_>]) -> Vec<Address> {
 
 /// Decides which FDEs in a group with the same start do not count.
 ///
-/// An FDE that repeats another FDE does not count. If the others disagree, an FDE does not count if no function
-/// symbol at the start has its size (`sizes`). If no FDE has such a size, then all of them count, and the verifier
-/// leaves the function unjudged.
+/// An FDE that repeats another FDE does not count. If different FDEs remain, only an FDE counts whose size is
+/// the size of a function symbol at the start (`sizes`). If no symbol decides, all of them count, and the
+/// verifier leaves the function unjudged.
 fn superfluous_of(
     group: &[(usize, Function<'_>)],
     sizes: impl FnOnce() -> Option<HashSet<u64>>,

@@ -23,8 +23,8 @@ use crate::section::{CallFrameSection, Location, Section};
 /// A `.debug_frame` that is compressed in the old format. Gas and gcc still write it on request (`-gz=zlib-gnu`).
 const ZDEBUG_FRAME: &[u8] = b".zdebug_frame";
 
-/// An ELF file. Its methods answer questions that only ELF files have an answer to; everything else is in
-/// [`File`](crate::File). Only the headers are parsed, and contents are read when you ask for them.
+/// An ELF file. Its methods are only for ELF files, and everything else is in [`File`](crate::File). Only the
+/// headers are parsed, and contents are read when you ask for them.
 #[derive(Debug)]
 pub struct Elf<'a> {
     pub(super) headers: Headers<'a>,

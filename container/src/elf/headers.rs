@@ -42,8 +42,8 @@ impl<'a> Headers<'a> {
         let header = file_header(bytes)?;
         let endian = header.endian().map_err(|_| unsupported("byte order", 5, bytes[5].into(), None))?;
         let machine = header.e_machine(endian);
-        let unknown = || unsupported("machine", 18, machine.0.into(), machine::name(machine));
-        let arch = arch_of(machine, endian).ok_or_else(unknown)?;
+        let arch = arch_of(machine, endian)
+            .ok_or_else(|| unsupported("machine", 18, machine.0.into(), machine::name(machine)))?;
         let kind = match header.e_type(endian) {
             elf::ET_REL => Kind::Relocatable,
             elf::ET_EXEC | elf::ET_DYN => Kind::Linked,

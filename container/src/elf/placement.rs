@@ -53,16 +53,16 @@ impl Addresses {
             }
             (Kind::Relocatable, Placement::Apart) => apart(headers)?,
             (Kind::Linked, _) => {
-                let address = |index| section(index).map_or(0, |header| header.sh_addr(headers.endian));
-                (0..count).map(address).collect()
+                let sections = (0..count).map(section);
+                sections.map(|header| header.map_or(0, |header| header.sh_addr(headers.endian))).collect()
             }
         };
         let mut placed: Vec<_> = (0..count).filter(|&index| is_placed(headers, index)).collect();
         placed.sort_by_key(|&index| all[index]);
-        let size = |index| section(index).map_or(0, |header| header.sh_size(headers.endian));
         let mut end = 0;
         let ends = placed.iter().map(|&index| {
-            end = all[index].saturating_add(size(index)).max(end);
+            let size = section(index).map_or(0, |header| header.sh_size(headers.endian));
+            end = all[index].saturating_add(size).max(end);
             end
         });
         let reached = ends.collect();

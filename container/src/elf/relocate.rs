@@ -205,15 +205,15 @@ fn implicit_addend(
         return Ok(0);
     };
     let endian = headers.arch.endian();
-    let field = field_range(bytes.len(), relocation.offset, width).and_then(|range| bytes.get(range));
-    match (field.and_then(|field| field.try_into().ok()), field.and_then(|field| field.try_into().ok())) {
-        (Some(eight), _) => Ok(endian.u64(eight).cast_signed()),
-        (_, Some(four)) => Ok(endian.u32(four).cast_signed().into()),
-        _ => Err(Error::RelocationField {
-            section: headers.name_for_error(section),
-            offset: relocation.offset,
-        }),
+    let range = field_range(bytes.len(), relocation.offset, width);
+    let field = range.and_then(|range| bytes.get(range)).unwrap_or_default();
+    if let Ok(eight) = <[u8; 8]>::try_from(field) {
+        return Ok(endian.u64(eight).cast_signed());
     }
+    if let Ok(four) = <[u8; 4]>::try_from(field) {
+        return Ok(endian.u32(four).cast_signed().into());
+    }
+    Err(Error::RelocationField { section: headers.name_for_error(section), offset: relocation.offset })
 }
 
 fn store(

@@ -19,8 +19,8 @@ pub(crate) fn has_magic(bytes: &[u8]) -> bool {
     bytes.first_chunk().is_some_and(|magic| magics.contains(&u32::from_le_bytes(*magic)))
 }
 
-/// A Mach-O file. Its methods answer questions that only Mach-O files have an answer to; everything else is in
-/// [`File`](crate::File). Only the headers are parsed, and contents are read when you ask for them.
+/// A Mach-O file. Its methods are only for Mach-O files, and everything else is in [`File`](crate::File).
+/// Only the headers are parsed, and contents are read when you ask for them.
 #[derive(Debug)]
 pub struct MachO<'a> {
     headers: Headers<'a>,

@@ -66,8 +66,11 @@ impl<'a> Headers<'a> {
     }
 
     fn parse_width<H: MachHeader<Endian = LE>>(bytes: &'a [u8]) -> Result<Self, Error> {
-        let damaged = |_| Error::Table { what: "Mach-O header", offset: 0, value: bytes.len().to_u64() };
-        let header = H::parse(bytes, 0).map_err(damaged)?;
+        let header = H::parse(bytes, 0).map_err(|_| Error::Table {
+            what: "Mach-O header",
+            offset: 0,
+            value: bytes.len().to_u64(),
+        })?;
         let kind = match header.filetype(LE) {
             macho::MH_OBJECT => Kind::Relocatable,
             FileType(2 | 6..=8 | 11) => Kind::Linked,

@@ -1,4 +1,4 @@
-//! ELF files put together field by field (the System V ABI's "Object Files"; the x86-64 psABI's relocations).
+//! Reads ELF files that are put together field by field (System V ABI, "Object Files"; x86-64 psABI).
 
 use cfipack_cfi::SectionKind;
 use cfipack_cfi::write::{Cie, Writer};
@@ -12,7 +12,7 @@ const GNU_SFRAME: u32 = 0x6fff_fff4;
 const ALLOC: u64 = 2;
 const CODE: u64 = 6;
 
-/// A section: `info` is what relocations are for, `align` its header's.
+/// A section. `info` and `align` are fields of its header.
 struct Made {
     name: &'static str,
     kind: u32,
@@ -30,13 +30,13 @@ fn words(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// A relocatable object of x86-64. Its symbols are 1, of section 1 at 0x100, and 2, absolute, 0x1234.
+/// Returns an object of x86-64. Symbol 1 is at 0x100 in section 1, and symbol 2 is absolute: 0x1234.
 fn object(sections: &[Made]) -> Vec<u8> {
     let symbol = |section: u64, value| words(&[section << 48, value, 0]);
     let symbols = [words(&[0; 3]), symbol(1, 0x100), symbol(0xfff1, 0x1234)].concat();
     let names =
         sections.iter().fold(vec![0], |names, section| [&names, section.name.as_bytes(), &[0]].concat());
-    // Sections, symbols, names.
+    // The section table also has the sections of symbols and names.
     let tables = [made("", 2, 0, &symbols), made("", 3, 0, &names)];
     let (mut bytes, mut headers, mut name) = (vec![0; 64], vec![0; 64], 1);
     for section in sections.iter().chain(&tables) {
@@ -67,7 +67,7 @@ fn object(sections: &[Made]) -> Vec<u8> {
     bytes
 }
 
-/// What becomes of 16 bytes at address 0, before which code lies, by a relocation of offset 8.
+/// Relocates the field at offset 8 of a section at address 0, and returns its new value.
 fn relocated(field: u64, kind: u32, (rel, symbol): (u64, u64), addend: i64) -> Result<u64, Error> {
     let mut entry = words(&[8, symbol << 32 | rel]);
     if kind == RELA {
@@ -84,19 +84,19 @@ const R_64: u64 = 1;
 const R_PC32: u64 = 2;
 const R_32: u64 = 10;
 
-/// `S + A` and `S + A - P`, P being 8.
+/// Checks `S + A` and `S + A - P`. P is 8.
 #[test]
 fn addends_and_symbols() {
     assert_eq!(relocated(0, RELA, (R_64, 1), -4), Ok(0xfc));
     assert_eq!(relocated(0, RELA, (R_64, 2), 4), Ok(0x1238), "SHN_ABS");
     assert_eq!(relocated(0, RELA, (R_PC32, 1), 0), Ok(0xf8));
-    // Without an explicit addend the field has it, signed.
+    // A REL relocation has no addend. The field has it, with a sign.
     assert_eq!(relocated(0xffff_fffc, REL, (R_PC32, 1), 0), Ok(0xf4));
     assert_eq!(relocated(0xffff_fffc, REL, (R_32, 1), 0), Ok(0xfc));
     assert_eq!(relocated(-4_i64 as u64, REL, (R_64, 1), 0), Ok(0xfc));
 }
 
-/// 32 bits of an address are signed or not, those of a distance are signed.
+/// A 32-bit address may be signed or unsigned, and a 32-bit distance is signed.
 #[test]
 fn values_that_do_not_fit() {
     let offset = 8;
@@ -112,7 +112,7 @@ fn values_that_do_not_fit() {
     assert_eq!(relocated(0, RELA, (R_32, 0), least), Ok(0x8000_0000));
 }
 
-/// `.eh_frame` is what is loaded; `.sframe` goes by its type or its name.
+/// `.eh_frame` counts only if it is loaded. `.sframe` counts by its type or its name.
 #[test]
 fn sections_that_count() {
     let bytes = object(&[
@@ -127,7 +127,7 @@ fn sections_that_count() {
     assert_eq!(found.iter().map(|section| &section.bytes[..]).collect::<Vec<_>>(), [[1], [2]]);
 }
 
-/// Sections that claim the same bytes again and again would be copied as often.
+/// Without a limit, sections that claim the same bytes would be copied many times.
 #[test]
 fn sections_that_overlap() {
     let mut bytes = object(&[
@@ -138,7 +138,7 @@ fn sections_that_overlap() {
     assert_eq!(File::parse(&bytes).unwrap().call_frame_sections().unwrap().len(), 3);
     let headers = u64::from_le_bytes(bytes[0x28..0x30].try_into().unwrap()) as usize;
     for section in [2, 3] {
-        // Offset and size of the first.
+        // The section gets the offset and the size of the first section.
         bytes.copy_within(headers + 64 + 24..headers + 64 + 40, headers + 64 * section + 24);
     }
     let error = File::parse(&bytes).unwrap().call_frame_sections().unwrap_err();
@@ -146,7 +146,7 @@ fn sections_that_overlap() {
     assert_eq!(error, Error::SectionsOverlap { section, offset: 64, size: 1000 });
 }
 
-/// A table that lies beyond the file is named by its declared place.
+/// An error of a table beyond the end of the file has the place that the file declares.
 #[test]
 fn symbols_beyond_the_file() {
     let mut bytes = object(&[made(".text", PROGBITS, CODE, &[0x90])]);
@@ -171,8 +171,8 @@ fn compression_that_is_unknown() {
     assert_eq!(error(&[1; 23]), Error::CompressionHeader { section, size: 23 });
 }
 
-/// `.zdebug_frame`: "ZLIB", the size in big-endian order, and what zlib made of it, here in a stored block
-/// (RFC 1951) of nothing.
+/// `.zdebug_frame`: "ZLIB", the size in big-endian order, and a zlib stream. Here the stream is an empty
+/// stored block (RFC 1951).
 #[test]
 fn compression_by_name() {
     let error = |bytes: &[u8]| {
@@ -186,13 +186,13 @@ fn compression_by_name() {
         let stream = b"\x78\x01\x01\0\0\xff\xff\0\0\0\x01";
         error(&[&b"ZLIB"[..], &size.to_be_bytes(), stream].concat())
     };
-    // Neither as many as it has, nor so many that their memory would be taken.
+    // The first size is wrong, and the second size would take too much memory.
     assert_eq!(claim(1), Error::Compressed { section, size: 1 });
     assert_eq!(claim(u64::MAX), Error::Compressed { section, size: u64::MAX });
 }
 
-/// The functions, by start and size, that are found of those in the `.debug_frame` of a linked file. Its other
-/// sections are given by flags, address and size, the symbol of a function in the first by address and size.
+/// Returns the start and size of the FDEs in `.debug_frame` that count. `functions` are all FDEs, `sections`
+/// the flags, addresses and sizes of other sections, and `symbol` the address and size of a function.
 fn found_of(sections: &[(u64, u64, usize)], symbol: (u64, u64), functions: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut cfi = Writer::new(SectionKind::DebugFrame, Arch::Amd64, Address(0));
     let cie = cfi.cie(&Cie::new(Arch::Amd64, &[0x0c, 7, 8]).with_augmentation(b"")).unwrap();
@@ -203,7 +203,7 @@ fn found_of(sections: &[(u64, u64, usize)], symbol: (u64, u64), functions: &[(u6
         sections.iter().map(|&(flags, _, size)| made(".s", PROGBITS, flags, &vec![0; size])).collect();
     all.push(made(".debug_frame", PROGBITS, 0, cfi.as_bytes()));
     let mut bytes = object(&all);
-    // ET_EXEC.
+    // The file type is ET_EXEC.
     bytes[16] = 2;
     let headers = u64::from_le_bytes(bytes[0x28..0x30].try_into().unwrap()) as usize;
     for (number, (_, address, _)) in sections.iter().enumerate() {
@@ -211,15 +211,15 @@ fn found_of(sections: &[(u64, u64, usize)], symbol: (u64, u64), functions: &[(u6
     }
     let symbols = headers + 64 * (all.len() + 1) + 24;
     let symbols = u64::from_le_bytes(bytes[symbols..symbols + 8].try_into().unwrap()) as usize;
-    // STT_FUNC of section 1, with the name `.s`.
+    // The symbol has type STT_FUNC and is in section 1. Its name is `.s`.
     bytes[symbols + 24..][..24].copy_from_slice(&words(&[1 | 2 << 32 | 1 << 48, symbol.0, symbol.1]));
     let sections = File::parse(&bytes).unwrap().call_frame_sections().unwrap();
     let functions = sections.iter().flat_map(|section| cfipack_cfi::Functions::new(&section.cfi()));
     functions.map(|function| function.unwrap()).map(|function| (function.key.0, function.size)).collect()
 }
 
-/// Of code whose section is not marked as code, and of code that shares its addresses with data, the FDEs are in
-/// force; those at 0 and in no section are of functions that the linker discarded.
+/// FDEs count for code in a section that is not marked as code, and for code that shares its addresses with
+/// data. At 0 and outside of all sections, the linker discarded the function.
 #[test]
 fn code_in_sections_of_data() {
     let sections = [(CODE, 0x1000, 16), (ALLOC, 0x2000, 16), (CODE, 0x3000, 16), (ALLOC, 0x3000, 4)];
@@ -228,7 +228,7 @@ fn code_in_sections_of_data() {
     assert_eq!(found_of(&sections, (0x1000, 4), &[&real[..], &discarded].concat()), real);
 }
 
-/// Where there is data at 0, as in kernels, a function exists only if a symbol has it.
+/// If data lies at 0, as in kernels, a function at 0 exists only if it has a symbol.
 #[test]
 fn functions_at_zero() {
     let found = |flags, symbol| found_of(&[(flags, 0, 32)], (symbol, 8), &[(0, 4), (0, 8)]);
@@ -238,7 +238,7 @@ fn functions_at_zero() {
     assert_eq!(found(CODE, 0x10), [(0, 4), (0, 8)]);
 }
 
-/// A symbol without a size ends with its section, but not one after its end.
+/// A symbol without a size extends to the end of its section, but not if it lies after that end.
 #[test]
 fn a_function_behind_its_section() {
     let sections = [(CODE, 0x1000, 16), (CODE, 0x2000, 16)];
@@ -256,7 +256,7 @@ fn places_are_aligned() {
     assert!(addresses.is_sorted_by(|a, b| a < b), "{addresses:x?}");
 }
 
-/// A frame of zstd (RFC 8878) that is one run of zeros, as long as `.debug_frame` claims to be.
+/// Returns a frame of zstd (RFC 8878) with a single run of zeros. `.debug_frame` claims the size of this run.
 #[cfg(feature = "compression")]
 #[test]
 fn bytes_that_become_too_many() {
@@ -277,7 +277,7 @@ fn bytes_that_become_too_many() {
     assert_eq!(error, Error::Compressed { section, size });
 }
 
-/// Each section becomes what zstd may make of it, and together they are more than 64 bytes for each byte of the file.
+/// Zstd may expand each section so much, but all sections together exceed 64 bytes per byte of the file.
 #[cfg(feature = "compression")]
 #[test]
 fn sections_that_become_too_many_bytes_together() {
@@ -306,7 +306,7 @@ fn corpus(name: &str) -> Vec<u8> {
     std::fs::read(corpora.join(name)).unwrap()
 }
 
-/// `readelf -d` shows it; there is no section `.got`.
+/// `readelf -d` prints this address. The file has no section `.got`.
 #[test]
 fn the_got_is_where_the_dynamic_section_says() {
     for name in ["container/linked.so", "container/sectionless.so"] {
@@ -316,8 +316,8 @@ fn the_got_is_where_the_dynamic_section_says() {
     }
 }
 
-/// A file of two segments and no sections: `.eh_frame` of two FDEs with a terminator between them, and
-/// `.eh_frame_hdr` with a table or without.
+/// Returns a file with two segments and no sections: `.eh_frame` with a terminator between two FDEs, and
+/// `.eh_frame_hdr` with or without a table.
 fn segments(has_table: bool) -> (Vec<u8>, usize) {
     let (header, frames) = (0x100_u64, 0x200);
     let mut cfi = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(frames));
@@ -351,7 +351,7 @@ fn segments(has_table: bool) -> (Vec<u8>, usize) {
     (bytes, cfi.len())
 }
 
-/// The last FDE of the table ends `.eh_frame`; where there is no table, the first terminator does.
+/// `.eh_frame` ends with the last FDE of the table, or without a table at the first terminator.
 #[test]
 fn terminators_in_the_middle() {
     let (bytes, length) = segments(true);
@@ -362,11 +362,11 @@ fn terminators_in_the_middle() {
     assert_eq!(found[0].section.bytes.len(), length / 2 - 4);
 }
 
-/// Distances in `__eh_frame` take 8 bytes in llvm-mc's objects of arm64; a field may have 4, not fewer.
+/// llvm-mc's objects of arm64 have 8-byte distances in `__eh_frame`. 4 bytes are allowed too, but not fewer.
 #[test]
 fn narrow_fields_of_mach_o() {
     let bytes = corpus("compact-unwind/mc/a10_fl_65536.o");
-    // llvm-objdump -r: a pair at 0x1c; the section's relocations start at 576.
+    // llvm-objdump -r prints a pair at 0x1c. The section's relocations start at 576.
     let width = |log2: u8| {
         let mut bytes = bytes.clone();
         for relocation in [576, 584] {
@@ -380,7 +380,7 @@ fn narrow_fields_of_mach_o() {
     assert_eq!((width(1), width(0)), (error, error));
 }
 
-/// Where what cannot be read begins: after the member before.
+/// The error has the offset after the previous member, where the damaged member begins.
 #[test]
 fn a_damaged_member_of_an_archive() {
     let archive = |second: &str| {

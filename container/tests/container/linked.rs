@@ -1,4 +1,4 @@
-//! Linked files, with and without section headers, held against the tables of their linkers.
+//! Compares linked files, with and without section headers, with the tables that their linkers wrote.
 
 use std::path::Path;
 use std::process::Command;
@@ -33,8 +33,8 @@ fn section_headers_are_not_needed() {
 
 #[test]
 fn a_segment_longer_than_its_table_is_given_whole() {
-    // ld made the segment 0xe0 bytes long and the section 0xbe; without e_shoff and the two counts at
-    // the header's end there are no sections.
+    // ld made the segment 0xe0 bytes long and the section 0xbe. Without e_shoff and the last two counts of
+    // the header, the file has no sections.
     let mut bytes = corpus("linked.so");
     bytes[0x28..0x30].fill(0);
     bytes[0x3c..0x40].fill(0);
@@ -46,8 +46,8 @@ fn a_segment_longer_than_its_table_is_given_whole() {
     assert!(sframe[0].bytes[0xbe..].iter().all(|&byte| byte == 0));
 }
 
-/// `readelf -wf` shows one FDE in `.eh_frame`, at 0x400087, and four in `.debug_frame`: that one again,
-/// two of code that was built without unwind tables, and one at 0, of a function that ld discarded.
+/// `readelf -wf` prints an FDE at 0x400087 in `.eh_frame`, and four FDEs in `.debug_frame`: one also at
+/// 0x400087, two of code without unwind tables, and one at 0 of a function that ld discarded.
 #[test]
 fn each_function_comes_once() {
     let bytes = corpus("both_frames");
@@ -65,8 +65,8 @@ fn each_function_comes_once() {
     assert_eq!(functions, [vec![(0x40_0087, 3)], vec![(0x40_0078, 6), (0x40_007e, 9)]]);
 }
 
-/// `readelf -wf` shows five FDEs at 0, of 8, 6, 6, 5 and 9 bytes, and one at 6; `readelf -s` a function of 6
-/// bytes at 0. The two of 6 bytes are equal.
+/// `readelf -wf` prints five FDEs at 0, of 8, 6, 6, 5 and 9 bytes, and one at 6. The FDEs of 6 bytes are
+/// equal. `readelf -s` prints a function of 6 bytes at 0.
 #[test]
 fn discarded_functions_that_lie_where_code_is() {
     let functions = |name: &str| {
@@ -76,12 +76,12 @@ fn discarded_functions_that_lie_where_code_is() {
         functions.map(|f| f.unwrap()).map(|f| (f.key.0, f.size)).collect::<Vec<_>>()
     };
     assert_eq!(functions("at_zero"), [(0, 6), (6, 12)]);
-    // Nothing decides which of them exists.
+    // Without symbols, nothing decides which of the functions exist.
     assert_eq!(functions("at_zero.nameless"), [(0, 8), (0, 6), (6, 12), (0, 5), (0, 9)]);
 }
 
-/// What does not count is listed beside the bytes, which stay those of the file: the FDEs are where `readelf -wf`
-/// shows them, for the reasons that `corpora/container/*.s` give.
+/// Excluded FDEs are listed, and the bytes of the section stay the same. The FDEs lie where `readelf -wf`
+/// prints them. `corpora/container/*.s` explain the reasons.
 #[test]
 fn excluded_functions_are_listed_and_left_alone() {
     use object::{Object as _, ObjectSection as _};
@@ -102,7 +102,7 @@ fn excluded_functions_are_listed_and_left_alone() {
             assert_eq!(section.section.bytes, raw, "{name}");
             assert!(section.excluded.is_sorted());
             for Excluded { fde, reason } in &section.excluded {
-                // The length of a record, and a CIE pointer that is no CIE's.
+                // The length of the record, and the CIE pointer, which is not a CIE's id.
                 let words =
                     [0, 4].map(|at| raw[fde.0 + at..][..4].try_into().map(u32::from_le_bytes).unwrap());
                 assert!(words[0] >= 16 && fde.0 + words[0] as usize <= raw.len(), "{name}: {fde}");
@@ -129,7 +129,7 @@ fn archives_give_their_members() {
     assert!(found.len() == 1 && found[0].name.is_none() && found[0].bytes == single);
 }
 
-/// The pairs of `.eh_frame_hdr`'s table, which the linker (or post-link optimiser) made for itself.
+/// Returns the pairs in the table of `.eh_frame_hdr`, which the linker or post-link optimizer wrote.
 fn search_table(file: &[u8]) -> Vec<(u64, u64)> {
     let word = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap());
     let half = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
@@ -169,7 +169,7 @@ fn the_toolchains_own_libraries() {
         starts.sort_unstable();
         let mut table = search_table(&bytes);
         table.sort_unstable();
-        // A second FDE for the same start is not in a table.
+        // The table of `.eh_frame_hdr` has only one FDE for each start.
         starts.retain(|pair| table.binary_search(pair).is_ok());
         assert_eq!(starts, table, "{name}");
         assert!(starts.len() > 50_000);
@@ -178,7 +178,7 @@ fn the_toolchains_own_libraries() {
     assert_ne!(tested, 0, "the toolchain has neither librustc_driver nor libLLVM");
 }
 
-/// readelf: `__GNU_EH_FRAME_HDR` at 0x298 has no size; .eh_frame_hdr, which it is in, has 0x34 bytes.
+/// readelf: `__GNU_EH_FRAME_HDR` at 0x298 has no size. Its section .eh_frame_hdr has 0x34 bytes.
 #[test]
 fn symbols_without_size_end_with_their_section() {
     let bytes = corpus("linked.so");

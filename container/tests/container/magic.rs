@@ -1,10 +1,10 @@
-//! What files start with.
+//! Recognizes files by their first bytes.
 
 use std::path::Path;
 
 use cfipack_container::has_known_magic;
 
-/// The first bytes of a file that a tool wrote.
+/// Returns the first bytes of a file that a tool wrote.
 fn head(name: &str) -> Vec<u8> {
     let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora");
     let mut bytes = std::fs::read(corpora.join(name)).unwrap();
@@ -21,7 +21,7 @@ fn files_of_tools_are_known() {
     }
 }
 
-/// Those that no tool here writes, as the formats' documents have them: `ar` of binutils, `fat(5)` and
+/// No tool here writes these formats. Their magic comes from documents: `ar` of binutils, and `fat(5)` and
 /// `Mach-O(5)` of macOS.
 #[test]
 fn other_kinds_are_known() {

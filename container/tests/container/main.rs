@@ -1,4 +1,4 @@
-//! ELF, Mach-O, fat and `ar` files: what linkers and assemblers make of them.
+//! Reads ELF, Mach-O, fat and `ar` files that linkers and assemblers wrote.
 
 mod elf_edges;
 mod linked;

@@ -1,4 +1,4 @@
-//! Relocatable objects: what gas wrote, compared with what readelf and gas print about it.
+//! Compares relocatable objects that gas wrote with the output of readelf and gas about them.
 
 use std::path::{Path, PathBuf};
 
@@ -9,13 +9,13 @@ fn corpora() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora")
 }
 
-/// Every object that gas 2.47 wrote, with its name.
+/// Returns every object that gas 2.47 wrote, with its path.
 fn gas_objects() -> Vec<(PathBuf, Vec<u8>)> {
     let mut objects = Vec::new();
     for arch in ["x86_64", "aarch64", "aarch64_be", "s390x"] {
         for entry in std::fs::read_dir(corpora().join("sframe").join(arch)).unwrap() {
             let path = entry.unwrap().path();
-            // `x_sections_sframe` asks for .sframe alone: it has no CFI to compare with.
+            // `x_sections_sframe` has only .sframe, so there is no CFI to compare with.
             let name = path.file_name().unwrap().to_str().unwrap();
             if name.ends_with(".gas247.o") && name != "x_sections_sframe.gas247.o" {
                 objects.push((path.clone(), std::fs::read(&path).unwrap()));
@@ -26,7 +26,7 @@ fn gas_objects() -> Vec<(PathBuf, Vec<u8>)> {
     objects
 }
 
-/// Start and size of every function of the `.eh_frame` sections.
+/// Returns the start and size of every function in the `.eh_frame` sections.
 fn functions(file: &File<'_>) -> Vec<(Address, u64)> {
     let sections = file.call_frame_sections().unwrap();
     let functions = sections.iter().flat_map(|section| cfipack_cfi::Functions::new(&section.cfi()));
@@ -36,7 +36,7 @@ fn functions(file: &File<'_>) -> Vec<(Address, u64)> {
         .collect()
 }
 
-/// `pc` and `size` of every FDE in a dump by readelf.
+/// Returns `pc` and `size` of every FDE in a dump of readelf.
 fn readelf_functions(dump: &str) -> Vec<(Address, u64)> {
     let lines = dump.lines().filter_map(|line| line.split_once("pc = 0x"));
     let field = |(_, line): (&str, &str)| {
@@ -54,7 +54,7 @@ fn functions_lie_where_readelf_sees_them() {
         let Ok(dump) = std::fs::read_to_string(path.with_extension("readelf")) else { continue };
         let file = File::parse_with(&bytes, Placement::Zero).unwrap();
         assert_eq!(file.kind(), Kind::Relocatable);
-        // gas leaves functions out of .sframe, never puts others in, and keeps their order.
+        // gas omits some functions from .sframe, but never adds others, and keeps their order.
         let mut functions = functions(&file).into_iter();
         for expected in readelf_functions(&dump) {
             assert!(functions.any(|function| function == expected), "{path:?}: {expected:x?}");
@@ -133,7 +133,7 @@ fn every_group_and_section_has_a_place_and_names() {
     assert_eq!(file.locate(Address(0)), None);
 }
 
-/// ld left one of two equal groups out too, and relocates both FDEs to the one that it kept.
+/// ld also omitted one of two equal groups, and relocates both FDEs to the group that it kept.
 #[test]
 fn functions_of_groups_that_are_described_twice() {
     let bytes = std::fs::read(corpora().join("container/comdat.ld.o")).unwrap();
@@ -142,8 +142,8 @@ fn functions_of_groups_that_are_described_twice() {
     assert_eq!(sizes(&File::parse_with(&bytes, Placement::Zero).unwrap()), [6, 3, 6, 3]);
 }
 
-/// lld left one of two equal groups out, and its FDE in: `readelf -r` shows `R_X86_64_NONE` for its start.
-/// In its place mold leaves the type as it is, of symbol 0.
+/// lld discarded one of two equal groups and kept its FDE: `readelf -r` prints `R_X86_64_NONE` for its start.
+/// mold keeps the relocation type and sets the symbol to 0.
 #[test]
 fn functions_of_discarded_groups() {
     for (name, kind) in [("comdat.eh_frame.o", 2), ("comdat.debug_frame.o", 1)] {
@@ -184,7 +184,7 @@ fn compressed_debug_frame_says_the_same() {
     }
 }
 
-/// Where the header of a section lies, and the offset and size of its bytes.
+/// Returns the offset of a section's header, and the offset and size of its bytes.
 fn section_header(bytes: &[u8], name: &str) -> (usize, usize, usize) {
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
     let half = |at: usize| usize::from(u16::from_le_bytes(bytes[at..at + 2].try_into().unwrap()));

@@ -8,7 +8,7 @@ fn corpus(name: &str) -> Vec<u8> {
     std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/container").join(name)).unwrap()
 }
 
-/// Paths, offsets in other archives, and sizes.
+/// Returns the path, the offset in another archive, and the size of each member.
 fn members(bytes: &[u8]) -> Vec<(String, Option<u64>, u64)> {
     let members = thin_members(bytes).unwrap().expect("a thin archive");
     let listed = members
@@ -17,8 +17,8 @@ fn members(bytes: &[u8]) -> Vec<(String, Option<u64>, u64)> {
     listed.collect()
 }
 
-/// Names and sizes are those that `ar tvO` prints, offsets those without a member's header of 60 bytes. The symbol index and
-/// the table of names are no members.
+/// `ar tvO` prints these names, sizes and offsets. Our offsets are 60 lower, because they start at the
+/// header. The symbol index and the table of names are not members.
 #[test]
 fn members_are_files_and_members_of_archives() {
     let expected = ["linkable.o", "sub/a_name_longer_than_sixteen_bytes.o", "linkable.o"];
@@ -34,6 +34,6 @@ fn other_files_are_none() {
         assert_eq!(thin_members(&corpus(name)).unwrap(), None, "{name}");
     }
     assert_eq!(thin_members(b"!<thin").unwrap(), None);
-    // An entry whose header is cut.
+    // The header of this entry is cut off.
     assert!(thin_members(&corpus("thin_nested.a")[..0x100]).is_err());
 }

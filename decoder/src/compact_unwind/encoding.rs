@@ -61,8 +61,8 @@ impl core::error::Error for EncodingError {}
 /// bytes. Flags and personality do not matter. This function does not check whether the encoding is plausible:
 /// if the stack is too small for the saved registers, their offsets lie below the stack.
 ///
-/// In arm64's frameless mode, register pairs are read as llvm-mc 23 means them, the only tool that still writes
-/// them: from the CFA down. LLVM's libunwind reads them 8 bytes higher, and ld64 wrote them 8 bytes lower.
+/// In arm64's frameless mode, register pairs lie from the CFA down, as in llvm-mc 23, the only tool that
+/// still writes them. LLVM's libunwind reads them 8 bytes higher, and ld64 wrote them 8 bytes lower.
 ///
 /// # Errors
 /// The encoding has an unknown mode, register or permutation, or `code` is too short.
@@ -161,7 +161,7 @@ fn arm64_frameless(encoding: Encoding, arch: Arch) -> (Row, Saved) {
     (row, arm64_pairs(encoding, 0))
 }
 
-/// Returns the saved pairs. The first is at `top` bytes above the CFA, the others follow downward.
+/// Returns the saved pairs. The first pair is at `top` bytes above the CFA, and the others follow downward.
 fn arm64_pairs(encoding: Encoding, top: i32) -> Saved {
     let mut saved = Saved::new();
     let mut offset = top;

@@ -13,8 +13,8 @@ impl Section<'_> {
     /// Prints the table as `readelf --sframe` of binutils 2.47 does. For version 1, which binutils 2.47
     /// refuses, prints it as binutils 2.40 does. `name` is the section's name.
     ///
-    /// Where readelf prints no text of use, for a malformed function or row, this function prints the error and goes
-    /// on.
+    /// Where readelf prints nothing useful, for a malformed function or row, this function prints the error
+    /// and goes on.
     ///
     /// # Errors
     /// The errors of `out`.
@@ -85,7 +85,7 @@ fn write_function(function: &Function<'_>, out: &mut impl Write) -> fmt::Result 
     Ok(())
 }
 
-/// Prints the cells of a row, from the stored words: readelf prints details that a row does not have.
+/// Prints the cells of a row from the stored words, because readelf prints details that a row does not have.
 fn write_fre<'l>(fre: &Fre, first_pc: u64, function: &Function<'_>, line: &'l mut Line) -> &'l mut Line {
     line.text("    ").hexadecimal(first_pc.wrapping_add(u64::from(fre.start.0)), 16).text("  ");
     if fre.words().is_empty() {

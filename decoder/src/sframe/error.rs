@@ -134,7 +134,7 @@ pub enum Error {
         /// The start.
         value: u32,
     },
-    /// An FRE starts beyond the end of its function, or of a repetition in a PC-mask function.
+    /// An FRE starts beyond the end of its function, or in a PC-mask function beyond the end of a repetition.
     StartBeyondEnd {
         /// The offset of the FRE.
         offset: SectionOffset,
@@ -149,7 +149,7 @@ pub enum Error {
         /// The info byte.
         value: u8,
     },
-    /// An FRE has a number of data words that no row has.
+    /// An FRE has a number of data words that the format does not define.
     WordCount {
         /// The offset of the FRE.
         offset: SectionOffset,
@@ -171,9 +171,9 @@ pub enum Error {
         /// The number.
         value: u32,
     },
-    /// Fewer than [`Index::len_for`](super::Index::len_for) words of memory for an index.
+    /// The memory for an index has fewer than [`Index::len_for`](super::Index::len_for) words.
     IndexMemory {
-        /// Words that there are.
+        /// The number of words in the memory.
         len: usize,
     },
 }

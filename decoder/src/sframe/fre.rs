@@ -78,7 +78,7 @@ impl Fre {
         let mut copy = [0; Self::MAX_LEN];
         let window: &[u8; Self::MAX_LEN] = match bytes.first_chunk() {
             Some(window) => window,
-            // Near the end of the sub-section.
+            // Near the end of the sub-section, reads a copy that is padded with zeros.
             None => {
                 copy[..bytes.len()].copy_from_slice(bytes);
                 &copy

@@ -202,7 +202,7 @@ impl<'a> Section<'a> {
         found
     }
 
-    /// Of the first `count` functions in order of address, returns the last function that contains the PC.
+    /// Returns the last function that contains the PC, from the first `count` functions in order of address.
     /// `index` turns a place in this order into an index.
     #[inline(always)]
     pub(super) fn last_that_holds(
@@ -265,10 +265,10 @@ impl<'a> Section<'a> {
         // would wrap at a distance of 2^63 bytes.
         let relative = if self.is_pc_relative() { !0 } else { 0 };
         let origin = |i: usize| ((self.index_offset + N * i) & relative) as i64;
-        // The header counts FDEs in 32 bits, so no product with a length overflows and places need no check.
+        // The header counts FDEs in 32 bits. So no product with a length overflows, and places need no check.
         let (mut base, mut len) = (0, fdes.len() as u32);
-        // Seven starts at a time: their loads run in parallel, while the loads of a binary search wait for each
-        // other. The last few starts lie together, and all of them are read.
+        // Compares with seven starts at a time: their loads run in parallel, while the loads of a binary
+        // search wait for each other. The last few starts lie together, and all of them are read.
         while len >= 16 {
             let step = len.to_usize() / 8;
             let Some(fdes) = fdes.get(base..).and_then(|fdes| fdes.get(..7 * step + 1)) else { break };

@@ -56,9 +56,9 @@ pub struct Caller {
 impl Caller {
     /// Returns the return address without its signature.
     ///
-    /// A signature lies in the upper bits and leaves bit 55 alone, so this function sets the upper bits to the
-    /// value of bit
-    /// 55. `address_bits` is the number of bits in an address: 48 on most AArch64 systems, at most 55.
+    /// A signature lies in the upper bits and leaves bit 55 alone. So this function sets the upper bits to
+    /// the value of bit 55. `address_bits` is the number of bits in an address: 48 on most AArch64 systems,
+    /// at most 55.
     pub fn without_signature(&self, address_bits: u32) -> Address {
         if !self.signed {
             return self.pc;

@@ -18,8 +18,7 @@ pub struct Tables<'a> {
     address: Address,
 }
 
-/// A table that cannot be read. The bytes after it are not read either, since the end of the table is not
-/// known.
+/// A table that cannot be read. The bytes after it are not read either, because the table's end is not known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TableError {
     /// The offset of the table in the section.

@@ -19,7 +19,7 @@ use super::Section;
 pub(super) struct Widest(pub u32);
 
 impl Widest {
-    /// No known row: it ends where it starts.
+    /// No widest row is known: the row ends at 0.
     pub const NONE: Self = Self(0);
 
     const MAX_AT: usize = 0x1fff;

@@ -36,8 +36,8 @@ impl<'a> Section<'a> {
         page.lookup(pc)
     }
 
-    /// Does the lookup in a correct table. This function keeps nothing that only an error needs, and is a
-    /// quarter faster for it.
+    /// Does the lookup in a correct table. This function keeps nothing that only an error needs, which makes
+    /// it a quarter faster.
     ///
     /// A CPU works on several lookups at the same time, and a wrongly predicted branch discards the later
     /// lookups. So every branch here goes the same way for nearly all PCs.
@@ -54,7 +54,7 @@ impl<'a> Section<'a> {
         let (entries_off, count) = (usize::from(header.entries_off), usize::from(header.entries_count));
         let (start, end, encoding) = match PageKind::from_number(kind)? {
             PageKind::Compressed => {
-                // Read from the byte before it, a word has the function in its high bits, so the comparison
+                // The word that starts one byte earlier has the function in its high bits, so the comparison
                 // needs no mask. `explain` looks up a function at the very last offset.
                 let size = count * CompressedEntry::SIZE;
                 let page = page.get(entries_off.checked_sub(1)?..)?.get(..1 + size)?;
@@ -145,8 +145,8 @@ fn last_below<const STRIDE: usize, const WORDS: usize>(words: &[[u8; 4]], limit:
     base + at / STRIDE
 }
 
-/// If the search goes wrong, lookups are slow but not wrong, because [`Section::explain`] then answers. So only
-/// a test in this file can see it.
+/// If the search goes wrong, lookups are slow but not wrong, because [`Section::explain`] then answers. So
+/// only a test in this file notices a wrong search.
 #[cfg(test)]
 mod tests {
     use super::last_below;
@@ -154,7 +154,7 @@ mod tests {
     fn every_size<const STRIDE: usize, const WORDS: usize>() {
         let mut words = [[0xff; 4]; 1200];
         for (i, word) in words.iter_mut().step_by(STRIDE).enumerate() {
-            // In pairs of equals: the last item of a pair counts.
+            // Pairs of items are equal, and the last item of a pair counts.
             *word = (10 + i as u32 / 2).to_le_bytes();
         }
         for size in 1..=words.len() / STRIDE {

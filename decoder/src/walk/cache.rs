@@ -33,10 +33,10 @@ impl Default for CacheEntry {
 /// Each PC has a single place in the cache, and the latest PC that needs the place takes it. A cache of 1024
 /// entries (32 kB) is enough for most programs.
 ///
-/// An entry is found only for the same PC and the same [`Generation`], so for the same address space without a
-/// change since. You can therefore use one cache for several address spaces, and you need not remove anything
-/// when a file is unloaded. A walk borrows the cache mutably. A second thread, or a signal handler that
-/// interrupts a walk, needs its own cache or none.
+/// A lookup finds an entry only for the same PC and the same [`Generation`]. So the entry is of the same
+/// address space, which has not changed since. You can use one cache for several address spaces, and you need
+/// not remove anything when a file is unloaded. A walk borrows the cache mutably. A second thread, or a
+/// signal handler that interrupts a walk, needs its own cache or none.
 ///
 /// ```
 /// use cfipack_decoder::walk::{Cache, CacheEntry};

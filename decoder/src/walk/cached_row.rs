@@ -4,9 +4,9 @@ use cfipack_format::{Address, Arch, Cfa, Rule};
 
 use crate::sframe::{Caller, Frame, StepError};
 
-/// A common row in 16 bytes. The CFA counts from the stack pointer or the frame pointer. The return address and
-/// the frame pointer are in the frame or in their registers. Or: the action of a walk at a PC without a row of
-/// this form.
+/// A common row in 16 bytes: the CFA counts from the stack pointer or the frame pointer, and the return
+/// address and the frame pointer are in the frame or in their registers. For a PC without such a row, it
+/// stores the walk's action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct CachedRow {
     cfa: i32,

@@ -9,7 +9,7 @@
 //! - [`StackFrame`] is a frame. Its [`found_by`](StackFrame::found_by) is how the walk has found the frame.
 //! - [`AddressSpace`] is a trait: the code of a process and its tables. [`Modules`] implements it for loaded
 //!   files.
-//! - [`Cache`] makes a frame whose PC was walked before several times as fast, in memory that you give it.
+//! - [`Cache`] makes the steps from known PCs several times as fast, in memory that you give it.
 //! - [`Generation`] identifies an address space between two changes. A cache finds entries by PC and
 //!   generation, so a cached row never outlives its table or its code.
 

@@ -35,11 +35,11 @@ impl StackFrame {
 pub enum FoundBy {
     /// The frame is the innermost frame: the caller of the walk gave its registers.
     Registers,
-    /// The row of the frame before it. This is as true as the table.
+    /// The frame before it has a row. The result is as correct as the table.
     Table,
-    /// The frame pointer of the frame before it, where no table covers the code. This is a guess: it skips one
-    /// caller or more if the code has no frame pointers, or if a signal interrupted the function before it had
-    /// set its own.
+    /// The walk followed the frame pointer of the frame before it, where no table covers the code. This is a
+    /// guess. It skips one or more callers if the code has no frame pointers, or if a signal interrupted the
+    /// function before it had set its own frame pointer.
     FramePointer,
 }
 

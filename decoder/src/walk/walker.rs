@@ -90,7 +90,7 @@ impl<'w, 'm, S: AddressSpace + ?Sized, M: FnMut(Address) -> Option<u64>> Walk<'w
         }
     }
 
-    /// Sets a cache, which makes a frame whose PC was walked before several times as fast.
+    /// Sets a cache. It makes the steps from PCs that were walked before several times as fast.
     #[inline]
     #[must_use]
     pub fn with_cache(mut self, cache: &'w mut Cache<'m>) -> Self {

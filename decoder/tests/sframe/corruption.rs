@@ -1,4 +1,4 @@
-//! One field wrong: an error that names it. Bytes missing: an error too.
+//! Expects an error that names the field if one field is wrong, and an error if bytes are missing.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use crate::{elf, readelf};
 
 const SORTED: Flags = Flags::FDE_SORTED.union(Flags::START_PCREL);
 
-/// Three amd64 functions: default, flex, zero size. The index is at 28, the FREs are at 76.
+/// Returns three amd64 functions: default, flex, and of size 0. The index is at 28, the FREs are at 76.
 fn sample() -> Vec<u8> {
     let first = Function::new(ADDRESS + 0x1000, 0x20, &[&[0, 3, 8], &[1, 5, 16, 0xf0], &[9, 3, 8]]);
     let flex = Function::new(
@@ -23,12 +23,12 @@ fn sample() -> Vec<u8> {
     table(Version::V3, Abi::Amd64, SORTED, &[first, flex.with(0, 1, 0), empty])
 }
 
-/// Where the parts of [`sample`] lie.
+/// The offsets of the parts of [`sample`].
 const ATTRIBUTE: usize = 76;
 const FRES: usize = ATTRIBUTE + 5;
 const FLEX: usize = FRES + 10;
 
-/// The first error in a table, wherever it shows.
+/// Returns the first error in a table, whether parsing or validating finds it.
 fn error(bytes: &[u8]) -> Option<Error> {
     match Section::parse(bytes, Address(ADDRESS)) {
         Err(error) => Some(error),
@@ -40,7 +40,7 @@ fn at(offset: usize) -> SectionOffset {
     SectionOffset(offset)
 }
 
-/// What [`sample`] with `bytes` at `offset` is refused for.
+/// Returns the error of [`sample`] with `bytes` at `offset`.
 fn patched(offset: usize, bytes: &[u8]) -> Option<Error> {
     let mut table = sample();
     table[offset..offset + bytes.len()].copy_from_slice(bytes);
@@ -59,7 +59,7 @@ fn header_fields() {
     for value in [0, 4, 255] {
         assert_eq!(patched(2, &[value]), Some(Error::Version { value }));
     }
-    // FRAME_POINTER is for versions 1 and 2.
+    // Version 3 does not have the flag FRAME_POINTER.
     for value in [0x07, 0x0d, 0x80] {
         assert_eq!(patched(3, &[value]), Some(Error::Flags { value }));
     }
@@ -67,7 +67,7 @@ fn header_fields() {
         assert_eq!(patched(4, &[value]), Some(Error::Abi { value }));
     }
     assert_eq!(patched(4, &[4]), Some(Error::ByteOrder { abi: 4 }));
-    // AArch64 has no fixed place, amd64 this one only.
+    // The offset is 0 on AArch64, and -8 on amd64.
     assert_eq!(patched(4, &[2]), Some(Error::FixedReturnAddress { value: -8 }));
     assert_eq!(patched(6, &[0]), Some(Error::FixedReturnAddress { value: 0 }));
     // An auxiliary header of 4 bytes moves the FREs beyond the end.
@@ -93,19 +93,19 @@ fn header_fields() {
 fn function_fields() {
     // The second function starts before the first.
     assert_eq!(patched(44, &[0; 8]), Some(Error::NotSorted { offset: at(44) }));
-    // Shorter than its rows.
+    // The function is shorter than its rows.
     assert_eq!(patched(36, &[0; 4]), Some(Error::StartBeyondEnd { offset: at(FRES + 3), value: 1 }));
     for value in [0x100, u32::MAX] {
         assert_eq!(patched(40, &value.to_le_bytes()), Some(Error::FreOffset { offset: at(28), value }));
     }
     assert!(matches!(patched(ATTRIBUTE, &[0xff, 0xff]), Some(Error::FreCount { value: 0xffff, .. })));
-    // One FRE more: the next function's attribute is none.
+    // With one more FRE, the next function's attribute is read as an FRE.
     assert!(patched(ATTRIBUTE, &[4]).is_some());
     for value in [3, 15] {
         assert_eq!(patched(ATTRIBUTE + 2, &[value]), Some(Error::FreType { offset: at(ATTRIBUTE), value }));
     }
     assert_eq!(patched(ATTRIBUTE + 2, &[0x10]), Some(Error::RepSize { offset: at(ATTRIBUTE) }));
-    // FREs of the other width, and of the other type.
+    // FREs with a wider start, and FREs of the other type.
     for fre_type in [1, 2] {
         assert!(patched(ATTRIBUTE + 2, &[fre_type]).is_some());
     }
@@ -119,7 +119,7 @@ fn function_fields() {
 #[test]
 fn fre_fields() {
     let info = |value| Some(Error::FreInfo { offset: at(FRES), value });
-    // Word size 3; no words but other bits; a signed return address.
+    // Word size 3, other bits without words, and a signed return address.
     for value in [0x63, 0x01, 0x20, 0x80, 0x83] {
         assert_eq!(patched(FRES + 1, &[value]), info(value));
     }
@@ -130,12 +130,12 @@ fn fre_fields() {
     assert_eq!(patched(FRES + 3, &[0x21]), Some(Error::StartBeyondEnd { offset: at(FRES + 3), value: 0x21 }));
     assert_eq!(patched(FRES, &[2]), Some(Error::StartDecreases { offset: at(FRES + 3), value: 1 }));
     assert_eq!(patched(FLEX + 6, &[5]), Some(Error::FreInfo { offset: at(FLEX + 5), value: 5 }));
-    // Padding, the stack slot and "CFA plus offset" are no CFA; bit 2 is reserved.
+    // Padding, the stack slot and "CFA plus offset" cannot describe the CFA. Bit 2 is reserved.
     for value in [0, 2, 8, 0x3d] {
         let expected = Error::ControlWord { offset: at(FLEX + 5), value };
         assert_eq!(patched(FLEX + 7, &[value as u8]), Some(expected));
     }
-    // RA and FP: a value that is the CFA plus an offset, and a slot with a register.
+    // For RA and FP: the CFA plus an offset without a load, and a slot with a register number.
     for value in [0x04, 0x08, 0x0a] {
         let expected = Error::ControlWord { offset: at(FLEX + 13), value };
         assert_eq!(patched(FLEX + 18, &[value as u8]), Some(expected));
@@ -151,7 +151,7 @@ fn the_last_fre_is_cut_off() {
     assert!(matches!(error(&table), Some(Error::FreTruncated { .. })));
 }
 
-/// Version 2: so many functions, all of which have the same rows, each of which starts at 0.
+/// Returns a table of version 2. All functions share the same rows, and each row starts at 0.
 fn shared(functions: u32, rows: u32) -> Vec<u8> {
     let mut bytes = table(Version::V2, Abi::Amd64, Flags::FDE_SORTED, &[]);
     let header = [functions, functions * rows, 3 * rows, 0, 20 * functions];
@@ -164,7 +164,7 @@ fn shared(functions: u32, rows: u32) -> Vec<u8> {
     bytes
 }
 
-/// A table of 160 kB with a hundred million rows, and one of less than a kB that shares what may be.
+/// A table of 160 kB has a hundred million rows. A table of less than 1 kB shares as much as is allowed.
 #[test]
 fn functions_share_rows_within_limits() {
     let bytes = shared(5_000, 20_000);
@@ -187,8 +187,8 @@ fn functions_share_rows_within_limits() {
 
 #[test]
 fn registers_that_do_not_exist() {
-    // gas 2.47 writes register 2^29-1 for a frame pointer of which it misread the expression. The CFA
-    // and the return address are sound, so the row is read; a CFA of that kind is not.
+    // gas 2.47 misreads some expressions and writes register 2^29-1. For a frame pointer the row is read,
+    // because the CFA and the return address are correct. For a CFA it is refused.
     let fp: &[u8] = &[0, 0x4a, 0x39, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0xfb, 0xff, 0xff, 0xff, 0, 0, 0, 0];
     let cfa: &[u8] = &[0, 0x44, 0xf9, 0xff, 0xff, 0xff, 8, 0, 0, 0];
     let make =
@@ -197,7 +197,7 @@ fn registers_that_do_not_exist() {
     assert!(matches!(error(&make(cfa)), Some(Error::Register { value: 0x1fff_ffff, .. })));
 }
 
-/// Tables of every version, both byte orders and every architecture.
+/// Returns tables of every version, both byte orders and every architecture.
 fn samples() -> Vec<Vec<u8>> {
     let mut samples = vec![sample()];
     let plain = Function::new(ADDRESS + 0x1000, 0x20, &[&[0, 3, 8], &[1, 5, 16, 0xf0]]);
@@ -241,10 +241,10 @@ fn any_length() {
 
 #[test]
 fn tables_one_behind_the_other() {
-    let one = sample();
-    let both = [&one[..], &one].concat();
+    let table = sample();
+    let both = [&table[..], &table].concat();
     let (_, rest) = Section::parse_first(&both, Address(ADDRESS)).unwrap();
-    assert_eq!(rest, one);
-    let trailing = Error::Trailing { offset: at(one.len()), value: 0xe2 };
+    assert_eq!(rest, table);
+    let trailing = Error::Trailing { offset: at(table.len()), value: 0xe2 };
     assert_eq!(Section::parse(&both, Address(ADDRESS)).err(), Some(trailing));
 }

@@ -1,9 +1,9 @@
-//! The `.sframe` section of an object file, relocated as readelf does: with every section at
-//! address 0, so that a start is a symbol's value plus the addend.
+//! Relocates the `.sframe` section of an object file as readelf does. Every section has address 0, so a start
+//! is a symbol's value plus the addend.
 
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget};
 
-/// The bytes of the section, if the file has one.
+/// Returns the bytes of the section, or `None` if the file has no such section.
 pub fn sframe(file: &[u8]) -> Option<Vec<u8>> {
     let file = object::File::parse(file).expect("an object file");
     let section = file.section_by_name(".sframe")?;

@@ -1,4 +1,4 @@
-//! Lookups through an index, in place, and by trying every row, in random tables and damaged ones.
+//! Compares lookups through an index, in place, and by trying every row. The tables are random or damaged.
 
 use cfipack_decoder::sframe::{self as decoder, Error, Index, Section};
 use cfipack_format::sframe::{Abi, FdeInfo, Flags, FreInfo, FreType, Header, Version, WordSize};
@@ -7,14 +7,14 @@ use cfipack_testkit::random::Random;
 
 use crate::table::{ADDRESS, Function, table};
 
-/// Tables and their parts, of random numbers.
+/// Makes random tables and their parts.
 trait Tables {
     fn one_in(&mut self, number: u64) -> bool;
-    /// An FRE of a DEFAULT function, of a FLEX one, or the outermost frame's.
+    /// Returns an FRE of a DEFAULT or a FLEX function, or an outermost frame.
     fn fre(&mut self, start: u64, fre_type: FreType, flex: bool, abi: Abi) -> Vec<u8>;
     fn function(&mut self, start: u64, version: Version, abi: Abi) -> Function;
-    /// Functions by start: with gaps, starting together, and many in a small place. Only those that
-    /// start together overlap.
+    /// Returns functions in order of their start: some with gaps, some with the same start, many close
+    /// together. Only functions with the same start overlap.
     fn functions(&mut self, version: Version, abi: Abi) -> Vec<Function>;
     fn some_of(&mut self, pcs: Vec<Address>) -> Vec<Address>;
 }
@@ -50,13 +50,13 @@ impl Tables for Random {
     fn function(&mut self, start: u64, version: Version, abi: Abi) -> Function {
         let most = self.pick(&[1, 20, 200, 5000, 300_000]);
         let size = if self.one_in(10) { 0 } else { self.below(most) };
-        // Of a PC-mask function: version 1 has no size of what repeats.
+        // Some functions are PC-mask functions. Version 1 does not store their repetition size.
         let rep_size = if version != Version::V1 && self.one_in(12) { 1 + self.below(40) } else { 0 };
         let last = if rep_size != 0 { rep_size } else { size };
         let flex = version == Version::V3 && self.one_in(8);
         let fre_type = FreType::for_start(last as u32).max(self.pick(&[FreType::Addr1, FreType::Addr2]));
         let most = self.pick(&[1, 4, 20, 400]);
-        // Equal ones and those at the very end among them.
+        // Some starts are equal, and some are at the very end.
         let mut starts: Vec<_> = (0..self.below(most)).map(|_| self.below(last + 1)).collect();
         starts.sort_unstable();
         if !starts.is_empty() && !self.one_in(8) {
@@ -77,7 +77,7 @@ impl Tables for Random {
                 start = end.max(start) + self.below(0x100_0000);
             }
             if self.one_in(40) {
-                // In one bucket.
+                // These functions lie in one bucket.
                 start = end.max(start);
                 let row = self.fre(0, FreType::Addr1, false, abi);
                 functions.extend((0..60).map(|i| Function::new(start + 2 * i, 1, &[&row])));
@@ -97,7 +97,7 @@ impl Tables for Random {
     }
 }
 
-/// What answers, by trying all functions and all rows.
+/// Returns the expected row and whether the frame is a signal frame, by trying all functions and all rows.
 fn expected(functions: &[decoder::Function<'_>], pc: Address) -> Option<(Row, bool)> {
     let has =
         |f: &&decoder::Function<'_>| pc >= f.start() && pc.distance_from(f.start()) < i64::from(f.size());
@@ -109,7 +109,7 @@ fn expected(functions: &[decoder::Function<'_>], pc: Address) -> Option<(Row, bo
     Some((row, function.is_signal_frame()))
 }
 
-/// Where rows and functions start and end, and a little around.
+/// Returns the starts and ends of rows and functions, and the PCs next to them.
 fn pcs(functions: &[decoder::Function<'_>]) -> Vec<Address> {
     let mut pcs = Vec::new();
     for function in functions {
@@ -146,7 +146,7 @@ fn random_tables() {
             assert_eq!(index.lookup(pc), indexed.map(|frame| frame.map(|frame| frame.row)), "{context}");
             assert_eq!(section.lookup(pc), in_place.map(|frame| frame.map(|frame| frame.row)), "{context}");
             if abi == Abi::S390x && version == Version::V2 {
-                // Where words are registers, some are none.
+                // On s390x, version 2 has words that are registers, and some register numbers are invalid.
                 assert_eq!(in_place, indexed, "{context}");
                 continue;
             }
@@ -189,7 +189,7 @@ fn damaged_random_tables() {
 
 #[test]
 fn functions_further_apart_than_an_index_counts() {
-    // Also beyond 32 bits, and where they would be again if those were cut off.
+    // Some starts do not fit into 32 bits, and their low 32 bits are close to other starts.
     let starts = [0x1000, 0x9000_0000, 0xffff_f000, 0x1_0000_0ff0, 0x1_0000_1000, 0x5_0000_1000u64];
     let row = |i: usize| vec![0, 0x03, i as u8 + 1];
     let functions: Vec<_> = starts

@@ -6,7 +6,7 @@ use cfipack_format::{Address, Cfa, Row};
 
 use crate::table::{ADDRESS, Function, table};
 
-/// A function with a row every 10 bytes, whose CFA offset tells which function and row answered.
+/// Returns a function with a row every 10 bytes. The CFA offset identifies the function and the row.
 fn numbered(start: u64, size: u32, number: i8) -> Function {
     let fre = |row: u8| vec![row * 10, 0x03, (number * 10) as u8 + row];
     Function {
@@ -22,7 +22,7 @@ fn cfa_offset(row: Option<Row>) -> Option<i64> {
     })
 }
 
-/// Functions with gaps, of size 0, and starting together; below the section and above it.
+/// Functions with gaps, of size 0, and with the same start. They lie below the section and above it.
 fn functions() -> Vec<Function> {
     vec![
         numbered(ADDRESS - 0x5000, 40, 1),
@@ -37,7 +37,7 @@ fn functions() -> Vec<Function> {
     ]
 }
 
-/// What answers for a PC, found by trying all functions. Where two have it, the later one does.
+/// Tries all functions, and returns the CFA offset for a PC. Of two functions with the PC, the later counts.
 fn expected(functions: &[Function], pc: u64) -> Option<i64> {
     let function = functions.iter().rev().find(|f| pc >= f.start && pc - f.start < u64::from(f.size))?;
     let row = (pc - function.start).min(29) / 10;
@@ -58,7 +58,7 @@ fn every_pc_has_the_row_that_trying_all_functions_finds() {
             }
             let functions = functions();
             let sorted = table(version, Abi::Amd64, flags | Flags::FDE_SORTED, &functions);
-            // Backwards, so that nothing is found by luck; equal starts keep their order.
+            // With functions in reverse order, no row is found by luck. Equal starts keep their order.
             let mut backwards = functions.clone();
             backwards.sort_by_key(|f| std::cmp::Reverse(f.start));
             let unsorted = table(version, Abi::Amd64, flags, &backwards);
@@ -83,7 +83,7 @@ fn every_pc_has_the_row_that_trying_all_functions_finds() {
 
 #[test]
 fn any_number_of_functions() {
-    // Sizes that repeat with no regular pattern; every function leaves a gap of one byte.
+    // Sizes repeat without a regular pattern, and a gap of one byte follows every function.
     let mut start = ADDRESS + 0x100_0000;
     let functions: Vec<Function> = (0..1000u64)
         .map(|i| {
@@ -110,8 +110,8 @@ fn any_number_of_functions() {
     }
 }
 
-/// The field's start wraps: the last function lies 2^63 bytes from the section, counted from which it is
-/// the first.
+/// The start field wraps: the last function lies 2^63 bytes from the section, so its distance is negative and
+/// it comes first in the index.
 #[test]
 fn a_function_at_the_other_end_of_memory() {
     let far = ADDRESS + (1 << 63);
@@ -154,7 +154,7 @@ fn rows_out_of_order_answer_for_nothing_behind_them() {
 
 #[test]
 fn a_pc_mask_function_repeats() {
-    // What ld writes for a lazy amd64 .plt: sp+8, and sp+16 from byte 11 of each 16.
+    // The rows that ld writes for a lazy amd64 .plt: sp+8, and sp+16 from byte 11 of each 16 bytes.
     let stubs = Function::new(ADDRESS + 0x1010, 0x40, &[&[0, 0x03, 8], &[11, 0x03, 16]]);
     for version in [Version::V2, Version::V3] {
         let flags = Flags::FDE_SORTED | Flags::START_PCREL;

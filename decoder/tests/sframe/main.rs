@@ -1,4 +1,4 @@
-//! `.sframe` sections that other tools wrote, and the same damaged.
+//! Reads `.sframe` sections that other tools wrote, and damaged copies of them.
 
 mod corruption;
 mod elf;

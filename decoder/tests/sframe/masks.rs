@@ -15,10 +15,10 @@ const TABLE: &str = "\
     81f0ffff50000000000000000300000000 \
     0003080103104f03080003100603180003080b0310";
 
-/// Where it lies in the program.
+/// The address of this section in the program.
 const TABLE_ADDRESS: Address = Address(0x20e8);
 
-/// What `readelf --sframe` of binutils 2.40 prints for it.
+/// The output of `readelf --sframe` of binutils 2.40 for this section.
 const READELF: &str = "\
 Contents of the SFrame section .sframe:
   Header :
@@ -71,7 +71,7 @@ fn a_plt_of_binutils_2_40() {
     assert_eq!(text, READELF);
     let mut memory = vec![0; Index::len_for(&section)];
     let index = Index::build(&section, &mut memory).unwrap();
-    // A stub's instructions are at 0, 6 and 11: `jmp`, `push`, `jmp`. Its .eh_frame adds 8 from 11 on.
+    // A stub has instructions at 0, 6 and 11: `jmp`, `push`, `jmp`. In .eh_frame, the CFA grows by 8 at 11.
     for stub in (0x1030..0x1070).step_by(16) {
         for (offset, cfa) in [(0, 8), (6, 8), (11, 16)] {
             let pc = Address(stub + offset);
@@ -82,7 +82,7 @@ fn a_plt_of_binutils_2_40() {
     assert_eq!(section.lookup(Address(0x1070)), Ok(None));
 }
 
-/// The rule of the header of binutils 2.40, for many starts: `PC & START >= START`.
+/// Checks the rule of binutils 2.40's header for many starts: `PC & START >= START`.
 #[test]
 fn the_last_row_whose_mask_an_offset_has() {
     let starts = [2u8, 3, 5, 5, 0x40, 0x41, 0x90, 0xff];
@@ -100,7 +100,7 @@ fn the_last_row_whose_mask_an_offset_has() {
     }
 }
 
-/// No writer has masks of more bytes.
+/// A mask of two bytes is refused, because no tool writes it.
 #[test]
 fn a_mask_of_two_bytes() {
     let stubs = Function::new(ADDRESS + 0x1000, 0x300, &[&[0, 0, 3, 8], &[1, 1, 3, 16]]).with(0x11, 0, 0);

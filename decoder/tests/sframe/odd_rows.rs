@@ -1,4 +1,4 @@
-//! Rows that no tool at hand writes, by every way to a row.
+//! Rows that no available tool writes, read by an iterator, a lookup and an index.
 
 use cfipack_decoder::sframe::{Error, Index, Section};
 use cfipack_format::sframe::{Abi, Flags, Version};
@@ -6,9 +6,9 @@ use cfipack_format::{Address, Cfa, FunctionOffset, Register, Row, Rule};
 
 use crate::table::{ADDRESS, Function, table};
 
-/// The first row of a table, by a walk; a lookup and an index must agree.
+/// Returns the first row of a table from its iterator. A lookup and an index must find the same row.
 fn first_row(version: Version, abi: Abi, fre: &[u8]) -> Result<Row, Error> {
-    // Rows with bytes after them are read in a quicker way than the last ones.
+    // The reader has a faster path for rows with bytes after them than for the last rows.
     let after: Vec<Vec<u8>> = (0..8).map(|start| vec![start, 0x03, 8]).collect();
     let after: Vec<&[u8]> = after.iter().map(|fre| &fre[..]).collect();
     let functions = [Function::new(ADDRESS + 0x1000, 8, &[fre]), Function::new(ADDRESS + 0x1008, 8, &after)];
@@ -24,8 +24,8 @@ fn first_row(version: Version, abi: Abi, fre: &[u8]) -> Result<Row, Error> {
     row
 }
 
-/// binutils 2.45: on s390x an odd word of version 2 is a register's number times 2 plus 1. The
-/// CFA's word is `(offset - 160) / 8`.
+/// binutils 2.45: on s390x in version 2, an odd word is a register number times 2 plus 1. The word of the CFA
+/// is `(offset - 160) / 8`.
 #[test]
 fn registers_of_s390x_in_version_2() {
     let (f0, f2, three_words) = (16, 17, 3 << 1 | 1);
@@ -39,12 +39,12 @@ fn registers_of_s390x_in_version_2() {
         signed: false,
     };
     assert_eq!(row, expected);
-    // An even one is an offset from the CFA.
+    // An even word is an offset from the CFA.
     let row = first_row(Version::V2, Abi::S390x, &[0, three_words, 2, 0xd0, f0 << 1 | 1]).unwrap();
     assert_eq!(row, Row { return_address: Rule::Cfa(-48), ..expected });
 }
 
-/// Bit 7 of an info byte means that the return address is signed, which only AArch64 does.
+/// Bit 7 of an info byte means that the return address is signed. Only AArch64 may set it.
 #[test]
 fn signed_rows() {
     let signed = 0x80 | 1 << 1 | 1;

@@ -1,4 +1,4 @@
-//! The text dump against what `readelf --sframe` printed for the same object.
+//! Compares the text dump with the output of `readelf --sframe` for the same object.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use cfipack_format::sframe::{Abi, Flags, Version};
 use crate::elf;
 use crate::table::{ADDRESS, Function, table};
 
-/// Every object under `corpora/sframe` beside which a golden lies.
+/// Returns every object under `corpora/sframe` that has a golden beside it.
 pub fn objects() -> Vec<(PathBuf, String)> {
     let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/sframe");
     let mut found = Vec::new();
@@ -41,7 +41,7 @@ fn dump_is_what_readelf_prints() {
     }
 }
 
-/// The lines of a dump after the header, with the table's address taken for 0.
+/// Returns the lines of a dump after the header. The table's address is 0.
 fn lines(bytes: &[u8]) -> Vec<String> {
     let section = Section::parse(bytes, Address(0)).unwrap();
     let mut text = String::new();
@@ -50,8 +50,8 @@ fn lines(bytes: &[u8]) -> Vec<String> {
     functions.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
-/// Tables that no tool at hand writes, put into an object with objcopy; the expected lines are what
-/// readelf 2.47.50.20261021 printed for them.
+/// Dumps tables that no available tool writes. objcopy put them into an object, and readelf 2.47.50.20261021
+/// printed the expected lines for it.
 #[test]
 fn dumps_of_what_no_tool_writes() {
     let at = ADDRESS + 0x40;
@@ -75,7 +75,7 @@ fn dumps_of_what_no_tool_writes() {
     ];
     assert_eq!(cells(fres, Version::V2, Abi::S390x, 0, 0, 0), expected);
 
-    // In version 3 it is an offset, and a 0 is padding even without a frame pointer.
+    // In version 3 the same word is an offset, and a 0 is padding even without a frame pointer.
     let fres: &[&[u8]] = &[&[1, 7, 2, 0x33, 0x31], &[1, 5, 2, 0]];
     let expected = [
         "    func idx [0]: pc = 0x40, size = 32 bytes",
@@ -95,7 +95,7 @@ fn dumps_of_what_no_tool_writes() {
     let fres: &[&[u8]] = &[&[0, 4, 0x7b, 1], &[0, 4, 0x5b, 1]];
     assert_eq!(cells(fres, Version::V3, Abi::S390x, 0, 1, 0), expected);
 
-    // AArch64, key B, FLEX, a return address in x30 that is signed.
+    // AArch64 with key B, FLEX, and a signed return address in x30.
     let expected = [
         "    func idx [0]: pc = 0x40, size = 32 bytes, attr = \"F\", pauth = B key",
         head,
@@ -106,7 +106,7 @@ fn dumps_of_what_no_tool_writes() {
     let fres: &[&[u8]] = &[&[0, 4, 0xf9, 8], &[2, 10, 0xf9, 8, 0, 2, 0xf0], &[2, 0x88, 0xf9, 8, 0xf1, 1]];
     assert_eq!(cells(fres, Version::V3, Abi::Aarch64, 0x20, 1, 0), expected);
 
-    // amd64: a FLEX PC-mask signal frame with bit 5 set, which is a key on AArch64 only.
+    // amd64: a FLEX PC-mask signal frame with bit 5 set, which means key B only on AArch64.
     let expected = [
         "    func idx [0]: pc = 0x40, size = 32 bytes, attr = \"SF\"",
         "    STARTPC[m]      CFA       FP        RA           ",
@@ -124,7 +124,7 @@ fn dumps_of_what_no_tool_writes() {
         &[4, 0],
     ];
     assert_eq!(cells(fres, Version::V3, Abi::Amd64, 0xb0, 1, 16), expected);
-    // Version 2 has no signal bit in its specification, but readelf shows it.
+    // The specification of version 2 has no signal bit, but readelf prints it.
     let fres: &[&[u8]] = &[&[0, 3, 8]];
     let first = &cells(fres, Version::V2, Abi::Amd64, 0xa0, 0, 0)[0];
     assert_eq!(first, "    func idx [0]: pc = 0x40, size = 32 bytes, attr = \"S\"");

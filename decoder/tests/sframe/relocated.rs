@@ -1,21 +1,21 @@
-//! Tables of relocatable objects, whose relocations define what the starts count from.
+//! Tables of relocatable objects. Their relocations decide which address a start is relative to.
 
 use cfipack_decoder::sframe::Section;
+use cfipack_format::Address;
 use cfipack_format::sframe::{Abi, Flags, Version};
-use cfipack_format::{Address, SectionOffset};
 
 use crate::table::{ADDRESS, Function, table};
 
-/// Bytes of the header, and of an FDE of a version (SFrame 2 and 3, "SFrame Header", "SFrame FDE").
+/// The sizes of the header and of an FDE (SFrame 2 and 3, "SFrame Header", "SFrame FDE").
 const HEADER: usize = 28;
 const VERSIONS: [(Version, usize); 2] = [(Version::V2, 20), (Version::V3, 16)];
 
-/// Two functions of 0x20 bytes, at 0x1000 and 0x1100 from where the header says that starts count.
+/// Two functions of 0x20 bytes, 0x1000 and 0x1100 bytes from the origin that the header states.
 fn functions() -> [Function; 2] {
     [0x1000, 0x1100].map(|start| Function::new(ADDRESS + start, 0x20, &[&[0, 3, 8]]))
 }
 
-/// The starts, which lookups know too.
+/// Returns the starts, and checks that lookups agree with them.
 fn starts(section: &Section<'_>) -> [u64; 2] {
     let starts = [0, 1].map(|index| section.function(index).unwrap().unwrap().start());
     for start in starts {
@@ -27,8 +27,8 @@ fn starts(section: &Section<'_>) -> [u64; 2] {
     starts.map(|start| start.0)
 }
 
-/// Without the flag, starts count from the section. They count from their fields if every relocation
-/// subtracts its field's address: a table with another one is no table of gas up to 2.44.
+/// Without the flag, starts are relative to the section. They are relative to their fields only if every
+/// relocation subtracts its field's address, as gas up to 2.44 writes it.
 #[test]
 fn every_start_has_to_be_relative_to_its_field() {
     for (version, size) in VERSIONS {
@@ -46,14 +46,14 @@ fn every_start_has_to_be_relative_to_its_field() {
     }
 }
 
-/// The header decides, whatever the relocations are.
+/// With the flag in the header, the relocations do not matter.
 #[test]
 fn the_flag_holds() {
     for (version, size) in VERSIONS {
         let bytes = table(version, Abi::Amd64, Flags::FDE_SORTED | Flags::START_PCREL, &functions());
         let section = Section::parse(&bytes, Address(ADDRESS)).unwrap();
-        let first_only = |field: SectionOffset| field.0 != HEADER + size;
-        for relocated in [section.relocated(|_| false), section.relocated(first_only)] {
+        let second = HEADER + size;
+        for relocated in [section.relocated(|_| false), section.relocated(|field| field.0 != second)] {
             assert_eq!(starts(&relocated), [ADDRESS + 0x1000, ADDRESS + 0x1100]);
         }
     }

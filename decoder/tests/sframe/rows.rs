@@ -1,4 +1,4 @@
-//! Rows and lookups against the rows that readelf printed.
+//! Compares rows and lookups with the rows that readelf printed.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Register, Row, Rule};
 
 use crate::{elf, readelf};
 
-/// A cell's rest, taken apart from the left. Cells may run together.
+/// The unread rest of a line, read cell by cell from the left. Cells may have no space between them.
 struct Cells<'t> {
     rest: &'t str,
     arch: Arch,
@@ -42,7 +42,7 @@ impl Cells<'_> {
         self.take("r").then(|| Register(self.number::<u32>().try_into().unwrap_or(u16::MAX)))
     }
 
-    /// `sp+8`, `sp+-8`, `(fp-8)`.
+    /// Reads `sp+8`, `sp+-8` or `(fp-8)`.
     fn cfa(&mut self) -> Cfa {
         let deref = self.take("(");
         let register = self.register().expect("a register");
@@ -57,12 +57,12 @@ impl Cells<'_> {
         Cfa::Memory { register, offset }
     }
 
-    /// `u`, `f`, `U`, `c-16`, `(fp+0)`, `r11+0`, `r24`.
+    /// Reads `u`, `f`, `U`, `c-16`, `(fp+0)`, `r11+0` or `r24`.
     fn rule(&mut self) -> Rule {
         self.rest = self.rest.trim_start();
         if self.take("u") || self.take("U") || self.take("f") {
             return match self.arch {
-                // Of the frame pointer the caller knows better.
+                // For the frame pointer, the caller of this function corrects the rule.
                 Arch::Amd64 => Rule::Cfa(-8),
                 _ => Rule::SameValue,
             };
@@ -75,7 +75,7 @@ impl Cells<'_> {
         let offset = if self.rest.starts_with(['+', '-']) { self.number() } else { 0 };
         assert_eq!(deref, self.take(")"));
         match (register, deref) {
-            // A number that no register has.
+            // No register has this number.
             (Register(u16::MAX), _) => Rule::Undefined,
             (_, true) => Rule::Memory { register, offset },
             (_, false) => Rule::Register { register, offset },
@@ -83,7 +83,7 @@ impl Cells<'_> {
     }
 }
 
-/// The row of a line, its start relative to `base`.
+/// Returns the row of a line. Its start is relative to `base`.
 fn row(line: &str, base: u64, arch: Arch) -> Row {
     let (pc, rest) = line.trim_start().split_once("  ").expect("two columns");
     let start = FunctionOffset(u64::from_str_radix(pc, 16).unwrap().wrapping_sub(base) as u32);
@@ -105,7 +105,7 @@ fn row(line: &str, base: u64, arch: Arch) -> Row {
     Row { start, cfa, return_address, frame_pointer, signed }
 }
 
-/// The functions that a dump shows: address, size, rows.
+/// Returns the functions of a dump: address, size, rows.
 fn functions(text: &str, arch: Arch) -> Vec<(u64, u32, Vec<Row>)> {
     let mut functions: Vec<(u64, u32, Vec<Row>)> = Vec::new();
     for line in text.lines() {
@@ -126,7 +126,7 @@ fn functions(text: &str, arch: Arch) -> Vec<(u64, u32, Vec<Row>)> {
 #[test]
 fn rows_say_what_readelf_says() {
     for (path, golden) in readelf::objects() {
-        // readelf computes this CFA in 32 bits: it is 2^31 and more.
+        // readelf computes these CFA offsets of 2^31 and more in 32 bits.
         let overflows = ["s_cfa_2g.", "s_cfa_17179869336."];
         if overflows.iter().any(|name| path.to_string_lossy().contains(name)) {
             continue;
@@ -152,7 +152,7 @@ fn rows_say_what_readelf_says() {
 #[test]
 fn the_largest_cfa_offsets_of_s390x() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../corpora/sframe/s390x/");
-    // The offsets that the sources give to .cfi_def_cfa_offset.
+    // The sources have these offsets in .cfi_def_cfa_offset.
     for (name, offset) in [("s_cfa_2g", 1i64 << 31), ("s_cfa_17179869336", 17_179_869_336)] {
         let file = fs::read(format!("{path}{name}.gas247.o")).unwrap();
         let bytes = elf::sframe(&file).unwrap();

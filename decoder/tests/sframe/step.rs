@@ -1,4 +1,4 @@
-//! Steps over stacks laid out by hand by the ABIs.
+//! Steps over stacks that are laid out by hand according to the ABIs.
 
 use cfipack_decoder::sframe::{Caller, Registers, StepError, step};
 use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Register, Row, Rule};
@@ -8,7 +8,7 @@ fn row(cfa: (u16, i64), return_address: Rule, frame_pointer: Rule) -> Row {
     Row { start: FunctionOffset(0), cfa, return_address, frame_pointer, signed: false }
 }
 
-/// Memory of a few words.
+/// Returns a memory with these words.
 fn memory(words: &[(u64, u64)]) -> impl FnMut(Address) -> Option<u64> {
     |address| words.iter().find(|word| word.0 == address.0).map(|word| word.1)
 }
@@ -58,7 +58,7 @@ fn a_row_names_another_register() {
 
 #[test]
 fn aarch64_leaf_and_signed_frame() {
-    // A leaf: the return address is in x30. Its caller has none.
+    // A leaf function: its return address is in x30. Its caller has no x30.
     let leaf = row((31, 0), Rule::SameValue, Rule::SameValue);
     let registers = Registers { sp: 0x8000, fp: Some(0x8010), lr: Some(0x40_0100), others: &[] };
     let caller = step(Arch::Aarch64, &leaf, &registers, memory(&[])).unwrap();
@@ -77,7 +77,7 @@ fn aarch64_leaf_and_signed_frame() {
     let kernel = Caller { pc: Address(0x1faa_8000_0040_0200), ..caller };
     assert_eq!(kernel.without_signature(48), Address(0xffff_8000_0040_0200));
     assert_eq!(Caller { signed: false, ..kernel }.without_signature(48), kernel.pc);
-    // With addresses of 52 bits, bits 47 and 51 are the address's own.
+    // With addresses of 52 bits, bits 47 and 51 belong to the address.
     let user = Caller { pc: Address(0x2a48_8000_0040_0200), ..caller };
     assert_eq!(user.without_signature(52), Address(0x0008_8000_0040_0200));
     let kernel = Caller { pc: Address(0x1fa8_0000_0040_0200), ..caller };
@@ -95,8 +95,8 @@ fn s390x_register_save_area() {
     assert_eq!((caller.sp, caller.fp), (0x1080, Some(0x1_1111)));
 }
 
-/// `_dl_runtime_resolve` of glibc keeps the stack pointer in rbx while it calls: its caller is found from the
-/// innermost frame only.
+/// `_dl_runtime_resolve` of glibc keeps the stack pointer in rbx while it calls. Its caller is found only if
+/// it is the innermost frame.
 #[test]
 fn a_base_that_only_the_innermost_frame_has() {
     let resolve = row((3, 24), Rule::Cfa(-8), Rule::SameValue);
@@ -114,7 +114,7 @@ fn a_base_that_only_the_innermost_frame_has() {
 
 #[test]
 fn registers_that_a_table_restores() {
-    let of = |arch: Arch, cfa, return_address| {
+    let needed = |arch: Arch, cfa, return_address| {
         let row = Row { cfa, return_address, ..row((0, 0), Rule::SameValue, Rule::SameValue) };
         row.innermost_register(arch).map(|register| register.0)
     };
@@ -126,16 +126,16 @@ fn registers_that_a_table_restores() {
         [(Arch::Amd64, [7, 6], 10), (Arch::Aarch64, [31, 29], 9), (Arch::S390x, [15, 11], 12)]
     {
         for register in [sp, fp] {
-            assert_eq!(of(arch, plain(register), Rule::Cfa(-8)), None);
-            assert_eq!(of(arch, loaded(register), at(register)), None);
+            assert_eq!(needed(arch, plain(register), Rule::Cfa(-8)), None);
+            assert_eq!(needed(arch, loaded(register), at(register)), None);
         }
-        assert_eq!(of(arch, plain(other), Rule::Cfa(-8)), Some(other));
-        assert_eq!(of(arch, loaded(other), Rule::Cfa(-8)), Some(other));
-        assert_eq!(of(arch, plain(sp), from(other, 0)), Some(other));
-        assert_eq!(of(arch, plain(sp), at(other)), Some(other));
-        assert_eq!(of(arch, plain(other), Rule::Undefined), None);
-        assert_eq!(of(arch, plain(sp), Rule::SameValue), None);
-        assert_eq!(of(arch, plain(sp), from(arch.return_address().0, 0)), None);
+        assert_eq!(needed(arch, plain(other), Rule::Cfa(-8)), Some(other));
+        assert_eq!(needed(arch, loaded(other), Rule::Cfa(-8)), Some(other));
+        assert_eq!(needed(arch, plain(sp), from(other, 0)), Some(other));
+        assert_eq!(needed(arch, plain(sp), at(other)), Some(other));
+        assert_eq!(needed(arch, plain(other), Rule::Undefined), None);
+        assert_eq!(needed(arch, plain(sp), Rule::SameValue), None);
+        assert_eq!(needed(arch, plain(sp), from(arch.return_address().0, 0)), None);
     }
 }
 

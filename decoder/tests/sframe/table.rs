@@ -1,16 +1,16 @@
-//! Tables made field by field, for what no tool at hand writes: version 1, PC-mask functions, functions
-//! that start together.
+//! Makes tables field by field that no available tool writes: version 1, PC-mask functions, and functions
+//! with the same start.
 
 use cfipack_format::Endian;
 use cfipack_format::sframe::{Abi, Attribute, Fde, FdeInfo, Flags, Header, Version};
 
-/// Where every table lies.
+/// The address of every table.
 pub const ADDRESS: u64 = 0x10_0000;
 
-/// A function to be put into a table.
+/// A function for a table.
 #[derive(Clone)]
 pub struct Function {
-    /// Its address.
+    /// The address of the function.
     pub start: u64,
     pub size: u32,
     pub info: u8,
@@ -20,19 +20,19 @@ pub struct Function {
 }
 
 impl Function {
-    /// A function of DEFAULT type with 1-byte starts.
+    /// Creates a function of DEFAULT type with 1-byte starts.
     pub fn new(start: u64, size: u32, fres: &[&[u8]]) -> Self {
         let fres = fres.iter().map(|fre| fre.to_vec()).collect();
         Self { start, size, info: 0, info2: 0, rep_size: 0, fres }
     }
 
-    /// The same with the given info bytes and repetition size.
+    /// Returns the function with these info bytes and this repetition size.
     pub fn with(self, info: u8, info2: u8, rep_size: u8) -> Self {
         Self { info, info2, rep_size, ..self }
     }
 }
 
-/// The table of these functions, in the given order.
+/// Returns the table of these functions, in the given order.
 pub fn table(version: Version, abi: Abi, flags: Flags, functions: &[Function]) -> Vec<u8> {
     let endian = abi.arch().endian();
     let (mut index, mut fres, mut num_fres) = (Vec::new(), Vec::new(), 0);

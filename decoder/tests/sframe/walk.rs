@@ -1,4 +1,4 @@
-//! Walks over stacks laid out by hand by the ABIs, in spaces whose rows are given.
+//! Walks over stacks that are laid out by hand according to the ABIs, with given rows.
 
 use std::cell::Cell;
 
@@ -9,12 +9,12 @@ use cfipack_decoder::walk::{
 };
 use cfipack_format::{Address, Arch};
 
-/// A table with one function of 0x100 bytes at 0x1000: from 0, CFA = sp + 8; the table lies at 0x2000.
+/// A table at 0x2000 with a function of 0x100 bytes at 0x1000: from 0, CFA = sp + 8.
 const NO_FRAME: [u8; 52] = table(3, 8);
-/// The same with CFA = sp + 24.
+/// The same table with CFA = sp + 24.
 const LARGER: [u8; 52] = table(3, 24);
 
-/// A table for x86-64 of version 3 with one row: the info byte, and the CFA's offset.
+/// Returns a table of version 3 for x86-64 with one row: its info byte, and the CFA's offset.
 const fn table(info: u8, offset: u8) -> [u8; 52] {
     [
         0xe2, 0xde, 3, 5, 3, 0, 0xf8, 0, 1, 0, 0, 0, 1, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0,
@@ -28,7 +28,7 @@ fn section(table: &[u8]) -> Section<'_> {
     Section::parse(table, Address(0x2000)).expect("a table by the format's document")
 }
 
-/// Words of memory from an address on.
+/// Returns a memory with these words from an address on.
 fn words(start: u64, words: &[u64]) -> impl FnMut(Address) -> Option<u64> {
     move |address| {
         let offset = address.0.checked_sub(start).filter(|offset| offset % 8 == 0)?;
@@ -47,7 +47,7 @@ fn registers(sp: u64, fp: u64) -> Registers<'static> {
     Registers { sp, fp: Some(fp), lr: None, others: &[] }
 }
 
-/// A call of 0x1010 from 0x5005, code without a table whose caller, 0x5105, has a frame pointer of 0.
+/// 0x5005 has no table and calls 0x1010. Its caller is 0x5105, whose frame pointer leads to zeros.
 const STACK: [u64; 8] = [0x5005, 0, 0, 0x7030, 0x5105, 0, 0, 0];
 
 #[test]
@@ -62,17 +62,17 @@ fn frame_pointers_lead_through_code_without_a_table() {
     let third = (0x5105, 0x7028, FoundBy::FramePointer);
     // The frame pointer of 0x5105 is 0x7030, which leads to a return address of 0.
     assert_eq!(walk(at(0x7018)), (vec![first, second, third], End::Null));
-    // Misaligned, below the stack pointer, beyond the memory, at words that are no code, and none.
+    // Misaligned, below the stack pointer, beyond the memory, at words that are not code, and at a word of 0.
     for fp in [0x7019, 0x6ff8, 0x7000, 0x7010, 0x7038, 0x8000, u64::MAX - 7, 0x7008] {
         let end = if fp == 0x7008 { End::Null } else { End::NoRow };
         assert_eq!(walk(at(fp)), (vec![first, second], end), "{fp:#x}");
     }
     assert_eq!(walk(at(0)), (vec![first, second], End::Null));
     assert_eq!(walk(at(0x7018).with_frame_pointers(false)), (vec![first, second], End::NoRow));
-    // Outside of the stack.
+    // The frame lies outside the bounds of the stack.
     let bounded = at(0x7018).with_stack(Address(0x7000)..Address(0x7020));
     assert_eq!(walk(bounded), (vec![first, second], End::NoRow));
-    // The innermost frame's 0 may be any value.
+    // In the innermost frame, the frame pointer may have any value, also 0.
     let innermost = Walk::new(&modules, Address(0x5005), registers(0x7000, 0), words(0x7000, &STACK));
     assert_eq!(walk(innermost).1, End::NoRow);
 }
@@ -93,14 +93,14 @@ fn stacks_end_where_they_start() {
     assert_eq!(ends(module(), 0x9030), (5, End::Null));
     assert_eq!(ends(module().with_starts(&starts), 0x9030), (3, End::Start));
     assert_eq!(ends(module().with_switches(&starts), 0x9030), (3, End::Start));
-    // Where it is innermost, a function that switches stacks has a caller.
+    // If a function that switches stacks is the innermost frame, it has a caller.
     assert_eq!(ends(module().with_starts(&starts), 0x9010), (1, End::Start));
     assert_eq!(ends(module().with_switches(&starts), 0x9010), (3, End::Start));
 }
 
 #[test]
 fn the_stack_pointer_rises() {
-    // CFA = fp + 16 where the frame pointer leads back.
+    // CFA = fp + 16, and the frame pointers lead back to the same frame.
     let bytes = table(2, 16);
     let modules = [Module::new(Address(0x1000)..Address(0x2000), 0).with_table(section(&bytes))];
     let modules = Modules::new(Arch::Amd64, &modules[..]).unwrap();
@@ -119,8 +119,8 @@ fn aarch64_leaves_its_leaf_by_the_link_register() {
         Module::new(Address(0x5000)..Address(0x6000), 0),
     ];
     let modules = Modules::new(Arch::Aarch64, &modules[..]).unwrap();
-    // The caller is without a table; its frame record, somewhere in its frame, leads to one with a signed return address.
-    // The stack pointer there is not known, and the row of the next function, which counts from it, not used.
+    // The caller has no table. Its frame record leads to 0x1050, with a signed return address. The stack
+    // pointer there is not exactly known, so the row of 0x1050, which needs the stack pointer, is not used.
     let stack = [0, 0, 0x7040, 0x0042_0000_0000_1050, 0, 0, 0, 0, 0, 0x5088];
     let registers = Registers { sp: 0x7000, fp: Some(0x7010), lr: Some(0x5004), others: &[] };
     let at = Walk::new(&modules, Address(0x1010), registers, words(0x7000, &stack));
@@ -152,13 +152,13 @@ fn a_row_is_not_found_after_a_change() {
         assert_eq!(all[0], all[1], "with what the first walk has left in the cache");
         all.remove(0).0.iter().map(|frame| frame.1).collect::<Vec<_>>()
     };
-    // The same code at the same address with another table: an unloaded file's place is used again.
+    // Another table covers the same address, as after an unloaded file.
     assert_eq!(sps(first), [0x7008, 0x7010, 0x7018]);
     assert_eq!(sps(second), [0x7008]);
     assert_eq!(sps(first), [0x7008, 0x7010, 0x7018]);
 }
 
-/// A space that counts what it is asked, and whose row is that of the table of the moment.
+/// An address space that counts lookups. A test can exchange its table and its generation.
 struct Counted<'t> {
     table: Cell<Section<'t>>,
     generation: Cell<Generation>,

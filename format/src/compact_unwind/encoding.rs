@@ -28,9 +28,9 @@ pub enum Mode {
     None,
     /// A frame pointer, with callee-saved registers below it. x86: 1, arm64: 4.
     Frame,
-    /// No frame pointer, the stack's size in the encoding. 2.
+    /// No frame pointer, the stack's size in the encoding. Number 2.
     Frameless,
-    /// x86: no frame pointer, the stack's size in the function's `sub esp/rsp, imm32`. 3.
+    /// x86: no frame pointer, the stack's size in the function's `sub esp/rsp, imm32`. Number 3.
     FramelessIndirect,
     /// See the function's FDE in `__eh_frame`. x86: 4, arm64: 3.
     Dwarf,

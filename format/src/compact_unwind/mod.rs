@@ -9,8 +9,8 @@
 //! - [`encode_order`] and [`decode_order`] convert the order of saved registers in x86's frameless modes.
 //! - [`callee_saved`] and [`PAIRS`] are the registers that an encoding can restore.
 //!
-//! Source of the layouts and bits: `mach-o/compact_unwind_encoding.h` of the macOS SDK; where
-//! that header is silent, what llvm-mc, ld64.lld and LLVM's libunwind 23 do.
+//! Source of the layouts and bits: `mach-o/compact_unwind_encoding.h` of the macOS SDK. Where that header is
+//! silent, we follow llvm-mc, ld64.lld and LLVM's libunwind 23.
 
 mod encoding;
 mod entry;

@@ -14,7 +14,7 @@ enum Part<R> {
     NotStarted,
     /// A task works on it.
     Started,
-    /// A later part's task went on with this part's result, so the later result includes it.
+    /// The task of a later part continued from this part's result, so the later result includes it.
     Joined,
     Made(R),
 }
@@ -54,8 +54,8 @@ impl<'s, S, R> Shared<'s, S, R> {
             self.parts[next] = Part::Started;
             return Some(Step::Make(next, before.made()));
         }
-        // The task that works just before this run of parts will continue with its first parts, so this task
-        // starts further on. The distance is small, so that few results wait at the same time.
+        // Another task works on the part before this run, and will continue with the run's first parts. So
+        // this task starts further on, but only a little: then few results wait at the same time.
         let left = self.longest_left()?;
         let ahead = left.len().div_ceil(4 * self.tasks).min(left.len() - 1);
         let part = left.start + ahead;
@@ -72,7 +72,7 @@ impl<'s, S, R> Shared<'s, S, R> {
         let part = core::mem::replace(last, Part::Started);
         match part {
             Part::Made(result) => Some((first..first + joined + 1, Some(result))),
-            // All parts before it are merged, so `merge` can do its work without a result.
+            // All earlier parts are merged, so `merge` can do this part's work directly in the state.
             Part::NotStarted => Some((first..first + 1, None)),
             Part::Started | Part::Joined => None,
         }
@@ -112,9 +112,9 @@ impl<R> Part<R> {
 /// `merge` gets no result and does the work of the part directly in the state. With a single thread, this is so
 /// for all parts, and `make` is not called.
 ///
-/// A thread that makes results begins some parts after the place of the state, and continues from there. When
-/// the state reaches this place, the thread continues in the state. So there are few results, and most of the
-/// work is done in the state.
+/// A thread without a part begins inside the longest run of parts that no thread has begun, and continues
+/// from there. When all parts before its next part are merged, a thread does this part directly in the state.
+/// So there are few results, and most of the work is done in the state.
 ///
 /// ```
 /// use cfipack_format::pool::{Serial, in_order};
@@ -141,7 +141,7 @@ pub fn in_order<S: Send, R: Send>(
     if pool.threads() > 1 && parts > 1 {
         merged = run(pool, parts, state, &make, &merge);
     }
-    // Without a pool, all parts are left. A pool that has not run all tasks may leave parts too.
+    // Without a pool, all parts remain. A pool that did not run all tasks may also leave some.
     for part in merged..parts {
         merge(state, part..part + 1, None);
     }

@@ -11,7 +11,7 @@ use crate::Endian;
 pub const MAX_FRES_PER_BYTE: usize = 64;
 
 /// The greatest number of bytes of FREs that functions may share when cfipack writes a table. An FRE has at
-/// least two bytes, so even the smallest FDE does not exceed [the limit of the reader](MAX_FRES_PER_BYTE).
+/// least two bytes. So even the smallest FDE stays within [the limit of the reader](MAX_FRES_PER_BYTE).
 pub const MAX_SHARED_FRES: usize = 2 * MAX_FRES_PER_BYTE * Fde::MIN_SIZE;
 
 /// An entry of the function index, in any version.

@@ -157,7 +157,7 @@ impl RegularEntry {
 /// | bits | meaning |
 /// |---|---|
 /// | 0 to 23 | bytes from the page's [first function](super::IndexEntry::function) |
-/// | 24 to 31 | encoding: in the common palette, or, less its length, in the page's own |
+/// | 24 to 31 | number of the encoding: first the common palette's are counted, then the page's own |
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct CompressedEntry(pub u32);
 

@@ -7,7 +7,7 @@ use crate::decoder::sframe::{Error, Section};
 use crate::encoder::sframe::Options;
 use crate::format::{Address, Arch, Key, Reason};
 
-/// A table of version 3 at 0x2000: functions by start, size, offset of their rows; FRE sub-section.
+/// Returns a table of version 3 at 0x2000. A function is its start, its size and the offset of its rows.
 fn table(functions: &[(u64, u32, u32)], num_fres: u32, fres: &[u8]) -> Vec<u8> {
     let index = 16 * functions.len() as u32;
     let mut bytes = Vec::from([0xe2, 0xde, 3, 5, 3, 0, 0xf8, 0]);
@@ -24,9 +24,9 @@ fn table(functions: &[(u64, u32, u32)], num_fres: u32, fres: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// One row, CFA = sp + 8.
+/// An attribute with one row: CFA = sp + 8.
 const LEAF: [u8; 8] = [1, 0, 0, 0, 0, 0, 3, 8];
-/// One row, CFA = sp + 16.
+/// An attribute with one row: CFA = sp + 16.
 const OTHER: [u8; 8] = [1, 0, 0, 0, 0, 0, 3, 16];
 
 #[test]
@@ -36,8 +36,7 @@ fn functions_that_tables_have_alike_are_one_and_others_are_omitted() {
     let mut merged = Tables::new(Arch::Amd64, Options::default()).unwrap();
     for bytes in [&first, &second] {
         let table = Section::parse(bytes, Address(0x2000)).unwrap();
-        let is_code = |start: Address| start.0 >= 0x1000;
-        let pushed = merged.push(&table, |function| is_code(function.start()), |_| panic!()).unwrap();
+        let pushed = merged.push(&table, |function| function.start().0 >= 0x1000, |_| panic!()).unwrap();
         assert_eq!(pushed.functions + pushed.dead, 3);
     }
     let section = merged.finish();
@@ -81,7 +80,7 @@ fn a_table_that_cannot_be_merged_adds_nothing() {
     let refused = merged.push(&damaged, |_| true, |_| ());
     assert!(matches!(refused, Err(MergeError::Malformed(Error::FreOffset { .. }))), "{refused:?}");
 
-    // Version 2, 100 functions: each has 50 FREs of two bytes (outermost frames), from one byte after the last's on.
+    // Version 2: 100 functions with 50 FREs of two bytes (outermost frames), each a byte after the previous.
     let count = 100_u32;
     let mut bytes = Vec::from([0xe2, 0xde, 2, 1, 3, 0, 0xf8, 0]);
     for field in [count, 50 * count, 200, 0, 20 * count] {

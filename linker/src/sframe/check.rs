@@ -42,7 +42,7 @@ impl FreLens {
     /// Finds the rows of a function.
     ///
     /// # Errors
-    /// Returns an error if it is unknown where the function's rows end.
+    /// Returns an error if the end of the function's rows is not known.
     #[inline]
     pub(crate) fn check(&self, table: &Table<'_>, index: usize) -> Result<Rows, Error> {
         match self.quick(table, index) {
@@ -156,7 +156,7 @@ mod tests {
         bytes
     }
 
-    /// The table of info bytes agrees with the decoder for every info byte, start and width.
+    /// For every info byte, start and width, the table of info bytes agrees with the decoder.
     #[test]
     fn quick_is_what_the_decoder_says() {
         let (mut quick, mut slow) = (0, 0);
@@ -174,9 +174,9 @@ mod tests {
                             start[if arch.endian() == Endian::Little { 0 } else { width - 1 }] = value;
                             start[..width].to_vec()
                         };
-                        let one = [start(3), [&[fre][..], &[8; 60]].concat()].concat();
+                        let single = [start(3), [&[fre][..], &[8; 60]].concat()].concat();
                         let len = 1 + FreInfo(fre).fre_len().unwrap_or(20);
-                        let fres = [&one[..(1 << width) + len - 1], &start(second), &[3, 16]].concat();
+                        let fres = [&single[..(1 << width) + len - 1], &start(second), &[3, 16]].concat();
                         for cut in [0, 1, 2] {
                             let fres = &fres[..fres.len() - cut];
                             let bytes = table(abi, version, info, fres, 2);

@@ -17,7 +17,7 @@ pub(crate) struct Records {
     pub(crate) bytes: usize,
     /// The number of bytes in the sections that were counted.
     sample: usize,
-    /// The number of records in them.
+    /// The number of records in the sections that were counted.
     counted: usize,
 }
 
@@ -34,7 +34,7 @@ impl Records {
 
     pub(crate) fn estimate(&self) -> usize {
         let all = u128::from(self.counted.to_u64()) * u128::from(self.bytes.to_u64());
-        // At most as many records as the bytes can hold.
+        // The result is at most the number of records that the bytes can hold.
         (all / u128::from(self.sample.max(1).to_u64())) as usize
     }
 }

@@ -31,7 +31,7 @@ pub(crate) struct Scratch {
     pub(crate) covered: KeySet,
     /// Signal frames, if the table's version cannot represent them and the output's version can.
     pub(crate) signal_frames: KeySet,
-    /// Whether `signal_frames` has been filled for this object.
+    /// True if `signal_frames` has been filled for this object.
     pub(crate) has_signal_frames: bool,
     /// Functions of the table that have no rows, or only rows that the output cannot represent.
     pub(crate) rowless: Vec<Rowless>,
@@ -55,7 +55,7 @@ pub(crate) struct Checked {
 pub(crate) struct Rowless {
     pub(crate) unsupported: Unsupported,
     pub(crate) size: u32,
-    /// Whether CFI describes the function too.
+    /// True if CFI describes the function too.
     pub(crate) has_cfi: bool,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Rowless {
 #[derive(Clone, Copy, Debug)]
 struct Shared {
     rows: RowBytes,
-    /// Before version 3: the other fields of the FDE that determine the rows.
+    /// Before version 3: the fields of the FDE, besides the place of the rows, that determine the rows.
     head: (u8, u8),
     /// The rows in the output, once they have been pushed.
     pushed: Option<PushedRows>,
@@ -241,8 +241,8 @@ fn find_shared_rows(
     Ok(())
 }
 
-/// Adds the functions of a checked table in a range of indices. `has_cfi` is true if the object's CFI follows: it
-/// must know which functions have rows.
+/// Adds the functions of a checked table in a range of indices. `has_cfi` is true if the object's CFI
+/// follows, because the CFI then needs to know which functions have rows.
 pub(crate) fn push_functions<'a>(
     merger: &mut Merger<'a>,
     table: &Table<'a>,

@@ -6,11 +6,11 @@ use alloc::vec::Vec;
 /// Returns the order in which GNU `ld` 2.47 merges the `.sframe` sections of a link's objects, in final and in
 /// relocatable links. Push objects in this order to get the same bytes.
 ///
-/// An object's turn comes when `ld` writes the first section that it keeps of the object, even an empty section.
-/// `kept` gives the number of the object, from 0 to `objects - 1`, for each kept input section in the order of the
-/// output. Output sections are in the order of their headers; omit section groups and sections without a header.
-/// Inside an output section, inputs are in the order of their placement. The result omits objects without a kept
-/// section.
+/// An object's turn comes when `ld` writes the first section that it keeps of the object, even an empty
+/// section. `kept` has an item for each kept input section, in the order of the output: the number of the
+/// section's object, from 0 to `objects - 1`. Output sections are in the order of their headers. Omit section
+/// groups and sections without a header. Inside an output section, inputs are in the order of their
+/// placement. The result omits objects without a kept section.
 ///
 /// ```
 /// use cfipack_linker::sframe::gnu_merge_order;

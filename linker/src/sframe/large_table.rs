@@ -60,7 +60,7 @@ pub(crate) fn push_table_on<'a, L: FnMut(Field) -> Option<Live>>(
         if let Some(Shard { mut merger, sum }) = shard {
             let (covered, rowless) =
                 (mem::take(&mut merger.scratch.covered), mem::take(&mut merger.scratch.rowless));
-            // The pool's threads are all at work.
+            // All threads of the pool are at work, so this thread absorbs alone.
             if state.merger.absorb(merger, &Serial).is_ok() {
                 state.merger.scratch.covered.append(covered);
                 state.merger.scratch.rowless.extend(rowless);

@@ -244,7 +244,7 @@ impl<'a> MergeState<'_, 'a> {
         let push = |group: usize, before: Option<Shard<'a>>| {
             let Shard { mut merger, notes, sum } = before.unwrap_or_else(|| {
                 let (mut merger, (functions, fre_bytes)) = (empty.shard(), room);
-                // Enough for most shards; the last shards are smaller.
+                // This is enough for most shards. The last shards are smaller.
                 let parts = (4 * pool.threads()).max(groups.len() / (groups.len() - group));
                 merger.builder.reserve_for_write(functions / parts, fre_bytes.map(|bytes| bytes / parts));
                 Shard { merger, notes: Vec::new(), sum: Contribution::default() }
@@ -282,7 +282,7 @@ impl<'a> MergeState<'_, 'a> {
         live: &impl Fn(usize) -> L,
         shard: Option<Shard<'a>>,
     ) {
-        // The pool's threads are all at work.
+        // All threads of the pool are at work, so this thread absorbs alone.
         if let Some(Shard { merger, notes, sum }) = shard
             && self.merger.absorb(merger, &Serial).is_ok()
         {

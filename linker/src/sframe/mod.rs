@@ -19,7 +19,7 @@
 //! let mut merger = Merger::new(Arch::Amd64, Options::new())?;
 //! for number in [0, 1] {
 //!     let object = Object::new().with_sframe(&sframe);
-//!     // What the linker knows of the relocation at a place of a section.
+//!     // Returns the key of the function that the field's relocation leads to.
 //!     let live = |field: Field| match field {
 //!         Field::Sframe(at) if at.0 == 28 => Some(Key(number).into()),
 //!         _ => None,

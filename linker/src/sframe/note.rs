@@ -10,8 +10,8 @@ use crate::format::{Arch, SectionOffset, Unsupported};
 /// Reports a part of an object that is not in the output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Note {
-    /// The object's `.sframe` is not used from the table at this offset on. Its functions get rows from CFI, if the
-    /// object has CFI and the options allow it.
+    /// The object's `.sframe` is not used, from the table at this offset on. Its functions get rows from CFI,
+    /// if the object has CFI and the options allow it.
     Skipped {
         /// The offset of the table in the section. Offsets in `reason` count from the start of the table.
         table: SectionOffset,

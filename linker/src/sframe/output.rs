@@ -119,9 +119,9 @@ impl<'a> Section<'a> {
     /// the section. `address_of` returns the address of a function, and is also called for omitted functions. If `at`
     /// has a [pool](At::on), several threads may call `address_of` at the same time.
     ///
-    /// It is no error if functions turn out to share PCs, as happens when input sections overlap in the output. A
-    /// function gets no rows if another function starts inside of it or at the same address, and [`Written`] names
-    /// both.
+    /// Functions may turn out to share PCs, for example if input sections overlap in the output. This is not
+    /// an error. A function gets no rows if another function starts inside it or at the same address, and
+    /// [`Written`] names both functions.
     ///
     /// # Errors
     /// Returns an error if `out` has another length, if a function is too far away for version 2, or if the counts of

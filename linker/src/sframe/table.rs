@@ -18,7 +18,7 @@ pub(crate) struct Table<'a> {
     pub(crate) fres: &'a [u8],
 }
 
-/// The place of a function's FREs in the FRE sub-section. In version 3 this is without the attribute.
+/// The place of a function's FREs in the FRE sub-section. In version 3, the attribute does not belong to it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct RowBytes {
     pub(crate) start: u32,
@@ -40,8 +40,8 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Returns the fields outside of the rows that determine the meaning of the rows. In version 3 these fields are
-    /// part of the attribute, so this returns zeros.
+    /// Returns the fields outside the rows that determine the meaning of the rows. In version 3 these fields
+    /// are part of the attribute, so this function returns zeros.
     pub(crate) fn beside_rows(&self, version: Version) -> (u8, u8) {
         if version.has_attributes() { (0, 0) } else { (self.info.bits(), self.rep_size) }
     }

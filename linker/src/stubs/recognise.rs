@@ -19,8 +19,8 @@ pub struct Recognised {
 /// the true rows of stubs that another linker has written. A linker describes its own stubs with [`StubKind`]
 /// instead.
 ///
-/// A mixture of stubs that only jump, such as thunks of AArch64, is recognised as a single header without entries.
-/// The result is `None` for other code, for other stubs that are not all alike, and for an empty section.
+/// A mixture of stubs that only jump, such as thunks of AArch64, is recognised as a single header without
+/// entries. Returns `None` for other code, for a mixture of other stubs, and for an empty section.
 pub fn recognise(arch: Arch, bytes: &[u8]) -> Option<Recognised> {
     let patterns = match arch {
         Arch::Amd64 => AMD64,
@@ -88,7 +88,7 @@ fn recognise_after_header(
     None
 }
 
-/// Recognises the code after the entries. No code gives [`Code::NONE`], unknown code gives `None`.
+/// Recognises the code after the entries. Returns [`Code::NONE`] if there is no code, and `None` for unknown code.
 fn recognise_trailer(patterns: &'static [Pattern], after: &[u8]) -> Option<Code<'static>> {
     if after.is_empty() {
         return Some(Code::NONE);
@@ -216,7 +216,7 @@ const AARCH64: &[Pattern] = &[
     jump(StubKind::Aarch64Jump, &[4], "......15"),
     jump(StubKind::Aarch64Jump, &[4], "......16"),
     jump(StubKind::Aarch64Jump, &[4], "......17"),
-    // bti c: before a target, or before a branch to one.
+    // bti c, before a target or before a branch to a target.
     jump(StubKind::Aarch64Jump, &[4], "5f2403d5"),
     // nop; udf #0; brk #1000
     padding(StubKind::Aarch64Jump, &[4], "1f2003d5"),

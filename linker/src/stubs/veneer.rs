@@ -39,7 +39,7 @@ pub fn moved_by_veneer(arch: Arch, address: Address, code: [u8; 8]) -> Option<Ad
 mod tests {
     use super::*;
 
-    /// Veneers that ld 2.47 and lld 23 wrote, as objdump disassembles them, and code that is none.
+    /// Veneers that ld 2.47 and lld 23 wrote, as objdump disassembles them, and code that is not a veneer.
     #[test]
     fn veneers_lead_to_the_moved_instruction() {
         let at = |address, moved: u32, branch: u32| {

@@ -20,7 +20,7 @@ use super::{Fde, Field, Input, Part, Resolve, Section, Warning};
 pub struct Builder {
     pub(super) arch: Arch,
     pub(super) options: encoder::Options,
-    /// In the order of pushing. An object has at most one range per function.
+    /// The ranges in the order of pushing. An object has at most one range per function.
     pub(super) ranges: Vec<Range>,
     pub(super) personalities: Personalities,
     pub(super) warnings: Vec<Warning>,

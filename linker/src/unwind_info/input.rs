@@ -52,9 +52,9 @@ pub struct Field {
     pub part: Part,
     /// The offset of the pointer in the section. Look up the relocation at this offset.
     pub offset: SectionOffset,
-    /// The address in the object that the stored value leads to. Use it if the field has no relocation, as distances
-    /// in the `__eh_frame` of x86-64 have none, or if the relocation names a section. `None` for an LSDA, or the
-    /// personality of a row, if the stored value is zero: then only a relocation can give the target.
+    /// The address in the object that the stored value leads to. Use it if the relocation names a section, or
+    /// if the field has no relocation, like distances in the `__eh_frame` of x86-64. It is `None` for an LSDA
+    /// or the personality of a row if the stored value is zero: then only a relocation can give the target.
     pub target: Option<Address>,
 }
 

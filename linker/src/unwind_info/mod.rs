@@ -12,12 +12,12 @@
 //! use cfipack_format::{Arch, ImageOffset, Key, LsdaKey, PersonalityKey};
 //! use cfipack_linker::unwind_info::{Addresses, Builder, Fde, Field, Input, Resolve};
 //!
-//! // The `__compact_unwind` of two objects: functions at 0 and 0x20 of their sections of code. The relocations of both
-//! // objects name that section, so a field's own value is the place in it.
+//! // The `__compact_unwind` of two objects: functions at 0 and 0x20 of their sections of code. The relocations
+//! // of both objects name this section, so the stored value is an offset in the section.
 //! let row = |function, encoding| Row { function, length: 0x20, encoding, ..Row::default() }.write(8);
 //! let rows = [row(0, Encoding::frame(0, [0; 5])), row(0x20, Encoding::frameless(2, 0, 0))].concat();
 //!
-//! /// What the linker knows of an object's relocations. Here a key is the number of the object and the place in it.
+//! /// Answers for the relocations of an object. A key is the number of the object and the offset of the function.
 //! struct Object(u32);
 //! impl Resolve for Object {
 //!     fn function(&mut self, field: Field) -> Option<Key> {
@@ -26,7 +26,7 @@
 //!         (!is_dead).then_some(Key(u64::from(self.0) << 32 | place))
 //!     }
 //!     fn personality(&mut self, _: Field) -> Option<PersonalityKey> {
-//!         None // no row has one
+//!         None // no row has a personality
 //!     }
 //!     fn lsda(&mut self, _: Field) -> Option<LsdaKey> {
 //!         None
@@ -39,7 +39,7 @@
 //!     builder.push(&Input::new(number).with_compact_unwind(&rows), &mut Object(number));
 //! }
 //! let section = builder.finish();
-//! // The functions' order is that of their keys, and they are 0x40 bytes at most.
+//! // The functions are in the order of their keys, and at most 0x40 bytes apart.
 //! let plan = section.plan(|key| Some(ImageOffset(key.0 as u32 | (key.0 >> 25) as u32)), 0x40)?;
 //! let mut out = vec![0; plan.max_len()];
 //!

@@ -9,7 +9,7 @@ use super::Fde;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Range {
     pub(super) function: Key,
-    /// In bytes.
+    /// The length in bytes.
     pub(super) length: u32,
     /// [`Encoding::NONE`] for code without unwind information. In DWARF mode the offset is 0.
     pub(super) encoding: Encoding,

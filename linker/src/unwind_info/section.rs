@@ -76,7 +76,7 @@ impl Section {
     /// Computes an upper bound of the table's size for an order of the functions that you know already. The size of
     /// real tables is nearly always exactly this bound.
     ///
-    /// `tentative` returns a function's place in the order, in bytes: the address in a first layout, or a rank. It
+    /// `tentative` returns a function's place in bytes, for example its address in a first layout, or its rank. It
     /// returns `None` for a function that will have no address. `growth` bounds how much further apart the functions
     /// may lie in the final layout, in bytes and summed over all neighbours. With addresses, pass the number of bytes
     /// that may still be inserted between functions. With ranks, pass the length of all code.
@@ -208,7 +208,7 @@ fn first_of_each(mut ranges: Vec<Range>) -> Vec<Range> {
 /// Counts the functions that use a personality and are not in DWARF mode.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 struct Uses {
-    /// Functions without an FDE. Without the personality they would have no unwind information.
+    /// Functions without an FDE. Without the personality, they would lose their unwind information.
     without_fde: u32,
     with_fde: u32,
 }

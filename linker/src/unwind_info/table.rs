@@ -33,10 +33,10 @@ impl Table<'_> {
         &self.warnings
     }
 
-    /// Writes the table to the start of `out`, which must have at least [`len`](Self::len) bytes, and sets the rest
-    /// of `out` to zero. `slot_of` returns the image offset of the pointer slot (in `__got`) that holds the address
-    /// of a personality. It is called once for each personality that the table names, all of them from
-    /// [`Section::personalities`].
+    /// Writes the table to the start of `out`, which must have at least [`len`](Self::len) bytes, and sets
+    /// the rest of `out` to zero. `slot_of` returns the image offset of the pointer slot (in `__got`) that
+    /// holds the address of a personality. It is called once for each personality that the table names.
+    /// [`Section::personalities`] has all of these.
     ///
     /// # Errors
     /// Returns an error if `out` is too short.

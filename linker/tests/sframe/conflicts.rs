@@ -1,4 +1,4 @@
-//! Functions that turn out to share PCs: with their input section's end, by their keys, and when the section is
+//! Functions turn out to share PCs: at the end of their input section, by their keys, or when the section is
 //! written.
 
 use cfipack_decoder::sframe as decoder;
@@ -12,14 +12,14 @@ use crate::{Function, LAYOUTS, eh_frame, options, plain, table};
 
 const TABLE: Address = Address(0x10_0000);
 
-/// CFA = sp + 8, from 1 on sp + 32.
+/// Returns a function with CFA = sp + 8, and from 1 on sp + 32.
 fn other(size: u32) -> Function {
     let mut function = plain(size);
     function.fres[5] = 32;
     function
 }
 
-/// One object a function, at these addresses, and whether each has its extent.
+/// Merges objects with one function each. `hole` has the key and size of an omitted function.
 fn merged(
     (version, layout): (Version, cfipack_encoder::sframe::Layout),
     functions: &[Function],
@@ -38,7 +38,7 @@ fn merged(
     merger.finish().into_owned()
 }
 
-/// Start, size and CFA's offset at the end of a function.
+/// The start, the size, and the CFA's offset at the end of a function.
 type Read = (u64, u32, i64);
 
 /// Writes a section. Returns its functions, and the keys of conflicts.
@@ -72,7 +72,7 @@ fn kinds() -> impl Iterator<Item = (Version, cfipack_encoder::sframe::Layout)> {
     [Version::V2, Version::V3].into_iter().flat_map(|version| LAYOUTS.map(|layout| (version, layout)))
 }
 
-/// A function that claims 4096 bytes runs into another object's.
+/// A function that claims 4096 bytes reaches into another object's function.
 #[test]
 fn a_function_that_is_too_long() {
     for kind in kinds() {
@@ -81,17 +81,17 @@ fn a_function_that_is_too_long() {
         let (all, conflicts) = read(&merged(kind, &functions, None, None), &addresses);
         assert_eq!(all, [(0x2000, 8, 16), (0x2030, 16, 32), (0x2040, 4, 16)], "{kind:?}");
         assert_eq!(conflicts, [(1, 2)]);
-        // With the end of its input section the function has its rows up to there.
+        // If the end of its input section is known, the function has rows up to this end.
         let (all, conflicts) = read(&merged(kind, &functions, Some(0x20), None), &addresses);
         assert_eq!(all, [(0x2000, 8, 16), (0x2010, 32, 16), (0x2030, 16, 32), (0x2040, 4, 16)]);
         assert_eq!(conflicts, []);
-        // In the other order of addresses nothing is shared.
+        // With other addresses, the functions share no PCs.
         let (all, conflicts) = read(&merged(kind, &functions, None, None), &[0x2000, 0x4000, 0x2030, 0x2040]);
         assert_eq!((all.len(), conflicts), (4, vec![]));
     }
 }
 
-/// Of functions of one start none has rows, unless these are the same.
+/// Functions with the same start and different rows are omitted. Functions with the same rows become one function.
 #[test]
 fn functions_of_one_start() {
     for kind in kinds() {
@@ -102,7 +102,7 @@ fn functions_of_one_start() {
     }
 }
 
-/// No function has rows for the start of one that is omitted.
+/// A function is omitted if it would have rows for the start of an omitted function.
 #[test]
 fn omitted_functions() {
     for kind in kinds() {
@@ -122,7 +122,7 @@ fn omitted_functions() {
     }
 }
 
-/// Keys that lie as functions do leave each PC to one function, in both layouts: the write finds nothing to omit.
+/// If the keys are placed like functions, `finish` leaves each PC to one function, and writing has nothing to omit.
 #[test]
 fn keys_of_all_objects() {
     for (version, layout) in kinds() {
@@ -152,7 +152,7 @@ fn keys_of_all_objects() {
             0x11..0x20 => Some(16),
             0x21..0x30 => Some(32),
             0x31..0x38 => Some(16),
-            // The first one goes on after those that lie in it.
+            // The first function continues after the functions inside it.
             0x38..0x50 => Some(16),
             _ => None,
         });
@@ -162,7 +162,7 @@ fn keys_of_all_objects() {
     }
 }
 
-/// An FDE of 64 bytes in a section of 24.
+/// An FDE claims 64 bytes in a section of 24 bytes.
 #[test]
 fn an_fde_that_is_too_long() {
     let cfi = eh_frame();

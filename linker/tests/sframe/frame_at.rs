@@ -1,4 +1,4 @@
-//! The frame of a function that is not in a finished section yet.
+//! Finds the frame of a function before the section is finished.
 
 use cfipack_decoder::sframe as decoder;
 use cfipack_format::pool::Serial;
@@ -9,7 +9,7 @@ use cfipack_linker::stubs::{StubKind, Stubs};
 
 use crate::{LAYOUTS, OUTPUTS, address, all, eh_frame, options, plain, row, table, written};
 
-/// For every PC what a lookup in the written table answers.
+/// At every PC, the frame is the frame that a lookup in the written table finds.
 #[test]
 fn a_frame_is_that_of_the_written_table() {
     for (version, layout) in OUTPUTS.into_iter().flat_map(|version| LAYOUTS.map(|layout| (version, layout))) {
@@ -19,7 +19,7 @@ fn a_frame_is_that_of_the_written_table() {
         let mut keys = [Key(3), Key(2)].into_iter();
         let live = |_| keys.next().map(Live::new);
         merger.push_object(&Object::new().with_eh_frame(&cfi), live, |note| panic!("{note}"));
-        // Several entries of one function: the header, and those that repeat.
+        // These stubs become several entries with one key: the header, and the repeated entries.
         merger.push_stubs(&Stubs::keyed(Key(4), StubKind::Amd64LazyPlt).with_entries(3)).unwrap();
         let sizes = [16, 32, 32, 16, 64];
         let frames: Vec<_> = (0..)
@@ -37,7 +37,7 @@ fn a_frame_is_that_of_the_written_table() {
             with_rows += usize::from(expected.is_some());
             match (found, expected) {
                 (Some(found), Some(mut expected)) => {
-                    // From the function's start instead of from the entry's.
+                    // `frame_at` counts the start from the function, and the table counts it from the entry.
                     let entry = section.find(pc).unwrap().unwrap().start().0 - address(Key(key)).0;
                     expected.row.start.0 += entry as u32;
                     assert_eq!(found.row, expected.row, "{version:?} {layout:?} {key} {offset}");
@@ -50,13 +50,13 @@ fn a_frame_is_that_of_the_written_table() {
     }
 }
 
-/// Functions of one key with different rows are not in the table; with the same rows they are one.
+/// Functions with one key and different rows are omitted. With the same rows they are one function.
 #[test]
 fn an_ambiguous_function_has_no_frame() {
     let mut merger = Merger::new(Arch::Amd64, options(Version::V3, LAYOUTS[0], Prefer::Table)).unwrap();
-    let one = table(Version::V3, &[plain(16)]);
+    let bytes = table(Version::V3, &[plain(16)]);
     for _ in 0..2 {
-        merger.push_object(&Object::new().with_sframe(&one), |_| Some(Live::new(Key(9))), |_| ());
+        merger.push_object(&Object::new().with_sframe(&bytes), |_| Some(Live::new(Key(9))), |_| ());
     }
     assert_eq!(merger.frame_at(Key(9), 1).map(|frame| frame.row), Some(row(1, 16)));
     let cfi = eh_frame();
@@ -64,7 +64,7 @@ fn an_ambiguous_function_has_no_frame() {
     assert_eq!(merger.frame_at(Key(9), 1), None);
 }
 
-/// Questions between functions, in any order of keys, of a shard and of what was absorbed.
+/// Asks for frames between pushed functions: keys in any order, in a shard, and after absorbing the shard.
 #[test]
 fn functions_may_come_between_questions() {
     let options = options(Version::V3, LAYOUTS[0], Prefer::Table);

@@ -1,4 +1,4 @@
-//! Functions whose rows come from CFI.
+//! Merges functions with rows from CFI.
 
 use cfipack_decoder::sframe as decoder;
 use cfipack_encoder::sframe::Layout;
@@ -8,15 +8,15 @@ use cfipack_linker::sframe::{Field, Live, Note, Object, Options, Prefer};
 
 use crate::{all, eh_frame, meaning, merge, options, plain, row, table, written};
 
-/// Version 2 has no signal frames, also where a table of version 3 precedes it: `-r` output of linkers that do not know
-/// the format.
+/// A table of version 2 has no signal frames, even if a table of version 3 comes before it. `-r` output of
+/// linkers that do not know the format has both.
 #[test]
 fn signal_frames_of_any_table() {
     let mut signal = plain(16);
     signal.info = FdeInfo::SIGNAL.bits();
     let tables = [table(Version::V3, &[signal]), table(Version::V2, &[plain(32)])];
     let mut cfi = eh_frame();
-    // The augmentation "zRS", and a byte of padding less.
+    // A CIE with the augmentation "zRS", which has one byte less padding.
     let cie = [
         24, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', b'S', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0, 0,
         0, 0,
@@ -41,7 +41,7 @@ fn signal_frames_of_any_table() {
     }
 }
 
-/// Of a function whose end is cut off the rows end there.
+/// If a function's end is cut off, its rows end there.
 #[test]
 fn extents() {
     let bytes = table(Version::V3, &[plain(16), plain(32)]);
@@ -63,7 +63,7 @@ fn extents() {
 #[test]
 fn functions_of_cfi_that_no_row_represents_are_counted() {
     let mut cfi = eh_frame();
-    // The first FDE's instructions: the CFA is the negative of rax, by an expression.
+    // The instructions of the first FDE set the CFA to the negative of rax, by an expression.
     cfi[41..48].copy_from_slice(&[0x0f, 2, 0x70 - 0x20, 0x1f, 0, 0, 0]);
     let object = Object::new().with_eh_frame(&cfi);
     let (section, notes, contribution) =

@@ -1,21 +1,21 @@
-//! A table that is large enough to be divided among threads.
+//! Merges a table that is large enough to be divided among threads.
 
 use core::cell::Cell;
 
 use super::*;
 
-/// Enough for parts of more than one object's size.
+/// This is enough for several parts.
 const FUNCTIONS: usize = 20_000;
 
-/// Functions of many lengths and rows; some that cannot be used, some signal frames, some that share rows or have none.
+/// Returns functions with many sizes and rows. Some have unusable rows or no rows, and some are signal frames.
 fn functions(version: Version) -> Vec<Function> {
     let function = |number: usize| {
         let mut function = plain(16 + (number % 7) as u32);
-        // Of 300 different ones, so that few repeat those right before.
+        // There are 300 different rows, so only few functions repeat the rows just before them.
         function.fres[5] = (8 * (number % 30)) as u8;
         function.fres[3] = 1 + (number / 30 % 10) as u8;
         match number % 101 {
-            // The first has an offset more than x86-64 has use for.
+            // The first row has one offset more than x86-64 uses.
             3 => function.fres = vec![0, 7, 8, 8, 8, 1, 3, 16],
             5 => (function.num_fres, function.fres) = (0, Vec::new()),
             7 if version == Version::V3 => function.info = FdeInfo::SIGNAL.bits(),
@@ -26,7 +26,7 @@ fn functions(version: Version) -> Vec<Function> {
     (0..FUNCTIONS).map(function).collect()
 }
 
-/// Every third function is cut or discarded now and then.
+/// Discards or cuts some functions.
 fn live(version: Version) -> impl FnMut(Field) -> Option<Live> {
     let mut all = all(version);
     move |field| {
@@ -63,7 +63,7 @@ fn any_number_of_threads_makes_the_same_of_a_table() {
     for (from, to) in [(Version::V3, Version::V3), (Version::V2, Version::V2), (Version::V2, Version::V3)] {
         let functions = functions(from);
         let apart = table(from, &functions);
-        // The first of each ten has its rows for the others too.
+        // Every tenth function has rows, and the nine functions after it share these rows.
         let last = Cell::new(0);
         let shared = table_with(from, &vec![plain(16); FUNCTIONS], |number, end| {
             last.replace(if number % 10 == 0 { end } else { last.get() });

@@ -1,4 +1,4 @@
-//! What becomes of tables and CFI that are written here byte by byte.
+//! Merges tables and CFI that are written here byte by byte.
 
 mod conflicts;
 mod frame_at;
@@ -30,7 +30,7 @@ struct Function {
     fres: Vec<u8>,
 }
 
-/// CFA = sp + 8, from 1 on sp + 16.
+/// Returns a function with CFA = sp + 8, and from 1 on sp + 16.
 fn plain(size: u32) -> Function {
     let fres = vec![0, 3, 8, 1, 3, 16];
     Function { size, num_fres: 2, info: 0, fde_type: FdeType::Default, rep_size: 0, fres }
@@ -53,7 +53,7 @@ fn header(version: Version, functions: &[Function], fre_len: usize) -> [u8; Head
     header.write(Endian::Little)
 }
 
-/// A table for x86-64, not relocated; `places` gives where a function's rows lie instead of after the others'.
+/// Returns an unrelocated table for x86-64. `places` returns where a function's rows lie, usually at `end`.
 fn table_with(version: Version, functions: &[Function], places: impl Fn(usize, usize) -> usize) -> Vec<u8> {
     let (mut index, mut fres) = (Vec::new(), Vec::new());
     for (number, function) in functions.iter().enumerate() {
@@ -83,7 +83,7 @@ fn table(version: Version, functions: &[Function]) -> Vec<u8> {
     table_with(version, functions, |_, end| end)
 }
 
-/// An `.eh_frame` of two functions, whose start fields are at 32 and 56: CFA = rsp + 8, from 2 on rsp + 24.
+/// An `.eh_frame` with two functions and start fields at 32 and 56: CFA = rsp + 8, from 2 on rsp + 24.
 fn eh_frame() -> Vec<u8> {
     let mut bytes =
         vec![20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0];
@@ -93,7 +93,7 @@ fn eh_frame() -> Vec<u8> {
     bytes
 }
 
-/// The keys of the functions that live: 0, 1 … in the order of the table and of the CFI.
+/// Keeps all functions. Their keys are 0, 1 and so on, in the order of the table and of the CFI.
 fn all(version: Version) -> impl FnMut(Field) -> Option<Live> {
     move |field| {
         Some(Live::new(Key(match field {
@@ -113,7 +113,7 @@ fn written(section: &Section<'_>) -> Vec<u8> {
     bytes
 }
 
-/// Start, size and rows of each function of a table.
+/// Returns the start, size and rows of each function in a table.
 fn meaning(bytes: &[u8]) -> Vec<(u64, u32, Vec<Row>)> {
     let section = decoder::Section::parse(bytes, Address(0x10_0000)).unwrap();
     section.validate().unwrap();
@@ -187,7 +187,7 @@ fn tables_without_functions_are_nothing() {
     }
 }
 
-/// What is wrong costs the table; its functions have CFI.
+/// A damaged table is skipped as a whole, and its functions get rows from CFI.
 #[test]
 fn a_bad_table_is_skipped_and_cfi_used() {
     let good = table(Version::V3, &[plain(16), plain(32)]);
@@ -223,7 +223,7 @@ fn a_bad_table_is_skipped_and_cfi_used() {
     }
 }
 
-/// The table has the first function, the CFI both.
+/// The table has only the first function, and the CFI has both.
 #[test]
 fn preferences() {
     let bytes = table(Version::V3, &[plain(16)]);
@@ -241,7 +241,7 @@ fn preferences() {
             assert_eq!(meaning(&written(&section)), expected, "{prefer:?}");
         }
     }
-    // The CFI lacks the table's function.
+    // The CFI does not have the table's function.
     let second_only = |field| match field {
         Field::EhFrame(SectionOffset(32)) => None,
         field => all(Version::V3)(field),
@@ -262,7 +262,7 @@ fn dead_functions_go_with_their_rows() {
     assert_eq!(meaning(&written(&section)), [(0x2000, 32, vec![row(0, 8), row(1, 24)])]);
 }
 
-/// Linkers that do not know the format leave one table after the other.
+/// Linkers that do not know the format place one table after the other.
 #[test]
 fn tables_behind_each_other() {
     let bytes = [table(Version::V3, &[plain(16)]), table(Version::V2, &[plain(32)])].concat();
@@ -279,7 +279,7 @@ fn tables_behind_each_other() {
     assert_eq!(meaning(&written(&section)), [(0x1000, 16, rows.clone()), (0x2000, 32, rows)]);
 }
 
-/// A CFA that is counted from another register has a flex FDE, which version 2 lacks.
+/// A CFA that is counted from another register needs a flex FDE, which version 2 does not have.
 #[test]
 fn what_the_version_cannot_represent_is_omitted_by_name() {
     let control = 10 << 3 | 1;
@@ -291,14 +291,14 @@ fn what_the_version_cannot_represent_is_omitted_by_name() {
     let [Note::Omitted(unsupported)] = notes[..] else { panic!("{notes:?}") };
     assert_eq!((unsupported.function, unsupported.reason), (Key(0), Reason::CfaRegister(Register(10))));
     assert_eq!((contribution.omitted, section.num_fdes()), (1, 1));
-    // Nothing answers for its PCs, even if another function lies around it.
+    // No function has rows for its PCs, not even a function around it.
     let written =
         section.write(&mut vec![0; section.len()], Address(0), |key| Address(0x1000 + 8 * (1 - key.0)));
     let conflicts = written.unwrap().conflicts;
     assert!(matches!(conflicts[..], [Conflict { function: Key(1), other: Key(0), .. }]), "{conflicts:?}");
 }
 
-/// Entries without rows, and rows without a meaning, are taken from CFI if it has the function.
+/// Functions without rows, or with rows without a meaning, get rows from CFI if the CFI has them.
 #[test]
 fn functions_without_usable_rows() {
     let none = Function { num_fres: 0, fres: vec![], ..plain(16) };
@@ -318,13 +318,13 @@ fn functions_without_usable_rows() {
     assert!(section.is_empty());
 }
 
-/// Functions that share rows share them in the output; rows in the middle of others are damage.
+/// Functions that share rows also share them in the output. Rows that start inside other rows are an error.
 #[test]
 fn shared_rows() {
     for version in OUTPUTS {
         let functions = [plain(16), plain(32), plain(48)];
         let same = table_with(version, &functions, |_, _| 0);
-        let one = table(version, &functions[..1]).len() - Header::SIZE - version.fde_size();
+        let rows = table(version, &functions[..1]).len() - Header::SIZE - version.fde_size();
         for layout in LAYOUTS {
             let (section, notes, _) = merge(
                 options(version, layout, Prefer::Table),
@@ -332,7 +332,7 @@ fn shared_rows() {
                 all(version),
             );
             assert_eq!(notes, []);
-            assert_eq!(section.len(), Header::SIZE + 3 * version.fde_size() + one, "{version:?} {layout:?}");
+            assert_eq!(section.len(), Header::SIZE + 3 * version.fde_size() + rows, "{version:?} {layout:?}");
             assert_eq!(meaning(&written(&section)).len(), 3);
         }
     }
@@ -355,7 +355,7 @@ fn relocations() {
         let options = options(version, Layout::Gnu, Prefer::TableOnly);
         let (section, ..) = merge(options, object, |field| {
             let mut live = all(version)(field)?;
-            // Entries stay in their order.
+            // Entries stay in the order of pushing, although the order of the keys is reversed.
             live.key = Key(1 - live.key.0);
             Some(live)
         });
@@ -370,14 +370,14 @@ fn relocations() {
         );
         let mut out = vec![0xff; section.len()];
         section.write_relocatable(&mut out).unwrap();
-        // The section of one object is what it was, but for the flag that starts are relative to their fields.
+        // One object's section does not change, except for the flag that starts are relative to their fields.
         let mut expected = bytes.clone();
         expected[3] = 4;
         assert_eq!(out, expected);
     }
 }
 
-/// The same bytes for any number of threads, and for shards of any cut.
+/// The bytes are the same for any number of threads, and for shards of any size.
 #[test]
 fn threads_and_shards() {
     let tables: Vec<_> = (0..200u32)

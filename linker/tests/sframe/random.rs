@@ -1,9 +1,9 @@
-//! Random objects: small, empty, damaged and large ones of every version, whose functions share keys now and then.
+//! Merges random objects: small, empty, damaged and large, of every version. Some functions have the same key.
 
 use super::*;
 use cfipack_testkit::random::Random;
 
-/// A table of which one function may be damaged.
+/// Returns a table. Sometimes a function is damaged.
 fn any_table(numbers: &mut Random, version: Version, functions: u64) -> Vec<u8> {
     let damaged = if numbers.below(6) == 0 { numbers.below(functions + 1) } else { functions };
     let mut all = Vec::new();
@@ -19,7 +19,7 @@ fn any_table(numbers: &mut Random, version: Version, functions: u64) -> Vec<u8> 
         if number == damaged
             && let Some(info) = function.fres.get_mut(1)
         {
-            // More offsets than there are bytes.
+            // The info byte claims more offsets than there are bytes.
             *info = 0x7f;
         }
         all.push(function);
@@ -46,7 +46,7 @@ fn threads_pools_copies_and_owners_make_the_same() {
                 if *has == 0 { object.with_eh_frame(&cfi) } else { object }
             })
             .collect();
-        // Some keys are those of other objects' functions, and some functions are cut or discarded.
+        // Some objects have functions with the same key, and some functions are cut or discarded.
         let live = |number: usize| {
             let mut all = all(tables[number].0);
             move |field| {
@@ -68,17 +68,17 @@ fn threads_pools_copies_and_owners_make_the_same() {
                 .push_objects(&Threads(threads), &objects, live, |number, note| notes.push((number, note)));
             (merger, notes, sum)
         };
-        let (mut one, mut notes, mut sum) =
+        let (mut serial, mut notes, mut sum) =
             (Merger::new(Arch::Amd64, options).unwrap(), Vec::new(), Contribution::default());
         for (number, object) in objects.iter().enumerate() {
-            sum += one.push_object(object, live(number), |note| notes.push((number, note)));
+            sum += serial.push_object(object, live(number), |note| notes.push((number, note)));
         }
         let bytes_of = |section: &Section<'_>| {
             let mut bytes = vec![0; section.len()];
             let written = section.write(&mut bytes, Address(0x10_0000), address).unwrap();
             (bytes, written.conflicts)
         };
-        let expected = bytes_of(&one.clone().finish());
+        let expected = bytes_of(&serial.clone().finish());
         for threads in [0, 1, 2, 3, 64, 1000] {
             let (merger, other_notes, other_sum) = merged(threads);
             assert!((&other_notes, other_sum) == (&notes, sum), "case {case}, {threads} threads");

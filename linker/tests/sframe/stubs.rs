@@ -9,7 +9,7 @@ use cfipack_linker::stubs::{Code, Shape, StubKind, Stubs};
 
 use crate::{LAYOUTS, meaning, options, row, written};
 
-/// A PLT as ld describes it: its first entry, and stubs of 16 bytes.
+/// A PLT as ld describes it: its header, and stubs of 16 bytes.
 #[test]
 fn stubs() {
     let mut merger = Merger::new(Arch::Amd64, options(Version::V3, Layout::Gnu, Prefer::TableOnly)).unwrap();
@@ -17,7 +17,7 @@ fn stubs() {
     let shape = Shape::new().with_header(Code::new(16, &first)).with_entry(Code::new(16, &stub));
     merger.push_stubs(&Stubs::keyed(Key(0), shape).with_entries(18)).unwrap();
     let bytes = written(&merger.finish());
-    // Starts are two bytes wide, as by the size of the whole PLT.
+    // Starts are two bytes wide, because the width depends on the size of the whole PLT.
     assert_eq!(
         bytes[60..],
         [2, 0, 1, 0, 0, 0, 0, 3, 16, 6, 0, 3, 24, 2, 0, 0x11, 0, 16, 0, 0, 3, 8, 11, 0, 3, 16]
@@ -30,7 +30,7 @@ fn stubs() {
     assert_eq!(section.lookup(Address(0x1130)).unwrap(), None);
 }
 
-/// Without entries there is the header alone, and nothing of stubs that have none.
+/// Without entries only the header gets rows, and a shape without a header gets none.
 #[test]
 fn no_stubs() {
     for layout in LAYOUTS {

@@ -7,7 +7,7 @@ use cfipack_linker::sframe::{Object, Prefer};
 
 use crate::{Function, all, meaning, merge, options, plain, table};
 
-/// A function without code starts where another one does: it shares no PC with that.
+/// A function without code starts where another function starts. They share no PC.
 #[test]
 fn functions_without_code() {
     let none = Function { num_fres: 1, fres: vec![0, 3, 8], ..plain(0) };
@@ -26,7 +26,7 @@ fn functions_without_code() {
     assert!(matches!(written.conflicts[..], [Conflict { function: Key(0), other: Key(2), .. }]));
 }
 
-/// A function without code shares no PC with the one that it starts in front of or behind; `ld` keeps it.
+/// A function without code may start anywhere. It shares no PC with its neighbours, and `ld` keeps it.
 #[test]
 fn functions_without_code_lie_anywhere() {
     let empty = Function { size: 0, num_fres: 1, fres: vec![0, 3, 8], ..plain(0) };

@@ -72,7 +72,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     assert_eq!(region.len(), FUNCTIONS);
 
     // Not registered, the walk ends at the first generated frame.
-    let unwinder = Unwinder::of(libc::RTLD_DEFAULT).ok_or("an unwinder")?;
+    let unwinder = Unwinder::in_library(libc::RTLD_DEFAULT).ok_or("an unwinder")?;
     let mut check = Check {
         sp: 0,
         fp: 0,

@@ -194,7 +194,7 @@ fn case() {
     let walker = match *unwinder {
         "ip-offset" | "remote-table" => Walker::Libunwind(library),
         "gdb" | "perf" => Walker::Nothing,
-        _ => Walker::Unwinder(Unwinder::of(library).expect("_Unwind_Backtrace")),
+        _ => Walker::Unwinder(Unwinder::in_library(library).expect("_Unwind_Backtrace")),
     };
     let program = Program::new(cfi, FRAME);
     let registered = register(unwinder, library, &program);

@@ -25,7 +25,7 @@ pub fn run(program: &Program) {
     extern "C-unwind" fn walk(program: *mut c_void) {
         // SAFETY: the callers below.
         let program = unsafe { &*program.cast::<Program>() };
-        let pcs = Unwinder::of(libc::RTLD_DEFAULT).expect("an unwinder").walk();
+        let pcs = Unwinder::in_library(libc::RTLD_DEFAULT).expect("an unwinder").walk();
         let names: Vec<_> = pcs.iter().map(|&pc| program.name(pc.wrapping_sub(1))).collect();
         let is_whole = names.windows(5).any(|five| five == ["inner", "middle", "outer", "caller", "host"]);
         SHORT.fetch_add(usize::from(!is_whole), Ordering::Relaxed);

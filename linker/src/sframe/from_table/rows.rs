@@ -46,7 +46,7 @@ fn push_rows<'a>(
     head: &Head,
     rows: RowBytes,
 ) -> Result<Option<SharedRows>, Unsupported> {
-    // For each borrowed place the output keeps a record of half this size.
+    // For each borrowed place, the output keeps a record of half this many bytes.
     const FEW: usize = 64;
     let (start, end) = (rows.start.to_usize(), (rows.start + rows.len).to_usize());
     let attribute = table.version().attribute_size();

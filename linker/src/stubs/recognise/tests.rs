@@ -39,7 +39,7 @@ fn words(arch: Arch, words: &[u32]) -> Option<(Shape<'static>, u32)> {
     recognise(arch, &bytes).map(|found| (found.shape, found.entries))
 }
 
-/// Thunks that ld 2.47, lld 23 and mold 3 wrote, as objdump disassembles them. One row is true of any mixture.
+/// Thunks that ld 2.47, lld 23 and mold 3 wrote, as objdump prints them. Any mixture has a single row.
 #[test]
 fn stubs_of_several_forms_that_only_jump_have_one_row() {
     const AARCH64: Arch = Arch::Aarch64;
@@ -63,7 +63,7 @@ fn stubs_of_several_forms_that_only_jump_have_one_row() {
     let mixed = [&absolute[..], &[0xd503_245f, 0x1400_0003, 0x1640_4006], &execute_only].concat();
     assert_eq!(words(AARCH64, &mixed), whole(48));
     assert_eq!(words(AARCH64, &execute_only), Some((jump.with_entry_size(20), 1)));
-    // A veneer is no stub that only jumps, nor is a call, nor padding alone.
+    // A veneer and a call are not stubs that only jump. Padding alone is not a stub.
     assert_eq!(words(AARCH64, &[0xf940_0c00, 0x17ff_fff6]), None);
     assert_eq!(words(AARCH64, &[0x1400_0003, 0x9400_0003]), None);
     assert_eq!(words(AARCH64, &[0xd503_201f, 0]), None);
@@ -86,7 +86,7 @@ fn stubs_of_mold_for_s390x() {
     assert_eq!(found(&plt_got), Some((StubKind::S390xJump.shape(), 1)));
 }
 
-/// lld 22's retpolines, as its disassembly has them. The lazy one's tail has no row.
+/// lld 22's retpolines, as its disassembly prints them. The tail of the lazy retpoline has no row.
 #[test]
 fn retpolines_of_lld() {
     let tail = [0x4c, 0x89, 0x1c, 0x24, 0xc3];
@@ -120,7 +120,7 @@ fn what_is_not_all_stubs_is_not_recognised() {
         &[&LAZY_HEADER, &LAZY[..15]],
         &[&LAZY_HEADER, &LAZY, &IBT],
         &[&LAZY_HEADER, &LAZY, &[0xc3; 16]],
-        // Entries that jump do not come to a header that takes a pushed index for granted.
+        // Entries that jump do not belong to a header that expects a pushed index.
         &[&LAZY_HEADER, &WILD],
         &[&TLS_DESC[..8]],
     ] {
@@ -153,7 +153,7 @@ fn every_kind_goes_into_a_table() {
             for pc in header..header + gap {
                 assert_eq!(table.lookup(Address(0x1008 + u64::from(pc))), Ok(None), "{kind:?}");
             }
-            // Whatever the alignment of the section, each entry has the rows of the first.
+            // For every alignment of the section, each entry has the rows of the first entry.
             let (header, size) = (u64::from(header + gap), u64::from(kind.entry().size()));
             for offset in 0..size {
                 let rows: Vec<_> = (0..5)
