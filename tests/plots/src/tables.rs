@@ -24,7 +24,7 @@ const TIMED: &[&str] = &[
     "counted",
 ];
 
-const PARTS: [Part; 20] = [
+const PARTS: [Part; 17] = [
     ("landing", landing::NEEDS, landing::table),
     ("shares", &["files"], |all| landing::shares(of(all, "files")?)),
     ("disturbed", &[], |all| Ok(disturbed(all))),
@@ -46,11 +46,6 @@ const PARTS: [Part; 20] = [
     ("instructions", &["counted"], |all| instructions(of(all, "counted")?)),
     ("processes", &["counted"], |all| processes(of(all, "counted")?)),
     ("c-interface", &["capi"], |all| c_interface(of(all, "capi")?)),
-    ("provenance-true", &[], |all| {
-        Ok(provenance(all, &["sweep", "sweep-foreign", "images", "hidden-cfi", "lint"]))
-    }),
-    ("provenance-small", &[], |all| Ok(provenance(all, &["files", "images"]))),
-    ("provenance-fast", &[], |all| Ok(provenance(all, TIMED))),
 ];
 
 const APPLE: &[&str] = &["unwind_info_lookup", "compact_unwind_encode", "unwind_info_build"];
@@ -286,17 +281,44 @@ fn ratios(ratios: &Measured) -> Result<String, String> {
     Ok(table.0)
 }
 
+/// Work on Apple's tables. Each layout was measured with several shares of functions in DWARF mode: a row has the range.
 fn unwind_info(all: &All) -> Result<String, String> {
     let mut table = Table::new(&["", "cfipack", "the other", "times as fast"]);
     for group in APPLE {
+        let mut rows: Vec<(String, Vec<&Figure>)> = Vec::new();
         for figure in &of(all, group)?.figures {
-            if let Some(yardstick) = &figure.yardstick {
-                let name = format!("{}, {} vs {}", figure.name, figure.subject, yardstick.name);
-                pair(&mut table, name, figure);
+            let Some(yardstick) = &figure.yardstick else { continue };
+            // Without the share: the subject is, for example, "Lld, 5 of 1000 functions in DWARF mode".
+            let layout = figure.subject.split(", ").next().unwrap_or_default();
+            let name = format!("{}, {layout} vs {}", figure.name, yardstick.name);
+            if let Some((_, figures)) = rows.iter_mut().find(|(other, _)| *other == name) {
+                figures.push(figure);
+            } else {
+                rows.push((name, vec![figure]));
             }
+        }
+        for (name, figures) in rows {
+            table.row([
+                name,
+                range(&figures, |figure| figure.value, duration),
+                range(
+                    &figures,
+                    |figure| figure.yardstick.as_ref().map_or(0.0, |yardstick| yardstick.value),
+                    duration,
+                ),
+                range(&figures, Figure::times_less, times),
+            ]);
         }
     }
     Ok(table.0)
+}
+
+/// The least and the greatest value of figures, or the one text of both.
+fn range(figures: &[&Figure], value: fn(&Figure) -> f64, written: fn(f64) -> String) -> String {
+    let values: Vec<f64> = figures.iter().map(|figure| value(figure)).collect();
+    let least = written(values.iter().copied().fold(f64::INFINITY, f64::min));
+    let greatest = written(values.iter().copied().fold(f64::NEG_INFINITY, f64::max));
+    if least == greatest { least } else { format!("{least} to {greatest}") }
 }
 
 fn frames(profile: &Measured) -> Result<String, String> {
@@ -390,18 +412,4 @@ fn c_interface(capi: &Measured) -> Result<String, String> {
         ]);
     }
     Ok(table.0)
-}
-
-/// When, where and with what the benches ran.
-fn provenance(all: &All, benches: &[&str]) -> String {
-    let mut text = String::new();
-    for (bench, measured) in benches.iter().filter_map(|bench| Some((bench, all.get(*bench)?))) {
-        let lines = measured.provenance.iter().map(|(key, value)| match value.starts_with(&**key) {
-            true => value.clone(),
-            false => format!("{key} {value}"),
-        });
-        let lines: Vec<_> = lines.collect();
-        text += &format!("- `{bench}`: {}\n", lines.join("; "));
-    }
-    text
 }
