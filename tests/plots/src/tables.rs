@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::figures::{All, CFI, Figure, Measured, missing, of};
 use crate::landing;
 use crate::lines::grouped;
-use crate::plots::{PAIRS, duration, kilobytes, times};
+use crate::plots::{duration, kilobytes, times};
 
 /// A part of a page: its name, the benches whose figures it has, and how it is written.
 type Part = (&'static str, &'static [&'static str], fn(&All) -> Result<String, String>);
@@ -24,7 +24,7 @@ const TIMED: &[&str] = &[
     "counted",
 ];
 
-const PARTS: [Part; 17] = [
+const PARTS: [Part; 15] = [
     ("landing", landing::NEEDS, landing::table),
     ("shares", &["files"], |all| landing::shares(of(all, "files")?)),
     ("disturbed", &[], |all| Ok(disturbed(all))),
@@ -38,10 +38,8 @@ const PARTS: [Part; 17] = [
     ("code", &["code"], |all| code(of(all, "code")?)),
     ("identical", &["images"], |all| identical(of(all, "images")?)),
     ("sizes", &["files"], |all| sizes(of(all, "files")?)),
-    ("peers", &["peers", "linker", "profile", "ratios", "unwind_info_lookup"], peers),
     ("ratios", &["ratios"], |all| ratios(of(all, "ratios")?)),
     ("unwind-info", APPLE, unwind_info),
-    ("frames", &["profile"], |all| frames(of(all, "profile")?)),
     ("linker", &["linker"], |all| linker(of(all, "linker")?)),
     ("instructions", &["counted"], |all| instructions(of(all, "counted")?)),
     ("processes", &["counted"], |all| processes(of(all, "counted")?)),
@@ -257,12 +255,10 @@ fn pair(table: &mut Table, name: String, figure: &Figure) {
     table.row([name, duration(figure.value), duration(its), times(figure.times_less())]);
 }
 
-fn peers(all: &All) -> Result<String, String> {
-    let mut table = Table::new(&["cfipack vs the other", "cfipack", "the other", "times as fast"]);
-    for one in &PAIRS {
-        pair(&mut table, one.name.into(), one.measured(all)?);
-    }
-    Ok(table.0)
+/// Whether the figure is a time that readers of the page know. The file of the bench also has ways within a conversion.
+fn is_shown(figure: &Figure) -> bool {
+    const INTERNAL: [&str; 3] = ["batches", "direct runs", "general path"];
+    figure.unit == "ns" && !INTERNAL.iter().any(|name| figure.name.starts_with(*name))
 }
 
 fn ratios(ratios: &Measured) -> Result<String, String> {
@@ -270,7 +266,7 @@ fn ratios(ratios: &Measured) -> Result<String, String> {
     let head: Vec<_> = ["", "compared with"].into_iter().chain(subjects.iter().copied()).collect();
     let mut table = Table::new(&head);
     let first = subjects.first().ok_or("no library was measured")?;
-    for figure in ratios.figures.iter().filter(|figure| figure.subject == *first && figure.unit == "ns") {
+    for figure in ratios.figures.iter().filter(|figure| figure.subject == *first && is_shown(figure)) {
         let yardstick = figure.yardstick.as_ref().map_or("", |yardstick| &yardstick.name);
         let mut cells = vec![figure.name.clone(), yardstick.to_owned()];
         for subject in &subjects {
@@ -319,25 +315,6 @@ fn range(figures: &[&Figure], value: fn(&Figure) -> f64, written: fn(f64) -> Str
     let least = written(values.iter().copied().fold(f64::INFINITY, f64::min));
     let greatest = written(values.iter().copied().fold(f64::NEG_INFINITY, f64::max));
     if least == greatest { least } else { format!("{least} to {greatest}") }
-}
-
-fn frames(profile: &Measured) -> Result<String, String> {
-    let mut table =
-        Table::new(&["program", "by table", "framehop without cache", "framehop, all in its cache", "gimli"]);
-    for subject in profile.subjects() {
-        let of = |way| profile.find(subject, "a frame by table", way);
-        let mut cells = vec![format!("`{subject}`"), duration(of("gimli")?.value)];
-        for way in ["framehop, uncached", "framehop, all", "gimli"] {
-            let figure = of(way)?;
-            cells.push(format!(
-                "{}, {}",
-                duration(figure.value * figure.times_less()),
-                times(figure.times_less())
-            ));
-        }
-        table.row(cells);
-    }
-    Ok(table.0)
 }
 
 fn linker(linker: &Measured) -> Result<String, String> {
