@@ -377,16 +377,19 @@ fn processes(counted: &Measured) -> Result<String, String> {
 
 /// What a call costs more than in Rust.
 fn c_interface(capi: &Measured) -> Result<String, String> {
-    let mut table = Table::new(&["", "library", "through the C interface", "in Rust", "times as long"]);
-    for figure in &capi.figures {
-        let yardstick = figure.yardstick.as_ref().ok_or("a figure without Rust's")?;
-        table.row([
-            figure.name.clone(),
-            format!("`{}`", figure.subject),
-            duration(figure.value),
-            duration(yardstick.value),
-            format!("{:.2}", figure.value / yardstick.value),
-        ]);
+    let subjects = capi.subjects();
+    let head: Vec<_> = ["in C vs in Rust"].into_iter().chain(subjects.iter().copied()).collect();
+    let mut table = Table::new(&head);
+    let first = subjects.first().ok_or("no library was measured")?;
+    for call in capi.figures.iter().filter(|figure| figure.subject == *first) {
+        let mut cells = vec![call.name.clone()];
+        for subject in &subjects {
+            let figure = capi.find(subject, &call.name, "")?;
+            let rust = figure.yardstick.as_ref().ok_or("a figure without Rust's")?.value;
+            let times = figure.value / rust;
+            cells.push(format!("{} vs {}: {times:.2} ×", duration(figure.value), duration(rust)));
+        }
+        table.row(cells);
     }
     Ok(table.0)
 }
