@@ -386,8 +386,8 @@ fn c_interface(capi: &Measured) -> Result<String, String> {
         for subject in &subjects {
             let figure = capi.find(subject, &call.name, "")?;
             let rust = figure.yardstick.as_ref().ok_or("a figure without Rust's")?.value;
-            let times = figure.value / rust;
-            cells.push(format!("{} vs {}: {times:.2} ×", duration(figure.value), duration(rust)));
+            let ratio = figure.value / rust;
+            cells.push(format!("{} vs {}: {ratio:.2} ×", duration(figure.value), duration(rust)));
         }
         table.row(cells);
     }
