@@ -12,7 +12,6 @@
 //! This is a library only so that the example `manual` can read the command's definition. The example writes man pages
 //! and shell completions. If you want to use a library, take `cfipack`.
 
-mod absent;
 mod conversion;
 mod edit;
 mod instructions;

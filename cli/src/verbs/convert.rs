@@ -15,8 +15,8 @@ use cfipack_lint::coverage::CodeBytes;
 use cfipack_roundtrip::{Options, Report, most_frequent_first};
 use serde::Serialize;
 
-use crate::absent;
 use crate::conversion::{self, Conversion, TableOptions};
+use crate::io::absent;
 use crate::io::check;
 use crate::io::each::{self, Outcome};
 use crate::io::input::{self, CALL_FRAMES, Input, Object};

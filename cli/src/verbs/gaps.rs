@@ -12,7 +12,7 @@ use cfipack_format::widen::ToU64;
 use cfipack_lint::coverage::{self, CodeBytes, Gaps};
 use serde::Serialize;
 
-use crate::absent::SFRAME_TABLE;
+use crate::io::absent::SFRAME_TABLE;
 use crate::io::each::{self, Outcome};
 use crate::io::input::{self, CALL_FRAMES, Object};
 use crate::io::output;

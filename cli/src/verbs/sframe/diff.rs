@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use cfipack_roundtrip::{Fault, Options, Table, diff};
 
-use crate::absent::{self, SFRAME_TABLE};
+use crate::io::absent::{self, SFRAME_TABLE};
 use crate::io::input::Object;
 use crate::report::comparison;
 use crate::report::fault::TableNames;

@@ -9,7 +9,7 @@ use cfipack_format::Arch;
 use cfipack_format::sframe::{FdeType, Header};
 use serde::{Serialize, Serializer};
 
-use crate::absent::SFRAME_TABLE;
+use crate::io::absent::SFRAME_TABLE;
 use crate::io::each::Outcome;
 use crate::io::input::{self, Object};
 use crate::io::output::{self, Text};

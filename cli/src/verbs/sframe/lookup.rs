@@ -9,7 +9,7 @@ use cfipack_format::{Address, Arch, FunctionOffset, Row};
 use cfipack_roundtrip::words::Words;
 use serde::Serialize;
 
-use crate::absent::{self, SFRAME_TABLE};
+use crate::io::absent::{self, SFRAME_TABLE};
 use crate::io::input::Object;
 use crate::io::output;
 use crate::report::place::{Place, Places};

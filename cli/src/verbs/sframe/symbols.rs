@@ -11,7 +11,7 @@ use cfipack_roundtrip::words::Words;
 use serde::{Serialize, Serializer};
 
 use super::dump::RowEntry;
-use crate::absent::SFRAME_TABLE;
+use crate::io::absent::SFRAME_TABLE;
 use crate::io::each::Outcome;
 use crate::io::input::Object;
 use crate::io::output;

@@ -11,7 +11,7 @@ use cfipack_lint::synthesized;
 use cfipack_roundtrip::{MissingFunction, Options, Report, Table, verify_with_reasons_on};
 
 use super::displaced::Displaced;
-use crate::absent::{self, SFRAME_TABLE};
+use crate::io::absent::{self, SFRAME_TABLE};
 use crate::io::each::Outcome;
 use crate::io::input::{self, Contents, Object};
 use crate::io::output;
