@@ -33,9 +33,9 @@ use crate::report::status::{self, Status};
 use crate::report::symbol::Names;
 use crate::report::unverified;
 use crate::report::verdict::{self, ReportJson};
+use crate::report::verification;
 use crate::synthesized::SynthesizedCounts;
 use crate::verbs::embed::{self, Conversions};
-use crate::verbs::sframe::verify;
 
 /// Options of the conversion
 #[derive(clap::Args, Debug)]
@@ -223,7 +223,7 @@ impl<'s, 'a> Summary<'s, 'a> {
         if arguments.verify {
             let options = Options::new().with_padding(options.get().padding());
             let reasons = ConversionReasons::new(&conversion.omitted);
-            report = Some(verify::against(file, sections, &[table], &options, threads, |missing| {
+            report = Some(verification::against(file, sections, &[table], &options, threads, |missing| {
                 reasons.reason(missing)
             })?);
         }

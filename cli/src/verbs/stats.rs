@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use cfipack_container::Placement;
-use serde::Serialize;
 
 use crate::conversion::TableOptions;
 use crate::io::each;
@@ -44,15 +43,4 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     each::for_each(&arguments.files, &arguments.slice, Placement::Apart, |object, _| {
         FileTables::of_object(object).stats(arguments)
     })
-}
-
-/// The source of the figures in a report.
-#[derive(Clone, Copy, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Source {
-    /// A table that is in the file.
-    Table,
-    /// The CFI, or the table that a conversion makes from it.
-    Cfi,
 }

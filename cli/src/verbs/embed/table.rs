@@ -22,8 +22,8 @@ use crate::report::cfi_bytes::{CfiBytes, TableBytes};
 use crate::report::count::Counts;
 use crate::report::kernel::KernelReport;
 use crate::report::place::Places;
+use crate::report::verification;
 use crate::synthesized::SynthesizedCounts;
-use crate::verbs::sframe::verify;
 
 /// The edit: a table for an object or a linked file.
 pub struct Embed {
@@ -165,7 +165,7 @@ impl Embed {
         let reasons = ConversionReasons::new(&std::mem::take(&mut table.omitted_functions));
         let threads = self.conversions.threads;
         let report =
-            verify::against(file, &cfi, tables, &options, threads, |missing| reasons.reason(missing))?;
+            verification::against(file, &cfi, tables, &options, threads, |missing| reasons.reason(missing))?;
         table.unreadable = report.unreadable;
         let Report { different, malformed, unexplained, unjudged_in_table, .. } = report;
         if report.is_true() && unexplained == 0 && unjudged_in_table == 0 {

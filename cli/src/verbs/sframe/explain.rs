@@ -13,7 +13,6 @@ use cfipack_roundtrip::words::Words;
 use cfipack_roundtrip::{Options, innermost};
 use serde::Serialize;
 
-use super::verify;
 use crate::conversion::{Conversion, TableOptions};
 use crate::instructions::listing::Listing;
 use crate::io::input::{self, Object};
@@ -25,6 +24,7 @@ use crate::report::reasons::{self, NOT_IN_THE_TABLE};
 use crate::report::row::RowJson;
 use crate::report::status::Status;
 use crate::report::symbol::SymbolName;
+use crate::report::verification;
 use crate::verbs::explain::Arguments;
 
 /// Explains every omitted function, or the function at an address that the user gave.
@@ -91,7 +91,7 @@ fn not_in_tables(
     }
     let omitted: HashSet<_> = conversion.omitted.iter().map(|omitted| omitted.function.address()).collect();
     let options = Options::new().with_limit(usize::MAX);
-    let report = verify::against_any(object.file()?, sections, &tables, &options, 1)?;
+    let report = verification::against_any(object.file()?, sections, &tables, &options, 1)?;
     let mut explained = Vec::new();
     for missing in report.unverified.iter().filter(|unverified| unverified.missing) {
         let Some(start) = missing.function else { continue };

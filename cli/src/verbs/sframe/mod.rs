@@ -1,7 +1,6 @@
 //! The parts of verbs that work on `.sframe` tables of ELF files.
 
 pub mod diff;
-pub mod displaced;
 pub mod dump;
 pub mod explain;
 pub mod lookup;

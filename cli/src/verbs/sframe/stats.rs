@@ -10,7 +10,6 @@ use cfipack_lint::coverage::CodeBytes;
 use cfipack_roundtrip::{Options, Stats, most_frequent_first, stats};
 use serde::Serialize;
 
-use super::verify;
 use crate::conversion::{Conversion, TableOptions};
 use crate::io::each::Outcome;
 use crate::io::input::{self, CALL_FRAMES, Contents, Object};
@@ -21,9 +20,11 @@ use crate::report::count::{Counts, Number, percent};
 use crate::report::escaped::Escaped;
 use crate::report::limits::Covered;
 use crate::report::place::Places;
+use crate::report::source::Source;
 use crate::report::status::{self, Status};
 use crate::report::unverified::WithoutRows;
-use crate::verbs::stats::{Arguments, Source};
+use crate::report::verification;
+use crate::verbs::stats::Arguments;
 
 /// Counts the tables of an object. If the object has no table, counts the table that a conversion writes.
 pub fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {
@@ -102,7 +103,7 @@ fn coverage(
     if !input::describe_functions(&sections) {
         return Ok(None);
     }
-    let report = verify::against_any(file, &sections, tables, &Options::default(), 1)?;
+    let report = verification::against_any(file, &sections, tables, &Options::default(), 1)?;
     Ok(Some(Coverage {
         functions: report.functions,
         covered: report.equal + report.different,

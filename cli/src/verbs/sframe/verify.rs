@@ -3,20 +3,15 @@
 use std::io::Write;
 
 use anyhow::bail;
-use cfipack_container::{CallFrameSection, File, Kind};
-use cfipack_decoder::sframe;
-use cfipack_format::Unsupported;
-use cfipack_format::pool::Threads;
-use cfipack_lint::synthesized;
-use cfipack_roundtrip::{MissingFunction, Options, Report, Table, verify_with_reasons_on};
+use cfipack_container::Kind;
+use cfipack_roundtrip::{Options, Report};
 
-use super::displaced::Displaced;
 use crate::io::absent::{self, SFRAME_TABLE};
 use crate::io::each::Outcome;
 use crate::io::input::{self, Contents, Object};
 use crate::io::output;
-use crate::missing::AnyTableReasons;
 use crate::report::count::Number;
+use crate::report::displaced::Displaced;
 use crate::report::excluded::{self, Excluded};
 use crate::report::fault::TableNames;
 use crate::report::kernel::KernelReport;
@@ -24,6 +19,7 @@ use crate::report::place::Places;
 use crate::report::status::{self, Status};
 use crate::report::unverified;
 use crate::report::verdict::{self, AgainstCode, VerifyJson};
+use crate::report::verification;
 use crate::verbs::verify::{Arguments, Profile};
 
 /// Checks tables for the code of another object.
@@ -68,7 +64,7 @@ pub fn verify(
     names.require_arch(&tables, file.arch(), &"the file")?;
     let options = Options::new().with_padding(arguments.padding);
     let sections = input::call_frame_sections(file)?;
-    let report = against_any(file, &sections, &tables, &options, arguments.threads.into())?;
+    let report = verification::against_any(file, &sections, &tables, &options, arguments.threads.into())?;
     let excluded = excluded::count(&sections);
     let kernel = arguments.profile.map(|Profile::Kernel| KernelReport::new(file, &tables, options.limit));
     let kernel = kernel.transpose()?;
@@ -127,45 +123,4 @@ fn print_all(
         kernel.print(&mut out, places)?;
     }
     Ok(out.flush()?)
-}
-
-/// Verifies tables of any origin against the CFI of their file, on `threads` threads.
-///
-/// # Errors
-/// The same errors as [`against`].
-pub fn against_any(
-    file: &File<'_>,
-    sections: &[CallFrameSection<'_>],
-    tables: &[sframe::Section<'_>],
-    options: &Options,
-    threads: usize,
-) -> anyhow::Result<Report> {
-    let mut reasons = AnyTableReasons::new(tables);
-    against(file, sections, tables, options, threads, |missing| reasons.reason(missing))
-}
-
-/// Verifies tables against the CFI of a file, on `threads` threads. `reason` returns why a function is missing.
-///
-/// Functions of a table that no CFI covers are judged by the file's code. The code is read only if there are such
-/// functions. Then the tables are verified again, with the functions that the code confirms.
-///
-/// # Errors
-/// The code of a function without CFI cannot be read.
-pub fn against<'s>(
-    file: &File<'_>,
-    sections: &'s [CallFrameSection<'_>],
-    tables: &[sframe::Section<'_>],
-    options: &Options,
-    threads: usize,
-    mut reason: impl FnMut(&MissingFunction<'s>) -> Option<Unsupported>,
-) -> anyhow::Result<Report> {
-    let cfi: Vec<_> = sections.iter().map(|section| section.cfi()).collect();
-    let mut verify =
-        |table: &Table<'_>| verify_with_reasons_on(&Threads(threads), &cfi, table, options, &mut reason);
-    let table = Table::new(tables);
-    let report = verify(&table);
-    if report.extra == 0 {
-        return Ok(report);
-    }
-    Ok(verify(&table.with_judged(synthesized::judged(file, sections, tables)?)))
 }

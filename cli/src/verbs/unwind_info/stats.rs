@@ -20,9 +20,10 @@ use crate::io::output;
 use crate::report::count::{Counts, percent};
 use crate::report::escaped::Escaped;
 use crate::report::place::Places;
+use crate::report::source::Source as TableSource;
 use crate::report::status::Status;
 use crate::report::unverified::WithoutRows;
-use crate::verbs::stats::{Arguments, Source as TableSource};
+use crate::verbs::stats::Arguments;
 
 /// Counts the tables of an object. If the object has no table, counts the table that is built from its CFI.
 pub fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {
