@@ -4,6 +4,7 @@
 //! - `reasons` and `explanation` explain why a table omits a function. `excluded` counts FDEs without a function.
 //! - `verification` compares tables with their CFI. `verdict`, `comparison`, `difference`, `unverified` and `lint` are
 //!   results of checks, and `displaced` recognizes a wrong address of a table.
+//! - `compact_verdict` compares `__unwind_info` and `__compact_unwind` with the CFI and their readers' rules.
 //! - `source` names what figures are counted from.
 //! - `edits` is the summary of changed files.
 //! - `limits` and `status` decide the exit status.
@@ -11,6 +12,7 @@
 
 pub mod cfi_bytes;
 pub mod code;
+pub mod compact_verdict;
 pub mod comparison;
 pub mod count;
 pub mod difference;

@@ -4,11 +4,11 @@ use anyhow::{Context as _, bail};
 use cfipack_roundtrip::Options;
 use cfipack_roundtrip::unwind_info::diff;
 
-use super::source::Source;
+use super::Arguments;
+use crate::compact::source::Source;
 use crate::io::input::Object;
 use crate::report::comparison;
 use crate::report::status::Status;
-use crate::verbs::diff::Arguments;
 
 /// Compares A with B. A bare section is assumed to belong to the same image as the other table.
 pub fn compare(a: &Object<'_>, b: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {

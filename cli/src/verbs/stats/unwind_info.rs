@@ -1,5 +1,6 @@
 //! `stats` of `__unwind_info` and `__compact_unwind`.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use cfipack_container::{CompactUnwind, File};
@@ -10,20 +11,20 @@ use cfipack_roundtrip::unwind_info::{Code, Meaning, Modes, Stats, Table, modes, 
 use cfipack_roundtrip::{Unverified, most_frequent_first};
 use serde::Serialize;
 
-use super::encodings::Coverage;
-use super::explain::reasons_of_dwarf;
-use super::source::{Source, function_starts};
-use super::table::{BuiltTable, TableOptions};
+use super::Arguments;
+use crate::compact::encodings::{CompactEncoder, Coverage};
+use crate::compact::source::{Source, function_starts};
+use crate::compact::table::{BuiltTable, TableOptions};
 use crate::io::each::Outcome;
 use crate::io::input::{CALL_FRAMES, Object};
 use crate::io::output;
 use crate::report::count::{Counts, percent};
 use crate::report::escaped::Escaped;
 use crate::report::place::Places;
+use crate::report::reasons::ENCODABLE;
 use crate::report::source::Source as TableSource;
 use crate::report::status::Status;
 use crate::report::unverified::WithoutRows;
-use crate::verbs::stats::Arguments;
 
 /// Counts the tables of an object. If the object has no table, counts the table that is built from its CFI.
 pub fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {
@@ -133,6 +134,28 @@ fn coverage(
     }
     coverage.reasons = reasons_of_dwarf(file, code, table)?;
     Ok(Some(TableCoverage { coverage, without_rows: WithoutRows::first(places, without) }))
+}
+
+/// Counts the functions in DWARF mode by reason.
+fn reasons_of_dwarf(
+    file: &File<'_>,
+    code: Code<'_>,
+    table: &Table<'_>,
+) -> anyhow::Result<BTreeMap<&'static str, u64>> {
+    let mut counts = BTreeMap::new();
+    let sections = file.call_frame_sections()?;
+    let mut encoder = CompactEncoder::new(file.arch(), code)?;
+    for section in &sections {
+        for function in cfipack_cfi::Functions::new(&section.cfi()).flatten() {
+            let entry = table.find(function.key.address());
+            if entry.is_some_and(|entry| table.meaning(entry) == Meaning::Dwarf) {
+                let found = encoder.encode(&function);
+                let reason = found.map_or_else(|unsupported| unsupported.reason.name(), |_| ENCODABLE);
+                *counts.entry(reason).or_default() += 1;
+            }
+        }
+    }
+    Ok(counts)
 }
 
 /// The report, as `cfipack/stats/1`.

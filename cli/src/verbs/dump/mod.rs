@@ -1,5 +1,9 @@
 //! `dump`: prints tables as readelf and llvm-objdump do, as JSON, or by symbols.
 
+pub mod sframe;
+pub mod symbols;
+pub mod unwind_info;
+
 use std::path::PathBuf;
 
 use cfipack_container::Placement;
@@ -9,7 +13,6 @@ use crate::io::each;
 use crate::io::input;
 use crate::report::status::Status;
 use crate::report::symbol::Names;
-use crate::verbs::table::FileTables;
 
 /// Prints tables as readelf --sframe and llvm-objdump --unwind-info do
 #[derive(clap::Args, Debug)]
@@ -49,6 +52,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let placement = if arguments.json || arguments.symbols { Placement::Apart } else { Placement::Zero };
     each::for_each(&arguments.files, &arguments.slice, placement, |object, several| {
         object.check_address(arguments.address)?;
-        FileTables::of_object(object).dump(arguments, several)
+        if object.is_compact() {
+            return unwind_info::dump(object, arguments);
+        }
+        if arguments.symbols {
+            return symbols::dump(object, several, arguments);
+        }
+        sframe::dump(object, several, arguments)
     })
 }

@@ -1,5 +1,7 @@
 //! The conversion of CFI into a `.sframe` section. It runs if the command line has no verb.
 
+pub mod embed;
+
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -15,6 +17,7 @@ use cfipack_lint::coverage::CodeBytes;
 use cfipack_roundtrip::{Options, Report, most_frequent_first};
 use serde::Serialize;
 
+use self::embed::Conversions;
 use crate::conversion::{self, Conversion, TableOptions};
 use crate::io::absent;
 use crate::io::check;
@@ -35,7 +38,6 @@ use crate::report::unverified;
 use crate::report::verdict::{self, ReportJson};
 use crate::report::verification;
 use crate::synthesized::SynthesizedCounts;
-use crate::verbs::embed::{self, Conversions};
 
 /// Options of the conversion
 #[derive(clap::Args, Debug)]

@@ -10,6 +10,7 @@ use cfipack_lint::coverage::CodeBytes;
 use cfipack_roundtrip::{Options, Stats, most_frequent_first, stats};
 use serde::Serialize;
 
+use super::Arguments;
 use crate::conversion::{Conversion, TableOptions};
 use crate::io::each::Outcome;
 use crate::io::input::{self, CALL_FRAMES, Contents, Object};
@@ -24,7 +25,6 @@ use crate::report::source::Source;
 use crate::report::status::{self, Status};
 use crate::report::unverified::WithoutRows;
 use crate::report::verification;
-use crate::verbs::stats::Arguments;
 
 /// Counts the tables of an object. If the object has no table, counts the table that a conversion writes.
 pub fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {

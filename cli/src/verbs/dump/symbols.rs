@@ -10,7 +10,8 @@ use cfipack_format::{Arch, FunctionOffset, Row};
 use cfipack_roundtrip::words::Words;
 use serde::{Serialize, Serializer};
 
-use super::dump::RowEntry;
+use super::Arguments;
+use super::sframe::RowEntry;
 use crate::io::absent::SFRAME_TABLE;
 use crate::io::each::Outcome;
 use crate::io::input::Object;
@@ -18,7 +19,6 @@ use crate::io::output;
 use crate::report::place::Places;
 use crate::report::row::RowJson;
 use crate::report::status::Status;
-use crate::verbs::dump::Arguments;
 
 /// Prints the functions of every table of an object, in the table's order. If a part cannot be read, the error is
 /// returned after the rest is printed.

@@ -11,10 +11,10 @@ use std::path::PathBuf;
 use anyhow::bail;
 
 use crate::conversion::TableOptions;
+use crate::edit::many::{IN_PLACE, ManyFiles};
 use crate::report::edits::{self, Run};
 use crate::report::limits::Limits;
 use crate::report::status::Status;
-use crate::verbs::many::{IN_PLACE, ManyFiles};
 
 use table::Embed;
 

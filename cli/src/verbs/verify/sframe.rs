@@ -6,6 +6,7 @@ use anyhow::bail;
 use cfipack_container::Kind;
 use cfipack_roundtrip::{Options, Report};
 
+use super::{Arguments, Profile};
 use crate::io::absent::{self, SFRAME_TABLE};
 use crate::io::each::Outcome;
 use crate::io::input::{self, Contents, Object};
@@ -20,7 +21,6 @@ use crate::report::status::{self, Status};
 use crate::report::unverified;
 use crate::report::verdict::{self, AgainstCode, VerifyJson};
 use crate::report::verification;
-use crate::verbs::verify::{Arguments, Profile};
 
 /// Checks tables for the code of another object.
 pub fn check_for(table: &Object<'_>, object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<()> {

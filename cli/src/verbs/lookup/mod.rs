@@ -1,5 +1,8 @@
 //! `lookup`: prints the row for a PC.
 
+pub mod sframe;
+pub mod unwind_info;
+
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -13,7 +16,6 @@ use crate::report::place::Places;
 use crate::report::status::Status;
 use crate::report::symbol::Names;
 use crate::report::target::{self, Target};
-use crate::verbs::table::FileTables;
 
 /// Prints the row for a PC
 #[derive(clap::Args, Debug)]
@@ -60,5 +62,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
 fn lookup(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {
     object.check_address(arguments.address)?;
     let places = Places::of_object(object).with_names(arguments.names);
-    FileTables::of_object(object).lookup(arguments, &places)
+    if object.is_compact() {
+        return unwind_info::lookup(object, &places, arguments);
+    }
+    sframe::lookup(object, &places, arguments)
 }

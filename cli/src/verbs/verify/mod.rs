@@ -1,5 +1,8 @@
 //! `verify`: compares a table with the CFI that it represents.
 
+mod sframe;
+pub mod unwind_info;
+
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
@@ -10,7 +13,6 @@ use crate::io::each;
 use crate::io::input::{self, Input};
 use crate::report::status::Status;
 use crate::report::symbol::Names;
-use crate::verbs::table::FileTables;
 
 /// Verifies a table against the CFI of its file
 #[derive(clap::Args, Debug)]
@@ -83,7 +85,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         // This file must have a single object too.
         let input = Input::open(file, slice)?;
         let object = input.object(Placement::Apart)?;
-        FileTables::of_object(table).check_for(&object, arguments).with_context(|| table.name.to_string())?;
+        let checked = if table.is_compact() {
+            unwind_info::check_for(table, arguments)
+        } else {
+            sframe::check_for(table, &object, arguments)
+        };
+        checked.with_context(|| table.name.to_string())?;
     }
     each::for_each(files, slice, Placement::Apart, |object, _| {
         if object.is_compact() && arguments.sframe.is_some() {
@@ -93,6 +100,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
             bail!("--unwind-info: an ELF file has no __unwind_info; use --sframe for its table");
         }
         object.check_address(arguments.address.filter(|_| table.is_none()))?;
-        FileTables::of_object(object).verify(arguments, table.as_ref())
+        if object.is_compact() {
+            return unwind_info::check(object, table.as_ref(), arguments);
+        }
+        sframe::verify(object, table.as_ref(), arguments)
     })
 }

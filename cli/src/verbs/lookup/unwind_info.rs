@@ -10,14 +10,14 @@ use cfipack_format::{Address, Arch, ImageOffset};
 use cfipack_roundtrip::unwind_info::{Entry, Meaning, MeaningWords};
 use serde::Serialize;
 
-use super::source::Source;
+use super::Arguments;
+use crate::compact::source::Source;
 use crate::io::input::Object;
 use crate::io::output;
 use crate::report::place::Places;
 use crate::report::row::{self, RowJson};
 use crate::report::status::{self, Status};
 use crate::report::symbol::SymbolName;
-use crate::verbs::lookup::Arguments;
 
 /// Looks up every address. After an error, the lookups go on with the next address.
 pub fn lookup(object: &Object<'_>, places: &Places<'_, '_>, arguments: &Arguments) -> anyhow::Result<Status> {

@@ -3,13 +3,12 @@
 use anyhow::Context as _;
 use cfipack_roundtrip::{Fault, Options, Table, diff};
 
+use super::{Arguments, same_code};
 use crate::io::absent::{self, SFRAME_TABLE};
 use crate::io::input::Object;
 use crate::report::comparison;
 use crate::report::fault::TableNames;
 use crate::report::status::Status;
-use crate::same_code;
-use crate::verbs::diff::Arguments;
 
 /// Compares A with B.
 pub fn compare(a: &Object<'_>, b: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status> {

@@ -9,6 +9,7 @@ use cfipack_format::Arch;
 use cfipack_format::sframe::{FdeType, Header};
 use serde::{Serialize, Serializer};
 
+use super::Arguments;
 use crate::io::absent::SFRAME_TABLE;
 use crate::io::each::Outcome;
 use crate::io::input::{self, Object};
@@ -17,7 +18,6 @@ use crate::report::place::Places;
 use crate::report::row::RowJson;
 use crate::report::status::Status;
 use crate::report::symbol::SymbolName;
-use crate::verbs::dump::Arguments;
 
 /// Dumps the tables of an object. If a part cannot be read, prints an error in its place, and returns the error after
 /// the rest is printed.

@@ -13,6 +13,7 @@ use cfipack_roundtrip::words::Words;
 use cfipack_roundtrip::{Options, innermost};
 use serde::Serialize;
 
+use super::Arguments;
 use crate::conversion::{Conversion, TableOptions};
 use crate::instructions::listing::Listing;
 use crate::io::input::{self, Object};
@@ -25,7 +26,6 @@ use crate::report::row::RowJson;
 use crate::report::status::Status;
 use crate::report::symbol::SymbolName;
 use crate::report::verification;
-use crate::verbs::explain::Arguments;
 
 /// Explains every omitted function, or the function at an address that the user gave.
 pub fn explain(

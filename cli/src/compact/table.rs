@@ -8,8 +8,8 @@ use cfipack_roundtrip::unwind_info::{Stats, Table, stats};
 
 use super::entries::Entries;
 use super::source::{Source, check_arch};
-use super::verify::{self, Verdict};
 use crate::io::input::by_name;
+use crate::report::compact_verdict::{self, Verdict};
 
 /// Options of the table
 #[derive(clap::Args, Clone, Copy, Debug)]
@@ -109,14 +109,14 @@ impl BuiltTable {
     pub fn verify(&self, file: &File<'_>, source: &Source<'_, '_>) -> anyhow::Result<Verdict> {
         let (arch, code) = (file.arch(), source.code());
         if self.bytes.is_empty() {
-            let report = verify::of_file(file, &Table::empty(arch, code))?;
+            let report = compact_verdict::of_file(file, &Table::empty(arch, code))?;
             return Ok(Verdict { report, broken: Vec::new() });
         }
         let section = Section::parse(&self.bytes)?;
-        let broken = verify::of_table(file, self.entries.base, &code, &section)?;
+        let broken = compact_verdict::of_table(file, self.entries.base, &code, &section)?;
         let table = Table::of_image(arch, self.entries.base, &section, code);
         let is_object = file.kind() == Kind::Relocatable;
-        let report = verify::of_file(file, &if is_object { table.without_slots() } else { table })?;
+        let report = compact_verdict::of_file(file, &if is_object { table.without_slots() } else { table })?;
         Ok(Verdict { report, broken })
     }
 }

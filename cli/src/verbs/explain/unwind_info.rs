@@ -1,29 +1,25 @@
 //! `explain`: prints why functions have no compact encoding.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::Range;
 
 use cfipack_cfi::Function;
-use cfipack_container::{CallFrameSection, File};
+use cfipack_container::CallFrameSection;
 use cfipack_format::Address;
-use cfipack_roundtrip::unwind_info::{Code, Entry, Meaning, MeaningWords, Table};
+use cfipack_roundtrip::unwind_info::{Entry, Meaning, MeaningWords, Table};
 use serde::Serialize;
 
-use super::encodings::CompactEncoder;
-use super::source::{Source, check_arch, function_starts, image_base};
+use super::Arguments;
+use crate::compact::encodings::CompactEncoder;
+use crate::compact::source::{Source, check_arch, function_starts, image_base};
 use crate::instructions::listing::Listing;
 use crate::io::input::Object;
 use crate::report::escaped::Escaped;
 use crate::report::explanation::{self, Explanation};
 use crate::report::place::Places;
-use crate::report::reasons::{self, NOT_IN_THE_TABLE};
+use crate::report::reasons::{self, ENCODABLE, NOT_IN_THE_TABLE};
 use crate::report::status::Status;
 use crate::report::symbol::SymbolName;
-use crate::verbs::explain::Arguments;
-
-/// The reason of a function in DWARF mode that could be encoded. Only the table's writer knows why it is not.
-const ENCODABLE: &str = "encodable";
 
 /// The reason for a function that has CFI, but an entry without unwind information.
 const NO_UNWIND_INFORMATION: &str = "no-unwind-information";
@@ -63,28 +59,6 @@ pub fn explain(
         None => explainer.all(&sections),
     };
     explanation::report(object, &found, address, "no function is in DWARF mode", arguments.json)
-}
-
-/// Counts the functions in DWARF mode by reason.
-pub fn reasons_of_dwarf(
-    file: &File<'_>,
-    code: Code<'_>,
-    table: &Table<'_>,
-) -> anyhow::Result<BTreeMap<&'static str, u64>> {
-    let mut counts = BTreeMap::new();
-    let sections = file.call_frame_sections()?;
-    let mut encoder = CompactEncoder::new(file.arch(), code)?;
-    for section in &sections {
-        for function in cfipack_cfi::Functions::new(&section.cfi()).flatten() {
-            let entry = table.find(function.key.address());
-            if entry.is_some_and(|entry| table.meaning(entry) == Meaning::Dwarf) {
-                let found = encoder.encode(&function);
-                let reason = found.map_or_else(|unsupported| unsupported.reason.name(), |_| ENCODABLE);
-                *counts.entry(reason).or_default() += 1;
-            }
-        }
-    }
-    Ok(counts)
 }
 
 struct Explainer<'e, 'a, 'f> {

@@ -1,5 +1,8 @@
 //! `stats`: prints the size of a table by part, and the code that it covers.
 
+pub mod sframe;
+pub mod unwind_info;
+
 use std::path::PathBuf;
 
 use cfipack_container::Placement;
@@ -10,7 +13,6 @@ use crate::io::input;
 use crate::report::limits::Limits;
 use crate::report::status::Status;
 use crate::report::symbol::Names;
-use crate::verbs::table::FileTables;
 
 /// Prints the sizes of a table's parts and its coverage
 #[derive(clap::Args, Debug)]
@@ -41,6 +43,9 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     arguments.table.check()?;
     each::for_each(&arguments.files, &arguments.slice, Placement::Apart, |object, _| {
-        FileTables::of_object(object).stats(arguments)
+        if object.is_compact() {
+            return unwind_info::count(object, arguments);
+        }
+        sframe::count(object, arguments)
     })
 }

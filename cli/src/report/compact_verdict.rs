@@ -1,92 +1,27 @@
-//! `verify` of `__unwind_info` and `__compact_unwind`.
+//! Compares `__unwind_info` and `__compact_unwind` with the CFI and with the rules of their readers, and prints the
+//! verdict.
 
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use anyhow::bail;
 use cfipack_container::{File, Kind};
 use cfipack_format::Address;
 use cfipack_format::widen::ToU64;
 use cfipack_roundtrip::Options;
-use cfipack_roundtrip::unwind_info::{
-    Code, Image, Report, Table, Violation, row_violations, verify, violations,
-};
+use cfipack_roundtrip::unwind_info::{Code, Image, Report, Table, Violation, verify, violations};
 use serde::Serialize;
 
-use super::source::{Source, TABLES, function_starts, image_base};
-use crate::io::each::Outcome;
-use crate::io::input::Object;
-use crate::io::output;
-use crate::report::count::{Counts, Number};
+use crate::compact::source::function_starts;
+use crate::report::count::Counts;
 use crate::report::place::Places;
-use crate::report::status::{self, Status};
 use crate::report::unverified;
 use crate::report::verdict::DUPLICATES;
-use crate::verbs::verify::Arguments;
 
 /// How many violations of each rule are described. All violations are counted.
 const DESCRIBED: usize = 100;
 
 /// The name of a fault: the entry names an FDE after the function's own FDE, which only a scan of the section finds.
 const SCANNED: &str = "whose FDE is found by a scan only";
-
-/// Checks that an object has a table that can be read.
-pub fn check_for(table: &Object<'_>, arguments: &Arguments) -> anyhow::Result<()> {
-    table.check_address(arguments.address)?;
-    Source::with_table(table)?.parse().map(|_| ())
-}
-
-/// Verifies a table against the object's CFI and the rules of its readers. The table is the object's own, or the table
-/// in `elsewhere`.
-pub fn check(
-    object: &Object<'_>,
-    elsewhere: Option<&Object<'_>>,
-    arguments: &Arguments,
-) -> anyhow::Result<Outcome> {
-    if arguments.profile.is_some() {
-        bail!("--profile kernel: the kernel reads only .sframe");
-    }
-    let own = Source::find(object)?;
-    let file = object.file()?;
-    let other = elsewhere.map(Source::with_table).transpose()?;
-    let source = other.as_ref().unwrap_or(&own);
-    if source.is_empty() {
-        let has_cfi = !file.call_frame_sections()?.is_empty();
-        return Ok(if has_cfi { Outcome::MissingTable(TABLES) } else { Outcome::Absent(TABLES) });
-    }
-    let is_object = file.kind() == Kind::Relocatable;
-    let table = source.entries(file.arch(), image_base(file), own.code())?;
-    // A table for an object has slots, but a linker will put them elsewhere.
-    let table = if is_object { table.without_slots() } else { table };
-    let report = of_file(file, &table)?;
-    let broken = match source.parse()? {
-        Some(section) => of_table(file, image_base(file), &own.code(), &section)?,
-        None => row_violations(file.arch(), &source.object_rows(), &own.code()),
-    };
-    let section = if source.table.is_some() { "__unwind_info" } else { "__compact_unwind" };
-    let written = write(object, section, &report, &broken, arguments);
-    let status = Status::differs_if(!report.is_complete() || is_broken(&broken));
-    status::judged(status, written).map(Outcome::Done)
-}
-
-/// Writes the report about a section.
-fn write(
-    object: &Object<'_>,
-    section: &str,
-    report: &Report,
-    broken: &[Violation],
-    arguments: &Arguments,
-) -> anyhow::Result<()> {
-    let mut out = output::standard();
-    if arguments.json {
-        output::json(&mut out, &VerifyJson::new(object.name.plain(), report, broken))?;
-    } else {
-        writeln!(out, "{}: {} with CFI", object.name, Number(report.functions, "function"))?;
-        print(&mut out, report, &Places::of_object(object).with_names(arguments.names))?;
-        print_violations(&mut out, section, broken)?;
-    }
-    Ok(out.flush()?)
-}
 
 /// Verifies a table against the CFI of a file. The file may have no CFI.
 pub fn of_file(file: &File<'_>, table: &Table<'_>) -> anyhow::Result<Report> {
@@ -250,19 +185,6 @@ impl<'v> DescribedViolations<'v> {
     }
 }
 
-/// The report, as `cfipack/verify/1`.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "CompactReport"))]
-pub struct VerifyJson<'r> {
-    schema: &'static str,
-    file: String,
-    #[serde(flatten)]
-    report: &'r Report,
-    #[serde(flatten)]
-    rules: RulesJson,
-}
-
 /// The rules that a table breaks.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -279,14 +201,9 @@ pub struct RulesJson {
     rules: BTreeMap<&'static str, u64>,
 }
 
-impl<'r> VerifyJson<'r> {
-    fn new(file: String, report: &'r Report, broken: &[Violation]) -> Self {
-        Self { schema: "cfipack/verify/1", file, report, rules: RulesJson::new(broken) }
-    }
-}
-
 impl RulesJson {
-    fn new(broken: &[Violation]) -> Self {
+    /// Counts the violations by rule, and describes the first of each rule.
+    pub fn new(broken: &[Violation]) -> Self {
         let mut rules = BTreeMap::new();
         for violation in broken {
             *rules.entry(violation.name()).or_default() += 1;

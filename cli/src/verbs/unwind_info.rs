@@ -12,15 +12,15 @@ use cfipack_roundtrip::most_frequent_first;
 use cfipack_roundtrip::unwind_info::Stats;
 use serde::Serialize;
 
-use super::encodings::Coverage;
-use super::entries::Entries;
-use super::source::Source;
-use super::table::{BuiltTable, TableOptions};
-use super::verify::{self, Verdict, VerdictJson};
+use crate::compact::encodings::Coverage;
+use crate::compact::entries::Entries;
+use crate::compact::source::Source;
+use crate::compact::table::{BuiltTable, TableOptions};
 use crate::io::check;
 use crate::io::each::{self, Outcome};
 use crate::io::input::{self, CALL_FRAMES, Input, Object};
 use crate::io::output;
+use crate::report::compact_verdict::{self, Verdict, VerdictJson};
 use crate::report::count::{Counts, Number, percent};
 use crate::report::place::Places;
 use crate::report::reasons::MALFORMED;
@@ -194,8 +194,8 @@ impl Summary<'_, '_> {
         writeln!(text, "  personalities: {}, LSDAs: {}", stats.personalities, stats.lsdas)?;
         if let Some(Verdict { report, broken }) = &self.verdict {
             writeln!(text, "  verified against the CFI, as gimli evaluates it:")?;
-            verify::print(&mut text, report, &Places::new(self.file).with_names(self.names))?;
-            verify::print_violations(&mut text, "__unwind_info", broken)?;
+            compact_verdict::print(&mut text, report, &Places::new(self.file).with_names(self.names))?;
+            compact_verdict::print_violations(&mut text, "__unwind_info", broken)?;
         }
         std::io::stderr().write_all(&text)?;
         if self.built.entries.without_fde != 0 {

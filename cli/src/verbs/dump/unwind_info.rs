@@ -11,12 +11,12 @@ use cfipack_format::widen::ToUsize;
 use cfipack_format::{Address, Arch, ImageOffset, SectionOffset};
 use serde::Serialize;
 
-use super::source::{self, Source};
+use super::Arguments;
+use crate::compact::source::{self, Source};
 use crate::io::each::Outcome;
 use crate::io::input::Object;
 use crate::io::output::{self, Text};
 use crate::report::status::Status;
-use crate::verbs::dump::Arguments;
 
 /// Dumps the tables of an object. If a page cannot be read, prints an error in its place, and returns the error after
 /// the rest is printed.

@@ -1,5 +1,9 @@
 //! `diff`: compares two tables by meaning.
 
+mod same_code;
+mod sframe;
+mod unwind_info;
+
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -11,7 +15,6 @@ use crate::io::input::{self, Input, Object};
 use crate::io::output;
 use crate::report::status::Status;
 use crate::report::symbol::Names;
-use crate::verbs::table::FileTables;
 
 /// Compares two tables by meaning
 #[derive(clap::Args, Debug)]
@@ -104,5 +107,8 @@ fn compare(a: &Object<'_>, b: &Object<'_>, arguments: &Arguments) -> anyhow::Res
     if a.is_compact() != b.is_compact() {
         bail!("{} and {}: their tables have different formats", a.name, b.name);
     }
-    FileTables::of_object(a).diff(b, arguments)
+    if a.is_compact() {
+        return unwind_info::compare(a, b, arguments);
+    }
+    sframe::compare(a, b, arguments)
 }

@@ -1,5 +1,8 @@
 //! `explain`: prints why functions are omitted, or prints a function's rows beside its instructions.
 
+pub mod sframe;
+pub mod unwind_info;
+
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -13,7 +16,6 @@ use crate::report::place::Places;
 use crate::report::status::Status;
 use crate::report::symbol::Names;
 use crate::report::target::{self, Target};
-use crate::verbs::table::FileTables;
 
 /// Explains why a table omits functions, or one function's rows
 #[derive(clap::Args, Debug)]
@@ -71,7 +73,8 @@ fn explain(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Status>
     arguments.table.check()?;
     let places = Places::new(file).with_names(arguments.names);
     let address = arguments.address.as_ref().map(|target| target.find(&places)).transpose()?;
-    let own = FileTables::of_object(object);
-    let tables = if arguments.unwind_info { FileTables::Compact(object) } else { own };
-    tables.explain(arguments, &places, address)
+    if object.is_compact() || arguments.unwind_info {
+        return unwind_info::explain(object, &places, address, arguments);
+    }
+    sframe::explain(object, &places, address, arguments)
 }

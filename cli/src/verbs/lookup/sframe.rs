@@ -9,6 +9,7 @@ use cfipack_format::{Address, Arch, FunctionOffset, Row};
 use cfipack_roundtrip::words::Words;
 use serde::Serialize;
 
+use super::Arguments;
 use crate::io::absent::{self, SFRAME_TABLE};
 use crate::io::input::Object;
 use crate::io::output;
@@ -17,7 +18,6 @@ use crate::report::row::RowJson;
 use crate::report::status::{self, Status};
 use crate::report::symbol::SymbolName;
 use crate::report::target::Target;
-use crate::verbs::lookup::Arguments;
 
 /// Looks up every address.
 pub fn lookup(object: &Object<'_>, places: &Places<'_, '_>, arguments: &Arguments) -> anyhow::Result<Status> {
