@@ -5,7 +5,7 @@ use std::fmt;
 use cfipack_container::Error;
 use cfipack_edit::EmbedError;
 
-use crate::absent::GCC_LTO;
+use crate::io::absent::GCC_LTO;
 
 /// The reason why a file is left as it is.
 #[derive(Debug)]
