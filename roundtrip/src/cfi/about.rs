@@ -1,4 +1,4 @@
-//! The properties of a section beside its frames.
+//! The properties of a section that gimli's type for the section does not hold.
 
 use cfipack_format::cfi::Section;
 use gimli::{BaseAddresses, Vendor};
@@ -6,15 +6,15 @@ use gimli::{BaseAddresses, Vendor};
 /// The letters `B` and `G` of a CIE's augmentation, which are hidden from gimli.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Letters {
-    /// The start of the CIE. Several are in ascending order.
+    /// The offset of the CIE. A list of `Letters` is in ascending order of this offset.
     pub cie: usize,
-    /// True if `B` is among them.
+    /// True if `B` is among the letters.
     pub key_b: bool,
-    /// The number of hidden bytes. gimli sees the bytes after them this much too early.
+    /// The number of hidden bytes. For gimli, the bytes after the letters have an offset that is too low by it.
     pub count: u64,
 }
 
-/// The properties of a section beside its frames.
+/// The properties of a section that gimli's type for the section does not hold.
 #[derive(Clone, Debug)]
 pub(super) struct About<'f> {
     pub section: &'f Section<'f>,
@@ -24,7 +24,7 @@ pub(super) struct About<'f> {
     pub bases: BaseAddresses,
     /// The hidden letters, for the CIEs that have any.
     pub letters: &'f [Letters],
-    /// The length of the longest CIE with instructions that are run.
+    /// The greatest length of a CIE in bytes: the instructions of a longer CIE are not run.
     pub longest_cie: usize,
 }
 
