@@ -23,7 +23,7 @@ const ROUNDS: usize = 4;
 /// The size of a stub that an expression describes, in bytes.
 const STUB: u64 = 16;
 
-/// Compares functions one after the other, and reuses its memory.
+/// Compares functions with their code. Use the same linter for many functions, because it reuses its memory.
 pub struct Linter<'l, 'f> {
     memory: &'l FileMemory<'f>,
     arch: Arch,
@@ -54,19 +54,19 @@ pub struct Outcome {
 pub struct Leaving {
     /// The target.
     pub target: Address,
-    /// The state there.
+    /// The state after the jump.
     pub state: State,
-    /// True if the target comes from a jump table. If we read past the end of a jump table, we get targets of other
-    /// functions' tables.
+    /// True if the target comes from a jump table. If we read past the end of a jump table, we get targets of another
+    /// function's table.
     pub is_from_table: bool,
 }
 
-/// A way into a function from another one.
+/// A way into a function from another function.
 #[derive(Clone, Debug)]
 pub struct Way {
-    /// Bytes from the function's start.
+    /// The place of the entry, in bytes from the function's start.
     pub offset: u32,
-    /// The state there.
+    /// The state at the entry.
     pub state: State,
     /// True if the target comes from a jump table, as in [`Leaving`].
     pub is_from_table: bool,
@@ -100,8 +100,8 @@ impl<'l, 'f> Linter<'l, 'f> {
         }
     }
 
-    /// Compares a function's CFI with its code. `entries` are ways into it from other functions.
-    pub fn function(
+    /// Compares a function's CFI with its code. `entries` are the ways into the function from other functions.
+    pub fn compare(
         &mut self,
         function: &Function,
         entries: &[Way],
