@@ -68,11 +68,13 @@ pub(super) fn plan(source: &Source<'_>) -> Result<Option<Plan>, EmbedError> {
     if plan.skip == 0 && ph_end < source.ph_end() {
         plan.cleared.push(ph_end..source.ph_end());
     }
-    let is_removed = |index: usize| {
-        let section = &source.sections[index];
-        tables.binary_search(&index).is_ok() || tables.iter().any(|&table| is_relocations_of(section, table))
-    };
-    let removed: Vec<usize> = (0..source.sections.len()).filter(|&index| is_removed(index)).collect();
+    let mut removed = Vec::new();
+    for (index, section) in source.sections.iter().enumerate() {
+        let has_relocations = tables.iter().any(|&table| is_relocations_of(section, table));
+        if has_relocations || tables.binary_search(&index).is_ok() {
+            removed.push(index);
+        }
+    }
     for &index in &removed {
         let section = source.sections[index];
         if section.has_bytes() && section.offset >= plan.skip {
@@ -139,11 +141,10 @@ fn remove_memory(source: &Source<'_>, plan: &mut Plan, table: usize) -> Result<(
     }
     let is_last = source.loaded().all(|other| other.address <= load.address);
     if is_last && headers_end == 0 {
-        let restored = match plan.skip == 0 && load.offset < section.offset {
-            true => restore(source, plan, at, &load, table)?,
-            false => None,
-        };
-        if let Some(restored) = restored {
+        if plan.skip == 0
+            && load.offset < section.offset
+            && let Some(restored) = restore(source, plan, at, &load, table)?
+        {
             *plan = restored;
             return Ok(());
         }
@@ -167,7 +168,7 @@ fn restore(
     table: usize,
 ) -> Result<Option<Plan>, EmbedError> {
     let Some(first) = source.load_with(&(source.phoff..source.ph_end())).copied() else { return Ok(None) };
-    let Some(run) = Run::of(source, load, table).filter(|_| first != *load) else { return Ok(None) };
+    let Some(run) = Run::find(source, load, table).filter(|_| first != *load) else { return Ok(None) };
     let mut restored = plan.clone();
     restored.segments.remove(at);
     restore_note(source, &mut restored);
@@ -225,9 +226,9 @@ struct Run {
 }
 
 impl Run {
-    /// Finds the moved sections. Returns `None` if the segment has a section that cannot move. There may be no moved
-    /// sections, if all of them have been kept elsewhere.
-    fn of(source: &Source<'_>, load: &Segment, table: usize) -> Option<Self> {
+    /// Finds the moved sections. Returns `None` if the segment has a section that cannot move. The result has no ranges
+    /// if all moved sections have been kept elsewhere.
+    fn find(source: &Source<'_>, load: &Segment, table: usize) -> Option<Self> {
         let range = load.range();
         let sections = source.sections.iter().enumerate().filter(|(index, _)| *index != table);
         let inner = sections.filter(|(_, section)| section.has_bytes() && range.contains(&section.offset));
@@ -281,14 +282,12 @@ impl Run {
 /// Returns the range of a build-id that was kept after the program headers, with everything in its segments.
 fn kept_build_id(source: &Source<'_>, headers_end: u64) -> Option<Range<u64>> {
     let first = source.load_with(&(source.phoff..source.ph_end()))?;
-    let is_it = |index: &usize| {
-        let section = &source.sections[*index];
+    let index = source.sections.iter().position(|section| {
         section.has_bytes()
             && first.range().contains(&section.offset)
             && movable::has_build_id(source, section)
-    };
-    let index = (0..source.sections.len()).find(is_it)?;
-    let group = Neighbours::of(source).group(index)?;
+    })?;
+    let group = Neighbours::find(source).group(index)?;
     // No other bytes lie between the headers and the build-id.
     (source.next_use(headers_end.max(source.ph_end()), None) == group.start).then_some(group)
 }
@@ -366,7 +365,7 @@ fn rebuild_tail(source: &Source<'_>, plan: &mut Plan) {
 }
 
 /// Looks for the planned section headers in the file, in the gaps between sections. They are there if a tool wrote new
-/// section headers at the end and left the old ones.
+/// section headers at the end and left the old section headers in their place.
 fn find_headers(source: &Source<'_>, plan: &Plan) -> Option<Tail> {
     let Tail::Rebuild(names) = &plan.tail else { return None };
     let mut sections = plan.sections.clone();
