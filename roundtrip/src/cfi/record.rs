@@ -12,8 +12,8 @@ pub(super) struct Record {
     pub is_cie: bool,
 }
 
-/// Returns the records of a section. It skips terminators in the middle and [excluded](Section::excluded) FDEs. A record
-/// that ends beyond the section is the last record. gimli refuses this record, so that it is reported.
+/// Returns the records of a section. It skips terminators in the middle and [excluded](Section::excluded) FDEs. A
+/// record that ends beyond the section is the last record. gimli refuses this record, so that it is reported.
 pub(super) fn records<'s>(section: &Section<'s>) -> impl Iterator<Item = Record> + use<'s> {
     let (section, mut at) = (*section, 0);
     std::iter::from_fn(move || {

@@ -141,8 +141,8 @@ fn readable<'a>(section: &Section<'a>, cies: &[Record]) -> (Cow<'a, [u8]>, Vec<L
     (bytes, all)
 }
 
-/// The greatest length of a CIE, in bytes, from which instructions are removed. In the worst case, the CIE is read again
-/// for each of its bytes. The CIEs of gas have some 30 bytes.
+/// The greatest length of a CIE, in bytes, from which instructions are removed. In the worst case, the CIE is read
+/// again for each of its bytes. The CIEs of gas have some 30 bytes.
 const LONGEST: usize = 128;
 
 impl Source<'_> {

@@ -42,7 +42,8 @@ pub struct Cursor<'c, 't> {
 /// The function that is being walked.
 #[derive(Debug)]
 struct Open<'t> {
-    /// The place of the current piece. For a function that is set aside, the place of the piece before the interruption.
+    /// The place of the current piece. For a function that is set aside, the place of the piece before the
+    /// interruption.
     at: usize,
     start: u64,
     flags: Flags,

@@ -23,8 +23,8 @@ pub(crate) struct Piece {
     pub is_last: bool,
 }
 
-/// The number that stands for the section's start. A search compares signed distances from the section's start. XOR with
-/// this number turns them into unsigned numbers with the same order.
+/// The number that stands for the section's start. A search compares signed distances from the section's start. XOR
+/// with this number turns them into unsigned numbers with the same order.
 const ORIGIN: u64 = 1 << 63;
 
 impl Entry {

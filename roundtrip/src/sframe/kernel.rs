@@ -208,7 +208,7 @@ fn check_rows(section: &Section<'_>, function: &Function<'_>, verdict: &mut Kern
     }
 }
 
-/// Returns the number of PCs from offset `start` to offset `end` of a function, in all repetitions of a PC-mask function.
+/// Returns the number of PCs between two offsets of a function, in all repetitions of a PC-mask function.
 fn num_pcs(function: &Function<'_>, start: u32, end: u32) -> u64 {
     let size = function.size();
     let period = if function.is_pc_mask() { u32::from(function.rep_size()) } else { size };

@@ -1,5 +1,5 @@
-//! PCs for which an entry is not exact: steps into the body or out of it, or differences. [`Inexact::decide`] tells them
-//! apart when the whole function has been seen.
+//! PCs for which an entry is not exact: steps into the body or out of it, or differences. [`Inexact::decide`] tells
+//! them apart when the whole function has been seen.
 
 use std::ops::Range;
 

@@ -20,7 +20,8 @@ pub(super) fn is_step(arch: Arch, row: &Row, registers: &[(Register, Rule)], bod
     };
     let saves_frame_pointer = row.frame_pointer == body.0.frame_pointer;
     let stack = if register == arch.stack_pointer() {
-        // At the entry, the CFA is the stack pointer. If the call has pushed a return address, it is above this address.
+        // At the entry, the CFA is the stack pointer. If the call has pushed a return address, it is above this
+        // address.
         let at_entry = match entry.return_address {
             Rule::Cfa(below) => -below,
             _ => 0,

@@ -127,8 +127,8 @@ impl<'a> Table<'a> {
         Self { elsewhere: Meaning::Dwarf, ..Self::new(arch, entries, code) }
     }
 
-    /// Sorts the entries. If several start at the same address, the last entry counts. An entry ends at the latest where
-    /// the next entry starts.
+    /// Sorts the entries. If several start at the same address, the last entry counts. An entry ends at the latest
+    /// where the next entry starts.
     fn new(arch: Arch, mut entries: Vec<Entry>, code: Code<'a>) -> Self {
         entries.retain(|entry| entry.start < entry.end);
         entries.sort_by_key(|entry| entry.start);

@@ -83,8 +83,8 @@ pub(super) fn plan(
     let Some(first) = first.filter(|first| first.flags & elf::PF_W.0 == 0) else { return Ok(None) };
     let Some(evicted) = evict(source, limit, attempt)? else { return Ok(None) };
     let Evicted { run, kept } = evicted;
-    // Later, only the place of the moved sections shows that the file had a PT_PHDR. Without moved sections it could not
-    // be restored.
+    // Later, only the place of the moved sections shows that the file had a PT_PHDR. Without moved sections it could
+    // not be restored.
     if run.is_empty() && attempt.reuse_phdr {
         return Ok(None);
     }

@@ -29,14 +29,15 @@ pub(super) fn symbols(source: &Source<'_>, plan: &mut Plan, removed: &[usize]) -
             continue;
         }
         let old = source.bytes(table.range());
-        if old.chunks_exact(SYM_LEN).all(|symbol| Fate::find(source, removed, symbol) == Fate::Stays) {
+        let mut fates = old.chunks_exact(SYM_LEN).map(|symbol| Fate::after_removal(source, removed, symbol));
+        if fates.all(|fate| fate == Fate::Stays) {
             continue;
         }
         let mut bytes = old.to_vec();
         let mut gone = Vec::new();
         let symbols = bytes.chunks_exact_mut(SYM_LEN).zip(old.chunks_exact(SYM_LEN));
         for (number, (new, old)) in symbols.enumerate() {
-            match Fate::find(source, removed, old) {
+            match Fate::after_removal(source, removed, old) {
                 Fate::Stays => {}
                 Fate::Goes if table.is(elf::SHT_SYMTAB) => gone.push(number),
                 // A loader reads `.dynsym`, so its size must stay, and an absolute symbol would not be an address.
@@ -76,7 +77,7 @@ enum Fate {
 }
 
 impl Fate {
-    fn find(source: &Source<'_>, removed: &[usize], symbol: &[u8]) -> Self {
+    fn after_removal(source: &Source<'_>, removed: &[usize], symbol: &[u8]) -> Self {
         let index = symbol[ST_SHNDX..].first_chunk().map_or(0, |&field| source.endian.u16(field));
         let section = source.sections.get(usize::from(index)).filter(|_| index < elf::SHN_LORESERVE);
         let Some(section) = section else { return Self::Stays };

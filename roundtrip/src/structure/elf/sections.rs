@@ -30,8 +30,8 @@ pub(super) fn check(check: &Check<'_>, maps: &[SymbolMap]) -> Result<(), Structu
     Ok(())
 }
 
-/// Checks the first section header. It holds the numbers that do not fit into the ELF header. A field that holds no such
-/// number in either file must stay.
+/// Checks the first section header. It holds the numbers that do not fit into the ELF header. A field that holds no
+/// such number in either file must stay.
 fn check_first(old: &Image<'_>, new: &Image<'_>) -> Result<(), StructureError> {
     let (from, to) = (old.sections[0], new.sections[0]);
     let in_first = |image: &Image<'_>, field: usize, means: u16| image.u16(image.bytes, field) == means;

@@ -30,8 +30,8 @@ pub(super) fn check(check: &Check<'_>) -> Result<usize, StructureError> {
     Ok(tables.len())
 }
 
-/// Returns whether the tables are the tables of the original, at the same addresses. They need not follow the rules that
-/// are checked here: another tool may have made them.
+/// Returns whether the tables are the tables of the original, at the same addresses. They need not follow the rules
+/// that are checked here: another tool may have made them.
 fn is_kept(check: &Check<'_>, tables: &[usize]) -> bool {
     let Check { old, new, .. } = check;
     let mut of_old = (1..old.sections.len()).filter(|&index| old.is_table(index));
