@@ -193,8 +193,8 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
 }
 
 fn file_offset(offset: u64) -> Result<u32, Error> {
-    let beyond = |_| Error::Table { what: "layout: a part moves beyond 4 GiB", offset: 0, value: offset };
-    u32::try_from(offset).map_err(beyond)
+    let what = "layout: a part moves beyond 4 GiB";
+    u32::try_from(offset).map_err(|_| Error::Table { what, offset: 0, value: offset })
 }
 
 /// Refuses to move a section if fields of other sections hold its addresses.

@@ -107,10 +107,8 @@ impl<'l, 'f> Linter<'l, 'f> {
         entries: &[Way],
         is_function: &dyn Fn(Address) -> bool,
     ) -> Outcome {
-        let undecided = |doubt| Outcome { doubt: Some(doubt), ..Outcome::default() };
-        let size = function.end.0 - function.start.0;
-        if size > MAX_CODE {
-            return undecided(Doubt::TooLarge.name());
+        if function.end.0 - function.start.0 > MAX_CODE {
+            return Outcome { doubt: Some(Doubt::TooLarge.name()), ..Outcome::default() };
         }
         let evaluated = self.evaluate(function);
         self.follow(function, entries, is_function, &evaluated)
@@ -248,9 +246,13 @@ impl<'l, 'f> Linter<'l, 'f> {
     }
 
     fn outcome(&self, analysis: &Analysis<'_>, judgement: Judgement, evaluated: &Evaluated) -> Outcome {
+        let right = judgement.right;
+        let doubt = doubt(analysis, &judgement, evaluated, &self.rows);
+        let not_reached = analysis.doubts().any(|(doubt, _)| doubt == Doubt::NotReached);
         let mut disassembler = None;
         let code = analysis.code();
-        let found = |finding: cfipack_code::Finding| {
+        let findings = judgement.findings.into_iter().filter(|finding| !finding.continues);
+        let findings = findings.map(|finding| {
             let offset = self.instructions.as_slice()[finding.index].offset;
             let row = self.rows.index_at(offset).and_then(|index| self.rows.get(index));
             Found {
@@ -259,12 +261,8 @@ impl<'l, 'f> Linter<'l, 'f> {
                 cfa: row.map(|row| CfaWords(self.arch, row.row.cfa).to_string()).unwrap_or_default(),
                 finding,
             }
-        };
-        let right = judgement.right;
-        let doubt = doubt(analysis, &judgement, evaluated, &self.rows);
-        let not_reached = analysis.doubts().any(|(doubt, _)| doubt == Doubt::NotReached);
-        let findings =
-            judgement.findings.into_iter().filter(|finding| !finding.continues).map(found).collect();
+        });
+        let findings = findings.collect();
         Outcome { findings, doubt, exits: self.exits(analysis), waits: not_reached, right }
     }
 

@@ -345,10 +345,12 @@ fn by_masks(answers: &[(u64, TableAnswer)], period: u64) -> Vec<(u64, TableAnswe
     let mut found: Vec<Option<usize>> = Vec::new();
     let mut rows: Vec<(u64, TableAnswer)> = Vec::new();
     for offset in 0..period {
-        let own = answers.binary_search_by_key(&offset, |answer| answer.0).ok();
-        // A row with another start that matches the offset also matches the offset without one of its bits.
         let one_bit_less = (0..u8::BITS).map(|bit| offset & !(1 << bit)).filter(|&less| less != offset);
-        let row = own.or_else(|| one_bit_less.map(|less| found[less.to_usize()]).max().flatten());
+        let row = match answers.binary_search_by_key(&offset, |answer| answer.0) {
+            Ok(own) => Some(own),
+            // A row with another start that matches the offset also matches the offset without one of its bits.
+            Err(_) => one_bit_less.map(|less| found[less.to_usize()]).max().flatten(),
+        };
         if found.last() != Some(&row) {
             rows.push((offset, row.map_or(TableAnswer::Nothing, |row| answers[row].1)));
         }

@@ -82,7 +82,10 @@ fn run<'a>(
     reasons: Option<Reasons<'_, 'a>>,
 ) -> Report {
     let functions = Functions::find(cfi);
-    let arch = cfi.first().map(|section| section.arch).or(tables.arch()).unwrap_or(Arch::Amd64);
+    let arch = match cfi.first() {
+        Some(section) => section.arch,
+        None => tables.arch().unwrap_or(Arch::Amd64),
+    };
     let input = Input {
         functions: &functions,
         all_tails: functions.all_tails(),

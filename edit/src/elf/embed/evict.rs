@@ -90,8 +90,8 @@ pub(super) fn plan(
     }
     let kept_end = kept.as_ref().map_or(0, |(kept, to)| to + (kept.end - kept.start));
     let end = limit.max(run.end).max(kept_end);
-    let is_shared = |load: &Segment| load.range().start < end && source.phoff < load.range().end;
-    if end > first.range().end || source.loaded().filter(|load| is_shared(load)).count() != 1 {
+    let sharing = source.loaded().filter(|load| load.range().start < end && source.phoff < load.range().end);
+    if end > first.range().end || sharing.count() != 1 {
         return Ok(None);
     }
     plan.cleared.push(source.ph_end().min(limit)..end);

@@ -93,7 +93,6 @@ fn move_headers(
 fn move_dynamic(source: &Source<'_>, plan: &mut Plan, moved: &[Moved]) -> Result<(), EmbedError> {
     let Some(dynamic) = source.dynamic else { return Ok(()) };
     let entries: Vec<_> = source.dynamic_entries().collect();
-    let value_of = |tag: elf::DynamicTag| entries.iter().find(|entry| entry.0 == tag.0).map(|entry| entry.1);
     for (index, &(tag, value)) in entries.iter().enumerate() {
         let offset = dynamic.offset + (index * DYN_LEN).to_u64();
         let refused = EmbedError::Reference { section: SectionName::new(".dynamic"), offset, value };
@@ -102,7 +101,12 @@ fn move_dynamic(source: &Source<'_>, plan: &mut Plan, moved: &[Moved]) -> Result
             || OTHER_TAGS.iter().any(|other| other.0 == tag)
             || ADDRESS_TAGS.contains(&tag)
             || ANDROID_TAGS.contains(&tag);
-        let size = known.and_then(|(_, size)| *size).and_then(value_of).unwrap_or(0).max(1);
+        let mut size = 1;
+        if let Some((_, Some(size_tag))) = known
+            && let Some(entry) = entries.iter().find(|entry| entry.0 == size_tag.0)
+        {
+            size = entry.1.max(1);
+        }
         let end = value.saturating_add(size);
         if !is_address {
             continue;

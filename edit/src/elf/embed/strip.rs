@@ -294,9 +294,8 @@ fn kept_build_id(source: &Source<'_>, headers_end: u64) -> Option<Range<u64>> {
 
 /// Restores the `PT_PHDR` of a static executable, if the sections then lie right after the program headers.
 fn restore_phdr(source: &Source<'_>, plan: &mut Plan, first: &Segment, run: &Run) {
-    let has = |kind| source.segment(kind).is_some();
-    let kinds = [elf::PT_PHDR, elf::PT_INTERP];
-    if !source.is_fixed || kinds.into_iter().any(has) || plan.segments.len() >= source.segments.len() {
+    let has_kinds = source.segment(elf::PT_PHDR).is_some() || source.segment(elf::PT_INTERP).is_some();
+    if !source.is_fixed || has_kinds || plan.segments.len() >= source.segments.len() {
         return;
     }
     let end = source.phoff + plan.segments.len().to_u64() * Segment::LEN;
@@ -314,11 +313,10 @@ fn restore_note(source: &Source<'_>, plan: &mut Plan) {
         return;
     };
     let range = properties.range();
-    let covers = |one: &Segment| one.range().start <= range.start && range.end <= one.range().end;
     let is_note = |one: &Segment| one.kind == elf::PT_NOTE.0;
-    if plan.segments.iter().any(|one| is_note(one) && covers(one))
-        || plan.segments.len() >= source.segments.len()
-    {
+    let mut notes = plan.segments.iter().filter(|one| is_note(one)).map(Segment::range);
+    let is_covered = notes.any(|note| note.start <= range.start && range.end <= note.end);
+    if is_covered || plan.segments.len() >= source.segments.len() {
         return;
     }
     // Linkers write notes in the order of their sections.
@@ -328,8 +326,13 @@ fn restore_note(source: &Source<'_>, plan: &mut Plan) {
     let own = section_of(&properties);
     let notes = plan.segments.iter().enumerate().filter(|(_, one)| is_note(one)).take(MAX_NOTES);
     let later = notes.filter(|(_, one)| section_of(one) > own).map(|(index, _)| index).next();
-    let after = |one: &Segment| one.is_loaded() || one.kind == elf::PT_DYNAMIC.0 || is_note(one);
-    let at = later.or_else(|| Some(plan.segments.iter().rposition(after)? + 1)).unwrap_or(0);
+    let mut all = plan.segments.iter();
+    let before = all.rposition(|one| one.is_loaded() || one.kind == elf::PT_DYNAMIC.0 || is_note(one));
+    let at = match (later, before) {
+        (Some(later), _) => later,
+        (None, Some(before)) => before + 1,
+        (None, None) => 0,
+    };
     plan.segments.insert(at, Segment { kind: elf::PT_NOTE.0, ..properties });
 }
 
@@ -377,11 +380,14 @@ fn find_headers(source: &Source<'_>, plan: &Plan) -> Option<Tail> {
     let mut ranges: Vec<_> = plan.sections.iter().filter(|one| one.has_bytes()).map(Header::range).collect();
     ranges.sort_by_key(|range| range.start);
     let mut gaps = ranges.windows(2).map(|pair| pair[0].end.next_multiple_of(8)..pair[1].start);
-    let is_it = |gap: &Range<u64>| {
+    let found = gaps.find(|gap| {
         let start = (gap.start + plan.skip).wrapping_sub(plan.prefix);
         gap.end.saturating_sub(gap.start) >= len && source.bytes(start..start.saturating_add(len)) == wanted
+    });
+    let offset = match found {
+        Some(gap) => gap.start,
+        None => find_overwritten(source, plan, &wanted)?,
     };
-    let offset = gaps.find(is_it).map(|gap| gap.start).or_else(|| find_overwritten(source, plan, &wanted))?;
     Some(Tail::At(offset, names.clone()))
 }
 
@@ -398,13 +404,13 @@ fn find_overwritten(source: &Source<'_>, plan: &Plan, wanted: &[u8]) -> Option<u
         return None;
     }
     // Free program headers are zero.
-    let is_there = |spare: u64| {
+    let is_there = (0..=MAX_SPARE).any(|spare| {
         let kept = headers_end + spare * Segment::LEN;
         kept < end
             && source.is_zero(headers_end..kept, None)
             && source.bytes(kept..end) == &wanted[(kept - start).to_usize()..]
-    };
-    (0..=MAX_SPARE).any(is_there).then_some(start)
+    });
+    is_there.then_some(start)
 }
 
 /// Finds a second copy of some bytes, in a gap soon after the end of a section.
@@ -416,10 +422,9 @@ fn find_copy(source: &Source<'_>, sections: &[Header], names: &Range<u64>) -> Op
     let mut ranges: Vec<_> = sections.iter().filter(|one| one.has_bytes()).map(Header::range).collect();
     ranges.sort_by_key(|range| range.start);
     let gaps = ranges.windows(2).map(|pair| pair[0].end..pair[1].start.min(pair[0].end + len + MAX_PADDING));
-    let find = |gap: Range<u64>| {
+    gaps.filter(|gap| gap.start + len <= gap.end).find_map(|gap| {
         let bytes = source.bytes(gap.clone());
-        let found = bytes.windows(wanted.len().max(1)).position(|window| window == wanted);
-        found.map(|at| gap.start + at.to_u64())
-    };
-    gaps.filter(|gap| gap.start + len <= gap.end).find_map(find)
+        let at = bytes.windows(wanted.len().max(1)).position(|window| window == wanted)?;
+        Some(gap.start + at.to_u64())
+    })
 }

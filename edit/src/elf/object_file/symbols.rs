@@ -46,16 +46,14 @@ impl<'a> Symbols<'a> {
             return Err(damaged);
         }
         let extended_table = of_type(elf::SHT_SYMTAB_SHNDX).next();
-        let extended = match extended_table {
-            Some(index) => headers
-                .sections
-                .section(SectionIndex(index))
-                .and_then(|header| header.data_as_array(endian, bytes))
-                .ok()
-                .filter(|extended: &&[U32<_>]| extended.len() == symbols.len())
-                .ok_or(damaged)?,
-            None => &[],
-        };
+        let mut extended: &[U32<_>] = &[];
+        if let Some(index) = extended_table {
+            let header = headers.sections.section(SectionIndex(index)).map_err(|_| damaged)?;
+            extended = header.data_as_array(endian, bytes).map_err(|_| damaged)?;
+            if extended.len() != symbols.len() {
+                return Err(damaged);
+            }
+        }
         let renumbering = Renumbering { inserted_at: first_global, ..Renumbering::default() };
         let inserted = Vec::new();
         let this = Self { table, extended_table, renumbering, endian, symbols, extended, inserted };
