@@ -137,7 +137,7 @@ impl<'s> Source<'s> {
         Ok(Place { at: own.range.start, line, is_inside: false })
     }
 
-    /// Returns whether the preprocessor joins a line to the one before.
+    /// Returns whether the preprocessor joins a line to the line before.
     fn is_continued(&self, line: usize) -> bool {
         line.checked_sub(1).is_some_and(|before| {
             let before = &self.text[self.lines[before].range.clone()];

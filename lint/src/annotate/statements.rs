@@ -82,9 +82,9 @@ pub fn data_len(arch: Arch, statement: &[u8]) -> Option<i64> {
 
 /// Returns whether a statement can be the instruction that the disassembler calls `mnemonic`.
 ///
-/// This is so in three cases. The first three letters agree. Both are conditional jumps, because a condition has
-/// several names (`jnz`, `jne`). Or the assembler encodes one as the other because of an operand's sign, for example
-/// `add` as `sub`.
+/// It can in three cases. The first three letters agree. Or both are conditional jumps: a condition has several names,
+/// for example `jnz` and `jne`. Or the assembler writes another instruction because of an operand's sign, for example
+/// `sub` for `add`.
 pub fn agrees(arch: Arch, statement: &[u8], mnemonic: &str) -> bool {
     let is_conditional = |name: &[u8]| {
         name.first().is_some_and(|first| first.eq_ignore_ascii_case(&b'j'))

@@ -176,7 +176,7 @@ struct Tail {
     pcs: Range<u64>,
 }
 
-/// Ends each function where the next one starts, and returns the tails. The list must be sorted by start.
+/// Ends each function where the next function starts, and returns the tails. The list must be sorted by start.
 fn cut(list: &mut [Function]) -> Vec<Tail> {
     let mut tails = Vec::new();
     // The starts and ends of functions that go on after the current function, in order of start.

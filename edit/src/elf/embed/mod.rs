@@ -53,7 +53,7 @@ pub struct Embedding<'a> {
 enum Base<'a> {
     /// The original file.
     File(Box<Source<'a>>),
-    /// The file without its old tables, whose bytes are free.
+    /// The file without its old tables. The bytes of these tables are free.
     Stripped { bytes: Vec<u8>, from_file: Rewrite<'a> },
 }
 

@@ -38,7 +38,7 @@ fn find_rela(source: &Source<'_>, bytes: &[u8], is_moved: impl Fn(u64) -> bool) 
         Arch::Amd64 => &[elf::R_X86_64_RELATIVE.0, elf::R_X86_64_IRELATIVE.0, elf::R_X86_64_RELATIVE64.0],
         Arch::Aarch64 | Arch::Aarch64Be => &[elf::R_AARCH64_RELATIVE.0, elf::R_AARCH64_IRELATIVE.0],
         Arch::S390x => &[elf::R_390_RELATIVE.0, elf::R_390_IRELATIVE.0],
-        // No 64-bit ELF files, or none that can have a table.
+        // These architectures have no 64-bit ELF files, or no tables.
         Arch::I386 | Arch::Arm64_32 | Arch::Riscv64 => &[],
     };
     let word = |bytes: &[u8], at: usize| bytes[at..].first_chunk().map_or(0, |&word| source.endian.u64(word));
