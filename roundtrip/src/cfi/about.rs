@@ -10,7 +10,7 @@ pub(super) struct Letters {
     pub cie: usize,
     /// True if `B` is among the letters.
     pub key_b: bool,
-    /// The number of hidden bytes. For gimli, the bytes after the letters have an offset that is too low by it.
+    /// The number of hidden bytes. For gimli, the bytes after the letters start this many bytes too early.
     pub count: u64,
 }
 

@@ -36,7 +36,7 @@ impl fmt::Debug for Evaluator<'_> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Handler {
-    /// The address of the personality, or of a pointer to it. Nearly all compilers write the pointer.
+    /// The address of the personality, or of a pointer to it. Nearly all functions have the pointer.
     pub personality: Option<Address>,
     /// The language-specific data area.
     pub lsda: Option<Address>,

@@ -2,7 +2,8 @@
 
 use cfipack_format::{Arch, Cfa, Register, Row, Rule, Saved};
 
-/// Returns whether a row of the CFI is the row of the body: it unwinds alike, and the same registers are saved.
+/// Returns whether a row of the CFI is the row of the body: it unwinds alike, and saves the same registers in the same
+/// places.
 pub(super) fn is_body(arch: Arch, row: &Row, registers: &[(Register, Rule)], body: &(Row, Saved)) -> bool {
     crate::same_row::same_row(row, &body.0, arch)
         && registers.len() == body.1.as_slice().len()

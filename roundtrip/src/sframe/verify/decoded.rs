@@ -62,7 +62,7 @@ pub(super) struct Walk<'d, 't> {
     decoded: &'d mut Decoded,
     function: &'d Function<'t>,
     endian: Endian,
-    /// The decoder for FREs that are not in the cache. It has not passed the FREs since it was last used.
+    /// The decoder for FREs that are not in the cache. It stands after the last FRE that it has decoded.
     fres: Fres<'t>,
     /// The number of FREs that the decoder has not passed.
     decoder_left: u32,

@@ -125,7 +125,7 @@ impl Pairs {
     }
 }
 
-/// Notes without addresses in them, so that they may move.
+/// Notes without content that depends on their place, so that they may move.
 const NOTES: [&[u8]; 5] =
     [b".note.gnu.property", b".note.gnu.build-id", b".note.ABI-tag", b".note.package", b".note.go.buildid"];
 
