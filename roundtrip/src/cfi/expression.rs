@@ -5,7 +5,7 @@ use gimli::{Encoding, Endianity, Expression, Operation};
 
 use super::source::Reader;
 
-/// The form of an expression, by what it computes.
+/// The form of an expression, by its result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Shape {
     /// `register + offset`.

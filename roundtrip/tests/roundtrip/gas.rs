@@ -46,8 +46,8 @@ fn name(path: &Path, ending: &str) -> String {
     path.file_name().unwrap().to_str().unwrap().strip_suffix(ending).unwrap().to_owned()
 }
 
-/// What gimli does not know, instructions of AArch64 and others, and what has no meaning: an offset of a CFA
-/// that an expression gives, or that is not set.
+/// CFI that the judge cannot evaluate. gimli does not know some instructions, for example of AArch64. Other CFI has no
+/// meaning: it changes the offset of a CFA that is given by an expression, or that is not set.
 const UNJUDGED: [(&str, &str); 10] = [
     ("a_negate_pc", "unknown call frame instruction: 0x2c"),
     ("s_window_save", "unknown call frame instruction: 0x2d"),
