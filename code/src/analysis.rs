@@ -103,8 +103,8 @@ impl Doubt {
 pub struct Exit {
     /// The index of the jumping instruction.
     pub index: usize,
-    /// The target. It is `None` if the target is unknown and the stack is as it was at the function's entry. Such a
-    /// jump is taken for a tail call.
+    /// The target, or `None` if it is unknown and the stack is as it was at the function's entry. We take such a jump
+    /// for a tail call.
     pub target: Option<Address>,
     /// True if the target comes from a jump table. The end of a jump table is a guess, so the target may be wrong.
     pub is_from_table: bool,
@@ -161,7 +161,7 @@ pub struct Ways<'w> {
     pub entries: &'w [Entry<'w>],
     /// Calls with landing pads. The ranges must be ascending and must not overlap.
     pub call_sites: &'w [CallSite],
-    /// Offsets of calls that do not return, ascending. The analysis finds further ones by itself.
+    /// Offsets of calls that do not return, ascending. The analysis finds further such calls by itself.
     pub noreturn: &'w [u32],
 }
 
@@ -252,7 +252,7 @@ impl<'c> Analysis<'c> {
         self.instructions.spare.give(self.blocks.drain(..).filter_map(|block| block.state));
     }
 
-    /// Makes an instruction the first of a block, and returns the block's number.
+    /// Makes an instruction the first instruction of a block, and returns the block's number.
     fn start_block(&mut self, first: Option<usize>) -> Option<u32> {
         let first = first?;
         let known = self.block_at[first];
@@ -279,8 +279,8 @@ impl<'c> Analysis<'c> {
         self.instructions
     }
 
-    /// Iterates over the reasons why something is not known, each with the offset of an instruction. If there are
-    /// none, every path was followed to its end.
+    /// Iterates over the reasons why something is not known, each with the offset of an instruction. Without doubts,
+    /// every path was followed to its end.
     pub fn doubts(&self) -> impl Iterator<Item = (Doubt, u32)> {
         self.doubts.iter().copied()
     }
@@ -323,8 +323,8 @@ impl<'c> Analysis<'c> {
         false
     }
 
-    /// Returns the instructions that can execute next: the next one in memory, or where a call returns to, and the
-    /// target of a direct branch.
+    /// Returns the instructions that can execute next. One is the next instruction in memory, or the instruction that a
+    /// call returns to. The other is the target of a direct branch.
     pub(crate) fn next(&self, index: usize) -> [Option<usize>; 2] {
         let next = (index + 1 < self.block_at.len()).then_some(index + 1);
         let target = |target: Option<Address>| target.and_then(|target| self.index_of(target));

@@ -79,7 +79,6 @@ impl Context {
     }
 }
 
-/// The context of an analysis, which is copied when something is added to it. When all paths have been followed,
-/// nothing is added any more. A copy for each later look at an instruction would take time quadratic in the
-/// function's size.
+/// The context of an analysis. It is copied only when something is added to it, and nothing is added after all paths
+/// have been followed. A copy for each later look at an instruction would take time quadratic in the function's size.
 pub(crate) type Shared<'c> = Cow<'c, Context>;

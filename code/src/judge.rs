@@ -174,8 +174,8 @@ impl<'j, 'c> Judge<'j, 'c> {
 
     /// Returns whether no instruction has a wrong row, so that a slow search for findings is not needed.
     ///
-    /// Each path must also end as its last instruction does. If no path continues after a call, the call may only
-    /// have been taken for a call that does not return.
+    /// An instruction with an unknown CFA counts as wrong if it can execute after an instruction with a right CFA. For
+    /// example, the analysis may have taken a call for a call that does not return.
     fn is_clean(&self) -> bool {
         let all = self.analysis.instructions().as_slice();
         if !self.are_right || self.wrong.iter().any(|wrong| *wrong != 0) {

@@ -2,11 +2,11 @@
 
 use cfipack_format::{Arch, Register, Row, Rule};
 
-/// The rows of a function, ascending by offset. You fill it with rows from CFI or from a table, and pass it to a
-/// [`Judge`](crate::Judge).
+/// The rows of a function, in ascending order of offset. You fill this list with rows from CFI or from a table, and
+/// pass it to a [`Judge`](crate::Judge).
 ///
-/// Unlike a plain list of [`Row`], it has the rules of all registers. You can [`clear`](Self::clear) it to reuse its
-/// memory.
+/// Unlike a plain list of [`Row`], this list has the rules of all registers. You can [`clear`](Self::clear) it to reuse
+/// its memory.
 #[derive(Clone, Debug, Default)]
 pub struct Rows {
     rows: Vec<Row>,
@@ -62,7 +62,7 @@ impl Rows {
     }
 
     /// Adds a row. It must start after the rows before it. Pass in `saved` the rules of registers other than the
-    /// return address and the frame pointer, ascending by register. Leave out registers that keep their value.
+    /// return address and the frame pointer, ascending by register. Omit registers that keep their value.
     pub fn push(&mut self, row: Row, saved: &[(Register, Rule)]) {
         self.rules.extend_from_slice(saved);
         self.rows.push(row);

@@ -57,7 +57,7 @@ impl Memory for NoMemory {
 }
 
 impl JumpTables {
-    /// Returns the number of the table that an instruction loads from, if nothing has to be added to answer. The
+    /// Returns the number of the table that an instruction loads from, if the tables need no change for the answer. The
     /// inner `None` means that the instruction has no usable table.
     pub(crate) fn known_entry(&self, site: u32, address: u64, limit: Option<u32>) -> Option<Option<u32>> {
         let Some(&number) = self.sites.get(&site) else {
@@ -70,7 +70,7 @@ impl JumpTables {
         (known.limit == known.limit_with(limit)).then_some(Some(number))
     }
 
-    /// Returns the target that a table entry plus `base` gives, if nothing has to be added to answer.
+    /// Returns the target that a table entry plus `base` gives, if the tables need no change for the answer.
     pub(crate) fn known_target(&self, entry: u32, base: TableBase) -> Option<Value> {
         match self.list.get(entry as usize).map(|table| table.base) {
             None => Some(Value::Unknown),

@@ -16,7 +16,8 @@ impl Memory for Table {
     }
 }
 
-/// The CFA before each instruction as `register+offset`, `?` where it is not known and `-` where no way leads; and the doubts.
+/// Returns the CFA before each instruction as `register+offset`, and the doubts. The CFA is `?` if it is not known, and
+/// `-` if no way leads to the instruction.
 fn followed(arch: Arch, bytes: &[u8], memory: &dyn Memory) -> (Vec<String>, Vec<Doubt>) {
     let code = Code { arch, start: Address(START), bytes, relocated: &[] };
     let instructions = Instructions::new(&code);

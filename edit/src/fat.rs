@@ -124,7 +124,7 @@ fn damaged(offset: usize, value: usize) -> Error {
 mod tests {
     use super::*;
 
-    /// A fat file of slices aligned to 16 bytes, at these offsets; fields as of `mach-o/fat.h`, big-endian.
+    /// Makes a fat file with slices at these offsets. The fields are big-endian, as in `mach-o/fat.h`.
     fn fat(slices: &[(u32, &[u8])], align: u32) -> Vec<u8> {
         let mut bytes = [macho::FAT_MAGIC, slices.len() as u32].map(u32::to_be_bytes).concat();
         for (number, (offset, slice)) in (0..).zip(slices) {
@@ -139,7 +139,7 @@ mod tests {
         bytes
     }
 
-    /// The file with `more` bytes at the end of its first slice.
+    /// Appends `more` bytes to the first slice of a fat file.
     fn longer(bytes: &[u8], more: usize) -> Result<Vec<u8>, Error> {
         let mut number = 0;
         let rewrite = rewrite_slices(bytes, |slice| {
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(longer(&old, 3).unwrap(), fat(&[(0x50, b"first+++"), (0x60, b"second")], 4));
         let new = longer(&old, 12).unwrap();
         assert_eq!(new, fat(&[(0x50, b"first++++++++++++"), (0x70, b"second")], 4));
-        // As `object` reads it, and in the other order of the header.
+        // `object` reads the result. Then the header lists the slices in the other order.
         let file = MachOFatFile::<FatArch32>::parse(&*new).unwrap();
         assert_eq!(file.arches()[1].data(&*new).unwrap(), b"second");
         let old = fat(&[(0x60, b"second"), (0x50, b"first")], 4);

@@ -37,7 +37,7 @@ pub enum Piece<'a> {
 }
 
 impl Piece<'_> {
-    /// The length in bytes.
+    /// Returns the length in bytes.
     pub fn len(&self) -> usize {
         match self {
             Self::Old(range) => range.len(),
@@ -286,7 +286,7 @@ mod tests {
         first.zeros("z", 2);
         let first = first.patch(vec![patch(2, b"CD")]);
         let between = first.to_vec(old);
-        // Pieces in another order, across those of the first, and whole.
+        // The second rewrite has pieces in another order, pieces across borders of the first rewrite, and whole pieces.
         let mut second = Rewrite::new();
         second.old(6..10);
         second.bytes("x", &b"XY"[..]);

@@ -75,19 +75,18 @@ impl Sum for CodeBytes {
 pub fn of_tables<'t>(
     tables: &'t [Section<'_>],
 ) -> impl Iterator<Item = Result<Range<Address>, sframe::Error>> + 't {
-    tables.iter().flat_map(Section::functions).filter_map(|function| {
-        let covered = |function: Function<'_>| {
-            // PCs before a function's first row have no row.
-            let Some(first) = function.rows().next().transpose()? else { return Ok(None) };
-            let end = function.start().offset(function.size().into());
-            Ok(Some(function.start().offset(first.start.0.into())..end))
-        };
-        function.and_then(covered).transpose()
-    })
+    let functions = tables.iter().flat_map(Section::functions);
+    functions.filter_map(|function| function.and_then(|function| with_rows(&function)).transpose())
 }
 
-/// Returns the addresses of the functions that have call frame information. FDEs that belong to no function are left
-/// out.
+/// Returns the addresses of a function from its first row on, or `None` if it has no row.
+fn with_rows(function: &Function<'_>) -> Result<Option<Range<Address>>, sframe::Error> {
+    let Some(first) = function.rows().next().transpose()? else { return Ok(None) };
+    let end = function.start().offset(function.size().into());
+    Ok(Some(function.start().offset(first.start.0.into())..end))
+}
+
+/// Returns the addresses of the functions that have call frame information. Omits FDEs that belong to no function.
 ///
 /// # Errors
 /// A record of the call frame information cannot be read.
@@ -122,7 +121,7 @@ pub fn merged(mut ranges: Vec<Range<Address>>) -> Vec<Range<Address>> {
 pub struct Gaps<'g, 'a> {
     file: &'g File<'a>,
     covered: &'g [Range<Address>],
-    /// The file's symbols, read when they are first needed. `None` inside if they cannot be read.
+    /// The file's symbols, read when they are first needed. Holds `None` if they cannot be read.
     symbols: OnceCell<Option<Symbols<'a>>>,
 }
 

@@ -3,8 +3,8 @@
 //! - [`lint()`] follows every function of a file, and finds the instructions where the CFI has a different row than the
 //!   code needs.
 //! - [`synthesized`] makes rows for functions that no CFI covers, from their code.
-//! - [`annotate`] adds `.cfi_*` directives to the functions of an assembler source that have none.
-//! - [`coverage`] counts the code of a file that has rows, and finds the code that has none.
+//! - [`annotate`] adds `.cfi_*` directives to the functions of an assembler source that have no directives.
+//! - [`coverage`] counts the code of a file that has rows, and finds the code without rows.
 //!
 //! gimli evaluates the CFI (`cfipack-roundtrip`), and `cfipack-code` follows the code. They share no code.
 //!
@@ -14,7 +14,7 @@
 //!
 //! # // A package does not have the object.
 //! # if !std::path::Path::new("../corpora").exists() { return Ok(()) }
-//! // An object with a function that pushes rbx and calls another function, and whose CFI has no row for that.
+//! // A function of this object pushes rbx and then calls another function. Its CFI has no row for the push.
 //! let bytes = std::fs::read("../corpora/container/explain.o")?;
 //! let file = File::parse_with(&bytes, Placement::Apart)?;
 //! let sections = file.call_frame_sections()?;

@@ -8,7 +8,7 @@ use cfipack_format::widen::{ToU64, ToUsize};
 /// The code and the data of a file.
 #[derive(Debug)]
 pub struct FileMemory<'a> {
-    /// The sections of code and data, ascending by address.
+    /// The sections of code and data, in ascending order of address.
     sections: Vec<Loaded<'a>>,
 }
 
@@ -16,8 +16,8 @@ pub struct FileMemory<'a> {
 struct Loaded<'a> {
     section: Section<'a>,
     is_code: bool,
-    /// Offsets in the section of fields that relocations change, ascending. Empty except for code of a relocatable
-    /// object.
+    /// Offsets in the section of fields that relocations change, in ascending order. Empty except for code of a
+    /// relocatable object.
     relocated: Vec<u64>,
 }
 

@@ -38,23 +38,25 @@ fn first(arch: Arch, bytes: &[u8]) -> Option<usize> {
 /// Recognizes a `nop` of one byte or `0f 1f` with its operand, with or without prefixes, `int3`, and a zero.
 fn x86(bytes: &[u8]) -> Option<usize> {
     let prefixes = bytes.iter().take_while(|&&byte| byte == 0x66 || byte == 0x2e).count();
-    let operand = |modrm: u8, sib: Option<&u8>| {
-        let has_sib = modrm & 7 == 4 && modrm >> 6 != 3;
-        let displacement = match modrm >> 6 {
-            0 if modrm & 7 == 5 || has_sib && sib.is_some_and(|sib| sib & 7 == 5) => 4,
-            1 => 1,
-            2 => 4,
-            _ => 0,
-        };
-        1 + usize::from(has_sib) + displacement
-    };
     let len = match &bytes[prefixes..] {
-        [0x0f, 0x1f, modrm, rest @ ..] => 2 + operand(*modrm, rest.first()),
+        [0x0f, 0x1f, modrm, rest @ ..] => 2 + x86_operand(*modrm, rest.first()),
         [0x90, ..] => 1,
         [0xcc | 0, ..] if prefixes == 0 => 1,
         _ => return None,
     };
     (prefixes + len <= bytes.len()).then_some(prefixes + len)
+}
+
+/// Returns the length of an operand: its ModRM byte, the SIB byte if it has one, and the displacement.
+fn x86_operand(modrm: u8, sib: Option<&u8>) -> usize {
+    let has_sib = modrm & 7 == 4 && modrm >> 6 != 3;
+    let displacement = match modrm >> 6 {
+        0 if modrm & 7 == 5 || has_sib && sib.is_some_and(|sib| sib & 7 == 5) => 4,
+        1 => 1,
+        2 => 4,
+        _ => 0,
+    };
+    1 + usize::from(has_sib) + displacement
 }
 
 #[cfg(test)]

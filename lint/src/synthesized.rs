@@ -23,7 +23,7 @@ use crate::{Error, FileMemory};
 /// The code of a file that no CFI covers.
 #[derive(Debug)]
 pub struct WithoutCfi<R> {
-    /// The functions, ascending, each with its rows or the reason why it gets none.
+    /// The functions in ascending order, each with its rows or the reason why it gets no rows.
     pub functions: Vec<(Range<Address>, Result<R, Omission>)>,
     /// The number of pieces of code that belong to no known function.
     pub others: u64,
@@ -36,7 +36,7 @@ pub struct WithoutCfi<R> {
 /// The sections or the symbols of the file, or its CFI, cannot be read.
 pub fn functions(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> Result<WithoutCfi<Vec<Row>>, Error> {
     let memory = FileMemory::new(file)?;
-    let uncovered = Uncovered::of(file, sections, &memory)?;
+    let uncovered = Uncovered::find(file, sections, &memory)?;
     let rows = rows(file, sections, &memory, &uncovered, |analysis| analysis.synthesize())?;
     let functions = uncovered.functions.into_iter().zip(rows).collect();
     Ok(WithoutCfi { functions, others: uncovered.others })
@@ -48,12 +48,13 @@ pub(crate) fn described(
     sections: &[CallFrameSection<'_>],
 ) -> Result<WithoutCfi<Rows>, Error> {
     let memory = FileMemory::new(file)?;
-    let uncovered = Uncovered::of(file, sections, &memory)?;
+    let uncovered = Uncovered::find(file, sections, &memory)?;
     let rows = rows(file, sections, &memory, &uncovered, |analysis| analysis.describe())?;
     let Uncovered { functions, without_symbol, others } = uncovered;
     let others = others + without_symbol.len() as u64;
-    let named = |(range, _): &(Range<Address>, _)| !without_symbol.contains(&range.start);
-    Ok(WithoutCfi { functions: functions.into_iter().zip(rows).filter(named).collect(), others })
+    let all = functions.into_iter().zip(rows);
+    let named = all.filter(|(range, _)| !without_symbol.contains(&range.start));
+    Ok(WithoutCfi { functions: named.collect(), others })
 }
 
 /// Makes the rows of functions, from their code.
@@ -95,7 +96,7 @@ fn rows<T>(
     Ok(synthesize_with(&candidates, &surroundings, memory, rows))
 }
 
-/// A function, and its rows or the reason why it gets none.
+/// A function, and its rows or the reason why it gets no rows.
 pub type FunctionRows = (Range<Address>, Result<Vec<Row>, Omission>);
 
 /// Makes the rows of the function at an address that no CFI covers. Returns `None` if there is no function without CFI
@@ -109,7 +110,7 @@ pub fn at(
     address: Address,
 ) -> Result<Option<FunctionRows>, Error> {
     let memory = FileMemory::new(file)?;
-    let uncovered = Uncovered::of(file, sections, &memory)?;
+    let uncovered = Uncovered::find(file, sections, &memory)?;
     let index = uncovered.functions.iter().position(|range| range.contains(&address));
     let Some(index) = index else { return Ok(None) };
     // The other functions decide how this function is entered.
@@ -117,8 +118,8 @@ pub fn at(
     Ok(Some((uncovered.functions[index].clone(), rows.swap_remove(index))))
 }
 
-/// Returns the PCs of functions that no CFI covers, and for which a table has the same rows as their code gives. The
-/// ranges are ascending and do not touch.
+/// Returns the PCs of functions without CFI for which a table has the same rows as this module makes from their code.
+/// The ranges are in ascending order and do not touch.
 ///
 /// The same engine makes the rows of these functions. So this is no second opinion about the engine, but it checks the
 /// table as it is in the file.
@@ -150,19 +151,18 @@ pub fn judged(
     }
     let memory = FileMemory::new(file)?;
     // Functions that the table omits are followed too: they decide how other functions are entered.
-    let uncovered = Uncovered::of(file, sections, &memory)?;
+    let uncovered = Uncovered::find(file, sections, &memory)?;
     let by_code = rows(file, sections, &memory, &uncovered, |analysis| analysis.synthesize())?;
     let made: BTreeMap<_, _> =
         uncovered.functions.iter().zip(by_code).map(|(range, made)| (range.start, (range, made))).collect();
-    let is_same = |own: &[Row], made: &[Row]| {
-        let mut pairs = own.iter().zip(made);
-        own.len() == made.len() && pairs.all(|(own, made)| own.start == made.start && own.unwinds_as(made))
-    };
     found.sort_by_key(|(range, _)| range.start);
     found.dedup_by(|next, before| next.0.start < before.0.end);
     let judged = found.into_iter().filter_map(|(range, own)| {
         let (made_of, Ok(rows)) = made.get(&range.start)? else { return None };
-        (**made_of == range && is_same(&own, rows)).then_some(range.start.0..range.end.0)
+        let mut pairs = own.iter().zip(rows);
+        let is_same = own.len() == rows.len()
+            && pairs.all(|(own, made)| own.start == made.start && own.unwinds_as(made));
+        (**made_of == range && is_same).then_some(range.start.0..range.end.0)
     });
     let mut all: Vec<Range<u64>> = Vec::new();
     for range in judged {

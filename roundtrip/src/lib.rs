@@ -12,7 +12,7 @@
 //!   divide the work among the threads of a [`Pool`](cfipack_format::pool::Pool).
 //! - [`diff`]: compares two tables by meaning.
 //! - [`stats`]: counts how a table uses its bytes.
-//! - [`unwind_info`]: the same for `__unwind_info` and `__compact_unwind`, and the rules that their readers rely on.
+//! - [`unwind_info`]: does the same for `__unwind_info` and `__compact_unwind`, and checks rules that readers rely on.
 //! - `structure`, a feature: compares an edited ELF file or Mach-O object with the original.
 //! - [`kernel_verdict`]: finds the rules of the Linux kernel's reader that a table breaks.
 //!

@@ -1,14 +1,14 @@
-//! Equality of two rows by meaning: of a table and the CFI, or of two tables, in either format.
+//! Compares two rows by meaning. The rows may come from a table and the CFI, or from two tables, in either format.
 
 use cfipack_format::{Arch, Cfa, Register, Row, Rule};
 
-/// Returns whether two rows unwind alike, whatever their starts: as rows are compared by [`verify`](crate::verify).
+/// Returns whether two rows unwind alike. Their starts do not matter. [`verify`](crate::verify) compares rows this way.
 #[inline]
 pub fn same_row(a: &Row, b: &Row, arch: Arch) -> bool {
     a.unwinds_as(b) || canonical(a, arch).unwinds_as(&canonical(b, arch))
 }
 
-/// The row with each of its rules in one of the forms that it can have.
+/// Returns the row with each rule in a standard form, so that two rules with the same meaning become equal.
 #[cold]
 fn canonical(row: &Row, arch: Arch) -> Row {
     Row {
@@ -20,7 +20,7 @@ fn canonical(row: &Row, arch: Arch) -> Row {
 
 fn canonical_rule(rule: Rule, cfa: Cfa, own: Register) -> Rule {
     let rule = match (rule, cfa) {
-        // With the CFA = r + c: at r + o is at CFA + (o - c), and CFA + o is r + (c + o).
+        // If the CFA is r + c, then "at r + o" means "at CFA + (o - c)", and "CFA + o" means "r + (c + o)".
         (Rule::Memory { register, offset }, Cfa::Register { register: base, offset: cfa })
             if register == base =>
         {

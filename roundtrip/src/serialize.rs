@@ -1,4 +1,4 @@
-//! Serialization of broken rules: each is its description.
+//! Serializes a broken rule as its description.
 
 use serde::{Serialize, Serializer};
 

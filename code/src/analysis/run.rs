@@ -13,7 +13,7 @@ use crate::state::State;
 use crate::table::{JumpTable, Memory};
 use crate::value::Value;
 
-/// How often a block is followed at most. Each time less is known about its state.
+/// The most times that a block is followed. Each time, less is known about its state.
 const MAX_VISITS: u8 = 40;
 /// Limits on the entries of jump tables that a function may read: 4 for each byte of the function, plus 1024.
 const TABLE_ENTRIES: (usize, usize) = (4, 1 << 10);

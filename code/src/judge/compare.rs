@@ -71,7 +71,7 @@ impl Judge<'_, '_> {
             },
             Cfa::Undefined | Cfa::Expression => CfaState::Unknown,
         };
-        // Only the code of the called function would tell.
+        // Only the code of a called function shows whether it has kept the return address in this register.
         let link = self.arch.return_address();
         let at = self.value_by(state, link, row.row.return_address);
         if cfa == CfaState::Right && at == Some(Value::Perhaps(link)) {

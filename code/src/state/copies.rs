@@ -9,8 +9,8 @@ use crate::value::{Place, Value};
 impl State {
     /// Returns whether the bytes at a place are the last copy of the return address or of a callee-saved register.
     ///
-    /// A store to a variable of the frame never overwrites the last copy. If a store seems to, its pointer comes from
-    /// a path that is never taken, for example from another turn of a loop over a buffer.
+    /// A store to a variable of the frame never overwrites the last copy. If a store seems to overwrite it, its pointer
+    /// comes from a path that is never taken, for example from another turn of a loop over a buffer.
     pub(super) fn has_only_copy(&self, arch: Arch, place: Place, size: u16) -> bool {
         self.slots[self.overlapped(place, size)].iter().map(|slot| slot.1).any(|value| {
             let own = match value {

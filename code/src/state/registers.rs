@@ -9,7 +9,7 @@ use crate::value::Value;
 #[derive(Clone, Copy)]
 pub(super) struct Registers {
     known: u64,
-    /// Where the bit is clear, the entry is left over from earlier.
+    /// The values. A register with a clear bit has an old value here that no longer counts.
     values: [Value; REGISTERS],
 }
 

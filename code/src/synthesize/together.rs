@@ -18,7 +18,7 @@ use crate::analysis::{Analysis, CallSite};
 use crate::instructions::Code;
 use crate::table::Memory;
 
-/// Functions of this size in bytes or more are not followed; they are omitted as [`Doubt::TooLarge`](super::Doubt).
+/// A function of this size in bytes or more is not followed. It is omitted as [`Doubt::TooLarge`](super::Doubt).
 const MAX_CODE: usize = 1 << 24;
 
 /// A function without CFI, for which you want rows.
@@ -30,7 +30,7 @@ pub struct Candidate<'c> {
     pub call_sites: &'c [CallSite],
     /// Set this to false if only a call shows that a function starts here. The call may be a misread piece of data,
     /// so the function is then omitted unless a path through it returns or ends in a jump to another function. Data
-    /// that is read as code does not do so with the stack pointer and all saved registers intact.
+    /// that is misread as code does not return with the stack pointer and all saved registers intact.
     pub is_named: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The entries of an archive, written again.
+//! Writes the entries of an archive.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use cfipack_format::widen::ToU64;
 
 use crate::rewrite::Rewrite;
 
-/// The greatest length of a name in a description. Names may overlap in the file, and descriptions are copies.
+/// The greatest length of a name in a description. Descriptions are copies of names, and many entries may share a name.
 const MAX_NAME_LEN: usize = 100;
 
 /// Appends an entry's header with another size.

@@ -19,9 +19,9 @@ const DARWIN_ALIGN: usize = 8;
 /// the old member, because the symbol index stays.
 ///
 /// Names (also duplicates), dates, owners, modes and the order stay. In the symbol index only offsets change. A changed
-/// member of odd length is padded with `\n`. In an archive of Darwin, all members start at a multiple of 8 after a name
-/// in front of them. A changed member is padded there with `\n` to a multiple of 8, and the padding counts as part of
-/// it. A file that is no archive is treated as its own only member.
+/// member of odd length is padded with `\n`. In an archive of Darwin, each member starts at a multiple of 8, after its
+/// name. There, a changed member is padded with `\n` to a multiple of 8, and the padding counts as part of the member.
+/// A file that is not an archive is treated as its own only member.
 ///
 /// ```
 /// # fn strip(archive: &[u8]) -> Result<Vec<u8>, cfipack_edit::EmbedError> {
@@ -41,9 +41,9 @@ const DARWIN_ALIGN: usize = 8;
 ///
 /// - [`Error::ThinArchive`], because the members are in other files: use
 ///   [`resize_thin_members`](crate::resize_thin_members).
-/// - [`Error::Unsupported`] for AIX archives, and for fat files, whose slices you rewrite yourself.
+/// - [`Error::Unsupported`] for AIX archives, and for fat files: use [`rewrite_slices`](crate::rewrite_slices).
 /// - [`Error::Archive`] for a damaged entry, and for Microsoft's second symbol index.
-/// - [`Error::ArchiveIndex`] if a symbol leads to no member.
+/// - [`Error::ArchiveIndex`] if an entry of the symbol index does not lead to a member.
 /// - [`Error::ArchiveSize`] if a size or an offset no longer fits into its field.
 pub fn rewrite_members<'a, E: From<Error>>(
     bytes: &'a [u8],

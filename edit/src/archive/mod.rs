@@ -1,4 +1,4 @@
-//! `ar` archives: their members replaced by others.
+//! Replaces the members of `ar` archives.
 
 mod entries;
 pub(crate) mod members;

@@ -7,8 +7,8 @@ use super::entries::append_header;
 use crate::rewrite::Rewrite;
 
 /// Updates the sizes of a thin archive's members after you have rewritten the members. `size` returns the new size of
-/// each member. Everything else stays: the symbol index leads to headers in the archive, and these do not move. A file
-/// that is no thin archive is unchanged.
+/// each member. Everything else stays: the symbol index leads to headers in the archive, and headers do not move. A
+/// file that is not a thin archive is unchanged.
 ///
 /// # Errors
 /// Returns the errors of `size`, [`Error::Archive`] for a damaged entry, and [`Error::ArchiveSize`] for a size that

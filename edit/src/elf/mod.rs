@@ -1,4 +1,4 @@
-//! `.sframe` tables in ELF files: put into linked files and objects, replaced, removed.
+//! Puts `.sframe` tables into linked ELF files and objects, replaces them and removes them.
 
 pub(crate) mod embed;
 mod headers;

@@ -1,4 +1,4 @@
-//! A section's bytes in a finished file replaced by fewer.
+//! Replaces a section's bytes in a finished file. The new bytes must not be more than the old bytes.
 
 use cfipack_container::{Error, File};
 use cfipack_format::widen::{ToU64, ToUsize};
@@ -18,7 +18,7 @@ pub fn with_section(file: &File<'_>, index: usize, contents: &[u8]) -> Result<Op
         return Ok(None);
     }
     let mut bytes = headers.bytes.to_vec();
-    // It has been read there.
+    // The offset lies in the file, because `section_bytes` has read the section.
     let at = header.sh_offset(headers.endian).to_usize();
     let (new, rest) = bytes[at..at + room].split_at_mut(contents.len());
     new.copy_from_slice(contents);

@@ -16,7 +16,7 @@ use super::relocate::Relocations;
 use super::splices::Splices;
 use crate::rewrite::Rewrite;
 
-/// A pointer of the objects that are changed.
+/// The size of a pointer in bytes.
 const POINTER: u8 = 8;
 pub(super) const ROW: usize = Row::size(POINTER);
 
@@ -41,13 +41,13 @@ pub struct CompactUnwindEdit {
     /// The row to replace, by its offset in the section, or `None` for a new row. A replaced row keeps its function and
     /// its length.
     pub row: Option<SectionOffset>,
-    /// Start of the function.
+    /// The start of the function.
     pub function: Address,
-    /// Bytes of the function.
+    /// The length of the function in bytes.
     pub length: u32,
     /// The encoding, without flags and personality.
     pub encoding: Encoding,
-    /// The personality: its index in the symbol table.
+    /// The index of the personality in the symbol table.
     pub personality: Option<usize>,
     /// The language-specific data area.
     pub lsda: Option<Address>,
@@ -101,7 +101,7 @@ impl<'f, 'a> CompactUnwindEditor<'f, 'a> {
         self.commands.has_subsections
     }
 
-    /// Returns whether a part of a section with a symbol starts at this address. A row can lead to it.
+    /// Returns whether a part of a section starts at this address. If so, a row can refer to the address.
     pub fn starts_subsection(&self, address: Address) -> bool {
         let place = self.file.locate(address);
         place.is_some_and(|place| self.starts.binary_search(&(place.section, address)).is_ok())

@@ -19,7 +19,7 @@ pub(super) struct OffsetField {
     what: Cow<'static, str>,
     /// The value of the field: the start of the part.
     offset: u64,
-    /// Bytes of the part.
+    /// The length of the part in bytes.
     len: u64,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Commands {
     pub(super) has_subsections: bool,
     /// The place of the load command of the only segment.
     pub(super) segment: Range<usize>,
-    /// The number of its sections.
+    /// The number of sections in the segment.
     pub(super) num_sections: u32,
     /// The segment's place in the file.
     fileoff: u64,
@@ -38,18 +38,18 @@ pub(super) struct Commands {
     vmsize: u64,
     /// The fields with offsets, including the fields of sections and relocations.
     offsets: Vec<OffsetField>,
-    /// Bytes of all load commands.
+    /// The length of all load commands in bytes.
     len: u32,
 }
 
 const SEGMENT: usize = size_of::<SegmentCommand64<LE>>();
-/// Bytes of a section's header.
+/// The size of a section's header in bytes.
 const SECTION: usize = size_of::<Section64<LE>>();
 
 /// `MH_SUBSECTIONS_VIA_SYMBOLS` of `mach-o/loader.h`.
 const SUBSECTIONS_VIA_SYMBOLS: u32 = 0x2000;
 
-/// Commands that lead to nothing in the file.
+/// Commands without an offset in the file.
 const PLAIN: [LoadCommandType; 9] = [
     macho::LC_UUID,
     macho::LC_BUILD_VERSION,
@@ -198,25 +198,25 @@ impl Commands {
         Ok(())
     }
 
-    /// The place of the header of a section in the file.
+    /// Returns the offset of a section's header in the file.
     pub(super) fn section_header(&self, section: usize) -> usize {
         self.segment.start + SEGMENT + section * SECTION
     }
 
-    /// The start of the first part of the file that is not before `offset`; the end of the file if there is none.
+    /// Returns the start of the first part of the file at or after `offset`, or `len` if there is no part.
     pub(super) fn next_part(&self, offset: u64, len: usize) -> usize {
         let parts = self.offsets.iter().filter(|part| part.len != 0);
         let starts = parts.map(|part| part.offset).filter(|start| *start >= offset);
         starts.min().map_or(len, |start| start.to_usize())
     }
 
-    /// Refuses one section more than symbols can count in a byte.
+    /// Refuses another section if its number does not fit into the byte that a symbol has for it.
     pub(super) fn check_more_sections(&self) -> Result<(), Error> {
-        let (offset, value) = (self.segment.start.to_u64() + 64, self.num_sections.into());
-        match self.num_sections < u32::from(u8::MAX) {
-            true => Ok(()),
-            false => Err(Error::Unsupported { what: "number of sections", offset, value, name: None }),
+        if self.num_sections < u32::from(u8::MAX) {
+            return Ok(());
         }
+        let (offset, value) = (self.segment.start.to_u64() + 64, self.num_sections.into());
+        Err(Error::Unsupported { what: "number of sections", offset, value, name: None })
     }
 
     /// Forgets a field. The caller then writes it.

@@ -21,11 +21,11 @@ const HEADER: usize = size_of::<Section64<LE>>();
 /// `S_ATTR_DEBUG`: linkers do not copy the section.
 const DEBUG: u32 = 0x0200_0000;
 
-/// Alignment of rows in memory and in the file.
+/// The alignment of rows in memory and in the file.
 const ALIGNMENT: u64 = 8;
 
 impl CompactUnwindEditor<'_, '_> {
-    /// Changes rows in their places; there may be more relocations.
+    /// Changes rows in their places. The number of relocations may grow.
     pub(super) fn change_in_place(
         mut self,
         splices: &mut Splices,
@@ -45,7 +45,7 @@ impl CompactUnwindEditor<'_, '_> {
         Ok(())
     }
 
-    /// Moves the section to the highest addresses of the object, with more rows. An object without the section gets it.
+    /// Moves the section to the highest addresses of the object, with more rows. Adds the section if it is missing.
     pub(super) fn move_to_end(
         mut self,
         splices: &mut Splices,
@@ -97,7 +97,7 @@ impl CompactUnwindEditor<'_, '_> {
         self.section.as_ref()?.index
     }
 
-    /// The range of the old rows in the file.
+    /// Returns the range of the old rows in the file.
     fn contents(&self) -> std::ops::Range<usize> {
         let len = self.section.as_ref().map_or(0, |section| section.bytes.len());
         let header = self.section_index().map(|index| &self.file.sections[index]);
@@ -105,14 +105,14 @@ impl CompactUnwindEditor<'_, '_> {
         start..start + len
     }
 
-    /// The first place after the contents of all sections where another part of the file starts, or its end.
+    /// Returns the start of the first part of the file after the contents of all sections, or the end of the file.
     fn after_contents(&self) -> usize {
         let sections = self.file.sections.iter();
         let ends = sections.filter_map(|header| Some(header.offset?.saturating_add(header.size)));
         self.commands.next_part(ends.max().unwrap_or(0), self.file.bytes.len())
     }
 
-    /// The first address after all other sections, where `len` bytes fit.
+    /// Returns the first address after all other sections. Refuses an object if `len` bytes do not fit there.
     fn end_of_addresses(&self, len: u64) -> Result<u64, Error> {
         let own = self.section_index();
         let others = self.file.sections.iter().enumerate().filter(|(index, _)| Some(*index) != own);
@@ -161,7 +161,7 @@ impl CompactUnwindEditor<'_, '_> {
         }
     }
 
-    /// Moves the symbols in the section with it.
+    /// Moves the symbols of the section together with the section.
     fn move_symbols(&self, splices: &mut Splices, address: u64) {
         let Some(index) = self.section_index() else { return };
         let distance = address.wrapping_sub(self.file.sections[index].address);
@@ -178,7 +178,7 @@ impl CompactUnwindEditor<'_, '_> {
     }
 }
 
-/// The header of a section without rows, as llvm-mc 23 writes it.
+/// Returns the header of a section without rows, as llvm-mc 23 writes it.
 fn new_header() -> [u8; HEADER] {
     let mut header = [0; HEADER];
     put(&mut header, 0, b"__compact_unwind");
@@ -193,8 +193,8 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
 }
 
 fn file_offset(offset: u64) -> Result<u32, Error> {
-    let beyond = |_| Error::Table { what: "layout: a part moves beyond 4 GiB", offset: 0, value: offset };
-    u32::try_from(offset).map_err(beyond)
+    let what = "layout: a part moves beyond 4 GiB";
+    u32::try_from(offset).map_err(|_| Error::Table { what, offset: 0, value: offset })
 }
 
 /// Refuses to move a section if fields of other sections hold its addresses.
@@ -210,7 +210,7 @@ fn check_unreferenced(file: &Headers<'_>, section: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses a new section after the others if a symbol or field that leads nowhere would lead there.
+/// Refuses a new section after the others if a symbol or a field already has its number, without a section for it.
 fn check_unclaimed(file: &Headers<'_>) -> Result<(), Error> {
     let new = file.sections.len();
     check_unreferenced(file, new)?;

@@ -1,4 +1,4 @@
-//! Rows of `__compact_unwind` in Mach-O objects.
+//! Replaces and adds rows of `__compact_unwind` in Mach-O objects.
 
 pub(crate) mod compact_unwind;
 mod headers;

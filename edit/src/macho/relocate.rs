@@ -5,28 +5,28 @@ use cfipack_container::{Error, SectionName};
 use cfipack_format::widen::ToUsize;
 use object::macho;
 
-/// The table of relocations, as it is to be.
+/// The new table of relocations.
 #[derive(Debug)]
 pub(super) struct Relocations {
-    /// Offsets of the fields, and the entries as on disk.
+    /// The offset of each relocated field, and the entry in the form that the file has.
     list: Vec<(u32, [u8; Self::SIZE])>,
-    /// True if the first offset is the lowest. Assemblers begin with the highest.
+    /// True if the offsets ascend. Assemblers begin with the highest offset.
     is_rising: bool,
 }
 
 /// An 8-byte pointer (`r_length` 3), of type `X86_64_RELOC_UNSIGNED` or `ARM64_RELOC_UNSIGNED`, both 0.
 const POINTER: u32 = 3 << 25;
-/// The number is a symbol's, not a section's (`r_extern`).
+/// The flag for a number of a symbol (`r_extern`). Without it, the number is the number of a section.
 const SYMBOL: u32 = 1 << 27;
 
 impl Relocations {
-    /// Bytes of an entry.
+    /// The size of an entry in bytes.
     pub(super) const SIZE: usize = 8;
 
-    /// The relocations of a section; none without a section.
+    /// Reads the relocations of a section. Without a section, there are none.
     ///
     /// # Errors
-    /// The table is damaged, or has anything but pointers.
+    /// Returns an error if the table is damaged, or relocates anything but pointers.
     pub(super) fn read(file: &Headers<'_>, section: Option<usize>) -> Result<Self, Error> {
         let mut list = Vec::new();
         let Some(section) = section else { return Ok(Self { list, is_rising: false }) };
@@ -65,7 +65,7 @@ impl Relocations {
         self.list.push(entry(field, section as u32 + 1));
     }
 
-    /// The table, in the order that it had.
+    /// Returns the bytes of the table, in the order of the old table.
     pub(super) fn write(&self) -> Vec<u8> {
         let mut list = self.list.clone();
         list.sort_by_key(|(offset, _)| *offset);
@@ -76,7 +76,7 @@ impl Relocations {
     }
 }
 
-/// `struct relocation_info` of `mach-o/reloc.h`.
+/// Builds an entry: `struct relocation_info` of `mach-o/reloc.h`.
 fn entry(field: u32, target: u32) -> (u32, [u8; Relocations::SIZE]) {
     (field, (u64::from(field) | u64::from(target | POINTER) << 32).to_le_bytes())
 }

@@ -1,4 +1,4 @@
-//! Edited files, judged by a check that shares nothing with what edits them.
+//! Checks edited files. The check shares no code with the crate that edits them.
 
 mod structure;
 mod thin;

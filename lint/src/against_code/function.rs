@@ -23,7 +23,7 @@ const ROUNDS: usize = 4;
 /// The size of a stub that an expression describes, in bytes.
 const STUB: u64 = 16;
 
-/// Compares functions one after the other, and reuses its memory.
+/// Compares functions with their code. Use the same linter for many functions, because it reuses its memory.
 pub struct Linter<'l, 'f> {
     memory: &'l FileMemory<'f>,
     arch: Arch,
@@ -54,19 +54,19 @@ pub struct Outcome {
 pub struct Leaving {
     /// The target.
     pub target: Address,
-    /// The state there.
+    /// The state after the jump.
     pub state: State,
-    /// True if the target comes from a jump table. If we read past the end of a jump table, we get targets of other
-    /// functions' tables.
+    /// True if the target comes from a jump table. If we read past the end of a jump table, we get targets of another
+    /// function's table.
     pub is_from_table: bool,
 }
 
-/// A way into a function from another one.
+/// A way into a function from another function.
 #[derive(Clone, Debug)]
 pub struct Way {
-    /// Bytes from the function's start.
+    /// The place of the entry, in bytes from the function's start.
     pub offset: u32,
-    /// The state there.
+    /// The state at the entry.
     pub state: State,
     /// True if the target comes from a jump table, as in [`Leaving`].
     pub is_from_table: bool,
@@ -100,17 +100,15 @@ impl<'l, 'f> Linter<'l, 'f> {
         }
     }
 
-    /// Compares a function's CFI with its code. `entries` are ways into it from other functions.
-    pub fn function(
+    /// Compares a function's CFI with its code. `entries` are the ways into the function from other functions.
+    pub fn compare(
         &mut self,
         function: &Function,
         entries: &[Way],
         is_function: &dyn Fn(Address) -> bool,
     ) -> Outcome {
-        let undecided = |doubt| Outcome { doubt: Some(doubt), ..Outcome::default() };
-        let size = function.end.0 - function.start.0;
-        if size > MAX_CODE {
-            return undecided(Doubt::TooLarge.name());
+        if function.end.0 - function.start.0 > MAX_CODE {
+            return Outcome { doubt: Some(Doubt::TooLarge.name()), ..Outcome::default() };
         }
         let evaluated = self.evaluate(function);
         self.follow(function, entries, is_function, &evaluated)
@@ -248,9 +246,13 @@ impl<'l, 'f> Linter<'l, 'f> {
     }
 
     fn outcome(&self, analysis: &Analysis<'_>, judgement: Judgement, evaluated: &Evaluated) -> Outcome {
+        let right = judgement.right;
+        let doubt = doubt(analysis, &judgement, evaluated, &self.rows);
+        let not_reached = analysis.doubts().any(|(doubt, _)| doubt == Doubt::NotReached);
         let mut disassembler = None;
         let code = analysis.code();
-        let found = |finding: cfipack_code::Finding| {
+        let findings = judgement.findings.into_iter().filter(|finding| !finding.continues);
+        let findings = findings.map(|finding| {
             let offset = self.instructions.as_slice()[finding.index].offset;
             let row = self.rows.index_at(offset).and_then(|index| self.rows.get(index));
             Found {
@@ -259,12 +261,8 @@ impl<'l, 'f> Linter<'l, 'f> {
                 cfa: row.map(|row| CfaWords(self.arch, row.row.cfa).to_string()).unwrap_or_default(),
                 finding,
             }
-        };
-        let right = judgement.right;
-        let doubt = doubt(analysis, &judgement, evaluated, &self.rows);
-        let not_reached = analysis.doubts().any(|(doubt, _)| doubt == Doubt::NotReached);
-        let findings =
-            judgement.findings.into_iter().filter(|finding| !finding.continues).map(found).collect();
+        });
+        let findings = findings.collect();
         Outcome { findings, doubt, exits: self.exits(analysis), waits: not_reached, right }
     }
 

@@ -29,7 +29,7 @@ use crate::FileMemory;
 pub struct Lint {
     /// Functions with a disagreement, by address.
     pub functions: Vec<WrongFunction>,
-    /// The number of functions with every instruction compared, with findings or without.
+    /// The number of functions in which every instruction was compared. A function with findings counts too.
     pub decided: u64,
     /// The number of functions with an instruction that was not compared, for each reason.
     pub undecided: BTreeMap<&'static str, u64>,
@@ -86,7 +86,7 @@ pub fn lint(
         let symbol = starts.lookup(start);
         symbol.is_some_and(|symbol| symbol.offset == 0 && !symbol.name.contains(".cold"))
     };
-    let imports = Imports::of(file, &starts);
+    let imports = Imports::find(file, &starts);
     let work = Work {
         memory: &memory,
         functions: &functions,
@@ -136,8 +136,8 @@ pub fn lint(
     Ok(lint)
 }
 
-/// How often comparison goes over a file: functions, then fragments that they jump into, then functions that fragments
-/// jump back into.
+/// The number of rounds over a file. The first round compares all functions, the second the fragments that functions
+/// jump into, and the third the functions that fragments jump back into.
 const ROUNDS: usize = 3;
 
 /// At most this many jumps into a function from other functions are followed.
@@ -176,7 +176,7 @@ impl Work<'_, '_> {
     ) -> Vec<Outcome> {
         const CHUNK: usize = 64;
         let next = AtomicUsize::new(0);
-        let one = || {
+        let worker = || {
             let mut linter = Linter::new(self.memory, self.functions, self.arch, self.imports);
             let mut done = Vec::new();
             loop {
@@ -185,7 +185,7 @@ impl Work<'_, '_> {
                 for (number, index) in rest.iter().take(CHUNK).enumerate() {
                     let own = entries.get(index).map_or(&[][..], Vec::as_slice);
                     let function = &self.functions.as_slice()[*index];
-                    let outcome = linter.function(function, own, self.is_function);
+                    let outcome = linter.compare(function, own, self.is_function);
                     done.push((chunk * CHUNK + number, outcome));
                 }
                 progress((chunk * CHUNK) as u64, indexes.len() as u64);
@@ -193,9 +193,9 @@ impl Work<'_, '_> {
             done
         };
         let mut done = match threads {
-            0 | 1 => one(),
+            0 | 1 => worker(),
             _ => std::thread::scope(|scope| {
-                let all: Vec<_> = (0..threads).map(|_| scope.spawn(one)).collect();
+                let all: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
                 let joined = all.into_iter().map(|thread| match thread.join() {
                     Ok(done) => done,
                     Err(panic) => std::panic::resume_unwind(panic),
@@ -203,8 +203,8 @@ impl Work<'_, '_> {
                 joined.flatten().collect()
             }),
         };
-        done.sort_unstable_by_key(|one| one.0);
-        done.into_iter().map(|one| one.1).collect()
+        done.sort_unstable_by_key(|(number, _)| *number);
+        done.into_iter().map(|(_, outcome)| outcome).collect()
     }
 }
 

@@ -80,9 +80,9 @@ enum Import {
 }
 
 impl Imports {
-    /// Finds the imports of a file, by the symbols that relocations name. Leaves out functions of other files with
-    /// unknown names.
-    pub fn of(file: &File<'_>, symbols: &Symbols<'_>) -> Self {
+    /// Finds the imports of a file, by the symbols that relocations name. Omits functions of other files with unknown
+    /// names.
+    pub fn find(file: &File<'_>, symbols: &Symbols<'_>) -> Self {
         let imports = file.imports();
         let mut own = HashMap::new();
         let names: HashSet<&str> = imports.iter().map(|(_, name)| &**name).collect();
@@ -94,12 +94,15 @@ impl Imports {
                     .or_insert(Some(address));
             }
         }
-        let import = |name: &str| match own.get(name) {
-            _ if is_never(name) => Some(Import::Never),
-            Some(Some(address)) => Some(Import::Own(*address)),
-            _ => None,
-        };
-        Self(imports.iter().filter_map(|(pointer, name)| Some((*pointer, import(name)?))).collect())
+        let mut found = HashMap::new();
+        for (pointer, name) in &imports {
+            if is_never(name) {
+                found.insert(*pointer, Import::Never);
+            } else if let Some(Some(address)) = own.get(&**name) {
+                found.insert(*pointer, Import::Own(*address));
+            }
+        }
+        Self(found)
     }
 }
 
@@ -125,8 +128,8 @@ impl<'r, 'f> Returns<'r, 'f> {
         Self { memory, functions, arch, imports, known: HashMap::new(), asked: BTreeMap::new() }
     }
 
-    /// Returns the offsets of a function's calls to functions that never return. Leaves out calls that the analysis
-    /// already treats this way.
+    /// Returns the offsets of a function's calls to functions that never return. Omits calls that the analysis already
+    /// treats this way.
     pub fn ending_calls(&mut self, analysis: &Analysis<'_>) -> Vec<u32> {
         let calls = analysis.instructions().as_slice().iter().enumerate();
         let ends = calls.filter(|(index, instruction)| match instruction.flow {

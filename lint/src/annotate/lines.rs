@@ -191,22 +191,24 @@ fn after_labels(statement: &[u8]) -> usize {
 
 /// Returns the place after a label at the start of a statement.
 fn after_label(statement: &[u8]) -> Option<usize> {
-    let is_name =
-        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'$' | b'@' | 0x80..);
     let name = match statement.first() {
         Some(b'"') => string_end(statement, 0)?,
-        _ => statement.iter().take_while(|&&byte| is_name(byte)).count(),
+        _ => statement.iter().take_while(|&&byte| is_part_of_name(byte)).count(),
     };
     let space = statement[name..].iter().take_while(|&&byte| is_space(byte)).count();
     let colon = name + space;
     (name > 0 && statement.get(colon) == Some(&b':')).then_some(colon + 1)
 }
 
+fn is_part_of_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'$' | b'@' | 0x80..)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The statements of each line.
+    /// Returns the statements of each line.
     fn statements(arch: Arch, text: &str) -> Vec<Vec<&str>> {
         let lines = source_lines(arch, text.as_bytes());
         lines

@@ -90,13 +90,13 @@ struct Described {
     insertions: Vec<Insertion>,
 }
 
-/// Adds directives to the functions of an assembler source that have none.
+/// Adds directives to the functions of an assembler source that have no directives.
 ///
 /// `file` is the object that was made of `text`, with a line table (`-g`). `name` is the path of the text. Only the
 /// last part of the path is compared with the names in the line table.
 ///
 /// # Errors
-/// The object has no line table, or none for this text, or cannot be read.
+/// The object cannot be read, has no line table, or has a line table without code of this text.
 pub fn annotate(text: &[u8], name: &[u8], file: &File<'_>) -> Result<Annotated, Error> {
     let sections = line_sections(file)?;
     let [line, line_str, str] = sections.each_ref().map(|section| &**section);
@@ -135,12 +135,12 @@ pub fn annotate(text: &[u8], name: &[u8], file: &File<'_>) -> Result<Annotated, 
 /// How many other source files an error names.
 const FILES_SHOWN: usize = 4;
 
-/// The last part of a path.
+/// Returns the last part of a path.
 fn base(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }
 
-/// `.debug_line`, `.debug_line_str` and `.debug_str`, relocated.
+/// Returns `.debug_line`, `.debug_line_str` and `.debug_str`, relocated.
 fn line_sections<'a>(file: &File<'a>) -> Result<[Cow<'a, [u8]>; 3], Error> {
     let bytes = |name| file.debug_section(name).map(|section| section.map(|section| section.bytes));
     let line = bytes(".debug_line")?.ok_or(Error::NoLines)?;
@@ -159,7 +159,8 @@ fn insertions(
         return Err(Omission::OtherText);
     }
     let directives = directives(file.arch(), rows).ok_or(Omission::Code(cfipack_code::Omission::Cfa))?;
-    // Another function jumps here with a frame in place. A caller in another file may call here without that frame.
+    // Another function jumps to this function with a frame in place. A caller in another file may call it without a
+    // frame.
     if directives.first().is_some_and(|first| !first.is_empty()) {
         return Err(Omission::Code(cfipack_code::Omission::Entered));
     }
@@ -204,23 +205,23 @@ fn apart(
     mut described: Vec<Described>,
     omitted: &mut Vec<(Address, Omission)>,
 ) -> Vec<Described> {
-    let span = |one: &Described| {
+    let span = |function: &Described| {
         let place = |insertion: Option<&Insertion>| insertion.map_or(0, |insertion| insertion.place.at);
-        (place(one.insertions.first()), place(one.insertions.last()))
+        (place(function.insertions.first()), place(function.insertions.last()))
     };
-    let is_start = |range: &Range<usize>| text[range.clone()].starts_with(START.as_bytes());
+    // The places where the text already has functions with directives.
     let starts: Vec<usize> = lines
         .iter()
         .flat_map(|line| &line.statements)
-        .filter(|statement| is_start(statement))
+        .filter(|statement| text[(*statement).clone()].starts_with(START.as_bytes()))
         .map(|statement| statement.start)
         .collect();
     described.sort_by_key(span);
     let mut is_mixed = vec![false; described.len()];
     // The function that ends last so far, and its end.
     let mut last: Option<(usize, usize)> = None;
-    for (index, one) in described.iter().enumerate() {
-        let (start, end) = span(one);
+    for (index, function) in described.iter().enumerate() {
+        let (start, end) = span(function);
         if let Some((other, _)) = last.filter(|last| last.1 > start) {
             (is_mixed[index], is_mixed[other]) = (true, true);
         }
@@ -231,10 +232,11 @@ fn apart(
         }
     }
     let mut kept = Vec::new();
-    for (one, is_mixed) in described.into_iter().zip(is_mixed) {
-        match is_mixed {
-            true => omitted.push((one.start, Omission::Interleaved)),
-            false => kept.push(one),
+    for (function, is_mixed) in described.into_iter().zip(is_mixed) {
+        if is_mixed {
+            omitted.push((function.start, Omission::Interleaved));
+        } else {
+            kept.push(function);
         }
     }
     kept
@@ -249,8 +251,8 @@ impl Annotated {
         for Insertion { place, directives } in described.into_iter().flat_map(|one| one.insertions) {
             self.text.extend_from_slice(&text[done..place.at]);
             done = place.at;
-            let own = |directive: &&String| *directive != START && *directive != END;
-            self.directives += directives.iter().filter(own).count() as u64;
+            let changes = directives.iter().filter(|directive| *directive != START && *directive != END);
+            self.directives += changes.count() as u64;
             if place.is_inside {
                 for directive in &directives {
                     self.text.extend_from_slice(format!("{directive}; ").as_bytes());

@@ -85,10 +85,12 @@ impl<'s> Source<'s> {
 
     /// Returns the index of the piece of code that contains an address.
     fn piece(&self, address: Address) -> Result<usize, Omission> {
-        let index = self.code.partition_point(|line| line.addresses.start <= address.0).checked_sub(1);
-        let index = index.filter(|index| address.0 < self.code[*index].addresses.end);
-        let index = index.ok_or(Omission::NoLine)?;
+        let after = self.code.partition_point(|line| line.addresses.start <= address.0);
+        let index = after.checked_sub(1).ok_or(Omission::NoLine)?;
         let line = &self.code[index];
+        if address.0 >= line.addresses.end {
+            return Err(Omission::NoLine);
+        }
         if !self.is_own[line.file] {
             return Err(Omission::OtherFile);
         }
@@ -100,8 +102,10 @@ impl<'s> Source<'s> {
 
     /// Returns the line of a piece of code, from 0.
     fn line(&self, piece: usize) -> Result<usize, Omission> {
-        let number = usize::try_from(self.code[piece].line).ok().and_then(|line| line.checked_sub(1));
-        number.filter(|line| *line < self.lines.len()).ok_or(Omission::OtherText)
+        match usize::try_from(self.code[piece].line) {
+            Ok(number @ 1..) if number <= self.lines.len() => Ok(number - 1),
+            _ => Err(Omission::OtherText),
+        }
     }
 
     /// Returns the place before the instruction at an address.
@@ -133,7 +137,7 @@ impl<'s> Source<'s> {
         Ok(Place { at: own.range.start, line, is_inside: false })
     }
 
-    /// Returns whether the preprocessor joins a line to the one before.
+    /// Returns whether the preprocessor joins a line to the line before.
     fn is_continued(&self, line: usize) -> bool {
         line.checked_sub(1).is_some_and(|before| {
             let before = &self.text[self.lines[before].range.clone()];
@@ -280,7 +284,7 @@ impl<'s> Source<'s> {
         }
         let instructions = self.instructions(&piece.addresses)?;
         let first = instructions.first()?;
-        // A prefix on its own line is no instruction.
+        // A prefix on its own line is not an instruction.
         let is_named = first.mnemonic.starts_with(|byte: char| byte.is_ascii_alphabetic());
         let is_same = agrees(self.arch, statement, &first.mnemonic);
         is_named.then_some(if is_same { Compared::Same(word) } else { Compared::Other(word) })
@@ -322,6 +326,7 @@ struct Named {
     is_padding: bool,
 }
 
-/// How many bytes of a piece of code are read, and how many lines may belong to one piece.
+/// How many bytes of a piece of code are read.
 const MAX_BYTES: u64 = 256;
+/// How many lines may belong to one piece of code.
 const MAX_LINES: usize = 64;

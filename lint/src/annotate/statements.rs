@@ -6,13 +6,14 @@ use cfipack_format::{Arch, Family};
 
 /// Returns the names of the macros of a source, including macros of the C preprocessor.
 pub fn macros(text: &[u8]) -> BTreeSet<&[u8]> {
-    let name = |line| {
-        let mut words =
-            <[u8]>::split(line, |byte| b" \t\r,(#".contains(byte)).filter(|word| !word.is_empty());
-        let first = words.next()?;
-        (first.eq_ignore_ascii_case(b".macro") || first == b"define").then(|| words.next())?
-    };
-    text.split(|byte| *byte == b'\n').filter_map(name).collect()
+    text.split(|byte| *byte == b'\n').filter_map(macro_name).collect()
+}
+
+/// Returns the name of the macro that a line defines.
+fn macro_name(line: &[u8]) -> Option<&[u8]> {
+    let mut words = line.split(|byte| b" \t\r,(#".contains(byte)).filter(|word| !word.is_empty());
+    let first = words.next()?;
+    if first.eq_ignore_ascii_case(b".macro") || first == b"define" { words.next() } else { None }
 }
 
 /// Returns whether a statement is a directive.
@@ -81,9 +82,9 @@ pub fn data_len(arch: Arch, statement: &[u8]) -> Option<i64> {
 
 /// Returns whether a statement can be the instruction that the disassembler calls `mnemonic`.
 ///
-/// This is so in three cases. The first three letters agree. Both are conditional jumps, because a condition has
-/// several names (`jnz`, `jne`). Or the assembler encodes one as the other because of an operand's sign, for example
-/// `add` as `sub`.
+/// It can in three cases. The first three letters agree. Or both are conditional jumps: a condition has several names,
+/// for example `jnz` and `jne`. Or the assembler writes another instruction because of an operand's sign, for example
+/// `sub` for `add`.
 pub fn agrees(arch: Arch, statement: &[u8], mnemonic: &str) -> bool {
     let is_conditional = |name: &[u8]| {
         name.first().is_some_and(|first| first.eq_ignore_ascii_case(&b'j'))
@@ -91,12 +92,13 @@ pub fn agrees(arch: Arch, statement: &[u8], mnemonic: &str) -> bool {
     };
     let letters = mnemonic.len().min(3);
     let begins = |name: &[u8]| statement.get(..name.len()).is_some_and(|own| own.eq_ignore_ascii_case(name));
-    let is_other = |(own, other): &(&[u8], &str)| begins(own) && mnemonic.starts_with(other);
     letters > 0
         && (begins(&mnemonic.as_bytes()[..letters])
             || is_conditional(statement) && is_conditional(mnemonic.as_bytes())
             || match arch.family() {
-                Family::Aarch64 => SIGNED.iter().any(is_other),
+                Family::Aarch64 => {
+                    SIGNED.iter().any(|(own, other)| begins(own) && mnemonic.starts_with(other))
+                }
                 Family::X86 | Family::S390x | Family::Riscv => false,
             })
 }

@@ -1,4 +1,4 @@
-//! Finds jumps and calls from functions with CFI into code without CFI. They show how that code is entered.
+//! Finds jumps and calls from functions with CFI into code without CFI. They show how the code without CFI is entered.
 
 use std::ops::Range;
 
@@ -49,8 +49,10 @@ pub fn into(
         let first = all.len();
         let mut places = Vec::new();
         for instruction in instructions.as_slice() {
-            if let Flow::Call(Some(target)) = instruction.flow {
-                calls.extend(Some(target).filter(is_inside));
+            if let Flow::Call(Some(target)) = instruction.flow
+                && is_inside(&target)
+            {
+                calls.push(target);
             }
             let (Flow::Jump(Some(target)) | Flow::Branch(Some(target), _)) = instruction.flow else {
                 continue;

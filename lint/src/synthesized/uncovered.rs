@@ -26,7 +26,7 @@ impl Uncovered {
     /// A symbol of type function starts a function. Other symbols do not, because a label can be in the middle of a
     /// function. In code without symbols, the target of a direct call starts a function. The function ends after the
     /// last instruction that execution can reach from its start, and before the next target of a call.
-    pub fn of(
+    pub fn find(
         file: &File<'_>,
         sections: &[CallFrameSection<'_>],
         memory: &FileMemory<'_>,

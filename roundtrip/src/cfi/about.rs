@@ -1,4 +1,4 @@
-//! The properties of a section beside its frames.
+//! The properties of a section that gimli's type for the section does not hold.
 
 use cfipack_format::cfi::Section;
 use gimli::{BaseAddresses, Vendor};
@@ -6,7 +6,7 @@ use gimli::{BaseAddresses, Vendor};
 /// A CIE that gimli sees in another form.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Changed {
-    /// The start of the CIE. Several are in ascending order.
+    /// The offset of the CIE. A list of them is in ascending order of this offset.
     pub cie: usize,
     /// True if the letter `B` was removed.
     pub key_b: bool,
@@ -14,7 +14,7 @@ pub(super) struct Changed {
     pub removed: u64,
 }
 
-/// The properties of a section beside its frames.
+/// The properties of a section that gimli's type for the section does not hold.
 #[derive(Clone, Debug)]
 pub(super) struct About<'f> {
     pub section: &'f Section<'f>,
@@ -24,7 +24,7 @@ pub(super) struct About<'f> {
     pub bases: BaseAddresses,
     /// The CIEs that gimli sees in another form.
     pub changed: &'f [Changed],
-    /// The length of the longest CIE with instructions that are run.
+    /// The greatest length of a CIE in bytes: the instructions of a longer CIE are not run.
     pub longest_cie: usize,
 }
 

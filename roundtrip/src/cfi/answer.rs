@@ -9,12 +9,12 @@ pub enum Answer {
     Nothing,
     /// A row.
     Row(Row),
-    /// `row`, and from byte `from` of each 16-byte stub on with a CFA 8 bytes higher: the expression that
-    /// ld and lld write for x86-64's PLT. `row.cfa` is a [`Cfa::Register`].
+    /// The stubs of x86-64's PLT, as an expression of ld and lld describes them. Each stub has 16 bytes. `row` holds at
+    /// its start, and from its byte `from` on with a CFA that is 8 bytes higher. `row.cfa` is a [`Cfa::Register`].
     Plt {
         /// The row at the start of a stub.
         row: Row,
-        /// First PC modulo 16 with the higher CFA.
+        /// The first PC with the higher CFA, modulo 16.
         from: u64,
     },
     /// The caller's stack pointer is not the CFA. No `.sframe` row can represent this.
@@ -37,7 +37,7 @@ impl Answer {
         Self::Row(row)
     }
 
-    /// Returns the end of the PCs from `pc` on that have the same answer. The answer may be the same after it.
+    /// Returns a PC up to which the answer at `pc` holds. It may hold longer.
     #[inline]
     pub(crate) fn until(&self, pc: u64) -> u64 {
         match *self {
@@ -52,14 +52,14 @@ impl Answer {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub struct Flags {
-    /// `true` if it is a signal frame. Tables before version 3 do not represent it.
+    /// Whether the function is a signal frame. `None` for tables before version 3, which cannot represent this.
     pub signal: Option<bool>,
-    /// Return addresses are signed with key B.
+    /// True if return addresses are signed with key B.
     pub key_b: bool,
 }
 
 impl Flags {
-    /// Returns whether only one side is a signal frame, if both can represent signal frames.
+    /// Returns whether exactly one side is a signal frame. Returns false if a side cannot represent signal frames.
     #[inline]
     pub(crate) fn signal_differs(self, other: Self) -> bool {
         self.signal.zip(other.signal).is_some_and(|(own, other)| own != other)

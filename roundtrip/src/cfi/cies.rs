@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use cfipack_format::widen::ToUsize;
 
-/// The number of CIEs that are found without a search: consecutive FDEs take turns with a few.
+/// The number of CIEs that are found without a search. Consecutive FDEs usually take turns with a few CIEs.
 const RECENT: usize = 16;
 
 /// A cache for the CIEs of a section, by offset.
@@ -12,7 +12,7 @@ pub(super) struct Cies<C> {
     all: Vec<C>,
     /// The places in `all`, by offset.
     places: HashMap<usize, usize>,
-    /// The last few entries. The offset gives the slot.
+    /// The offsets and places of CIEs that were used recently. A hash of the offset gives the slot.
     recent: [Option<(usize, usize)>; RECENT],
 }
 
@@ -21,13 +21,13 @@ impl<C> Cies<C> {
         Self { all: Vec::new(), places: HashMap::new(), recent: [None; RECENT] }
     }
 
-    /// The record of the CIE at an offset; `read` reads it the first time.
+    /// Returns the CIE at an offset. `read` reads it when it is needed for the first time.
     #[inline]
     pub(super) fn at(&mut self, offset: usize, read: impl FnOnce() -> C) -> &C {
         // The upper bits of the product depend on all bits of the offset.
         let slot = ((offset as u32).wrapping_mul(0x9e37_79b9) >> 28).to_usize();
         let place = match self.recent[slot] {
-            Some((of, place)) if of == offset => place,
+            Some((known_offset, place)) if known_offset == offset => place,
             _ => {
                 let place = self.place(offset, read);
                 self.recent[slot] = Some((offset, place));

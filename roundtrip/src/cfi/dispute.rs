@@ -1,7 +1,7 @@
 //! FDEs that start at the same address and disagree.
 //!
 //! A linker that discards functions can leave FDEs at the addresses of other functions. It is impossible to see which
-//! FDE is meant. A table that agrees with the first of them may be wrong about the code.
+//! FDE is meant. A table that agrees with the first FDE may be wrong about the code.
 
 use std::hash::{BuildHasher as _, DefaultHasher, Hash, Hasher as _, RandomState};
 
@@ -15,17 +15,17 @@ use super::unevaluated::Unevaluated;
 /// The reason why a function with disputed FDEs is not judged.
 pub(crate) const DISPUTED: &str = "FDEs that start at one address disagree";
 
-/// The hash of an FDE's rows for a function, since no row is stored. With it, the reason why the rows end early, if
-/// they do.
+/// The rows of an FDE for a function. They are kept as a hash, because rows are not stored.
 #[derive(PartialEq)]
 struct Description {
     hash: u64,
+    /// The reason why the rows end early, if they do.
     end: Result<(), Unevaluated>,
 }
 
 impl Evaluator<'_> {
-    /// Returns whether another FDE starts at the function's start and describes one of its PCs differently, or not at
-    /// all. All registers count.
+    /// Returns whether another FDE with the same start disagrees about a PC of the function, or does not describe the
+    /// PC. All registers count.
     pub fn is_disputed(&mut self, functions: &Functions<'_>, function: &Function) -> bool {
         self.is_disputed_by(functions, function, Self::description_of_all)
     }
@@ -91,7 +91,7 @@ fn unplaced(answer: &Answer) -> Answer {
     answer
 }
 
-/// Hashes answers for consecutive PCs, each time that the answer changes.
+/// Hashes the answers for consecutive PCs. An answer that equals the answer before it is not hashed again.
 struct Changes<T> {
     hasher: DefaultHasher,
     last: Option<T>,

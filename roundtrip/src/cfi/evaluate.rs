@@ -36,7 +36,7 @@ impl fmt::Debug for Evaluator<'_> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Handler {
-    /// The personality, or the address of the pointer to it. Nearly all functions have the pointer.
+    /// The address of the personality, or of a pointer to it. Nearly all functions have the pointer.
     pub personality: Option<Address>,
     /// The language-specific data area.
     pub lsda: Option<Address>,
@@ -114,7 +114,7 @@ impl<'f> Evaluator<'f> {
     /// # Errors
     /// Returns an error if gimli refuses the rest of the function. It refuses instructions that are unknown or make no
     /// sense, a change of a CFA that is not set, more than 192 register rules, and more than 30 remembered states. A
-    /// CIE that is too long for the number of FDEs is an error too. The PCs up to there have been pushed.
+    /// CIE that is too long for the number of FDEs is an error too. The answers before the error have been pushed.
     pub fn evaluate(
         &mut self,
         function: &Function,
@@ -123,7 +123,7 @@ impl<'f> Evaluator<'f> {
         self.evaluate_to_last_row(function, sink).map(|_| ())
     }
 
-    /// Evaluates a function. Returns the start of its last row, even if that is beyond the function's end.
+    /// Evaluates a function. Returns the start of its last row, even if the row starts beyond the function's end.
     pub(crate) fn evaluate_to_last_row(
         &mut self,
         function: &Function,
@@ -147,8 +147,8 @@ impl<'f> Evaluator<'f> {
         self.sections.get_mut(function.section).is_none_or(|section| section.has_addresses(function))
     }
 
-    /// Does the same as [`Evaluator::evaluate`], and also pushes the rules of the other registers, in ascending order.
-    /// These are the registers that do not keep their value, without the frame pointer and the return address.
+    /// Works like [`Evaluator::evaluate`], but pushes the rules of the other registers instead of the flags, in
+    /// ascending order. The return address, the frame pointer, the stack pointer and unchanged registers are omitted.
     ///
     /// # Errors
     /// Returns the same errors as [`Evaluator::evaluate`].
@@ -225,9 +225,11 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Evaluate<'f> for Frames<
             let changed = self.about.change_of(fde.cie().offset()).filter(|_| is_relative);
             Address(pointer(personality).0.wrapping_add(changed.map_or(0, |changed| changed.removed)))
         });
-        // A distance of 0 means that there is no LSDA. gimli adds it to the address of the field.
-        let is_none = |lsda: &Address| lsda.0 == 0 || lsda.0.wrapping_sub(address.0) < bytes.len().to_u64();
-        Ok(Handler { personality, lsda: fde.lsda().map(pointer).filter(|lsda| !is_none(lsda)) })
+        // A distance of 0 means that there is no LSDA. gimli adds the distance to the address of the field, so the
+        // result lies in the section.
+        let lsda = fde.lsda().map(pointer);
+        let lsda = lsda.filter(|it| it.0 != 0 && it.0.wrapping_sub(address.0) >= bytes.len().to_u64());
+        Ok(Handler { personality, lsda })
     }
 }
 
@@ -248,7 +250,7 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Frames<'f, E, S> {
         Ok((fde, sets_cfa))
     }
 
-    /// Calls `each` for every row, with its PCs and with whether a CFA is set. Returns the start of the last row.
+    /// Calls `each` for every row. The bool says whether a CFA is set in the row. Returns the start of the last row.
     #[inline]
     fn walk(
         &mut self,
@@ -268,10 +270,8 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Frames<'f, E, S> {
         };
         let (arch, bases) = (about.section.arch, &about.bases);
         let translate = Translate { section, cie: fde.cie(), arch, first: function.start };
-        let mut cfa_set = match cie_sets_cfa {
-            true => None,
-            false => Some(CfaSet::new(listed, fde.cie().offset(), fde.offset())?),
-        };
+        let mut cfa_set =
+            if cie_sets_cfa { None } else { Some(CfaSet::new(listed, fde.cie().offset(), fde.offset())?) };
         let mut rows = fde.rows(section, bases, context)?;
         let (mut number, mut last) = (0, function.start);
         while let Some(row) = rows.next_row()? {

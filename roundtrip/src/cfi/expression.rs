@@ -5,24 +5,24 @@ use gimli::{Encoding, Endianity, Expression, Operation};
 
 use super::source::Reader;
 
-/// The form of an expression, by what it computes.
+/// The form of an expression, by its result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Shape {
     /// `register + offset`.
     Sum { register: Register, offset: i64 },
     /// The pointer at `register + offset`.
     Load { register: Register, offset: i64 },
-    /// `register + offset + (((rip & 15) >= from) << 3)`: a PLT entry of 16 bytes that has pushed from
-    /// its byte `from` on. ld and lld write it (as `rsp + 8 + …`) for x86-64.
+    /// `register + offset + (((rip & 15) >= from) << 3)`. ld and lld write it for x86-64's PLT, as `rsp + 8 + …`. An
+    /// entry of the PLT has 16 bytes, and has pushed 8 bytes on the stack from its byte `from` on.
     Plt { register: Register, offset: i64, from: u64 },
 }
 
-/// x86-64's `rip`, in the psABI's numbering the return-address column.
+/// x86-64's `rip`. The psABI uses its number for the return-address column.
 const RIP: gimli::Register = gimli::Register(16);
-/// The longest expression known here, in operations.
+/// The length of the longest known expression, in operations.
 const LONGEST: usize = 9;
 
-/// Recognises an expression; `None` for any that no row can hold.
+/// Recognises the form of an expression. Returns `None` if no row can hold the expression.
 pub(super) fn shape<E: Endianity>(
     expression: Expression<Reader<'_, E>>,
     encoding: Encoding,

@@ -10,7 +10,7 @@ use gimli::{Endianity, UnwindOffset, UnwindSection};
 use super::about::About;
 use super::cies::Cies;
 use super::record::records;
-use super::source::{Reader, Source, Visit};
+use super::source::{Cie, Reader, Source, Visit};
 
 /// A function: the PCs that an FDE answers for, and the place of the FDE.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,17 +38,17 @@ pub struct Unreadable {
     pub error: gimli::Error,
 }
 
-/// The functions of all sections of CFI, in order of address. No two functions share a PC: this is what a binary search
-/// over start addresses, such as that of `.eh_frame_hdr`, sees.
+/// The functions of all sections of CFI, in order of address. No two functions share a PC. A binary search over start
+/// addresses, for example in `.eh_frame_hdr`, gives each PC to the same function.
 ///
-/// - FDEs that start at the same address are one function. The longest FDE counts, and the first of several with that
-///   length. [`Evaluator::is_disputed`](super::Evaluator::is_disputed) returns whether the other FDEs disagree.
-/// - A function ends where the next function starts. If its FDE goes on after the end of the next function, these PCs
-///   are a [tail](Functions::tails) of the function, except where a function that starts later has them.
+/// - FDEs that start at the same address are one function. The longest FDE counts, or the first of the longest FDEs.
+///   [`Evaluator::is_disputed`](super::Evaluator::is_disputed) returns whether the other FDEs disagree.
+/// - A function ends where the next function starts. If its FDE goes on after the end of the next function, the PCs
+///   there are a [tail](Functions::tails) of the function, except where a function that starts later has them.
 /// - An FDE that ends beyond the last address is unreadable.
 /// - An FDE of size 0 has no PC and is omitted.
 ///
-/// Memory: 32 bytes for each function. A section is copied if gimli needs help with a CIE in it.
+/// Memory: 32 bytes for each function. A section is copied if a CIE in it must be changed for gimli.
 #[derive(Clone, Debug)]
 pub struct Functions<'a> {
     sources: Vec<Source<'a>>,
@@ -99,7 +99,7 @@ impl<'a> Functions<'a> {
         self.empty
     }
 
-    /// Returns the number of FDEs that start where another FDE starts. They are not counted as functions.
+    /// Returns the number of FDEs that are not in the list because a function of the list has the same start.
     pub fn duplicates(&self) -> u64 {
         self.duplicates.len().to_u64()
     }
@@ -176,10 +176,10 @@ struct Tail {
     pcs: Range<u64>,
 }
 
-/// Ends each function where the next one starts, and returns the tails. The list must be sorted by start.
+/// Ends each function where the next function starts, and returns the tails. The list must be sorted by start.
 fn cut(list: &mut [Function]) -> Vec<Tail> {
     let mut tails = Vec::new();
-    // The functions that go on after the current function, by start: their starts and their ends.
+    // The starts and ends of functions that go on after the current function, in order of start.
     let mut around: Vec<(Address, u64)> = Vec::new();
     for i in 0..list.len() {
         let next = list.get(i + 1).map_or(u64::MAX, |next| next.start.0);
@@ -205,7 +205,7 @@ fn cut(list: &mut [Function]) -> Vec<Tail> {
     tails
 }
 
-/// Reads every FDE of a section as far as its addresses.
+/// Finds the PCs of every FDE of a section.
 struct Scan<'l> {
     section: usize,
     list: &'l mut Vec<Function>,
@@ -218,32 +218,34 @@ impl<'f> Visit<'f> for Scan<'_> {
     fn visit<E: Endianity + 'f, S: UnwindSection<Reader<'f, E>> + 'f>(self, frames: S, about: About<'f>) {
         let mut cies = Cies::new();
         for record in records(about.section).filter(|record| !record.is_cie) {
-            let parsed = frames.partial_fde_from_offset(&about.bases, record.offset.into());
-            let parsed = parsed.and_then(|partial| {
-                partial.parse(|frames, bases, offset| {
-                    let read = || frames.cie_from_offset(bases, offset);
-                    cies.at(UnwindOffset::into(offset), read).clone()
-                })
-            });
-            // For an indirect pointer, gimli returns the address of the cell. Only a running program knows the cell's
-            // content.
-            let parsed = parsed.and_then(|parsed| match parsed.cie().fde_address_encoding() {
-                Some(encoding) if encoding.is_indirect() => {
-                    Err(gimli::Error::UnsupportedPointerEncoding(encoding))
-                }
-                _ => Ok(parsed),
-            });
-            // An FDE that ends beyond the last address is malformed. gimli would shorten it.
-            let range = parsed.and_then(|parsed| {
-                let (start, end) =
-                    (parsed.initial_address(), parsed.initial_address().checked_add(parsed.len()));
-                Ok((Address(start), Address(end.ok_or(gimli::Error::AddressOverflow)?)))
-            });
             let (section, fde) = (self.section, SectionOffset(record.offset));
-            match range {
+            match start_and_end(&frames, &about, record.offset, &mut cies) {
                 Ok((start, end)) => self.list.push(Function { start, end, section, fde }),
                 Err(error) => self.unreadable.push(Unreadable { section, offset: fde, error }),
             }
         }
     }
+}
+
+/// Reads the start and the end of the FDE at an offset.
+#[inline]
+fn start_and_end<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>>(
+    frames: &S,
+    about: &About<'f>,
+    offset: usize,
+    cies: &mut Cies<gimli::Result<Cie<'f, E>>>,
+) -> gimli::Result<(Address, Address)> {
+    let partial = frames.partial_fde_from_offset(&about.bases, offset.into())?;
+    let fde = partial.parse(|frames, bases, offset| {
+        cies.at(UnwindOffset::into(offset), || frames.cie_from_offset(bases, offset)).clone()
+    })?;
+    // For an indirect pointer, gimli returns the address of the cell. Only a running program knows the cell's content.
+    if let Some(encoding) = fde.cie().fde_address_encoding()
+        && encoding.is_indirect()
+    {
+        return Err(gimli::Error::UnsupportedPointerEncoding(encoding));
+    }
+    // An FDE that ends beyond the last address is malformed. gimli would shorten it.
+    let end = fde.initial_address().checked_add(fde.len()).ok_or(gimli::Error::AddressOverflow)?;
+    Ok((Address(fde.initial_address()), Address(end)))
 }

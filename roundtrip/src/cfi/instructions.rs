@@ -16,7 +16,7 @@ type Reader<'f> = EndianSlice<'f, RunTimeEndian>;
 /// The instructions of a CIE or an FDE.
 pub(super) type Iter<'l, 'f> = CallFrameInstructionIter<'l, Reader<'f>>;
 
-/// A section, to list instructions from.
+/// Lists the instructions of a section's CIEs and FDEs.
 #[derive(Debug)]
 pub(super) struct Listed<'f> {
     frames: Frames<'f>,
@@ -53,7 +53,7 @@ impl<'f> Listed<'f> {
         Self { frames, bases: about.bases.clone() }
     }
 
-    /// The instructions of the CIE at an offset.
+    /// Returns the instructions of the CIE at an offset.
     pub(super) fn of_cie(&self, offset: usize) -> gimli::Result<Iter<'_, 'f>> {
         match &self.frames {
             Frames::Eh(frames) => of_cie(frames, &self.bases, offset.into()),
@@ -61,7 +61,7 @@ impl<'f> Listed<'f> {
         }
     }
 
-    /// The instructions of the FDE at an offset.
+    /// Returns the instructions of the FDE at an offset.
     pub(super) fn of_fde(&self, offset: usize) -> gimli::Result<Iter<'_, 'f>> {
         match &self.frames {
             Frames::Eh(frames) => of_fde(frames, &self.bases, offset.into()),
@@ -102,7 +102,7 @@ pub(super) fn has_addresses(mut instructions: Iter<'_, '_>) -> bool {
 /// these rows is `register 0 + 0`, and instructions may change it.
 pub(super) struct CfaSet<'l, 'f> {
     instructions: Iter<'l, 'f>,
-    /// The number of the row after which `instructions` stands. A row ends where the location moves.
+    /// The number of the row that the next instruction is for. An instruction that moves the location ends a row.
     row: u64,
     is_set: bool,
     remembered: Vec<bool>,
@@ -115,7 +115,7 @@ impl<'l, 'f> CfaSet<'l, 'f> {
         Ok(Self { instructions: listed.of_fde(fde)?, row: 0, ..of_cie })
     }
 
-    /// Returns whether the CIE at an offset sets a CFA. It must not change a CFA before it is set.
+    /// Returns whether the CIE at an offset sets a CFA. Returns false if it changes a CFA that is not set.
     pub(super) fn is_set_by_cie(listed: &Listed<'_>, offset: usize) -> bool {
         CfaSet::of_cie(listed, offset).is_ok_and(|of_cie| of_cie.is_set)
     }
@@ -128,7 +128,7 @@ impl<'l, 'f> CfaSet<'l, 'f> {
         Ok(of_cie)
     }
 
-    /// Returns whether a CFA is set in a row. The numbers must ascend from call to call.
+    /// Returns whether a CFA is set in the row with this number. The numbers must ascend from call to call.
     ///
     /// # Errors
     /// Returns an error if an instruction changes a CFA that is not set.

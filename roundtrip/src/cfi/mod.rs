@@ -1,13 +1,13 @@
 //! Call frame information as gimli evaluates it.
 //!
-//! This module shares no code with `cfipack-cfi`, the reader for conversions. Only the few lines in `record` find the
-//! records of a [`Section`](cfipack_format::cfi::Section). gimli reads and evaluates everything in them.
+//! This module shares no code with `cfipack-cfi`, the reader for conversions. `record` finds the records of a
+//! [`Section`](cfipack_format::cfi::Section) in a few lines. gimli reads and evaluates everything in the records.
 //!
 //! - [`Functions`]: the functions of a file, sorted by address. [`Unreadable`]: the records that gimli cannot read.
 //! - [`Evaluator`]: evaluates a function. It returns an [`Answer`] for each range of PCs, or an [`Unevaluated`].
-//! - `source`, `readable`, `cies`: prepare a section for gimli. `translate`, `expression`: turn its rows into ours.
+//! - `source`, `readable`, `cies`: prepare a section for gimli. `translate`, `expression`: turn gimli's rows into our rows.
 //! - `dispute`: FDEs that start at the same address and disagree.
-//! - `program`, `instructions`: compare functions and look at single instructions.
+//! - `program`: compares two functions by their bytes. `instructions`: looks at single instructions.
 
 mod about;
 mod answer;

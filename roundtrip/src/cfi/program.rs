@@ -10,12 +10,12 @@ use super::source::Cie;
 /// The opcode of `DW_CFA_set_loc`, which moves to an address.
 const SET_LOC: u8 = constants::DW_CFA_set_loc.0;
 
-/// The instructions of a function and the CIE that they continue. If two programs are equal, gimli makes equal rows,
-/// counted from the functions' starts, unless an instruction moves to an [address](Self::may_have_addresses).
+/// The instructions of a function and the CIE that they continue. If two programs are equal, gimli makes equal rows
+/// relative to the functions' starts. An instruction that moves to an [address](Self::may_have_addresses) breaks this.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Program<'f> {
     section: usize,
-    /// Offset of the CIE.
+    /// The offset of the CIE.
     cie: usize,
     instructions: &'f [u8],
 }

@@ -5,15 +5,15 @@ use cfipack_format::cfi::{Section, SectionKind};
 /// A CIE or an FDE. Only its kind and its place are known.
 pub(super) struct Record {
     pub offset: usize,
-    /// First byte after the CIE pointer.
+    /// The offset of the first byte after the CIE pointer.
     pub body: usize,
     /// One past the last byte.
     pub end: usize,
     pub is_cie: bool,
 }
 
-/// The records of a section, without terminators in the middle and [excluded](Section::excluded) FDEs. A record that
-/// ends beyond the section is the last: gimli refuses it, and so it is reported.
+/// Returns the records of a section. It skips terminators in the middle and [excluded](Section::excluded) FDEs. A
+/// record that ends beyond the section is the last record. gimli refuses this record, so that it is reported.
 pub(super) fn records<'s>(section: &Section<'s>) -> impl Iterator<Item = Record> + use<'s> {
     let (section, mut at) = (*section, 0);
     std::iter::from_fn(move || {
@@ -23,16 +23,16 @@ pub(super) fn records<'s>(section: &Section<'s>) -> impl Iterator<Item = Record>
                 continue;
             };
             at = record.end.min(section.bytes.len());
-            let is_excluded =
-                || section.excluded.binary_search_by_key(&record.offset, |excluded| excluded.fde.0).is_ok();
-            if section.excluded.is_empty() || !is_excluded() {
+            let excluded = section.excluded;
+            if excluded.is_empty() || excluded.binary_search_by_key(&record.offset, |it| it.fde.0).is_err() {
                 return Some(record);
             }
         }
     })
 }
 
-/// The record that starts at an offset: none at the section's end; a length of 0 makes it a terminator.
+/// Returns the record at an offset. Returns `Some(None)` for a terminator, which has the length 0, and `None` at the
+/// section's end.
 #[inline]
 pub(super) fn record_at(section: &Section<'_>, offset: usize) -> Option<Option<Record>> {
     let (bytes, endian) = (section.bytes, section.arch.endian());
@@ -43,8 +43,7 @@ pub(super) fn record_at(section: &Section<'_>, offset: usize) -> Option<Option<R
         u32::MAX => (u64_at(offset + 4)?, offset + 12),
         length => (u64::from(length), offset + 4),
     };
-    let end = usize::try_from(length).ok().and_then(|length| start.checked_add(length));
-    let end = end.unwrap_or(usize::MAX);
+    let end = usize::try_from(length).map_or(usize::MAX, |length| start.saturating_add(length));
     // In `.eh_frame` the CIE pointer has 4 bytes even after a 64-bit length.
     let (is_cie, body) = match section.kind {
         SectionKind::EhFrame => (u32_at(start) == Some(0), start + 4),
@@ -54,7 +53,7 @@ pub(super) fn record_at(section: &Section<'_>, offset: usize) -> Option<Option<R
     Some(Some(Record { offset, body, end, is_cie }))
 }
 
-/// The offsets of a section's records, ascending.
+/// Returns the offsets of a section's records, in ascending order.
 pub(crate) fn record_offsets(section: &Section<'_>) -> Vec<usize> {
     records(section).map(|record| record.offset).collect()
 }

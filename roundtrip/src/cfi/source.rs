@@ -1,4 +1,4 @@
-//! Prepares a section for gimli: it gets the right type, and loses everything that gimli refuses without need.
+//! Prepares a section for gimli: chooses gimli's type for it, and removes parts that gimli refuses without need.
 
 use std::borrow::Cow;
 
@@ -29,8 +29,8 @@ pub(super) struct Source<'a> {
     longest_cie: usize,
 }
 
-/// Work on a section as gimli reads it. gimli has a type for each kind of section and for each byte order. With static
-/// types it is half as fast again as with a check of the order at every number.
+/// Work on a section as gimli reads it. gimli has a type for each kind of section and for each byte order. With these
+/// types, gimli is 1.5 times as fast as with a check of the byte order at every number.
 pub(super) trait Visit<'f> {
     /// The result of the work.
     type Output;
@@ -44,12 +44,13 @@ pub(super) trait Visit<'f> {
 
 impl<'a> Source<'a> {
     pub(super) fn new(section: &Section<'a>) -> Self {
-        // A single walk over the records answers all questions about CIEs. It takes as long as memory does.
+        // All questions about CIEs are answered in a single walk over the records, because memory limits its speed.
         let (mut cies, mut fdes) = (Vec::new(), 0);
         for record in records(section) {
-            match record.is_cie {
-                true => cies.push(record),
-                false => fdes += 1,
+            if record.is_cie {
+                cies.push(record);
+            } else {
+                fdes += 1;
             }
         }
         let (bytes, changed) = readable(section, &cies);
@@ -96,24 +97,24 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The number of bytes of CIEs that gimli may run for all FDEs of a section together, for each byte of the section.
-/// gimli runs a CIE's instructions again for each FDE. Hostile input has a long CIE for many FDEs, or a CIE inside
-/// another. A real FDE has 20 bytes or more, and its CIE some 30.
+/// Bounds the work for CIEs: for each byte of a section, gimli may run at most this many bytes of CIEs. gimli runs a
+/// CIE's instructions again for each FDE. Hostile input has a long CIE for many FDEs, or a CIE inside another CIE. A
+/// real FDE has 20 bytes or more, and its CIE has some 30 bytes.
 const CIE_BYTES: usize = 8;
 
-/// Returns the length of the longest CIE that all FDEs of a section may have under this limit.
+/// Returns the greatest length that every FDE's CIE may have under this limit.
 fn longest_cie(section: &Section<'_>, fdes: usize) -> usize {
     section.bytes.len().saturating_mul(CIE_BYTES) / fdes.max(1)
 }
 
-/// The length of the longest CIE, in bytes, from which instructions are removed. At worst it is read again for each of
-/// its bytes. The CIEs of gas have some 30 bytes.
+/// The greatest length of a CIE, in bytes, from which instructions are removed. In the worst case, the CIE is read
+/// again for each of its bytes. The CIEs of gas have some 30 bytes.
 const LONGEST: usize = 128;
 
 impl Source<'_> {
     /// Removes `DW_CFA_restore` from CIEs, because gimli 0.34 refuses it there. gas writes it for a `.cfi_restore`
-    /// before a function's first instruction. It restores the CIE's rule for a register. If the CIE has given the
-    /// register no rule yet, it changes nothing.
+    /// before a function's first instruction. The instruction restores the CIE's rule for a register. If the CIE has
+    /// given the register no rule yet, the instruction changes nothing.
     fn take_out_restores(&mut self, cies: &[Record]) {
         for cie in cies.iter().filter(|cie| cie.end.saturating_sub(cie.body) <= LONGEST) {
             self.take_out_restores_of(cie);
@@ -136,7 +137,8 @@ impl Source<'_> {
         }
     }
 
-    /// Replaces a possible `DW_CFA_restore` at `at` by `DW_CFA_nop`, if exactly `expected` remains.
+    /// Replaces a `DW_CFA_restore` of `register` at `at` by `DW_CFA_nop`, if the CIE then has exactly the instructions
+    /// `expected`. Returns whether it did.
     fn blank(
         &mut self,
         cie: &Record,
@@ -187,15 +189,15 @@ fn may_speak_of(register: gimli::Register, instruction: &CallFrameInstruction<us
         | I::DefCfaOffset { .. }
         | I::DefCfaOffsetSf { .. }
         | I::DefCfaExpression { .. } => false,
-        I::Undefined { register: of }
-        | I::SameValue { register: of }
-        | I::Offset { register: of, .. }
-        | I::OffsetExtendedSf { register: of, .. }
-        | I::ValOffset { register: of, .. }
-        | I::ValOffsetSf { register: of, .. }
-        | I::Register { dest_register: of, .. }
-        | I::Expression { register: of, .. }
-        | I::ValExpression { register: of, .. } => of == register,
+        I::Undefined { register: changed }
+        | I::SameValue { register: changed }
+        | I::Offset { register: changed, .. }
+        | I::OffsetExtendedSf { register: changed, .. }
+        | I::ValOffset { register: changed, .. }
+        | I::ValOffsetSf { register: changed, .. }
+        | I::Register { dest_register: changed, .. }
+        | I::Expression { register: changed, .. }
+        | I::ValExpression { register: changed, .. } => changed == register,
         _ => true,
     }
 }

@@ -8,12 +8,12 @@ use super::expression::{Shape, shape};
 use super::source::{Cie, Reader};
 use super::storage::Deep;
 
-/// Translates rows of a function from gimli's form.
+/// Translates gimli's rows of a function.
 pub(super) struct Translate<'t, 'f, E: Endianity, S> {
     pub section: &'t S,
     pub cie: &'t Cie<'f, E>,
     pub arch: Arch,
-    /// Start of the function.
+    /// The start of the function.
     pub first: Address,
 }
 
@@ -39,7 +39,7 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> 
         let return_address = match of_ra {
             Some(rule) => self.rule(rule, arch.return_address()),
             None if column.0 == arch.return_address().0 => Row::at_entry(arch).return_address,
-            // Another column keeps its value: the return address is in that register.
+            // Without a rule, the register of another column keeps its value, which is the return address.
             None => Rule::Register { register: Register(column.0), offset: 0 },
         };
         let signed = matches!(sign_state, Some(RegisterRule::Constant(1)));
@@ -102,7 +102,7 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> 
         sort_by_register(found);
     }
 
-    /// A rule for the register `own`.
+    /// Translates a rule for the register `own`.
     #[inline(always)]
     fn rule(&self, rule: &RegisterRule<usize>, own: Register) -> Rule {
         match rule {

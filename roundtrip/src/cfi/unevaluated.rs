@@ -6,14 +6,14 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Unevaluated {
-    /// gimli's error: instructions that it does not know or that make no sense, more than 192 register rules,
-    /// more than 30 remembered states.
+    /// gimli's error, for example for an unknown instruction, for more than 192 register rules, or for more than 30
+    /// remembered states.
     Gimli(gimli::Error),
-    /// The CIE is too long for the number of FDEs in the section. Each FDE costs running its instructions.
+    /// The CIE is too long for the number of FDEs in the section. Its instructions would run again for each FDE.
     LongCie {
-        /// Bytes of the CIE, without its length field.
+        /// The length of the CIE in bytes, without its length field.
         length: usize,
-        /// The most that are read: 8 times the section's bytes, shared among its FDEs.
+        /// The greatest length that is read: 8 times the section's size, divided by the number of its FDEs.
         longest: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! Compares two answers.
+//! Compares two answers for the same PC: of a table and the CFI, or of two tables.
 
 use cfipack_format::{Arch, Row};
 
@@ -42,7 +42,7 @@ pub(crate) fn same_answer(a: &TableAnswer, b: &TableAnswer, arch: Arch) -> bool 
     }
 }
 
-/// The key matters only where something is signed, "signal frame" only where both sides can represent it.
+/// Compares flags. The key matters only if the row is signed, and signal frames only if both sides can represent them.
 #[inline]
 pub(crate) fn same_flags(a: Flags, b: Flags, row: &Row) -> bool {
     !a.signal_differs(b) && (!row.signed || a.key_b == b.key_b)

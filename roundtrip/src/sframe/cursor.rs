@@ -3,7 +3,7 @@
 //! - [`Cursor`]: the position in a table. [`Cursor::seek`] returns the answer for a PC.
 //! - [`Segment`]: the answer, and how far it holds. In a PC-mask function the answers repeat, and the segment covers
 //!   all repetitions.
-//! - `Walk`: the rows of an ordinary function, and `Stub`: the rows of a PC-mask function.
+//! - `Walk`: the rows of an ordinary function. `Stub`: the rows of a PC-mask function.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -34,15 +34,16 @@ pub struct Cursor<'c, 't> {
     table: &'c Table<'t>,
     at: usize,
     open: Option<Open<'t>>,
-    /// Functions between two of their pieces, by the place of the first piece. They resume where they stopped: a walk
-    /// from the start for each piece would take quadratic time.
+    /// Functions that the walk has left before their last piece, by the place of their first piece. They resume where
+    /// they stopped. A walk from the function's start for each piece would take quadratic time.
     set_aside: HashMap<usize, Open<'t>>,
 }
 
 /// The function that is being walked.
 #[derive(Debug)]
 struct Open<'t> {
-    /// The place of the current piece, or of the last one for a function that is set aside.
+    /// The place of the current piece. For a function that is set aside, the place of the piece before the
+    /// interruption.
     at: usize,
     start: u64,
     flags: Flags,
@@ -62,8 +63,8 @@ enum Content<'t> {
     Malformed(TableAnswer),
 }
 
-/// The rows of an ordinary function. `answers` holds two answers: the current one, up to `next_start`, and the answer
-/// after it, which is read ahead. `next_start` counts from the function's start.
+/// The rows of an ordinary function. `answers` holds two answers: the current answer, which ends at `next_start`, and
+/// the next answer, which is read ahead. `next_start` counts from the function's start.
 #[derive(Debug)]
 struct Walk<'t> {
     function: Function<'t>,
@@ -113,7 +114,7 @@ impl<'s> Segment<'s> {
         }
     }
 
-    /// Returns the end of the PCs from `pc` on that have the same answer. The answer may be the same after it.
+    /// Returns a PC up to which the answer at `pc` holds. It may hold longer.
     #[inline]
     pub fn until(&self, pc: u64) -> u64 {
         match self.answers {
@@ -174,19 +175,17 @@ impl<'t> Cursor<'_, 't> {
         {
             self.set_aside.insert(table.first_piece(left.at), left);
         }
-        let known = match self.set_aside.is_empty() {
-            true => None,
-            false => self.set_aside.remove(&table.first_piece(self.at)),
-        };
-        // A function that continues after the last address has the PCs of its last rows in its first piece.
-        let is_after = |open: &Open<'_>| {
+        if !self.set_aside.is_empty()
+            && let Some(open) = self.set_aside.remove(&table.first_piece(self.at))
+        {
             let [from, last] = [self.at, open.at].map(|at| table.entries[at].from.wrapping_sub(open.start));
-            from >= last
-        };
-        match known.filter(is_after) {
-            Some(open) => Open { at: self.at, ..open },
-            None => Open::new(table, self.at),
+            // A function that continues after the last address has the PCs of its last rows in its first piece. Its
+            // other pieces are before these rows, so the function is opened again.
+            if from >= last {
+                return Open { at: self.at, ..open };
+            }
         }
+        Open::new(table, self.at)
     }
 }
 
@@ -205,7 +204,7 @@ impl<'t> Open<'t> {
         let flags = flags(section, &function);
         let start = function.start().0;
         let content = if function.is_pc_mask() {
-            match Stub::of(&function, !section.version().has_repetition_size(), flags) {
+            match Stub::read(&function, !section.version().has_repetition_size(), flags) {
                 Ok(stub) => Content::Stub(stub),
                 Err(answer) => Content::Malformed(answer),
             }
@@ -262,7 +261,7 @@ pub(crate) fn flags(section: &Section<'_>, function: &Function<'_>) -> Flags {
     Flags { signal, key_b: function.has_pauth_key_b() }
 }
 
-/// Returns the answer that an FRE encodes. The PCs of a malformed FRE are known.
+/// Returns the answer that an FRE encodes. The FRE has known PCs even if its row is malformed.
 #[inline]
 fn answer(fre: &Fre, function: &Function<'_>, flags: Flags) -> TableAnswer {
     match fre.row(function) {
@@ -278,7 +277,7 @@ struct Stub {
     start: u64,
     /// The length of a repetition in bytes, at least 1.
     period: u64,
-    /// Answers with the offset in a repetition from which they hold, in ascending order from offset 0.
+    /// The answers. Each has the offset in a repetition from which it holds. In ascending order from offset 0.
     rows: Vec<(u64, TableAnswer)>,
 }
 
@@ -287,7 +286,7 @@ impl Stub {
     ///
     /// # Errors
     /// Returns the answer for all PCs of a function that cannot be read.
-    fn of(function: &Function<'_>, starts_are_masks: bool, flags: Flags) -> Result<Self, TableAnswer> {
+    fn read(function: &Function<'_>, starts_are_masks: bool, flags: Flags) -> Result<Self, TableAnswer> {
         // With a repetition size of 0, every lookup is an error.
         if function.rep_size() == 0
             && let Err(error) = function.lookup(FunctionOffset(0))
@@ -346,9 +345,12 @@ fn by_masks(answers: &[(u64, TableAnswer)], period: u64) -> Vec<(u64, TableAnswe
     let mut found: Vec<Option<usize>> = Vec::new();
     let mut rows: Vec<(u64, TableAnswer)> = Vec::new();
     for offset in 0..period {
-        let own = answers.binary_search_by_key(&offset, |answer| answer.0).ok();
         let one_bit_less = (0..u8::BITS).map(|bit| offset & !(1 << bit)).filter(|&less| less != offset);
-        let row = own.or_else(|| one_bit_less.map(|less| found[less.to_usize()]).max().flatten());
+        let row = match answers.binary_search_by_key(&offset, |answer| answer.0) {
+            Ok(own) => Some(own),
+            // A row with another start that matches the offset also matches the offset without one of its bits.
+            Err(_) => one_bit_less.map(|less| found[less.to_usize()]).max().flatten(),
+        };
         if found.last() != Some(&row) {
             rows.push((offset, row.map_or(TableAnswer::Nothing, |row| answers[row].1)));
         }

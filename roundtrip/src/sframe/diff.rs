@@ -246,9 +246,9 @@ impl FunctionState {
 struct Pieces(BTreeMap<usize, FunctionState>);
 
 impl Pieces {
-    /// Takes the result of a function that the walk has left. If the function has several pieces, this keeps the result
-    /// and returns `None`.
-    fn left(&mut self, table: &Table<'_>, left: Option<FunctionState>) -> Option<FunctionState> {
+    /// Takes the result of a function that the walk has left, and returns it. If the function has several pieces, this
+    /// keeps the result and returns `None`.
+    fn keep_pieces(&mut self, table: &Table<'_>, left: Option<FunctionState>) -> Option<FunctionState> {
         let met = left?;
         let Some(place) = met.place.filter(|&place| table.is_in_pieces(place)) else { return Some(met) };
         let all = self.0.entry(place).or_insert(FunctionState::at(Some(place)));
@@ -277,7 +277,7 @@ pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
     while pc < u64::MAX {
         let (at_a, at_b) = (cursor_a.seek(pc), cursor_b.seek(pc));
         let [left_a, left_b] = walk.go_on([at_a.function, at_b.function]);
-        walk.diff.leave(pieces_a.left(a, left_a), pieces_b.left(b, left_b));
+        walk.diff.count_left(pieces_a.keep_pieces(a, left_a), pieces_b.keep_pieces(b, left_b));
         let end = at_a.end.min(at_b.end);
         let start_in = |table: &Table<'_>, place: Option<usize>| Some(table.extent(place?)?.start);
         let function = start_in(a, at_a.function).or_else(|| start_in(b, at_b.function));
@@ -295,9 +295,9 @@ pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
     }
     let [left_a, left_b] = walk.go_on([None, None]);
     let Walk { mut diff, differences, .. } = walk;
-    diff.leave(pieces_a.left(a, left_a), pieces_b.left(b, left_b));
-    pieces_a.0.into_values().for_each(|met| diff.leave(Some(met), None));
-    pieces_b.0.into_values().for_each(|met| diff.leave(None, Some(met)));
+    diff.count_left(pieces_a.keep_pieces(a, left_a), pieces_b.keep_pieces(b, left_b));
+    pieces_a.0.into_values().for_each(|met| diff.count_left(Some(met), None));
+    pieces_b.0.into_values().for_each(|met| diff.count_left(None, Some(met)));
     let (first, more) = differences.finish();
     diff.differences = first.into_iter().map(|found| found.describe(arch)).collect();
     diff.more_differences = more;
@@ -356,7 +356,7 @@ impl Walk {
 
 impl Diff {
     /// Counts the functions that the walk has left.
-    fn leave(&mut self, a: Option<FunctionState>, b: Option<FunctionState>) {
+    fn count_left(&mut self, a: Option<FunctionState>, b: Option<FunctionState>) {
         if let Some(a) = a {
             self.count_of_a(a.is_alike, a.is_met);
         }

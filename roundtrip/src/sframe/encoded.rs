@@ -5,7 +5,7 @@ use cfipack_format::sframe::{FdeType, FreType};
 
 use crate::cfi::Flags;
 
-/// The bytes of a function's rows, and how to read them. If two values are equal, the rows are equal too, counted from
+/// The bytes of a function's rows, and how to read them. If two values are equal, the rows are equal too, relative to
 /// the functions' starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Encoded<'t> {
@@ -37,8 +37,8 @@ impl<'t> Encoded<'t> {
         Self { bytes: &self.bytes[..self.bytes.len() - rest.len()], ..self }
     }
 
-    /// Returns whether these rows, without a rest, are the rows of `other`, which has a rest.
-    pub(crate) fn are_those_of(&self, other: &Self) -> bool {
+    /// Returns whether `other` has the same rows. `other` may have bytes after its rows, but this value must not.
+    pub(crate) fn are_rows_of(&self, other: &Self) -> bool {
         other.bytes.starts_with(self.bytes) && Self { bytes: self.bytes, ..*other } == *self
     }
 }

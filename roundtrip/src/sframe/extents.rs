@@ -23,8 +23,8 @@ pub(crate) struct Piece {
     pub is_last: bool,
 }
 
-/// The number that stands for the section's start. A search compares signed distances from it, and this maps their
-/// order to unsigned numbers.
+/// The number that stands for the section's start. A search compares signed distances from the section's start. XOR
+/// with this number turns them into unsigned numbers with the same order.
 const ORIGIN: u64 = 1 << 63;
 
 impl Entry {
@@ -44,10 +44,7 @@ impl Entry {
         let address = |relative: u64| section.address().0.wrapping_add(relative ^ ORIGIN);
         let (from, end) = (address(self.from), address(self.end));
         let entry = |from, end| Some(Self { from, end, ..self }).filter(|entry| entry.from < entry.end);
-        match from < end {
-            true => [entry(from, end), None],
-            false => [entry(from, u64::MAX), entry(0, end)],
-        }
+        if from < end { [entry(from, end), None] } else { [entry(from, u64::MAX), entry(0, end)] }
     }
 }
 
@@ -61,15 +58,16 @@ pub(crate) fn append(section: &Section<'_>, mut found: Vec<Entry>, all: &mut Vec
         *entry = first.unwrap_or(*entry);
         first.is_some()
     });
-    match all.is_empty() {
-        true => *all = found,
-        false => all.append(&mut found),
+    if all.is_empty() {
+        *all = found;
+    } else {
+        all.append(&mut found);
     }
     all.append(&mut wrapped);
 }
 
-/// Gives each PC to the function with the last start at or before it. If several functions have that start, the last of
-/// them that has the PC counts.
+/// Gives each PC to the function with the last start at or before the PC. If several functions have this start, the PC
+/// belongs to the last function among them that has the PC.
 fn decide_by_start(found: &mut Vec<Entry>) {
     if !found.is_sorted_by(|a, b| a.from < b.from) {
         found.sort_by_cached_key(|entry| u64::from(!entry.index));

@@ -25,7 +25,7 @@ pub struct Fault {
 pub enum FaultKind {
     /// Something that the format does not allow.
     Malformed(sframe::Error),
-    /// A table for another architecture than what it is compared with.
+    /// The table is for another architecture than the CFI or the table that it is compared with.
     Abi(Abi),
 }
 

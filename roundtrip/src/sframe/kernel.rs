@@ -127,15 +127,16 @@ impl KernelVerdict {
         if holds {
             return;
         }
-        match self.first.len() < self.limit {
-            true => self.first.push(violation),
-            false => self.more += 1,
+        if self.first.len() < self.limit {
+            self.first.push(violation);
+        } else {
+            self.more += 1;
         }
     }
 }
 
-/// The verdict of the kernel's reader on a table: it describes the first `limit` broken rules and counts all.
-/// `text` is the code that the table may speak of, if known.
+/// Checks the rules of the kernel's reader. The verdict describes the first `limit` violations and counts the rest.
+/// `text` is the code that the table may describe, or `None` if you do not know it.
 pub fn kernel_verdict(section: &Section<'_>, text: Option<Range<Address>>, limit: usize) -> KernelVerdict {
     let mut verdict = KernelVerdict { limit, ..KernelVerdict::default() };
     check_header(section, &mut verdict);
@@ -207,7 +208,7 @@ fn check_rows(section: &Section<'_>, function: &Function<'_>, verdict: &mut Kern
     }
 }
 
-/// The number of PCs of a function that rows at these offsets answer for, in all repetitions of a PC-mask function.
+/// Returns the number of PCs between two offsets of a function, in all repetitions of a PC-mask function.
 fn num_pcs(function: &Function<'_>, start: u32, end: u32) -> u64 {
     let size = function.size();
     let period = if function.is_pc_mask() { u32::from(function.rep_size()) } else { size };

@@ -6,7 +6,7 @@
 //! - [`verify()`]: walks a table and the functions of the CFI side by side. [`Report`] is the result.
 //! - [`diff()`]: walks two tables side by side. [`Diff`] is the result.
 //! - [`stats()`]: counts bytes, functions and rows.
-//! - [`kernel_verdict`]: checks what the Linux kernel demands of a table.
+//! - [`kernel_verdict`]: checks the rules that the Linux kernel has for a table.
 
 mod compare;
 mod cursor;

@@ -63,8 +63,8 @@ pub(crate) fn each_piece(
     }
 }
 
-/// Counts the PCs of a segment for which the table answers.
-pub(crate) fn answered(range: Range<u64>, segment: &Segment<'_>) -> u64 {
+/// Counts the PCs of a range in a segment for which the table answers.
+pub(crate) fn count_answered(range: Range<u64>, segment: &Segment<'_>) -> u64 {
     let mut pcs = 0;
     each_piece(
         range,

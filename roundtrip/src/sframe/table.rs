@@ -27,7 +27,7 @@ pub struct Table<'t> {
     pieces: HashMap<usize, Piece>,
     /// Functions that cannot be read or found, and headers with a wrong number of FREs.
     faults: Vec<Fault>,
-    /// Ranges in ascending order that do not overlap.
+    /// The PCs that the caller has judged, as ranges in ascending order that do not overlap.
     judged: Vec<Range<u64>>,
 }
 
@@ -94,10 +94,10 @@ impl<'t> Table<'t> {
 
     /// Returns the place of a function's first piece, which identifies the function.
     pub(crate) fn first_piece(&self, place: usize) -> usize {
-        match self.pieces.is_empty() {
-            true => place,
-            false => self.pieces.get(&place).map_or(place, |piece| piece.first),
+        if self.pieces.is_empty() {
+            return place;
         }
+        self.pieces.get(&place).map_or(place, |piece| piece.first)
     }
 
     /// Returns whether the function at a place has several pieces.

@@ -2,11 +2,10 @@
 //!
 //! - `parts`: divides the functions among the threads of a pool.
 //! - `part`: judges the functions of one part. `agree` is its fast path, and `decoded` the rows for that path.
-//! - `known`: functions that are equal byte for byte to a function that was judged.
-//! - `found`, `left`: the findings, and the functions without a verdict.
-//! - `question`: the input, and the buffers of a thread.
+//! - `equal_functions`: skips functions with the same bytes as a function that was judged.
+//! - `found`, `without_verdict`: the findings, and the functions without a verdict.
+//! - `input`: the input, and the buffers of a thread.
 
-use cfipack_decoder::sframe::Section;
 use cfipack_format::widen::ToU64;
 use cfipack_format::{Arch, Unsupported, cfi};
 
@@ -17,18 +16,18 @@ use crate::cfi::Functions;
 use crate::options::Options;
 use cfipack_format::pool::{Pool, Serial};
 use found::Found;
-use left::{Cause, Left, describe};
+use input::Input;
 use parts::judge;
-use question::Question;
+use without_verdict::{Cause, WithoutVerdict, describe};
 
 mod agree;
 mod decoded;
+mod equal_functions;
 mod found;
-mod known;
-mod left;
+mod input;
 mod part;
 mod parts;
-mod question;
+mod without_verdict;
 
 /// Compares tables with the CFI of their file, row by row, at every PC of every function.
 ///
@@ -83,35 +82,39 @@ fn run<'a>(
     reasons: Option<Reasons<'_, 'a>>,
 ) -> Report {
     let functions = Functions::find(cfi);
-    let arch = cfi.first().map(|section| section.arch).or(tables.arch()).unwrap_or(Arch::Amd64);
-    // A table that does not represent signal frames cannot be wrong about them.
-    let marks_signal_frames = |table: &Section<'_>| table.version().has_signal_frames();
-    let question = Question {
+    let arch = match cfi.first() {
+        Some(section) => section.arch,
+        None => tables.arch().unwrap_or(Arch::Amd64),
+    };
+    let input = Input {
         functions: &functions,
         all_tails: functions.all_tails(),
         tables,
         arch,
-        signal: tables.sections.is_empty() || tables.sections.iter().any(marks_signal_frames),
+        // A table that does not represent signal frames cannot be wrong about them.
+        signal: tables.sections.is_empty()
+            || tables.sections.iter().any(|table| table.version().has_signal_frames()),
         // A function that cannot be read may lie in any gap.
         padding: if functions.unreadable().is_empty() { options.padding } else { 0 },
         limit: options.limit,
     };
     let mut found = Found::new(options.limit);
-    for part in judge(&question, pool) {
+    for part in judge(&input, pool) {
         found.append(part);
     }
     for unreadable in functions.unreadable() {
         found.counts.functions += 1;
         found.counts.unreadable += 1;
-        found.left.push(Left { function: None, cause: Cause::Unevaluated(unreadable.error.into()) });
+        let cause = Cause::Unevaluated(unreadable.error.into());
+        found.without_verdict.push(WithoutVerdict { function: None, cause });
     }
-    let (left, mut report) = found.report();
+    let (without_verdict, mut report) = found.report();
     report.functions += functions.empty();
     report.equal += functions.empty();
     report.duplicates = functions.duplicates();
     report.faults = tables.faults_for(arch);
     report.malformed = report.faults.len().to_u64();
     report.faults.truncate(options.limit);
-    describe(&left, cfi, reasons, options.limit, &mut report);
+    describe(&without_verdict, cfi, reasons, options.limit, &mut report);
     report
 }

@@ -3,12 +3,12 @@
 use core::fmt;
 
 use cfipack_format::widen::ToUsize;
-use object::read::macho::{LoadCommandVariant, MachHeader as _, MachOFile64, MachOSection64};
+use object::read::macho::{LoadCommandVariant, MachHeader as _, MachOFile64, MachOSection64, MachOSymbol64};
 use object::{Endianness, Object as _, ObjectSection as _, ObjectSymbol as _};
 
 type File<'a> = MachOFile64<'a, Endianness>;
 
-/// A difference that other rows do not explain.
+/// A difference of two files other than the rows of `__compact_unwind`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct MachODifference {
@@ -41,7 +41,7 @@ pub fn check_compact_unwind_edit(old: &[u8], new: &[u8]) -> Result<(), MachODiff
     check_commands(old, new)
 }
 
-fn is_own(section: &MachOSection64<'_, '_, Endianness>) -> bool {
+fn is_compact_unwind(section: &MachOSection64<'_, '_, Endianness>) -> bool {
     section.name_bytes() == Ok(b"__compact_unwind")
 }
 
@@ -53,14 +53,16 @@ fn check_sections(old: &File<'_>, new: &File<'_>) -> Result<(), MachODifference>
         let is_named_alike = before.name_bytes() == after.name_bytes()
             && before.segment_name_bytes() == after.segment_name_bytes()
             && (before.flags(), before.align()) == (after.flags(), after.align());
-        if !is_named_alike || !is_own(&before) && !is_same(&before, &after) {
+        if !is_named_alike || !is_compact_unwind(&before) && !is_same(&before, &after) {
             return Err(differs);
         }
     }
     let differs = MachODifference { what: "section", index: old.sections().count() };
     match (added.next(), added.next()) {
         (None, None) => Ok(()),
-        (Some(section), None) if is_own(&section) && !old.sections().any(|section| is_own(&section)) => {
+        (Some(section), None)
+            if is_compact_unwind(&section) && !old.sections().any(|section| is_compact_unwind(&section)) =>
+        {
             Ok(())
         }
         _ => Err(differs),
@@ -79,10 +81,6 @@ fn is_same(old: &MachOSection64<'_, '_, Endianness>, new: &MachOSection64<'_, '_
 }
 
 fn check_symbols(old: &File<'_>, new: &File<'_>) -> Result<(), MachODifference> {
-    let start = |file: &File<'_>, symbol: &object::read::macho::MachOSymbol64<'_, '_, Endianness>| {
-        let section = file.section_by_index(symbol.section_index()?).ok()?;
-        is_own(&section).then(|| section.address())
-    };
     let mut rest = new.symbols();
     // The names of many symbols may be the same long string, so the time to compare them is bounded.
     let mut room = old.data().len().saturating_mul(4);
@@ -91,14 +89,10 @@ fn check_symbols(old: &File<'_>, new: &File<'_>) -> Result<(), MachODifference> 
         let after = rest.next().ok_or(differs)?;
         let size = before.name_bytes().map_or(0, <[u8]>::len);
         room = room.checked_sub(size).ok_or(MachODifference { what: "long name of symbol", index })?;
-        // Symbols of `__compact_unwind` move with it.
-        let value = |file, symbol: &object::read::macho::MachOSymbol64<'_, '_, Endianness>| {
-            symbol.address().wrapping_sub(start(file, symbol).unwrap_or(0))
-        };
         let is_same = before.name_bytes() == after.name_bytes()
             && before.flags() == after.flags()
             && before.section() == after.section()
-            && value(old, &before) == value(new, &after);
+            && comparable_value(old, &before) == comparable_value(new, &after);
         if !is_same {
             return Err(differs);
         }
@@ -107,6 +101,18 @@ fn check_symbols(old: &File<'_>, new: &File<'_>) -> Result<(), MachODifference> 
         None => Ok(()),
         Some(_) => Err(MachODifference { what: "symbol", index: old.symbols().count() }),
     }
+}
+
+/// Returns the address of a symbol. For a symbol of `__compact_unwind`, returns the offset in the section, because the
+/// section may move.
+fn comparable_value(file: &File<'_>, symbol: &MachOSymbol64<'_, '_, Endianness>) -> u64 {
+    if let Some(index) = symbol.section_index()
+        && let Ok(section) = file.section_by_index(index)
+        && is_compact_unwind(&section)
+    {
+        return symbol.address().wrapping_sub(section.address());
+    }
+    symbol.address()
 }
 
 /// Compares the contents of load commands. The parts for sections and symbols have been compared before.

@@ -69,16 +69,16 @@ pub fn violations(section: &Section<'_>, image: &Image<'_>) -> Vec<Violation> {
         before: None,
         shadowed: None,
     };
-    checklist.index();
-    checklist.personalities();
+    checklist.check_index();
+    checklist.check_personalities();
     for page in section.pages() {
         match page {
-            Ok(page) => checklist.page(&page),
+            Ok(page) => checklist.check_page(&page),
             Err(error) => checklist.found.push(Violation::Malformed(error)),
         }
     }
-    checklist.lsdas();
-    checklist.coverage();
+    checklist.check_lsdas();
+    checklist.check_coverage();
     checklist.found
 }
 
@@ -95,8 +95,8 @@ struct Checklist<'c, 'a> {
     records: Vec<usize>,
     /// The entry before the current entry.
     before: Option<(SectionOffset, Entry)>,
-    /// The index in `found` of a finding: the last entry of an address so far has no unwind information, and shadows
-    /// the entry at this offset.
+    /// Set if the last entry so far of an address has no unwind information and shadows another entry. Holds the index
+    /// of this finding in `found`, and the offset of the other entry.
     shadowed: Option<(usize, SectionOffset)>,
 }
 
@@ -107,7 +107,7 @@ impl Checklist<'_, '_> {
         }
     }
 
-    fn index(&mut self) {
+    fn check_index(&mut self) {
         let start = self.section.header().index_off.to_usize();
         let at = |number: usize, field: usize| SectionOffset(start + number * IndexEntry::SIZE + field);
         let mut before: Option<IndexEntry> = None;
@@ -126,7 +126,7 @@ impl Checklist<'_, '_> {
         }
     }
 
-    fn personalities(&mut self) {
+    fn check_personalities(&mut self) {
         let start = self.section.header().personalities_off.to_usize();
         for (number, slot) in self.section.personalities().enumerate() {
             let offset = SectionOffset(start + number * PERSONALITY_SIZE);
@@ -135,7 +135,7 @@ impl Checklist<'_, '_> {
         }
     }
 
-    fn page(&mut self, page: &Page<'_>) {
+    fn check_page(&mut self, page: &Page<'_>) {
         self.require(!page.is_empty(), Violation::NoEntries { offset: page.offset() });
         for number in 0..page.len() {
             let entry = match page.entry(number) {
@@ -153,15 +153,15 @@ impl Checklist<'_, '_> {
             let (offset, function, index) = (page.entry_offset(number), entry.start, page.base());
             let agrees = number != 0 || function == index;
             self.require(agrees, Violation::FirstEntry { offset, function, index });
-            self.order(&entry);
-            self.start(&entry, offset);
-            self.entry(&entry, offset);
+            self.check_order(&entry);
+            self.check_start(&entry, offset);
+            self.check_entry(&entry, offset);
             self.before = Some((offset, entry));
         }
     }
 
-    /// Checks entries at the same address. Readers find the last of them.
-    fn order(&mut self, entry: &Entry) {
+    /// Checks entries at the same address. Readers find only the last entry.
+    fn check_order(&mut self, entry: &Entry) {
         let Some((offset, before)) = self.before.filter(|(_, before)| before.start == entry.start) else {
             self.shadowed = None;
             return;
@@ -187,7 +187,7 @@ impl Checklist<'_, '_> {
 
     /// Checks that an entry with unwind information starts where a function of the CFI does. It may also start within a
     /// function that has an entry before it.
-    fn start(&mut self, entry: &Entry, offset: SectionOffset) {
+    fn check_start(&mut self, entry: &Entry, offset: SectionOffset) {
         let start = self.address(entry.start);
         let Some(function) = self.function_at(start).filter(|function| function.start < start) else {
             return;
@@ -202,10 +202,11 @@ impl Checklist<'_, '_> {
     fn function_at(&self, pc: Address) -> Option<&Function> {
         let functions = self.functions.as_slice();
         let after = functions.partition_point(|function| function.start <= pc);
-        after.checked_sub(1).map(|i| &functions[i]).filter(|function| pc < function.end)
+        let function = &functions[after.checked_sub(1)?];
+        (pc < function.end).then_some(function)
     }
 
-    fn entry(&mut self, entry: &Entry, offset: SectionOffset) {
+    fn check_entry(&mut self, entry: &Entry, offset: SectionOffset) {
         let (arch, encoding) = (self.image.arch, entry.encoding);
         let function = entry.start;
         for error in [self.section.lsda(entry).err(), self.section.personality(entry).err()] {
@@ -214,11 +215,11 @@ impl Checklist<'_, '_> {
         let code = self.image.code.starting_at(self.address(function));
         self.found.extend(check(arch, code, offset, function, encoding));
         if encoding.mode(arch) == Some(Mode::Dwarf) {
-            self.dwarf(entry, offset);
+            self.check_dwarf(entry, offset);
         }
     }
 
-    fn dwarf(&mut self, entry: &Entry, offset: SectionOffset) {
+    fn check_dwarf(&mut self, entry: &Entry, offset: SectionOffset) {
         let (function, record) = (entry.start, entry.encoding.dwarf_offset());
         let is_record = record == 0 || self.records.binary_search(&record.to_usize()).is_ok();
         if !is_record {
@@ -230,7 +231,7 @@ impl Checklist<'_, '_> {
         self.require(is_reached, Violation::DwarfFde { offset, function, record });
     }
 
-    fn lsdas(&mut self) {
+    fn check_lsdas(&mut self) {
         let mut entries = self.section.entries().flatten().peekable();
         let index: Vec<_> = self.section.index().collect();
         let (mut before, mut end_of_parts) = (None, 0);
@@ -270,7 +271,7 @@ impl Checklist<'_, '_> {
         }
     }
 
-    fn coverage(&mut self) {
+    fn check_coverage(&mut self) {
         let Some(sentinel) = self.section.index().last() else { return };
         let first = self.section.index().next().map_or(sentinel.function, |entry| entry.function);
         let (start, end) = (self.address(first), self.address(sentinel.function));

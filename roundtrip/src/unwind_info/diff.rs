@@ -44,7 +44,7 @@ impl<'t> Side<'t> {
     }
 
     /// Goes on to the next entry if the current entry ends at `pc`. Returns the result for the entry that was left.
-    fn leave(&mut self, pc: u64, in_table: &InTable<'_>) -> Option<(bool, bool)> {
+    fn finish_entry(&mut self, pc: u64, in_table: &InTable<'_>) -> Option<(bool, bool)> {
         let entry = in_table.entry?;
         if entry.end.0 > pc {
             return None;
@@ -96,10 +96,10 @@ pub fn diff(a: &Table<'_>, b: &Table<'_>, options: &Options) -> Diff {
         }
         side_a.is_met |= has[1];
         side_b.is_met |= has[0];
-        if let Some((is_alike, is_met)) = side_a.leave(end, &in_a) {
+        if let Some((is_alike, is_met)) = side_a.finish_entry(end, &in_a) {
             diff.count_of_a(is_alike, is_met);
         }
-        if let Some((_, is_met)) = side_b.leave(end, &in_b) {
+        if let Some((_, is_met)) = side_b.finish_entry(end, &in_b) {
             diff.count_of_b(is_met);
         }
         pc = end;

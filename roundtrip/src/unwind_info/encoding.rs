@@ -49,13 +49,14 @@ fn has_immediate(arch: Arch, code: &[u8], encoding: Encoding) -> bool {
     code.get(..at).is_some_and(|before| before.ends_with(opcode)) && code.len() >= at + 4
 }
 
-/// x86: whether every register has a slot below the saved frame pointer.
+/// Returns whether every saved register has a slot below the saved frame pointer (x86).
 fn is_below_frame_pointer(encoding: Encoding) -> bool {
     let highest = encoding.frame_slots().iter().rposition(|&register| register != 0);
     highest.is_none_or(|slot| slot < usize::from(encoding.frame_offset()))
 }
 
-/// x86, without a frame pointer: whether the stack is as deep as what lies on it.
+/// Returns whether the stack has room for the return address and the saved registers. This matters only for x86 without
+/// a frame pointer.
 fn has_room(arch: Arch, row: &Row, saved: &Saved) -> bool {
     let (Cfa::Register { register, offset: size }, Rule::Cfa(return_address)) = (row.cfa, row.return_address)
     else {

@@ -1,5 +1,5 @@
-//! PCs for which an entry is not exact. They are steps into the body or out of it, or differences. This is decided when
-//! the whole function has been seen.
+//! PCs for which an entry is not exact: steps into the body or out of it, or differences. [`Inexact::decide`] tells
+//! them apart when the whole function has been seen.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use super::calls::{each_return, holds_call};
 use super::report::{Difference, Report};
 use crate::cfi::Function;
 
-/// The greatest number of ranges that are kept before they are decided. Only a function that was made for it has more.
+/// The greatest number of ranges that are kept before they are decided. Only hostile input has a function with more.
 const MOST_OPEN: usize = 1 << 16;
 
 /// The undecided ranges of a function.
@@ -28,7 +28,7 @@ pub(super) struct Inexact {
 /// A range of PCs for which an entry is not exact.
 struct Open {
     range: Range<u64>,
-    /// Start of the entry.
+    /// The start of the entry.
     entry: Address,
     /// True if the row may be on the way into the entry's body or out of it.
     is_step: bool,
@@ -59,7 +59,7 @@ impl Inexact {
         room: usize,
         words: impl FnOnce() -> String,
     ) {
-        // Most steps are no differences. So both kinds get as many words as could be needed.
+        // Most ranges that may be steps turn out to be no differences. So each kind of range may use the whole room.
         let described = &mut self.described[usize::from(is_step)];
         let is_described = *described < room;
         *described += usize::from(is_described);
@@ -112,13 +112,13 @@ impl Inexact {
         different
     }
 
-    /// Adds bodies of entries that are exact at no PC. Their body starts at the first row that cannot be a step.
+    /// Adds bodies of entries that are exact at no PC. Such a body starts at the first row that cannot be a step.
     fn add_bodies(&mut self) {
         let exact = self.bodies.len();
         for open in self.open.iter().filter(|open| !open.is_step) {
-            let is_known = |bodies: &[(Address, u64)]| bodies.last().is_some_and(|last| last.0 == open.entry);
             let is_exact = self.bodies[..exact].binary_search_by_key(&open.entry, |body| body.0).is_ok();
-            if !is_exact && !is_known(&self.bodies[exact..]) {
+            let is_added = self.bodies[exact..].last().is_some_and(|last| last.0 == open.entry);
+            if !is_exact && !is_added {
                 self.bodies.push((open.entry, open.range.start));
             }
         }

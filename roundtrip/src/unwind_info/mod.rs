@@ -1,8 +1,8 @@
 //! Verifies `__unwind_info` and `__compact_unwind`, compares two tables, and counts their bytes.
 //!
 //! Compact unwind describes the body of a function, and is meant to be right at its calls. On the way into and out of a
-//! function, while the stack is set up or torn down, an entry need not be right. [`verify()`] counts the PCs there and
-//! accepts them, if by the CFI they are steps of that kind and no call is among them.
+//! function, while the stack is set up or torn down, an entry need not be right. [`verify()`] counts the PCs there. It
+//! accepts them if the CFI describes a step of the set-up or the tear-down, and the code has no call there.
 //!
 //! - [`Table`]: the entries of a table, and the [`Meaning`] of each.
 //! - [`verify()`]: compares a table with CFI. `inexact` and `step` decide about prologues and epilogues.

@@ -5,8 +5,8 @@ use cfipack_format::{Address, Arch, ImageOffset, SectionOffset};
 use super::encoding::check;
 use super::{Code, Entry, Violation};
 
-/// Returns all rules that an object's rows break. Each row comes with its offset in the section. Linkers trust the
-/// encoding of a row: lld keeps bits to which it then gives another meaning, and ld64 refuses the object.
+/// Returns all rules that an object's rows break. Each row comes with its offset in the section. Linkers rely on these
+/// rules: lld keeps all bits of an encoding and later gives some of them another meaning, and ld64 refuses the object.
 pub fn row_violations(arch: Arch, rows: &[(SectionOffset, Entry)], code: &Code<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for &(offset, Entry { start, encoding, lsda, .. }) in rows {

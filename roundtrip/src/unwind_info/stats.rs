@@ -106,13 +106,13 @@ impl Modes {
         self.not_function_start += u64::from(encoding.flags().contains(Flags::NOT_FUNCTION_START));
     }
 
-    /// Entries that themselves encode how to unwind.
+    /// Returns the number of entries that need no FDE: frame, frameless and indirect.
     pub fn compact(&self) -> u64 {
         self.frame + self.frameless + self.indirect
     }
 }
 
-/// Counts encodings by mode: an object's rows, for instance.
+/// Counts encodings by mode, for example of an object's rows.
 pub fn modes(arch: Arch, encodings: impl IntoIterator<Item = Encoding>) -> Modes {
     let mut modes = Modes::default();
     encodings.into_iter().for_each(|encoding| modes.count(arch, encoding));

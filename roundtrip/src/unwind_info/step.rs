@@ -2,7 +2,8 @@
 
 use cfipack_format::{Arch, Cfa, Register, Row, Rule, Saved};
 
-/// Returns whether a row of the CFI is the row of the body: the row and all other registers unwind to the same result.
+/// Returns whether a row of the CFI is the row of the body: it unwinds alike, and saves the same registers in the same
+/// places.
 pub(super) fn is_body(arch: Arch, row: &Row, registers: &[(Register, Rule)], body: &(Row, Saved)) -> bool {
     crate::same_row::same_row(row, &body.0, arch)
         && registers.len() == body.1.as_slice().len()
@@ -20,12 +21,13 @@ pub(super) fn is_step(arch: Arch, row: &Row, registers: &[(Register, Rule)], bod
     };
     let saves_frame_pointer = row.frame_pointer == body.0.frame_pointer;
     let stack = if register == arch.stack_pointer() {
-        // At the entry the CFA is the stack pointer, above the return address if the call pushed one.
+        // At the entry, the CFA is the stack pointer. If the call has pushed a return address, it is above this
+        // address.
         let at_entry = match entry.return_address {
             Rule::Cfa(below) => -below,
             _ => 0,
         };
-        // Below x86's frame pointer everything is counted from it; arm64 sets it when the stack is there.
+        // x86 sets its frame pointer before the stack grows below it. arm64 sets it after the stack has grown.
         let is_bounded = base == register || at_entry != 0;
         offset >= at_entry && (!is_bounded || offset <= depth)
     } else {

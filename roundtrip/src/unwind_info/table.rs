@@ -1,4 +1,4 @@
-//! The answers of a table, by ranges of code.
+//! A table as a list of entries. Each entry answers for a range of code.
 
 use cfipack_decoder::compact_unwind::{EncodingError, row};
 use cfipack_decoder::unwind_info::{self, Section};
@@ -7,14 +7,14 @@ use cfipack_format::{Address, Arch, ImageOffset, Row, Saved};
 
 use super::Code;
 
-/// A range of code and how it is unwound.
+/// A range of code, and the encoding by which it is unwound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
     /// The first address.
     pub start: Address,
     /// One past the last address.
     pub end: Address,
-    /// The encoding of the function's unwinding.
+    /// The compact encoding.
     pub encoding: Encoding,
     /// The personality. In an image this is the address of its slot, in an object its number from 1. 0 means no
     /// personality.
@@ -127,8 +127,8 @@ impl<'a> Table<'a> {
         Self { elsewhere: Meaning::Dwarf, ..Self::new(arch, entries, code) }
     }
 
-    /// Sorts the entries. If several start at the same address, the last of them counts. An entry ends where the next
-    /// entry starts.
+    /// Sorts the entries. If several start at the same address, the last entry counts. An entry ends at the latest
+    /// where the next entry starts.
     fn new(arch: Arch, mut entries: Vec<Entry>, code: Code<'a>) -> Self {
         entries.retain(|entry| entry.start < entry.end);
         entries.sort_by_key(|entry| entry.start);
@@ -141,12 +141,12 @@ impl<'a> Table<'a> {
         Self { arch, entries, code, errors: Vec::new(), has_slots: false, elsewhere: Meaning::Nothing }
     }
 
-    /// The architecture.
+    /// Returns the architecture.
     pub fn arch(&self) -> Arch {
         self.arch
     }
 
-    /// The entries.
+    /// Returns the entries, in order of address.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
@@ -161,7 +161,7 @@ impl<'a> Table<'a> {
         self.entries.get(self.first_ending_after(pc)).filter(|entry| entry.start <= pc)
     }
 
-    /// The meaning of an entry.
+    /// Returns the meaning of an entry.
     pub fn meaning(&self, entry: &Entry) -> Meaning {
         Meaning::of(self.arch, entry.encoding, self.code.starting_at(entry.start))
     }

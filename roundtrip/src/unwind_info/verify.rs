@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use cfipack_format::cfi;
 use cfipack_format::widen::{ToU64, ToUsize};
-use cfipack_format::{Address, Register, Row, Rule, Saved, SectionOffset};
+use cfipack_format::{Address, Register, Rule, SectionOffset};
 
 use super::inexact::Inexact;
 use super::report::{Difference, Missing, Report};
@@ -20,7 +20,7 @@ use crate::sframe::Unverified;
 /// at every call and system call.
 ///
 /// Compact entries are compared with the rows that gimli evaluates, register by register. An entry in DWARF mode is
-/// right if it gives the offset of the function's FDE, or of a record before it. With the offset of an FDE after it,
+/// right if it gives the offset of the function's FDE, or of a record before this FDE. With the offset of a later FDE,
 /// only readers that scan all of `__eh_frame` find the function's FDE.
 pub fn verify(cfi: &[cfi::Section<'_>], table: &Table<'_>, options: &Options) -> Report {
     let functions = Functions::find(cfi);
@@ -38,19 +38,19 @@ pub fn verify(cfi: &[cfi::Section<'_>], table: &Table<'_>, options: &Options) ->
     let mut evaluator = Evaluator::new(&functions);
     let mut done = Address(0);
     for function in functions.as_slice() {
-        verifier.gap(done, function.start);
+        verifier.count_without_cfi(done, function.start);
         if evaluator.is_disputed(&functions, function) {
-            verifier.disputed(function);
+            verifier.count_disputed(function);
         } else {
             verifier.last_fde = functions.last_fde(function).0;
-            verifier.function(function, &mut evaluator);
+            verifier.judge_function(function, &mut evaluator);
         }
         done = function.end;
     }
-    verifier.gap(done, Address(u64::MAX));
+    verifier.count_without_cfi(done, Address(u64::MAX));
     for unreadable in functions.unreadable() {
         verifier.report.functions += 1;
-        verifier.not_evaluated(None, unreadable.error.into());
+        verifier.count_unevaluated(None, unreadable.error.into());
     }
     let mut report = verifier.report;
     let (missing, more) = verifier.missing.finish();
@@ -68,13 +68,13 @@ struct Verifier<'v> {
     inexact: Inexact,
     /// Offsets of the FDEs, in ascending order.
     fdes: Vec<usize>,
-    /// The offset of the last of the FDEs for the function. If several FDEs agree, a reader may find any of them.
+    /// The offset of the last FDE for the current function. If several FDEs agree, a reader may find any of them.
     last_fde: usize,
 }
 
-/// Counts of a function's PCs.
+/// The numbers of PCs of a function, by the result of the comparison.
 #[derive(Clone, Copy, Default)]
-struct Tally {
+struct PcCounts {
     equal: u64,
     dwarf: u64,
     scanned: u64,
@@ -83,37 +83,38 @@ struct Tally {
 }
 
 impl Verifier<'_> {
-    fn function(&mut self, function: &Function, evaluator: &mut Evaluator<'_>) {
-        let mut tally = Tally::default();
+    fn judge_function(&mut self, function: &Function, evaluator: &mut Evaluator<'_>) {
+        let mut pc_counts = PcCounts::default();
         let mut judged = function.start.0;
         self.inexact.begin();
         let result = evaluator.evaluate_registers(function, |range, answer, registers| {
             judged = range.end;
-            self.compare(function, range, answer, registers, &mut tally);
+            self.compare(function, range, answer, registers, &mut pc_counts);
         });
-        tally.different += self.inexact.decide(function, self.table, self.options.limit, &mut self.report);
+        let limit = self.options.limit;
+        pc_counts.different += self.inexact.decide(function, self.table, limit, &mut self.report);
         if let Ok(handler) = evaluator.handler(function) {
-            self.handler(function, &handler);
+            self.compare_handler(function, &handler);
         }
         let report = &mut self.report;
         report.pcs += function.end.0 - function.start.0;
-        report.pcs_equal += tally.equal;
-        report.pcs_dwarf += tally.dwarf;
-        report.pcs_scanned += tally.scanned;
-        report.pcs_different += tally.different;
-        report.pcs_missing += tally.missing;
+        report.pcs_equal += pc_counts.equal;
+        report.pcs_dwarf += pc_counts.dwarf;
+        report.pcs_scanned += pc_counts.scanned;
+        report.pcs_different += pc_counts.different;
+        report.pcs_missing += pc_counts.missing;
         report.pcs_unjudged += function.end.0 - judged;
         match result {
-            _ if tally.different != 0 => report.different += 1,
-            Err(error) => self.not_evaluated(Some(function.start), error),
-            Ok(()) if tally.missing != 0 => {
+            _ if pc_counts.different != 0 => report.different += 1,
+            Err(error) => self.count_unevaluated(Some(function.start), error),
+            Ok(()) if pc_counts.missing != 0 => {
                 report.missing += 1;
                 let found = self.table.find(function.start);
                 let reason = if found.is_some() { "no-unwind-information" } else { "not-in-the-table" };
                 *report.reasons.entry(reason.to_owned()).or_default() += 1;
             }
-            Ok(()) if tally.scanned != 0 => report.scanned += 1,
-            Ok(()) if tally.equal == 0 && tally.dwarf != 0 => report.dwarf += 1,
+            Ok(()) if pc_counts.scanned != 0 => report.scanned += 1,
+            Ok(()) if pc_counts.equal == 0 && pc_counts.dwarf != 0 => report.dwarf += 1,
             Ok(()) => report.equal += 1,
         }
     }
@@ -125,89 +126,95 @@ impl Verifier<'_> {
         range: Range<u64>,
         answer: &Answer,
         registers: &[(Register, Rule)],
-        tally: &mut Tally,
+        pc_counts: &mut PcCounts,
     ) {
         let mut pc = range.start;
         let mut number = self.table.first_ending_after(Address(pc));
         while pc < range.end {
             let entry = self.table.entries.get(number);
             let Some(entry) = entry.filter(|entry| entry.start.0 < range.end) else {
-                return self.elsewhere(function, pc..range.end, answer, tally);
+                return self.judge_without_entry(function, pc..range.end, answer, pc_counts);
             };
             if pc < entry.start.0 {
-                self.elsewhere(function, pc..entry.start.0, answer, tally);
+                self.judge_without_entry(function, pc..entry.start.0, answer, pc_counts);
                 pc = entry.start.0;
             }
             let end = entry.end.0.min(range.end);
-            self.judge(function, pc..end, entry, answer, registers, tally);
+            self.judge_entry(function, pc..end, entry, answer, registers, pc_counts);
             pc = end;
             number += 1;
         }
     }
 
     /// Judges PCs without an entry.
-    fn elsewhere(&mut self, function: &Function, range: Range<u64>, answer: &Answer, tally: &mut Tally) {
+    fn judge_without_entry(
+        &mut self,
+        function: &Function,
+        range: Range<u64>,
+        answer: &Answer,
+        pc_counts: &mut PcCounts,
+    ) {
         match self.table.elsewhere {
-            Meaning::Dwarf => tally.dwarf += range.end - range.start,
-            _ => self.nothing(function, range, answer, false, tally),
+            Meaning::Dwarf => pc_counts.dwarf += range.end - range.start,
+            _ => self.judge_without_meaning(function, range, answer, false, pc_counts),
         }
     }
 
     /// Judges PCs for which the table has nothing, or an entry without unwind information.
-    fn nothing(
+    fn judge_without_meaning(
         &mut self,
         function: &Function,
         range: Range<u64>,
         answer: &Answer,
         has_entry: bool,
-        tally: &mut Tally,
+        pc_counts: &mut PcCounts,
     ) {
         let pcs = range.end - range.start;
         if matches!(answer, Answer::Nothing) {
-            tally.equal += pcs;
+            pc_counts.equal += pcs;
             return;
         }
-        tally.missing += pcs;
+        pc_counts.missing += pcs;
         let (start, end) = (Address(range.start), Address(range.end));
         self.missing.add(Missing { function: function.start, start, end, has_entry });
     }
 
     /// Compares a range of PCs that have the same entry.
-    fn judge(
+    fn judge_entry(
         &mut self,
         function: &Function,
         range: Range<u64>,
         entry: &Entry,
         answer: &Answer,
         registers: &[(Register, Rule)],
-        tally: &mut Tally,
+        pc_counts: &mut PcCounts,
     ) {
         let arch = self.table.arch;
         let pcs = range.end - range.start;
         let meaning = self.table.meaning(entry);
-        let mut is_step_of = None;
-        match (answer, meaning) {
-            (_, Meaning::Nothing) => return self.nothing(function, range, answer, true, tally),
+        let is_step = match (answer, meaning) {
+            (_, Meaning::Nothing) => {
+                return self.judge_without_meaning(function, range, answer, true, pc_counts);
+            }
             (_, Meaning::Dwarf) if entry.encoding.dwarf_offset().to_usize() <= self.last_fde => {
-                tally.dwarf += pcs;
+                pc_counts.dwarf += pcs;
                 return;
             }
             (_, Meaning::Dwarf) if self.is_fde(entry.encoding.dwarf_offset()) => {
-                tally.scanned += pcs;
+                pc_counts.scanned += pcs;
                 return;
             }
             (Answer::Row(row), Meaning::Row(body, saved)) => {
-                if is_body(arch, row, registers, &(body, saved)) {
-                    tally.equal += pcs;
+                let body = (body, saved);
+                if is_body(arch, row, registers, &body) {
+                    pc_counts.equal += pcs;
                     self.inexact.body(entry.start, range.start);
                     return;
                 }
-                is_step_of = Some((row, (body, saved)));
+                is_step(arch, row, registers, &body)
             }
-            _ => {}
-        }
-        let is_step =
-            is_step_of.is_some_and(|(row, body): (&Row, (Row, Saved))| is_step(arch, row, registers, &body));
+            _ => false,
+        };
         let words = || match meaning {
             Meaning::Dwarf => format!(
                 "CFI: an FDE at {}; table: readers search for FDEs from offset {:#x} on",
@@ -221,14 +228,14 @@ impl Verifier<'_> {
         let room = self.options.limit.saturating_sub(self.report.differences.len());
         self.inexact.add(range, entry.start, is_step, room, words);
         if self.inexact.is_full() {
-            tally.different +=
+            pc_counts.different +=
                 self.inexact.decide(function, self.table, self.options.limit, &mut self.report);
         }
     }
 
     /// Compares personality and LSDA, unless the entry leaves them to the FDE. An LSDA belongs to the start of an
     /// entry.
-    fn handler(&mut self, function: &Function, cfi: &Handler) {
+    fn compare_handler(&mut self, function: &Function, cfi: &Handler) {
         let Some(entry) = self.table.find(function.start) else { return };
         if !matches!(self.table.meaning(entry), Meaning::Row(..)) {
             return;
@@ -257,14 +264,14 @@ impl Verifier<'_> {
         }
     }
 
-    /// Returns whether an FDE begins at an offset. A reader that looks there for another FDE goes on to the end of
-    /// `__eh_frame`, and then scans it from its start.
+    /// Returns whether an FDE begins at an offset. A reader that looks for another FDE from there on goes on to the end
+    /// of `__eh_frame`, and then scans `__eh_frame` from its start.
     fn is_fde(&self, offset: u32) -> bool {
         self.fdes.binary_search(&offset.to_usize()).is_ok()
     }
 
-    /// Counts PCs without CFI.
-    fn gap(&mut self, start: Address, end: Address) {
+    /// Counts the compact entries for PCs between `start` and `end`, where the CFI has no function.
+    fn count_without_cfi(&mut self, start: Address, end: Address) {
         let first = self.table.first_ending_after(start);
         for entry in self.table.entries[first..].iter().take_while(|entry| entry.start < end) {
             if !matches!(self.table.meaning(entry), Meaning::Row(..)) {
@@ -278,18 +285,18 @@ impl Verifier<'_> {
     }
 
     /// Counts a function whose FDEs disagree.
-    fn disputed(&mut self, function: &Function) {
+    fn count_disputed(&mut self, function: &Function) {
         let pcs = function.end.0 - function.start.0;
         self.report.pcs += pcs;
         self.report.pcs_unjudged += pcs;
-        self.unjudged(Some(function.start), DISPUTED.to_owned());
+        self.count_unjudged(Some(function.start), DISPUTED.to_owned());
     }
 
-    fn not_evaluated(&mut self, function: Option<Address>, error: Unevaluated) {
-        self.unjudged(function, error.to_string());
+    fn count_unevaluated(&mut self, function: Option<Address>, error: Unevaluated) {
+        self.count_unjudged(function, error.to_string());
     }
 
-    fn unjudged(&mut self, function: Option<Address>, words: String) {
+    fn count_unjudged(&mut self, function: Option<Address>, words: String) {
         let report = &mut self.report;
         report.unjudged += 1;
         *report.reasons.entry(words.clone()).or_default() += 1;

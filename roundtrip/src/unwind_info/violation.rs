@@ -81,15 +81,15 @@ pub enum Violation {
         /// True if the last entry has no unwind information.
         is_last: bool,
     },
-    /// An entry starts within a function of the CFI, and the start of the CFI's function has another entry. Unwinding
-    /// can be right at every PC, but the function's start is wrong. This is a warning: the CFI may describe the code of
-    /// several symbols as one function.
+    /// An entry starts within a function of the CFI, and no entry before it starts in this function. So the entry of an
+    /// earlier function answers for the function's start. Unwinding can still be right at every PC. This is a warning:
+    /// the CFI may describe the code of several symbols as one function.
     WithinFunction {
         /// The offset of the entry.
         offset: SectionOffset,
-        /// Start of the entry.
+        /// The start of the entry.
         function: ImageOffset,
-        /// Start of the CFI's function.
+        /// The start of the CFI's function.
         start: Address,
     },
     /// An LSDA record is not after the record before it.
@@ -99,7 +99,7 @@ pub enum Violation {
         /// The function.
         function: ImageOffset,
     },
-    /// An LSDA record is in the part of a page that does not have its function.
+    /// An LSDA record is in the part of the LSDA index for a page, but its function is not in this page.
     LsdaPage {
         /// The offset of the record.
         offset: SectionOffset,

@@ -32,7 +32,7 @@ impl fmt::Display for MeaningWords {
     }
 }
 
-/// The description of some PCs by the CFI, with the registers beside the frame pointer and the return address.
+/// Prints the CFI's answer, with the rules of registers other than the frame pointer and the return address.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CfiWords<'a>(pub(super) Arch, pub(super) &'a Answer, pub(super) &'a [(Register, Rule)]);
 
@@ -92,9 +92,10 @@ impl fmt::Display for Violation {
             }
             Self::NullShared { offset, function, is_last } => {
                 write!(f, "offset {offset}: function {function} has ")?;
-                f.write_str(match is_last {
-                    true => "unwind information here, and none in its last entry, which readers find",
-                    false => "no unwind information here; the next entry has it",
+                f.write_str(if is_last {
+                    "unwind information here, and none in its last entry, which readers find"
+                } else {
+                    "no unwind information here; the next entry has it"
                 })
             }
             Self::WithinFunction { offset, function, start } => {
@@ -112,9 +113,10 @@ impl fmt::Display for Violation {
             }
             Self::LsdaOrphan { offset, function, is_dwarf } => {
                 write!(f, "offset {offset}: LSDA of function {function}, ")?;
-                f.write_str(match is_dwarf {
-                    true => "whose FDE has it too",
-                    false => "and no entry there has the LSDA flag",
+                f.write_str(if is_dwarf {
+                    "whose FDE has it too"
+                } else {
+                    "and no entry there has the LSDA flag"
                 })
             }
             Self::PersonalitySlot { offset, slot } => {

@@ -1,4 +1,4 @@
-//! A correct table is broken in one way after the other, and the verifier finds exactly those PCs.
+//! Breaks a correct table in one way after the other. The verifier must find exactly the wrong PCs.
 
 use crate::made::{self, Cfi, FP2, Made, SP1, SP2, TABLE_ADDRESS};
 use cfipack_cfi::SectionKind;
@@ -33,7 +33,7 @@ fn report(cfi: &Cfi, functions: &[Made]) -> Report {
     verify(&[cfi.section()], &Table::new(&sections), &Options::default())
 }
 
-/// The PCs that are described as different.
+/// Returns the PCs that are described as different.
 fn different(report: &Report) -> Vec<u64> {
     let pcs: Vec<_> = report.differences.iter().flat_map(|d| d.start.0..d.end.0).collect();
     assert_eq!(pcs.len() as u64, report.pcs_different);
@@ -130,7 +130,7 @@ fn size_extended() {
     let mut table = functions();
     table[1].size = 6;
     assert_eq!(different(&report(&cfi(), &table)), [0x1024, 0x1025]);
-    // Into the next function, where the next function decides.
+    // The function reaches into the next function, but the next function answers for its own PCs.
     let mut table = functions();
     table[0].size = 0x22;
     assert!(report(&cfi(), &table).is_complete());
@@ -180,15 +180,15 @@ fn unreadable_rows() {
     assert_eq!(different(&report).last(), Some(&0x101f));
 }
 
-/// Where a row is whose words cannot be read is known, and so are its PCs.
+/// A row with unreadable words has a known start, so its PCs are known too.
 #[test]
 fn an_unreadable_row_among_others() {
     let mut table = functions();
-    // A row that is not the outermost frame's has words.
+    // Only a row of an outermost frame may have no words.
     table[0].rows[1] = (1, 1, vec![]);
     let found = report(&cfi(), &table);
     assert_eq!(different(&found), [0x1001, 0x1002, 0x1003]);
-    // Before the first row neither has a row.
+    // Before the first row, the table has no answer.
     table[0].rows[1] = (1, SP2, vec![16, 0xf0]);
     table[0].rows[0] = (1, 1, vec![]);
     let found = report(&cfi(), &table);
@@ -198,7 +198,7 @@ fn an_unreadable_row_among_others() {
 #[test]
 fn unsorted_index() {
     let mut bytes = made::table(Arch::Amd64, &functions());
-    // Swap the two index entries; their starts are relative to their own fields.
+    // Swaps the two index entries. Their starts are relative to their own fields.
     let (first, second) = (bytes[28..44].to_vec(), bytes[44..60].to_vec());
     let moved = |entry: &[u8], by: i64| {
         let start = i64::from_le_bytes(*entry.first_chunk().unwrap()) + by;
@@ -212,7 +212,8 @@ fn unsorted_index() {
     assert!(!report.is_true());
 }
 
-/// As with merged functions: one FDE for both, which is equal, and with padding between them, which is not.
+/// The table has merged two functions into one. It equals CFI with one FDE for both. With padding between two FDEs,
+/// only the option for padding makes it equal.
 #[test]
 fn merged_functions() {
     let rows: &[(u8, u8, &[u8])] =
@@ -233,7 +234,7 @@ fn merged_functions() {
     assert!(lenient.is_complete());
     assert_eq!(lenient.pcs_padding, 8);
     assert_eq!(verify(&[apart.section()], &table, &Options::new().with_padding(7)).pcs_extra, 8);
-    // A function that cannot be read may be what lies there.
+    // A function that cannot be read may lie in the gap.
     let unknown = apart.cie(b"zQ", &[1, 0], &[]);
     apart.fde(unknown, 0x1020, 8, &[]);
     let unread = verify(&[apart.section()], &table, &Options::new().with_padding(15));
@@ -272,7 +273,7 @@ fn diffs() {
          B: CFA = rsp+24, return address at CFA-8, rbp at CFA-16"
     );
 
-    // Without rows it is equal to a table without it.
+    // A table with a function without rows equals a table without this function.
     let without_rows = [whole[0].clone(), Made::new(0x1020, 4, &[])];
     for (a, b, equal) in [(&without_rows[..], &whole[..1], 2), (&whole[..1], &without_rows, 1)] {
         let found = compare(a, b);
@@ -288,7 +289,7 @@ fn diffs() {
     assert_eq!((found.equal, found.only_a, found.only_b, found.pcs_only_b), (1, 0, 1, 4));
 }
 
-/// Their registers have the same numbers, and no reader could read it.
+/// Both architectures have the same register numbers, but no reader could read a table in the other byte order.
 #[test]
 fn a_table_for_the_other_byte_order() {
     let mut cfi = Cfi::new(Arch::Aarch64, SectionKind::EhFrame);

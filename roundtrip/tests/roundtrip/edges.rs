@@ -1,4 +1,4 @@
-//! Where ranges end, meet and repeat, and equal rules in two forms.
+//! Ranges that end, meet and repeat, and equal rules in two forms.
 
 use cfipack_cfi::SectionKind;
 use cfipack_decoder::sframe::Section;
@@ -17,7 +17,7 @@ fn report(cfi: &Cfi, padding: u64, functions: &[Made]) -> Report {
     verify(&[cfi.section()], &Table::new(&sections), &Options::new().with_padding(padding))
 }
 
-/// Functions with the row of their CIE: CFA = rsp + 8.
+/// Makes functions with the row of their CIE: CFA = rsp + 8.
 fn plain(functions: &[(u64, u64)]) -> Cfi {
     let (mut cfi, cie) = Cfi::amd64();
     functions.iter().for_each(|&(start, size)| cfi.fde(cie, start, size, &[]));
@@ -28,13 +28,13 @@ fn made(start: u64, size: u32) -> Made {
     Made::new(start, size, &[(0, SP1, &[8])])
 }
 
-/// What is described as different, and how the PCs are counted: equal, different, extra.
+/// Returns the ranges that are described as different, and the numbers of PCs: equal, different, extra.
 fn ranges(report: &Report) -> (Vec<(u64, u64)>, [u64; 3]) {
     let ranges = report.differences.iter().map(|found| (found.start.0, found.end.0)).collect();
     (ranges, [report.pcs_equal, report.pcs_different, report.pcs_extra])
 }
 
-/// `DW_CFA_val_offset`: rbp is CFA - 16, and CFA = rsp + 8, so that it is rsp - 8.
+/// `DW_CFA_val_offset`: rbp is CFA - 16, and the CFA is rsp + 8, so rbp is rsp - 8.
 #[test]
 fn a_value_at_an_offset_from_the_cfa() {
     let (mut cfi, cie) = Cfi::amd64();
@@ -50,7 +50,7 @@ fn a_value_at_an_offset_from_the_cfa() {
     }
 }
 
-/// ld's lazy PLT, of which a table has one row: in the last 5 bytes of a stub the CFA is rsp + 16.
+/// ld's lazy PLT, and a table with a single row for it. In the last 5 bytes of a stub the CFA is rsp + 16.
 #[test]
 fn stubs_in_a_table_that_does_not_repeat() {
     let (mut cfi, cie) = Cfi::amd64();
@@ -67,7 +67,7 @@ fn a_gap_as_long_as_padding_may_be() {
     assert_eq!(ranges(&report(&cfi, 7, &[made(0x1000, 0x18)])), (vec![(0x1008, 0x1010)], [16, 8, 8]));
 }
 
-/// What a function of the table ends or starts with is no padding between two functions that it holds.
+/// PCs at the start or at the end of a function of the table are not padding between two functions.
 #[test]
 fn a_gap_that_no_function_goes_around() {
     let cfi = plain(&[(0x1000, 8), (0x1010, 8)]);
@@ -81,7 +81,7 @@ fn a_gap_that_no_function_goes_around() {
     }
 }
 
-/// An FDE whose start is a cell of a running program (`DW_EH_PE_indirect`) is judged by none.
+/// An FDE is not judged if its start is in a cell that only a running program fills in (`DW_EH_PE_indirect`).
 #[test]
 fn a_start_that_no_file_has() {
     let (mut cfi, cie) = Cfi::amd64();
@@ -93,7 +93,8 @@ fn a_start_that_no_file_has() {
     assert_eq!((found.pcs_equal, found.pcs_different), (8, 0));
 }
 
-/// A function of the table reaches beyond that of the CFI on both sides: it is one, with two differences.
+/// A function of the table reaches beyond the function of the CFI on both sides. It counts as one extra function with
+/// two differences.
 #[test]
 fn extra_on_both_sides() {
     let found = report(&plain(&[(0x1010, 0x10)]), 0, &[made(0x1000, 0x30)]);
@@ -101,7 +102,7 @@ fn extra_on_both_sides() {
     assert_eq!((found.extra, found.functions, found.equal), (1, 1, 1));
 }
 
-/// Three times 16 bytes and a half, the first 4 of each without a row.
+/// Three and a half stubs of 16 bytes. The first 4 bytes of each stub have no row.
 #[test]
 fn stubs_without_cfi() {
     let mut stubs = Made::new(0x2000, 0x38, &[(4, SP1, &[8])]);
@@ -110,8 +111,8 @@ fn stubs_without_cfi() {
     assert_eq!((found.pcs_extra, found.extra, found.pcs), (3 * 12 + 4, 1, 8 + 3 * 12 + 4));
 }
 
-/// A version 1 table of stubs has an answer, and the right one, wherever an instruction starts: in 16 bytes
-/// at 0, 6 and 11. Of the others' bytes, 11 has bits that 12, 13 and 14 have not.
+/// A version 1 table of stubs has the right answer wherever an instruction of a stub starts: at bytes 0, 6 and 11. The
+/// bytes 12, 13 and 14 get another answer than byte 11, because they lack some of its bits.
 #[test]
 fn stubs_of_version_1() {
     let header = [0xe2, 0xde, 1, 1, 3, 0, 0xf8, 0];
@@ -132,7 +133,7 @@ fn stubs_of_version_1() {
     }
 }
 
-/// Three stubs and a half that differ in their last 4 bytes, of which the half has none.
+/// Three and a half stubs that differ in their last 4 bytes. The half stub lacks these bytes.
 #[test]
 fn a_difference_that_recurs() {
     let stubs = |cfa: u8| {
@@ -167,7 +168,7 @@ fn functions_at_the_edges_of_the_text() {
     assert_eq!(outside(Address(0x1001)..Address(0x1010)), [0x1000]);
 }
 
-/// A version 2 table of one function on AArch64 with this info byte, its return address signed from the start on.
+/// Makes a version 2 table for AArch64. Its function has this info byte, and signs its return address at once.
 fn version_2(info: u8) -> Vec<u8> {
     let mut bytes = vec![0xe2, 0xde, 2, 1, 2, 0, 0, 0];
     // Functions, rows, bytes of rows, where functions and rows start.
@@ -179,16 +180,16 @@ fn version_2(info: u8) -> Vec<u8> {
     bytes
 }
 
-/// Bit 5 is the key in every version; bit 7 is a signal frame in version 3 and nothing before it.
+/// Bit 5 is the key in every version. Bit 7 marks a signal frame in version 3, and has no meaning in older versions.
 #[test]
 fn flags_by_version() {
-    let equal = |a: Vec<u8>, b: Vec<u8>| {
+    let are_equal = |a: Vec<u8>, b: Vec<u8>| {
         let [a, b] = [&a, &b].map(|bytes| [Section::parse(bytes, TABLE_ADDRESS).unwrap()]);
         let found = diff(&Table::new(&a), &Table::new(&b), &Options::default());
         assert_eq!((found.malformed, found.pcs_equal + found.pcs_different), (0, 8));
         found.is_equal()
     };
-    let both = |a, b| equal(version_2(a), version_2(b));
+    let both = |a, b| are_equal(version_2(a), version_2(b));
     assert!(both(0, 0) && both(0x20, 0x20) && !both(0, 0x20));
     assert!(both(0, 0x80) && both(0xa0, 0x20));
     let bytes = version_2(0x80);
@@ -199,10 +200,10 @@ fn flags_by_version() {
     section.dump(&mut text, ".sframe").unwrap();
     assert!(text.contains("size = 8 bytes, attr = \"S\"\n"), "{text}");
     let version_3 = |info| made::table(Arch::Aarch64, &[Made { info, ..made(0x1000, 8) }]);
-    assert!(equal(version_3(0x80), version_3(0x80)) && !equal(version_3(0x80), version_3(0)));
+    assert!(are_equal(version_3(0x80), version_3(0x80)) && !are_equal(version_3(0x80), version_3(0)));
 }
 
-/// A file may have tables of several versions: each represents what its version can.
+/// A file may have tables of several versions. Each table represents only the flags that its version has.
 #[test]
 fn flags_by_version_of_each_table() {
     let version_2 = version_2(0);
@@ -214,7 +215,7 @@ fn flags_by_version_of_each_table() {
         let report = verify(&[cfi.section()], &Table::new(&sections), &Options::default());
         report.differences.iter().filter(|found| found.start.0 == 0x1000).count()
     };
-    // As in the tables: CFA = sp + 8, and x30 unchanged; only in that of version 2 it is signed.
+    // As in the tables: CFA = sp + 8, and x30 unchanged. x30 is signed only in the table of version 2.
     let cfi = |augmentation, instructions: &[u8]| {
         let mut cfi = Cfi::new(Arch::Aarch64, SectionKind::EhFrame);
         let cie = cfi.cie(augmentation, &[1, 0], &[0x0c, 31, 8]);
@@ -231,7 +232,7 @@ fn flags_by_version_of_each_table() {
     assert_eq!(different(&signal_frame, &[&elsewhere, &version_2]), 0);
 }
 
-/// Counted where it starts, if there is no CFI; never twice.
+/// An entry that goes on after a function counts only if it starts outside of all functions, and never twice.
 #[test]
 fn an_entry_that_goes_on_behind_its_function() {
     let without_cfi = |start, end| {

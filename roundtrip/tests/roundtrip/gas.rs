@@ -1,5 +1,5 @@
-//! Tables that gas and LLVM wrote, held against the `.eh_frame` that they wrote beside them: the verifier
-//! must find the rows in which gas is known to be wrong, and nothing else.
+//! Verifies tables that gas and LLVM wrote against their `.eh_frame`. The verifier must find the rows in which these
+//! assemblers are known to be wrong, and nothing else.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use cfipack_decoder::sframe::Section;
 use cfipack_roundtrip::{Options, Report, Table, verify};
 use cfipack_testkit::gas_errors;
 
-/// Files of the corpus with this ending, sorted; the corpus is not optional.
+/// Returns the files of the corpus with this ending, sorted. The test fails without the corpus.
 pub fn corpus(ending: &str) -> Vec<PathBuf> {
     let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/sframe");
     let mut files: Vec<_> = std::fs::read_dir(corpora)
@@ -22,8 +22,8 @@ pub fn corpus(ending: &str) -> Vec<PathBuf> {
     files
 }
 
-/// The table in a section. gas 2.44's relocations make starts relative to their fields; the flag for it came
-/// with 2.45.
+/// Returns the table in a section. The relocations of gas 2.44 make starts relative to their fields. gas sets the flag
+/// for this only since 2.45.
 fn table<'s>(file: &File<'_>, section: &'s cfipack_container::Section<'_>) -> Section<'s> {
     let relocations = file.relocations(section.index.unwrap()).unwrap();
     let is_relative =
@@ -31,7 +31,7 @@ fn table<'s>(file: &File<'_>, section: &'s cfipack_container::Section<'_>) -> Se
     Section::parse(&section.bytes, section.address).unwrap().relocated(|field| is_relative(field.0 as u64))
 }
 
-/// The report on a file, if it has a table.
+/// Returns the report on a file, if it has a table.
 fn judge(path: &Path) -> Option<Report> {
     let bytes = std::fs::read(path).unwrap();
     let file = File::parse(&bytes).unwrap();
@@ -46,8 +46,8 @@ fn name(path: &Path, ending: &str) -> String {
     path.file_name().unwrap().to_str().unwrap().strip_suffix(ending).unwrap().to_owned()
 }
 
-/// What gimli does not know, instructions of AArch64 and others, and what has no meaning: an offset of a CFA
-/// that an expression gives, or that is not set.
+/// CFI that the judge cannot evaluate. gimli does not know some instructions, for example of AArch64. Other CFI has no
+/// meaning: it changes the offset of a CFA that is given by an expression, or that is not set.
 const UNJUDGED: [(&str, &str); 10] = [
     ("a_negate_pc", "unknown call frame instruction: 0x2c"),
     ("s_window_save", "unknown call frame instruction: 0x2d"),
@@ -88,8 +88,8 @@ fn gas_247() {
     assert!(tables > 250 && functions > 300, "{tables} tables of {functions} functions");
 }
 
-/// gas 2.44: rules for the return address that are not the default's, undefined registers and rules for the
-/// stack pointer are passed over; remembered states are those of the row before.
+/// gas 2.44 ignores rules for the return address other than the default rule, undefined registers, and rules for the
+/// stack pointer. It remembers the state of the row before.
 #[rustfmt::skip]
 const WRONG_IN_GAS_244: [(&str, u64); 54] = [
     ("a_key_b_debug_frame", 4), ("a_negate_restore_34", 8), ("a_pac_epilogue_amid", 4), ("a_unaligned", 4),
@@ -107,8 +107,8 @@ const WRONG_IN_GAS_244: [(&str, u64); 54] = [
     ("x_simple_offset_late", 4),
 ];
 
-/// LLVM 23: as gas 2.44, and more: registers in registers, expressions and rows without a CFA; offsets in
-/// `.eh_frame` that are no multiple of the data alignment are cut there and not here.
+/// LLVM 23 has the errors of gas 2.44, and more: registers in registers, expressions, and rows without a CFA. An offset
+/// that is not a multiple of the data alignment is cut in `.eh_frame`, but not in the table.
 #[rustfmt::skip]
 const WRONG_IN_LLVM_23: [(&str, u64); 53] = [
     ("a_return_column", 8), ("x_all_skip", 1), ("x_cfa_2g", 1), ("x_def_cfa_2g", 1),

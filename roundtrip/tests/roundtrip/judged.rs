@@ -1,4 +1,4 @@
-//! What the judge makes of CFI that gimli needs help with, and of CFI that no table can represent.
+//! The judge's answers for CFI that gimli needs help with, and for CFI that no table can represent.
 
 use cfipack_cfi::SectionKind::{self, DebugFrame, EhFrame};
 use cfipack_decoder::sframe::Section;
@@ -17,7 +17,7 @@ fn report(cfi: &Cfi, functions: &[Made]) -> Report {
     verify(&[section], &Table::new(&sections), &Options::default())
 }
 
-/// The judge's answers for the only function, range by range.
+/// Returns the judge's answers for the only function, range by range.
 fn answers(cfi: &Cfi) -> Vec<(u64, u64, Answer)> {
     let functions = Functions::find(&[cfi.section()]);
     let [function] = functions.as_slice() else { panic!("{functions:?}") };
@@ -52,11 +52,11 @@ fn key_b_and_tagging() {
             function.info = info;
             let found = report(&cfi, &[function.clone()]);
             assert!(found.is_complete(), "{augmentation:?}: {found:#?}");
-            // The other key matters where the address is signed.
+            // The other key is a difference, because the address is signed.
             function.info ^= 0x20;
             let found = report(&cfi, &[function.clone()]);
             assert_eq!((found.pcs_equal, found.pcs_different), (4, 12));
-            // And so does the mangling itself.
+            // So is a row that is not signed.
             function.info ^= 0x20;
             function.rows[1].1 = 0x03;
             assert_eq!(report(&cfi, &[function]).pcs_different, 4);
@@ -64,7 +64,7 @@ fn key_b_and_tagging() {
     }
 }
 
-/// Letters that gimli does not get to see do not move what a pointer is relative to.
+/// Letters that are hidden from gimli do not change the place that a pointer is relative to.
 #[test]
 fn personality_beside_key_b() {
     for augmentation in [&b"zPR"[..], b"zPRB", b"zPRG", b"zPRBG", b"BzPR"] {
@@ -75,7 +75,7 @@ fn personality_beside_key_b() {
             cfi.fde(cie, 0x1000, 16, &[]);
             let functions = Functions::find(&[cfi.section()]);
             let handler = Evaluator::new(&functions).handler(&functions.as_slice()[0]).unwrap();
-            // After length, id, version, the letters, three bytes, the data's length and the encoding.
+            // The pointer is after length, id, version, the letters, three bytes, the data's length and the encoding.
             let place = cfi.section().address.0 + 8 + 1 + augmentation.len() as u64 + 1 + 3 + 2;
             let expected = if encoding == 0x9b { place + 0x10 } else { 0x10 };
             assert_eq!(handler.personality, Some(Address(expected)), "{augmentation:?} {encoding:#x}");
@@ -143,7 +143,7 @@ fn personality_of_cies_that_only_runtimes_read() {
     }
 }
 
-/// A function inside another one hides what that one has after it, as from `.eh_frame_hdr`'s search.
+/// A function inside another function hides the PCs after it, because a search in `.eh_frame_hdr` does not find them.
 #[test]
 fn functions_inside_others() {
     let (mut cfi, cie) = Cfi::amd64();
@@ -158,7 +158,7 @@ fn functions_inside_others() {
     assert_eq!(report.pcs_hidden, 8 + 0x18);
 }
 
-/// gas 2.47 marks signal frames in `.debug_frame` by this letter alone.
+/// gas 2.47 marks signal frames in `.debug_frame` with the single letter `S`.
 #[test]
 fn signal_frame_of_debug_frame() {
     let mut cfi = Cfi::new(Arch::Amd64, DebugFrame);
@@ -187,9 +187,9 @@ fn restore_in_a_cie() {
         &[0x0c, 7, 8, 0x90, 1, 0xc6],
         &[0x0c, 7, 8, 0x90, 1, 6, 6],
         &[0x0c, 7, 8, 6, 0x86, 0, 0x90, 1, 0xc6, 0xc3],
-        // def_cfa rbx+0x46, then rsp+8: operands that look like the instruction.
+        // def_cfa rbx+0x46, then rsp+8. Some operands look like the instruction.
         &[0x0c, 3, 0xc6, 0, 0x0c, 7, 8, 0x90, 1, 0xc6],
-        // rbx at an expression with a byte that looks like it.
+        // rbx at an expression with a byte that looks like the instruction.
         &[0x0c, 7, 8, 0x90, 1, 0x10, 3, 3, 0x77, 0xc6, 0, 0xc6],
     ];
     for instructions in harmless {
@@ -198,7 +198,7 @@ fn restore_in_a_cie() {
             assert!(found.is_complete(), "{instructions:x?}: {found:#?}");
         }
     }
-    // Here it is not clear what it goes back to.
+    // In these CIEs it is not clear which rule the instruction restores.
     let unclear: [&[u8]; 3] = [
         &[0x0c, 7, 8, 0x90, 1, 0x86, 2, 0xc6],
         &[0x0c, 7, 8, 0x90, 1, 0xd0],
@@ -226,7 +226,7 @@ fn terminators_duplicates_and_empty_functions() {
     for kind in [EhFrame, DebugFrame] {
         let mut cfi = Cfi::new(Arch::Amd64, kind);
         let cie = cfi.cie(b"zR", &[1, 0], &[0x0c, 7, 8, 0x90, 1]);
-        // Out of order; twice the same; empty ones at a function's start and within it.
+        // FDEs out of order, two FDEs with the same start, and empty FDEs at a function's start and within it.
         cfi.fde(cie, 0x1010, 4, &[]);
         cfi.terminator();
         cfi.fde(cie, 0x1000, 8, &[]);
@@ -245,7 +245,7 @@ fn terminators_duplicates_and_empty_functions() {
     }
 }
 
-/// Which of them is about the code is not known, so that no table is right or wrong about it.
+/// If FDEs with the same start disagree, it is not known which FDE describes the code. So no table is right or wrong.
 #[test]
 fn duplicates_that_disagree() {
     let others: [(u64, &[u8]); 3] = [(8, &[0x41, 0x0e, 99]), (4, &[]), (12, &[])];
@@ -288,7 +288,7 @@ fn rows_beyond_the_end_are_trimmed() {
     );
 }
 
-/// gimli's own storage stops at 3 remembered states.
+/// gimli's own storage has room for only 3 remembered states.
 #[test]
 fn deeply_remembered_states() {
     let mut instructions = Vec::new();
@@ -305,7 +305,7 @@ fn deeply_remembered_states() {
     assert_eq!((found.unjudged, found.pcs_unjudged, found.pcs_different), (1, 21, 0));
 }
 
-/// Up to the instruction that gimli does not know, it judges.
+/// A function is judged up to the first instruction that gimli does not know.
 #[test]
 fn unknown_instruction() {
     let cfi = amd64(8, &[0x44, 0x1c]);
@@ -329,14 +329,14 @@ fn plt() {
     assert_eq!((found.pcs_different, found.pcs_equal), (8, 0x38));
     assert_eq!((found.differences[0].start.0, found.differences[0].end.0), (0x1009, 0x100b));
 
-    // The expression counts from the address, a PC-mask function from its start.
+    // The expression takes the address modulo 16, and a PC-mask function counts from its start.
     made.rows[1].0 = 11;
     let (mut askew, cie) = Cfi::amd64();
     askew.fde(cie, 0x1008, 0x40, &[&[0x0f, 11][..], &expression].concat());
     made.start = 0x1008;
     assert_eq!(report(&askew, &[made.clone()]).pcs_different, 4 * 10);
 
-    // Gigabytes of it cost nothing.
+    // A PLT of gigabytes costs no time.
     made.start = 0x1000;
     made.size = u32::MAX;
     let cfi = amd64(u32::MAX.into(), &[&[0x0f, 11][..], &expression].concat());
@@ -346,7 +346,7 @@ fn plt() {
     made.rep_size = 0;
     assert_eq!(report(&cfi, &[made]).pcs_different, u64::from(u32::MAX));
 
-    // One that is no PLT's: 4 in place of 3.
+    // An expression that is not a PLT's: 4 in place of 3.
     let mut other = expression;
     other[8] = 0x34;
     assert!(matches!(
@@ -447,12 +447,12 @@ fn s390x() {
 
 #[test]
 fn outermost_and_nothing() {
-    // RA undefined: whatever else the CFI has.
+    // With an undefined return address, no other rule of the CFI matters.
     let cfi = amd64(4, &[0x07, 16, 0x42, 0x0f, 2, 0x77, 0, 0x87, 1]);
     assert!(report(&cfi, &[Made::new(0x1000, 4, &[(0, 0, &[])])]).is_complete());
     assert_eq!(report(&cfi, &[Made::new(0x1000, 4, &[(0, SP1, &[8])])]).pcs_different, 4);
 
-    // No CFA up to 2, then rax+0, which gimli's "no CFA" looks like.
+    // A function without a CFA, and a function with rax+0, which looks to gimli like no CFA.
     let mut cfi = Cfi::new(Arch::Amd64, EhFrame);
     let cie = cfi.cie(b"zR", &[1, 0], &[0x90, 1]);
     cfi.fde(cie, 0x1000, 4, &[]);
@@ -467,7 +467,7 @@ fn outermost_and_nothing() {
 
 #[test]
 fn other_return_column() {
-    // The return address in column 5, saved at CFA-8 or nowhere.
+    // The return address is in column 5. It is not saved at first, and then it is saved at CFA-8.
     let mut cfi = Cfi::new(Arch::Amd64, EhFrame);
     let cie = cfi.cie_with(b"zR", &[1, 0], &[0x0c, 7, 8], Register(5));
     cfi.fde(cie, 0x1000, 4, &[0x42, 0x85, 1]);
@@ -482,7 +482,7 @@ fn other_return_column() {
     assert_eq!(rules, [(0x1000, r5), (0x1002, Rule::Cfa(-8))]);
 }
 
-/// Ambiguous tables: a reader finds the last of the functions with one start that has the PC.
+/// If several functions of a table have the same start, a reader finds the last of them that has the PC.
 #[test]
 fn duplicates_in_the_table() {
     let cfi = amd64(8, &[0x44, 0x0e, 16]);
@@ -494,7 +494,7 @@ fn duplicates_in_the_table() {
     assert!(report(&cfi, &[right, first_half]).is_complete());
 }
 
-/// Every answer of the cursor is the decoder's own lookup.
+/// Every answer of the cursor equals the decoder's own lookup.
 #[test]
 fn cursor_is_lookup() {
     let mut stubs = Made::new(0x1030, 0x25, &[(0, SP1, &[8]), (6, SP2, &[16, 0xf0])]);
@@ -524,7 +524,7 @@ fn cursor_is_lookup() {
     }
 }
 
-/// All sections of a file judge together.
+/// The functions of all sections of a file are judged together.
 #[test]
 fn two_sections() {
     let eh_frame = amd64(4, &[]);

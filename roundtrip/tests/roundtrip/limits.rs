@@ -29,13 +29,13 @@ fn what_is_not_described_is_counted() {
     }
 }
 
-/// Functions that share rows break the kernel's rules once for each of them and each row.
+/// If functions share rows that break the kernel's rules, each row counts once for each function.
 #[test]
 fn violations_that_are_not_described_are_counted() {
     let rows = [(0, SP1, &[8u8][..]); 41];
     let functions = [0x1000, 0x2000, 0x3000].map(|start| Made::new(start, 8, &rows));
     let mut bytes = made::table(Arch::Amd64, &functions);
-    // All have the FREs of the first.
+    // All functions have the FREs of the first function.
     [1, 2].into_iter().for_each(|index| bytes[28 + 16 * index + 12..][..4].fill(0));
     let section = Section::parse(&bytes, TABLE_ADDRESS).unwrap();
     for (limit, described) in [(200, 120), (120, 120), (119, 119), (1, 1), (0, 0)] {
@@ -62,12 +62,12 @@ fn faults_that_are_not_described_are_counted() {
     }
 }
 
-/// The CIE is judged if its FDEs are few, and not if their number would make its instructions costly.
+/// A function with a long CIE is judged only if the CIE has few FDEs. Many FDEs would make its instructions costly.
 #[test]
 fn a_long_cie_under_many_fdes_is_not_judged() {
     for (count, judged) in [(1, true), (400, false)] {
         let mut cfi = Cfi::new(Arch::Amd64, SectionKind::EhFrame);
-        // CFA = rsp+8, return address at CFA-8, the latter 1000 times.
+        // CFA = rsp+8, and 1000 times the same rule for the return address.
         let rules = [&[0x0c, 7, 8][..], &[0x90, 1].repeat(1000)].concat();
         let cie = cfi.cie(b"zR", &[1, 0], &rules);
         let starts: Vec<u64> = (0..count).map(|number| 0x1000 + 16 * number).collect();
@@ -79,7 +79,7 @@ fn a_long_cie_under_many_fdes_is_not_judged() {
         let expected = if judged { (count, 0) } else { (0, count) };
         assert_eq!((report.different, report.unjudged), expected);
         if !judged {
-            // 8 times the section's bytes, for each of 400 FDEs.
+            // 8 times the section's size, divided by 400 FDEs.
             let longest = 8 * cfi.section().bytes.len() / 400;
             let why = format!("of which each FDE of the section may cost {longest}");
             assert!(report.reasons.keys().all(|reason| reason.ends_with(&why)), "{:?}", report.reasons);
@@ -87,7 +87,7 @@ fn a_long_cie_under_many_fdes_is_not_judged() {
     }
 }
 
-/// Stubs whose periods have nothing in common, compared row by row, come to what a lookup at each PC does.
+/// Compares stubs with coprime periods. The result must be the same as with a lookup at each PC.
 #[test]
 fn stubs_of_coprime_periods() {
     let table = |period: u8, rows: &[(u8, u8, &[u8])]| {

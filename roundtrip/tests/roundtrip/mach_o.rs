@@ -1,4 +1,4 @@
-//! What llvm-mc 23 wrote beside the CFI of the same directives, judged by that CFI.
+//! Verifies rows that llvm-mc 23 made of directives against the CFI that it made of the same directives.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use cfipack_format::{Address, SectionOffset};
 use cfipack_roundtrip::Options;
 use cfipack_roundtrip::unwind_info::{Code, Entry, Report, Table, Violation, row_violations, verify};
 
-/// An object of the corpus: the file, and the rows that it has.
+/// Reads an object of the corpus. Returns the file and its rows.
 fn object(case: &str) -> (Vec<u8>, Vec<(SectionOffset, Entry)>) {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/compact-unwind/mc");
     let bytes = fs::read(directory.join(format!("{case}.o"))).unwrap();
@@ -35,7 +35,7 @@ fn with_code<T>(bytes: &[u8], judge: impl FnOnce(&File<'_>, Code<'_>) -> T) -> T
     judge(&file, Code::new(code.iter().map(|section| (section.address, &section.bytes[..]))))
 }
 
-/// The rows held against the object's own `__eh_frame`; none where there are no rows.
+/// Verifies the rows of an object against its own `__eh_frame`. Returns `None` if there are no rows.
 fn report(case: &str) -> Option<Report> {
     let (bytes, rows) = object(case);
     with_code(&bytes, |file, code| {
@@ -57,8 +57,8 @@ fn cases() -> Vec<String> {
     cases
 }
 
-/// The encodings that llvm-mc gives without looking closely: for all that follows from the directives,
-/// see `cases.tsv`. The CFI differs, and nothing else does.
+/// llvm-mc makes some encodings without a close look at the directives: `cases.tsv` lists what follows from them.
+/// Exactly these encodings differ from the CFI.
 #[test]
 fn llvm_mc_is_wrong_where_it_is_known_to_be() {
     let (mut wrong, mut unjudged, mut judged) = (Vec::new(), Vec::new(), 0);
@@ -94,16 +94,16 @@ fn llvm_mc_is_wrong_where_it_is_known_to_be() {
     assert!(judged > 30, "{judged}");
 }
 
-/// `push %rbp; mov %rsp,%rbp`, five registers saved by the CFI, `ret`; no way out in the CFI.
+/// `push %rbp; mov %rsp,%rbp; ret`, and CFI that saves five registers and does not describe the epilogue.
 #[test]
 fn prologues_are_counted() {
     let report = report("x05_rbp_all5").unwrap();
-    // 1 byte of push, 3 of mov, 1 of ret.
+    // `push` has 1 byte, `mov` 3 bytes, and `ret` 1 byte.
     assert_eq!((report.functions, report.equal, report.pcs_prologue), (1, 1, 1 + 3));
     assert_eq!((report.pcs_equal, report.pcs_epilogue, report.pcs_different), (1, 0, 0));
 }
 
-/// The names of the rules that an object's rows break.
+/// Returns the names of the rules that an object's rows break.
 fn broken(bytes: &[u8], rows: &[(SectionOffset, Entry)]) -> Vec<&'static str> {
     let violations = with_code(bytes, |file, code| row_violations(file.arch(), rows, &code));
     violations.iter().map(Violation::name).collect()
@@ -125,17 +125,17 @@ fn rows_break_rules() {
             ("a12_fl_pair", "frameless-pairs"),
             ("a13_fl_pairs_all", "frameless-pairs"),
             ("a39_fl_pair_misplaced", "frameless-pairs"),
-            // No `sub $imm32` where llvm-mc believes it to be.
+            // There is no `sub $imm32` at the place that llvm-mc gives for it.
             ("x21_fl_ind_nosub", "no-immediate"),
             ("x22_fl_ind_pushrax", "no-immediate"),
             ("x38_neg_offset", "no-immediate"),
-            // Nor any code there.
+            // There is no code at this place either.
             ("x38_neg_offset", "encoding"),
         ]
     );
 }
 
-/// A correct row, with one thing wrong after the other.
+/// Breaks one rule after the other in a correct row.
 #[test]
 fn each_rule_of_rows() {
     let (bytes, good) = object("x39_pers_gxx");

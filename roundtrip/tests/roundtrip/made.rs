@@ -1,4 +1,4 @@
-//! CFI, its instructions and augmentation data by hand; and tables made by hand, byte by byte, from the layouts in the
+//! Makes CFI with instructions and augmentation data given by hand, and tables byte by byte, by the layouts in the
 //! specifications.
 
 use cfipack_cfi::PointerEncoding;
@@ -21,7 +21,7 @@ impl Cfi {
         Self(writer)
     }
 
-    /// What x86-64 compilers write: `zR` with absolute pointers, CFA = rsp+8, RA at CFA-8.
+    /// Starts with the CIE of x86-64 compilers: `zR` with absolute pointers, CFA = rsp+8, return address at CFA-8.
     pub fn amd64() -> (Self, WrittenCie) {
         let mut cfi = Self::new(Arch::Amd64, SectionKind::EhFrame);
         let cie = cfi.cie(b"zR", &[1, 0], &[0x0c, 7, 8, 0x90, 1]);
@@ -32,13 +32,13 @@ impl Cfi {
         self.0.section()
     }
 
-    /// A CIE of version 1 with code alignment 1, data alignment -8 and the architecture's return column.
-    /// `data` stands after the return column: augmentation data with its length.
+    /// Appends a CIE of version 1 with code alignment 1, data alignment -8 and the architecture's return column. `data`
+    /// is the augmentation data with its length, after the return column.
     pub fn cie(&mut self, augmentation: &[u8], data: &[u8], instructions: &[u8]) -> WrittenCie {
         self.cie_with(augmentation, data, instructions, self.section().arch.return_address())
     }
 
-    /// The same with another return column.
+    /// Appends a CIE like [`cie`](Self::cie), with another return column.
     pub fn cie_with(
         &mut self,
         augmentation: &[u8],
@@ -62,12 +62,12 @@ impl Cfi {
         self.0.cie(&cie).unwrap()
     }
 
-    /// An FDE of a CIE with absolute pointers; with `data` empty one without augmentation data.
+    /// Appends an FDE of a CIE with absolute pointers. If `data` is empty, the FDE has no augmentation data.
     pub fn fde_with(&mut self, cie: WrittenCie, start: u64, size: u64, data: &[u8], instructions: &[u8]) {
         self.0.fde_with_augmentation_data(&cie, Address(start), size, data, instructions).unwrap();
     }
 
-    /// An FDE of a CIE with augmentation `z`.
+    /// Appends an FDE of a CIE with augmentation `z`.
     pub fn fde(&mut self, cie: WrittenCie, start: u64, size: u64, instructions: &[u8]) {
         self.fde_with(cie, start, size, &[0], instructions);
     }
@@ -108,18 +108,18 @@ impl Made {
     }
 }
 
-/// A version 3 table: sorted, starts relative to their fields.
+/// Makes a version 3 table. It is sorted, and starts are relative to their fields.
 pub fn table(arch: Arch, functions: &[Made]) -> Vec<u8> {
     let mut functions = functions.to_vec();
     functions.sort_by_key(|function| function.start);
     table_at(TABLE_ADDRESS, arch, SORTED, &functions)
 }
 
-/// The header's flag for the index.
+/// The header's flag for a sorted index.
 pub const SORTED: u8 = 1;
 pub const UNSORTED: u8 = 0;
 
-/// The same elsewhere, with the functions in this order, which the header declares sorted or not.
+/// Makes a version 3 table at another address, with the functions in this order. `sorted` is the header's flag.
 pub fn table_at(address: Address, arch: Arch, sorted: u8, functions: &[Made]) -> Vec<u8> {
     let endian = arch.endian();
     let (abi, fixed_ra) = match arch {

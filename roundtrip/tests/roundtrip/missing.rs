@@ -8,7 +8,7 @@ use cfipack_roundtrip::{MissingFunction, Options, Report, Table, verify, verify_
 
 use crate::made::{self, Cfi, Made, SP1, TABLE_ADDRESS};
 
-/// The encoder's reason, of which the judge knows nothing.
+/// Returns the encoder's reason. The judge does not know it.
 pub fn of_the_encoder(missing: &MissingFunction<'_>) -> Option<Unsupported> {
     let section = &missing.section;
     let after = SectionOffset(missing.fde.0 + 1);
@@ -17,7 +17,7 @@ pub fn of_the_encoder(missing: &MissingFunction<'_>) -> Option<Unsupported> {
     Builder::new(section.arch, TableOptions::default()).unwrap().push(&function).err()
 }
 
-/// Four functions of four bytes, of which the table has the second.
+/// Verifies a table with the second of four functions. Each function has four bytes.
 fn report(reason: impl FnMut(&MissingFunction<'_>) -> Option<Unsupported>) -> Report {
     let cfi = cfi();
     let bytes = table(&cfi);
@@ -27,7 +27,7 @@ fn report(reason: impl FnMut(&MissingFunction<'_>) -> Option<Unsupported>) -> Re
 
 fn cfi() -> Cfi {
     let (mut cfi, cie) = Cfi::amd64();
-    // Not in order of address, which is the order of the questions.
+    // The FDEs are not in order of address, but the caller is asked in this order.
     for start in [0x1008, 0x1000, 0x1004, 0x100c] {
         cfi.fde(cie, start, 4, &[]);
     }
@@ -60,7 +60,7 @@ fn the_caller_is_asked_once_for_each_in_order_of_address() {
     assert_eq!(found.unverified[1].words, Reason::CfaExpression.to_string());
 }
 
-/// A list of three omitted functions explains three that are missing only if they are the same.
+/// A reason explains only the function that it is for. Here, three reasons explain two of three missing functions.
 #[test]
 fn a_reason_for_another_function_is_none() {
     let omitted = [0x1000, 0x1004, 0x100c].map(|start| unsupported(Address(start)));

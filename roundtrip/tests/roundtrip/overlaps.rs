@@ -1,4 +1,4 @@
-//! Functions that overlap, in one table or several: each PC is answered for as lookups answer.
+//! Functions that overlap, in one table or in several tables: each PC gets the answer that a lookup gives.
 
 use cfipack_decoder::sframe::Section;
 use cfipack_format::{Address, Arch, FunctionOffset, Row};
@@ -7,7 +7,7 @@ use cfipack_testkit::random::Random;
 
 use crate::made::{self, Cfi, Made, SORTED, SP1, UNSORTED};
 
-/// Some functions of up to 40 bytes from `base` on, with a CFA that no other one has.
+/// Makes some functions of up to 40 bytes from `base` on. Each row has a CFA that no other row has.
 fn functions(random: &mut Random, base: u64, cfa: &mut u8) -> Vec<Made> {
     let count = 1 + random.below(6);
     let function = |_| {
@@ -17,7 +17,7 @@ fn functions(random: &mut Random, base: u64, cfa: &mut u8) -> Vec<Made> {
             *cfa += 1;
             let row = at * 5 + random.below(4) as u8;
             if u32::from(row) <= function.size {
-                // One without words is malformed.
+                // A row without words is malformed.
                 let row = if random.below(6) == 0 { (row, 1, vec![]) } else { (row, SP1, vec![*cfa]) };
                 function.rows.push(row);
             }
@@ -30,7 +30,7 @@ fn functions(random: &mut Random, base: u64, cfa: &mut u8) -> Vec<Made> {
     (0..count).map(function).collect()
 }
 
-/// What the first table that has the PC answers; an error if that cannot be read.
+/// Returns the answer of the first table that has the PC, or an error if the answer cannot be read.
 fn first(sections: &[Section<'_>], pc: Address) -> Result<Option<Row>, ()> {
     let function = sections.iter().find_map(|section| section.find(pc).unwrap());
     let Some(function) = function else { return Ok(None) };
@@ -70,13 +70,13 @@ fn every_pc_is_answered_for_as_lookups_do() {
     }
 }
 
-/// 16 bytes with CFA = rsp + 8 but for the 4 in the middle, which are another function's.
+/// Returns a function of 16 bytes with CFA = rsp + 8, and before it a function of 4 bytes that lies inside it.
 fn nested() -> [Made; 2] {
     [Made::new(0x1004, 4, &[(0, SP1, &[16])]), Made::new(0x1000, 0x10, &[(0, SP1, &[8])])]
 }
 
-/// Whether an index is sorted changes nothing in what is found: of two FDEs that have a PC the one that starts
-/// later, and after its end nothing.
+/// A search finds the same function in a sorted index and in an unsorted index. If two FDEs have a PC, it finds the FDE
+/// that starts later. After the end of this FDE, it finds no function.
 #[test]
 fn the_last_start_decides_in_any_index() {
     let (mut cfi, cie) = Cfi::amd64();
@@ -93,7 +93,7 @@ fn the_last_start_decides_in_any_index() {
     }
 }
 
-/// A function is one, however many pieces it has.
+/// A function counts once, however many pieces it has.
 #[test]
 fn functions_in_pieces_are_counted_once() {
     let tables = nested().map(|function| made::table(Arch::Amd64, &[function]));
@@ -115,14 +115,13 @@ fn functions_in_pieces_are_counted_once() {
     assert_eq!((diff(&none, &table, &Options::default()).only_b), 2);
 }
 
-/// The table's functions at these starts and of these sizes, each in a table of its own; those before go first.
+/// Makes a table for each function, given by start and size. An earlier table goes first.
 fn in_tables(functions: &[(u64, u32)]) -> Vec<Vec<u8>> {
-    let one =
-        |&(start, size): &(u64, u32)| made::table(Arch::Amd64, &[Made::new(start, size, &[(0, SP1, &[8])])]);
-    functions.iter().map(one).collect()
+    let made = functions.iter().map(|&(start, size)| Made::new(start, size, &[(0, SP1, &[8])]));
+    made.map(|function| made::table(Arch::Amd64, &[function])).collect()
 }
 
-/// Holds tables against functions with the row of their CIE, CFA = rsp + 8, at these starts and of these sizes.
+/// Verifies tables against functions with these starts and sizes. Each has the row of its CIE, CFA = rsp + 8.
 fn held_against(functions: &[(u64, u64)], tables: &[Vec<u8>], padding: u64) -> Report {
     let (mut cfi, cie) = Cfi::amd64();
     functions.iter().for_each(|&(start, size)| cfi.fde(cie, start, size, &[]));
@@ -131,7 +130,7 @@ fn held_against(functions: &[(u64, u64)], tables: &[Vec<u8>], padding: u64) -> R
     verify(&[cfi.section()], &Table::new(&sections), &Options::new().with_padding(padding))
 }
 
-/// A function in three pieces is one extra function, whichever of its pieces no CFI has.
+/// A function in three pieces counts as one extra function, whichever of its pieces are missing in the CFI.
 #[test]
 fn pieces_that_no_cfi_has() {
     let tables = in_tables(&[(0x1004, 4), (0x100c, 4), (0x1000, 0x14)]);
@@ -150,7 +149,7 @@ fn pieces_that_no_cfi_has() {
     assert_eq!([extra(&[0, 1, 2]), extra(&[0, 1, 2, 3, 4])], [(2, 12), (3, 20)]);
 }
 
-/// Padding lies within one piece: what is on the other side of a piece's end belongs to another function.
+/// Padding lies within one piece of a function, because the PCs after a piece belong to another function.
 #[test]
 fn padding_in_a_piece() {
     let tables = in_tables(&[(0x1004, 4), (0x1000, 0x20)]);
@@ -161,7 +160,7 @@ fn padding_in_a_piece() {
     assert_eq!((report.pcs_padding, report.pcs_extra, report.pcs_equal), (0, 8, 0x18));
 }
 
-/// A lookup asks one table after the other.
+/// A lookup asks the tables in order.
 #[test]
 fn the_first_of_several_tables_decides() {
     let (mut cfi, cie) = Cfi::amd64();
@@ -174,7 +173,8 @@ fn the_first_of_several_tables_decides() {
     }
 }
 
-/// The function is one, and its rows go on where its addresses start again; the last address is not compared.
+/// A function that continues after the last address counts once, and its rows go on at address 0. The last address is
+/// not compared.
 #[test]
 fn a_function_behind_the_last_address() {
     let function = Made::new(u64::MAX - 7, 16, &[(0, SP1, &[8]), (12, SP1, &[16])]);

@@ -16,7 +16,7 @@ use crate::made::Cfi;
 
 mod damaged;
 
-/// Where the code starts and ends; the image's header lies at 0.
+/// The start and the end of the code. The image's header lies at 0.
 const START: u64 = 0x1000;
 const END: u64 = 0x10a0;
 /// The slot of the only personality.
@@ -46,7 +46,7 @@ fn make(layout: Layout) -> Made {
     fde(0x1020, 0x20, &[0x44, 0x0e, 32, 0x5b, 0x0e, 8]);
     // sub $4096,%rsp; ...
     fde(0x1040, 0x20, &[0x47, 0x0e, 0x88, 0x20]);
-    // The CFA is counted from %r10.
+    // The CFA is based on %r10.
     fde(0x1060, 0x10, &[0x41, 0x0d, 10]);
     // push %rbp; mov %rsp,%rbp; ..., with a personality (through a pointer) and an LSDA.
     let mut data = vec![11, 0x80];
@@ -110,7 +110,7 @@ impl Made {
         self.violations().iter().map(Violation::name).collect()
     }
 
-    /// Where an entry's encoding stands; its function stands a word before.
+    /// Returns the place of an entry's encoding. The entry's function is in the word before it.
     fn encoding_at(&self, number: usize) -> usize {
         let section = Section::parse(&self.table).unwrap();
         let page = section.page(0).unwrap().unwrap();
@@ -153,7 +153,7 @@ fn check_sums(report: &Report) {
     );
 }
 
-/// The ranges that are described as different.
+/// Returns the ranges that are described as different.
 fn different(report: &Report) -> Vec<(u64, u64)> {
     let ranges: Vec<_> = report.differences.iter().map(|found| (found.start.0, found.end.0)).collect();
     assert_eq!(report.pcs_different, ranges.iter().map(|(start, end)| end - start).sum::<u64>());
@@ -168,7 +168,8 @@ fn correct() {
         let report = made.report();
         assert!(report.is_complete(), "{report:#?}");
         assert_eq!((report.functions, report.equal, report.dwarf), (5, 4, 1));
-        // In: 5 bytes up to the end of `push %rbx`, 4 and 7 of `sub`, 4. Out: the `ret`s of the first two.
+        // Prologues: 5 bytes up to the end of `push %rbx`, 4 and 7 bytes of `sub`, and 4 bytes. Epilogues: the `ret`s
+        // of the first two functions.
         assert_eq!((report.pcs, report.pcs_prologue, report.pcs_epilogue), (0x90, 5 + 4 + 7 + 4, 2));
         assert_eq!((report.pcs_dwarf, report.pcs_equal), (0x10, 0x90 - 0x10 - 20 - 2));
         assert_eq!((report.without_cfi, report.pcs_without_cfi), (0, 0));
@@ -181,7 +182,7 @@ fn wrong_register() {
     made.set_encoding(0, 0x0101_0002);
     let report = made.report();
     assert_eq!(made.violations(), []);
-    // The row before `push %rbx` is a step to any register there, but the body is not.
+    // The row before `push %rbx` can be a step to a body that saves any register, but the row of the body cannot.
     assert_eq!(different(&report), [(0x1005, 0x101f)]);
     assert_eq!((report.different, report.equal, report.pcs_prologue), (1, 3, 20));
     assert_eq!(
@@ -198,7 +199,7 @@ fn wrong_stack_size() {
     made.set_encoding(1, 0x0203_0000);
     let report = made.report();
     assert_eq!(different(&report), [(0x1024, 0x103f)]);
-    // One word too many: all of the CFI's rows could be steps to it, and none is it.
+    // With one word too many, each row of the CFI could be a step to the body, and no row is the body.
     made.set_encoding(1, 0x0205_0000);
     assert_eq!(different(&made.report()), [(0x1020, 0x1024), (0x1024, 0x103f), (0x103f, 0x1040)]);
 }
@@ -206,7 +207,7 @@ fn wrong_stack_size() {
 #[test]
 fn call_in_a_prologue() {
     let mut made = make(Layout::Small);
-    // call *%rax, before which the stack has not been made.
+    // `call *%rax` before the stack is set up.
     made.code[0x20..0x22].copy_from_slice(&[0xff, 0xd0]);
     assert_eq!(different(&made.report()), [(0x1020, 0x1024)]);
 }
@@ -238,7 +239,7 @@ fn no_entry_where_the_cfi_has_a_row() {
     let mut made = make(Layout::Small);
     let sentinel = made.index_off() + 12;
     made.change(sentinel, |end| end - 0x18);
-    // And a register that differs, which is listed before what is missing.
+    // Another function has a wrong register. Differences are listed before missing PCs.
     made.set_encoding(0, 0x0101_0002);
     let report = made.report();
     assert_eq!((report.missing, report.pcs_missing, report.more_differences), (1, 0x18, 0));
@@ -285,7 +286,7 @@ fn indirect() {
     // A size of some gigabytes, to which every row could be a step.
     assert_eq!(different(&made.report()), [(0x1040, 0x1047), (0x1047, 0x1060)]);
     made = make(Layout::Small);
-    // A `mov` in the place of the `sub`: the sizes agree by chance.
+    // With a `mov` in the place of the `sub`, the sizes agree by chance.
     made.code[0x41] = 0xc7;
     assert_eq!(made.names(), ["no-immediate"]);
     assert!(made.report().is_complete());
@@ -298,18 +299,18 @@ fn dwarf() {
     made.change(encoding_at, |encoding| encoding + 4);
     assert_eq!(made.names(), ["dwarf-record"]);
     made = make(Layout::Small);
-    // The FDE after it.
+    // The entry names the FDE after the function's FDE.
     let distance = made.fdes[4] - made.fdes[3];
     made.change(encoding_at, |encoding| encoding + distance);
     assert_eq!(made.names(), ["dwarf-fde"]);
     let report = made.report();
-    // LLVM's libunwind scans for the function's own, and finds it.
+    // LLVM's libunwind scans for the function's own FDE, and finds it.
     assert_eq!((report.scanned, report.pcs_scanned, report.different), (1, 0x10, 0));
     assert!(report.is_true() && !report.is_complete());
-    // What is no FDE is no place to start from.
+    // A reader cannot start at an offset that is not the start of an FDE.
     made.change(encoding_at, |encoding| encoding + 4);
     assert_eq!(different(&made.report()), [(0x1060, 0x1061), (0x1061, 0x1070)]);
-    // A record before it is as good: readers go on from there.
+    // A record before the function's FDE is as good, because readers go on from there.
     made.change(encoding_at, |encoding| encoding & 0xff00_0000);
     assert_eq!(made.violations(), []);
     assert!(made.report().is_complete());
@@ -353,19 +354,19 @@ fn order() {
     made.change(at, |function| function + 0x30);
     assert_eq!(made.names(), ["malformed"]);
     made = make(Layout::Small);
-    // The entry without unwind information lies where the next function is, before its entry.
+    // The entry without unwind information moves to the start of the next function, before this function's entry.
     let at = made.encoding_at(4) - 4;
     made.change(at, |function| function + 0x10);
     assert_eq!(made.names(), ["null-shares-address"]);
     assert!(made.violations()[0].is_warning());
     assert!(made.report().is_complete());
-    // Where three entries start, the last one counts.
+    // If three entries have the same start, the last entry counts.
     let at = made.encoding_at(3) - 4;
     made.change(at, |function| function + 0x20);
     assert_eq!(made.names(), ["shared-address", "null-shares-address"]);
     assert!(made.violations().iter().all(Violation::is_warning));
     made = make(Layout::Small);
-    // It lies where the function before is, after its entry.
+    // The entry without unwind information moves to the start of the function before, after this function's entry.
     let at = made.encoding_at(4) - 4;
     made.change(at, |function| function - 0x10);
     assert_eq!(made.names(), ["null-shares-address"]);
@@ -390,7 +391,7 @@ fn order() {
     assert_eq!(made.names(), ["sentinel-beyond-code"]);
 }
 
-/// Of FDEs of one function that agree, an entry may name any.
+/// If several FDEs of a function agree, an entry may name any of them.
 #[test]
 fn equal_fdes_of_one_function() {
     let mut made = make(Layout::Small);

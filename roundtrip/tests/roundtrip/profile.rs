@@ -43,7 +43,7 @@ fn kernel_rules() {
     let bytes_of_flex = made::table(Arch::Amd64, &made);
     assert_eq!(violations(&bytes_of_flex), []);
 
-    // A control word of 0 alone: no return address is given; another word of it is left over.
+    // A single control word of 0 means no return address. A word after it would be left over.
     for (words, is_read) in [(&[0x39, 8, 0, 0x33, 16][..], true), (&[0x39, 8, 0, 0], false), (&[0x39], false)]
     {
         made[1].rows[0] = (0, flex(words.len() as u8), words.to_vec());
@@ -55,7 +55,7 @@ fn kernel_rules() {
         });
     }
 
-    // amd64: CFA and frame pointer; with a fixed frame pointer, the CFA alone.
+    // On amd64, the words are the CFA and the frame pointer, or only the CFA if the frame pointer is fixed.
     let mut made = good.to_vec();
     made[1].rows[0] = (0, SP2, vec![16, 0xf0]);
     let mut fixed = made::table(Arch::Amd64, &made);
@@ -113,7 +113,7 @@ fn bytes_and_counts() {
     assert_eq!((b.starts, b.infos, b.data_words, b.other), (6, 6, 7, 0));
     assert_eq!(b.total, b.header + b.index + b.attributes + b.starts + b.infos + b.data_words + b.other);
 
-    // Let the last function share the block of the one before it: its own becomes dead bytes.
+    // The last function shares the block of the function before it. Its own block becomes dead bytes.
     let third = bytes[28 + 32 + 12..28 + 48].to_vec();
     bytes[28 + 48 + 12..28 + 64].copy_from_slice(&third);
     let found = stats(&Section::parse(&bytes, TABLE_ADDRESS).unwrap());

@@ -1,8 +1,8 @@
-//! What was judged once is not judged again: a difference in one of several functions that are otherwise equal byte for
-//! byte is found all the same, and no number of threads changes a report.
+//! The judge skips a function that equals a judged function byte for byte. It must still find a difference in a single
+//! function, and the number of threads must not change a report.
 //!
-//! The yardstick is a judge that looks at every PC by itself: gimli finds the row of the CFI, the decoder's search the
-//! function of the table.
+//! The reports are compared with a simple judge that looks at every PC by itself. gimli finds the row of the CFI, and
+//! the decoder's search finds the function of the table.
 
 use cfipack_decoder::sframe::{Function, Section};
 use cfipack_encoder::sframe::{Builder, Options as TableOptions, Parallel};
@@ -16,8 +16,8 @@ use gimli::{UnwindSection, UnwindTableRow};
 
 use crate::made::{CFI_ADDRESS, Cfi, TABLE_ADDRESS};
 
-/// Instructions and sizes of functions, each of which there are several: alone in what they do, equal in all but the
-/// size, of one row, with a frame pointer, and with a start of two bytes.
+/// The sizes and instructions of functions: functions that differ only in their size, a function with one row,
+/// functions with a frame pointer, and a function with rows whose starts take two bytes.
 const KINDS: [(u64, &[u8]); 7] = [
     (12, &[0x41, 0x0e, 16, 0x44, 0x0e, 8]),
     (16, &[0x41, 0x0e, 16, 0x44, 0x0e, 8]),
@@ -28,13 +28,13 @@ const KINDS: [(u64, &[u8]); 7] = [
     (300, &[0x41, 0x0e, 24, 0x03, 0x10, 0x01, 0x0e, 8]),
 ];
 
-/// So many functions, of these kinds by turns.
+/// Makes `count` functions, of each kind in turn.
 fn cfi(count: u64) -> Cfi {
     let (mut cfi, cie) = Cfi::amd64();
     let mut start = 0x1000;
     for (size, instructions) in KINDS.iter().cycle().take(count as usize) {
         cfi.fde(cie, start, *size, instructions);
-        // Some have a gap before the next one.
+        // Some functions have a gap after them.
         start += size + start % 3;
     }
     cfi
@@ -49,7 +49,7 @@ fn table(cfi: &Cfi, share: bool) -> Vec<u8> {
     table
 }
 
-/// What a judge found: functions that are equal, different, or have a PC that is missing, and the PCs.
+/// The findings of a judge: the numbers of functions that are equal, different or missing, and the PCs.
 #[derive(Default, PartialEq, Debug)]
 struct Found {
     functions: [u64; 3],
@@ -59,7 +59,7 @@ struct Found {
 }
 
 impl Found {
-    fn of(report: &Report) -> Self {
+    fn from_report(report: &Report) -> Self {
         let inside = report.differences.iter().filter(|difference| difference.function.is_some());
         assert_eq!((report.more_differences, report.pcs_unjudged), (0, 0));
         Self {
@@ -71,7 +71,7 @@ impl Found {
     }
 }
 
-/// What a row of gimli's unwinds by.
+/// Translates a row of gimli.
 fn row_of_cfi(row: &UnwindTableRow<usize>) -> Row {
     let CfaRule::RegisterAndOffset { register, offset } = row.cfa() else { panic!("{row:?}") };
     let rule = |register| match row.register(register) {
@@ -88,11 +88,11 @@ fn row_of_cfi(row: &UnwindTableRow<usize>) -> Row {
     }
 }
 
-/// What a function of a table unwinds by at an offset; `Err` if it cannot be read there.
+/// Returns the row of a function of a table at an offset, or an error if the row cannot be read.
 fn row_of_table(function: &Function<'_>, offset: u64) -> Result<Option<Row>, ()> {
     let mut found = Ok(None);
     for fre in function.fres() {
-        // Where a row starts that cannot be read is unknown, hence where the one before it ends too.
+        // The start of an unreadable row is unknown. So the end of the row before it is unknown too.
         let fre = fre.map_err(|_| ())?;
         if u64::from(fre.start.0) > offset {
             return found;
@@ -141,8 +141,8 @@ fn judge(cfi: &Cfi, table: &Section<'_>, pool: &dyn Pool) -> Report {
     verify_on(pool, &[cfi.section()], &Table::new(&[*table]), &options)
 }
 
-/// Each bit of each byte of the index and of the FREs is changed, one after the other: in functions that share their
-/// rows, and in functions of which each has its own.
+/// Changes each bit of the index and of the FREs, one after the other. One table has functions that share their rows,
+/// and the other table has functions with rows of their own.
 #[test]
 fn each_bit_of_a_table() {
     let cfi = cfi(30);
@@ -162,7 +162,8 @@ fn each_bit_of_a_table() {
                     assert!(!report.is_true(), "bit {bit} of byte {at:#x}");
                 } else if !has_stubs && signal_frames(&planted) == 0 {
                     let found = every_pc(&cfi, &planted);
-                    assert_eq!(Found::of(&report), found, "bit {bit} of byte {at:#x}, shared: {share}");
+                    let by_report = Found::from_report(&report);
+                    assert_eq!(by_report, found, "bit {bit} of byte {at:#x}, shared: {share}");
                     judged += 1;
                     different += u32::from(!found.different.is_empty());
                 } else {
@@ -180,7 +181,7 @@ fn signal_frames(table: &Section<'_>) -> usize {
     table.functions().flatten().filter(|function| function.is_signal_frame()).count()
 }
 
-/// One function of many that are equal gets other instructions: it alone differs.
+/// Among many equal functions, a single function gets other instructions. Only this function differs.
 #[test]
 fn one_of_many() {
     let original = cfi(70);
@@ -191,23 +192,23 @@ fn one_of_many() {
             let (mut cfi, cie) = Cfi::amd64();
             let mut start = 0x1000;
             for (number, (size, instructions)) in KINDS.iter().cycle().take(70).enumerate() {
-                // `def_cfa_offset` after one byte is what the others have, or nothing.
+                // The other functions have another `def_cfa_offset` after one byte, or none.
                 let other: &[u8] = &[0x41, 0x0e, 32];
                 cfi.fde(cie, start, *size, if number == odd { other } else { instructions });
                 start += size + start % 3;
             }
             let report = judge(&cfi, &table, &Threads(1));
-            assert_eq!(Found::of(&report), every_pc(&cfi, &table), "function {odd}");
+            assert_eq!(Found::from_report(&report), every_pc(&cfi, &table), "function {odd}");
             assert_eq!((report.equal, report.different), (69, 1), "function {odd}");
         }
     }
 }
 
-/// Instructions that move to an address: two functions with the same bytes are not two with the same rows.
+/// With instructions that move to an address, two functions with the same bytes do not have the same rows.
 #[test]
 fn addresses_in_instructions() {
     let (mut cfi, cie) = Cfi::amd64();
-    // set_loc 0x1001, def_cfa_offset 16: of pointers of eight bytes.
+    // set_loc 0x1001 with a pointer of eight bytes, def_cfa_offset 16.
     let set_loc = [0x01, 0x01, 0x10, 0, 0, 0, 0, 0, 0, 0x0e, 16];
     let advance = [0x41, 0x0e, 16];
     cfi.fde(cie, 0x1000, 4, &set_loc);
@@ -223,7 +224,7 @@ fn addresses_in_instructions() {
     assert_eq!((report.equal, report.unjudged), (1, 15), "{report:#?}");
 }
 
-/// Runs the tasks one after the other, the last one first.
+/// Runs the tasks in reverse order.
 struct Backwards;
 
 impl Pool for Backwards {
@@ -236,8 +237,8 @@ impl Pool for Backwards {
     }
 }
 
-/// Functions one after the other, inside each other, at one start, without code; and a table of most of them with some
-/// bytes changed.
+/// The CFI has functions after each other, inside each other, with the same start, and without code. The table has most
+/// of them, with some bytes changed.
 #[test]
 fn threads_change_no_report() {
     for seed in 0..20 {
@@ -294,11 +295,11 @@ fn threads_change_no_report() {
                 );
                 format!("{report:#?}")
             };
-            let one = report(&Threads(1));
+            let single = report(&Threads(1));
             for threads in [0, 2, 3, 8, 1000] {
-                assert!(report(&Threads(threads)) == one, "{threads} threads");
+                assert!(report(&Threads(threads)) == single, "{threads} threads");
             }
-            assert!(report(&Backwards) == one);
+            assert!(report(&Backwards) == single);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! CFI that DWARF gives no meaning, and CFI that no row can hold: the judge calls no table right about it.
+//! CFI to which DWARF gives no meaning, and CFI that no row can hold. The judge calls no table right about such CFI.
 
 use cfipack_cfi::SectionKind::EhFrame;
 use cfipack_decoder::sframe::Section;
@@ -15,7 +15,7 @@ fn report(cfi: &Cfi, functions: &[Made]) -> Report {
     verify(&[section], &Table::new(&sections), &Options::default())
 }
 
-/// A function of 8 bytes at 0x1000.
+/// Makes a function of 8 bytes at 0x1000.
 fn function(arch: Arch, cie: &[u8], instructions: &[u8]) -> Cfi {
     let mut cfi = Cfi::new(arch, EhFrame);
     let cie = cfi.cie(b"zR", &[1, 0], cie);
@@ -23,7 +23,7 @@ fn function(arch: Arch, cie: &[u8], instructions: &[u8]) -> Cfi {
     cfi
 }
 
-/// The judge's answers for the only function, and whether it can judge it to its end.
+/// Returns the judge's answers for the only function, and whether the judge reaches the function's end.
 fn judged(cfi: &Cfi) -> (Vec<(u64, Answer)>, bool) {
     let functions = Functions::find(&[cfi.section()]);
     let [function] = functions.as_slice() else { panic!("{functions:?}") };
@@ -35,7 +35,7 @@ fn judged(cfi: &Cfi) -> (Vec<(u64, Answer)>, bool) {
 
 const AT_ENTRY: &[u8] = &[0x0c, 7, 8, 0x90, 1];
 
-/// An omitted function is not called wrong; what is in the table is not called right.
+/// If a function cannot be judged, the table is not wrong if it omits the function, and not right if it answers.
 #[test]
 fn unjudged_in_the_table_or_omitted() {
     // CFA = rsp+8 by an expression; advance 4; def_cfa_offset 32.
@@ -46,18 +46,18 @@ fn unjudged_in_the_table_or_omitted() {
         (found.unjudged_in_table, found.pcs_unjudged_in_table, found.is_faultless())
     };
     assert_eq!(unjudged(&[]), (0, 0, true));
-    // Only what could be judged is there.
+    // The table has only the PCs that could be judged.
     assert_eq!(unjudged(&[Made::new(0x1000, 4, &[(0, SP1, &[8])])]), (0, 0, true));
     assert_eq!(unjudged(&[Made::new(0x1000, 8, &[(0, SP1, &[8]), (4, SP1, &[32])])]), (1, 4, false));
     assert_eq!(unjudged(&[Made::new(0x1000, 5, &[(0, SP1, &[8])])]), (1, 1, false));
-    // A PLT's rows: of each 2 bytes the second has one.
+    // A PC-mask function with stubs of 2 bytes. Only the second byte has a row.
     let mut stubs = Made::new(0x1000, 8, &[(1, SP1, &[8])]);
     (stubs.info, stubs.rep_size) = (0x10, 2);
     assert_eq!(unjudged(&[stubs]), (1, 2, false));
 }
 
-/// Where FDEs of one start disagree, a table that has neither is not wrong. A record that cannot be read may lie
-/// anywhere.
+/// If FDEs with the same start disagree, a table without the function is not wrong. A record that cannot be read may
+/// describe any code.
 #[test]
 fn disputed_and_unreadable() {
     let (mut cfi, cie) = Cfi::amd64();
@@ -77,7 +77,7 @@ fn disputed_and_unreadable() {
     assert!(!found.is_faultless());
 }
 
-/// To gimli the CFA is `register 0 + 0` where nothing sets it, and may be changed.
+/// Before an instruction sets the CFA, gimli takes it for `register 0 + 0`, and lets instructions change it.
 #[test]
 fn a_cfa_that_is_not_set_is_not_changed() {
     let nothing = |instructions: &[u8]| judged(&function(Arch::Amd64, &[], instructions));
@@ -89,7 +89,7 @@ fn a_cfa_that_is_not_set_is_not_changed() {
         let restored = [&[0x0a, 0x0c, 7, 8, 0x44, 0x0b], change].concat();
         let (found, is_judged) = nothing(&restored);
         assert_eq!((found.len(), is_judged), (1, false));
-        // Set first.
+        // The CFA is set before it is changed.
         let (found, is_judged) = nothing(&[&[0x0c, 7, 8, 0x44], change].concat());
         assert_eq!((found.len(), is_judged), (2, true));
         assert_eq!(judged(&function(Arch::Amd64, change, &[])), (vec![], false));
@@ -98,12 +98,12 @@ fn a_cfa_that_is_not_set_is_not_changed() {
     let rax = Cfa::Register { register: Register(0), offset: 0 };
     assert_eq!(found[0].1, Answer::Nothing);
     assert!(matches!(found[1].1, Answer::Row(Row { cfa, .. }) if cfa == rax), "{found:?}");
-    // A CIE that sets one, and takes it back.
+    // A CIE that sets a CFA, and restores the state without it.
     let (found, _) = judged(&function(Arch::Amd64, &[0x0a, 0x0c, 7, 8, 0x0b], &[]));
     assert_eq!(found, [(0x1000, Answer::Nothing)]);
 }
 
-/// The ABI of AArch64 lets a rule give the state of the signature; a row has a bit for it and no more.
+/// The ABI of AArch64 lets a rule give the state of the signature. A row has only a bit for the state.
 #[test]
 fn a_rule_for_the_sign_state() {
     let row = Made::new(0x1000, 8, &[(0, 0x03, &[0])]);
@@ -120,13 +120,13 @@ fn a_rule_for_the_sign_state() {
     }
     let as_at_entry = function(Arch::Aarch64, &cie, &[0x08, 34]);
     assert!(report(&as_at_entry, &[row]).is_complete());
-    // Of an outermost frame nothing matters.
+    // In an outermost frame, no other rule matters.
     let outermost = function(Arch::Aarch64, &cie, &[0xa2, 1, 0x07, 30]);
     let is_outermost = |answer| matches!(answer, Answer::Row(Row { return_address: Rule::Undefined, .. }));
     assert!(is_outermost(judged(&outermost).0[0].1));
 }
 
-/// Register 16 is the PC on x86-64 alone.
+/// Register 16 is the PC only on x86-64.
 #[test]
 fn the_plt_of_another_architecture() {
     let expression = [0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22];
@@ -134,7 +134,7 @@ fn the_plt_of_another_architecture() {
     let cfi = function(Arch::Aarch64, &[0x0c, 31, 0], &instructions);
     let (found, _) = judged(&cfi);
     assert!(matches!(found[0].1, Answer::Row(Row { cfa: Cfa::Expression, .. })), "{found:?}");
-    // Counted from x7, as the expression has it.
+    // A row that is based on x7, as the expression is.
     let x7 = Made { flex: true, ..Made::new(0x1000, 8, &[(0, flex(2), &[0x39, 8])]) };
     assert_eq!(report(&cfi, &[x7]).pcs_different, 8);
 }

@@ -43,7 +43,7 @@ pub(super) struct Followed<T> {
     pub rows: Result<T, Omission>,
     /// True if some path leaves the function by a return, or by a jump to another function.
     pub leaves: bool,
-    /// True if some path from the function's start does.
+    /// True if some path from the function's start leaves the function in this way.
     pub leaves_from_start: bool,
     /// The targets of jumps out of the function, ascending.
     pub jumps: Box<[(Address, Frames)]>,
@@ -118,8 +118,8 @@ impl<'r, T> Rounds<'r, T> {
         self.called.binary_search(&self.candidates[index].code.start).is_ok()
     }
 
-    /// Returns whether it is known how a function is entered. It is if the function is a fragment, if a call leads to
-    /// it and it is named, if a path from its start leaves it, or if it jumps into the middle of another function.
+    /// Returns whether we know how a function is entered. We know it if the function is a fragment, if it is named and
+    /// a call leads to it, if a path from its start leaves it, or if it jumps into the middle of another function.
     pub fn is_entered_as_followed(&self, index: usize) -> bool {
         let followed = &self.all[index];
         let is_called = self.candidates[index].is_named && self.is_called(index);
@@ -165,8 +165,8 @@ impl<'r, T> Rounds<'r, T> {
         }
     }
 
-    /// Collects the states that functions bring into other functions. Functions in `stale` and functions that are not
-    /// [trusted](Self::is_trusted) are left out, because their states are not right.
+    /// Collects the states that functions bring into other functions. This omits functions in `stale` and functions
+    /// that are not [trusted](Self::is_trusted), because their states are not right.
     fn ways(&self, stale: &BTreeSet<usize>) -> Vec<Way> {
         let mut ways = Vec::new();
         for (index, followed) in self.all.iter().enumerate() {
@@ -190,13 +190,13 @@ impl<'r, T> Rounds<'r, T> {
         offset <= self.all[index].lead
     }
 
-    /// Returns whether the states of a function can be trusted. They cannot if a fragment was followed as if it were
-    /// a function: then the states start with the wrong frame.
+    /// Returns whether the states of a function can be trusted. A fragment that was followed as if it were a function
+    /// has wrong states, because they start with the wrong frame.
     pub fn is_trusted(&self, index: usize) -> bool {
         self.all[index].is_function || self.fragments.contains(&index)
     }
 
-    /// Finds new fragments. Returns the functions that have just become fragments; their results are stale.
+    /// Finds new fragments. Returns the functions that have just become fragments. Their results are stale.
     fn find_fragments(&mut self) -> BTreeSet<usize> {
         let mut found = BTreeSet::new();
         for (index, followed) in self.all.iter().enumerate() {

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::state::State;
 
-/// A place where other functions enter a function, with the state in which they do.
+/// A place where other functions enter a function, and the state in which they enter it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Way {
     /// The index of the function that is entered.

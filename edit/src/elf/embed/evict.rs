@@ -14,7 +14,7 @@ use super::source::Source;
 use super::way::Way;
 use crate::embed_error::EmbedError;
 
-/// Moved sections keep their addresses modulo this number. So they keep every alignment up to it.
+/// Moved sections keep their addresses modulo this number. So they keep every alignment up to this number.
 const STEP: u64 = 64;
 
 /// The conditions under which the sections are evicted.
@@ -30,7 +30,7 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    /// Starts with `spare` free program headers, and nothing else out of the ordinary.
+    /// Starts with `spare` free program headers. All other conditions are off.
     pub const fn new(spare: u64, movable: Kinds) -> Self {
         Self { spare, keep_build_id: false, reuse_note: false, reuse_phdr: false, movable }
     }
@@ -83,15 +83,15 @@ pub(super) fn plan(
     let Some(first) = first.filter(|first| first.flags & elf::PF_W.0 == 0) else { return Ok(None) };
     let Some(evicted) = evict(source, limit, attempt)? else { return Ok(None) };
     let Evicted { run, kept } = evicted;
-    // Later, only the place of the moved sections shows that the file had a PT_PHDR. Without moved sections it could not
-    // be restored.
+    // Later, only the place of the moved sections shows that the file had a PT_PHDR. Without moved sections it could
+    // not be restored.
     if run.is_empty() && attempt.reuse_phdr {
         return Ok(None);
     }
     let kept_end = kept.as_ref().map_or(0, |(kept, to)| to + (kept.end - kept.start));
     let end = limit.max(run.end).max(kept_end);
-    let is_shared = |load: &Segment| load.range().start < end && source.phoff < load.range().end;
-    if end > first.range().end || source.loaded().filter(|load| is_shared(load)).count() != 1 {
+    let sharing = source.loaded().filter(|load| load.range().start < end && source.phoff < load.range().end);
+    if end > first.range().end || sharing.count() != 1 {
         return Ok(None);
     }
     plan.cleared.push(source.ph_end().min(limit)..end);
@@ -120,7 +120,7 @@ pub(super) fn plan(
 /// Finds the sections that have to move so that the program headers can end at `limit`. Returns `None` if a build-id
 /// cannot be kept.
 fn evict(source: &Source<'_>, limit: u64, attempt: Attempt) -> Result<Option<Evicted>, EmbedError> {
-    let neighbours = Neighbours::of(source);
+    let neighbours = Neighbours::find(source);
     let run = neighbours.evicted(source, limit, attempt.movable)?;
     let Some(run) = run else { return Ok(Some(Evicted { run: limit..limit, kept: None })) };
     let build_id = source.sections.iter().position(|section| {
@@ -148,13 +148,12 @@ fn align_of(source: &Source<'_>, range: &Range<u64>) -> u64 {
 
 /// Removes the `PT_NOTE` that repeats `PT_GNU_PROPERTY`. Returns false if there is no such note.
 fn drop_repeated_note(segments: &mut Vec<Segment>) -> bool {
-    let properties = segments.iter().find(|segment| segment.kind == elf::PT_GNU_PROPERTY.0).copied();
-    let is_repeated = |properties: Segment| {
-        let note = Segment { kind: elf::PT_NOTE.0, ..properties };
-        segments.iter().position(|segment| *segment == note)
-    };
-    let found = properties.and_then(is_repeated);
-    found.map(|index| segments.remove(index)).is_some()
+    let properties = segments.iter().find(|segment| segment.kind == elf::PT_GNU_PROPERTY.0);
+    let Some(properties) = properties else { return false };
+    let note = Segment { kind: elf::PT_NOTE.0, ..*properties };
+    let Some(index) = segments.iter().position(|segment| *segment == note) else { return false };
+    segments.remove(index);
+    true
 }
 
 /// Removes `PT_PHDR`. Only a dynamic loader uses it, to find where a program lies. Returns false if it is needed or
@@ -162,5 +161,11 @@ fn drop_repeated_note(segments: &mut Vec<Segment>) -> bool {
 fn drop_phdr(source: &Source<'_>, segments: &mut Vec<Segment>) -> bool {
     let is_static = source.is_fixed && source.segment(elf::PT_INTERP).is_none();
     let found = segments.iter().position(|segment| segment.kind == elf::PT_PHDR.0);
-    found.filter(|_| is_static).map(|index| segments.remove(index)).is_some()
+    if let Some(index) = found
+        && is_static
+    {
+        segments.remove(index);
+        return true;
+    }
+    false
 }

@@ -18,11 +18,13 @@ pub(super) fn plan(source: &Source<'_>, table_len: u64) -> Option<(Way, Plan)> {
     if !is_alone || has_relocations {
         return None;
     }
-    let kept = in_place(source, section, table_len).map(|plan| (Way::InPlace, plan));
-    kept.or_else(|| Some((Way::Grow, grow(source, section, table_len)?)))
+    if let Some(plan) = in_place(source, section, table_len) {
+        return Some((Way::InPlace, plan));
+    }
+    Some((Way::Grow, grow(source, section, table_len)?))
 }
 
-/// Plans another table in the old table's place. It may be as long as the bytes up to the next use are free.
+/// Plans a new table in the old table's place. The new table may use the free bytes after the old table.
 fn in_place(source: &Source<'_>, section: usize, table_len: u64) -> Option<Plan> {
     let old = source.sections[section];
     source.segment(elf::PT_GNU_SFRAME)?;
@@ -108,8 +110,5 @@ pub(super) fn end_without(source: &Source<'_>, segment: &Segment, section: Optio
     let others = source.sections.iter().enumerate().filter(|(other, _)| *other != index);
     let others = others.filter(|(_, other)| other.has_bytes() && range.contains(&other.offset));
     let end = others.map(|(_, other)| other.range().end).fold(range.start, u64::max);
-    match end <= source.sections[index].offset {
-        true => end,
-        false => range.end,
-    }
+    if end <= source.sections[index].offset { end } else { range.end }
 }

@@ -22,7 +22,7 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// Bytes of a program header.
+    /// The size of a program header in bytes.
     pub const LEN: u64 = 56;
 
     pub fn read(header: &ProgramHeader64<Endianness>, endian: Endianness) -> Self {
@@ -38,7 +38,7 @@ impl Segment {
         }
     }
 
-    /// The header in [`LEN`](Self::LEN) bytes.
+    /// Reads a header from [`LEN`](Self::LEN) bytes.
     pub fn from_bytes(bytes: &[u8], endian: Endian) -> Self {
         let word =
             |at: usize| bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |&word| endian.u32(word));
@@ -77,7 +77,7 @@ impl Segment {
         self.kind == elf::PT_LOAD.0
     }
 
-    /// Returns whether it is loaded and can be neither written nor executed.
+    /// Returns whether the segment is loaded, and can be neither written nor executed.
     pub fn is_constant(&self) -> bool {
         self.is_loaded() && self.flags == elf::PF_R.0 && self.file_size == self.memory_size
     }
@@ -87,8 +87,8 @@ impl Segment {
         self.offset..self.offset.saturating_add(self.file_size)
     }
 
-    /// Returns the bytes of the file that are read through this header. `PT_GNU_RELRO` names memory to protect. No byte
-    /// is read through it, and its size may be rounded up to whole pages.
+    /// Returns the bytes of the file that are read through this header. `PT_GNU_RELRO` only names memory to protect: no
+    /// byte is read through it, and its size may be rounded up to whole pages.
     pub fn used(&self) -> Range<u64> {
         let size = if self.kind == elf::PT_GNU_RELRO.0 { 0 } else { self.file_size };
         self.offset..self.offset.saturating_add(size)
@@ -155,7 +155,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Bytes of a section header.
+    /// The size of a section header in bytes.
     pub const LEN: u64 = 64;
 
     pub fn read(header: &SectionHeader64<Endianness>, endian: Endianness) -> Self {
@@ -195,16 +195,14 @@ impl Header {
         self.flags & flag.0 == flag.0
     }
 
-    /// Returns whether it occupies bytes of the file.
+    /// Returns whether the section occupies bytes of the file.
     pub fn has_bytes(&self) -> bool {
         self.size != 0 && !self.is(elf::SHT_NOBITS) && !self.is(elf::SHT_NULL)
     }
 
     /// Returns the range of the section in the file.
     pub fn range(&self) -> Range<u64> {
-        match self.has_bytes() {
-            true => self.offset..self.offset.saturating_add(self.size),
-            false => self.offset..self.offset,
-        }
+        let size = if self.has_bytes() { self.size } else { 0 };
+        self.offset..self.offset.saturating_add(size)
     }
 }

@@ -53,7 +53,7 @@ pub struct Embedding<'a> {
 enum Base<'a> {
     /// The original file.
     File(Box<Source<'a>>),
-    /// The file without its old tables, whose bytes are free.
+    /// The file without its old tables. The bytes of these tables are free.
     Stripped { bytes: Vec<u8>, from_file: Rewrite<'a> },
 }
 
@@ -143,14 +143,14 @@ fn plan(source: &Source<'_>, table_len: u64) -> Result<(Way, Plan), EmbedError> 
     Err(refusal.unwrap_or(EmbedError::NoWay { offset, size }))
 }
 
-/// A way to make room that is tried.
+/// A way to make room that has not been tried yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Try {
+enum WayToTry {
     Evict(Attempt),
     Prepend,
 }
 
-impl Try {
+impl WayToTry {
     fn plan(self, source: &Source<'_>, len: u64) -> Result<Option<Plan>, EmbedError> {
         match self {
             Self::Evict(attempt) => evict::plan(source, len, attempt),
@@ -168,12 +168,12 @@ impl Try {
 
 /// Returns the ways for a kind of file, the best first. The best ways survive strip tools, old versions of patchelf and
 /// core files.
-fn ways(source: &Source<'_>) -> Vec<Try> {
+fn ways(source: &Source<'_>) -> Vec<WayToTry> {
     if !source.is_fixed {
         let with = |spare| Attempt::new(spare, Kinds::Dynamic);
         let attempts =
             [with(1).keep_build_id(), with(1), with(0).keep_build_id(), with(0), with(0).reuse_note()];
-        return attempts.map(Try::Evict).into();
+        return attempts.map(WayToTry::Evict).into();
     }
     // Old versions of patchelf break a program with fixed addresses if its symbols have moved. Code of static programs
     // finds their relocations by address.
@@ -192,5 +192,5 @@ fn ways(source: &Source<'_>) -> Vec<Try> {
         ];
     }
     attempts.push(none);
-    attempts.into_iter().map(Try::Evict).chain([Try::Prepend]).collect()
+    attempts.into_iter().map(WayToTry::Evict).chain([WayToTry::Prepend]).collect()
 }

@@ -1,4 +1,4 @@
-//! Decides which sections may move: everything that refers to them must be known.
+//! Decides which sections may move. Everything that refers to a section must be known before it may move.
 
 use cfipack_format::widen::ToUsize;
 use object::elf;
@@ -6,21 +6,21 @@ use object::elf;
 use super::header::{Header, Segment};
 use super::source::Source;
 
-/// The largest alignment of a section that moves; sections after the program headers have at most 16.
+/// The largest alignment of a section that moves. Sections after the program headers usually have at most 16.
 const MAX_ALIGN: u64 = 0x1000;
-/// The largest section of notes that is read; the largest known is 100 bytes long.
+/// The size of the largest section of notes that is read. The largest known section of notes has 100 bytes.
 const MAX_NOTES: u64 = 0x1000;
 /// The last of GNU's notes without addresses: ABI, capabilities, build-id, gold's version, properties.
 const MAX_GNU_TYPE: u32 = elf::NT_GNU_PROPERTY_TYPE_0.0;
 /// Other owners of notes without addresses: packages, Go's build-id.
 const OWNERS: [&[u8]; 2] = [b"FDO", b"Go"];
 
-/// The kinds of sections that may move in a file, beside the interpreter's name, known notes and hash tables.
+/// The kinds of sections that may move in a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kinds {
-    /// Only sections with a segment of their own, and hash tables.
+    /// The interpreter's name, known notes, and hash tables.
     Small,
-    /// The dynamic symbols, with their names and versions, and dynamic relocations too.
+    /// Also the dynamic symbols, with their names and versions, and the dynamic relocations.
     Dynamic,
 }
 
@@ -84,17 +84,20 @@ pub(super) fn is_relocations_of(section: &Header, table: usize) -> bool {
 
 /// Returns whether a section consists of notes of known owners.
 fn has_known_notes(source: &Source<'_>, section: &Header) -> bool {
-    let is_known = |&(owner, kind): &(&[u8], u32)| match owner {
+    let Some(notes) = notes(source, section) else { return false };
+    notes.into_iter().all(|(owner, kind)| match owner {
         b"GNU" => kind <= MAX_GNU_TYPE,
         other => OWNERS.contains(&other),
-    };
-    notes(source, section).is_some_and(|notes| notes.iter().all(is_known))
+    })
 }
 
 /// Returns whether a section has a build-id.
 pub(super) fn has_build_id(source: &Source<'_>, section: &Header) -> bool {
-    let is_build_id = |&(owner, kind): &(&[u8], u32)| owner == b"GNU" && kind == elf::NT_GNU_BUILD_ID.0;
-    section.is(elf::SHT_NOTE) && notes(source, section).is_some_and(|notes| notes.iter().any(is_build_id))
+    if !section.is(elf::SHT_NOTE) {
+        return false;
+    }
+    let notes = notes(source, section).unwrap_or_default();
+    notes.into_iter().any(|(owner, kind)| owner == b"GNU" && kind == elf::NT_GNU_BUILD_ID.0)
 }
 
 /// Returns the owners and types of a section's notes, or `None` if they are damaged.
@@ -109,7 +112,7 @@ fn notes<'a>(source: &Source<'a>, section: &Header) -> Option<Vec<(&'a [u8], u32
         let word = |at: usize| Some(source.endian.u32(*rest.get(at..)?.first_chunk()?));
         let (name_len, len, kind) = (word(0)?.to_usize(), word(4)?.to_usize(), word(8)?);
         let owner = rest.get(12..12usize.checked_add(name_len)?)?;
-        // Go counts the padding of its name.
+        // Go includes padding in the length of its name.
         let len_of_owner = owner.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
         notes.push((&owner[..len_of_owner], kind));
         let start = (12 + name_len).next_multiple_of(align);

@@ -6,7 +6,6 @@ use cfipack_container::SectionName;
 use cfipack_format::widen::ToU64;
 use object::elf;
 
-use super::header::Segment;
 use super::movable;
 use super::source::Source;
 use crate::embed_error::EmbedError;
@@ -27,17 +26,17 @@ struct Neighbour {
 }
 
 impl Neighbours {
-    pub fn of(source: &Source<'_>) -> Self {
+    /// Finds all sections and segments that end after the program headers.
+    pub fn find(source: &Source<'_>) -> Self {
         let sections = source.sections.iter().enumerate().filter(|(_, section)| section.has_bytes());
         let sections = sections.map(|(index, section)| Neighbour {
             range: section.range(),
             section: Some(index),
             segment: None,
         });
-        let is_apart = |segment: &Segment| {
+        let segments = source.segments.iter().enumerate().filter(|(_, segment)| {
             !segment.is_loaded() && segment.kind != elf::PT_PHDR.0 && segment.file_size != 0
-        };
-        let segments = source.segments.iter().enumerate().filter(|(_, segment)| is_apart(segment));
+        });
         let segments = segments.map(|(index, segment)| Neighbour {
             range: segment.range(),
             section: None,

@@ -14,7 +14,7 @@ use crate::embed_error::EmbedError;
 pub(super) const NAME: &[u8] = b".sframe\0";
 
 /// The number of zeros before moved sections in their segment. If several segments start at the same byte, `llvm-strip`
-/// 14 takes the first of them as the segment around the others. That may be `PT_INTERP`, and then the alignment of the
+/// 14 takes the first segment as the parent of the others. The first may be `PT_INTERP`, and then the alignment of the
 /// loaded segment is lost.
 pub(super) const LEAD: u64 = 8;
 
@@ -139,8 +139,8 @@ impl Plan {
         };
         // An empty segment at offset 0, such as `PT_GNU_STACK`, has no place in the file. Other empty segments, such as
         // a `PT_TLS` without initial values, have the offset of their section.
-        let lies = |one: &&mut Segment| one.file_size != 0 || one.offset != 0;
-        plan.segments.iter_mut().filter(lies).for_each(|one| shift(&mut one.offset));
+        let segments = plan.segments.iter_mut();
+        segments.filter(|one| one.file_size != 0 || one.offset != 0).for_each(|one| shift(&mut one.offset));
         // The first section header belongs to no section.
         let sections = plan.sections.iter_mut().skip(1);
         sections.filter(|one| one.offset != 0).for_each(|one| shift(&mut one.offset));

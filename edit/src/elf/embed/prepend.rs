@@ -60,14 +60,17 @@ fn place_phdr(plan: &mut Plan, address: u64) {
     }
 }
 
-/// Returns the number of bytes that were put before all others, or 0 if there are none.
+/// Returns the number of bytes that embedding put before all other bytes, or 0 if it put none.
 ///
-/// A copy of the ELF header follows these bytes, because the rest of the file has not changed.
+/// The old ELF header follows these bytes, because the rest of the file has not changed.
 pub(super) fn skip(source: &Source<'_>) -> u64 {
-    let has_headers = |segment: &&Segment| segment.offset == 0 && source.ph_end() <= segment.range().end;
-    let Some(start) = source.loaded().find(has_headers).filter(|_| source.phoff == EHSIZE) else { return 0 };
+    if source.phoff != EHSIZE {
+        return 0;
+    }
+    let mut loaded = source.loaded();
+    let start = loaded.find(|load| load.offset == 0 && source.ph_end() <= load.range().end);
     let skip = source.page();
-    if start.file_size <= skip {
+    if start.is_none_or(|start| start.file_size <= skip) {
         return 0;
     }
     // The copy has the same header, apart from numbers and offsets that have changed.

@@ -11,9 +11,9 @@ use super::relocations;
 use super::source::Source;
 use crate::embed_error::EmbedError;
 
-/// Bytes of an entry of the dynamic section.
+/// The size of an entry of the dynamic section in bytes.
 const DYN_LEN: usize = 16;
-/// Bytes of a symbol, and the offsets of its section's index and its value.
+/// The size of a symbol in bytes, and the offsets of its section's index and its value.
 const SYM_LEN: usize = 24;
 const ST_SHNDX: usize = 6;
 const ST_VALUE: usize = 8;
@@ -31,7 +31,7 @@ const TAGS: [(elf::DynamicTag, Option<elf::DynamicTag>); 10] = [
     (elf::DT_JMPREL, Some(elf::DT_PLTRELSZ)),
     (elf::DT_RELR, Some(elf::DT_RELRSZ)),
 ];
-/// Entries with an address of something else.
+/// Tags of entries with the address of a section that may not move.
 const OTHER_TAGS: [elf::DynamicTag; 7] = [
     elf::DT_PLTGOT,
     elf::DT_INIT,
@@ -93,7 +93,6 @@ fn move_headers(
 fn move_dynamic(source: &Source<'_>, plan: &mut Plan, moved: &[Moved]) -> Result<(), EmbedError> {
     let Some(dynamic) = source.dynamic else { return Ok(()) };
     let entries: Vec<_> = source.dynamic_entries().collect();
-    let value_of = |tag: elf::DynamicTag| entries.iter().find(|entry| entry.0 == tag.0).map(|entry| entry.1);
     for (index, &(tag, value)) in entries.iter().enumerate() {
         let offset = dynamic.offset + (index * DYN_LEN).to_u64();
         let refused = EmbedError::Reference { section: SectionName::new(".dynamic"), offset, value };
@@ -102,10 +101,18 @@ fn move_dynamic(source: &Source<'_>, plan: &mut Plan, moved: &[Moved]) -> Result
             || OTHER_TAGS.iter().any(|other| other.0 == tag)
             || ADDRESS_TAGS.contains(&tag)
             || ANDROID_TAGS.contains(&tag);
-        let size = known.and_then(|(_, size)| *size).and_then(value_of).unwrap_or(0).max(1);
+        let mut size = 1;
+        if let Some((_, Some(size_tag))) = known
+            && let Some(entry) = entries.iter().find(|entry| entry.0 == size_tag.0)
+        {
+            size = entry.1.max(1);
+        }
         let end = value.saturating_add(size);
-        let touches = |one: &&Moved| value < one.addresses.end && one.addresses.start < end;
-        let Some(one) = moved.iter().find(touches).filter(|_| is_address) else { continue };
+        if !is_address {
+            continue;
+        }
+        let touched = moved.iter().find(|one| value < one.addresses.end && one.addresses.start < end);
+        let Some(one) = touched else { continue };
         if known.is_none() || value < one.addresses.start || one.addresses.end < end {
             return Err(refused);
         }
@@ -136,7 +143,7 @@ fn move_symbols(source: &Source<'_>, plan: &mut Plan, moves: &[Move]) {
             }
             let value = symbol[ST_VALUE..].first_chunk().map_or(0, |&field| source.endian.u64(field));
             let found = moved.binary_search_by_key(&section, |one| one.0).ok().map(|at| &moved[at]);
-            // `__ehdr_start` has the index of the first section, but is no address in that section.
+            // `__ehdr_start` has the index of the first section, but its address is not in that section.
             if let Some((_, _, delta)) = found.filter(|(_, addresses, _)| addresses.contains(&value)) {
                 let offset = table.offset + (number * SYM_LEN + ST_VALUE).to_u64();
                 let what = format!("value of symbol {number} of the table at {:#x}", table.offset);

@@ -1,4 +1,4 @@
-//! Dynamic relocations that refer to moved addresses: there are none in files that may be changed.
+//! Refuses files with dynamic relocations that refer to moved addresses.
 
 use cfipack_format::Arch;
 use cfipack_format::widen::ToU64;
@@ -8,7 +8,7 @@ use super::plan::Moved;
 use super::source::Source;
 use crate::embed_error::EmbedError;
 
-/// Bytes of a relocation with addend, and the offsets of its type and addend.
+/// The size of a relocation with addend in bytes, and the offsets of its type and addend.
 const RELA_LEN: usize = 24;
 const R_INFO: usize = 8;
 const R_ADDEND: usize = 16;
@@ -32,26 +32,26 @@ pub(super) fn check(source: &Source<'_>, moved: &[Moved]) -> Result<(), EmbedErr
     Ok(())
 }
 
-/// The first relocation that refers to a moved address: its place and the address.
+/// Finds the first relocation that refers to a moved address. Returns its place and the address.
 fn find_rela(source: &Source<'_>, bytes: &[u8], is_moved: impl Fn(u64) -> bool) -> Option<(usize, u64)> {
     let relative: &[u32] = match source.headers.arch {
         Arch::Amd64 => &[elf::R_X86_64_RELATIVE.0, elf::R_X86_64_IRELATIVE.0, elf::R_X86_64_RELATIVE64.0],
         Arch::Aarch64 | Arch::Aarch64Be => &[elf::R_AARCH64_RELATIVE.0, elf::R_AARCH64_IRELATIVE.0],
         Arch::S390x => &[elf::R_390_RELATIVE.0, elf::R_390_IRELATIVE.0],
-        // No 64-bit ELF files, or none that can have a table.
+        // These architectures have no 64-bit ELF files, or no tables.
         Arch::I386 | Arch::Arm64_32 | Arch::Riscv64 => &[],
     };
     let word = |bytes: &[u8], at: usize| bytes[at..].first_chunk().map_or(0, |&word| source.endian.u64(word));
-    let refers = |(number, entry): (usize, &[u8])| {
+    for (number, entry) in bytes.chunks_exact(RELA_LEN).enumerate() {
         let (offset, kind, addend) = (word(entry, 0), word(entry, R_INFO) as u32, word(entry, R_ADDEND));
-        let value = match relative.contains(&kind) {
-            _ if is_moved(offset) => offset,
-            true if is_moved(addend) => addend,
-            _ => return None,
-        };
-        Some((number * RELA_LEN, value))
-    };
-    bytes.chunks_exact(RELA_LEN).enumerate().find_map(refers)
+        if is_moved(offset) {
+            return Some((number * RELA_LEN, offset));
+        }
+        if relative.contains(&kind) && is_moved(addend) {
+            return Some((number * RELA_LEN, addend));
+        }
+    }
+    None
 }
 
 /// Finds the first relative relocation at a moved address, or with a moved address as its word. Returns its place and
@@ -59,7 +59,7 @@ fn find_rela(source: &Source<'_>, bytes: &[u8], is_moved: impl Fn(u64) -> bool) 
 fn find_relr(source: &Source<'_>, bytes: &[u8], is_moved: impl Fn(u64) -> bool) -> Option<(usize, u64)> {
     let loads: Vec<_> = source.loaded().collect();
     let refers = |address: u64| {
-        // They are in ascending order.
+        // The segments are in ascending order of address.
         let load = loads[..loads.partition_point(|load| load.address <= address)].last()?;
         if address - load.address >= load.file_size {
             return None;

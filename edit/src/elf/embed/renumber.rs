@@ -1,4 +1,4 @@
-//! Removes section headers. Indexes of later sections change, and the symbols of removed sections go.
+//! Removes section headers and the symbols of removed sections. Updates the indexes of later sections.
 
 use cfipack_format::widen::{ToU64, ToUsize};
 use object::elf;
@@ -13,8 +13,8 @@ const ST_INFO: usize = 4;
 const ST_SHNDX: usize = 6;
 const ST_VALUE: usize = 8;
 
-/// The sizes of relocations with and without addends, and the offset of `r_info`, whose high half is the symbol's
-/// number.
+/// The sizes of relocations with and without addends, and the offset of `r_info`. The high half of `r_info` is the
+/// symbol's number.
 const RELA_LEN: usize = 24;
 const REL_LEN: usize = 16;
 const R_INFO: usize = 8;
@@ -29,14 +29,15 @@ pub(super) fn symbols(source: &Source<'_>, plan: &mut Plan, removed: &[usize]) -
             continue;
         }
         let old = source.bytes(table.range());
-        if old.chunks_exact(SYM_LEN).all(|symbol| Fate::of(source, removed, symbol) == Fate::Stays) {
+        let mut fates = old.chunks_exact(SYM_LEN).map(|symbol| Fate::after_removal(source, removed, symbol));
+        if fates.all(|fate| fate == Fate::Stays) {
             continue;
         }
         let mut bytes = old.to_vec();
         let mut gone = Vec::new();
         let symbols = bytes.chunks_exact_mut(SYM_LEN).zip(old.chunks_exact(SYM_LEN));
         for (number, (new, old)) in symbols.enumerate() {
-            match Fate::of(source, removed, old) {
+            match Fate::after_removal(source, removed, old) {
                 Fate::Stays => {}
                 Fate::Goes if table.is(elf::SHT_SYMTAB) => gone.push(number),
                 // A loader reads `.dynsym`, so its size must stay, and an absolute symbol would not be an address.
@@ -69,14 +70,14 @@ enum Fate {
     Stays,
     /// The symbol's section gets this index.
     Moves(u16),
-    /// The symbol lies in a removed section, or is counted to it. The symbol becomes absolute.
+    /// The symbol belongs to a removed section, but does not stand for it. The symbol becomes absolute.
     KeepsValue,
     /// The symbol stands for a removed section.
     Goes,
 }
 
 impl Fate {
-    fn of(source: &Source<'_>, removed: &[usize], symbol: &[u8]) -> Self {
+    fn after_removal(source: &Source<'_>, removed: &[usize], symbol: &[u8]) -> Self {
         let index = symbol[ST_SHNDX..].first_chunk().map_or(0, |&field| source.endian.u16(field));
         let section = source.sections.get(usize::from(index)).filter(|_| index < elf::SHN_LORESERVE);
         let Some(section) = section else { return Self::Stays };

@@ -136,13 +136,11 @@ impl<'a> Source<'a> {
         let has_end = self.bytes(range.clone()).last() == Some(&0);
         let len = range.end - range.start;
         let are_inside = self.sections.iter().all(|section| u64::from(section.name) < len);
-        match self.names == 0 || has_end && are_inside {
-            true => Ok(()),
-            false => {
-                let damaged = Error::Table { what: "names of sections", offset: range.start, value: len };
-                Err(EmbedError::File(damaged))
-            }
+        if self.names == 0 || has_end && are_inside {
+            return Ok(());
         }
+        let damaged = Error::Table { what: "names of sections", offset: range.start, value: len };
+        Err(EmbedError::File(damaged))
     }
 
     /// Returns the end of the bytes that these headers describe. Section headers do not count, and neither do names of
@@ -169,14 +167,14 @@ impl<'a> Source<'a> {
         if rest.iter().all(|&byte| byte == 0) {
             return Ok(());
         }
-        match rest.ends_with(SIGNATURE) {
-            true => Err(EmbedError::Signature { offset: end }),
-            false => Err(EmbedError::Overlay { offset: end, size: rest.len().to_u64() }),
+        if rest.ends_with(SIGNATURE) {
+            return Err(EmbedError::Signature { offset: end });
         }
+        Err(EmbedError::Overlay { offset: end, size: rest.len().to_u64() })
     }
 
-    /// Refuses sections of a kind that are longer in total than the file. Each section is read as a whole, so this
-    /// bounds the time.
+    /// Refuses sections of a kind if they are longer in total than the file. Each section is read as a whole, so this
+    /// check bounds the time.
     pub fn check_apart(&self, is_of_kind: impl Fn(&Header) -> bool) -> Result<(), EmbedError> {
         let mut room = self.len();
         for (index, section) in self.sections.iter().enumerate().filter(|(_, section)| is_of_kind(section)) {
@@ -204,22 +202,22 @@ impl<'a> Source<'a> {
         self.sections.get(self.names).filter(|_| self.names != 0).map_or(0..0, Header::range)
     }
 
-    /// The end of the program headers.
+    /// Returns the end of the program headers.
     pub fn ph_end(&self) -> u64 {
         self.phoff + self.segments.len().to_u64() * Segment::LEN
     }
 
-    /// The segments that are loaded.
+    /// Returns the segments that are loaded.
     pub fn loaded(&self) -> impl DoubleEndedIterator<Item = &Segment> {
         self.segments.iter().filter(|segment| segment.is_loaded())
     }
 
-    /// The first segment of a type.
+    /// Returns the first segment of a type.
     pub fn segment(&self, kind: elf::ProgramType) -> Option<&Segment> {
         self.segments.iter().find(|segment| segment.kind == kind.0)
     }
 
-    /// The tags and values of the dynamic section.
+    /// Returns the tags and values of the dynamic section.
     pub fn dynamic_entries(&self) -> impl Iterator<Item = (i64, u64)> {
         let bytes = self.dynamic.map_or(&[][..], |dynamic| self.bytes(dynamic.range()));
         let word = |bytes: &[u8; 8]| self.endian.u64(*bytes);
@@ -230,7 +228,7 @@ impl<'a> Source<'a> {
         words.take_while(|(tag, _)| *tag != elf::DT_NULL.0)
     }
 
-    /// The loaded segment with a range of the file.
+    /// Returns the loaded segment that contains a range of the file.
     pub fn load_with(&self, range: &Range<u64>) -> Option<&Segment> {
         self.loaded().find(|load| load.range().start <= range.start && range.end <= load.range().end)
     }
@@ -240,12 +238,11 @@ impl<'a> Source<'a> {
     pub fn next_use(&self, from: u64, except: Option<usize>) -> u64 {
         let sections = self.sections.iter().enumerate().filter(|(index, _)| Some(*index) != except);
         let sections = sections.map(|(_, section)| section.range());
-        let counts = |segment: &&Segment| match segment.is_loaded() {
-            true => segment.offset >= from,
-            false => segment.kind != elf::PT_GNU_SFRAME.0,
-        };
+        let segments = self.segments.iter().filter(|segment| {
+            if segment.is_loaded() { segment.offset >= from } else { segment.kind != elf::PT_GNU_SFRAME.0 }
+        });
         // Of the bytes that PT_PHDR counts, only the program headers are in use.
-        let segments = self.segments.iter().filter(counts).map(|segment| match segment.kind {
+        let segments = segments.map(|segment| match segment.kind {
             kind if kind == elf::PT_PHDR.0 => self.phoff..self.ph_end(),
             _ => segment.used(),
         });
@@ -261,7 +258,7 @@ impl<'a> Source<'a> {
         [before, after].into_iter().all(|range| self.bytes(range).iter().all(|&byte| byte == 0))
     }
 
-    /// The page size that segments are aligned for, at most 64 KiB.
+    /// Returns the page size that segments are aligned for, at most 64 KiB.
     pub fn page(&self) -> u64 {
         let smallest = match self.headers.arch.family() {
             Family::Aarch64 => LARGE_PAGE,
@@ -275,7 +272,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The first page after all that is loaded.
+    /// Returns the address of the first page after all loaded segments.
     pub fn free_address(&self) -> Result<u64, EmbedError> {
         let end = self.loaded().map(Segment::end_address).max().unwrap_or(0);
         let refused = EmbedError::Address { value: end, size: 0 };

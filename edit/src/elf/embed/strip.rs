@@ -68,11 +68,13 @@ pub(super) fn plan(source: &Source<'_>) -> Result<Option<Plan>, EmbedError> {
     if plan.skip == 0 && ph_end < source.ph_end() {
         plan.cleared.push(ph_end..source.ph_end());
     }
-    let is_removed = |index: usize| {
-        let section = &source.sections[index];
-        tables.binary_search(&index).is_ok() || tables.iter().any(|&table| is_relocations_of(section, table))
-    };
-    let removed: Vec<usize> = (0..source.sections.len()).filter(|&index| is_removed(index)).collect();
+    let mut removed = Vec::new();
+    for (index, section) in source.sections.iter().enumerate() {
+        let has_relocations = tables.iter().any(|&table| is_relocations_of(section, table));
+        if has_relocations || tables.binary_search(&index).is_ok() {
+            removed.push(index);
+        }
+    }
     for &index in &removed {
         let section = source.sections[index];
         if section.has_bytes() && section.offset >= plan.skip {
@@ -139,11 +141,10 @@ fn remove_memory(source: &Source<'_>, plan: &mut Plan, table: usize) -> Result<(
     }
     let is_last = source.loaded().all(|other| other.address <= load.address);
     if is_last && headers_end == 0 {
-        let restored = match plan.skip == 0 && load.offset < section.offset {
-            true => restore(source, plan, at, &load, table)?,
-            false => None,
-        };
-        if let Some(restored) = restored {
+        if plan.skip == 0
+            && load.offset < section.offset
+            && let Some(restored) = restore(source, plan, at, &load, table)?
+        {
             *plan = restored;
             return Ok(());
         }
@@ -167,7 +168,7 @@ fn restore(
     table: usize,
 ) -> Result<Option<Plan>, EmbedError> {
     let Some(first) = source.load_with(&(source.phoff..source.ph_end())).copied() else { return Ok(None) };
-    let Some(run) = Run::of(source, load, table).filter(|_| first != *load) else { return Ok(None) };
+    let Some(run) = Run::find(source, load, table).filter(|_| first != *load) else { return Ok(None) };
     let mut restored = plan.clone();
     restored.segments.remove(at);
     restore_note(source, &mut restored);
@@ -225,9 +226,9 @@ struct Run {
 }
 
 impl Run {
-    /// Finds the moved sections. Returns `None` if the segment has a section that cannot move. There may be no moved
-    /// sections, if all of them have been kept elsewhere.
-    fn of(source: &Source<'_>, load: &Segment, table: usize) -> Option<Self> {
+    /// Finds the moved sections. Returns `None` if the segment has a section that cannot move. The result has no ranges
+    /// if all moved sections have been kept elsewhere.
+    fn find(source: &Source<'_>, load: &Segment, table: usize) -> Option<Self> {
         let range = load.range();
         let sections = source.sections.iter().enumerate().filter(|(index, _)| *index != table);
         let inner = sections.filter(|(_, section)| section.has_bytes() && range.contains(&section.offset));
@@ -281,23 +282,20 @@ impl Run {
 /// Returns the range of a build-id that was kept after the program headers, with everything in its segments.
 fn kept_build_id(source: &Source<'_>, headers_end: u64) -> Option<Range<u64>> {
     let first = source.load_with(&(source.phoff..source.ph_end()))?;
-    let is_it = |index: &usize| {
-        let section = &source.sections[*index];
+    let index = source.sections.iter().position(|section| {
         section.has_bytes()
             && first.range().contains(&section.offset)
             && movable::has_build_id(source, section)
-    };
-    let index = (0..source.sections.len()).find(is_it)?;
-    let group = Neighbours::of(source).group(index)?;
+    })?;
+    let group = Neighbours::find(source).group(index)?;
     // No other bytes lie between the headers and the build-id.
     (source.next_use(headers_end.max(source.ph_end()), None) == group.start).then_some(group)
 }
 
 /// Restores the `PT_PHDR` of a static executable, if the sections then lie right after the program headers.
 fn restore_phdr(source: &Source<'_>, plan: &mut Plan, first: &Segment, run: &Run) {
-    let has = |kind| source.segment(kind).is_some();
-    let kinds = [elf::PT_PHDR, elf::PT_INTERP];
-    if !source.is_fixed || kinds.into_iter().any(has) || plan.segments.len() >= source.segments.len() {
+    let has_kinds = source.segment(elf::PT_PHDR).is_some() || source.segment(elf::PT_INTERP).is_some();
+    if !source.is_fixed || has_kinds || plan.segments.len() >= source.segments.len() {
         return;
     }
     let end = source.phoff + plan.segments.len().to_u64() * Segment::LEN;
@@ -315,11 +313,10 @@ fn restore_note(source: &Source<'_>, plan: &mut Plan) {
         return;
     };
     let range = properties.range();
-    let covers = |one: &Segment| one.range().start <= range.start && range.end <= one.range().end;
     let is_note = |one: &Segment| one.kind == elf::PT_NOTE.0;
-    if plan.segments.iter().any(|one| is_note(one) && covers(one))
-        || plan.segments.len() >= source.segments.len()
-    {
+    let mut notes = plan.segments.iter().filter(|one| is_note(one)).map(Segment::range);
+    let is_covered = notes.any(|note| note.start <= range.start && range.end <= note.end);
+    if is_covered || plan.segments.len() >= source.segments.len() {
         return;
     }
     // Linkers write notes in the order of their sections.
@@ -329,8 +326,13 @@ fn restore_note(source: &Source<'_>, plan: &mut Plan) {
     let own = section_of(&properties);
     let notes = plan.segments.iter().enumerate().filter(|(_, one)| is_note(one)).take(MAX_NOTES);
     let later = notes.filter(|(_, one)| section_of(one) > own).map(|(index, _)| index).next();
-    let after = |one: &Segment| one.is_loaded() || one.kind == elf::PT_DYNAMIC.0 || is_note(one);
-    let at = later.or_else(|| Some(plan.segments.iter().rposition(after)? + 1)).unwrap_or(0);
+    let mut all = plan.segments.iter();
+    let before = all.rposition(|one| one.is_loaded() || one.kind == elf::PT_DYNAMIC.0 || is_note(one));
+    let at = match (later, before) {
+        (Some(later), _) => later,
+        (None, Some(before)) => before + 1,
+        (None, None) => 0,
+    };
     plan.segments.insert(at, Segment { kind: elf::PT_NOTE.0, ..properties });
 }
 
@@ -366,7 +368,7 @@ fn rebuild_tail(source: &Source<'_>, plan: &mut Plan) {
 }
 
 /// Looks for the planned section headers in the file, in the gaps between sections. They are there if a tool wrote new
-/// section headers at the end and left the old ones.
+/// section headers at the end and left the old section headers in their place.
 fn find_headers(source: &Source<'_>, plan: &Plan) -> Option<Tail> {
     let Tail::Rebuild(names) = &plan.tail else { return None };
     let mut sections = plan.sections.clone();
@@ -378,11 +380,14 @@ fn find_headers(source: &Source<'_>, plan: &Plan) -> Option<Tail> {
     let mut ranges: Vec<_> = plan.sections.iter().filter(|one| one.has_bytes()).map(Header::range).collect();
     ranges.sort_by_key(|range| range.start);
     let mut gaps = ranges.windows(2).map(|pair| pair[0].end.next_multiple_of(8)..pair[1].start);
-    let is_it = |gap: &Range<u64>| {
+    let found = gaps.find(|gap| {
         let start = (gap.start + plan.skip).wrapping_sub(plan.prefix);
         gap.end.saturating_sub(gap.start) >= len && source.bytes(start..start.saturating_add(len)) == wanted
+    });
+    let offset = match found {
+        Some(gap) => gap.start,
+        None => find_overwritten(source, plan, &wanted)?,
     };
-    let offset = gaps.find(is_it).map(|gap| gap.start).or_else(|| find_overwritten(source, plan, &wanted))?;
     Some(Tail::At(offset, names.clone()))
 }
 
@@ -399,13 +404,13 @@ fn find_overwritten(source: &Source<'_>, plan: &Plan, wanted: &[u8]) -> Option<u
         return None;
     }
     // Free program headers are zero.
-    let is_there = |spare: u64| {
+    let is_there = (0..=MAX_SPARE).any(|spare| {
         let kept = headers_end + spare * Segment::LEN;
         kept < end
             && source.is_zero(headers_end..kept, None)
             && source.bytes(kept..end) == &wanted[(kept - start).to_usize()..]
-    };
-    (0..=MAX_SPARE).any(is_there).then_some(start)
+    });
+    is_there.then_some(start)
 }
 
 /// Finds a second copy of some bytes, in a gap soon after the end of a section.
@@ -417,10 +422,9 @@ fn find_copy(source: &Source<'_>, sections: &[Header], names: &Range<u64>) -> Op
     let mut ranges: Vec<_> = sections.iter().filter(|one| one.has_bytes()).map(Header::range).collect();
     ranges.sort_by_key(|range| range.start);
     let gaps = ranges.windows(2).map(|pair| pair[0].end..pair[1].start.min(pair[0].end + len + MAX_PADDING));
-    let find = |gap: Range<u64>| {
+    gaps.filter(|gap| gap.start + len <= gap.end).find_map(|gap| {
         let bytes = source.bytes(gap.clone());
-        let found = bytes.windows(wanted.len().max(1)).position(|window| window == wanted);
-        found.map(|at| gap.start + at.to_u64())
-    };
-    gaps.filter(|gap| gap.start + len <= gap.end).find_map(find)
+        let at = bytes.windows(wanted.len().max(1)).position(|window| window == wanted)?;
+        Some(gap.start + at.to_u64())
+    })
 }

@@ -62,7 +62,7 @@ impl<'h, 'a> Edit<'h, 'a> {
         Ok(Self { headers, slots, names, symbols, sections })
     }
 
-    /// A section's bytes in the old file.
+    /// Returns a section's bytes in the old file.
     pub(super) fn old_bytes(&self, slot: usize) -> &'a [u8] {
         self.slots[slot].old.clone().map_or(&[], |old| &self.headers.bytes[old])
     }

@@ -1,5 +1,5 @@
-//! Places the parts of a changed object: in the old order, and at the old offsets as far as no part before them changes
-//! its length.
+//! Places the parts of a changed object. They keep the old order. A part keeps its old offset if no part before it has
+//! another length.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ use crate::embed_error::EmbedError;
 /// The alignment of the section headers.
 const HEADERS_ALIGN: usize = 8;
 
-/// The largest alignment that counts for a section that is not aligned in the old file.
+/// The largest alignment that counts for a section if the old file does not align the section.
 const MAX_MISALIGNED: usize = 64;
 
 /// A part of the file that has bytes.
@@ -95,10 +95,14 @@ pub(super) fn place(
     endian: Endianness,
     len: impl Fn(PartKind, &[Slot<'_>]) -> usize,
 ) -> Vec<Part> {
-    let is_section = |part: &Part| !matches!(part.kind, PartKind::SectionHeaders | PartKind::Unknown);
-    let last_section = parts.iter().rposition(is_section);
-    let is_added = |slot: &Slot<'_>| slot.old.is_none() && slot.new.is_some() && !slot.is_removed;
-    let added: Vec<_> = (0..slots.len()).filter(|&slot| is_added(&slots[slot])).collect();
+    let mut kinds = parts.iter().map(|part| part.kind);
+    let last_section = kinds.rposition(|kind| !matches!(kind, PartKind::SectionHeaders | PartKind::Unknown));
+    let mut added = Vec::new();
+    for (index, slot) in slots.iter().enumerate() {
+        if slot.old.is_none() && slot.new.is_some() && !slot.is_removed {
+            added.push(index);
+        }
+    }
     let mut placed = Vec::with_capacity(parts.len() + added.len());
     // Old start and end, and new start and end, of each part.
     let mut anchors = Vec::with_capacity(parts.len());
@@ -136,8 +140,9 @@ pub(super) fn place(
     placed
 }
 
-/// Returns the number of zeros before a part, if the part before it ends at `at`. It is as many as the alignment needs,
-/// plus the zeros that the old file had beyond that. A part that was not aligned keeps its remainder.
+/// Returns the number of zeros before a part, if the part before it ends at `at`. These are the zeros that the
+/// alignment needs, plus the zeros that the old file had beyond its alignment. A part that was not aligned keeps its
+/// remainder.
 fn padding(part: &Part, at: usize) -> usize {
     let is_aligned = part.old.start.is_multiple_of(part.align);
     let modulus = if is_aligned { part.align } else { part.align.min(MAX_MISALIGNED) };

@@ -31,7 +31,7 @@ use names::TableNames;
 pub struct StartRelocation {
     /// The field, in bytes from the start of the table.
     pub offset: u32,
-    /// The section that the function lies in, by its place in the section table.
+    /// The index of the section that the function lies in.
     pub section: usize,
     /// The start of the function in that section, in bytes.
     pub addend: u64,
@@ -73,7 +73,7 @@ pub fn embed_in_object<'a>(
     }
 }
 
-/// Returns the object with this table in the place of its own, or at its end.
+/// Returns the object with this table in the place of the object's own table, or at its end.
 fn embed<'a>(
     headers: &Headers<'a>,
     table: &[u8],
@@ -83,15 +83,18 @@ fn embed<'a>(
     check_header_zero(headers)?;
     check_names(&edit)?;
     let tables = tables(&edit)?;
-    let is_in_group =
-        |&slot: &usize| edit.slots[slot].header.sh_flags(headers.endian).contains(elf::SHF_GROUP);
-    let kept = tables.first().copied().filter(|slot| !is_in_group(slot));
+    let first = tables.first().copied();
+    let kept = first.filter(|&slot| {
+        let flags = edit.slots[slot].header.sh_flags(headers.endian);
+        !flags.contains(elf::SHF_GROUP)
+    });
     let holders = relocations_of(&edit, &tables);
-    let kept_relocations = holders
-        .iter()
-        .find(|(_, target)| Some(*target) == kept)
-        .map(|&(slot, _)| slot)
-        .filter(|_| !starts.is_empty());
+    let mut kept_relocations = None;
+    if let Some(&(slot, _)) = holders.iter().find(|(_, target)| Some(*target) == kept)
+        && !starts.is_empty()
+    {
+        kept_relocations = Some(slot);
+    }
     let mut removed: Vec<_> = tables.into_iter().chain(holders.into_iter().map(|(slot, _)| slot)).collect();
     removed.retain(|slot| Some(*slot) != kept && Some(*slot) != kept_relocations);
     removed.sort_unstable();
@@ -225,7 +228,8 @@ fn put(
     Ok(())
 }
 
-/// Refuses an object whose section 0 has a type: it must stand for no section (gABI, "Special Section Indexes").
+/// Refuses an object if its section 0 has a type. Section 0 must stand for no section (gABI, "Special Section
+/// Indexes").
 fn check_header_zero(headers: &Headers<'_>) -> Result<(), EmbedError> {
     let zero = headers.sections.iter().next().map_or(0, |header| header.sh_type(headers.endian).0);
     if zero == elf::SHT_NULL.0 {
@@ -235,7 +239,7 @@ fn check_header_zero(headers: &Headers<'_>) -> Result<(), EmbedError> {
     Err(Error::Unsupported { what: "type of section 0", offset, value: u64::from(zero), name: None }.into())
 }
 
-/// Refuses an object whose names of sections cannot be read or have no end. An appended name would change them.
+/// Refuses an object if the names of its sections cannot be read or have no end. An appended name would change them.
 fn check_names(edit: &Edit<'_, '_>) -> Result<(), EmbedError> {
     let refused = EmbedError::NoSectionNames { value: edit.names.to_u64() };
     let names = names_of(edit).filter(|_| edit.names != 0).ok_or(refused)?;

@@ -4,10 +4,10 @@ use cfipack_format::widen::ToUsize;
 
 use crate::rewrite::Rewrite;
 
-/// The bytes of both names: the first is the end of the second.
+/// The bytes of both names: `.sframe` is the end of `.rela.sframe`.
 const BOTH: &[u8] = b".rela.sframe\0";
 
-/// Bytes before the first name in the second.
+/// The number of bytes before `.sframe` in `.rela.sframe`.
 const PREFIX_LEN: usize = 5;
 
 /// The offsets of both names in a table of names.
@@ -25,7 +25,7 @@ pub(super) fn append(contents: &mut Rewrite<'_>) -> Option<TableNames> {
 }
 
 /// Returns the length of a table of names without both names, if they are at its end. `last_name` is the offset of the
-/// last name in use: both names stay if it lies in them.
+/// last name in use. Both names stay if the last name lies in them.
 pub(super) fn len_without(names: &[u8], last_name: u32) -> usize {
     match names.len().checked_sub(BOTH.len()) {
         Some(rest)

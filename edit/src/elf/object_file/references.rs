@@ -15,7 +15,7 @@ const OLD_CALL_GRAPH_PROFILE: SectionType = SectionType(0x6fff_4c02);
 /// The section type for weights since LLVM 13. Relocations give the symbols.
 const CALL_GRAPH_PROFILE: SectionType = SectionType(0x6fff_4c09);
 
-/// A section with contents that may have to change.
+/// A section that may have to change, because it refers to symbols or sections by number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Referrer<'a> {
     pub(super) name: SectionName,

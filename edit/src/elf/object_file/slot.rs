@@ -8,7 +8,7 @@ use object::elf::SectionHeader64;
 
 use crate::rewrite::Rewrite;
 
-/// A section of the old file or the new one.
+/// A section of the old file or of the new file.
 #[derive(Clone, Debug)]
 pub(super) struct Slot<'a> {
     pub(super) name: SectionName,

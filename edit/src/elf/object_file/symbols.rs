@@ -46,16 +46,14 @@ impl<'a> Symbols<'a> {
             return Err(damaged);
         }
         let extended_table = of_type(elf::SHT_SYMTAB_SHNDX).next();
-        let extended = match extended_table {
-            Some(index) => headers
-                .sections
-                .section(SectionIndex(index))
-                .and_then(|header| header.data_as_array(endian, bytes))
-                .ok()
-                .filter(|extended: &&[U32<_>]| extended.len() == symbols.len())
-                .ok_or(damaged)?,
-            None => &[],
-        };
+        let mut extended: &[U32<_>] = &[];
+        if let Some(index) = extended_table {
+            let header = headers.sections.section(SectionIndex(index)).map_err(|_| damaged)?;
+            extended = header.data_as_array(endian, bytes).map_err(|_| damaged)?;
+            if extended.len() != symbols.len() {
+                return Err(damaged);
+            }
+        }
         let renumbering = Renumbering { inserted_at: first_global, ..Renumbering::default() };
         let inserted = Vec::new();
         let this = Self { table, extended_table, renumbering, endian, symbols, extended, inserted };
@@ -95,11 +93,11 @@ impl<'a> Symbols<'a> {
     /// after the last local symbol. Call this once, after all removals.
     pub(super) fn of_sections(&mut self, sections: &[u32]) -> Vec<(u32, u32)> {
         let mut found = vec![None; sections.len()];
-        let is_section = |symbol: &Sym64<_>| {
+        for (index, symbol) in self.symbols.iter().enumerate() {
             let kind = (symbol.st_bind(), symbol.st_type());
-            kind == (elf::STB_LOCAL, elf::STT_SECTION) && symbol.st_value(self.endian) == 0
-        };
-        for (index, _) in self.symbols.iter().enumerate().filter(|(_, symbol)| is_section(symbol)) {
+            if kind != (elf::STB_LOCAL, elf::STT_SECTION) || symbol.st_value(self.endian) != 0 {
+                continue;
+            }
             let place = self.section(index).and_then(|section| sections.binary_search(&section).ok());
             if let Some(place) = place {
                 found[place].get_or_insert(index as u32);
@@ -111,7 +109,7 @@ impl<'a> Symbols<'a> {
         let mut next = self.renumbering.first_inserted();
         let mut numbers = Vec::with_capacity(sections.len());
         for (&section, found) in sections.iter().zip(found) {
-            // A symbol of a removed section is never asked for.
+            // No caller asks for the symbol of a removed section.
             let number = found.and_then(|index| self.renumbering.number(index)).unwrap_or_else(|| {
                 next += 1;
                 next - 1

@@ -1,4 +1,4 @@
-//! Objects edited here, byte by byte: a table is added behind the last section, and a section's symbol.
+//! Objects that the test edits byte by byte. It adds a table after the last section, and the symbol of a section.
 
 use cfipack_roundtrip::structure::{StructureError, check_structure};
 
@@ -14,7 +14,7 @@ fn get(bytes: &[u8], at: usize, len: usize) -> u64 {
     u64::from_le_bytes(value)
 }
 
-/// The object with other bytes for a section, which then lie at its end.
+/// Replaces the contents of a section. The new bytes are at the end of the object.
 fn with_contents(object: &mut Vec<u8>, header: &Header, contents: &[u8]) {
     object.resize(object.len().next_multiple_of(8), 0);
     let at = object.len();
@@ -24,7 +24,8 @@ fn with_contents(object: &mut Vec<u8>, header: &Header, contents: &[u8]) {
     put(object, header.at + 32, contents.len() as u64, 8);
 }
 
-/// A section header for the end of an object: name and type, flags, link and info, size of an entry.
+/// Appends contents to an object, and returns a section header for them. `kind` is the name and the type, `refers` the
+/// link and the info, and `entry` the size of an entry.
 fn new_header(
     object: &mut Vec<u8>,
     kind: [u32; 2],
@@ -43,7 +44,7 @@ fn new_header(
     header
 }
 
-/// An object of gas with a table of 64 bytes whose field at 28 has a relocation against the symbol `symbol`.
+/// Adds a table of 64 bytes to an object of gas. Its field at offset 28 has a relocation against the symbol `symbol`.
 fn with_table(old: &[u8], symbol: u64) -> Vec<u8> {
     let mut new = old.to_vec();
     let names = header(old, ".shstrtab");
@@ -58,7 +59,7 @@ fn with_table(old: &[u8], symbol: u64) -> Vec<u8> {
     let relocation = [28, symbol << 32 | 2, 0].map(u64::to_le_bytes).concat();
     let refers = [symbols as u32, count as u32];
     let rela = new_header(&mut new, [name, 4], 0x40, refers, 24, &relocation);
-    // The headers once more behind everything, and nothing where they were.
+    // The section headers move to the end of the object.
     new.resize(new.len().next_multiple_of(8), 0);
     let (first, at) = (all[0].at, new.len());
     let headers = new[first..first + 64 * count].to_vec();
@@ -69,7 +70,7 @@ fn with_table(old: &[u8], symbol: u64) -> Vec<u8> {
     new
 }
 
-/// The object with a symbol of its section `section` before its first symbol that is not local.
+/// Adds a symbol for the section `section` before the first symbol that is not local.
 fn with_symbol(old: &[u8], section: u16) -> Vec<u8> {
     let mut new = old.to_vec();
     let symbols = header(old, ".symtab");
@@ -101,7 +102,7 @@ fn a_table_is_added() {
     let new = with_table(&old, 1);
     let structure = check_structure(&old, &new).unwrap();
     assert_eq!((structure.tables, structure.sections), (1, headers(&old).len()));
-    // And removed again.
+    // The table is removed again.
     assert_eq!(check_structure(&new, &old).unwrap().tables, 0);
 }
 
@@ -110,7 +111,7 @@ fn a_symbol_is_added_for_it() {
     let old = corpus("debug_frame.none.o");
     let new = with_table(&with_symbol(&old, 1), 1);
     check_structure(&old, &new).unwrap();
-    // The number of a relocation's symbol that was not raised.
+    // A relocation keeps the old number of its symbol.
     let mut caught = 0;
     for section in headers(&new).iter().filter(|header| header.kind == 4 && header.name != ".rela.sframe") {
         for at in (section.offset..section.offset + section.size).step_by(24) {

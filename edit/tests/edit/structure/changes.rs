@@ -1,4 +1,4 @@
-//! Changes of several bytes of an edited program.
+//! Changes several bytes of an edited program.
 
 use cfipack_roundtrip::structure::{StructureError, check_structure};
 use cfipack_testkit::random::{Case, cases};
@@ -6,7 +6,7 @@ use cfipack_testkit::random::{Case, cases};
 use super::programs::{Programs, programs, programs_of_cc};
 use super::{copies_of_headers, corpus, embedded, header};
 
-/// The entries of `.rela.dyn` that compute addresses: where each addend lies in the file.
+/// Returns the offsets in the file of the addends in `.rela.dyn` that give addresses.
 fn relative_addends(bytes: &[u8]) -> Vec<usize> {
     let section = header(bytes, ".rela.dyn");
     let entries = (section.offset..section.offset + section.size).step_by(24);
@@ -35,7 +35,7 @@ fn a_relocation_that_needs_a_moved_section() {
                 "{kind}: {error}"
             );
         }
-        // The same in code, which is not moved.
+        // The same with an address in code, which is not moved.
         let code = header(&old, ".text").offset as u64;
         check_structure(&point_to(&old, code), &point_to(&new, code)).unwrap();
     }
@@ -60,7 +60,7 @@ fn bytes_after_the_end() {
 fn a_section_that_must_not_move() {
     for (kind, old) in programs("section") {
         let mut new = embedded(&old);
-        // Both its header and its bytes, to the end of the file.
+        // The bytes of the section move to the end of the file, and its header leads there.
         let section = header(&new, ".eh_frame_hdr");
         let (at, bytes) = (section.at, new[section.offset..section.offset + section.size].to_vec());
         new.resize(new.len().next_multiple_of(16), 0);
@@ -87,7 +87,7 @@ fn another_table_and_none() {
     }
 }
 
-/// Other files, and files that are no files.
+/// The check refuses two different files of the corpus.
 #[test]
 fn different_files() {
     let names = [
@@ -106,7 +106,7 @@ fn different_files() {
     }
 }
 
-/// Bytes copied from one place of a program to another.
+/// Copies bytes from one place of a program to another place.
 #[test]
 fn copied_bytes() {
     copies_are_found(programs("copies"));
@@ -133,7 +133,7 @@ fn copies_are_found(programs: Programs) {
         let is_table = |at: usize| (table.offset..table.offset + table.size).contains(&at);
         let is_old = |at: usize| old.get(at) == Some(&changed[at]);
         let unread = copies_of_headers(old, new);
-        // Names of sections that moved are read no longer either, where they were: zeros are as good.
+        // If the names of sections have moved, no reader uses their old place, and zeros are as good there.
         let names = header(old, ".shstrtab");
         let start = names.offset + if unread.is_empty() { 0 } else { unread.start };
         let is_unnamed = |at: usize| changed[at] == 0 && (start..start + names.size).contains(&at);

@@ -1,4 +1,4 @@
-//! Each kind of field of an edited program, and the error that a wrong one gives.
+//! Changes each kind of field of an edited program, and checks the error for the wrong value.
 
 use cfipack_roundtrip::structure::{StructureError, check_structure};
 use object::Endianness;
@@ -8,7 +8,7 @@ use object::read::elf::{FileHeader as _, ProgramHeader as _};
 use super::programs::{Programs, programs, programs_of_cc};
 use super::{embedded, header};
 
-/// Where the program header of a kind lies in a file.
+/// Returns the offset of the program header of a kind.
 fn segment(bytes: &[u8], kind: elf::ProgramType) -> usize {
     let file = FileHeader64::<Endianness>::parse(bytes).unwrap();
     let endian = file.endian().unwrap();
@@ -16,7 +16,7 @@ fn segment(bytes: &[u8], kind: elf::ProgramType) -> usize {
     64 + 56 * segments.iter().position(|segment| segment.p_type(endian) == kind).unwrap()
 }
 
-/// The error for a program, an edit of which has another number in a field of 4 or 8 bytes.
+/// Returns the error for an edited program with another value in a field of 4 or 8 bytes.
 fn error(old: &[u8], new: &[u8], at: usize, value: &[u8]) -> StructureError {
     let mut new = new.to_vec();
     new[at..at + value.len()].copy_from_slice(value);
@@ -32,7 +32,7 @@ const KINDS: [elf::ProgramType; 5] =
 
 #[test]
 fn program_headers_lead_where_they_led() {
-    // There is no thread-local data in them.
+    // These programs have no thread-local data.
     program_headers(programs("segments"), &KINDS[..4]);
 }
 
@@ -71,7 +71,7 @@ fn the_table_s_segment_covers_it() {
             let error = error(&old, &new, at + offset, &value.to_le_bytes());
             assert!(matches!(error, StructureError::Table { .. }), "{name}: {offset}: {error}");
         }
-        // Of another type, nothing leads to the table.
+        // If the program header has another type, no header leads to the table.
         let error = error(&old, &new, at, &0_u32.to_le_bytes());
         assert!(
             matches!(error, StructureError::Segment { field: "p_type", .. } | StructureError::Table { .. }),
@@ -91,7 +91,7 @@ fn dynamic_entries_of_other_linkers_lead_where_they_led() {
     assert!(dynamic_entries(programs_of_cc("dynamic")) >= 2, ".gnu.hash did not move");
 }
 
-/// Returns in how many programs `.gnu.hash` moved: others have room enough without its.
+/// Returns the number of programs in which `.gnu.hash` moved. Other programs have enough room without its place.
 fn dynamic_entries(programs: Programs) -> usize {
     let mut count = 0;
     for (name, old) in programs {
@@ -106,7 +106,7 @@ fn dynamic_entries(programs: Programs) -> usize {
                     StructureError::Item { index: found, field: of, new: is, .. } => {
                         assert_eq!((found, of, is), (index, field, value), "{what}")
                     }
-                    // In a file in which nothing moved, these are bytes as any others.
+                    // If no section has moved, the check compares the dynamic section byte by byte.
                     StructureError::SectionByte { offset: byte, .. } => {
                         let field = (at + offset - section.offset) as u64;
                         assert!(name == "fixed" && (field..field + 8).contains(&byte), "{what}");

@@ -1,4 +1,4 @@
-//! No byte of an edited file can change unseen, except the table's own and those without a meaning.
+//! The check sees a change of any byte of an edited file, except bytes of the table and bytes without a meaning.
 
 use cfipack_roundtrip::structure::check_structure;
 use cfipack_testkit::random::{Case, cases};
@@ -6,7 +6,7 @@ use cfipack_testkit::random::{Case, cases};
 use super::programs::{Programs, programs, programs_of_cc};
 use super::{Header, copies_of_headers, corpus, embedded, headers};
 
-/// Ranges of a file in which a change changes the table, or means nothing.
+/// Returns the ranges of a file in which a change only changes the table, or has no meaning.
 fn free(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     let is_object = bytes[16] == 1;
     let mut free = Vec::new();
@@ -16,14 +16,14 @@ fn free(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
             free.push(offset..offset + size);
         }
         if is_table {
-            // A longer or shorter table, in the room that a linker reserved: it is judged by itself.
+            // The table may be longer or shorter, in the room that a linker reserved. Another check judges it.
             free.push(at + 32..at + 40);
         }
-        // Zeros after the names may be counted among them.
+        // Zeros after the names may be counted as a part of the names.
         if name == ".shstrtab" || name == ".strtab" && is_object {
             free.push(at + 32..at + 40);
         }
-        // Where no bytes lie in an object.
+        // In an object, the offset of a section without bytes has no meaning.
         if is_object && (kind == 8 || size == 0) {
             free.push(at + 24..at + 32);
         }
@@ -33,12 +33,12 @@ fn free(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     free
 }
 
-/// Changes a byte in three ways; returns whether one is accepted that means something.
+/// Changes a byte in three ways. Returns whether the check accepts a change that has a meaning.
 fn is_free(old: &[u8], new: &mut [u8], at: usize, free: &[std::ops::Range<usize>]) -> bool {
     let byte = new[at];
     for change in [0x01, 0x80, 0xff] {
         new[at] = byte ^ change;
-        // A byte outside of sections may be what the original has there.
+        // A byte outside of sections may be the byte that the original has there.
         let is_old = old.get(at) == Some(&new[at]);
         let result = check_structure(old, new);
         if result.is_ok() && !is_old && !free.iter().any(|range| range.contains(&at)) {
@@ -86,7 +86,7 @@ fn every_byte_of_edited(programs: Programs) {
     }
 }
 
-/// This test's own program, with some bytes changed, one at a time.
+/// Changes some bytes of this test's own program, one at a time.
 #[test]
 fn some_bytes_of_a_large_program() {
     let old = std::fs::read(std::env::current_exe().unwrap()).unwrap();

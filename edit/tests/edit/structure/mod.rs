@@ -1,4 +1,4 @@
-//! The check of edited files: it takes what an edit explains, and nothing else.
+//! The check of edited files: it accepts differences that an edit explains, and no others.
 
 mod by_hand;
 mod changes;
@@ -19,14 +19,14 @@ fn corpus(name: &str) -> Vec<u8> {
     std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/container").join(name)).unwrap()
 }
 
-/// Bytes with the magic number of a table.
+/// Returns bytes with the magic number of a table.
 fn table(len: usize) -> Vec<u8> {
     let mut bytes: Vec<_> = (0..len).map(|at| (at * 7 + 1) as u8).collect();
     bytes[..2].copy_from_slice(&[0xe2, 0xde]);
     bytes
 }
 
-/// A linked file with such a table.
+/// Returns a linked file with these bytes as its table.
 fn embedded(old: &[u8]) -> Vec<u8> {
     let file = File::parse(old).unwrap();
     Embedding::of(&file, 600).unwrap().rewrite(table(600)).to_vec(old)
@@ -41,7 +41,7 @@ struct Header {
     size: usize,
 }
 
-/// The section headers of a file, by `object`.
+/// Returns the section headers of a file. `object` reads them.
 fn headers(bytes: &[u8]) -> Vec<Header> {
     let file = FileHeader64::<Endianness>::parse(bytes).unwrap();
     let endian = file.endian().unwrap();
@@ -58,15 +58,15 @@ fn headers(bytes: &[u8]) -> Vec<Header> {
     sections.iter().enumerate().map(header).collect()
 }
 
-/// Where an edited file still has the original's ELF and program headers, which nothing reads any longer, if it has others on
-/// a page before them.
+/// Returns the range of the original's ELF header and program headers in an edited file, if the edited file has new
+/// headers on a page before them. No reader uses the old headers.
 fn copies_of_headers(old: &[u8], new: &[u8]) -> std::ops::Range<usize> {
     const PAGE: usize = 0x1000;
     let has_page = new.get(PAGE..PAGE + 16) == Some(&old[..16]);
     PAGE..PAGE + if has_page { 64 + 56 * usize::from(old[56]) } else { 0 }
 }
 
-/// The header of a section that a file has.
+/// Returns the header of a section by its name.
 fn header(bytes: &[u8], name: &str) -> Header {
     headers(bytes).into_iter().find(|header| header.name == name).unwrap()
 }

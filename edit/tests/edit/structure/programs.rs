@@ -1,4 +1,4 @@
-//! Programs and a library, of rustc or of the machine's C compiler.
+//! Makes programs and a library with rustc or with the machine's C compiler.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,7 +22,7 @@ fn scratch(test: &str) -> PathBuf {
     directory
 }
 
-/// A position-independent program, another one, and a library, by rustc and the linker that it needs.
+/// Makes two programs and a library with rustc and the linker that it needs. One program is position-independent.
 pub(super) fn programs(test: &str) -> Programs {
     let directory = scratch(test);
     let read = |name: &str| std::fs::read(directory.join(name)).unwrap();
@@ -32,7 +32,7 @@ pub(super) fn programs(test: &str) -> Programs {
     vec![("pie", read("program")), ("fixed", fixed), ("library", read("library.so"))]
 }
 
-/// The same kinds by `cc` and its linker, with thread-local data.
+/// Makes the same kinds of files with `cc` and its linker, with thread-local data.
 pub(super) fn programs_of_cc(test: &str) -> Programs {
     needs::program("cc", "gcc");
     let directory = scratch(&format!("{test}-cc"));

@@ -1,4 +1,5 @@
-//! Programs that linkers rarely make, byte by byte: embedding keeps the meaning of their headers, or refuses them.
+//! Programs that linkers rarely make, built byte by byte. Embedding keeps the meaning of their headers, or refuses
+//! them.
 
 use cfipack_container::{Error, File};
 use cfipack_edit::{EmbedError, Embedding, Way, without_sframe};
@@ -22,13 +23,13 @@ type Section = (&'static str, [u32; 2], [u64; 3]);
 /// `.text` in the first segment.
 const TEXT: [u32; 2] = [1, 6];
 
-/// `.text` from the end of that many program headers to 0x210: nothing can move to make room.
+/// `.text` from the end of this many program headers to 0x210. No section can move to make room.
 fn text_after(segments: u64) -> Section {
     let start = 64 + 56 * segments;
     (".text", TEXT, [0x40_0000 + start, start, 0x210 - start])
 }
 
-/// An executable for x86-64 of `len` bytes and then its section headers.
+/// Makes an executable for x86-64 of `len` bytes, with its section headers after them.
 fn program(segments: &[Segment], sections: &[Section], len: usize) -> Vec<u8> {
     let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
     bytes.resize(16, 0);
@@ -59,7 +60,7 @@ fn program(segments: &[Segment], sections: &[Section], len: usize) -> Vec<u8> {
     [bytes, headers].concat()
 }
 
-/// The offset in the file of the first program header of a type.
+/// Returns the `p_offset` of the first program header of a type.
 fn offset_of(bytes: &[u8], kind: u32) -> u64 {
     let count = usize::from(bytes[56]);
     let mut headers = bytes[64..64 + 56 * count].chunks(56);
@@ -71,7 +72,7 @@ fn way(old: &[u8]) -> Way {
     Embedding::of(&File::parse(old).unwrap(), 600).unwrap().way()
 }
 
-/// No segment has the headers: there is no first page to add to.
+/// No segment contains the headers, so no page can be added before them.
 #[test]
 fn headers_that_are_not_loaded() {
     let load = ([LOAD, 5], [0x1000, 0x40_0000, 0x10, 0x10]);
@@ -81,8 +82,8 @@ fn headers_that_are_not_loaded() {
     assert_eq!(error.to_string(), "offset 0x40: no room for more program headers than these 0x38 bytes");
 }
 
-/// Another tool's table may lie beside the headers, in a segment after all others in memory: what is left of the segment
-/// stays, with the headers.
+/// The table of another tool may lie after the headers, in the segment with the highest address. If the table is
+/// removed, the rest of this segment stays, with the headers.
 #[test]
 fn a_table_beside_headers_after_all_else_in_memory() {
     let headers = ([LOAD, 4], [0, 0x40_1000, 0x220, 0x220]);
@@ -126,8 +127,8 @@ fn a_segment_that_is_loaded_from_elsewhere() {
     check_structure(&old, &embedded(&old)).unwrap();
 }
 
-/// Older versions of lld round `PT_GNU_RELRO` up to a page, beyond all that its segment has in memory; after BOLT this header
-/// counts the same number of bytes of the file, thereby symbols and headers, which change.
+/// Older versions of lld round the size of `PT_GNU_RELRO` up to a page, beyond the memory of its segment. BOLT gives
+/// the header the same size in the file. This range then contains symbols and headers, which change.
 #[test]
 fn relro_that_counts_bytes_after_its_segment() {
     let text = ([LOAD, 5], [0, 0x40_0000, 0x210, 0x210]);
@@ -143,7 +144,7 @@ fn relro_that_counts_bytes_after_its_segment() {
     let back = without_sframe(&File::parse(&new).unwrap()).unwrap().unwrap().to_vec(&new);
     assert!(back == old, "strip gives the original");
     check_structure(&new, &back).unwrap();
-    // Its offset and each byte that it protects count.
+    // The offset of the header and each byte that it protects must stay.
     let mut elsewhere = new.clone();
     let count = usize::from(new[56]);
     let at = (64..64 + 56 * count).step_by(56).find(|&at| new[at..at + 4] == RELRO.to_le_bytes()).unwrap();
@@ -158,7 +159,7 @@ fn relro_that_counts_bytes_after_its_segment() {
     check_structure(&old, &changed).unwrap_err();
 }
 
-/// A note that is not loaded is found by its offset alone.
+/// A reader finds a note that is not loaded only by its offset.
 #[test]
 fn a_segment_that_is_not_loaded() {
     let text = ([LOAD, 5], [0, 0x40_0000, 0x210, 0x210]);
@@ -177,7 +178,7 @@ fn a_segment_that_is_not_loaded() {
     assert!(matches!(error, StructureError::SegmentBytes { offset: 0x210, size: 0x10, .. }), "{error}");
 }
 
-/// What stands in the first section header without need, and numbers there that the ELF header has room for.
+/// The first section header has values that no reader uses, or numbers that fit into the ELF header.
 #[test]
 fn numbers_in_the_first_section_header() {
     let text = ([LOAD, 5], [0, 0x40_0000, 0x210, 0x210]);
@@ -211,7 +212,7 @@ fn numbers_in_the_first_section_header() {
     }
 }
 
-/// The name of a table would be part of another name.
+/// The name of the table would become part of another name.
 #[test]
 fn names_of_sections_without_an_end() {
     let text = ([LOAD, 5], [0, 0x40_0000, 0x210, 0x210]);

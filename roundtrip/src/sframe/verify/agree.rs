@@ -1,4 +1,4 @@
-//! Agreement of CFI and table about a whole function, which nearly all have: found out before anything is counted.
+//! Finds out whether CFI and table agree about a whole function, as they do for nearly all functions. Counts nothing.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::cfi::{Answer, Evaluator, Flags, Function};
 use crate::same_row::same_row;
 use crate::sframe::compare::same_flags;
 
-/// The end of a function for which CFI and table agree.
+/// The end of the rows of a function for which CFI and table agree.
 pub(super) struct Agreed<'t> {
     /// The start of the last row, of the CFI or the table, in bytes from the function's start.
     pub last: u64,
@@ -17,8 +17,8 @@ pub(super) struct Agreed<'t> {
     pub rest: &'t [u8],
 }
 
-/// Compares a function of the CFI with the function of the table that has exactly the same PCs. `rows` and `flags` are
-/// the table's. Returns `None` unless both agree at every PC and each row of the table is for some PC of the function.
+/// Compares a function of the CFI with the function of the table that has exactly the same PCs. `rows` and `flags` come
+/// from the table. Returns `None` unless both agree at every PC and all rows of the table have been compared.
 pub(super) fn agree<'t>(
     function: &Function,
     mut rows: Walk<'_, 't>,
@@ -30,11 +30,15 @@ pub(super) fn agree<'t>(
     let mut agreed = Some(function.start.0);
     let last = evaluator.evaluate_to_last_row(function, |pcs, answer, of_cfi| {
         let offsets = pcs.start - function.start.0..pcs.end - function.start.0;
-        let here = || pcs_agree(offsets, answer, &mut rows, arch, |row| same_flags(of_cfi, flags, row));
-        agreed = agreed.filter(|&agreed| agreed == pcs.start).and_then(|_| here()).map(|()| pcs.end);
+        let agrees = agreed == Some(pcs.start)
+            && pcs_agree(offsets, answer, &mut rows, arch, |row| same_flags(of_cfi, flags, row)).is_some();
+        agreed = agrees.then_some(pcs.end);
     });
     let last = last.ok()?.0.wrapping_sub(function.start.0);
-    let (last_in_table, rest) = rows.end().filter(|_| agreed == Some(function.end.0))?;
+    if agreed != Some(function.end.0) {
+        return None;
+    }
+    let (last_in_table, rest) = rows.end()?;
     Some(Agreed { last: last.max(last_in_table), rest })
 }
 

@@ -62,12 +62,13 @@ pub(super) struct Walk<'d, 't> {
     decoded: &'d mut Decoded,
     function: &'d Function<'t>,
     endian: Endian,
-    /// The decoder, for FREs that are not in the cache, and the number of FREs that it has left. It lags behind.
+    /// The decoder for FREs that are not in the cache. It stands after the last FRE that it has decoded.
     fres: Fres<'t>,
+    /// The number of FREs that the decoder has not passed.
     decoder_left: u32,
     /// The bytes from the next FRE on.
     bytes: &'t [u8],
-    /// The number of FREs from the next one on.
+    /// The number of FREs in `bytes`.
     left: u32,
     /// The start of the next row, in bytes from the function's start, or `u64::MAX` at the end.
     next: u64,

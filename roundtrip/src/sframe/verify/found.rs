@@ -4,18 +4,18 @@ use std::collections::HashSet;
 
 use cfipack_format::widen::ToU64;
 
-use super::left::Left;
+use super::without_verdict::WithoutVerdict;
 use crate::limited::Limited;
 use crate::sframe::report::{Difference, Report};
 
-/// The findings of judging functions that follow each other.
+/// The findings about a run of functions.
 #[derive(Debug)]
 pub(super) struct Found {
     /// The counts of functions and PCs. The other fields of the report are not set.
     pub counts: Report,
     pub differences: Limited<Difference>,
     /// In order of address.
-    pub left: Vec<Left>,
+    pub without_verdict: Vec<WithoutVerdict>,
     /// Places of the functions of the table that answer for PCs outside all functions of the CFI.
     pub extra: HashSet<usize>,
 }
@@ -26,12 +26,12 @@ impl Found {
         Self {
             counts: Report::default(),
             differences: Limited::new(limit),
-            left: Vec::new(),
+            without_verdict: Vec::new(),
             extra: HashSet::new(),
         }
     }
 
-    /// Appends the findings about the functions that follow.
+    /// Appends the findings about the next run of functions.
     pub(super) fn append(&mut self, next: Self) {
         let (counts, other) = (&mut self.counts, next.counts);
         counts.functions += other.functions;
@@ -49,15 +49,15 @@ impl Found {
         counts.pcs_judged += other.pcs_judged;
         counts.pcs_hidden += other.pcs_hidden;
         self.differences.append(next.differences);
-        self.left.extend(next.left);
+        self.without_verdict.extend(next.without_verdict);
         self.extra.extend(next.extra);
     }
 
     /// Returns the functions without a verdict, and the report without these functions.
-    pub(super) fn report(self) -> (Vec<Left>, Report) {
+    pub(super) fn report(self) -> (Vec<WithoutVerdict>, Report) {
         let (mut differences, more_differences) = self.differences.finish();
         differences.sort_by_cached_key(|difference| difference.start.0);
         let extra = self.extra.len().to_u64();
-        (self.left, Report { extra, differences, more_differences, ..self.counts })
+        (self.without_verdict, Report { extra, differences, more_differences, ..self.counts })
     }
 }

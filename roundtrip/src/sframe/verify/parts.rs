@@ -3,22 +3,22 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::found::Found;
+use super::input::Input;
 use super::part::Part;
-use super::question::Question;
 use cfipack_format::pool::{Pool, Task};
 use cfipack_format::widen::ToU64;
 
-/// Parts for each thread. There are several because some parts take longer than others.
+/// The number of parts for each thread. It is greater than 1 because some parts take longer than others.
 const PARTS: usize = 8;
 /// The least number of functions in a part.
 const FEW: usize = 128;
 
 /// Judges all functions. Returns the findings of the parts, in order of address.
-pub(super) fn judge(question: &Question<'_, '_>, pool: &dyn Pool) -> Vec<Found> {
-    let count = question.functions.as_slice().len();
+pub(super) fn judge(input: &Input<'_, '_>, pool: &dyn Pool) -> Vec<Found> {
+    let count = input.functions.as_slice().len();
     let threads = pool.threads().min(count / FEW);
     if threads <= 1 {
-        return vec![Part::judge(question, &mut question.tools(), 0..count)];
+        return vec![Part::judge(input, &mut input.tools(), 0..count)];
     }
     let size = count.div_ceil(threads * PARTS).max(FEW);
     let parts = (0..count).step_by(size).map(|first| first..count.min(first + size));
@@ -27,7 +27,7 @@ pub(super) fn judge(question: &Question<'_, '_>, pool: &dyn Pool) -> Vec<Found> 
     let work = || {
         let mut tools = None;
         while let Some((number, part)) = next() {
-            let part = Part::judge(question, tools.get_or_insert_with(|| question.tools()), part);
+            let part = Part::judge(input, tools.get_or_insert_with(|| input.tools()), part);
             found.lock().unwrap_or_else(PoisonError::into_inner).push((number, part));
         }
     };

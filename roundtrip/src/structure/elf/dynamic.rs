@@ -1,4 +1,4 @@
-//! The dynamic section: each entry leads where it led.
+//! Compares the dynamic section: each entry must lead to the same place as before.
 
 use object::elf;
 
@@ -10,7 +10,7 @@ use super::pairs::Pair;
 /// Bytes of an entry.
 const ENTRY: usize = 16;
 
-/// Compares the entries; addresses in sections that moved have moved with them.
+/// Compares the entries. An address in a moved section must have moved with the section.
 pub(super) fn check(check: &Check<'_>, pair: Pair) -> Result<(), StructureError> {
     let Check { old, new, pairs } = check;
     let (from, to) = (old.contents(pair.old), new.contents(pair.new));

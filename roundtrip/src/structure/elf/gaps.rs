@@ -201,8 +201,9 @@ impl Compare<'_> {
     /// Compares bytes that are not loaded with the bytes of the other file `shift` bytes later.
     fn in_file(&self, gap: Range<usize>, shift: usize) -> Result<(), StructureError> {
         // Bytes that would come before the other file's start are not in it.
-        let before = shift.wrapping_neg().checked_sub(gap.start).filter(|_| shift > usize::MAX / 2);
-        let start = gap.start + before.unwrap_or(0).min(gap.len());
+        let is_backwards = shift > usize::MAX / 2;
+        let before = if is_backwards { shift.wrapping_neg().saturating_sub(gap.start) } else { 0 };
+        let start = gap.start + before.min(gap.len());
         self.compare(gap.start..start, &[])?;
         let there = self.other.bytes.get(start.wrapping_add(shift)..).unwrap_or_default();
         self.compare(start..gap.end, &there[..there.len().min(gap.end - start)])
@@ -223,9 +224,10 @@ impl Compare<'_> {
                 continue;
             }
             let (offset, other) = ((range.start + at).to_u64(), other.unwrap_or(0));
-            return Err(match self.lost {
-                true => StructureError::LostByte { offset, old: byte, new: other },
-                false => StructureError::AddedByte { offset, old: other, new: byte },
+            return Err(if self.lost {
+                StructureError::LostByte { offset, old: byte, new: other }
+            } else {
+                StructureError::AddedByte { offset, old: other, new: byte }
             });
         }
         Ok(())

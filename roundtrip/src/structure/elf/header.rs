@@ -1,9 +1,9 @@
-//! The ELF header.
+//! Compares the ELF headers.
 
 use super::error::StructureError;
 use super::image::Image;
 
-/// The fields that stay, with offset and size.
+/// The fields that must stay, with offset and size.
 const FIELDS: [(&str, usize, usize); 10] = [
     ("e_ident", 0, 8),
     ("e_ident", 8, 8),
@@ -23,7 +23,8 @@ const SEGMENTS: [(&str, usize, usize); 2] = [("e_phoff", 32, 8), ("e_phnum", 56,
 /// The fields that describe section headers.
 const SECTIONS: [(&str, usize, usize); 3] = [("e_shoff", 40, 8), ("e_shnum", 60, 2), ("e_shstrndx", 62, 2)];
 
-/// Compares the headers. What describes a table of headers must be as before if there is none.
+/// Compares the headers. The fields for program headers must stay too if the new file has no program headers. The same
+/// holds for section headers.
 pub(super) fn check(old: &Image<'_>, new: &Image<'_>) -> Result<(), StructureError> {
     let fields = FIELDS.iter().chain(if new.segments.is_empty() { &SEGMENTS[..] } else { &[] });
     for &(field, offset, size) in fields.chain(if new.sections.is_empty() { &SECTIONS[..] } else { &[] }) {

@@ -45,9 +45,10 @@ impl<'a> Image<'a> {
         let sections_at = header.e_shoff(endian);
         let bad_sections = unreadable("section headers", sections_at, header.e_shnum(endian).into());
         let sections = header.section_headers(endian, bytes).map_err(|_| bad_sections)?;
-        let names = match sections.is_empty() {
-            true => 0,
-            false => header.section_strings_index(endian, bytes).map_err(|_| bad_sections)?.0,
+        let names = if sections.is_empty() {
+            0
+        } else {
+            header.section_strings_index(endian, bytes).map_err(|_| bad_sections)?.0
         };
         let segments: Vec<_> = segments.iter().map(|segment| Segment::read(segment, endian)).collect();
         let sections: Vec<_> = sections.iter().map(|section| Section::read(section, endian)).collect();
@@ -107,7 +108,7 @@ impl<'a> Image<'a> {
         &name[..end]
     }
 
-    /// Returns whether a section is a table: by its type or by its name.
+    /// Returns whether a section is a table, as its type or its name says.
     pub(super) fn is_table(&self, index: usize) -> bool {
         self.sections[index].kind == elf::SHT_GNU_SFRAME.0
             || index != 0 && self.name_onwards(index).starts_with(b".sframe\0")

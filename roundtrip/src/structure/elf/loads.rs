@@ -1,4 +1,4 @@
-//! The memory of a file: which bytes it loads, by address.
+//! The memory of a file: the bytes that its segments load, by address.
 
 use cfipack_format::widen::{ToU64, ToUsize};
 use object::elf;
@@ -50,9 +50,10 @@ impl Loads {
             let Segment { offset, vaddr, filesz, memsz, .. } = *segment;
             let damaged = StructureError::Unreadable { file, what: "PT_LOAD", offset, value: filesz };
             let in_file = offset.checked_add(filesz).is_some_and(|end| end <= bytes.len().to_u64());
-            let next = vaddr.checked_add(memsz).filter(|_| in_file && filesz <= memsz).ok_or(damaged)?;
+            let next = vaddr.checked_add(memsz).ok_or(damaged)?;
             loaded = loaded.saturating_add(filesz);
-            if loaded > bytes.len().to_u64().saturating_mul(LOADED_PER_BYTE) {
+            let has_room = loaded <= bytes.len().to_u64().saturating_mul(LOADED_PER_BYTE);
+            if !in_file || filesz > memsz || !has_room {
                 return Err(damaged);
             }
             if vaddr < end {

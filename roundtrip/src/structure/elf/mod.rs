@@ -3,7 +3,7 @@
 //! - `image`, `plain`, `loads`: a file, its headers as plain numbers, and the memory that it describes.
 //! - `pairs`: pairs the sections of both files and finds the sections that moved.
 //! - `header`, `sections`, `segments`, `others`: compare the headers and the contents of sections.
-//! - `symbols`, `groups`, `strings`, `relocations`, `dynamic`: compare what follows from moved or renumbered sections.
+//! - `symbols`, `groups`, `strings`, `relocations`, `dynamic`: compare sections with addresses or indexes in them.
 //! - `gaps`: compares all other bytes. `table`: checks the place of the table.
 
 mod dynamic;
@@ -106,15 +106,15 @@ pub fn check_structure(old: &[u8], new: &[u8]) -> Result<Structure, StructureErr
     relocations::check_moves(check)?;
     let tables = table::check(check)?;
     gaps::check(check)?;
-    let moved = |range: &pairs::Move| MovedSection {
+    let moved = pairs.moves.iter().map(|range| MovedSection {
         section: range.pair.new,
         old: range.start,
         new: range.start.wrapping_add(range.delta),
-    };
+    });
     Ok(Structure {
         segments: new.segments.len(),
         sections: pairs.pairs.len(),
-        moved: pairs.moves.iter().map(moved).collect(),
+        moved: moved.collect(),
         tables,
     })
 }
@@ -124,29 +124,29 @@ impl Check<'_> {
     fn check_names_section(&self) -> Result<(), StructureError> {
         let Check { old, new, pairs } = self;
         let expected = pairs.new_of(old.names).unwrap_or(0);
-        match expected == new.names {
-            true => Ok(()),
-            false => Err(StructureError::Header {
-                field: "e_shstrndx",
-                old: expected.to_u64(),
-                new: new.names.to_u64(),
-            }),
+        if expected == new.names {
+            return Ok(());
         }
+        let (old, new) = (expected.to_u64(), new.names.to_u64());
+        Err(StructureError::Header { field: "e_shstrndx", old, new })
     }
 
     /// Returns how far the bytes of the first segment have moved in the file, modulo 2^64. The segment may start at an
     /// earlier or later page now.
     fn first_shift(&self) -> u64 {
         let Check { old, new, .. } = self;
-        let shift = || {
-            let from = old.loads.0.iter().find(|load| load.segment.filesz != 0)?;
-            let mut others = new.loads.0.iter().map(|load| load.segment.vaddr);
-            let later = others.find(|&address| address > from.segment.vaddr && address < from.end());
-            let same = |address| {
-                Some(new.loads.offset_of(address, 1)?.wrapping_sub(old.loads.offset_of(address, 1)?))
-            };
-            same(from.segment.vaddr).or_else(|| same(later?))
-        };
-        shift().unwrap_or(0)
+        let Some(from) = old.loads.0.iter().find(|load| load.segment.filesz != 0) else { return 0 };
+        let start = from.segment.vaddr;
+        let mut others = new.loads.0.iter().map(|load| load.segment.vaddr);
+        let later = others.find(|&address| address > start && address < from.end());
+        // An address that both files load shows the shift.
+        for address in [Some(start), later].into_iter().flatten() {
+            if let Some(in_new) = new.loads.offset_of(address, 1)
+                && let Some(in_old) = old.loads.offset_of(address, 1)
+            {
+                return in_new.wrapping_sub(in_old);
+            }
+        }
+        0
     }
 }

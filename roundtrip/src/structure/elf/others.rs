@@ -18,14 +18,14 @@ const COMPARED_PER_BYTE: u64 = 4;
 /// Pairs the headers of segments that are not loaded, in their order.
 pub(super) fn check(check: &Check<'_>, gone: &[usize], added: &[usize]) -> Result<(), StructureError> {
     let Check { old, new, .. } = check;
-    let passes = |kind| kind == elf::PT_GNU_SFRAME.0 || kind == elf::PT_NULL.0;
     let list = |image: &Image<'_>, without: &[usize]| -> Vec<usize> {
-        let all = image.segments.iter().enumerate();
-        let kept =
-            all.filter(|(index, segment)| !passes(segment.kind) && without.binary_search(index).is_err());
+        let kept = image.segments.iter().enumerate().filter(|(index, segment)| {
+            let is_other = segment.kind != elf::PT_GNU_SFRAME.0 && segment.kind != elf::PT_NULL.0;
+            is_other && without.binary_search(index).is_err()
+        });
         kept.map(|(index, _)| index).collect()
     };
-    let (of_old, of_new) = (Optional::of(old), Optional::of(new));
+    let (optional_old, optional_new) = (Optional::find(old), Optional::find(new));
     let places = &Places {
         shifts: [0, check.first_shift()],
         room: Cell::new(old.bytes.len().to_u64().saturating_mul(COMPARED_PER_BYTE)),
@@ -39,13 +39,13 @@ pub(super) fn check(check: &Check<'_>, gone: &[usize], added: &[usize]) -> Resul
                 break;
             };
             match there {
-                _ if of_old.has(old.segments[index]) => break,
-                Some(there) if of_new.has(new.segments[there]) => drop(to.next()),
+                _ if optional_old.has(old.segments[index]) => break,
+                Some(there) if optional_new.has(new.segments[there]) => drop(to.next()),
                 _ => return Err(error),
             }
         }
     }
-    match to.find(|&index| !of_new.has(new.segments[index])) {
+    match to.find(|&index| !optional_new.has(new.segments[index])) {
         Some(index) => Err(StructureError::AddedSegment { index, kind: new.segments[index].kind }),
         None => Ok(()),
     }
@@ -70,25 +70,29 @@ impl Places {
     }
 }
 
-/// The headers that nothing needs: a note's that `PT_GNU_PROPERTY` leads to as well, and `PT_PHDR` in a program
-/// that no loader relocates.
+/// The headers that no reader needs, so that a file may lack them.
 struct Optional {
+    /// The `PT_NOTE` of the note that `PT_GNU_PROPERTY` also leads to.
     property: Option<Segment>,
+    /// `PT_PHDR`, in a program that no loader relocates.
     own: Option<Segment>,
 }
 
 impl Optional {
-    fn of(image: &Image<'_>) -> Self {
+    fn find(image: &Image<'_>) -> Self {
         let find = |kind: elf::ProgramType| image.segments.iter().find(|segment| segment.kind == kind.0);
-        let own = || {
-            let (offset, size) = (image.segments_at, segments_size(image));
-            let vaddr = image.loads.address_of(offset)?;
-            let (kind, flags, align) = (elf::PT_PHDR.0, elf::PF_R.0, 8);
-            Some(Segment { kind, flags, offset, vaddr, paddr: vaddr, filesz: size, memsz: size, align })
-        };
         let property = find(elf::PT_GNU_PROPERTY).map(|other| Segment { kind: elf::PT_NOTE.0, ..*other });
-        let needs_no_own = image.is_executable && find(elf::PT_INTERP).is_none();
-        Self { property, own: needs_no_own.then(own).flatten() }
+        let mut own = None;
+        if image.is_executable
+            && find(elf::PT_INTERP).is_none()
+            && let Some(vaddr) = image.loads.address_of(image.segments_at)
+        {
+            let (kind, flags, align) = (elf::PT_PHDR.0, elf::PF_R.0, 8);
+            let (offset, size) = (image.segments_at, segments_size(image));
+            let (paddr, filesz, memsz) = (vaddr, size, size);
+            own = Some(Segment { kind, flags, offset, vaddr, paddr, filesz, memsz, align });
+        }
+        Self { property, own }
     }
 
     fn has(&self, segment: Segment) -> bool {
@@ -122,12 +126,12 @@ fn check_other(
     let Check { old, new, pairs } = check;
     let to = new.segments[index];
     let is_own = from.kind == elf::PT_PHDR.0;
-    let unmoved = if is_own { to.vaddr.wrapping_sub(from.vaddr) } else { 0 };
-    let delta = match is_own || from.memsz == 0 {
-        true => unmoved,
-        false => {
-            pairs.delta_of(from.vaddr, from.memsz).ok_or(differs(index, "p_vaddr", from.vaddr, to.vaddr))?
-        }
+    let delta = if is_own {
+        to.vaddr.wrapping_sub(from.vaddr)
+    } else if from.memsz == 0 {
+        0
+    } else {
+        pairs.delta_of(from.vaddr, from.memsz).ok_or(differs(index, "p_vaddr", from.vaddr, to.vaddr))?
     };
     let vaddr = from.vaddr.wrapping_add(delta);
     // If `PT_PHDR` was larger than the program headers, the difference must stay.
@@ -145,13 +149,13 @@ fn check_other(
     if let Some(&(field, old, new)) = fields.iter().find(|(_, old, new)| old != new) {
         return Err(differs(index, field, old, new));
     }
-    // `PT_GNU_RELRO` protects memory, and no reader takes bytes of the file from it. Older versions of lld round it up
-    // to a page, beyond its segment's memory. BOLT counts all of it as bytes of the file. Sections and loaded bytes are
-    // compared elsewhere.
+    // `PT_GNU_RELRO` protects memory, and no reader takes bytes of the file from it. Older versions of lld round its
+    // size up to a page, beyond the memory of its segment. BOLT counts all of it as bytes of the file. Sections and
+    // loaded bytes are compared elsewhere.
     let reads_none = from.kind == elf::PT_GNU_RELRO.0;
-    let loaded = |image: &Image<'_>, segment: Segment| match reads_none {
-        true => image.loads.offset_of(segment.vaddr, segment.filesz.min(1)),
-        false => image.loads.offset_of(segment.vaddr, segment.filesz),
+    let loaded = |image: &Image<'_>, segment: Segment| {
+        let size = if reads_none { segment.filesz.min(1) } else { segment.filesz };
+        image.loads.offset_of(segment.vaddr, size)
     };
     let (in_old, in_new) = (loaded(old, from), loaded(new, to));
     let is_shifted = places.shifts.iter().any(|&shift| to.offset == from.offset.wrapping_add(shift));
@@ -167,8 +171,8 @@ fn check_other(
     if is_right || from.filesz == 0 && is_shifted {
         return Ok(());
     }
-    Err(match expected == to.offset {
-        true => StructureError::SegmentBytes { index, offset: to.offset, size: to.filesz },
-        false => differs(index, "p_offset", expected, to.offset),
-    })
+    if expected == to.offset {
+        return Err(StructureError::SegmentBytes { index, offset: to.offset, size: to.filesz });
+    }
+    Err(differs(index, "p_offset", expected, to.offset))
 }

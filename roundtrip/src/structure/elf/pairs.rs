@@ -42,7 +42,7 @@ pub(super) struct Pairs {
     new_of: Vec<Option<u32>>,
     /// True if all sections have kept their indexes.
     pub(super) is_identity: bool,
-    /// The sections that moved, ascending by address in the original.
+    /// The sections that moved, in ascending order of their address in the original.
     pub(super) moves: Vec<Move>,
     spans: Vec<Span>,
 }
@@ -96,10 +96,11 @@ impl Pairs {
 
     /// Returns the index in the new file of a section of the original, or `None` for a table.
     pub(super) fn new_of(&self, old: usize) -> Option<usize> {
-        self.new_of.get(old).copied().flatten().map(|new| new.to_usize())
+        let new = (*self.new_of.get(old)?)?;
+        Some(new.to_usize())
     }
 
-    /// Returns the move of an address of the original.
+    /// Returns the move that an address of the original is part of.
     pub(super) fn move_of(&self, address: u64) -> Option<&Move> {
         let after = self.moves.partition_point(|range| range.start <= address);
         self.moves[..after].last().filter(|range| address < range.end)
@@ -118,13 +119,13 @@ impl Pairs {
         let last = self.spans.partition_point(|span| span.start < end);
         match self.spans.get(first..last) {
             None | Some([]) => Some(0),
-            Some([one]) => Some(one.delta),
-            Some([one, .., other]) => (one.run == other.run).then_some(one.delta),
+            Some([span]) => Some(span.delta),
+            Some([span, .., other]) => (span.run == other.run).then_some(span.delta),
         }
     }
 }
 
-/// Notes that have no content relative to their place.
+/// Notes without content that depends on their place, so that they may move.
 const NOTES: [&[u8]; 5] =
     [b".note.gnu.property", b".note.gnu.build-id", b".note.ABI-tag", b".note.package", b".note.go.buildid"];
 
@@ -149,10 +150,8 @@ fn check_movable(old: &Image<'_>, pair: Pair, from: Section, to: Section) -> Res
     };
     let is_aligned =
         from.align < 2 || !from.addr.is_multiple_of(from.align) || to.addr.is_multiple_of(from.align);
-    match !old.is_relocatable && is_read_only && is_movable && is_aligned {
-        true => Ok(()),
-        false => {
-            Err(StructureError::Section { index: pair.new, field: "sh_addr", old: from.addr, new: to.addr })
-        }
+    if !old.is_relocatable && is_read_only && is_movable && is_aligned {
+        return Ok(());
     }
+    Err(StructureError::Section { index: pair.new, field: "sh_addr", old: from.addr, new: to.addr })
 }

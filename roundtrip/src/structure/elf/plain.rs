@@ -37,24 +37,24 @@ pub(super) struct Section {
 }
 
 impl Section {
-    /// Returns whether it occupies memory.
+    /// Returns whether the section is loaded into memory (`SHF_ALLOC`).
     pub(super) fn is_loaded(&self) -> bool {
         self.flags & elf::SHF_ALLOC.0 != 0
     }
 
-    /// Returns whether it has bytes in the file.
+    /// Returns whether the section has bytes in the file.
     pub(super) fn has_bytes(&self) -> bool {
         self.kind != elf::SHT_NOBITS.0 && self.kind != elf::SHT_NULL.0 && self.size != 0
     }
 
-    /// Returns whether it occupies a range of addresses. A section of uninitialised thread-local storage has a template's
-    /// address and no memory.
+    /// Returns whether the section occupies a range of addresses. A section of uninitialised thread-local storage
+    /// (`.tbss`) has an address, but no memory there.
     pub(super) fn has_memory(&self) -> bool {
         let is_template = self.kind == elf::SHT_NOBITS.0 && self.flags & elf::SHF_TLS.0 != 0;
         self.is_loaded() && self.size != 0 && !is_template
     }
 
-    /// Returns whether it holds relocations.
+    /// Returns whether the section holds relocations.
     pub(super) fn has_relocations(&self) -> bool {
         self.kind == elf::SHT_RELA.0 || self.kind == elf::SHT_REL.0
     }

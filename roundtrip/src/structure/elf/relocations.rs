@@ -74,7 +74,7 @@ fn relative_types(old: &Image<'_>) -> Result<[u32; 2], StructureError> {
     })
 }
 
-/// Checks `SHT_RELR`, as the generic ABI defines it: a word is an address, or a set of the 63 words that follow.
+/// Checks `SHT_RELR`, as the generic ABI defines it: a word is an address, or a bitmap for the 63 words that follow.
 fn check_relr(check: &Check<'_>, section: usize) -> Result<(), StructureError> {
     let old = check.old;
     let mut next = 0_u64;

@@ -30,8 +30,8 @@ pub(super) fn check(check: &Check<'_>, maps: &[SymbolMap]) -> Result<(), Structu
     Ok(())
 }
 
-/// Checks the first section header. It holds numbers that do not fit into the ELF header. A number there that no reader
-/// uses may stay.
+/// Checks the first section header. It holds the numbers that do not fit into the ELF header. A field that holds no
+/// such number in either file must stay.
 fn check_first(old: &Image<'_>, new: &Image<'_>) -> Result<(), StructureError> {
     let (from, to) = (old.sections[0], new.sections[0]);
     let in_first = |image: &Image<'_>, field: usize, means: u16| image.u16(image.bytes, field) == means;
@@ -49,7 +49,10 @@ fn check_first(old: &Image<'_>, new: &Image<'_>) -> Result<(), StructureError> {
     let is_right = (to.size, u64::from(to.link), u64::from(to.info)) == (size, link, info)
         && to == Section { size: to.size, link: to.link, info: to.info, ..from };
     let field = "sh_size, sh_link or sh_info";
-    is_right.then_some(()).ok_or(StructureError::Section { index: 0, field, old: size, new: to.size })
+    if is_right {
+        return Ok(());
+    }
+    Err(StructureError::Section { index: 0, field, old: size, new: to.size })
 }
 
 fn check_header(check: &Check<'_>, pair: Pair, maps: &[SymbolMap], shift: u64) -> Result<(), StructureError> {
@@ -58,7 +61,7 @@ fn check_header(check: &Check<'_>, pair: Pair, maps: &[SymbolMap], shift: u64) -
     let differs = |field, old, new| Err(StructureError::Section { index: pair.new, field, old, new });
     let link = match pairs.new_of(from.link.to_usize()) {
         Some(link) => link.to_u64(),
-        // This is no index of a section.
+        // `sh_link` is not the index of a section.
         None => from.link.into(),
     };
     let info = expected_info(check, pair, maps);
@@ -74,13 +77,15 @@ fn check_header(check: &Check<'_>, pair: Pair, maps: &[SymbolMap], shift: u64) -
         return differs(field, old, new);
     }
     let has_lost_symbols = map_of(maps, pair.old).is_some_and(|map| !map.is_identity());
-    let is_resized = match old.is_relocatable {
-        _ if pair.old == old.names => true,
-        true => symbols::may_resize(from.kind),
+    let may_be_resized = if pair.old == old.names {
+        true
+    } else if old.is_relocatable {
+        symbols::may_resize(from.kind)
+    } else {
         // Sections that loaders read keep their size.
-        false => from.kind == elf::SHT_SYMTAB.0 && has_lost_symbols,
+        from.kind == elf::SHT_SYMTAB.0 && has_lost_symbols
     };
-    if from.size != to.size && !is_resized {
+    if from.size != to.size && !may_be_resized {
         return differs("sh_size", from.size, to.size);
     }
     // The address of a section that occupies memory may have changed.
@@ -124,8 +129,7 @@ fn check_place(
     let not_loaded = StructureError::SectionNotLoaded { index: pair.new, address: to.addr, size: to.size };
     let size = if from.has_bytes() { from.size } else { 0 };
     let loaded = |image: &Image<'_>, section: Section| {
-        let offset = section.is_loaded().then(|| image.loads.offset_of(section.addr, size));
-        offset.flatten()
+        if section.is_loaded() { image.loads.offset_of(section.addr, size) } else { None }
     };
     if let Some(in_old) = loaded(old, from) {
         let load = new.loads.containing(to.addr, size).ok_or(not_loaded)?;
@@ -157,17 +161,17 @@ fn check_place(
         // Other checks compare the bytes. The format demands their alignment.
         let align = from.align.clamp(1, 0x1000);
         let was_aligned = from.offset.is_multiple_of(align);
-        return match to.offset.is_multiple_of(align) || !was_aligned {
-            true => Ok(()),
-            false => differs(from.offset.next_multiple_of(align), to.offset),
-        };
+        if was_aligned && !to.offset.is_multiple_of(align) {
+            return differs(from.offset.next_multiple_of(align), to.offset);
+        }
+        return Ok(());
     }
     let is_known = to.offset == from.offset || to.offset == from.offset.wrapping_add(shift);
     // In an object, the offset of a section without bytes has no meaning.
-    match is_known || new.is_relocatable && to.offset <= new.bytes.len().to_u64() {
-        true => Ok(()),
-        false => differs(from.offset.wrapping_add(shift), to.offset),
+    if is_known || new.is_relocatable && to.offset <= new.bytes.len().to_u64() {
+        return Ok(());
     }
+    differs(from.offset.wrapping_add(shift), to.offset)
 }
 
 fn check_contents(check: &Check<'_>, pair: Pair, maps: &[SymbolMap]) -> Result<(), StructureError> {
@@ -176,7 +180,7 @@ fn check_contents(check: &Check<'_>, pair: Pair, maps: &[SymbolMap]) -> Result<(
     let map = map_of(maps, from.link.to_usize()).filter(|map| !map.is_identity());
     match elf::SectionType(from.kind) {
         _ if pair.old == old.names => strings::check(check, pair),
-        // These were compared when the symbols were paired.
+        // Symbol tables were compared when their symbols were paired.
         elf::SHT_SYMTAB | elf::SHT_DYNSYM => Ok(()),
         elf::SHT_SYMTAB_SHNDX if old.is_relocatable => symbols::check_indexes(check, pair, maps),
         elf::SHT_DYNAMIC if !pairs.moves.is_empty() => dynamic::check(check, pair),

@@ -95,22 +95,23 @@ fn check_load(check: &Check<'_>, from: &Load, to: &Load) -> Result<(), Structure
 /// Checks that an offset and an address agree modulo the alignment, if the original's do.
 fn check_congruent(index: usize, new: Segment, old: Segment) -> Result<(), StructureError> {
     let remainder = |segment: Segment| segment.vaddr.wrapping_sub(segment.offset) % segment.align.max(1);
-    match remainder(new) == 0 || remainder(old) != 0 {
-        true => Ok(()),
-        false => Err(differs(index, "p_offset", new.offset.wrapping_add(remainder(new)), new.offset)),
+    if remainder(new) == 0 || remainder(old) != 0 {
+        return Ok(());
     }
+    Err(differs(index, "p_offset", new.offset.wrapping_add(remainder(new)), new.offset))
 }
 
 /// Checks the added segment. It must be read-only, on pages of its own, and hold the table or moved sections.
 fn check_added(check: &Check<'_>, index: usize) -> Result<(), StructureError> {
     let Check { old, new, .. } = check;
     let segment = new.segments[index];
-    let is_known = |align| align == PAGE || old.loads.0.iter().any(|load| load.segment.align == align);
+    let has_known_align =
+        segment.align == PAGE || old.loads.0.iter().any(|load| load.segment.align == segment.align);
     let fields = [
         ("p_flags", u64::from(elf::PF_R.0), u64::from(segment.flags)),
         ("p_paddr", segment.vaddr, segment.paddr),
         ("p_memsz", segment.filesz, segment.memsz),
-        ("p_align", PAGE, if is_known(segment.align) { PAGE } else { segment.align }),
+        ("p_align", PAGE, if has_known_align { PAGE } else { segment.align }),
     ];
     if let Some(&(field, old, new)) = fields.iter().find(|(_, old, new)| old != new) {
         return Err(differs(index, field, old, new));
@@ -119,11 +120,11 @@ fn check_added(check: &Check<'_>, index: usize) -> Result<(), StructureError> {
     let page = |address: u64| address - address % PAGE;
     for load in new.loads.0.iter().filter(|load| load.index != index) {
         let other = load.segment;
-        let is_apart = |start: u64, end: u64, other: u64, other_end: u64| {
-            end <= page(other) || page(start) >= other_end.next_multiple_of(PAGE)
-        };
         let (end, other_end) = (segment.vaddr + segment.memsz, load.end());
-        if other.memsz != 0 && !is_apart(segment.vaddr, end, other.vaddr, other_end) {
+        if other.memsz != 0
+            && end > page(other.vaddr)
+            && page(segment.vaddr) < other_end.next_multiple_of(PAGE)
+        {
             let (what, offset) = ("pages", segment.vaddr);
             return Err(StructureError::Overlap { file: Version::New, what, offset, end: other_end });
         }
@@ -138,10 +139,10 @@ fn check_added(check: &Check<'_>, index: usize) -> Result<(), StructureError> {
         header.has_memory() && header.addr >= segment.vaddr && header.addr - segment.vaddr < segment.memsz
     };
     let moved = check.pairs.moves.iter().any(|range| holds(range.pair.new));
-    match moved || (0..new.sections.len()).any(|section| holds(section) && new.is_table(section)) {
-        true => Ok(()),
-        false => Err(StructureError::AddedSegment { index, kind: segment.kind }),
+    if moved || (0..new.sections.len()).any(|section| holds(section) && new.is_table(section)) {
+        return Ok(());
     }
+    Err(StructureError::AddedSegment { index, kind: segment.kind })
 }
 
 /// Checks that the program headers are loaded where the kernel and `PT_PHDR` place them.
@@ -168,7 +169,6 @@ fn check_own(check: &Check<'_>) -> Result<(), StructureError> {
     {
         return Err(differs(index, "p_vaddr", address(new).unwrap_or(0), own.vaddr));
     }
-    let null = |index: usize| old.segments.get(index).copied();
     let spare = new.segments.iter().enumerate().filter(|(_, segment)| segment.kind == elf::PT_NULL.0);
     for (index, segment) in spare {
         let used = Segment {
@@ -181,7 +181,7 @@ fn check_own(check: &Check<'_>) -> Result<(), StructureError> {
             memsz: 0,
             align: 0,
         };
-        if *segment != used && null(index) != Some(*segment) {
+        if *segment != used && old.segments.get(index) != Some(segment) {
             return Err(differs(index, "p_type", 0, 0));
         }
     }

@@ -28,12 +28,13 @@ pub(super) fn check(check: &Check<'_>, pair: Pair) -> Result<(), StructureError>
         end = name.map_or(to.len(), |length| start + length + 1);
     }
     // The section may also hold the names of symbols.
-    let symbols =
+    let has_symbols =
         old.sections.iter().any(|section| section.link.to_usize() == pair.old && section.entsize != 0);
-    match symbols {
-        true => check_kept(pair, from, &to[..to.len().min(from.len())], 0, to.len().min(from.len())),
-        false => Ok(()),
+    if has_symbols {
+        let end = to.len().min(from.len());
+        check_kept(pair, from, &to[..end], 0, end)?;
     }
+    Ok(())
 }
 
 /// Checks that each byte is zero, or the same as in the original.

@@ -62,10 +62,9 @@ pub(super) fn may_resize(kind: u32) -> bool {
 pub(super) fn pair(check: &Check<'_>) -> Result<Vec<SymbolMap>, StructureError> {
     let Check { old, pairs, .. } = check;
     let mut maps = Vec::new();
-    let indexes = |image: &Image<'_>| {
-        let is_indexes = |&index: &usize| image.sections[index].kind == elf::SHT_SYMTAB_SHNDX.0;
-        let found: Vec<_> = (0..image.sections.len()).filter(is_indexes).collect();
-        found
+    let indexes = |image: &Image<'_>| -> Vec<usize> {
+        let all = 0..image.sections.len();
+        all.filter(|&index| image.sections[index].kind == elf::SHT_SYMTAB_SHNDX.0).collect()
     };
     let (old_indexes, new_indexes) = (indexes(old), indexes(check.new));
     let table_of_new = (1..check.new.sections.len()).find(|&index| check.new.is_table(index));
@@ -270,8 +269,10 @@ pub(super) fn check_indexes(check: &Check<'_>, pair: Pair, maps: &[SymbolMap]) -
     if to.len() / 4 != symbols.len() / SYMBOL || !to.len().is_multiple_of(4) {
         return differs(0, symbols.len() / SYMBOL, to.len() / 4);
     }
-    let is_read = |index: usize| new.u16(symbols, index * SYMBOL + 6) == elf::SHN_XINDEX.0;
-    let unused = (0..to.len() / 4).find(|&index| new.u32(to, index * 4) != 0 && !is_read(index));
+    let unused = (0..to.len() / 4).find(|&index| {
+        let is_used = new.u16(symbols, index * SYMBOL + 6) == elf::SHN_XINDEX.0;
+        !is_used && new.u32(to, index * 4) != 0
+    });
     match unused {
         Some(index) if from.len() <= to.len() => differs(index, 0, new.u32(to, index * 4).to_usize()),
         _ => Ok(()),

@@ -20,9 +20,8 @@ pub(super) fn check(check: &Check<'_>) -> Result<usize, StructureError> {
         tables.iter().try_for_each(|&table| check_section(new, table))?;
     }
     for section in (1..new.sections.len()).filter(|&section| new.belongs_to_table(section)) {
-        match new.is_table(section) {
-            true => {}
-            false => check_relocations(new, section)?,
+        if !new.is_table(section) {
+            check_relocations(new, section)?;
         }
     }
     if !new.is_relocatable && !is_kept {
@@ -31,78 +30,76 @@ pub(super) fn check(check: &Check<'_>) -> Result<usize, StructureError> {
     Ok(tables.len())
 }
 
-/// Returns whether all tables are tables of the original, at their addresses. They may be as another tool made
-/// them.
+/// Returns whether the tables are the tables of the original, at the same addresses. They need not follow the rules
+/// that are checked here: another tool may have made them.
 fn is_kept(check: &Check<'_>, tables: &[usize]) -> bool {
     let Check { old, new, .. } = check;
     let mut of_old = (1..old.sections.len()).filter(|&index| old.is_table(index));
-    let is_same = |index: usize, other: usize| {
-        let comparable = |section: Section| Section { name: 0, offset: 0, ..section };
-        let is_same = comparable(old.sections[index]) == comparable(new.sections[other]);
-        is_same && old.name(index) == new.name(other) && old.contents(index) == new.contents(other)
-    };
-    let are_same = tables.iter().all(|&table| of_old.next().is_some_and(|index| is_same(index, table)));
+    let comparable = |section: Section| Section { name: 0, offset: 0, ..section };
+    let are_same = tables.iter().all(|&table| {
+        let Some(index) = of_old.next() else { return false };
+        comparable(old.sections[index]) == comparable(new.sections[table])
+            && old.name(index) == new.name(table)
+            && old.contents(index) == new.contents(table)
+    });
     let segments = |image: &Image<'_>| -> Vec<Segment> {
         let all = image.segments.iter().filter(|segment| segment.kind == elf::PT_GNU_SFRAME.0);
-        // The distance of its bytes from the place where they are loaded.
-        let distance = |segment: &Segment| {
-            let offset = image.loads.offset_of(segment.vaddr, segment.filesz);
-            segment.offset.wrapping_sub(offset.unwrap_or(0))
-        };
-        all.map(|segment| Segment { offset: distance(segment), ..*segment }).collect()
+        let relative = all.map(|segment| {
+            // Compares the distance of the segment's bytes from the bytes that are loaded at its address.
+            let loaded = image.loads.offset_of(segment.vaddr, segment.filesz).unwrap_or(0);
+            Segment { offset: segment.offset.wrapping_sub(loaded), ..*segment }
+        });
+        relative.collect()
     };
     are_same && of_old.next().is_none() && segments(old) == segments(new)
 }
 
-fn is(field: &'static str, expected: u64, found: u64) -> Result<(), StructureError> {
-    match expected == found {
-        true => Ok(()),
-        false => Err(StructureError::Table { field, expected, found }),
-    }
+fn require(field: &'static str, expected: u64, found: u64) -> Result<(), StructureError> {
+    if expected == found { Ok(()) } else { Err(StructureError::Table { field, expected, found }) }
 }
 
 fn check_section(new: &Image<'_>, table: usize) -> Result<(), StructureError> {
     let section = new.sections[table];
     let bytes = new.contents(table);
-    is("sh_type", elf::SHT_GNU_SFRAME.0.into(), section.kind.into())?;
+    require("sh_type", elf::SHT_GNU_SFRAME.0.into(), section.kind.into())?;
     let group = if new.is_relocatable { section.flags & elf::SHF_GROUP.0 } else { 0 };
-    is("sh_flags", elf::SHF_ALLOC.0 | group, section.flags)?;
-    is("length of the name", 7, new.name(table).len().to_u64())?;
-    is("name", 1, new.name(table).starts_with(b".sframe").into())?;
-    is("sh_link", 0, section.link.into())?;
-    is("sh_info", 0, section.info.into())?;
-    is("sh_entsize", 0, section.entsize)?;
-    is("sh_addralign", 8, section.align)?;
-    is("sh_addr modulo 8", 0, section.addr % 8)?;
-    is("sh_addr of an object's", 0, if new.is_relocatable { section.addr } else { 0 })?;
-    is("sh_offset modulo 8", 0, section.offset % 8)?;
-    is("magic", MAGIC.into(), new.u16(bytes, 0).into())
+    require("sh_flags", elf::SHF_ALLOC.0 | group, section.flags)?;
+    require("length of the name", 7, new.name(table).len().to_u64())?;
+    require("name", 1, new.name(table).starts_with(b".sframe").into())?;
+    require("sh_link", 0, section.link.into())?;
+    require("sh_info", 0, section.info.into())?;
+    require("sh_entsize", 0, section.entsize)?;
+    require("sh_addralign", 8, section.align)?;
+    require("sh_addr modulo 8", 0, section.addr % 8)?;
+    require("sh_addr of an object's", 0, if new.is_relocatable { section.addr } else { 0 })?;
+    require("sh_offset modulo 8", 0, section.offset % 8)?;
+    require("magic", MAGIC.into(), new.u16(bytes, 0).into())
 }
 
 /// Checks that a linked file has one table, in read-only memory, and that its segment covers the table.
 fn check_segment(new: &Image<'_>, tables: &[usize]) -> Result<(), StructureError> {
     let mut segments = new.segments.iter().filter(|segment| segment.kind == elf::PT_GNU_SFRAME.0);
-    is("number of segments", tables.len().to_u64(), segments.clone().count().to_u64())?;
-    is("number of sections", tables.len().min(1).to_u64(), tables.len().to_u64())?;
+    require("number of segments", tables.len().to_u64(), segments.clone().count().to_u64())?;
+    require("number of sections", tables.len().min(1).to_u64(), tables.len().to_u64())?;
     let (Some(&table), Some(segment)) = (tables.first(), segments.next()) else { return Ok(()) };
     let section = new.sections[table];
-    is("p_vaddr", section.addr, segment.vaddr)?;
-    is("p_paddr", section.addr, segment.paddr)?;
-    is("p_offset", section.offset, segment.offset)?;
-    is("p_memsz", segment.filesz, segment.memsz)?;
-    is("p_flags", elf::PF_R.0.into(), segment.flags.into())?;
-    is("p_align", section.align, segment.align)?;
+    require("p_vaddr", section.addr, segment.vaddr)?;
+    require("p_paddr", section.addr, segment.paddr)?;
+    require("p_offset", section.offset, segment.offset)?;
+    require("p_memsz", segment.filesz, segment.memsz)?;
+    require("p_flags", elf::PF_R.0.into(), segment.flags.into())?;
+    require("p_align", section.align, segment.align)?;
     // ld reserves a size before it merges tables, and leaves the rest zero.
     let end = new.range(segment.offset, segment.filesz).map(|range| range.end);
     let rest = (section.offset + section.size).to_usize();
     let rest = end.and_then(|end| new.bytes.get(rest..end));
     let is_reserve = rest.is_some_and(|rest| rest.iter().all(|&byte| byte == 0));
-    is("p_filesz", section.size, if is_reserve { section.size } else { segment.filesz })?;
+    require("p_filesz", section.size, if is_reserve { section.size } else { segment.filesz })?;
     let load = new.loads.containing(segment.vaddr, segment.memsz);
     let flags = load.map_or(0, |load| load.segment.flags);
-    is("p_flags of PT_LOAD without PF_X", elf::PF_R.0.into(), (flags & !elf::PF_X.0).into())?;
+    require("p_flags of PT_LOAD without PF_X", elf::PF_R.0.into(), (flags & !elf::PF_X.0).into())?;
     let offset = new.loads.offset_of(segment.vaddr, segment.filesz);
-    is("sh_offset", offset.unwrap_or(u64::MAX), section.offset)
+    require("sh_offset", offset.unwrap_or(u64::MAX), section.offset)
 }
 
 /// Checks that the relocations of an object's table are for fields in it, and name symbols of sections.
@@ -112,20 +109,20 @@ fn check_relocations(new: &Image<'_>, section: usize) -> Result<(), StructureErr
     let link = new.sections.get(header.link.to_usize());
     let symbols = link.map_or(0, |link| link.size / 24);
     let is_symbols = link.is_some_and(|link| link.kind == elf::SHT_SYMTAB.0);
-    is("sh_link of its relocations", 1, is_symbols.into())?;
-    is("sh_entsize of its relocations", entry, header.entsize)?;
-    is("sh_size of its relocations", header.size / entry * entry, header.size)?;
-    is("sh_addr of its relocations", 0, header.addr)?;
-    is("sh_addralign of its relocations", 8, header.align)?;
+    require("sh_link of its relocations", 1, is_symbols.into())?;
+    require("sh_entsize of its relocations", entry, header.entsize)?;
+    require("sh_size of its relocations", header.size / entry * entry, header.size)?;
+    require("sh_addr of its relocations", 0, header.addr)?;
+    require("sh_addralign of its relocations", 8, header.align)?;
     let is_named = [&b".rela.sframe"[..], b".rel.sframe"].contains(&new.name(section));
-    is("name of its relocations", 1, is_named.into())?;
+    require("name of its relocations", 1, is_named.into())?;
     let flags = elf::SHF_INFO_LINK.0 | elf::SHF_GROUP.0;
-    is("sh_flags of its relocations", header.flags & flags, header.flags)?;
+    require("sh_flags of its relocations", header.flags & flags, header.flags)?;
     let size = new.sections[header.info.to_usize()].size;
     for relocation in new.contents(section).chunks_exact(entry.to_usize()) {
         let (field, symbol) = (new.u64(relocation, 0), new.u64(relocation, 8) >> 32);
-        is("r_offset in the table", 1, (field < size).into())?;
-        is("symbol of a relocation that exists", 1, (symbol < symbols).into())?;
+        require("r_offset in the table", 1, (field < size).into())?;
+        require("symbol of a relocation that exists", 1, (symbol < symbols).into())?;
     }
     Ok(())
 }

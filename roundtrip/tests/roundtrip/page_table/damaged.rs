@@ -1,9 +1,9 @@
-//! Changed tables: what is accepted is as true as before, and nothing panics.
+//! Changed tables: a table that is accepted is as true as before, and nothing panics.
 
 use super::*;
 
-/// A function whose start has the entry of the one before, and the rest its own: unwinding may be right, since the one
-/// before is in DWARF mode, but the function's start is not.
+/// An entry starts one byte after the start of its function. Unwinding may still be right, because the entry before is
+/// in DWARF mode, but the start of the function is wrong.
 #[test]
 fn a_start_within_a_function() {
     let mut made = make(Layout::Small);
@@ -16,7 +16,7 @@ fn a_start_within_a_function() {
     let words =
         "the entry of function 0x1021 starts within a function at 0x1020, which has no entry of its own";
     assert!(made.violations()[0].to_string().ends_with(words), "{}", made.violations()[0]);
-    // Another entry at the function's start: code of several ranges.
+    // The function has an entry at its start, and another entry within it, for code of several ranges.
     let mut made = make(Layout::Small);
     let at = made.encoding_at(4) - 4;
     made.change(at, |function| function + 0x14);
@@ -24,8 +24,8 @@ fn a_start_within_a_function() {
     assert!(!made.names().contains(&"within-function"), "{:?}", made.names());
 }
 
-/// One bit changed anywhere: what is accepted without a word has all functions where they are. The null entry may
-/// move over the bytes that no FDE covers.
+/// One bit is changed anywhere. A table that is accepted without a violation has all functions at their places. The
+/// null entry may move over the bytes that no FDE covers.
 #[test]
 fn no_single_bit_moves_a_start_unseen() {
     for layout in [Layout::Small, Layout::LdPrime, Layout::Ld64] {
@@ -45,12 +45,13 @@ fn no_single_bit_moves_a_start_unseen() {
             }
             made.table[bit / 8] ^= 1 << (bit % 8);
         }
-        // Offsets of FDEs from which the search comes by the right one, the sentinel, unused bytes: less than a quarter.
+        // Accepted bits are in the sentinel, in unused bytes, and in offsets from which a search reaches the right FDE.
+        // They are less than a quarter.
         assert!(accepted > 0 && accepted < 2 * made.table.len(), "{layout:?}: {accepted}");
     }
 }
 
-/// Every byte changed in three ways, and every truncation: no panic, and sums that add up.
+/// Every byte is changed in several ways, and the table is truncated to every length. Nothing panics, and sums add up.
 #[test]
 fn damaged() {
     let damages: [fn(u8) -> u8; 4] = [|b| b ^ 0xff, |b| b ^ 1, |b| b ^ 0x80, |_| 0xff];

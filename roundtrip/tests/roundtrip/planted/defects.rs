@@ -1,7 +1,7 @@
-//! Defects of an interpreter, each as what it makes of instructions: CFI that means to a sound interpreter what the
-//! original means to the defective one.
+//! Defects of an interpreter. Each defect is a change of instructions: a sound interpreter reads the changed CFI as the
+//! defective interpreter reads the original.
 
-/// The instructions of an FDE, one by one.
+/// The instructions of an FDE.
 pub type List = Vec<Vec<u8>>;
 
 /// A rule that the interpreter gets wrong.
@@ -68,7 +68,7 @@ fn with_opcode(instruction: &[u8], opcode: u8) -> Vec<u8> {
     [&[opcode], &instruction[1..]].concat()
 }
 
-/// With the signed number at a place negated; one of several bytes stays.
+/// Negates the signed number at a place. A number of several bytes stays.
 fn negated(instruction: &[u8], at: usize) -> Vec<u8> {
     let mut negated = instruction.to_vec();
     if let [.., number] = &mut negated[at..]
@@ -101,7 +101,7 @@ fn one_state(list: &mut List) {
     for instruction in list.drain(..) {
         match instruction[0] {
             0x0a if remembered => {
-                // The state before is lost: it is restored where nothing comes of it.
+                // The state before it is lost, so it is restored at a place where this changes nothing.
                 let last = found.iter().rposition(|it| it[0] == 0x0a).expect("it was remembered");
                 found.remove(last);
                 found.push(instruction);
@@ -126,9 +126,9 @@ fn negate_sets(list: &mut List) {
 }
 
 fn twice(list: &mut List, opcode: impl Fn(u8) -> bool) {
-    let copies = |instruction: Vec<u8>| match opcode(instruction[0]) {
-        true => vec![instruction.clone(), instruction],
-        false => vec![instruction],
-    };
-    *list = list.drain(..).flat_map(copies).collect();
+    let copies = list.drain(..).flat_map(|instruction| {
+        let count = if opcode(instruction[0]) { 2 } else { 1 };
+        std::iter::repeat_n(instruction, count)
+    });
+    *list = copies.collect();
 }

@@ -1,5 +1,5 @@
-//! What CFI means: each frame is unwound on a machine with random registers and memory, by gimli alone. No code
-//! of the judge or of the encoder takes part.
+//! Decides what CFI means: gimli alone unwinds each frame on a machine with random registers and memory. No code of the
+//! judge or of the encoder takes part.
 
 use std::ops::Range;
 
@@ -11,10 +11,10 @@ use crate::made::CFI_ADDRESS;
 
 type Row = UnwindTableRow<usize>;
 
-/// A value of the caller; none where the CFI gives none.
+/// A value of the caller, or `None` if the CFI gives no value.
 type Number = Option<u64>;
 
-/// What unwinding a frame gives.
+/// The result of unwinding a frame.
 #[derive(PartialEq, Debug)]
 enum Caller {
     /// The return address is undefined: there is no caller.
@@ -44,18 +44,18 @@ pub struct Frames<'a> {
     functions: Vec<Function>,
 }
 
-/// How the CFI of two sections relates.
+/// The relation between the CFI of two sections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Relation {
     /// Every frame of every function unwinds alike.
     Same,
-    /// Some frame does not.
+    /// Some frame unwinds differently.
     Different,
-    /// No frame differs for which there are rows, but not all PCs have one: gimli refuses an instruction.
+    /// All frames with rows unwind alike, but some PCs have no row, because gimli refuses an instruction.
     Undefined,
 }
 
-/// The value of a register, or what the memory holds at an address.
+/// Returns the value of a register, or of the memory at an address.
 fn random(kind: u64, place: u64) -> u64 {
     let mut value = place.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ kind.wrapping_mul(0xd1b5_4a32_d192_ed03);
     for _ in 0..3 {
@@ -65,7 +65,7 @@ fn random(kind: u64, place: u64) -> u64 {
 }
 
 impl<'a> Frames<'a> {
-    /// Reads a section; none if gimli cannot read one of its records.
+    /// Reads a section. Returns `None` if gimli cannot read one of its records.
     pub fn read(bytes: &'a [u8], arch: Arch) -> Option<Self> {
         let section = eh_frame(bytes, arch);
         let bases = BaseAddresses::default().set_eh_frame(CFI_ADDRESS.0);
@@ -94,12 +94,12 @@ impl<'a> Frames<'a> {
         Some(Self { arch, section, functions })
     }
 
-    /// Whether every function has a row for every PC, with a CFA.
+    /// Returns whether every function has a row with a CFA for every PC.
     pub fn are_whole(&self) -> bool {
         self.functions.iter().all(|function| function.sets_cfa) && self.compare(self) == Relation::Same
     }
 
-    /// Compares every function with the one of another section at the same place.
+    /// Compares every function with the function of another section at the same place.
     pub fn compare(&self, other: &Self) -> Relation {
         assert_eq!(self.functions.len(), other.functions.len());
         let mut relation = Relation::Same;
@@ -121,7 +121,7 @@ impl<'a> Frames<'a> {
             let there = with.rows.iter().find(|row| row.contains(pc));
             let Some((here, there)) = here.zip(there) else { return Relation::Undefined };
             let end = here.end_address().min(there.end_address()).min(function.pcs.end);
-            // An expression may depend on the PC, as that of a PLT does on its place among 16 bytes.
+            // An expression may depend on the PC. For example, a PLT's expression depends on the PC modulo 16.
             let mut samples = pc..end.min(pc + 16);
             if !samples.all(|pc| self.unwind(function, here, pc) == other.unwind(with, there, pc)) {
                 return Relation::Different;
@@ -148,7 +148,7 @@ impl<'a> Frames<'a> {
             return Caller::None;
         }
         let return_address = match rule(function.column) {
-            // The call has pushed it.
+            // The call has pushed the return address.
             None if arch == Arch::Amd64 && function.column.0 == 16 => {
                 cfa.map(|cfa| random(2, cfa.wrapping_sub(8)))
             }
@@ -170,8 +170,8 @@ impl<'a> Frames<'a> {
     }
 }
 
-/// Whether the first instruction about the CFA sets it: gimli starts with a CFA that no instruction has set, and
-/// changes that. None without such instructions.
+/// Returns whether the first instruction about the CFA sets it. This matters because gimli starts with a CFA that no
+/// instruction has set, and lets instructions change this CFA. Returns `None` if no instruction is about the CFA.
 fn sets_cfa_first<'a>(
     section: &EhFrame<Slice<'a>>,
     bases: &BaseAddresses,

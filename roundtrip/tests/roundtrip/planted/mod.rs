@@ -1,10 +1,10 @@
-//! The judge and the judged share no interpreter: a defect in either is found by the other.
+//! The judge and the code that it judges share no interpreter of CFI. So the judge finds a defect in either interpreter.
 //!
-//! A defective interpreter reads CFI as if it were other CFI. So one side of the comparison gets the CFI of an
-//! object that gas wrote, and the other side the same with instructions altered: the table is made of altered CFI
-//! and verified against the original (a defect of the interpreter in `cfipack-cfi`), or made of the original and
-//! verified against altered CFI (a defect of the judge). The report must show the alteration exactly if it changes
-//! how a frame is unwound, which `meaning` decides by executing gimli's rows.
+//! A defective interpreter reads CFI as if it were other CFI. So one side of the comparison gets the CFI of an object
+//! that gas wrote, and the other side gets this CFI with altered instructions. For a defect of the interpreter in
+//! `cfipack-cfi`, the table is made of the altered CFI and verified against the original. For a defect of the judge,
+//! the table is made of the original and verified against the altered CFI. The report must show the alteration exactly
+//! if it changes how a frame is unwound. `meaning` decides this by executing gimli's rows.
 
 mod defects;
 mod meaning;
@@ -27,7 +27,7 @@ use defects::{DEFECTS, List};
 use meaning::{Frames, Relation};
 use places::{Places, instructions};
 
-/// The CFI of an object that gas wrote, all of which a table holds.
+/// The CFI of an object that gas wrote. A table can hold all of it.
 struct Object {
     name: String,
     arch: Arch,
@@ -36,7 +36,7 @@ struct Object {
     table: Vec<u8>,
 }
 
-/// A table of CFI.
+/// Makes a table of CFI.
 fn table(bytes: &[u8], arch: Arch) -> Vec<u8> {
     let mut builder = Builder::new(arch, TableOptions::default()).unwrap();
     builder.push_all(Parallel::new(&section(bytes, arch), &Serial), |_| ());
@@ -56,7 +56,7 @@ fn judge(bytes: &[u8], arch: Arch, table: &[u8]) -> Report {
 }
 
 impl Object {
-    /// None if gimli needs help to read the CFI, or if a table does not hold every function.
+    /// Returns `None` if gimli needs help to read the CFI, or if a table does not hold every function.
     fn new(name: &str, bytes: &[u8], arch: Arch) -> Option<Self> {
         let meaning = Frames::read(bytes, arch)?;
         let table = table(bytes, arch);
@@ -66,7 +66,7 @@ impl Object {
     }
 }
 
-/// gas's objects of the corpus, and instructions that none of these has.
+/// Returns gas's objects of the corpus, and CFI with instructions that no object of the corpus has.
 fn objects() -> Vec<Object> {
     let mut objects = Vec::new();
     for path in corpus(".gas247.o") {
@@ -86,18 +86,18 @@ fn objects() -> Vec<Object> {
     objects
 }
 
-/// What came of alterations.
+/// The number of alterations, by their effect.
 #[derive(Default, Debug)]
-struct Tally {
+struct Outcomes {
     different: u32,
     same: u32,
     undefined: u32,
-    /// Reports on frames that unwind alike by instructions that the encoder or gimli refuses, or by an expression
-    /// of a form that the judge does not know: functions are omitted, unjudged or different to be safe.
+    /// Reports on frames that unwind alike, but are omitted, unjudged or different to be safe. The encoder or gimli
+    /// refuses their instructions, or the judge does not know the form of an expression.
     refused: u32,
 }
 
-/// Whether the CFI's side of a difference is an expression of a form that the judge does not know.
+/// Returns whether the CFI's side of a difference is an expression of a form that the judge does not know.
 fn has_unread_expression(difference: &Difference) -> bool {
     match difference.cfi {
         Some((Answer::Row(row), _)) => {
@@ -110,11 +110,11 @@ fn has_unread_expression(difference: &Difference) -> bool {
 }
 
 impl Object {
-    /// Gives one side altered CFI, then the other. `what` describes how it was altered.
-    fn try_both(&self, altered: &[u8], what: &dyn Fn() -> String, tally: &mut Tally) {
+    /// Gives altered CFI to one side of the comparison, then to the other side. `what` describes the alteration.
+    fn judge_both_sides(&self, altered: &[u8], what: &dyn Fn() -> String, outcomes: &mut Outcomes) {
         let original = Frames::read(&self.bytes, self.arch).unwrap();
         let Some(frames) = Frames::read(altered, self.arch) else {
-            tally.undefined += 1;
+            outcomes.undefined += 1;
             return;
         };
         let relation = original.compare(&frames);
@@ -123,27 +123,27 @@ impl Object {
         let describe = |side: &str| format!("{}, {}, defective {side}", self.name, what());
         match relation {
             Relation::Different => {
-                tally.different += 1;
+                outcomes.different += 1;
                 assert!(!defective_encoder.is_faultless(), "{}", describe("encoder"));
                 assert!(!defective_judge.is_faultless(), "{}", describe("judge"));
             }
             Relation::Same => {
-                tally.same += 1;
+                outcomes.same += 1;
                 for (report, side) in [(defective_encoder, "encoder"), (defective_judge, "judge")] {
                     let is_unread = report.differences.iter().all(has_unread_expression);
                     assert!(is_unread, "{}: {:#?}", describe(side), report.differences);
-                    tally.refused += u32::from(!report.is_complete());
+                    outcomes.refused += u32::from(!report.is_complete());
                 }
             }
-            // The table has rows for PCs for which the judge has none.
+            // The table has rows for PCs at which the judge has no row.
             Relation::Undefined => {
-                tally.undefined += 1;
+                outcomes.undefined += 1;
                 assert!(!defective_judge.is_faultless(), "{}", describe("judge"));
             }
         }
     }
 
-    /// The CFI with a defect in every FDE in which it fits, if it is in any.
+    /// Returns the CFI with a defect in every FDE that has room for it, or `None` if no FDE changes.
     fn with_defect(&self, apply: fn(&mut List)) -> Option<Vec<u8>> {
         let mut altered = self.bytes.clone();
         for place in &self.places.of_fdes {
@@ -166,49 +166,49 @@ fn each_rule() {
     let objects = objects();
     let mut found = BTreeMap::new();
     for defect in &DEFECTS {
-        let tally: &mut Tally = found.entry(defect.name).or_default();
+        let outcomes: &mut Outcomes = found.entry(defect.name).or_default();
         for object in &objects {
             let Some(altered) = object.with_defect(defect.apply) else { continue };
-            object.try_both(&altered, &|| defect.name.to_owned(), tally);
+            object.judge_both_sides(&altered, &|| defect.name.to_owned(), outcomes);
         }
     }
     for (name, places, value) in [
         ("code alignment ignored", (|places| &places.code_alignments) as fn(&Places) -> &Vec<usize>, 1),
         ("data alignment ignored", |places| &places.data_alignments, 1),
     ] {
-        let tally = found.entry(name).or_default();
+        let outcomes = found.entry(name).or_default();
         for object in &objects {
             let mut altered = object.bytes.clone();
             places(&object.places).iter().for_each(|&at| altered[at] = value);
-            object.try_both(&altered, &|| name.to_owned(), tally);
+            object.judge_both_sides(&altered, &|| name.to_owned(), outcomes);
         }
     }
-    for (name, tally) in &found {
-        println!("{name}: {tally:?}");
+    for (name, outcomes) in &found {
+        println!("{name}: {outcomes:?}");
     }
-    let unseen: Vec<_> = found.iter().filter(|(_, tally)| tally.different == 0).collect();
+    let unseen: Vec<_> = found.iter().filter(|(_, outcomes)| outcomes.different == 0).collect();
     assert!(unseen.is_empty(), "no object shows {unseen:?}");
 }
 
 /// Each bit of each instruction of each object is changed, in CIEs and in FDEs.
 #[test]
 fn each_bit() {
-    let mut tally = Tally::default();
+    let mut outcomes = Outcomes::default();
     for object in objects() {
         let mut altered = object.bytes.clone();
         for at in object.places.of_cies.iter().chain(&object.places.of_fdes).cloned().flatten() {
             for bit in 0..8 {
                 altered[at] ^= 1 << bit;
-                object.try_both(&altered, &|| format!("bit {bit} of byte {at:#x}"), &mut tally);
+                object.judge_both_sides(&altered, &|| format!("bit {bit} of byte {at:#x}"), &mut outcomes);
                 altered[at] ^= 1 << bit;
             }
         }
     }
-    println!("{tally:?}");
-    assert!(tally.different > 1000 && tally.same > 1000, "{tally:?}");
+    println!("{outcomes:?}");
+    assert!(outcomes.different > 1000 && outcomes.same > 1000, "{outcomes:?}");
 }
 
-/// The judge shares no code with what it judges, by its list of dependencies.
+/// The judge's list of dependencies shows that it shares no interpreter with the code that it judges.
 #[test]
 fn the_judge_depends_on_no_interpreter() {
     let manifest = include_str!("../../../Cargo.toml");

@@ -1,25 +1,25 @@
-//! Where the instructions of a section are, and one by one.
+//! Finds the instructions of a section, and takes them apart.
 
 use std::ops::Range;
 
 use cfipack_format::Arch;
 
-/// What matters of a section of gas's: version 1, augmentations with `z` or without, pointers of four or eight
+/// The places in a section that gas wrote: version 1, augmentations with `z` or without, pointers of four or eight
 /// bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
     /// The instructions of each FDE, and the padding after them.
     pub of_fdes: Vec<Range<usize>>,
-    /// The same of each CIE.
+    /// The instructions of each CIE, and the padding after them.
     pub of_cies: Vec<Range<usize>>,
-    /// The factor of advances in each CIE, one byte long.
+    /// The place of the code alignment factor in each CIE. It is one byte long.
     pub code_alignments: Vec<usize>,
-    /// The factor of offsets, one byte long.
+    /// The place of the data alignment factor in each CIE. It is one byte long.
     pub data_alignments: Vec<usize>,
 }
 
 impl Places {
-    /// Finds them; none in a section that is otherwise than those of gas.
+    /// Finds the places. Returns `None` for a section of a form that gas does not write.
     pub fn find(bytes: &[u8], arch: Arch) -> Option<Self> {
         let mut places = Self::default();
         let mut at = 0;
@@ -38,7 +38,7 @@ impl Places {
                 places.code_alignments.push(factors);
                 places.data_alignments.push(factors + 1);
                 let data = factors + 3;
-                // R is the last letter with data here, and its data the last byte.
+                // R is the last letter with data in these CIEs. Its data is the last byte.
                 let after = data + 1 + usize::from(bytes[data]);
                 if letters.first() != Some(&b'z') || bytes[factors] >= 0x80 || bytes[factors + 1] >= 0x80 {
                     return None;
@@ -59,7 +59,7 @@ impl Places {
     }
 }
 
-/// The length of a LEB128 number.
+/// Returns the length of a LEB128 number.
 fn leb128(bytes: &[u8]) -> usize {
     bytes.iter().position(|byte| byte & 0x80 == 0).expect("the end of a number") + 1
 }

@@ -8,7 +8,7 @@ use crate::sframe::report::{Report, Unverified};
 
 /// A function without a verdict.
 #[derive(Debug)]
-pub(super) struct Left {
+pub(super) struct WithoutVerdict {
     /// The function, or `None` if its record cannot be read.
     pub function: Option<Function>,
     pub cause: Cause,
@@ -27,18 +27,21 @@ pub(super) enum Cause {
 /// Counts functions without a verdict by reason, and describes the first `limit` of them. `reasons` is `None` if the
 /// caller knows no reasons.
 pub(super) fn describe<'a>(
-    left: &[Left],
+    functions: &[WithoutVerdict],
     cfi: &[cfi::Section<'a>],
     mut reasons: Option<Reasons<'_, 'a>>,
     limit: usize,
     report: &mut Report,
 ) {
     let is_known = reasons.is_some();
-    for Left { function, cause } in left {
+    for WithoutVerdict { function, cause } in functions {
         let mut unsupported = None;
         if let Cause::Missing = cause {
-            unsupported =
-                reasons.as_mut().zip(missing(*function, cfi)).and_then(|(ask, missing)| ask(&missing));
+            if let Some(reason) = &mut reasons
+                && let Some(missing) = missing(*function, cfi)
+            {
+                unsupported = reason(&missing);
+            }
             report.missing += 1;
             report.unexplained += u64::from(unsupported.is_none());
         } else {

@@ -5,13 +5,13 @@ use std::ops::Range;
 use cfipack_format::Arch;
 
 use super::decoded::Decoded;
-use super::known::Known;
+use super::equal_functions::EqualFunctions;
 use crate::cfi::{Evaluator, Functions};
 use crate::sframe::table::Table;
 
 /// The input of a verification.
 #[derive(Debug)]
-pub(super) struct Question<'q, 't> {
+pub(super) struct Input<'q, 't> {
     pub functions: &'q Functions<'q>,
     /// The tails of all functions, in order of address.
     pub all_tails: Vec<Range<u64>>,
@@ -27,13 +27,17 @@ pub(super) struct Question<'q, 't> {
 /// The buffers that a thread uses for all parts that it judges.
 pub(super) struct Tools<'q, 't> {
     pub evaluator: Evaluator<'q>,
-    pub known: Known<'q, 't>,
+    pub equal_functions: EqualFunctions<'q, 't>,
     pub decoded: Decoded,
 }
 
-impl<'q, 't> Question<'q, 't> {
+impl<'q, 't> Input<'q, 't> {
     pub(super) fn tools(&self) -> Tools<'q, 't> {
         let count = self.functions.as_slice().len();
-        Tools { evaluator: Evaluator::new(self.functions), known: Known::new(count), decoded: Decoded::new() }
+        Tools {
+            evaluator: Evaluator::new(self.functions),
+            equal_functions: EqualFunctions::new(count),
+            decoded: Decoded::new(),
+        }
     }
 }
