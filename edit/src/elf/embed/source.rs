@@ -76,6 +76,7 @@ impl<'a> Source<'a> {
         source.check_names()?;
         source.contents = source.contents(&source.segments, &source.sections, source.names);
         source.check_end()?;
+        source.contents.end = source.end_with_strays(source.contents.end);
         source.interp = source.segment(elf::PT_INTERP).map(Segment::range);
         source.dynamic = source.segment(elf::PT_DYNAMIC).copied();
         let symbols = source.sections.iter().filter(|section| section.is(elf::SHT_DYNSYM));
@@ -155,6 +156,27 @@ impl<'a> Source<'a> {
         let name_range = sections.get(names).filter(|_| names != 0).map_or(0..0, Header::range);
         let names_in_tail = names != 0 && name_range.start >= end && self.shoff >= end;
         Contents { end: if names_in_tail { end } else { end.max(name_range.end) }, names_in_tail }
+    }
+
+    /// Returns the end of the last byte from `end` on that is not zero and that no header describes, or `end` if there is
+    /// no such byte. For example, patchelf 0.19 leaves the old section headers before the new ones. Such bytes stay where
+    /// they are.
+    pub fn end_with_strays(&self, end: u64) -> u64 {
+        let headers = self.shoff..self.shoff.saturating_add(self.sections.len().to_u64() * Header::LEN);
+        let sections = self.sections.iter().filter(|section| section.has_bytes()).map(Header::range);
+        let mut described: Vec<_> = sections.chain([headers]).filter(|range| range.end > end).collect();
+        described.sort_by_key(|range| range.start);
+        let (mut next, mut last) = (end, end);
+        let end_of_file = (self.len(), self.len());
+        let described = described.into_iter().map(|range| (range.start, range.end));
+        for (start, end) in described.chain([end_of_file]) {
+            let gap = self.bytes(next..start.max(next));
+            if let Some(at) = gap.iter().rposition(|&byte| byte != 0) {
+                last = next + at.to_u64() + 1;
+            }
+            next = next.max(end);
+        }
+        last
     }
 
     /// Refuses bytes after everything that headers describe.

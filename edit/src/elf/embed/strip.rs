@@ -344,6 +344,7 @@ fn rebuild_tail(source: &Source<'_>, plan: &mut Plan) {
     let mut sections = plan.sections.clone();
     sections.iter_mut().filter(|one| one.has_bytes()).for_each(|one| one.offset = unshift(one.offset));
     plan.contents = source.contents(&segments, &sections, source.names);
+    plan.contents.end = source.end_with_strays(plan.contents.end);
     plan.rebuild_tail(source);
     let old = source.name_range();
     // The name may be the end of another name.

@@ -118,13 +118,13 @@ fn loaded_regions(image: &Image<'_>) -> Vec<Region> {
     regions
 }
 
-/// Returns the parts of a range that no region covers. Each part has the shift of the last section before it, or
-/// `shift` if there is none.
+/// Returns the parts of a range that no region covers. Each part has the shifts of the last section before it, or
+/// `shift` if there is none, and of the region after it.
 fn gaps(
     regions: &[Region],
     range: Range<usize>,
     mut shift: usize,
-) -> impl Iterator<Item = (Range<usize>, usize)> {
+) -> impl Iterator<Item = (Range<usize>, [usize; 2])> {
     let first = regions.partition_point(|region| region.end <= range.start);
     let last = Region { start: range.end, end: range.end, shift: None };
     let inside = regions[first..].iter().take_while(move |region| region.start < range.end).copied();
@@ -134,7 +134,7 @@ fn gaps(
         let before = shift;
         next = next.max(region.end);
         shift = region.shift.unwrap_or(shift);
-        (!gap.is_empty()).then_some((gap, before))
+        (!gap.is_empty()).then_some((gap, [before, shift]))
     })
 }
 
@@ -162,8 +162,14 @@ pub(super) fn check(check: &Check<'_>) -> Result<(), StructureError> {
         all.sort_by_key(|region| (region.start, core::cmp::Reverse(region.end)));
         let end = all.iter().map(|region| region.end).max().unwrap_or(0);
         // Bytes before all sections move with the first segment.
-        for (gap, shift) in gaps(&all, 0..end, if lost { first } else { first.wrapping_neg() }) {
-            compare.in_file(gap, shift)?;
+        let first = if lost { first } else { first.wrapping_neg() };
+        for (gap, [before, after]) in gaps(&all, 0..end, first) {
+            // Bytes between two sections move with the first section, with the second section, or stay with the file if
+            // a section moves alone. For example, patchelf leaves old section headers after the names of sections.
+            compare
+                .in_file(gap.clone(), before)
+                .or_else(|error| compare.in_file(gap.clone(), after).map_err(|_| error))
+                .or_else(|error| compare.in_file(gap, first).map_err(|_| error))?;
         }
         let tail = other.bytes.len().wrapping_sub(this.bytes.len());
         compare.in_file(end..this.bytes.len(), tail)?;
