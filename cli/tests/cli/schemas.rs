@@ -87,7 +87,7 @@ fn all_reports(name: &str) -> Vec<(String, String)> {
         fs::copy(file.path(), containers.join(file.file_name())).unwrap();
     }
     let mut damaged = fs::read(containers.join("linked.so")).unwrap();
-    // The first start in the function index is 8 bytes into the table of 28 header bytes at 0x370.
+    // The first function's size: the index starts at 0x370 + 28, and the size 8 bytes later.
     damaged[0x370 + 28 + 8..][..4].fill(0xff);
     fs::write(containers.join("damaged.so"), damaged).unwrap();
     fs::write(

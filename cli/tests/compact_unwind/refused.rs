@@ -166,7 +166,7 @@ fn slices_of_other_architectures_stay() {
     for (number, (_, before)) in slices.iter().enumerate().skip(1) {
         assert!(slice(number) == before, "slice {number}");
     }
-    // Slices of other architectures are not read at all, even if they are neither objects nor archives.
+    // A slice stays if it is for another architecture, or neither an object nor an archive.
     let foreign = [([12, 9], b"BC\xc0\xde".to_vec()), ([0x99, 0], b"text".to_vec()), ([18, 0], Vec::new())];
     let bitcode = ([0x0100_0007, 3], b"BC\xc0\xde".to_vec());
     let slices: Vec<_> = foreign.into_iter().chain([bitcode, ([0x0100_000c, 0], ours.clone())]).collect();

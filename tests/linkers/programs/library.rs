@@ -1,4 +1,4 @@
-//! What the library of many rlibs exports, so that a program can see that the library works.
+//! Exports a function from a library of many rlibs, so that a program can check that the library works.
 
 use std::collections::BTreeMap;
 
