@@ -7,7 +7,7 @@
 #![allow(unsafe_code, reason = "calls of C libraries")]
 #![cfg_attr(not(all(target_os = "linux", target_arch = "x86_64")), allow(unused))]
 
-/// The number of functions in the chain of calls. The chain is entered several times.
+/// How often the chain of 16 functions is entered.
 const CHAINS: usize = 4;
 const ROUNDS: usize = 2000;
 

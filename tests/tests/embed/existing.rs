@@ -19,7 +19,7 @@ fn tables_of_any_length_replace_ours() {
         let Some(old) = link(linker, &path, object, &[option]) else { continue };
         let before = run(&path, &old, false);
         let (mut now, first) = with_table(&old);
-        // The old tables are stale: some are longer than their room, some shorter, and one is missing.
+        // Tables with stale bytes: of the same length, longer than their room, and shorter.
         for len in [first.table.len(), 9000, 200, 70_000, 64, 80_000] {
             let what = format!("{kind} by {}, {len} bytes", linker.name);
             let file = File::parse(&now).expect("a linked file");

@@ -95,8 +95,8 @@ fn linked_files_run_as_before() {
     assert!(ways.len() >= 3, "several ways have been taken: {ways:?}");
 }
 
-/// lld's `PT_GNU_RELRO` may end after its segment's bytes in the file. BOLT takes these zeros for bytes of the file.
-/// There lld's symbol table follows, and its symbols change when sections move.
+/// BOLT's `PT_GNU_RELRO` counts the zeros after a segment's bytes as bytes of the file. In lld's file the symbol table
+/// is there, and symbols change when sections move. The test changes lld's header accordingly.
 #[test]
 #[ignore = "needs the reference tools and gcc"]
 fn relro_that_counts_zeros_as_bytes() {

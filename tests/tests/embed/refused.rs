@@ -256,7 +256,7 @@ fn pointers_keep_sections_in_place() {
     assert!(linked > 0, "no linker links it");
 }
 
-/// Returns whether the note still has its own segment.
+/// Returns whether a section's bytes still end with the number 7.
 fn section(bytes: &[u8], name: &str, path: &Path) -> bool {
     use object::{Object as _, ObjectSection as _};
     let file = object::File::parse(bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
