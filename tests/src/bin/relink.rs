@@ -1,13 +1,13 @@
-//! Makes the `.sframe` that GNU `ld` should have made of a link's objects, and compares it with the one that it made.
+//! Makes the `.sframe` that GNU `ld` should make for a link, and compares it with the one in ld's output.
 //!
 //! ```sh
 //! LC_ALL=C ld -Map=out.map -o out main.o libsome.a
 //! cargo run --release -p cfipack-tests --bin relink -- --linked out --map out.map main.o libsome.a
 //! ```
 //!
-//! Exits with 0 if all bytes are the same, with 1 if not, after the first difference, and with 2 if a file cannot be
-//! read. What `ld` is known to do wrong (docs/for-linkers.md) is named and not a difference. `cfipack_tests::relink`
-//! describes which links it takes.
+//! Exits with 0 if all bytes are the same, with 1 after the first difference, and with 2 if a file cannot be read.
+//! Known errors of `ld` (docs/for-linkers.md) are named, and are no difference. `cfipack_tests::relink` describes which
+//! links it takes.
 
 use std::error::Error;
 use std::path::PathBuf;

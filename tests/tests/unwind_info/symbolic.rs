@@ -90,7 +90,7 @@ fn it_reads_the_same_rows() {
             let their = theirs.next().unwrap().expect(&name);
             let range = (their.instruction_address, their.instruction_address + their.len);
             assert_eq!((entry.start.0, entry.end.0), range, "{name}");
-            // The other goldens have all encodings, valid or not.
+            // The linked goldens (`l_…`) enumerate encodings, valid or not.
             if name.starts_with('l') {
                 continue;
             }
