@@ -1,18 +1,18 @@
-//! DWARF numbers of registers by the names that binutils and LLVM print, from the architectures' psABIs. A name
-//! that is not here is no register that a table can name.
+//! Finds DWARF numbers of registers by the names that binutils and LLVM print, from the architectures' psABIs. Other
+//! registers are in no table.
 
 use cfipack_format::{Arch, Register};
 
-/// x86-64: the first seventeen.
+/// x86-64's first seventeen registers.
 const AMD64: [&str; 17] = [
     "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
     "r15", "rip",
 ];
 
-/// s390x: floating point registers in the order of their numbers, 16 first.
+/// s390x's floating point registers, in the order of their DWARF numbers from 16 on.
 const S390X_FLOAT: [u16; 16] = [0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15];
 
-/// The number of a register by readelf's or LLVM's name for it.
+/// Returns the number of a register by readelf's or LLVM's name.
 pub fn number(arch: Arch, name: &str) -> Option<Register> {
     let name = name.to_ascii_lowercase();
     let number = match arch {
@@ -42,7 +42,7 @@ fn aarch64(name: &str) -> Option<u16> {
 }
 
 fn s390x(name: &str) -> Option<u16> {
-    // LLVM names the parts of a register: R11D, F0D.
+    // LLVM also prints names of parts of a register: R11D, F0D.
     let name = name.strip_suffix('d').unwrap_or(name);
     let float = || after(name, "f").and_then(|float| S390X_FLOAT.iter().position(|&known| known == float));
     after(name, "r").or_else(|| float().map(|at| at as u16 + 16))
