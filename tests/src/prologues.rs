@@ -94,7 +94,7 @@ impl Writer {
         };
         let in_code = random.chance(80);
         self.x86_sub(size, in_code);
-        // The instruction words near the immediate leave three bits for it.
+        // The encoding has three bits for the words of stack beside the immediate.
         let encodable = size > 127 && in_code && self.cfa - size <= 7 * 8;
         if self.cfa > 2040 && !encodable {
             self.obstacles.push("stack-size-in-code");

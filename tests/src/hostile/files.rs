@@ -45,7 +45,7 @@ pub const FILES: &[Shape] = &[
     ("sections that overlap", |n| {
         let mut input = elf(1, vec![Section { flags: ALLOC, bytes: vec![0; 64 * n], ..named(EH) }; 8]);
         let Input::File(bytes) = &mut input else { return input };
-        // All program headers refer to the place of the first.
+        // All sections have the file offset of the first.
         let headers = bytes.len() - 64 * 10;
         for section in 2..9 {
             bytes.copy_within(headers + 64 + 24..headers + 64 + 32, headers + 64 * section + 24);

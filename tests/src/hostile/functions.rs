@@ -54,7 +54,7 @@ pub const FUNCTIONS_TOGETHER: &[Shape] = &[
         let mut all = Functions::default();
         all.function(&[]);
         for index in 0..n {
-            // push rax; je to the second instruction of the next function
+            // push rax; je to the second instruction of the next of the functions below
             let over = 7 * (n - index - 1) + 1 + 3 * index + 1;
             all.with(&[0x50, 0x0f, 0x84]).with(&(over as i32).to_le_bytes());
         }

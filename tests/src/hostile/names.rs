@@ -48,7 +48,7 @@ pub const OVERLAPPING_NAMES: &[Shape] = &[
     ("of symbols of a Mach-O object", |n| Input::File(mach_o(n))),
 ];
 
-/// Returns a name so long that each of `n` things with such a name is much shorter than its name.
+/// Returns a name that is much longer than the thing it names, even from byte `n` on.
 fn long(n: usize) -> Vec<u8> {
     vec![b'n'; 512 * n + 8192]
 }
@@ -111,7 +111,7 @@ fn archive(n: usize, names: &[u8], member: fn(usize) -> Vec<u8>) -> Vec<u8> {
         let header = format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 644, bytes.len());
         [header.as_bytes(), bytes, &b"\n"[..bytes.len() % 2]].concat()
     };
-    // If several end at one place, only the first 64.
+    // If several names end at one place, only the first 64 starts are used.
     let limit = if names.starts_with(&long(n)) { n } else { 64 };
     let members = (0..n).flat_map(|i| entry(&format!("/{}", i % limit), &member(i)));
     [b"!<arch>\n".to_vec(), entry("//", names), members.collect()].concat()
