@@ -37,10 +37,7 @@ impl Child {
         let pid = command.spawn()?.id() as libc::pid_t;
         let memory = File::options().read(true).write(true).open(format!("/proc/{pid}/mem"))?;
         let mut child = Self { pid, memory, signal: 0 };
-        match child.wait() {
-            true => Ok(child),
-            false => Err(io::Error::other("the child ended before it began")),
-        }
+        if child.wait() { Ok(child) } else { Err(io::Error::other("the child ended before it began")) }
     }
 
     /// Runs one instruction. Returns `false` if the child has ended.

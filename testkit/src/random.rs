@@ -116,9 +116,10 @@ fn command(seed: u64, count: usize) -> String {
     let path = env::current_exe().unwrap_or_else(|_| PathBuf::new());
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     let program = name.rsplit_once('-').map_or(&*name, |(program, _)| program);
-    match package.is_some_and(|package| package.replace('-', "_") == program) {
-        true => command += " --lib",
-        false => command += &format!(" --test {program}"),
+    if package.is_some_and(|package| package.replace('-', "_") == program) {
+        command += " --lib";
+    } else {
+        command += &format!(" --test {program}");
     }
     // A test's thread has the test's name. With one thread for all tests, the name is `main`.
     match thread::current().name() {

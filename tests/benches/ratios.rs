@@ -56,9 +56,10 @@ fn report_each(
 ) {
     figures::times(library.name, what, time, yardstick, yard, count);
     // A division of `Duration`s gives whole nanoseconds, which is too coarse for ratios.
-    let ratio = match speed {
-        true => format!("{:.2} times as fast", yard.as_secs_f64() / time.as_secs_f64()),
-        false => format!("{:.2} times as long", time.as_secs_f64() / yard.as_secs_f64()),
+    let ratio = if speed {
+        format!("{:.2} times as fast", yard.as_secs_f64() / time.as_secs_f64())
+    } else {
+        format!("{:.2} times as long", time.as_secs_f64() / yard.as_secs_f64())
     };
     let [time, yard] = [time, yard].map(|total| total / count as u32);
     println!("  {what:<34} {time:>10.1?}   {yardstick:<38} {yard:>10.1?}   {ratio}");

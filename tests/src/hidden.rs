@@ -127,9 +127,10 @@ fn compare(analysis: &Analysis<'_>, rows: &[Row], cfi: &[(u64, Answer)]) -> Comp
         let made = rows[rows.partition_point(|row| row.start.0 <= instruction.offset) - 1];
         let at = cfi.partition_point(|(start, _)| *start <= pc.0).checked_sub(1);
         let Some(Answer::Row(cfi)) = at.map(|at| cfi[at].1.at(pc.0)) else { return };
-        match agrees(code.arch, state, &cfi, &made) {
-            true => compared.right += 1,
-            false => compared.different = Some((pc, cfi, made)),
+        if agrees(code.arch, state, &cfi, &made) {
+            compared.right += 1;
+        } else {
+            compared.different = Some((pc, cfi, made));
         }
     });
     compared

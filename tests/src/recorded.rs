@@ -88,10 +88,10 @@ impl Workload {
         // A recorded program must not add to the figures of the bench that records it.
         perf.env_remove("CFIPACK_FIGURES");
         let output = perf.stdin(Stdio::null()).output().map_err(|error| format!("perf: {error}"))?;
-        match output.status.success() {
-            true => Ok(recording),
-            false => Err(String::from_utf8_lossy(&output.stderr).trim().into()),
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).trim().into());
         }
+        Ok(recording)
     }
 
     /// Returns the directory of the copies and the recording.

@@ -114,9 +114,9 @@ fn assert_readable(tools: &Tools, old: &str, new: &str) {
     let nm = |file: &str| {
         let text = tools.run_well(&["llvm-nm-23", "-a", "-p", "-m", file]);
         // Clang puts labels at the starts of sections. The label of `__compact_unwind` moves.
-        let lines = text.lines().map(|line| match line.contains("(__LD,__compact_unwind)") {
-            true => line.get(16..).unwrap().to_owned(),
-            false => line.to_owned(),
+        let lines = text.lines().map(|line| {
+            let is_moved = line.contains("(__LD,__compact_unwind)");
+            if is_moved { line.get(16..).unwrap().to_owned() } else { line.to_owned() }
         });
         lines.collect::<Vec<_>>()
     };

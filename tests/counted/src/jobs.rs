@@ -124,8 +124,8 @@ pub fn output(command: &mut Command) -> Result<String, String> {
 
 fn output_bytes(command: &mut Command) -> Result<Vec<u8>, String> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
-    match output.status.success() {
-        true => Ok(output.stdout),
-        false => Err(format!("{command:?}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr))),
+    if !output.status.success() {
+        return Err(format!("{command:?}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr)));
     }
+    Ok(output.stdout)
 }

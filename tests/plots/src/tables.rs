@@ -57,15 +57,17 @@ const APPLE: &[&str] = &["unwind_info_lookup", "compact_unwind_encode", "unwind_
 
 /// The parts of pages, by name. What has not been measured is named in its place.
 pub fn write(all: &All) -> Result<BTreeMap<&'static str, String>, String> {
-    let part = |&(name, needs, write): &Part| {
+    let mut parts = BTreeMap::new();
+    for (name, needs, write) in PARTS {
         let missing = missing(all, needs);
-        let text = match missing.is_empty() {
-            true => write(all)?,
-            false => format!("Not measured: `{}`.", missing.join("`, `")),
+        let text = if missing.is_empty() {
+            write(all)?
+        } else {
+            format!("Not measured: `{}`.", missing.join("`, `"))
         };
-        Ok((name, text))
-    };
-    PARTS.iter().map(part).collect()
+        parts.insert(name, text);
+    }
+    Ok(parts)
 }
 
 /// A table of Markdown.
@@ -331,13 +333,13 @@ fn linker(linker: &Measured) -> Result<String, String> {
 fn disturbed(all: &All) -> String {
     let is_disturbed = |bench: &&&str| all.get(**bench).is_some_and(Measured::is_disturbed);
     let benches: Vec<_> = TIMED.iter().filter(is_disturbed).map(|bench| format!("`{bench}`")).collect();
-    match benches.is_empty() {
-        true => "All times are those of an idle machine.".into(),
-        false => format!(
-            "**The machine was busy with other work** when these benches ran, and their ratios are not those of an idle one: {}.",
-            benches.join(", ")
-        ),
+    if benches.is_empty() {
+        return "All times are those of an idle machine.".into();
     }
+    format!(
+        "**The machine was busy with other work** when these benches ran, and their ratios are not those of an idle one: {}.",
+        benches.join(", ")
+    )
 }
 
 /// The yardstick of calls of the libraries, among the counted jobs.
@@ -396,9 +398,8 @@ fn c_interface(capi: &Measured) -> Result<String, String> {
 fn provenance(all: &All, benches: &[&str]) -> String {
     let mut text = String::new();
     for (bench, measured) in benches.iter().filter_map(|bench| Some((bench, all.get(*bench)?))) {
-        let lines = measured.provenance.iter().map(|(key, value)| match value.starts_with(&**key) {
-            true => value.clone(),
-            false => format!("{key} {value}"),
+        let lines = measured.provenance.iter().map(|(key, value)| {
+            if value.starts_with(&**key) { value.clone() } else { format!("{key} {value}") }
         });
         let lines: Vec<_> = lines.collect();
         text += &format!("- `{bench}`: {}\n", lines.join("; "));

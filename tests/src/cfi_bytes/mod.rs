@@ -87,10 +87,8 @@ impl CfiBytes {
                 starts.swap(i, random.below(i as u64 + 1) as usize);
             }
         }
-        let kind = match !common && random.chance(25) {
-            true => SectionKind::DebugFrame,
-            false => SectionKind::EhFrame,
-        };
+        let kind =
+            if !common && random.chance(25) { SectionKind::DebugFrame } else { SectionKind::EhFrame };
         let address = at.next_multiple_of(8) + random.pick(&[0, 0x10_0000]);
         let mut writer = Writer::new(kind, arch, Address(address));
         (writer.text, writer.data) = (Address(0x800), Address(at.next_multiple_of(4096) + 0x20_0000));
@@ -205,10 +203,8 @@ impl Generator<'_> {
         let Cie { written, has_free_data, .. } = cie;
         let (start, size) = (Address(function.start), function.end - function.start);
         // Augmentation data that nothing gives a meaning.
-        let data: &[u8] = match has_free_data && !self.common && self.random.chance(25) {
-            true => &[3, 0, 0, 0],
-            false => &[],
-        };
+        let data: &[u8] =
+            if has_free_data && !self.common && self.random.chance(25) { &[3, 0, 0, 0] } else { &[] };
         let write = |writer: &mut Writer, instructions: &[u8]| match data {
             [] => writer.fde(&written, start, size, None, instructions),
             data => writer.fde_with_augmentation_data(&written, start, size, data, instructions),

@@ -109,9 +109,10 @@ impl<'b> Table<'b> {
         let (mut least, mut most) = (0, self.num_fdes);
         while least < most {
             let middle = least.midpoint(most);
-            match self.start(middle)? <= pc {
-                true => least = middle + 1,
-                false => most = middle,
+            if self.start(middle)? <= pc {
+                least = middle + 1;
+            } else {
+                most = middle;
             }
         }
         let Some(index) = least.checked_sub(1) else { return Ok(None) };
@@ -223,10 +224,8 @@ impl<'b> Table<'b> {
     fn number(&self, at: usize, width: usize) -> Result<u64, Refusal> {
         let bytes = self.bytes.get(at..at + width).ok_or(Refusal::Bounds)?;
         let add = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
-        Ok(match self.arch == Arch::S390x {
-            true => bytes.iter().fold(0, add),
-            false => bytes.iter().rev().fold(0, add),
-        })
+        let is_big = self.arch == Arch::S390x;
+        Ok(if is_big { bytes.iter().fold(0, add) } else { bytes.iter().rev().fold(0, add) })
     }
 }
 

@@ -85,10 +85,10 @@ pub fn check(record: &RawEventRecord<'_>) -> Result<(), Box<dyn Error>> {
         }),
         _ => true,
     };
-    match is_sound {
-        true => Ok(()),
-        false => Err(format!("{:?}: a length beyond the record", record.record_type).into()),
+    if !is_sound {
+        return Err(format!("{:?}: a length beyond the record", record.record_type).into());
     }
+    Ok(())
 }
 
 /// Returns where the length of a sample's callchain is. Fields of 8 bytes precede it.

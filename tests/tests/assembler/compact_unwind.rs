@@ -326,9 +326,10 @@ fn compare_checked(arch: Arch, functions: &[Function], object: &[u8]) -> usize {
     let addresses: BTreeMap<u64, Key> =
         file.symbols().filter_map(|symbol| Some((symbol.address(), number(symbol.name().ok()?)?))).collect();
     let key_at = |SectionOffset(field)| {
-        let distance = match is_64 {
-            true => i64::from_le_bytes(data[field..field + 8].try_into().unwrap()),
-            false => i32::from_le_bytes(data[field..field + 4].try_into().unwrap()).into(),
+        let distance = if is_64 {
+            i64::from_le_bytes(data[field..field + 8].try_into().unwrap())
+        } else {
+            i32::from_le_bytes(data[field..field + 4].try_into().unwrap()).into()
         };
         let start = (eh_frame.address() + field as u64).wrapping_add_signed(distance);
         relocated.get(&(field as u64)).or_else(|| addresses.get(&start)).copied()

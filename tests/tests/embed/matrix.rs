@@ -244,10 +244,10 @@ impl Case<'_> {
     fn by_binutils(&self, bytes: &[u8]) -> Outcome<Option<Vec<u8>>> {
         fs::write(&self.path, bytes).map_err(|error| error.to_string())?;
         let output = Command::new("strip").arg(&self.path).output().map_err(|error| error.to_string())?;
-        match output.status.success() {
-            true => fs::read(&self.path).map(Some).map_err(|error| error.to_string()),
-            false => Ok(None),
+        if !output.status.success() {
+            return Ok(None);
         }
+        fs::read(&self.path).map(Some).map_err(|error| error.to_string())
     }
 }
 

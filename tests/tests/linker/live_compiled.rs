@@ -100,11 +100,10 @@ fn program(tools: &Tools, random: &mut Random, target: Target, sum: &mut Count) 
         &format!("{} library.s -o library.o\n{linker} -shared library.o -o library.so\n", target.assembler);
     script += "rm -f last.a\nar rcs last.a s1.o\n";
     tools.run_well(&["sh", "-c", &script]);
-    let kinds: &[&[&str]] = match is_pic {
-        true => {
-            &[&["-shared"], &["-pie"], &["-shared", "--gc-sections", "-u", "f0_0"], &["-e", "f0_0"], &["-r"]]
-        }
-        false => &[&["-e", "f0_0"], &["-e", "f0_0", "--gc-sections"], &["-r"], &["-r", "--unique"]],
+    let kinds: &[&[&str]] = if is_pic {
+        &[&["-shared"], &["-pie"], &["-shared", "--gc-sections", "-u", "f0_0"], &["-e", "f0_0"], &["-r"]]
+    } else {
+        &[&["-e", "f0_0"], &["-e", "f0_0", "--gc-sections"], &["-r"], &["-r", "--unique"]]
     };
     for kind in kinds {
         let objects: Vec<_> =

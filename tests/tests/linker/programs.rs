@@ -40,10 +40,8 @@ impl Program {
             let archive = (number != 0 && archives != 0 && random.chance(40)).then(|| random.below(archives));
             let directory =
                 archive.map_or_else(|| format!("d{}", number % 3), |archive| format!("a{archive}"));
-            let path = match random.chance(70) {
-                true => format!("{directory}/m{number}"),
-                false => format!("{directory}/m{}", number % 5 + 100 + number / 15 * 10),
-            };
+            let member = if random.chance(70) { number } else { number % 5 + 100 + number / 15 * 10 };
+            let path = format!("{directory}/m{member}");
             let text = source(random, target, number, count, hostile);
             Source { path, archive, text, has_table: !random.chance(10) }
         });
@@ -84,9 +82,10 @@ fn source(random: &mut Random, target: Target, number: u64, count: u64, hostile:
         // Position-independent code cannot have absolute 32-bit addresses.
         let body = body.replace(".cfi_personality 0x3,", ".cfi_personality 0x1b,");
         let (first, rest) = body.split_once('\n').expect("a section directive");
-        match random.chance(if hostile { 60 } else { 20 }) {
-            true => section(random, &mut text, function, hostile),
-            false => writeln!(text, "{first}").unwrap(),
+        if random.chance(if hostile { 60 } else { 20 }) {
+            section(random, &mut text, function, hostile);
+        } else {
+            writeln!(text, "{first}").unwrap();
         }
         writeln!(text, "\t.weak f{function}").unwrap();
         text += rest;
@@ -147,9 +146,10 @@ fn global(random: &mut Random, arch: Arch, number: u64, count: u64, text: &mut S
     )
     .unwrap();
     for _ in 0..random.below(6) {
-        let callee = match random.chance(50) {
-            true => format!("e{}", random.below(EXTERNAL)),
-            false => format!("g{}", random.below(count)),
+        let callee = if random.chance(50) {
+            format!("e{}", random.below(EXTERNAL))
+        } else {
+            format!("g{}", random.below(count))
         };
         let code = match (arch, random.below(4)) {
             (Arch::Amd64, 0) => format!("\tcall *{callee}@GOTPCREL(%rip)\n"),

@@ -113,11 +113,10 @@ fn linker_of(file: &File<'_>, table: &Table, bytes: &[u8]) -> Option<Linker> {
     }
     let is_shadowed = table.entries.windows(2).any(|pair| pair[0].function == pair[1].function);
     let are_null = |pair: &[Entry]| pair.iter().all(|entry| entry.encoding == Encoding::NONE);
-    match table.entries.windows(2).any(are_null) {
-        _ if is_shadowed => Some(Linker::WithShadow),
-        true => Some(Linker::Unmerged),
-        false => None,
+    if is_shadowed {
+        return Some(Linker::WithShadow);
     }
+    table.entries.windows(2).any(are_null).then_some(Linker::Unmerged)
 }
 
 /// Returns a number of bytes that every table of these entries needs.

@@ -171,10 +171,10 @@ impl Target {
         let run = |program: &str, arguments: &[&str]| {
             let output = Command::new(program).args(arguments).current_dir(&directory).output();
             let output = output.map_err(|error| format!("{program}: {error}"))?;
-            match output.status.success() {
-                true => Ok(()),
-                false => Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr))),
+            if !output.status.success() {
+                return Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr)));
             }
+            Ok(())
         };
         let source = |name: &str| sources.join(name).to_string_lossy().into_owned();
         let bare = [
