@@ -62,7 +62,7 @@ fn merging(tools: &Tools) {
         })
         .collect();
     let address_of = |key: Key| {
-        let (object, place) = Place::of(key);
+        let (object, place) = Place::from_key(key);
         Address(text[object] + place.offset)
     };
     let merge = |options: Options, threads: usize, inputs: fn(&ElfObject) -> Object<'_>| {

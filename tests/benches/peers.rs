@@ -83,7 +83,7 @@ fn assemblers(tools: &Tools) {
         merger.push_object(&input[0], live, |note| panic!("{note}"));
         let section = merger.finish();
         let mut out = vec![0; section.len()];
-        let address_of = |key: Key| Address(0x1000 + Place::of(key).1.offset);
+        let address_of = |key: Key| Address(0x1000 + Place::from_key(key).1.offset);
         section.write(&mut out, At::on(Address(0x100_0000), &Threads(1)), address_of).unwrap();
         out
     };

@@ -141,7 +141,7 @@ impl Place {
     }
 
     /// Returns the object and the place of a key.
-    pub fn of(key: Key) -> (usize, Self) {
+    pub fn from_key(key: Key) -> (usize, Self) {
         let section = (key.0 >> 28 & 0xf_ffff) as usize;
         ((key.0 >> 48) as usize, Self { section, offset: key.0 & 0xfff_ffff })
     }

@@ -14,7 +14,7 @@ const EACH: usize = 2500;
 const WORDS: [u32; 8] = [0, 1, 0xff, 0xffff, 0x00ff_ffff, 0x7fff_ffff, 0x8000_0000, u32::MAX];
 
 /// Returns the inputs of a target.
-fn of(target: &str) -> Vec<Seed> {
+fn seeds_for(target: &str) -> Vec<Seed> {
     let seeds: Vec<_> = seeds().into_iter().filter(|seed| seed.target == target).collect();
     assert!(!seeds.is_empty(), "{target} has inputs");
     seeds
@@ -24,7 +24,7 @@ fn of(target: &str) -> Vec<Seed> {
 #[test]
 fn each_byte_and_each_length() {
     for (name, act) in TARGETS {
-        let mut seeds = of(name);
+        let mut seeds = seeds_for(name);
         seeds.retain(|seed| seed.bytes.len() <= EACH);
         seeds.sort_by_key(|seed| seed.bytes.len());
         let step = seeds.len().div_ceil(4).max(1);
@@ -47,7 +47,7 @@ fn each_byte_and_each_length() {
 #[test]
 fn several_places() {
     for (name, act) in TARGETS {
-        let seeds = of(name);
+        let seeds = seeds_for(name);
         let (seed, count) = cases(name, CASES);
         for number in 0..count as u64 {
             let (_case, mut random) = Case::new(seed.wrapping_add(number));

@@ -22,7 +22,7 @@ struct Parts {
 
 /// Asserts that nothing differs but rows that were in DWARF mode, and new ones.
 pub fn assert_same_but_rows(old: &[u8], new: &[u8], name: &str) {
-    let (old, new) = (Parts::of(old), Parts::of(new));
+    let (old, new) = (Parts::parse(old), Parts::parse(new));
     for (old, new) in old.same.iter().zip(&new.same) {
         assert_eq!(old.0, new.0, "{name}");
         assert!(old.1 == new.1, "{name}: {}: {:02x?}\n{:02x?}", old.0, old.1, new.1);
@@ -56,7 +56,7 @@ fn range(bytes: &[u8], offset: u32, len: usize) -> Vec<u8> {
 }
 
 impl Parts {
-    fn of(bytes: &[u8]) -> Self {
+    fn parse(bytes: &[u8]) -> Self {
         let header = MachHeader64::<Endianness>::parse(bytes, 0).unwrap();
         let endian = header.endian().unwrap();
         assert_eq!(endian, Endianness::Little);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::figures::{All, CFI, Figure, Measured, missing, of};
+use crate::figures::{All, CFI, Figure, Measured, figures_of, missing};
 use crate::landing;
 use crate::lines::grouped;
 use crate::plots::{PAIRS, duration, kilobytes, times};
@@ -26,26 +26,26 @@ const TIMED: &[&str] = &[
 
 const PARTS: [Part; 20] = [
     ("landing", landing::NEEDS, landing::table),
-    ("shares", &["files"], |all| landing::shares(of(all, "files")?)),
+    ("shares", &["files"], |all| landing::shares(figures_of(all, "files")?)),
     ("disturbed", &[], |all| Ok(disturbed(all))),
     ("sweep", &["sweep"], sweep),
     ("hidden-cfi", &["hidden-cfi"], |all| {
-        against_code(of(all, "hidden-cfi")?, "functions that differ", None)
+        against_code(figures_of(all, "hidden-cfi")?, "functions that differ", None)
     }),
     ("lint", &["lint"], |all| {
-        against_code(of(all, "lint")?, "functions with findings", Some("in 10 000 decided"))
+        against_code(figures_of(all, "lint")?, "functions with findings", Some("in 10 000 decided"))
     }),
-    ("code", &["code"], |all| code(of(all, "code")?)),
-    ("identical", &["images"], |all| identical(of(all, "images")?)),
-    ("sizes", &["files"], |all| sizes(of(all, "files")?)),
+    ("code", &["code"], |all| code(figures_of(all, "code")?)),
+    ("identical", &["images"], |all| identical(figures_of(all, "images")?)),
+    ("sizes", &["files"], |all| sizes(figures_of(all, "files")?)),
     ("peers", &["peers", "linker", "profile", "ratios", "unwind_info_lookup"], peers),
-    ("ratios", &["ratios"], |all| ratios(of(all, "ratios")?)),
+    ("ratios", &["ratios"], |all| ratios(figures_of(all, "ratios")?)),
     ("unwind-info", APPLE, unwind_info),
-    ("frames", &["profile"], |all| frames(of(all, "profile")?)),
-    ("linker", &["linker"], |all| linker(of(all, "linker")?)),
-    ("instructions", &["counted"], |all| instructions(of(all, "counted")?)),
-    ("processes", &["counted"], |all| processes(of(all, "counted")?)),
-    ("c-interface", &["capi"], |all| c_interface(of(all, "capi")?)),
+    ("frames", &["profile"], |all| frames(figures_of(all, "profile")?)),
+    ("linker", &["linker"], |all| linker(figures_of(all, "linker")?)),
+    ("instructions", &["counted"], |all| instructions(figures_of(all, "counted")?)),
+    ("processes", &["counted"], |all| processes(figures_of(all, "counted")?)),
+    ("c-interface", &["capi"], |all| c_interface(figures_of(all, "capi")?)),
     ("provenance-true", &[], |all| {
         Ok(provenance(all, &["sweep", "sweep-foreign", "images", "hidden-cfi", "lint"]))
     }),
@@ -291,7 +291,7 @@ fn ratios(ratios: &Measured) -> Result<String, String> {
 fn unwind_info(all: &All) -> Result<String, String> {
     let mut table = Table::new(&["", "cfipack", "the other", "times as fast"]);
     for group in APPLE {
-        for figure in &of(all, group)?.figures {
+        for figure in &figures_of(all, group)?.figures {
             if let Some(yardstick) = &figure.yardstick {
                 let name = format!("{}, {} vs {}", figure.name, figure.subject, yardstick.name);
                 pair(&mut table, name, figure);

@@ -84,7 +84,7 @@ impl Comparison {
         let shared = by_table.iter().zip(by_cfi.iter()).take_while(|(a, b)| a == b).count();
         self.frames += shared;
         let is_prefix = shared == by_table.len();
-        let last = by_table.last().and_then(|frame| Place::of(frame, space));
+        let last = by_table.last().and_then(|frame| Place::of_frame(frame, space));
         match (&table_end, last) {
             (end, _) if is_prefix && by_cfi.len() == shared && *end == cfi_end => self.equal += 1,
             (End::NoRow, Some(place)) if is_prefix => *self.omitted.entry(place).or_default() += 1,
@@ -103,7 +103,7 @@ impl Comparison {
 
 impl Place {
     /// Returns the function of a frame, by the CFI.
-    fn of(frame: &Frame, space: &Space<'_, '_>) -> Option<Self> {
+    fn of_frame(frame: &Frame, space: &Space<'_, '_>) -> Option<Self> {
         let (image, address) = space.find(frame.lookup_address())?;
         let start = image.cfi.as_ref()?.function_at(address)?;
         Some(Self { path: image.path.to_string(), start, name: image.name_at(address) })

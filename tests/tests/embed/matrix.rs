@@ -67,7 +67,7 @@ fn every_linker_kind_and_table() {
                 let path = directory.join(format!("{language}-{tables}-{kind}-{number}"));
                 let case = Case { linker, kind, path, is_library: *kind == "shared" };
                 let options = [*options, symbols, objects.driver()].concat();
-                let Some(old) = case.link(&options, objects.of(*is_pic, kind)) else { continue };
+                let Some(old) = case.link(&options, objects.files(*is_pic, kind)) else { continue };
                 let way = case.check(&old).unwrap_or_else(|why| {
                     faults.push(format!("{} {language} {tables} {kind} {symbols:?}: {why}", linker.name));
                     "fault".to_owned()
@@ -136,7 +136,7 @@ impl Objects {
     }
 
     /// Returns the objects of a program or a library.
-    fn of(&self, is_pic: bool, kind: &str) -> Vec<PathBuf> {
+    fn files(&self, is_pic: bool, kind: &str) -> Vec<PathBuf> {
         let option = if is_pic { "-fPIC" } else { "-fno-pic" };
         let numbers = match kind {
             "-N" => 2..3,

@@ -51,8 +51,8 @@ impl Addresses {
         Self(all)
     }
 
-    fn of(&self, key: Key) -> Address {
-        let (object, place) = Place::of(key);
+    fn address(&self, key: Key) -> Address {
+        let (object, place) = Place::from_key(key);
         Address(self.0[object][place.section].wrapping_add(place.offset))
     }
 }
@@ -95,7 +95,7 @@ impl How {
         merger.push_objects(&pool, &inputs, live, |_, _| ());
         let section = merger.finish_with(Finish::on(&pool).with_placed_keys(self.placed_keys));
         let mut bytes = vec![0; section.len()];
-        let written = section.write(&mut bytes, TABLE, |key| addresses.of(key));
+        let written = section.write(&mut bytes, TABLE, |key| addresses.address(key));
         let written = written.unwrap_or_else(|error| panic!("{self:?}: the link is refused: {error}"));
         (bytes, written.conflicts)
     }
@@ -243,7 +243,7 @@ fn no_damaged_object_fails_a_link() {
         table.validate().unwrap();
         let omitted: BTreeSet<_> = conflicts
             .iter()
-            .map(|conflict| Place::of(conflict.function))
+            .map(|conflict| Place::from_key(conflict.function))
             .map(|(it, place)| (it, place.section))
             .collect();
         named += conflicts.len();

@@ -93,13 +93,13 @@ impl<'o> Linked<'o> {
 
     /// Returns the address of a function.
     pub fn address(&self, key: Key) -> Address {
-        let (object, place) = Place::of(key);
+        let (object, place) = Place::from_key(key);
         Address(self.places[&(object, place.section)].1 + place.offset)
     }
 
     /// Returns the output section of a function. For relocatable output it also returns the offset there.
     pub fn place(&self, key: Key) -> (&str, u64) {
-        let (object, place) = Place::of(key);
+        let (object, place) = Place::from_key(key);
         let (section, address) = &self.places[&(object, place.section)];
         (section, address + place.offset)
     }

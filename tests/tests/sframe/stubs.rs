@@ -60,7 +60,7 @@ fn plts_of_aarch64() {
         (&["-z", "force-bti", "-z", "pac-plt"], [bti.with_trailer(StubKind::Aarch64BtiTlsDesc.entry()), bti]),
     ] {
         for (linker, shape) in AARCH64.linkers.into_iter().zip(shapes) {
-            let plt = Plt::of(&tools, &AARCH64, linker, options);
+            let plt = Plt::link(&tools, &AARCH64, linker, options);
             let Recognised { shape: found, entries, .. } = plt.recognised();
             assert_eq!((found, entries >= 2), (shape, true), "{linker} {options:?}");
             plt.check(&tools, &AARCH64, Aarch64State::default());
@@ -73,7 +73,7 @@ fn plts_of_aarch64() {
 fn plts_of_s390x() {
     let tools = Tools::find();
     for linker in S390X.linkers {
-        let plt = Plt::of(&tools, &S390X, linker, &[]);
+        let plt = Plt::link(&tools, &S390X, linker, &[]);
         let Recognised { shape, entries, .. } = plt.recognised();
         assert_eq!((shape, entries), (StubKind::S390xPlt.shape(), 3), "{linker}");
         plt.check(&tools, &S390X, S390xState);
@@ -121,7 +121,7 @@ trait State: Clone {
 }
 
 impl Plt {
-    fn of(tools: &Tools, target: &Target, linker: &str, options: &[&str]) -> Self {
+    fn link(tools: &Tools, target: &Target, linker: &str, options: &[&str]) -> Self {
         tools.write("stubs.c", SOURCE);
         tools.run_well(&["clang-23", target.clang, "-O1", "-fPIC", "-c", "stubs.c", "-o", "stubs.o"]);
         tools.run_well(&[&[linker, "-shared", "stubs.o", "-o", "linked"], options].concat());

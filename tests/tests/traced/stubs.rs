@@ -200,7 +200,7 @@ fn step_through(
         };
         let (cfa, return_address) = *caller.get_or_insert_with(|| (sp + 8, word(sp).expect("a stack")));
         let row = table.lookup(Address(pc)).expect("our own table");
-        let is_gap = sections.iter().any(|section| section.gap().contains(&pc));
+        let is_gap = sections.iter().any(|section| section.retpoline_tail().contains(&pc));
         assert_eq!(row.is_none(), is_gap, "{what}: {pc:#x}: {row:?}");
         let Some(row) = row else {
             child.write(stopped.pc, &[*byte(pc).expect("it was there")]);
@@ -239,7 +239,7 @@ impl StubSection {
     }
 
     /// Returns the code without a row: the tail of a retpoline, whose frame is unknown.
-    fn gap(&self) -> Range<u64> {
+    fn retpoline_tail(&self) -> Range<u64> {
         let start = self.address + u64::from(self.shape.header().size());
         start..start + u64::from(self.shape.gap())
     }
@@ -262,8 +262,8 @@ fn instructions(section: &StubSection) -> impl Iterator<Item = (u64, Vec<Instruc
     let pieces = section.pieces();
     let ends: Vec<_> = pieces.iter().skip(1).copied().chain([section.end()]).collect();
     pieces.into_iter().zip(ends).map(|(start, end)| {
-        let is_before_gap = start < section.gap().start && !section.gap().is_empty();
-        let end = if is_before_gap { section.gap().start } else { end };
+        let is_before_gap = start < section.retpoline_tail().start && !section.retpoline_tail().is_empty();
+        let end = if is_before_gap { section.retpoline_tail().start } else { end };
         let range = (start - section.address) as usize..(end - section.address) as usize;
         let decoder = Decoder::with_ip(64, &section.bytes[range], start, DecoderOptions::NONE);
         let (mut pushed, mut list, mut has_jumped, mut has_called) = (0, Vec::new(), false, false);
