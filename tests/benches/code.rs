@@ -42,8 +42,7 @@ fn library(name: &str, bytes: &'static [u8]) {
     println!("\n{name}: {} rows", gimli.walk());
     let lint = || cfipack_lint::lint(&file, sections, 1, &|_| true, &|_, _| {}).expect("a whole file");
     report(name, "lint", by_turns(ROUNDS, lint, || gimli.walk()));
-    let made = || make_rows(&file, sections);
-    report(name, "synthesize", by_turns(ROUNDS, made, || gimli.walk()));
+    report(name, "synthesize", by_turns(ROUNDS, || make_rows(&file, sections), || gimli.walk()));
 }
 
 /// Makes rows of all functions, as if their CFI only had starts and ends. Returns how many functions have rows.

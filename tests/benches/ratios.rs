@@ -149,8 +149,7 @@ fn lookup(library: &'static Library) {
     );
     let mut gimli = library.gimli();
     if gimli.has_search_table() {
-        let by_gimli = || pcs.iter().filter(|&&pc| gimli.lookup(pc)).count();
-        let times = by_turns(ROUNDS, in_place, by_gimli);
+        let times = by_turns(ROUNDS, in_place, || pcs.iter().filter(|&&pc| gimli.lookup(pc)).count());
         report_each(library, "lookup in place", "gimli, .eh_frame_hdr and row", times, PCS, true);
     }
 }

@@ -171,9 +171,8 @@ extern "C-unwind" fn checked(check: *mut c_void, number: u64) {
         // SAFETY: `entered` was entered with its return address at the stack pointer.
         let pc = unsafe { *(check.sp as *const u64) };
         let frame = sframe::Frame { pc, sp: check.sp + 8, fp: check.fp };
-        let lookup = |pc| reader.lookup(pc);
         // SAFETY: the functions are registered, and the frame is on this stack.
-        is_right &= is_whole(&unsafe { sframe::backtrace(Arch::Amd64, lookup, frame) }, 1);
+        is_right &= is_whole(&unsafe { sframe::backtrace(Arch::Amd64, |pc| reader.lookup(pc), frame) }, 1);
     }
     check.failures += usize::from(!is_right);
 }

@@ -38,8 +38,9 @@ pub fn linker(input: &[u8]) {
     assert_eq!(merge(3).1, sum);
     let write = |section: &cfipack_linker::sframe::Section| {
         let mut bytes = vec![0; section.len()];
-        let address_of = |key: Key| Address(key.0 << 32);
-        section.write(&mut bytes, ADDRESS, address_of).map(|written| (written.conflicts, bytes))
+        section
+            .write(&mut bytes, ADDRESS, |key: Key| Address(key.0 << 32))
+            .map(|written| (written.conflicts, bytes))
     };
     let written = write(&section);
     assert_eq!(written, write(&shards), "shards make a difference");

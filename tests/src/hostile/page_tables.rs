@@ -6,8 +6,7 @@ use super::{Input, Shape};
 pub const PAGE_TABLES: &[Shape] = &[
     ("LSDA ranges that alternate", |n| {
         let parts = Parts { pages: n, lsdas: 4 * n, ..Parts::default() };
-        let turn = |page| if page % 2 == 0 { 0 } else { 4 * n };
-        page_table(parts, turn)
+        page_table(parts, |page| if page % 2 == 0 { 0 } else { 4 * n })
     }),
     ("all LSDAs in each page", |n| {
         page_table(

@@ -82,8 +82,8 @@ fn plts(map: &Map, linked: &Linked<'_>, notes: &mut Vec<String>) -> Result<Vec<P
     sections
         .zip(has_table)
         .map(|((name, section), _)| {
-            let unknown = || format!("{name} has stubs of unknown code");
-            let (shape, mut entries, empty) = filled(linked.arch, section).ok_or_else(unknown)?;
+            let (shape, mut entries, empty) =
+                filled(linked.arch, section).ok_or_else(|| format!("{name} has stubs of unknown code"))?;
             if empty != 0 {
                 notes.push(format!("{empty} entries of {name} are zeros, with rows as if they were stubs"));
             }

@@ -55,8 +55,7 @@ fn tables_say_what_the_cfi_says() {
                     let options = Options::new().with_layout(layout);
                     let sframe = assembly.sframe(options).unwrap();
                     let mut table = vec![0; sframe.section.len()];
-                    let place = |key| address_of(Target::Function(key));
-                    sframe.section.write(&mut table, TABLE, place).unwrap();
+                    sframe.section.write(&mut table, TABLE, |key| address_of(Target::Function(key))).unwrap();
                     let tables = [Sframe::parse(&table, TABLE).unwrap()];
                     let options = VerifyOptions::new().with_limit(usize::MAX);
                     let report = verify(&[cfi], &Table::new(&tables), &options);

@@ -42,8 +42,7 @@ fn a_written_recording_is_read() {
     assert_eq!((recording.samples.len(), recording.without_stack), (SAMPLES, 0));
     assert_eq!(recording.paths(), [Rc::from(path)].into());
     let samples: Vec<_> = recording.samples.iter().map(|sample| (sample.pc, &*sample.command)).collect();
-    let program = |pc| (pc, "program");
-    assert_eq!(samples, [0x5000_1000, 0x5000_1001, 0x5000_1011, 0x5000_1002].map(program));
+    assert_eq!(samples, [0x5000_1000, 0x5000_1001, 0x5000_1011, 0x5000_1002].map(|pc| (pc, "program")));
     let mapped = recording.samples.iter().map(|sample| {
         let mappings = recording.spaces[sample.space].mappings.iter();
         mappings.map(|mapping| (mapping.start, mapping.end, mapping.offset)).collect::<Vec<_>>()

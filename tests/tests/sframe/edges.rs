@@ -230,8 +230,7 @@ fn equal_starts_stay_in_order() {
     let section = frames.0.section();
     let mut builder = Builder::new(Arch::Amd64, Options::default()).unwrap();
     builder.push_all(cfipack_cfi::Functions::new(&section), |omitted| panic!("{omitted:?}"));
-    let folded = |start: Key| Address(start.0 & !0xff);
-    let bytes = builder.finish().into_bytes(TABLE, folded).unwrap();
+    let bytes = builder.finish().into_bytes(TABLE, |start: Key| Address(start.0 & !0xff)).unwrap();
     let table = cfipack_decoder::sframe::Section::parse(&bytes, TABLE).unwrap();
     let found = table.functions().map(|it| it.unwrap()).map(|it| (it.start().0, it.size()));
     assert_eq!(found.collect::<Vec<_>>(), [(0x1000, 6), (0x1000, 4), (0x1000, 5), (0x2000, 8)]);

@@ -398,8 +398,8 @@ fn nested_functions_as_ld_links_them() {
             let converted = convert(&cfi, Arch::Amd64, near, options);
             assert_eq!(converted.omitted.len(), 1);
             let table = converted.table();
-            let has_row = |offset| table.lookup(Address(start + offset)).unwrap().is_some();
-            let with_rows = [0, 15, 16, 31, 32, 63, 64].map(has_row);
+            let with_rows = [0, 15, 16, 31, 32, 63, 64]
+                .map(|offset| table.lookup(Address(start + offset)).unwrap().is_some());
             assert_eq!(with_rows, [true, true, false, false, true, true, false], "{name}, {options:?}");
             assert!(converted.verify(&cfi).is_true(), "{name}, {options:?}");
         }

@@ -131,8 +131,8 @@ fn ld64_fills_pages_from_the_end() {
     let at = |number: u32| ((number % 2) << 24) | (0x10 * number);
     let first: Vec<u32> = [3, 12 | 11 << 16, 56].into_iter().chain((0..11).map(at)).collect();
     let hole = [0; (4096 - 128) / 4];
-    let flipped = |number: u32| at(number) ^ 1 << 24;
-    let last: Vec<u32> = [3, 12 | 29 << 16, 128].into_iter().chain((0..29).map(flipped)).collect();
+    let last: Vec<u32> =
+        [3, 12 | 29 << 16, 128].into_iter().chain((0..29).map(|number: u32| at(number) ^ 1 << 24)).collect();
     assert_eq!(words(&bytes), [&header[..], &common, &index, &first, &hole, &last].concat());
     // Without `__eh_frame`, or if it leaves less than 128 bytes, the last page has 4096 bytes.
     for eh_frame_len in [0, 4096, LEAVES_128 + 1, LEAVES_128 + 127] {

@@ -239,9 +239,8 @@ fn keys_of_functions_and_of_lsdas() {
         }
         let [offsets, keys] = [offsets, keys].map(Builder::finish);
         let expected = offsets.place(None, Key::image_offset, LsdaKey::image_offset).unwrap();
-        let function_at = |key: Key| ImageOffset(0x100 * key.0 as u32);
         let lsda_at = |key: LsdaKey| ImageOffset(0x10_0000 + 4 * key.0.get() as u32);
-        let found = keys.place(None, function_at, lsda_at).unwrap();
+        let found = keys.place(None, |key: Key| ImageOffset(0x100 * key.0 as u32), lsda_at).unwrap();
         let [expected, found] = [expected, found].map(|placed| {
             let mut bytes = vec![0; placed.len()];
             placed.write(&mut bytes, |_| unreachable!("no entry has a personality")).unwrap();

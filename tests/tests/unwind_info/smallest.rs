@@ -59,8 +59,8 @@ fn head(table: &Table) -> usize {
 
 fn small(random: &mut Random, most: u64) -> Option<(usize, Table)> {
     let entries = random_entries::random(random, Arch::Amd64, most);
-    let slot = |personality| ImageOffset(8 * personality);
-    let bytes = lay_out(Arch::Amd64, Options::default(), &entries, None, slot);
+    let bytes =
+        lay_out(Arch::Amd64, Options::default(), &entries, None, |personality| ImageOffset(8 * personality));
     (!bytes.is_empty()).then(|| (bytes.len(), Table::read(&bytes)))
 }
 

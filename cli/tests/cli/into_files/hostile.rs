@@ -103,8 +103,8 @@ fn a_function_beyond_the_last_address() {
     let verify = run_in(&directory, &["verify", "--json", "library.so"]);
     assert_eq!(verify.status.code(), Some(1));
     let verdict: serde_json::Value = serde_json::from_slice(&verify.stdout).unwrap();
-    let count = |name: &str| verdict[name].as_u64().unwrap_or_else(|| panic!("{name}: {verdict}"));
-    let counts = ["functions", "equal", "unreadable", "pcs_hidden"].map(count);
+    let counts = ["functions", "equal", "unreadable", "pcs_hidden"]
+        .map(|name: &str| verdict[name].as_u64().unwrap_or_else(|| panic!("{name}: {verdict}")));
     assert_eq!(counts, [damaged.0, damaged.1, 1, 0]);
 }
 
