@@ -232,12 +232,12 @@ impl<'a, S: UnwindSection<Slice<'a>>> Values<'_, S> {
         let Some(rule) = row.register(gimli::Register(number)) else {
             return Ok(self.own(number).ok());
         };
-        let at = |offset| Some(cfa?.wrapping_add_signed(offset));
+        let at = |offset: i64| cfa.map(|cfa| cfa.wrapping_add_signed(offset)).ok_or(Stop::Lost);
         let value = match rule {
             RegisterRule::Undefined => return Ok(None),
             RegisterRule::SameValue => return Ok(self.own(number).ok()),
-            RegisterRule::Offset(offset) => at(offset).ok_or(Stop::Lost).and_then(|at| self.word(at)),
-            RegisterRule::ValOffset(offset) => at(offset).ok_or(Stop::Lost),
+            RegisterRule::Offset(offset) => at(offset).and_then(|at| self.word(at)),
+            RegisterRule::ValOffset(offset) => at(offset),
             RegisterRule::Register(other) => self.own(other.0),
             RegisterRule::Expression(expression) => {
                 self.evaluate(&expression, cfa).and_then(|address| self.word(address))

@@ -47,8 +47,13 @@ fn instructions(directory: &Path, line: &str) -> Result<u64, String> {
     let output = command.output().map_err(|error| format!("valgrind: {error}"))?;
     let text = String::from_utf8_lossy(&output.stderr);
     check_status(line, output.status.code(), &text)?;
-    let collected = text.split_once("Collected : ").and_then(|(_, count)| count.split_whitespace().next());
-    collected.and_then(|count| count.parse().ok()).ok_or_else(|| format!("{line}: no count: {text}"))
+    if let Some((_, collected)) = text.split_once("Collected : ")
+        && let Some(count) = collected.split_whitespace().next()
+        && let Ok(count) = count.parse()
+    {
+        return Ok(count);
+    }
+    Err(format!("{line}: no count: {text}"))
 }
 
 /// Returns peak memory in kB and minor page faults of a command.

@@ -153,7 +153,10 @@ impl<'a> Operands<'a> {
     fn register(&mut self) -> Register {
         let name = self.next();
         // The library must refuse numbers that no psABI has.
-        name.parse().map(Register).ok().or_else(|| Register::named(self.arch, name)).expect(name)
+        if let Ok(number) = name.parse() {
+            return Register(number);
+        }
+        Register::named(self.arch, name).expect(name)
     }
 
     fn each_register(&mut self, mut each: impl FnMut(Register)) {
