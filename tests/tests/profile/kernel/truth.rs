@@ -20,7 +20,7 @@ pub struct Cfi<'f> {
 
 /// The caller of a frame by CFI.
 pub enum Caller {
-    /// The caller's registers, whose PC is the return address. The bool says whether the frame is a signal frame.
+    /// The caller's registers. `pc` is the return address.
     Frame {
         pc: u64,
         sp: u64,
