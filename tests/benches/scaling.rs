@@ -1,6 +1,5 @@
-//! Measures time and memory per function, from a thousand functions to a million. If the work is proportional to its
-//! input, both stay level. gimli's walk over the same functions is the yardstick. Runs take turns in one process;
-//! medians.
+//! Measures time and memory per function, from a thousand functions to a million. If the work is proportional to its input,
+//! both stay level. gimli's walk over the same functions is the yardstick. Runs take turns in one process; medians.
 //!
 //!     cargo bench -p cfipack-tests --bench scaling
 

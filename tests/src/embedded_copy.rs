@@ -38,8 +38,7 @@ impl EmbeddedCopy {
         Ok(Self { original: original.into(), directory: directory.into(), loader, program })
     }
 
-    /// Returns a command that runs the copies. It starts the loader by name, which finds the libraries beside the
-    /// program.
+    /// Returns a command that runs the copies. It starts the loader by name, which finds the libraries beside the program.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.loader);
         command.arg("--argv0").arg(&self.original).arg("--library-path").arg(&self.directory);

@@ -64,8 +64,7 @@ impl Library {
         Address(section.address.0 + section.bytes.len() as u64)
     }
 
-    /// Converts the `.eh_frame` to a complete section. With [`Fresh::Output`], the section's memory was not touched
-    /// before.
+    /// Converts the `.eh_frame` to a complete section. With [`Fresh::Output`], the section's memory was not touched before.
     pub fn convert(&self, options: Options, threads: usize) -> Vec<u8> {
         let section = build(&self.cfi(), options, threads);
         section

@@ -69,8 +69,7 @@ impl Link {
         objects.collect()
     }
 
-    /// Makes the section of a linked file, in memory that is allocated as a linker maps its output. Counts the
-    /// questions.
+    /// Makes the section of a linked file, in memory that is allocated as a linker maps its output. Counts the questions.
     fn link(self, inputs: &[Input], objects: &[Object<'_>], asked: &AtomicUsize) -> Vec<u8> {
         let pool = Threads(self.threads);
         let options = Options::new().with_prefer(self.prefer);

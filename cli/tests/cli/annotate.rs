@@ -52,8 +52,7 @@ fn another_text_gets_no_directives() {
     assert_eq!(String::from_utf8(output.stdout).unwrap(), moved);
 }
 
-/// C code whose prologues cover saved registers, buffers, variable arrays, arguments on the stack, tail calls and
-/// loops.
+/// C code whose prologues cover saved registers, buffers, variable arrays, arguments on the stack, tail calls and loops.
 const SOURCE: &str = r"
 extern int g(int, char *); extern void h(void);
 int buffer(int a, int b) { char buf[40]; int r = g(a, buf); return r + g(b, buf + 3); }
@@ -190,8 +189,7 @@ fn compare(tools: &Tools, target: &Target, options: &[&str]) -> (usize, usize) {
     compare_text(tools, target.assembler, &(own.join("\n") + "\n"), &name)
 }
 
-/// Removes a text's directives, annotates it, and compares the rows. Returns the number of functions and of calls
-/// compared.
+/// Removes a text's directives, annotates it, and compares the rows. Returns the number of functions and of calls compared.
 fn compare_text(tools: &Tools, assembler: &str, own: &str, name: &str) -> (usize, usize) {
     tools.write("own.s", own);
     let is_cfi = |line: &&str| line.trim_start().starts_with(".cfi_");

@@ -34,8 +34,7 @@ f:
 \t.size f, . - f
 ";
 
-/// With one line added, most lines still match the object's instructions by name. The text must be refused all the
-/// same.
+/// With one line added, most lines still match the object's instructions by name. The text must be refused all the same.
 #[test]
 #[ignore = "needs the reference tools"]
 fn a_text_with_one_line_more_gets_no_directives() {
@@ -49,8 +48,7 @@ fn a_text_with_one_line_more_gets_no_directives() {
     assert!(annotate(&tools, "as", FUNCTION, FUNCTION).1.contains("1 function annotated"));
 }
 
-/// A macro call, or an instruction with a negative operand, does not have the name that the disassembled instruction
-/// has.
+/// A macro call, or an instruction with a negative operand, does not have the name that the disassembled instruction has.
 #[test]
 #[ignore = "needs the reference tools"]
 fn functions_that_are_mostly_macros_are_of_their_text() {

@@ -169,8 +169,7 @@ fn only_what_the_run_linked_is_changed() {
     }
 }
 
-/// If a file cannot take a table, the driver warns and leaves the file as the linker wrote it. On request this is an
-/// error.
+/// If a file cannot take a table, the driver warns and leaves the file as the linker wrote it. On request this is an error.
 #[test]
 fn refusals() {
     let linked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/container/linked.so");
@@ -259,8 +258,7 @@ fn strict_in_a_response_file() {
     assert_eq!(output.status.code(), Some(0));
 }
 
-/// Makes response files that name themselves, or 1998 or 1999 others. The bool says whether `ld` refuses them as too
-/// many.
+/// Makes response files that name themselves, or 1998 or 1999 others. The bool says whether `ld` refuses them as too many.
 fn response_files(name: &str) -> [(PathBuf, bool); 3] {
     let directory = scratch(name);
     let [itself, empty, few, many] = ["itself", "empty", "few", "many"].map(|name| directory.join(name));

@@ -1,5 +1,4 @@
-//! Tests `dump --symbols`. The text follows from the directives alone, whichever tool wrote the table and wherever it
-//! is.
+//! Tests `dump --symbols`. The text follows from the directives alone, whichever tool wrote the table and wherever it is.
 
 use std::fs;
 use std::path::{Path, PathBuf};

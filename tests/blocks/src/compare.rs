@@ -56,8 +56,7 @@ fn matches(shown: &[String], real: &[String]) -> bool {
     shown[at..].iter().all(|line| line == "...")
 }
 
-/// Returns whether the line has the parts between its elisions in order. The first is at its start, the last at its
-/// end.
+/// Returns whether the line has the parts between its elisions in order. The first is at its start, the last at its end.
 fn line_matches(shown: &str, real: &str) -> bool {
     let mut parts = shown.split("...");
     let Some(mut rest) = parts.next().and_then(|first| real.strip_prefix(first)) else { return false };

@@ -4,8 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Compares the numbers in a directory's pictures with their bits and with its pages. Returns how many numbers there
-/// are.
+/// Compares the numbers in a directory's pictures with their bits and with its pages. Returns how many numbers there are.
 pub fn check(directory: &Path) -> Result<usize, String> {
     let read =
         |path: &PathBuf| fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()));

@@ -37,7 +37,7 @@ pub fn cfi(input: &[u8]) {
         let mut table = vec![0; section.len()];
         section.write(&mut table, ADDRESS, Key::address).map(|written| (table, written.conflicts))
     });
-    assert_eq!(table, again, "the way in makes a difference");
+    assert_eq!(table, again, "two ways to convert the same CFI give different tables");
     let Ok((table, _)) = table else { return }; // version 2, and a function too far away
     let table = Section::parse(&table, ADDRESS).expect("what was written can be read");
     table.validate().expect("what was written is valid");

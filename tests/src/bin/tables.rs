@@ -2,10 +2,10 @@
 //!
 //! Standard input has a path on each line. For each it prints a line with the path, a tab, and one of:
 //!
-//! `ADDRESS SIZE HASH`: the table is whole, in one read-only loaded segment, and at the place of its section, if the
-//! file has sections;
-//! `none`: there is no such program header;
-//! `broken: ` and a description of the fault.
+//! - `ADDRESS SIZE HASH`: the table is whole, in one read-only loaded segment, and at the place of its section, if the
+//!   file has sections;
+//! - `none`: there is no such program header;
+//! - `broken: ` and a description of the fault.
 
 use std::error::Error;
 use std::hash::{DefaultHasher, Hasher};

@@ -67,9 +67,8 @@ impl CfiBytes {
         Self::generate(random, arch, count, false, true)
     }
 
-    /// Makes random instructions in records as compilers write them, which every reader accepts: an `.eh_frame` of
-    /// 32-bit lengths, version 1, augmentation `zR` or `zRS`, 4-byte PC-relative pointers. `set_loc` allows
-    /// `DW_CFA_set_loc`.
+    /// Makes random instructions in records as compilers write them, which every reader accepts: an `.eh_frame` of 32-bit
+    /// lengths, version 1, augmentation `zR` or `zRS`, 4-byte PC-relative pointers. `set_loc` allows `DW_CFA_set_loc`.
     pub fn random_instructions(random: &mut Random, arch: Arch, count: usize, set_loc: bool) -> Self {
         Self::generate(random, arch, count, true, set_loc)
     }

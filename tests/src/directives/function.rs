@@ -18,8 +18,7 @@ pub(super) struct Writer<'r> {
     here: Here,
     /// Bytes of code so far.
     at: u64,
-    /// True if directives precede the first instruction. gas moves them into a CIE, so `restore` goes back to their
-    /// rules.
+    /// True if directives precede the first instruction. gas moves them into a CIE, so `restore` goes back to their rules.
     starts_with_directives: bool,
 }
 

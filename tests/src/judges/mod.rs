@@ -1,8 +1,7 @@
 //! Reads the rows that other tools print for CFI, and compares a table's rows with them.
 //!
-//! `readelf -wF` (binutils) and `llvm-dwarfdump --eh-frame` share no code with each other or with gimli, which
-//! `roundtrip` uses. The modules list what each tool cannot print or prints wrongly: [`readelf`], [`dwarfdump`],
-//! [`compare`].
+//! `readelf -wF` (binutils) and `llvm-dwarfdump --eh-frame` share no code with each other or with gimli, which `roundtrip`
+//! uses. The modules list what each tool cannot print or prints wrongly: [`readelf`], [`dwarfdump`], [`compare`].
 
 pub mod compare;
 pub mod dwarfdump;

@@ -89,8 +89,7 @@ impl<'o> Link<'o> {
         Some(Address(self.placed.get((key.0 >> 32) as usize)?.address.wrapping_add(key.0 & 0xffff_ffff)))
     }
 
-    /// Returns the number of the function's output section header. For relocatable output it also returns the offset
-    /// there.
+    /// Returns the number of the function's output section header. For relocatable output it also returns the offset there.
     pub fn place(&self, key: Key) -> Option<(usize, u64)> {
         let placed = self.placed.get((key.0 >> 32) as usize)?;
         Some((placed.header?, self.address(key)?.0.wrapping_sub(placed.base)))

@@ -16,8 +16,7 @@ pub struct Linked<'a> {
     pub is_relocatable: bool,
     /// The section headers.
     pub sections: Vec<Header<'a>>,
-    /// The relocations of `.sframe`, in the order of their fields. Relocatable output has them, and so has
-    /// `--emit-relocs`.
+    /// The relocations of `.sframe`, in the order of their fields. Relocatable output has them, and so has `--emit-relocs`.
     pub relocations: Vec<Relocation>,
 }
 

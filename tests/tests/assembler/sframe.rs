@@ -69,10 +69,9 @@ fn what_the_cfi_does_not_carry_is_what_gas_writes() {
     random_functions(".sframe of alignments, escapes and labels against gas", Mode::Directives);
 }
 
-/// Compares with gas 2.44, which writes version 2. Index and rows must be the same bytes. The header lacks a flag,
-/// because gas 2.44's starts count from the section. Left out are functions that gas or cfipack omits, and functions
-/// with rows that gas 2.44 gets wrong: one remembered state, undefined return addresses, frame pointers with the same
-/// value.
+/// Compares with gas 2.44, which writes version 2. Index and rows must be the same bytes. The header lacks a flag, because
+/// gas 2.44's starts count from the section. Left out are functions that gas or cfipack omits, and functions with rows that
+/// gas 2.44 gets wrong: one remembered state, undefined return addresses, frame pointers with the same value.
 #[test]
 #[ignore = "needs the reference tools"]
 fn random_functions_have_the_rows_of_gas_2_44_in_version_2() {

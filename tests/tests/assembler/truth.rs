@@ -1,5 +1,4 @@
-//! All products of directives must have one meaning by gimli's judgement, and reading them back gives the same
-//! directives.
+//! All products of directives must have one meaning by gimli's judgement, and reading them back gives the same directives.
 
 use cfipack_assembler::{Assembly, CallFrames, Dialect, Directives, Target, from_gimli};
 use cfipack_cfi::{Functions, Personality, PointerEncoding};

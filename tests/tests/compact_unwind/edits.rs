@@ -77,8 +77,7 @@ fn the_check_finds_other_changes() {
             unnoticed.push(at);
         }
     }
-    // The only free bytes: rows and their relocations, some fields of the section header, the segment's sizes, and
-    // padding.
+    // The only free bytes: rows and their relocations, some fields of the section header, the segment's sizes, and padding.
     let free = 7 * 32 + 21 * 8 + 80 + 72 + 64;
     assert!(unnoticed.len() < free, "{name}: {} of {}: {unnoticed:?}", unnoticed.len(), new.len());
 }

@@ -46,8 +46,7 @@ impl Found {
                             self.judged.different += here.different;
                             format!("{:?}", encoding.mode(file.arch()).unwrap_or(Kind::None))
                         }
-                        // Without code, the encoder cannot look for calls while a row is short enough for one
-                        // instruction.
+                        // Without code, the encoder cannot look for calls while a row is short enough for one instruction.
                         Err(_) if !with_code => "untrue at a call".into(),
                         Err(error) => panic!("{what}: function {}: {error}", function.key.address()),
                     },

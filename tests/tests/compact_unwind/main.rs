@@ -1,5 +1,4 @@
-//! Tests compact unwind encodings and `__compact_unwind`: llvm-mc's cases, and real and random functions with their
-//! CFI.
+//! Tests compact unwind encodings and `__compact_unwind`: llvm-mc's cases, and real and random functions with their CFI.
 
 mod decode;
 mod edits;

@@ -112,7 +112,7 @@ fn relro_that_counts_zeros_as_bytes() {
     let (start, memsz) = (field(relro + 8), field(relro + 40));
     let file = ElfFile64::<object::Endianness>::parse(&old[..]).expect("an ELF file");
     let symbols = file.section_by_name(".symtab").expect("a symbol table").file_range().expect("bytes").0;
-    assert!(start + memsz > symbols, "it reaches over symbols");
+    assert!(start + memsz > symbols, "PT_GNU_RELRO with its zeros reaches over the symbol table");
     old[relro + 32..relro + 40].copy_from_slice(&memsz.to_le_bytes());
     let before = run(&path, &old, false);
     let (new, embedded) = with_table(&old);

@@ -72,8 +72,7 @@ fn libgcc_while_code_comes_and_goes() {
     assert_eq!(lines(&output), ["no short walk"]);
 }
 
-/// Signals interrupt the thread that adds and removes code, and an idle thread. The handler must find code that is
-/// there.
+/// Signals interrupt the thread that adds and removes code, and an idle thread. The handler must find code that is there.
 #[test]
 fn a_registry_in_signal_handlers() {
     let output = command("registry signals").output().unwrap();

@@ -10,8 +10,7 @@ use cfipack_tests::embedded_objects::{embed, embedded_archive, stripped_archive}
 use cfipack_tests::machine;
 use cfipack_tests::reference::Tools;
 
-/// Makes members: names of all lengths, one name twice, one member of odd length, one that is no object, and an empty
-/// one.
+/// Makes members: names of all lengths, one name twice, one member of odd length, one that is no object, and an empty one.
 fn make_members(tools: &Tools) {
     let function = |name: &str| {
         format!(

@@ -297,8 +297,7 @@ fn instructions(section: &StubSection) -> impl Iterator<Item = (u64, Vec<Instruc
     })
 }
 
-/// Compares the rows of all code with the effect of its instructions on the stack pointer, even of code that never
-/// runs.
+/// Compares the rows of all code with the effect of its instructions on the stack pointer, even of code that never runs.
 fn check_statically(what: &str, sections: &[StubSection], table: &Section<'_>) {
     // Code that jumps to a header has pushed this. Entries that jump through slots push nothing.
     let from_entry = |header: u64| {

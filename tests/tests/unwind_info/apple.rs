@@ -65,8 +65,7 @@ fn ld_prime_writes_a_table_of_nothing() {
     }
 }
 
-/// An encoding is common if it is used twice, by functions that do not fold into a neighbour. DWARF mode is never
-/// common.
+/// An encoding is common if it is used twice, by functions that do not fold into a neighbour. DWARF mode is never common.
 #[test]
 fn common_encodings_of_apples_linkers() {
     let (often, high, low, once, dwarf) = (0x0109_0000, 0x0107_0000, 0x0105_0000, 0x0101_0000, 0x0400_0018);

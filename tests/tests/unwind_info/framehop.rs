@@ -1,8 +1,7 @@
 //! Unwinds frames with framehop 0.16 and with our rows, from the same `__unwind_info`.
 //!
 //! In the first frame framehop also reads instructions, in case it is in a prologue. So we compare x86-64 as a caller's
-//! frame. On arm64 framehop does not accept frameless callers, so we compare the first frame there, without
-//! instructions.
+//! frame. On arm64 framehop does not accept frameless callers, so we compare the first frame there, without instructions.
 
 use cfipack_decoder::compact_unwind::row;
 use cfipack_decoder::unwind_info::Section;
@@ -51,8 +50,7 @@ fn module(table: Vec<u8>, text: Option<Vec<u8>>, end: u32) -> Module<Vec<u8>> {
     Module::new("table".into(), range, BASE, sections)
 }
 
-/// Returns a table of functions of 8 to 256 bytes with these encodings, from 0x1000 on, and the end of the last
-/// function.
+/// Returns a table of functions of 8 to 256 bytes with these encodings, from 0x1000 on, and the end of the last function.
 fn table(random: &mut Random, arch: Arch, encoding: impl Fn(&mut Random) -> Encoding) -> (Vec<u8>, u32) {
     let mut at = 0x1000;
     let mut entries = Vec::new();

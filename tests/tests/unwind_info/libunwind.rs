@@ -167,8 +167,7 @@ fn expected(
         let is_known = entry.encoding.mode_number() != 0;
         return (is_known.then_some(of_table), false);
     }
-    // libunwind looks up return addresses. It applies an FDE to the PCs after its first one, up to and including its
-    // end.
+    // libunwind looks up return addresses. It applies an FDE to the PCs after its first one, up to and including its end.
     let pc = u64::from(pc.0);
     let after = functions.0.partition_point(|function| function.start < pc);
     let function = after.checked_sub(1).map(|at| &functions.0[at]).filter(|function| pc <= function.end);

@@ -79,9 +79,8 @@ fn boundaries_are_the_best_for_the_palette() {
 
 /// Returns a size that no palette can undercut, or `None` if there are too many palettes to try.
 ///
-/// Tries every selection of the encodings that several entries have. An encoding of a single entry costs 4 bytes in
-/// either palette, and is common only to make room in its page. We allow in each page as many of them as the table may
-/// have.
+/// Tries every selection of the encodings that several entries have. An encoding of a single entry costs 4 bytes in either
+/// palette, and is common only to make room in its page. We allow in each page as many of them as the table may have.
 fn least(table: &Table) -> Option<usize> {
     let keys = keys(table);
     let mut uses = BTreeMap::<u32, u32>::new();
