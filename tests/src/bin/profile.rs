@@ -48,8 +48,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let recording = Recording::read(path.as_ref())?;
     let mut files = read_files(&recording);
     let images = read_images(&mut files);
-    let spaces: Vec<_> =
-        recording.spaces.iter().map(|space| Space::new(space, |path: &str| images.get(path))).collect();
+    let image = |path: &str| images.get(path);
+    let spaces: Vec<_> = recording.spaces.iter().map(|space| Space::new(space, image)).collect();
     match task {
         Task::Compare => Ok(compare(&recording, &spaces)),
         task => fold(task, &recording, &spaces),

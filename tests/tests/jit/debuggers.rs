@@ -99,8 +99,8 @@ fn perf_can_unwind_this_program() -> bool {
     let version = Command::new("perf").arg("--version").output();
     let version = version.map_or_else(|_| String::new(), |o| String::from_utf8_lossy(&o.stdout).into_owned());
     let number = version.rsplit(' ').next().unwrap_or_default();
-    let major = number.split('.').next().unwrap_or_default().trim();
-    let is_old = !major.parse::<u32>().is_ok_and(|major| major >= 7);
+    let major: u32 = number.split('.').next().unwrap_or_default().trim().parse().unwrap_or(0);
+    let is_old = major < 7;
     let program = fs::read(env::current_exe().unwrap()).unwrap();
     let file = object::File::parse(&*program).unwrap();
     let mut segments = file.segments();
