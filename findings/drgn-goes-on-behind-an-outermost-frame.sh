@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # drgn 0.3.0 does not end a walk of a user space process's stack at a frame whose return address is undefined: it adds a frame without
-# a program counter, and goes on from there by the frame pointer, with rbp as the outermost frame's caller would have it. Here a
+# a program counter, and goes on from there by the frame pointer. For rbp it takes the value that a caller would have. Here a
 # function marks itself as the outermost one, and the trace goes on with `main`, two calls further out; `outer` is left out.
 #
 # Expected: if the rule of the return address column is "undefined", there is no caller and the virtual unwind is complete (DWARF 5,

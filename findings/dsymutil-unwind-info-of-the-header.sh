@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # dsymutil of LLVM 14 copies the contents of `__TEXT,__eh_frame` into a dSYM, but not those of `__TEXT,__unwind_info`, which is the
-# index to it. Like `__text` it keeps its address and size, with the file offset 0 and the type of a section that has contents: what it
-# has is the start of the Mach-O header, and `llvm-objdump --unwind-info` of the dSYM prints "Version: 0xfeedfacf".
+# index to it. Like `__text` it keeps its address and size, with the file offset 0 and the type of a section that has contents. So its
+# contents are the start of the Mach-O header, and `llvm-objdump --unwind-info` of the dSYM prints "Version: 0xfeedfacf".
 #
 # Expected: both or none. On arm64 a function that has a compact encoding has no FDE, and FDEs are found by `__unwind_info`
 # (`mach-o/compact_unwind_encoding.h`), so the half that is copied covers only functions in DWARF mode. A section whose bytes are not in
 # the file has type S_ZEROFILL (`mach-o/loader.h`), by which tools know not to read it.
 #
-# What follows: a symbol server that takes CFI from dSYMs gets that of the few functions in DWARF mode alone, and a reader of
+# What follows: a symbol server that takes CFI from dSYMs gets the CFI of the few functions in DWARF mode. A reader of
 # `__unwind_info` has to look at the file's type (MH_DSYM) or at the offset before it looks at the version.
 #
 # Needs: apt-get with the package lists of Debian 12, dpkg-deb. About 35 MB are downloaded.

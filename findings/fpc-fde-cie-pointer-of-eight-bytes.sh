@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Free Pascal 3.2.2 writes each FDE of a `.debug_frame` for x86-64 with a length of 4 bytes and a CIE pointer of 8. All fields behind
+# Free Pascal 3.2.2 writes each FDE of a `.debug_frame` for x86-64 with a length of 4 bytes and a CIE pointer of 8. All fields after it
 # are 4 bytes further on than a reader of DWARF looks for them: the function at 0x401000 has an FDE that starts at 0x40100000000000, and
 # the upper half of the range's length is read as four DW_CFA_nop. readelf and eu-readelf agree, and neither warns.
 #

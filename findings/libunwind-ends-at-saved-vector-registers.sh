@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # libunwind 1.6.2 (nongnu) cannot step out of a function whose CFI says where a vector register is saved: unw_step() returns
 # -UNW_EBADREG, and the trace ends there. gcc writes such rules for x86-64 in each function with the attribute ms_abi that calls one
-# without it, as Wine's and UEFI code has them: the caller may rely on xmm6 to xmm15 there. clang 14 does for
+# without it, such as Wine's and UEFI code: there the caller may rely on xmm6 to xmm15. clang 14 writes them for
 # preserve_all. No vector register is asked for.
 #
 # Expected: a rule per register of the architecture, which the psABI numbers for DWARF: xmm0 to xmm15 are 17 to 32 (System V ABI,

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # libunwind 1.6.2 (nongnu) applies the rule "the return address is in register R" to the *caller's* R: if the same row says where R is
-# saved, the walk goes on at the saved value. Here that is the 0 that `outer` has in r12, and the frame behind
+# saved, the walk goes on at the saved value. Here that is the 0 that `outer` has in r12, and the frame after
 # `function` has the PC 0. Without the rule of r12, the same code gives all frames.
 #
 # Expected: register(R) means that the previous value is in R (DWARF 5, 6.4.1), in the activation that the row is for. All rules of a

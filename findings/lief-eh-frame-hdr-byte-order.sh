@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# LIEF 1.0.0, on x86-64, does not read `.eh_frame_hdr` and `.eh_frame` of big-endian files in the file's byte order. Of a valid shared
+# LIEF 1.0.0, on x86-64, does not read `.eh_frame_hdr` and `.eh_frame` of big-endian files in the file's byte order. For a valid shared
 # object for s390x it says "Failed to read FDE length" and "Failed to read CIE length" several times, raises no exception, and
 # `Binary.functions` has only what the symbol tables name: the static function, which only CFI describes, is missing.
 #

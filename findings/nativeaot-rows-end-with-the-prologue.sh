@@ -3,7 +3,7 @@
 # `.eh_frame` that all tools read, but no FDE describes an epilogue: rows end with the prologue. At 8 of 9 `ret` instructions of managed
 # code the CFA is rsp+16 or more, where it is rsp+8, so the word above the return address is taken for it.
 #
-# Expected: a table of which each row holds for all locations up to the next row's (DWARF 5, 6.4.1), those of epilogues too.
+# Expected: each row of the table holds for all locations up to the next row (DWARF 5, 6.4.1), including epilogues.
 #
 # The CIE has the augmentation "zLR": an LSDA in each FDE, in a section `.dotnet_eh_table`, and no personality that reads it. There is no
 # `.gcc_except_table`.

@@ -7,7 +7,7 @@
 # Expected: no `.debug_` section where no debug information was asked for; and rows within the FDE's `address_range`, for which alone
 # the table is (DWARF 5, 6.4.1).
 #
-# What follows: whoever adds up the advances of FDEs, or sorts rows of all functions in one list, needs a check against the range.
+# What follows: a tool that adds up the advances of FDEs, or sorts rows of all functions in one list, must check the range.
 #
 # Needs: python3 with pip. No GPU.
 set -euo pipefail

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # GNU readelf 2.40 (and a snapshot of 2.47.50) stops printing a `.debug_frame` at the first CIE whose return address column is 127 or
-# more on x86-64: that CIE, its FDEs and everything behind them are missing, in `-wf` and in `-wF`, without a warning, and the status
+# more on x86-64: that CIE, its FDEs and everything after them are missing, in `-wf` and in `-wF`, without a warning, and the status
 # is 0. What was printed before looks like a whole section; if the first CIE has such a column, as in cubins of ptxas 12.9, the section
 # looks empty.
 #
 # Expected: the column is an unsigned LEB128 number since version 3 of the CIE, and may be one that no machine register has (DWARF 5,
 # 6.4.1). llvm-dwarfdump and eu-readelf print all of it.
 #
-# What follows: "readelf prints no FDE of it" does not mean that there is none; counts by readelf need a second reader.
+# What follows: if readelf prints no FDE, there may be some all the same. Counts by readelf need a second reader.
 #
 # Needs: apt-get with the package lists of Debian 12, dpkg-deb. GNU as and readelf come from the package.
 set -euo pipefail

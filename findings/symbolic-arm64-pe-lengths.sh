@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # symbolic 13.9.0 gives functions of PE files for ARM64 a wrong length in their "STACK CFI INIT" records if their unwind data are in
 # `.xdata`: it takes bits 2 to 12 of the second word of the `.pdata` entry for the length also where that word is the RVA of an `.xdata`
-# record. The ranges reach far over the functions behind, so two or more records claim the same PC with different rules.
+# record. The ranges reach far over the functions after it, so two or more records claim the same PC with different rules.
 #
 # Expected: "ARM64 exception handling" (Microsoft Learn, ".pdata records" and ".xdata records"): only if Flag, the low two bits, is not
 # zero does the word hold packed unwind data with a Function Length; for Flag 0 it is the low 18 bits of the `.xdata` header's first word.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A module that wasmtime 50.0.1 has compiled (`Module.serialize`, a .cwasm file) is an ELF file of type ET_REL with `.text`, `.eh_frame`
-# and symbols of all functions, but its `.eh_frame` has no relocations: the PC-relative starts are already resolved for the place that
+# and symbols of all functions, but its `.eh_frame` has no relocations: the PC-relative starts are already resolved for the places where
 # the runtime maps the two sections to. By the file's own section addresses, which are all 0, each FDE starts below address 0:
 # readelf shows functions at 0xfffffffffffff000, and no FDE belongs to any symbol.
 #

@@ -7,7 +7,7 @@
 # Both are valid: a CIE needs no FDE, and `fde_count_enc` and `table_enc` may be DW_EH_PE_omit (Linux Standard Base 5.0, Core, "The
 # .eh_frame_hdr section").
 #
-# What follows: unwinders search all FDEs one by one, and tools that find functions by the table find none. Who lists CIEs meets some
+# What follows: unwinders search all FDEs one by one, and tools that find functions by the table find none. A tool that lists CIEs finds some
 # whose "return address" is the register rax, without a rule for the CFA.
 #
 # Needs: x86-64 Linux, python3 with pip. About 100 MB are downloaded.

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Zig 0.17.0's Mach-O linker lets `__unwind_info` end before the last functions of x86-64 programs: the sentinel of the index is where
 # the last entry starts, plus the *sum* of the lengths of the functions that it stands for and 1 for each but the first. The padding
-# between them is not in the sum. Functions behind the sentinel have no unwind information, although they are those of the last entry.
-# On arm64, which needs no padding there, the sentinel is as many bytes behind the last function.
+# between them is not in the sum. Functions after the sentinel have no unwind information, although they are those of the last entry.
+# On arm64, which needs no padding there, the sentinel is as many bytes after the last function.
 #
 # Expected: the sentinel is the end of the code that the table covers, by which a lookup rejects PCs (`mach-o/compact_unwind_encoding.h`,
 # `functionOffset` of the first-level index). An entry without a personality is valid up to the next one, so its functions may have gaps.
 #
-# What follows: exceptions through the last functions find no handler, and traces end there. How many bytes are lost depends on how
-# many functions with equal encodings are last.
+# What follows: exceptions through the last functions find no handler, and traces end there. The number of bytes that
+# are lost depends on how many functions with equal encodings are last.
 #
 # `zig cc` uses this linker for all programs for macOS. Needs: x86-64 Linux, python3 with pip. About 100 MB are downloaded.
 set -euo pipefail

@@ -1,5 +1,5 @@
-//! Unwinds by the call frame information itself, as gimli reads and evaluates it. Tests compare the tables with the
-//! resulting values, not with rules. No code of cfipack is involved but the names of architectures and registers.
+//! Unwinds by the CFI itself, as gimli evaluates it. Tests compare a table's results with these values. Nothing of
+//! cfipack is involved but names of architectures and registers.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use gimli::{
 /// Bytes of CFI, as gimli reads them.
 pub type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
-/// The values of the registers of a frame, by DWARF number; `None` where the value is lost.
+/// The values of a frame's registers, by DWARF number. `None` for a lost value.
 pub type Registers = [Option<u64>; 160];
 
 /// The caller's frame.
@@ -25,16 +25,16 @@ pub struct Caller {
     pub return_address: Option<u64>,
     /// The caller's registers.
     pub registers: Registers,
-    /// True if the function is a signal trampoline: the PC returned to has not been executed yet.
+    /// True if the function is a signal trampoline: its caller's PC has not been executed yet.
     pub signal_frame: bool,
     /// AArch64: whether the return address is signed.
     pub signed: bool,
 }
 
-/// The reason why there is no caller.
+/// Why a frame has no caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stop {
-    /// No function has the PC, or none of its rows.
+    /// No function contains the PC, or no row of the function applies to it.
     NoRow,
     /// The frame is the outermost one by the CFI.
     Outermost,
@@ -60,7 +60,7 @@ pub struct Cfi<'a, S: UnwindSection<Slice<'a>>> {
     arch: Arch,
 }
 
-/// A part between two terminators, of which gimli reads only the first.
+/// gimli stops at a terminator. A part is the CFI between two terminators.
 #[derive(Debug)]
 struct Part<S> {
     section: S,
@@ -74,7 +74,7 @@ struct Function<'a> {
 }
 
 impl<'a> Cfi<'a, EhFrame<Slice<'a>>> {
-    /// An `.eh_frame` at `address`, with the bases of text- and data-relative pointers.
+    /// Reads an `.eh_frame` at `address`. Text- and data-relative pointers count from `text` and `data`.
     pub fn eh_frame(bytes: &'a [u8], address: u64, text: u64, data: u64, arch: Arch) -> gimli::Result<Self> {
         let mut cfi = Self::empty(arch);
         let mut start = 0;
@@ -89,7 +89,7 @@ impl<'a> Cfi<'a, EhFrame<Slice<'a>>> {
 }
 
 impl<'a> Cfi<'a, DebugFrame<Slice<'a>>> {
-    /// A `.debug_frame`.
+    /// Reads a `.debug_frame`.
     pub fn debug_frame(bytes: &'a [u8], arch: Arch) -> gimli::Result<Self> {
         let mut cfi = Self::empty(arch);
         let mut section = DebugFrame::new(bytes, endian(arch));
@@ -100,7 +100,7 @@ impl<'a> Cfi<'a, DebugFrame<Slice<'a>>> {
     }
 }
 
-/// An `.eh_frame` for gimli, of an architecture with pointers of 8 bytes.
+/// Returns gimli's reader for an `.eh_frame` of an architecture with pointers of 8 bytes.
 pub fn eh_frame(bytes: &[u8], arch: Arch) -> EhFrame<Slice<'_>> {
     let mut section = EhFrame::new(bytes, endian(arch));
     section.set_address_size(8);
@@ -126,12 +126,12 @@ impl<'a, S: UnwindSection<Slice<'a>>> Cfi<'a, S> {
         Ok(())
     }
 
-    /// The functions' addresses, sorted.
+    /// Returns the functions' addresses, sorted.
     pub fn functions(&self) -> impl Iterator<Item = std::ops::Range<u64>> {
         self.functions.iter().map(|Function { fde, .. }| fde.initial_address()..fde.end_address())
     }
 
-    /// The frame that called the one whose registers are given.
+    /// Finds the caller of the frame with this PC and these registers. `memory` gives the word at an address.
     pub fn caller(
         &mut self,
         pc: u64,
@@ -154,7 +154,7 @@ impl<'a, S: UnwindSection<Slice<'a>>> Cfi<'a, S> {
         let cfa = values.cfa(row)?;
         let return_column = fde.cie().return_address_register();
         let return_address = match row.register(return_column) {
-            // x86's call pushes it, even if the CFI does not mention it.
+            // x86's call pushes the return address at CFA-8, even if the CFI does not mention it.
             None if self.arch == Arch::Amd64 => Some(memory(cfa.wrapping_sub(8)).ok_or(Stop::Lost)?),
             Some(RegisterRule::Undefined) => return Err(Stop::Outermost),
             _ => values.register(row, return_column.0, Some(cfa))?,
@@ -188,9 +188,9 @@ pub struct Values<'v, S> {
     pub encoding: Encoding,
     /// The frame's registers.
     pub registers: &'v dyn Fn(u16) -> Option<u64>,
-    /// The word of 8 bytes at an address.
+    /// Returns the word of 8 bytes at an address.
     pub memory: &'v dyn Fn(u64) -> Option<u64>,
-    /// The architecture, whose byte order words of memory have.
+    /// The architecture, which decides the byte order of memory.
     pub arch: Arch,
 }
 
@@ -200,7 +200,7 @@ impl<S> fmt::Debug for Values<'_, S> {
     }
 }
 
-/// Steps of an expression, after which its evaluation is an error.
+/// The most steps of an expression. After them its evaluation is an error.
 const MAX_STEPS: u32 = 1000;
 
 impl<'a, S: UnwindSection<Slice<'a>>> Values<'_, S> {
@@ -212,7 +212,7 @@ impl<'a, S: UnwindSection<Slice<'a>>> Values<'_, S> {
         (self.memory)(address).ok_or(Stop::Lost)
     }
 
-    /// The canonical frame address.
+    /// Returns the canonical frame address.
     pub fn cfa(&self, row: &UnwindTableRow<usize>) -> Result<u64, Stop> {
         match row.cfa() {
             CfaRule::RegisterAndOffset { register, offset } => {
@@ -222,7 +222,7 @@ impl<'a, S: UnwindSection<Slice<'a>>> Values<'_, S> {
         }
     }
 
-    /// The caller's value of a register; `None` if it is lost, as a value that depends on an unknown `cfa` is.
+    /// Returns the caller's value of a register. `None` if it is lost, or if it depends on an unknown `cfa`.
     pub fn register(
         &self,
         row: &UnwindTableRow<usize>,
@@ -232,12 +232,12 @@ impl<'a, S: UnwindSection<Slice<'a>>> Values<'_, S> {
         let Some(rule) = row.register(gimli::Register(number)) else {
             return Ok(self.own(number).ok());
         };
-        let at = |offset| Some(cfa?.wrapping_add_signed(offset));
+        let at = |offset: i64| cfa.map(|cfa| cfa.wrapping_add_signed(offset)).ok_or(Stop::Lost);
         let value = match rule {
             RegisterRule::Undefined => return Ok(None),
             RegisterRule::SameValue => return Ok(self.own(number).ok()),
-            RegisterRule::Offset(offset) => at(offset).ok_or(Stop::Lost).and_then(|at| self.word(at)),
-            RegisterRule::ValOffset(offset) => at(offset).ok_or(Stop::Lost),
+            RegisterRule::Offset(offset) => at(offset).and_then(|at| self.word(at)),
+            RegisterRule::ValOffset(offset) => at(offset),
             RegisterRule::Register(other) => self.own(other.0),
             RegisterRule::Expression(expression) => {
                 self.evaluate(&expression, cfa).and_then(|address| self.word(address))
@@ -298,7 +298,7 @@ fn vendor(arch: Arch) -> gimli::Vendor {
     if arch.is_aarch64() { gimli::Vendor::AArch64 } else { gimli::Vendor::Default }
 }
 
-/// After the terminator that ends the part at `start`, or the section's end.
+/// Returns where the part that starts at `start` ends: after its terminator, or at the section's end.
 fn end_of_part(bytes: &[u8], mut start: usize, endian: Endian) -> usize {
     while let Some(&[a, b, c, d]) = bytes.get(start..).and_then(<[u8]>::first_chunk) {
         start += 4;

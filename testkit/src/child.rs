@@ -1,6 +1,6 @@
-//! A child process that runs one instruction at a time.
+//! Runs a child process one instruction at a time.
 
-// The one place in the tests that needs `unsafe`: ptrace has no safe interface.
+// This crate needs `unsafe` only here: ptrace has no safe interface.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -12,7 +12,7 @@ use std::ptr::null_mut;
 
 use crate::process::{Process, Stopped};
 
-/// The child, stopped before its next instruction.
+/// A child, stopped before its next instruction.
 #[derive(Debug)]
 pub struct Child {
     pid: libc::pid_t,
@@ -22,7 +22,7 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts a program, its output thrown away; it stops before its first instruction.
+    /// Starts a program and discards its output. The child stops before its first instruction.
     pub fn start(mut command: Command) -> io::Result<Self> {
         command.stdout(Stdio::null()).stderr(Stdio::null());
         // SAFETY: between fork and exec the closure calls one async-signal-safe function.
@@ -37,28 +37,25 @@ impl Child {
         let pid = command.spawn()?.id() as libc::pid_t;
         let memory = File::options().read(true).write(true).open(format!("/proc/{pid}/mem"))?;
         let mut child = Self { pid, memory, signal: 0 };
-        match child.wait() {
-            true => Ok(child),
-            false => Err(io::Error::other("the child ended before it began")),
-        }
+        if child.wait() { Ok(child) } else { Err(io::Error::other("the child ended before it began")) }
     }
 
-    /// Runs one instruction; `false` when the child has ended.
+    /// Runs one instruction. Returns `false` if the child has ended.
     pub fn step(&mut self) -> bool {
         self.go_on(libc::PTRACE_SINGLESTEP)
     }
 
-    /// Runs up to the next [breakpoint](Self::write); `false` when the child has ended.
+    /// Runs up to the next [breakpoint](Self::write). Returns `false` if the child has ended.
     pub fn resume(&mut self) -> bool {
         self.go_on(libc::PTRACE_CONT)
     }
 
-    /// Overwrites its memory, code too: with `int3` for a breakpoint, after which the PC is one byte after it.
+    /// Overwrites memory, even code. To set a breakpoint, write `int3`: the child stops with its PC one byte after it.
     pub fn write(&self, address: u64, bytes: &[u8]) {
         self.memory.write_all_at(bytes, address).expect("a traced process can be written to");
     }
 
-    /// Sets the next instruction.
+    /// Sets the address of the next instruction.
     pub fn set_pc(&self, pc: u64) {
         let mut r = self.user_registers();
         r.rip = pc;
@@ -93,7 +90,7 @@ impl Child {
         true
     }
 
-    /// The registers.
+    /// Reads all registers.
     pub fn registers(&self) -> Stopped {
         let r = self.user_registers();
         let numbered = [

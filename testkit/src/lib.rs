@@ -1,5 +1,5 @@
-//! What the tests of several crates share. This crate depends on `cfipack-format` alone of cfipack, so that the tests of
-//! every other crate can use it.
+//! Shares code between the tests of several crates. Of cfipack it depends on `cfipack-format` alone, so that every
+//! other crate can use it in its tests.
 
 pub mod by_cfi;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -1,8 +1,8 @@
 //! Random numbers that a failing run can repeat.
 //!
-//! `CFIPACK_SEED` sets the seed and `CFIPACK_CASES` the number of cases; every random test prints both. Without
-//! `CFIPACK_SEED` each run has the same cases, with `CFIPACK_SEED=random` new ones. A test that fails prints the command
-//! that repeats it.
+//! `CFIPACK_SEED` sets the seed and `CFIPACK_CASES` the number of cases. Every random test prints both. Without
+//! `CFIPACK_SEED` each run has the same cases; `CFIPACK_SEED=random` gives new ones. A failing test prints how to
+//! repeat it.
 
 use std::env;
 use std::fmt::Debug;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The seed of a run that sets none.
+/// The seed if `CFIPACK_SEED` is not set.
 const SEED: u64 = 20_261_120;
 
 /// A generator of random numbers (SplitMix64).
@@ -18,12 +18,12 @@ const SEED: u64 = 20_261_120;
 pub struct Random(u64);
 
 impl Random {
-    /// A generator; equal seeds give equal numbers.
+    /// Makes a generator. Equal seeds give equal numbers.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// Any number.
+    /// Returns any number.
     #[allow(clippy::should_implement_trait, reason = "it never ends")]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -33,33 +33,33 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `limit`, which is not 0.
+    /// Returns a number below `limit`, which must not be 0.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Returns a number from `low` to `high`, both included.
     pub fn between(&mut self, low: i64, high: i64) -> i64 {
         low + self.below((high - low) as u64 + 1) as i64
     }
 
-    /// A byte from `low` to `high`, both included.
+    /// Returns a byte from `low` to `high`, both included.
     pub fn byte(&mut self, low: u8, high: u8) -> u8 {
         low + self.below(u64::from(high - low) + 1) as u8
     }
 
-    /// True `percent` times out of 100.
+    /// Returns true `percent` times out of 100.
     pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    /// One of several.
+    /// Returns one of the choices.
     pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len() as u64) as usize]
     }
 }
 
-/// The seed and number of cases of a random test, from the environment, printed with the command that has the same.
+/// Returns seed and number of cases of a random test, by the environment. Prints the command that has the same cases.
 pub fn cases(test: &str, default_count: usize) -> (u64, usize) {
     let seed = match env::var("CFIPACK_SEED").as_deref() {
         Err(_) => SEED,
@@ -75,8 +75,8 @@ pub fn cases(test: &str, default_count: usize) -> (u64, usize) {
     (seed, count)
 }
 
-/// Asserts that a test's few cases contain what it is about, if they are the same in each run. New cases, or another number
-/// of them, may lack it by chance, which is printed.
+/// Fails if a test's usual cases do not contain enough of what the test is about. Other seeds or numbers of cases may
+/// lack it by chance: then this function only prints a line.
 #[track_caller]
 pub fn assert_enough(is_enough: bool, found: impl Debug) {
     match env::var_os("CFIPACK_SEED").or_else(|| env::var_os("CFIPACK_CASES")) {
@@ -86,12 +86,12 @@ pub fn assert_enough(is_enough: bool, found: impl Debug) {
     }
 }
 
-/// Prints the seed of one case, should it fail, so that it can be run alone.
+/// Prints the seed of a case that fails, so that you can run this case alone.
 #[derive(Debug)]
 pub struct Case(u64);
 
 impl Case {
-    /// A case, and the numbers for it.
+    /// Makes a case, and the generator for it.
     pub fn new(seed: u64) -> (Self, Random) {
         (Self(seed), Random::new(seed))
     }
@@ -105,7 +105,7 @@ impl Drop for Case {
     }
 }
 
-/// The command that runs the current test again.
+/// Returns the command that runs the current test again.
 fn command(seed: u64, count: usize) -> String {
     let mut command = format!("CFIPACK_SEED={seed} CFIPACK_CASES={count} cargo test");
     let package = env::var("CARGO_PKG_NAME").ok();
@@ -116,11 +116,12 @@ fn command(seed: u64, count: usize) -> String {
     let path = env::current_exe().unwrap_or_else(|_| PathBuf::new());
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     let program = name.rsplit_once('-').map_or(&*name, |(program, _)| program);
-    match package.is_some_and(|package| package.replace('-', "_") == program) {
-        true => command += " --lib",
-        false => command += &format!(" --test {program}"),
+    if package.is_some_and(|package| package.replace('-', "_") == program) {
+        command += " --lib";
+    } else {
+        command += &format!(" --test {program}");
     }
-    // The thread of a test has its name. With one thread for all tests it has none.
+    // A test's thread has the test's name. With one thread for all tests, the name is `main`.
     match thread::current().name() {
         Some(test) if test != "main" => command + &format!(" {test} -- --exact --include-ignored"),
         _ => command,

@@ -1,13 +1,13 @@
-//! Objects, programs and libraries that rustc makes, with the linker that it needs: tests which use them need no other
-//! compiler and no assembler.
+//! Makes objects, programs and libraries with rustc and its linker. Tests that use them need no other compiler and no
+//! assembler.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// A program, which prints its first argument and has the number of its words as its status; and a function of its own. It
-/// depends on the C library alone, and has call frame information.
+/// A program that prints its first argument and returns the number of its arguments. It has a recursive function of its
+/// own, depends on the C library alone, and has CFI.
 const PROGRAM: &str = r#"
 #![no_std]
 #![no_main]
@@ -37,7 +37,7 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
 }
 "#;
 
-/// Runs rustc, which must succeed.
+/// Runs rustc in a directory. It must succeed.
 pub fn rustc<S: AsRef<OsStr>>(directory: &Path, arguments: &[S]) {
     let mut rustc = Command::new(env::var_os("RUSTC").unwrap_or("rustc".into()));
     rustc.args(["--edition=2024", "-Copt-level=1", "-Cpanic=abort", "-Cforce-unwind-tables=yes"]);
@@ -54,13 +54,13 @@ pub fn program_library_object(directory: &Path) {
     fs::remove_file(directory.join("program.rs")).unwrap();
 }
 
-/// Writes `program` into a directory, linked with further options, and its source `program.rs`.
+/// Writes `program` and its source `program.rs` into a directory. `options` are for rustc.
 pub fn program(directory: &Path, options: &[&str]) {
     fs::write(directory.join("program.rs"), PROGRAM).unwrap();
     rustc(directory, &[&["program.rs", "-o", "program"], options].concat());
 }
 
-/// Assembles a text in GNU's syntax for the machine's architecture; the object's path.
+/// Assembles a text in GNU syntax for this machine's architecture. Returns the object's path.
 pub fn assemble(directory: &Path, text: &str, object: &str) -> PathBuf {
     let source = directory.join("assembled.rs");
     let syntax = if cfg!(target_arch = "x86_64") { "att_syntax, raw" } else { "raw" };

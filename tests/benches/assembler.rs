@@ -1,5 +1,5 @@
-//! A JIT's call: one function of ten directives to everything that readers of ELF want, and `.sframe` alone beside the
-//! conversion of the function's FDE.
+//! Measures a JIT's call for one function of ten directives: everything that readers of ELF want. The conversion of the
+//! function's FDE to `.sframe` is measured beside the table alone.
 //!
 //!     cargo bench -p cfipack-tests --bench assembler
 
@@ -70,7 +70,7 @@ fn main() {
     }
 }
 
-/// What a JIT keeps from call to call.
+/// Buffers that a JIT reuses from call to call.
 struct Again {
     directives: Directives,
     assembly: Assembly,
@@ -95,7 +95,7 @@ impl Again {
     }
 }
 
-/// A prologue with two saved registers, and an epilogue: ten directives.
+/// Adds ten directives: a prologue that saves two registers, and an epilogue.
 fn say(directives: &mut Directives) {
     let [rbx, rbp, r12] = [3, 6, 12].map(Register);
     directives.at(1).def_cfa_offset(16).offset(rbp, -16).at(3).def_cfa_offset(24).offset(r12, -24);
@@ -127,7 +127,7 @@ fn forms(assembly: &Assembly, options: Options) -> [Vec<u8>; 3] {
     ]
 }
 
-/// Everything that readers on Linux register for a region of one function, but for perf's file.
+/// Makes everything that readers on Linux register for a region of one function, except perf's file.
 fn all_forms_of_a_region(directives: &Directives, options: Options) -> (EhFrame, [Vec<u8>; 2], [u8; 88]) {
     let mut region = Region::new(Arch::Amd64, FUNCTION, 4096).unwrap();
     region.push("function", 0, directives).unwrap();
@@ -177,7 +177,7 @@ fn report<T>(what: &str, mut work: impl FnMut() -> T) {
     println!("  {what:<30} {nanoseconds:>8.0} ns   {allocations} allocations");
 }
 
-/// Runs both by turns; the medians, in nanoseconds.
+/// Runs both by turns. Returns the medians in nanoseconds.
 fn by_turns<A, B>(mut a: impl FnMut() -> A, mut b: impl FnMut() -> B) -> (f64, f64) {
     let mut times: [Vec<_>; 2] = Default::default();
     for _ in 0..ROUNDS {

@@ -1,5 +1,5 @@
-//! What the C interface costs more than the Rust interface that it wraps: both by turns in one process, the fastest of
-//! each, which other programs disturb least. Calls go through pointers to functions, as those into a library do.
+//! Measures how much the C interface costs more than the Rust interface that it wraps. Both run by turns in one
+//! process, and the fastest run of each counts. Calls go through function pointers, as calls into a library do.
 //!
 //!     cargo bench -p cfipack-tests --bench capi
 
@@ -37,7 +37,7 @@ fn main() {
     }
 }
 
-/// Runs both by turns, and prints what the first takes of the second: as a ratio, and per call.
+/// Runs both by turns. Prints the first time as a ratio of the second, and per call.
 fn compare<A, B>(
     library: &Library,
     what: &str,
@@ -73,7 +73,7 @@ fn given(section: &cfipack_cfi_section) -> cfipack_cfi_sections {
     cfipack_cfi_sections { sections: section, num_sections: 1, architecture: CFIPACK_ARCH_AMD64 }
 }
 
-/// The table, which both ways make alike.
+/// Makes the table through both interfaces, which must give the same bytes.
 fn convert(library: &'static Library) -> Vec<u8> {
     let cfi = library.cfi();
     let (new, len, write) = black_box((
@@ -210,7 +210,7 @@ fn steps(library: &Library, table: &Section<'_>, pcs: &[Address]) {
     compare(library, "step", rows.len(), through_c, in_rust);
 }
 
-/// The library's functions as those of one object, with keys.
+/// Links the library's functions as if one object had them, with keys.
 fn link(library: &'static Library) {
     let cfi = library.cfi();
     let functions: Vec<_> = Functions::new(&cfi).flatten().collect();

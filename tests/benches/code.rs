@@ -1,5 +1,5 @@
-//! What following code costs: the time of judging CFI and of making rows of code, beside gimli's walk over the same CFI, by
-//! turns in one process, medians. Both on one thread.
+//! Measures how long it takes to judge CFI by code, and to make rows from code, beside gimli's walk over the same CFI.
+//! Runs take turns in one process on one thread; medians.
 //!
 //!     cargo bench -p cfipack-tests --bench code
 
@@ -16,7 +16,7 @@ use cfipack_tests::workload::Gimli;
 
 const ROUNDS: usize = 7;
 
-/// Libraries that nearly every machine has: C and hand-written assembler, C++, both.
+/// Libraries that nearly every machine has: in C and hand-written assembler, in C++, and in both.
 const LIBRARIES: [&str; 3] = ["libc.so.6", "libstdc++.so.6", "libcrypto.so.3"];
 const DIRECTORIES: [&str; 3] = ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/lib64"];
 
@@ -42,11 +42,10 @@ fn library(name: &str, bytes: &'static [u8]) {
     println!("\n{name}: {} rows", gimli.walk());
     let lint = || cfipack_lint::lint(&file, sections, 1, &|_| true, &|_, _| {}).expect("a whole file");
     report(name, "lint", by_turns(ROUNDS, lint, || gimli.walk()));
-    let made = || make_rows(&file, sections);
-    report(name, "synthesize", by_turns(ROUNDS, made, || gimli.walk()));
+    report(name, "synthesize", by_turns(ROUNDS, || make_rows(&file, sections), || gimli.walk()));
 }
 
-/// The rows of all functions, as if they had no CFI but for where they start and end: how many have rows.
+/// Makes rows of all functions, as if their CFI only had starts and ends. Returns how many functions have rows.
 fn make_rows(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> usize {
     let memory = FileMemory::new(file).expect("a whole file");
     let all =

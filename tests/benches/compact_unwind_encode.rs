@@ -1,5 +1,5 @@
-//! Encodings of all functions of large libraries: the time, with and without their code, beside its
-//! yardstick: gimli's walk of all rows of the same CFI.
+//! Measures the encoding of all functions of large libraries, with and without their code. The yardstick is gimli's
+//! walk over all rows of the same CFI.
 //!
 //!     cargo bench -p cfipack-tests --bench compact_unwind_encode
 
@@ -20,8 +20,8 @@ const RUNS: usize = 9;
 /// Code sections by address, with their bytes.
 type Code<'a> = [(Address, &'a [u8])];
 
-/// The encodings of all functions, DWARF mode included: a number that depends on all of them, and
-/// the reasons of the latter.
+/// Encodes all functions, DWARF mode included. Returns a number that depends on every encoding, and the reasons for
+/// DWARF mode.
 fn encode(
     section: &cfi::Section<'_>,
     code: Option<&Code<'_>>,

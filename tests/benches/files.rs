@@ -1,5 +1,5 @@
-//! Sizes of tables beside the CFI of real files, and how many functions and PCs of these files they have; or sizes of
-//! `__unwind_info` of real macOS images by layout, as `tests/real-libraries/download` fetches them.
+//! Prints sizes of tables beside the CFI of real files, with the share of functions and PCs in them. With `images` it
+//! prints sizes of `__unwind_info` by layout, for macOS images that `tests/real-libraries/download` fetches.
 //!
 //!     cargo bench -p cfipack-tests --bench files
 //!     CFIPACK_MACOS_LIBRARIES=DIR cargo bench -p cfipack-tests --bench files -- images
@@ -21,7 +21,7 @@ use cfipack_tests::unwind_table::Table;
 use object::read::macho::{FatArch, MachOFatFile32};
 use object::{Object, ObjectSection};
 
-/// What tables are compared with: all that they replace for a profiler.
+/// The yardstick of sizes: everything that a table replaces for a profiler.
 const CFI: &str = ".eh_frame and .eh_frame_hdr";
 
 fn main() {
@@ -95,7 +95,7 @@ fn elf_file(name: &str, bytes: &[u8]) {
     figures::compared(name, "small, same functions", common_small as f64, "bytes", "gnu", common_gnu as f64);
 }
 
-/// The sizes of the layouts' tables, each of the functions alone that both can have.
+/// The sizes of two layouts' tables, for only the functions that both can represent.
 fn same_functions(cfi: &[cfi::Section<'_>], arch: Arch, converted: [&Converted; 2]) -> [usize; 2] {
     let omitted = |converted: &'_ Converted| {
         let all = converted.omitted.iter().chain(&converted.ambiguous);
@@ -113,7 +113,7 @@ fn same_functions(cfi: &[cfi::Section<'_>], arch: Arch, converted: [&Converted; 
     })
 }
 
-/// Functions that are not in the table, by reason.
+/// Counts functions that are not in the table, by reason.
 fn omitted(converted: &Converted) -> BTreeMap<&'static str, u64> {
     let mut omitted = BTreeMap::new();
     for unsupported in converted.omitted.iter().chain(&converted.ambiguous) {
@@ -122,7 +122,7 @@ fn omitted(converted: &Converted) -> BTreeMap<&'static str, u64> {
     omitted
 }
 
-/// The image with the largest table of each package.
+/// Prints the image with the largest table of each package.
 fn images(directory: &Path) {
     let mut packages: Vec<_> = ["wheel", "npm"]
         .into_iter()
@@ -156,7 +156,7 @@ struct Image {
     eh_frame_len: u32,
 }
 
-/// The images of a file, which may be fat.
+/// Returns the tables of all images in a file, which may be fat.
 fn tables(path: &Path) -> Vec<Image> {
     let Ok(data) = fs::read(path) else { return Vec::new() };
     let slices: Vec<&[u8]> = match MachOFatFile32::parse(&*data) {
@@ -166,7 +166,7 @@ fn tables(path: &Path) -> Vec<Image> {
     let image = |slice: &&[u8]| {
         let file = File::parse(slice).ok()?;
         let section = file.as_macho()?.unwind_info_section().ok()??;
-        // Entries after the sentinel are no reader's.
+        // No reader finds entries after the sentinel.
         if Section::parse(&section.bytes).ok()?.entries().any(|entry| entry.is_err()) {
             return None;
         }
@@ -180,7 +180,7 @@ fn tables(path: &Path) -> Vec<Image> {
 }
 
 impl Image {
-    /// The layout in which the entries give the image's own table.
+    /// Returns the layout in which the entries give the image's own table.
     fn layout(&self) -> &'static str {
         let entries = Table::read(&self.table);
         if entries.lay_out(self.arch, Layout::LdPrime) == self.table {

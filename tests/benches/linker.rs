@@ -1,5 +1,5 @@
-//! What a linker pays: merging tables, against what GNU `ld` takes more with `.sframe` than without, and building a
-//! table from functions with keys, against the conversion of a finished file. By turns in one process, medians.
+//! Measures merging of tables against the additional time that GNU `ld` takes with `.sframe`, and building a table from
+//! functions with keys against converting a finished file. Runs take turns in one process; medians.
 //!
 //!     CFIPACK_REFERENCE_TOOLS=DIR cargo bench -p cfipack-tests --bench linker
 
@@ -50,7 +50,7 @@ fn merging(tools: &Tools) {
         command.extend(files.iter().map(String::as_str));
         time(|| tools.run_well(&command))
     };
-    // Where a linker has laid out the text of each object.
+    // The address where a linker would put each object's text.
     let text: Vec<u64> = objects
         .iter()
         .scan(0x1000, |at, object| {
@@ -62,7 +62,7 @@ fn merging(tools: &Tools) {
         })
         .collect();
     let address_of = |key: Key| {
-        let (object, place) = Place::of(key);
+        let (object, place) = Place::from_key(key);
         Address(text[object] + place.offset)
     };
     let merge = |options: Options, threads: usize, inputs: fn(&ElfObject) -> Object<'_>| {
@@ -154,7 +154,7 @@ fn merging(tools: &Tools) {
     }
 }
 
-/// A library's functions, as a linker that has keys for them would see them.
+/// Builds the table of a library's functions as a linker does, by keys.
 fn keyed(library: &'static Library) {
     let cfi = library.cfi();
     let functions: Vec<_> = Functions::new(&cfi).flatten().collect();
@@ -162,7 +162,7 @@ fn keyed(library: &'static Library) {
     let object = Object::new().with_eh_frame(cfi.bytes);
     let build = || {
         let mut merger = Merger::new(cfi.arch, Options::new()).unwrap();
-        // A walk along sorted relocations.
+        // The keys are found by one walk along sorted relocations.
         let mut next = 0;
         let live = |field| {
             let Field::EhFrame(at) = field else { return None };

@@ -1,5 +1,5 @@
-//! What other tools take to make or to read the same tables and CFI: each a whole process, or the difference of two.
-//! By turns, medians.
+//! Measures how long other tools take to make or read the same tables and CFI: a whole process each, or the difference
+//! of two. Runs take turns; medians.
 //!
 //!     CFIPACK_COMMAND=CFI2SFRAME CFIPACK_REFERENCE_TOOLS=DIR cargo bench -p cfipack-tests --bench peers
 
@@ -36,7 +36,7 @@ fn report(subject: &str, ours: (&str, Duration), theirs: (&str, Duration), funct
     println!("  {} {:.1?}   {} {:.1?}: {ratio:.1} times as fast", ours.0, ours.1, theirs.0, theirs.1);
 }
 
-/// The conversion of a library, the whole process, beside tools that print the same rows.
+/// Converts a library in a process, beside tools that print the same rows.
 fn readers(tools: &Tools) {
     let Some(command) = env::var_os("CFIPACK_COMMAND") else {
         return println!("peers: the command: not measured: CFIPACK_COMMAND is not set");
@@ -69,7 +69,7 @@ fn readers(tools: &Tools) {
     }
 }
 
-/// What assemblers take more with `--gsframe`, beside the conversion of the CFI that they wrote.
+/// Measures the additional time of assemblers with `--gsframe`, beside the conversion of the CFI that they wrote.
 fn assemblers(tools: &Tools) {
     tools.write("f.s", source(&mut Random::new(1), FUNCTIONS));
     tools.run_well(&["as", "--gsframe=no", "f.s", "-o", "f.o"]);
@@ -83,7 +83,7 @@ fn assemblers(tools: &Tools) {
         merger.push_object(&input[0], live, |note| panic!("{note}"));
         let section = merger.finish();
         let mut out = vec![0; section.len()];
-        let address_of = |key: Key| Address(0x1000 + Place::of(key).1.offset);
+        let address_of = |key: Key| Address(0x1000 + Place::from_key(key).1.offset);
         section.write(&mut out, At::on(Address(0x100_0000), &Threads(1)), address_of).unwrap();
         out
     };

@@ -1,6 +1,6 @@
-//! What a profiler pays for a frame: the stacks of real programs, recorded by perf when the bench starts, walked by
-//! `.sframe` table, with all rows in a cache, and with a cache that has none; by framehop with and without its cache, and
-//! by gimli. By turns in one process, a few stacks at a time; the fastest round of each counts.
+//! Measures the cost of a frame for a profiler. perf records stacks of real programs when the bench starts. They are
+//! walked by `.sframe` table (without a cache, with all rows cached, with none cached), by framehop with and without
+//! its cache, and by gimli. A few stacks are walked at a time, by turns; the fastest round of each counts.
 //!
 //!     cargo bench -p cfipack-tests --bench profile
 
@@ -24,7 +24,7 @@ use gimli::UnwindContext;
 
 const ROUNDS: usize = 15;
 
-/// So many stacks are walked at a time: few enough for their bytes to stay in the cache of a core.
+/// Stacks that are walked at a time. They are few, so that their bytes stay in the core's cache.
 const BATCH: usize = 16;
 
 fn main() {
@@ -73,7 +73,7 @@ fn measure(name: &str, recording: &Recording) {
         }
         sums.iter_mut().zip(least).for_each(|(sum, least)| *sum += least);
     }
-    // What framehop does not cache leaves the place to what evicts it, which the next eviction finds there.
+    // An eviction overwrites the PC's place in framehop's cache, so few lookups may be hits.
     let stats = [walks.uncached, walks.evicted].map(|cache| cache.stats());
     assert!(stats.iter().all(|stats| stats.hits() * 50 < stats.total()), "a cache that is off: {stats:?}");
     let [table, hits, misses, with_eviction, evictions, cached, gimli] = sums.map(|sum| sum / frames as f64);
@@ -99,10 +99,10 @@ fn measure(name: &str, recording: &Recording) {
 
 const CACHED: &str = "a frame by table, all in its cache";
 
-/// Places of the cache.
+/// Number of places of the cache.
 const PLACES: usize = 4096;
 
-/// How stacks are walked, and what must be subtracted from a walk that evicts.
+/// A way to walk stacks. One way is only the cost of the evictions, to be subtracted.
 #[derive(Clone, Copy)]
 enum Way {
     Table,
@@ -117,7 +117,7 @@ enum Way {
 const WAYS: [Way; 7] =
     [Way::Table, Way::TableCached, Way::TableMissed, Way::Uncached, Way::Evictions, Way::Cached, Way::Gimli];
 
-/// The memory of all ways.
+/// The memory that all ways share.
 struct Walks {
     frames: Vec<Frame>,
     pcs: Vec<u64>,
@@ -140,7 +140,7 @@ impl Way {
     fn walk(self, stacks: &[Stack<'_, '_, '_>], lookups: &[Vec<u64>], walks: &mut Walks) {
         let Walks { frames, pcs, rows, cache, uncached, evicted, context } = walks;
         let mut one = [CacheEntry::EMPTY];
-        // A cache of one place has the PC of a function that calls itself, and no other.
+        // A cache of one place can only have the PC of a function that calls itself.
         let mut rows = Cache::new(if matches!(self, Self::TableMissed) { &mut one } else { rows });
         for (Stack { sample, space, unwinder }, lookups) in stacks.iter().zip(lookups) {
             match self {
@@ -162,7 +162,7 @@ impl Way {
     }
 }
 
-/// A stack, and what to walk it with.
+/// A stack, and the state to walk it with.
 struct Stack<'s, 'i, 'f> {
     sample: &'s Sample,
     space: &'s Space<'i, 'f>,
@@ -170,14 +170,15 @@ struct Stack<'s, 'i, 'f> {
 }
 
 impl Stack<'_, '_, '_> {
-    /// framehop's walk with what it looks up.
+    /// Walks with framehop. Returns the PCs that it looks up.
     fn lookups(&self, cache: &mut CacheX86_64) -> Vec<u64> {
         let mut lookups = Vec::new();
         self.walk_each(cache, |frame, _| lookups.push(frame.address_for_lookup()));
         lookups
     }
 
-    /// framehop's walk without the use of its cache, which cannot be turned off: what it would find there is evicted.
+    /// Walks with framehop as if it had no cache. Its cache cannot be turned off, so the entries that it would find are
+    /// evicted first.
     fn walk_uncached(&self, cache: &mut CacheX86_64, pcs: &mut Vec<u64>) {
         pcs.clear();
         self.walk_each(cache, |frame, cache| {
@@ -186,7 +187,7 @@ impl Stack<'_, '_, '_> {
         });
     }
 
-    /// Reads the recorded bytes, which a profiler has just copied.
+    /// Reads the recorded bytes into the core's cache, where a profiler that has just copied them would find them.
     fn touch(&self) {
         black_box(self.sample.stack.iter().step_by(64).map(|&byte| usize::from(byte)).sum::<usize>());
     }
@@ -207,10 +208,10 @@ impl Stack<'_, '_, '_> {
     }
 }
 
-/// Multiples of how many places the cache has, and as far from all code as the addresses that are no user's.
+/// Addresses outside all code. Both are multiples of the number of the cache's places.
 const FAR: [u64; 2] = [509 << 39, 509 << 40];
 
-/// Puts the rule of an address that has no code in the place where the cache has that of `address`.
+/// Overwrites the cache's place for `address` with the rule of an address that has no code.
 #[inline]
 fn evict(address: u64, far: u64, unwinder: &Unwinder<'_>, cache: &mut CacheX86_64) {
     let other = FrameAddress::from_instruction_pointer(address.wrapping_add(far));

@@ -1,4 +1,4 @@
-//! What takes how many times as long as its yardstick: both by turns in one process, medians.
+//! Prints how many times as long as its yardstick each work takes. Both run by turns in one process; medians.
 //!
 //!     cargo bench -p cfipack-tests --bench ratios
 
@@ -40,12 +40,12 @@ fn main() {
     }
 }
 
-/// `speed`: how many times as fast as the yardstick; else how many times as long.
+/// Prints a comparison. With `speed` it says how many times as fast as the yardstick, else how many times as long.
 fn report(library: &Library, what: &str, yardstick: &str, times: (Duration, Duration), speed: bool) {
     report_each(library, what, yardstick, times, 1, speed);
 }
 
-/// Of so many at a time.
+/// The same as [`report`] for `count` equal pieces of work, with times of one piece.
 fn report_each(
     library: &Library,
     what: &str,
@@ -55,10 +55,11 @@ fn report_each(
     speed: bool,
 ) {
     figures::times(library.name, what, time, yardstick, yard, count);
-    // Durations divided are whole nanoseconds: too coarse for ratios.
-    let ratio = match speed {
-        true => format!("{:.2} times as fast", yard.as_secs_f64() / time.as_secs_f64()),
-        false => format!("{:.2} times as long", time.as_secs_f64() / yard.as_secs_f64()),
+    // A division of `Duration`s gives whole nanoseconds, which is too coarse for ratios.
+    let ratio = if speed {
+        format!("{:.2} times as fast", yard.as_secs_f64() / time.as_secs_f64())
+    } else {
+        format!("{:.2} times as long", time.as_secs_f64() / yard.as_secs_f64())
     };
     let [time, yard] = [time, yard].map(|total| total / count as u32);
     println!("  {what:<34} {time:>10.1?}   {yardstick:<38} {yard:>10.1?}   {ratio}");
@@ -85,11 +86,11 @@ fn conversion(library: &'static Library, memory: &str) {
     report(library, &format!("convert, small, two threads, {memory}"), "one thread", times, true);
 }
 
-/// What each layer of the fast path earns: with it, and without it and those above it.
+/// Measures what each layer of the fast path gains, by leaving out one more layer each time.
 fn layers(library: &'static Library) {
     let small = Options::default();
     let unshared = small.with_share(false);
-    // Nothing is remembered where nothing is shared.
+    // The memo only works if functions share rows.
     for (what, options) in [("batches and memo", small), ("batches, nothing shared", unshared)] {
         let times = by_turns(
             ROUNDS,
@@ -148,8 +149,7 @@ fn lookup(library: &'static Library) {
     );
     let mut gimli = library.gimli();
     if gimli.has_search_table() {
-        let by_gimli = || pcs.iter().filter(|&&pc| gimli.lookup(pc)).count();
-        let times = by_turns(ROUNDS, in_place, by_gimli);
+        let times = by_turns(ROUNDS, in_place, || pcs.iter().filter(|&&pc| gimli.lookup(pc)).count());
         report_each(library, "lookup in place", "gimli, .eh_frame_hdr and row", times, PCS, true);
     }
 }

@@ -1,5 +1,5 @@
-//! Generated code that comes and goes: functions of a registry replaced and looked up, beside a table that is made again, a
-//! map in a lock, and lookups in a table that does not change.
+//! Measures a registry of generated code: functions are replaced and looked up. Beside it: making a table again, a map
+//! in a lock, and lookups in a table that does not change.
 //!
 //!     cargo bench -p cfipack-tests --bench registry
 
@@ -26,14 +26,14 @@ const REPLACED: usize = 20_000;
 const REBUILT: usize = 3;
 const LOOKUPS: usize = 200_000;
 
-/// A function of three rows.
+/// Directives for a function of three rows.
 fn directives() -> Directives {
     let mut directives = Directives::new(Arch::Amd64, 60);
     directives.at(4).def_cfa_offset(32).at(50).def_cfa_offset(8);
     directives
 }
 
-/// A map from starts to sizes and rows, as a host would write it.
+/// A map from starts to sizes and rows, as a host might write it without cfipack.
 type Map = RwLock<BTreeMap<u64, (u64, Vec<Row>)>>;
 
 fn rows() -> Vec<Row> {

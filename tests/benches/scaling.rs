@@ -1,5 +1,5 @@
-//! Time and memory a function, for a thousand functions up to a million: what grows in proportion to its input stays
-//! level. gimli's walk over the same functions is the yardstick; all by turns in one process, medians.
+//! Measures time and memory per function, from a thousand functions to a million. If the work is proportional to its input,
+//! both stay level. gimli's walk over the same functions is the yardstick. Runs take turns in one process; medians.
 //!
 //!     cargo bench -p cfipack-tests --bench scaling
 
@@ -21,10 +21,10 @@ use cfipack_tests::workload::{Gimli, build};
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Halves of a power of ten.
+/// Numbers of functions, two for each power of ten.
 const COUNTS: [usize; 7] = [1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000];
 
-/// So many functions are worked on in a round, in one table or many.
+/// Functions that a round works on, in one table or in many.
 const A_ROUND: usize = 100_000;
 const ROUNDS: usize = 7;
 
@@ -82,7 +82,7 @@ fn measure(count: usize) {
     println!();
 }
 
-/// How long the work takes, repeated for small inputs.
+/// Measures the work, which is repeated for small inputs.
 fn time<T>(count: usize, mut work: impl FnMut() -> T) -> Duration {
     let repeated = (A_ROUND / count).max(1);
     let start = Instant::now();

@@ -1,5 +1,5 @@
-//! Conversion, lookup, dump and verification of the toolchain's libraries, each beside its yardstick.
-//! The `ratios` bench prints what one is of the other.
+//! Measures conversion, lookup, dump and verification of the toolchain's libraries, each beside its yardstick. The
+//! `ratios` bench prints the ratios.
 
 use std::sync::LazyLock;
 

@@ -1,5 +1,5 @@
-//! Building `__unwind_info` from 1 000 000 sorted entries: time and memory an entry, by layout.
-//! Beside it, the yardstick: copying the entries into a fresh vector.
+//! Measures building `__unwind_info` from 1 000 000 sorted entries: time and memory per entry, by layout. The yardstick
+//! is copying the entries into a fresh vector.
 //!
 //!     cargo bench -p cfipack-tests --bench unwind_info_build
 
@@ -19,8 +19,8 @@ const ENTRIES: u32 = 1_000_000;
 const RUNS: usize = 7;
 const LAYOUTS: [Layout; 4] = [Layout::Lld, Layout::LdPrime, Layout::Ld64, Layout::Small];
 
-/// As in large C++ libraries: some 60 encodings, few of them frequent; of 100 functions, 30 with
-/// an LSDA and `dwarf` in DWARF mode.
+/// Entries as in large C++ libraries: some 60 encodings, few of them frequent. Of 100 functions, 30 have an LSDA and
+/// `dwarf` are in DWARF mode.
 fn entries(dwarf: u64) -> Vec<Entry> {
     let mut random = Random::new(1);
     let (mut function, mut fde) = (0x1000, 0x18);
@@ -44,7 +44,7 @@ fn entries(dwarf: u64) -> Vec<Entry> {
     (0..ENTRIES).map(entry).collect()
 }
 
-/// The whole way from entries to bytes in fresh memory; returns the size of the table.
+/// Builds a table in fresh memory, from entries to bytes. Returns its size.
 fn build(entries: &[Entry], layout: Layout) -> usize {
     let mut builder = Builder::new(Arch::Amd64, Options::new().with_layout(layout)).unwrap();
     for &entry in entries {
@@ -73,7 +73,7 @@ fn best(mut run: impl FnMut() -> usize) -> (Duration, usize) {
     runs.min().unwrap()
 }
 
-/// Bytes of memory of this process, now and at its peak, on Linux.
+/// Returns this process's memory now and at its peak, in bytes. Only on Linux.
 fn memory() -> Option<(u64, u64)> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let field = |name: &str| {
@@ -83,7 +83,7 @@ fn memory() -> Option<(u64, u64)> {
     Some((field("VmRSS:")?, field("VmHWM:")?))
 }
 
-/// Runs one build in a process of its own, which prints what it took beside input and output.
+/// Builds a table in another process. Returns the line that it prints: the memory beside input and output.
 fn memory_of(layout: Layout, dwarf: u64) -> String {
     let output = Command::new(env::current_exe().unwrap())
         .args(["memory", &format!("{layout:?}"), &dwarf.to_string()])

@@ -1,5 +1,5 @@
-//! Lookups of random PCs in `__unwind_info` tables of 40 000 entries, beside a binary search
-//! over as many `u32`s and the crate macho-unwind-info, in turns; the best run of each.
+//! Measures lookups of random PCs in `__unwind_info` tables of 40 000 entries. Beside them, by turns: a binary search
+//! over as many `u32`s, and the crate macho-unwind-info. The best run of each counts.
 //!
 //!     cargo bench -p cfipack-tests --bench unwind_info_lookup
 
@@ -20,8 +20,8 @@ const ENTRIES: u32 = 40_000;
 const LOOKUPS: usize = 1_000_000;
 const RUNS: usize = 15;
 
-/// As in large C++ libraries: a few encodings for most functions, 40 of 100 with an LSDA, and
-/// `dwarf` of 1000 in DWARF mode.
+/// Entries as in large C++ libraries: a few encodings for most functions. Of 100 functions 40 have an LSDA, and of 1000
+/// functions `dwarf` are in DWARF mode.
 fn entries(dwarf: u64) -> Vec<Entry> {
     let mut random = Random::new(1);
     let (mut function, mut fde) = (0x1000, 0x18);

@@ -1,13 +1,13 @@
-//! What a frame costs by tables and by the unwinders of C: each walks the same stack of this process, by turns; the
-//! fastest round of each counts. libgcc's and LLVM's `_Unwind_Backtrace`, HP's libunwind step by step and by
-//! `unw_backtrace`, which has a cache of its own, and libdw, each where it is installed.
+//! Measures the cost of a frame by tables and by C unwinders: libgcc's and LLVM's `_Unwind_Backtrace`, HP's libunwind
+//! step by step and by `unw_backtrace` with its cache, and libdw. Each that is installed walks the same stack of this
+//! process, by turns. The fastest round counts.
 //!
 //!     cargo bench -p cfipack-tests --bench unwinders
 
 #![allow(unsafe_code, reason = "calls of C libraries")]
 #![cfg_attr(not(all(target_os = "linux", target_arch = "x86_64")), allow(unused))]
 
-/// Links of the chain of calls, each a function of its own, and how often the chain is entered.
+/// How often the chain of 16 functions is entered.
 const CHAINS: usize = 4;
 const ROUNDS: usize = 2000;
 
@@ -33,7 +33,7 @@ mod measured {
     use cfipack_tests::profile::table::ByTable;
     use cfipack_tests::profile::walk::{End, Space};
 
-    /// A function of the chain: it calls the next one, and does something after that.
+    /// A function of the chain. It calls the next one and works on after the call, so that the call is no tail call.
     macro_rules! chain {
         ($name:ident $($rest:ident)*) => {
             #[inline(never)]
@@ -63,7 +63,8 @@ mod measured {
         again(CHAINS);
     }
 
-    /// The innermost frame of every walk by table; the others start in what it calls, one or two frames further in.
+    /// The innermost frame of walks by table. C unwinders start one or two frames further in, inside the functions
+    /// called here.
     #[inline(never)]
     fn bottom() -> usize {
         let (pc, sp, fp): (u64, u64, u64);
@@ -98,7 +99,7 @@ mod measured {
         let mut least = vec![f64::INFINITY; peers.len() + 2];
         let mut depths = vec![depth; peers.len() + 2];
         for round in 0..ROUNDS {
-            // libdw takes a thousand times as long.
+            // libdw takes a thousand times as long, so it walks in every hundredth round.
             time(&mut least[0], &mut depths[0], || walk(None).0);
             time(&mut least[1], &mut depths[1], || walk(Some(&mut cache)).0);
             for (at, (_, peer)) in peers.iter().enumerate() {
@@ -132,7 +133,7 @@ mod measured {
         *least = least.min(start.elapsed().as_nanos() as f64);
     }
 
-    /// What this process has mapped for execution.
+    /// Returns everything that this process has mapped for execution.
     fn mapped() -> Mapped {
         let maps = fs::read_to_string("/proc/self/maps").expect("Linux has it");
         let mapping = |line: &str| {
@@ -147,7 +148,7 @@ mod measured {
         Mapped { mappings: maps.lines().filter_map(mapping).collect() }
     }
 
-    /// The stack of this thread, from `sp` to its end.
+    /// Copies the stack of this thread, from `sp` to its end.
     fn sample(pc: u64, sp: u64, fp: u64) -> Sample {
         let maps = fs::read_to_string("/proc/self/maps").expect("Linux has it");
         let range = |line: &str| {

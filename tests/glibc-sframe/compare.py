@@ -13,7 +13,7 @@ equal = noreturn = short = different = frames = 0
 
 
 def by_gdb():
-    """The PCs of the frames above walk(), inlined functions and tail calls apart, which have no frame of their own."""
+    """Returns the PCs of the frames above walk(). Inlined functions and tail calls have no frame and are skipped."""
     found, frame = [], gdb.newest_frame()
     while frame is not None and frame.is_valid():
         if frame.type() not in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME):
@@ -23,7 +23,7 @@ def by_gdb():
 
 
 def function(pc):
-    """The name of the function, without the offset in it."""
+    """Returns the name of the function, without the offset in it."""
     return gdb.execute(f"info symbol {pc:#x}", to_string=True).split(" ")[0]
 
 

@@ -1,6 +1,6 @@
-// LLVM's libunwind looks up functions in the tables of macOS images: its UnwindCursor, compiled for this machine, with an
-// address space that is the sections of an image. Reads what tests/tests/unwind_info/libunwind.rs writes, and prints a
-// line for each PC.
+// Looks up functions in the tables of macOS images with LLVM's libunwind: its UnwindCursor is compiled for this machine, and
+// its address space has only the sections of an image. Reads the input of tests/tests/unwind_info/libunwind.rs, and prints
+// a line for each PC.
 
 #include <cinttypes>
 #include <cstdio>
@@ -36,8 +36,8 @@ struct Section {
 
 } // namespace
 
-// The address space: __unwind_info and __eh_frame. A read of anything else is one of a personality's pointer, of which
-// only the place counts: that is what it gives.
+// The address space has __unwind_info and __eh_frame. Other reads are of a personality's pointer. Only the place of that
+// pointer matters, so these reads return the place.
 class Image {
 public:
   typedef uint64_t pint_t;
@@ -129,7 +129,7 @@ Image *Image::that = nullptr;
 
 #include "UnwindCursor.hpp"
 
-// What would continue in another frame, which no lookup does.
+// Would continue in another frame, which a lookup never does.
 extern "C" {
 void __libunwind_Registers_x86_64_jumpto(void *) { stop("a jump"); }
 void __libunwind_Registers_arm64_jumpto(void *) { stop("a jump"); }

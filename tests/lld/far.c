@@ -1,4 +1,4 @@
-// Functions out of reach of a branch, so that calls of them go through thunks, and their calls too.
+// Functions out of reach of a branch. Calls to and from them go through thunks.
 #include <stdio.h>
 #include <stdlib.h>
 

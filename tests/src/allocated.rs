@@ -1,4 +1,4 @@
-//! An allocator that counts, for benches: how much memory a piece of work takes.
+//! Counts the memory that a piece of work allocates, for benches.
 
 #![allow(unsafe_code, reason = "an allocator")]
 
@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The system's allocator, whose bytes are counted; a program makes it its `#[global_allocator]`.
+/// The system's allocator with a count of bytes. A program makes it its `#[global_allocator]`.
 #[derive(Debug)]
 pub struct Counting;
 
@@ -34,7 +34,8 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.alloc_zeroed(layout) }
     }
 
-    // The kernel may move large blocks without a copy: what grows is as fast as without the count. Both blocks count.
+    // The kernel may move large blocks without a copy, so growing must stay as fast as without the count. Both blocks
+    // count.
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size);
         NOW.fetch_sub(layout.size(), Relaxed);
@@ -49,7 +50,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// The most bytes that are allocated at a time while this works, beside those that were before.
+/// Returns the most bytes that are allocated at a time during the work, beyond those allocated before.
 pub fn peak<T>(work: impl FnOnce() -> T) -> usize {
     let before = NOW.load(Relaxed);
     PEAK.store(before, Relaxed);
@@ -57,7 +58,7 @@ pub fn peak<T>(work: impl FnOnce() -> T) -> usize {
     PEAK.load(Relaxed) - before
 }
 
-/// The number of times that this work asks for memory, or for more.
+/// Returns how often the work asks for memory, or for more memory.
 pub fn allocations<T>(work: impl FnOnce() -> T) -> usize {
     let before = ALLOCATIONS.load(Relaxed);
     black_box(work());

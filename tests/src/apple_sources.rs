@@ -1,5 +1,5 @@
-//! Random C, C++ and Objective-C sources for Apple's platforms, without any headers: exceptions of several personalities,
-//! weak functions that several sources define, equal functions, functions that nothing refers to.
+//! Makes random C, C++ and Objective-C sources for Apple's platforms, without headers: exceptions of several
+//! personalities, weak functions in several sources, equal functions, unused functions.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use cfipack_testkit::random::Random;
 /// A source file.
 #[derive(Debug)]
 pub struct Source {
-    /// The name, by whose ending a compiler knows the language.
+    /// The file's name. Its ending tells a compiler the language.
     pub name: String,
     /// The text.
     pub text: String,
@@ -16,7 +16,7 @@ pub struct Source {
 
 const KINDS: u64 = 9;
 
-/// A source of up to `functions` functions. Numbers of sources differ in a link.
+/// Makes a source of up to `functions` functions. Each source of a link needs its own number.
 pub fn random(random: &mut Random, number: usize, functions: u64) -> Source {
     let (ending, language) = random.pick(&[("cpp", 0), ("cpp", 0), ("cpp", 0), ("c", 1), ("m", 2)]);
     let mut text = String::from("int g(int); void done(int *); void use(int *);\n");
@@ -34,7 +34,7 @@ pub fn random(random: &mut Random, number: usize, functions: u64) -> Source {
             (1, _) => format!("return g(a) * {b} + g(a + 1);"),
             (2, _) => format!("int b[{}]; use(b); return b[a & 7] + g({b});", 8 + 64 * a),
             (3, _) => format!("int b[a + {b}]; use(b); return b[0] + g(a);"),
-            // The same everywhere.
+            // This function is the same in all sources.
             (4, _) => "return g(a) * g(a + 1) * g(a + 2) - 3;".to_owned(),
             (5, _) => "int s = 0, t = a, u = 2 * a; for (int i = 0; i < a; i++) \
                        { s += g(t); t ^= g(u); u += g(s); use(&s); } return s + t + u;"

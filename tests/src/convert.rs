@@ -1,4 +1,4 @@
-//! Conversion of a file to a table, as the library's users do it.
+//! Converts a file to a table as users of the library do it.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -13,14 +13,14 @@ use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, Key};
 use cfipack_roundtrip::{Report, Table, verify_with_reasons};
 
-/// A table, and what did not go into it.
+/// A table, and everything that is not in it.
 #[derive(Clone, Debug)]
 pub struct Converted {
     /// The section.
     pub bytes: Vec<u8>,
-    /// The part's address.
+    /// The address of the table.
     pub address: Address,
-    /// Functions that the table cannot express.
+    /// Functions that the table cannot represent.
     pub omitted: Vec<Unsupported>,
     /// Functions that the table cannot distinguish from others.
     pub ambiguous: Vec<Unsupported>,
@@ -30,7 +30,7 @@ pub struct Converted {
     pub functions: usize,
 }
 
-/// The options of both layouts in both versions.
+/// Returns the options of both layouts in both versions.
 pub fn all_options() -> impl Iterator<Item = Options> {
     [Layout::Small, Layout::Gnu].into_iter().flat_map(|layout| {
         [Version::V3, Version::V2]
@@ -39,7 +39,7 @@ pub fn all_options() -> impl Iterator<Item = Options> {
     })
 }
 
-/// Collects the functions of some sections; what cannot be expressed and what cannot be read.
+/// Collects the functions of some sections. Returns refused functions and unreadable FDEs too.
 pub fn build<'a>(
     sections: impl IntoIterator<Item = cfi::Section<'a>>,
     arch: Arch,
@@ -57,7 +57,7 @@ pub fn build<'a>(
     (builder.finish(), omitted, malformed)
 }
 
-/// Converts the CFI of a linked file (or of one laid out). The table lies at `address`.
+/// Converts the CFI of a linked file, or of an object with addresses. The table is for `address`.
 pub fn convert(sections: &[cfi::Section<'_>], arch: Arch, address: Address, options: Options) -> Converted {
     let (section, omitted, malformed) = build(sections.iter().copied(), arch, options);
     let mut bytes = vec![0; section.len()];
@@ -67,18 +67,18 @@ pub fn convert(sections: &[cfi::Section<'_>], arch: Arch, address: Address, opti
     Converted { bytes, address, omitted, ambiguous, malformed, functions }
 }
 
-/// The sections as the CFI's reader takes them.
+/// Converts sections of a file into input for the CFI's reader.
 pub fn cfi_of<'a>(sections: &'a [impl Borrow<CallFrameSection<'a>>]) -> Vec<cfi::Section<'a>> {
     sections.iter().map(|section| section.borrow().cfi()).collect()
 }
 
 impl Converted {
-    /// The table, read.
+    /// Parses the table.
     pub fn table(&self) -> Section<'_> {
         Section::parse(&self.bytes, self.address).expect("what was written can be read")
     }
 
-    /// Compares the table with its CFI; functions are missing for the reasons that the conversion gave.
+    /// Verifies the table against the CFI. The conversion gives the reasons for missing functions.
     pub fn verify(&self, cfi: &[cfi::Section<'_>]) -> Report {
         let sections = [self.table()];
         let reported = self.omitted.iter().chain(&self.ambiguous);

@@ -1,4 +1,4 @@
-//! The goldens: what is in `corpora/`.
+//! Reads the goldens in `corpora/`.
 
 use std::fs;
 use std::io::Read as _;
@@ -7,25 +7,25 @@ use std::path::{Path, PathBuf};
 use cfipack_format::Arch;
 use flate2::read::GzDecoder;
 
-/// A golden object: call frame information and, usually, a table, both by the same tool.
+/// A golden object: CFI and usually a table, both by the same tool.
 #[derive(Debug)]
 pub struct Golden {
     /// `x86_64/x_min`: the directory below `corpora/sframe` and the case.
     pub name: String,
     /// The object's bytes.
     pub object: Vec<u8>,
-    /// The dump of its table by readelf 2.47, if it has one.
+    /// readelf 2.47's dump of its table, if it has a table.
     pub readelf: Option<String>,
     /// The architecture.
     pub arch: Arch,
 }
 
-/// `corpora/`.
+/// Returns the path of `corpora/`.
 pub fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora")
 }
 
-/// Every golden object that one tool wrote (`gas247`, `gas244`, `llvm23`), in order of name.
+/// Returns every golden object of a tool (`gas247`, `gas244`, `llvm23`), in order of name.
 pub fn sframe(tool: &str) -> Vec<Golden> {
     let mut goldens = Vec::new();
     for (directory, arch) in [
@@ -49,7 +49,7 @@ pub fn sframe(tool: &str) -> Vec<Golden> {
     goldens
 }
 
-/// A page layout: an object, the image that ld64.lld 23 links from it, and llvm-objdump 23's dump of that.
+/// A page layout: an object, the image that ld64.lld 23 links from it, and llvm-objdump 23's dump of the image.
 #[derive(Debug)]
 pub struct Link {
     /// The case: `l_2_alt_1020` for x86-64, with `la_` for arm64.
@@ -58,11 +58,11 @@ pub struct Link {
     pub object: Vec<u8>,
     /// The image.
     pub image: Vec<u8>,
-    /// llvm-objdump's `--unwind-info`, from its contents on; empty without `__unwind_info`.
+    /// llvm-objdump's `--unwind-info` from its contents on. Empty if there is no `__unwind_info`.
     pub dump: String,
 }
 
-/// Every page layout that ld64.lld links, in order of name.
+/// Returns every page layout that ld64.lld has linked, in order of name.
 pub fn compact_unwind_links() -> Vec<Link> {
     let mut links = Vec::new();
     for path in files(&directory().join("compact-unwind/link")) {
@@ -80,18 +80,18 @@ pub fn compact_unwind_links() -> Vec<Link> {
     links
 }
 
-/// An object with one function or two: llvm-mc 23's, from directives.
+/// An object that llvm-mc 23 made of directives, with one function or two.
 #[derive(Debug)]
 pub struct Assembled {
     /// The case: `x…` is x86-64, `i…` i386, `a…` arm64.
     pub name: String,
     /// The object.
     pub object: Vec<u8>,
-    /// llvm-objdump's `--unwind-info`, from its contents on; empty without `__compact_unwind`.
+    /// llvm-objdump's `--unwind-info` from its contents on. Empty if there is no `__compact_unwind`.
     pub dump: String,
 }
 
-/// Every object that llvm-mc makes of one function's directives, in order of name.
+/// Returns every object that llvm-mc made of a function's directives, in order of name.
 pub fn compact_unwind_objects() -> Vec<Assembled> {
     let objects = files(&directory().join("compact-unwind/mc")).into_iter();
     let objects = objects.filter(|path| path.extension().is_some_and(|extension| extension == "o"));

@@ -1,4 +1,4 @@
-//! ELF files below directories.
+//! Finds ELF files below directories.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,7 +6,8 @@ use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// The ELF files below directories, and those named themselves, each once, even if several links lead to it.
+/// Returns the ELF files below directories, and files that are given themselves. Each is returned once, even if several
+/// links lead to it.
 pub fn below(paths: &[PathBuf]) -> Vec<PathBuf> {
     let (mut seen, mut files) = (BTreeSet::new(), Vec::new());
     paths.iter().for_each(|path| collect(path, &mut seen, &mut files));

@@ -1,4 +1,4 @@
-//! A relocatable ELF object as a linker has it: sections that are not relocated, and where relocations lead.
+//! Reads a relocatable ELF object as a linker does: unrelocated sections, and the targets of relocations.
 
 use std::ops::Range;
 
@@ -33,7 +33,7 @@ pub struct ElfObject {
 #[derive(Clone, Debug, Default)]
 struct Relocated {
     bytes: Vec<u8>,
-    /// In order.
+    /// Offset and target of each relocation, in order.
     relocations: Vec<(usize, Place)>,
 }
 
@@ -69,34 +69,34 @@ impl ElfObject {
         this
     }
 
-    /// The bytes of `.sframe` and of `.eh_frame`, to be damaged.
+    /// Returns the bytes of `.sframe` and `.eh_frame`, for tests to damage.
     pub fn bytes_mut(&mut self) -> [Option<&mut Vec<u8>>; 2] {
         [&mut self.sframe, &mut self.eh_frame].map(|section| section.as_mut().map(|it| &mut it.bytes))
     }
 
-    /// The input of a merger.
+    /// Returns the object as input for a merger.
     pub fn input(&self) -> Object<'_> {
         let object = self.sframe.iter().fold(Object::new(), |object, it| object.with_sframe(&it.bytes));
         self.eh_frame.iter().fold(object, |object, it| object.with_eh_frame(&it.bytes))
     }
 
-    /// The object without CFI.
+    /// Returns the object without its CFI.
     pub fn table(&self) -> Object<'_> {
         self.sframe.iter().fold(Object::new(), |object, it| object.with_sframe(&it.bytes))
     }
 
-    /// The object without a table.
+    /// Returns the object without its table.
     pub fn cfi(&self) -> Object<'_> {
         self.eh_frame.iter().fold(Object::new(), |object, it| object.with_eh_frame(&it.bytes))
     }
 
-    /// Relocations for who asks for fields in ascending order.
+    /// Finds targets for callers that ask for fields in ascending order.
     pub fn walk(&self) -> Walk<'_> {
         let relocations = |it: &'_ Option<Relocated>| it.as_ref().map_or(0..0, |it| 0..it.relocations.len());
         Walk { object: self, sframe: relocations(&self.sframe), eh_frame: relocations(&self.eh_frame) }
     }
 
-    /// The target of a field's relocation.
+    /// Returns the target of a field's relocation.
     pub fn target(&self, field: Field) -> Option<Place> {
         let (section, SectionOffset(at)) = match field {
             Field::Sframe(at) => (self.sframe.as_ref()?, at),
@@ -107,7 +107,7 @@ impl ElfObject {
     }
 }
 
-/// A walk along the relocations of an object.
+/// A walk along the relocations of an object, for fields in ascending order.
 #[derive(Clone, Debug)]
 pub struct Walk<'o> {
     object: &'o ElfObject,
@@ -116,14 +116,14 @@ pub struct Walk<'o> {
 }
 
 impl Walk<'_> {
-    /// The target of a field's relocation.
+    /// Returns the target of a field's relocation.
     pub fn target(&mut self, field: Field) -> Option<Place> {
         let (section, SectionOffset(at), left) = match field {
             Field::Sframe(at) => (self.object.sframe.as_ref()?, at, &mut self.sframe),
             Field::EhFrame(at) => (self.object.eh_frame.as_ref()?, at, &mut self.eh_frame),
         };
         if section.relocations.get(left.start).is_none_or(|next| next.0 > at) {
-            // Asked again.
+            // The caller has started again at an earlier field.
             left.start = 0;
         }
         let relocations = &section.relocations[left.clone()];
@@ -134,14 +134,14 @@ impl Walk<'_> {
 }
 
 impl Place {
-    /// A key: the numbers of the object and of the section, and the offset.
+    /// Returns a key made of the object's number, the section's number and the offset.
     pub fn key(self, object: usize) -> Key {
         assert!(self.offset < 1 << 28 && self.section < 1 << 20);
         Key((object as u64) << 48 | (self.section as u64) << 28 | self.offset)
     }
 
-    /// The object and the place that a key stands for.
-    pub fn of(key: Key) -> (usize, Self) {
+    /// Returns the object and the place of a key.
+    pub fn from_key(key: Key) -> (usize, Self) {
         let section = (key.0 >> 28 & 0xf_ffff) as usize;
         ((key.0 >> 48) as usize, Self { section, offset: key.0 & 0xfff_ffff })
     }

@@ -1,4 +1,4 @@
-//! Finished files with the tables of their CFI in them.
+//! Embeds tables in finished files.
 
 use cfipack_cfi::Section;
 use cfipack_container::File;
@@ -13,7 +13,7 @@ use crate::convert::{build, cfi_of};
 pub struct Embedded<'a> {
     /// The new file.
     pub rewrite: Rewrite<'a>,
-    /// The way in which the table got room.
+    /// How the table got room.
     pub way: Way,
     /// The table's address.
     pub address: Address,
@@ -21,7 +21,7 @@ pub struct Embedded<'a> {
     pub table: Vec<u8>,
 }
 
-/// The file with the table of its CFI; None if it has no functions with CFI.
+/// Embeds the table of a file's CFI. Returns `None` if the CFI has no functions.
 pub fn embed<'a>(file: &File<'a>, options: Options) -> Option<Result<Embedded<'a>, EmbedError>> {
     let sections = file.call_frame_sections().ok()?;
     let cfi: Vec<Section<'_>> = cfi_of(&sections);

@@ -1,4 +1,4 @@
-//! A program with its loader and libraries, copied into a directory and each with a table in it.
+//! Copies a program with its loader and libraries into a directory, each with a table.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use object::{Object, ObjectSection};
 
 use crate::embedded::embed;
 
-/// The copies.
+/// A program and its libraries, copied.
 #[derive(Clone, Debug)]
 pub struct EmbeddedCopy {
     /// The file that was copied.
@@ -23,7 +23,7 @@ pub struct EmbeddedCopy {
 }
 
 impl EmbeddedCopy {
-    /// Copies a dynamically linked program, with a table in it and in everything that it is linked with.
+    /// Copies a dynamically linked program with its loader and libraries. Each copy gets a table.
     ///
     /// # Errors
     /// A message: what could not be read, written or embedded.
@@ -38,7 +38,7 @@ impl EmbeddedCopy {
         Ok(Self { original: original.into(), directory: directory.into(), loader, program })
     }
 
-    /// Runs the copies: the loader is started by name, and finds the libraries beside the program.
+    /// Returns a command that runs the copies. It starts the loader by name, which finds the libraries beside the program.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.loader);
         command.arg("--argv0").arg(&self.original).arg("--library-path").arg(&self.directory);
@@ -47,7 +47,7 @@ impl EmbeddedCopy {
     }
 }
 
-/// Writes the file with its table into the directory.
+/// Writes a file with a table into the directory.
 fn copy(path: &Path, directory: &Path) -> Result<PathBuf, String> {
     let message = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let bytes = fs::read(path).map_err(|error| message(&error))?;
@@ -63,7 +63,7 @@ fn copy(path: &Path, directory: &Path) -> Result<PathBuf, String> {
     Ok(copied)
 }
 
-/// The loader that the program names.
+/// Returns the loader that the program names.
 fn interpreter(program: &Path) -> Result<PathBuf, String> {
     let message = |error: &dyn std::fmt::Display| format!("{}: {error}", program.display());
     let bytes = fs::read(program).map_err(|error| message(&error))?;
@@ -74,7 +74,7 @@ fn interpreter(program: &Path) -> Result<PathBuf, String> {
     Ok(name.trim_end_matches('\0').into())
 }
 
-/// The libraries that the loader would load, by its own list: `NAME => PATH (ADDRESS)`.
+/// Returns the libraries that the loader would load, from its list `NAME => PATH (ADDRESS)`.
 fn libraries(interpreter: &Path, program: &Path) -> Result<Vec<PathBuf>, String> {
     let listed = Command::new(interpreter).arg("--list").arg(program).output();
     let listed = listed.map_err(|error| format!("{}: {error}", interpreter.display()))?;

@@ -1,4 +1,4 @@
-//! Tables put into relocatable objects and members of archives, as the library's users do it.
+//! Embeds tables in objects and in members of archives, as users of the library do it.
 
 use cfipack_container::{File, Placement};
 use cfipack_edit::{EmbedError, Rewrite, StartRelocation, embed_in_object, rewrite_members, without_sframe};
@@ -6,9 +6,9 @@ use cfipack_encoder::sframe::Options;
 
 use crate::convert::{build, cfi_of};
 
-/// The object with a table of its CFI; none if it has no functions. No functions share rows, for GNU `ld` reserves as
-/// many bytes as its inputs have, and then writes each function's rows: those of tables with shared rows overwrite the
-/// next section.
+/// Embeds the table of an object's CFI. Returns `None` if it has no functions. Functions share no rows: GNU `ld`
+/// reserves as many bytes as its inputs have, but writes each function's rows, so with shared rows it would overwrite
+/// the next section.
 pub fn embed(object: &[u8], options: Options) -> Result<Option<Rewrite<'_>>, EmbedError> {
     let file = File::parse_with(object, Placement::Apart)?;
     let sections = file.call_frame_sections()?;
@@ -28,19 +28,19 @@ pub fn embed(object: &[u8], options: Options) -> Result<Option<Rewrite<'_>>, Emb
     embed_in_object(&file, &table, &starts).map(Some)
 }
 
-/// The object with a table of its CFI, which it has.
+/// Embeds the table of an object's CFI, which must have functions.
 pub fn embedded(object: &[u8], options: Options) -> Vec<u8> {
     let rewrite = embed(object, options).expect("a table can be embedded").expect("functions");
     rewrite.to_vec(object)
 }
 
-/// The object without its table, which it has.
+/// Removes the object's table, which it must have.
 pub fn stripped(object: &[u8]) -> Vec<u8> {
     let file = File::parse(object).expect("an object");
     without_sframe(&file).expect("a table can be removed").expect("a table").to_vec(object)
 }
 
-/// The archive with tables in all members that have functions; how many these are.
+/// Embeds tables in all members that have functions. Returns the archive and the number of these members.
 pub fn embedded_archive(archive: &[u8], options: Options) -> (Vec<u8>, usize) {
     let mut count = 0;
     let rewrite = rewrite_members(archive, |member| {
@@ -51,7 +51,7 @@ pub fn embedded_archive(archive: &[u8], options: Options) -> (Vec<u8>, usize) {
     (rewrite.expect("tables can be embedded").to_vec(archive), count)
 }
 
-/// The archive without tables in its members.
+/// Removes the tables of an archive's members.
 pub fn stripped_archive(archive: &[u8]) -> Vec<u8> {
     let rewrite = rewrite_members(archive, |member| {
         if is_object(member.bytes) { without_sframe(&File::parse(member.bytes)?) } else { Ok(None) }
@@ -59,7 +59,7 @@ pub fn stripped_archive(archive: &[u8]) -> Vec<u8> {
     rewrite.expect("tables can be removed").to_vec(archive)
 }
 
-/// Returns whether a member is a relocatable ELF object: `ET_REL` follows the identification.
+/// Returns whether a member is a relocatable ELF object. `ET_REL` comes after the identification.
 fn is_object(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x7fELF") && matches!(bytes.get(16..18), Some([1, 0] | [0, 1]))
 }

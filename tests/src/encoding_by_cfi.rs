@@ -1,5 +1,5 @@
-//! Compares a compact encoding with a function's CFI: the encoding as the decoder reads it, the CFI
-//! as gimli evaluates it, the calls as found in the whole function's code.
+//! Compares compact encodings with CFI. Our decoder reads the encoding, gimli evaluates the CFI, and calls are found by
+//! scanning the function's code.
 
 use cfipack_decoder::compact_unwind::row;
 use cfipack_format::compact_unwind::Encoding;
@@ -15,15 +15,15 @@ type Slice<'a> = EndianSlice<'a, LittleEndian>;
 /// Counts of what was compared.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Judged {
-    /// Calls, at each of which the encoding and the CFI are equal.
+    /// Calls. Encoding and CFI agree at each of them.
     pub calls: u64,
-    /// Bytes of code where it does.
+    /// Bytes of code at which encoding and CFI agree.
     pub equal: u64,
-    /// Bytes of prologues and epilogues, where it does not.
+    /// Bytes of prologues and epilogues, at which they differ.
     pub different: u64,
 }
 
-/// An `.eh_frame` whose functions are looked up by the offsets of their FDEs.
+/// An `.eh_frame`, whose FDEs are found by their offsets.
 pub struct Judge<'a> {
     section: EhFrame<Slice<'a>>,
     bases: BaseAddresses,
@@ -32,7 +32,7 @@ pub struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    /// For a section at an address.
+    /// Indexes a section at an address.
     pub fn new(bytes: &'a [u8], address: Address, arch: Arch) -> Self {
         let mut section = EhFrame::new(bytes, LittleEndian);
         section.set_address_size(arch.pointer_size());
@@ -43,7 +43,7 @@ impl<'a> Judge<'a> {
         Self { section, bases, context: UnwindContext::new(), arch }
     }
 
-    /// Compares an encoding with the FDE at an offset. An error names what differs.
+    /// Compares an encoding with the FDE at an offset. An error names the difference.
     pub fn judge(&mut self, encoding: Encoding, fde: usize, code: &[u8]) -> Result<Judged, String> {
         let (unwound, saved) =
             row(encoding, self.arch, code).map_err(|error| error.to_string())?.ok_or("no rows")?;
@@ -94,7 +94,7 @@ fn restores(arch: Arch, cfi: &UnwindTableRow<usize>, row: &Row, saved: &Saved) -
         }
         CfaRule::Expression(_) => false,
     };
-    // The call has pushed x86's return address, whether or not the CFI repeats it.
+    // x86's call has pushed the return address, even if the CFI does not repeat it.
     let return_address = match cfi.register(gimli::Register(arch.return_address().0)) {
         None => row.return_address == Row::at_entry(arch).return_address,
         rule => places(rule) == place(row.return_address),
@@ -113,7 +113,7 @@ fn restores(arch: Arch, cfi: &UnwindTableRow<usize>, row: &Row, saved: &Saved) -
     cfa && return_address && frame_pointer && others && stack_pointer
 }
 
-/// The place where a register is saved: nowhere, at the CFA plus an offset, or otherwise.
+/// Returns where a register is saved: `Some(None)` for nowhere, an offset from the CFA, or `None` for anything else.
 fn places(rule: Option<RegisterRule<usize>>) -> Option<Option<i64>> {
     match rule {
         None | Some(RegisterRule::SameValue) => Some(None),
@@ -130,11 +130,11 @@ fn place(rule: Rule) -> Option<Option<i64>> {
     }
 }
 
-/// The starts of calls, in ascending order. What is no code is stepped over.
+/// Returns the starts of calls, in ascending order. Bytes that are no code are skipped.
 fn calls(arch: Arch, code: &[u8]) -> Vec<u64> {
     if !is_x86(arch) {
         let words = code.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap()));
-        // BL; BLR, and BLRAAZ, BLRABZ, BLRAA and BLRAB, which differ in bits 24, 11 and 10.
+        // BL, BLR, and BLRAAZ, BLRABZ, BLRAA and BLRAB. The last four differ from BLR in bits 24, 11 and 10.
         let is_call = |word: u32| word & 0xfc00_0000 == 0x9400_0000 || word & 0xfeff_f000 == 0xd63f_0000;
         return (0..).step_by(4).zip(words).filter(|(_, word)| is_call(*word)).map(|(at, _)| at).collect();
     }

@@ -1,8 +1,8 @@
-//! Figures of the benches, as lines for programs: the benches print for people, and append the same figures to the
-//! file that `CFIPACK_FIGURES` names. `tests/plots` draws them.
+//! Records figures of the benches for programs. A bench prints for people, and appends the same figures to the file
+//! that `CFIPACK_FIGURES` names. `tests/plots` draws them.
 //!
-//! A line has six fields with tabs between them: what was measured, the figure, its value, the unit, and, if both were
-//! measured by turns in one process, the yardstick and its value in the same unit.
+//! A line has six fields, separated by tabs: subject, figure, value, unit, yardstick, and the yardstick's value in the
+//! same unit. The last two are empty unless both were measured by turns in one process.
 
 use std::env;
 use std::fmt::Display;
@@ -10,12 +10,12 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::time::Duration;
 
-/// A number: bytes, PCs, functions, instructions.
+/// Records a number of bytes, PCs, functions or instructions.
 pub fn number(subject: &str, figure: &str, value: impl Display, unit: &str) {
     line(&[subject, figure, &value.to_string(), unit, "", ""]);
 }
 
-/// The time of one of `count` equal pieces of work, beside that of a yardstick.
+/// Records the time of one of `count` equal pieces of work, beside that of a yardstick.
 pub fn times(subject: &str, figure: &str, time: Duration, yardstick: &str, its_time: Duration, count: usize) {
     let each = |time: Duration| time.as_secs_f64() * 1e9 / count as f64;
     nanoseconds(subject, figure, each(time), yardstick, each(its_time));
@@ -26,7 +26,7 @@ pub fn nanoseconds(subject: &str, figure: &str, value: f64, yardstick: &str, its
     compared(subject, figure, value, "ns", yardstick, its_value);
 }
 
-/// A value beside that of a yardstick, in one unit.
+/// Records a value beside that of a yardstick, in one unit.
 pub fn compared(subject: &str, figure: &str, value: f64, unit: &str, yardstick: &str, its_value: f64) {
     line(&[subject, figure, &format!("{value:.2}"), unit, yardstick, &format!("{its_value:.2}")]);
 }

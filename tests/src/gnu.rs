@@ -1,4 +1,4 @@
-//! Compares layout `gnu` with an object that gas wrote.
+//! Compares layout `gnu` with objects of gas.
 
 use cfipack_container::{CallFrameSection, File};
 use cfipack_decoder::sframe::Section;
@@ -8,7 +8,7 @@ use cfipack_roundtrip::{Options as VerifyOptions, Report, Table, verify};
 
 use crate::convert::{build, cfi_of};
 
-/// The options under which output is compared with gas's.
+/// The options for comparisons with gas's output.
 pub const OPTIONS: Options = Options::new()
     .with_layout(Layout::Gnu)
     .with_version(cfipack_format::sframe::Version::V3)
@@ -16,14 +16,14 @@ pub const OPTIONS: Options = Options::new()
     .with_share(true)
     .with_merge_functions(0);
 
-/// An object of gas's: its CFI, and the table it wrote beside it.
+/// An object of gas: its CFI, and gas's table of it.
 #[derive(Debug)]
 pub struct GasObject<'a> {
     /// The object.
     pub file: File<'a>,
     /// The CFI.
     pub call_frames: Vec<CallFrameSection<'a>>,
-    /// The table, relocated; none in an object without functions.
+    /// The table, relocated. `None` in an object without functions.
     pub table: Option<cfipack_container::Section<'a>>,
     bytes: &'a [u8],
 }
@@ -37,8 +37,7 @@ impl<'a> GasObject<'a> {
         Ok(Self { file, call_frames, table, bytes })
     }
 
-    /// Converts the CFI and compares section bytes and relocations with gas's. The error names what
-    /// differs.
+    /// Converts the CFI, and compares section bytes and relocations with gas's. The error names the difference.
     pub fn compare(&self) -> Result<(), String> {
         let arch = self.file.arch();
         let Some(theirs) = &self.table else {
@@ -54,7 +53,7 @@ impl<'a> GasObject<'a> {
         let mut ours = vec![0; section.relocatable_len()];
         section.write_relocatable(&mut ours).map_err(|error| error.to_string())?;
 
-        // The container has applied the relocations, which carry the addends: take them out again.
+        // The container has applied the relocations, which have the addends. We undo that.
         let starts: Vec<_> = section.start_fields().map(|start| (start.field, start.address())).collect();
         let mut relocated = theirs.bytes.to_vec();
         for &(SectionOffset(at), _) in &starts {
@@ -72,8 +71,8 @@ impl<'a> GasObject<'a> {
         self.compare_relocations(theirs.index.ok_or("no section header")?, arch, &starts)
     }
 
-    /// One relocation a function, in order: its start field, relative to itself, against the section
-    /// that the function is in.
+    /// Compares relocations. Each function has one, in order: for its start field, relative to the field, against the
+    /// function's section.
     fn compare_relocations(
         &self,
         section: usize,

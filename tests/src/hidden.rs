@@ -1,7 +1,7 @@
-//! CFI that is hidden from the making of rows, and compared with them.
+//! Makes rows from code while the CFI is hidden, and compares them with the CFI.
 //!
-//! Functions are those of the CFI, with its landing pads; all else comes from the code. The program `against-code` does so
-//! for every file of a system.
+//! Only the functions and their landing pads are taken from the CFI. The program `against-code` does this for every
+//! file of a system.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -19,20 +19,20 @@ pub struct Hidden {
     pub functions: u64,
     /// Functions that have rows.
     pub decided: u64,
-    /// Instructions where both rows say the same.
+    /// Instructions at which both rows agree.
     pub instructions: u64,
     /// Functions without rows, by reason.
     pub omitted: BTreeMap<&'static str, u64>,
     /// The first functions of each reason.
     pub examples: Vec<(&'static str, Address)>,
-    /// Each function once: the first instruction, what the CFI has, what was made.
+    /// One difference per function: the first instruction, the CFI's row, and the row that was made.
     pub different: Vec<(String, Row, Row)>,
 }
 
-/// Examples of functions that are listed for each reason.
+/// The number of examples for each reason.
 const EXAMPLES: u64 = 5;
 
-/// Makes rows of a file's functions without its CFI, and compares them with it at every instruction.
+/// Makes rows of a file's functions without its CFI, and compares them with the CFI at every instruction.
 pub fn hide(file: &File<'_>) -> Result<Hidden, cfipack_container::Error> {
     let arch = file.arch();
     let sections = file.call_frame_sections()?;
@@ -47,7 +47,7 @@ pub fn hide(file: &File<'_>) -> Result<Hidden, cfipack_container::Error> {
     };
     let mut known = Vec::new();
     for function in functions.as_slice() {
-        // Stubs are functions each, under one description.
+        // One FDE describes many stubs, but each stub is a function.
         if memory.is_stub(function.start) {
             continue;
         }
@@ -109,15 +109,15 @@ pub fn hide(file: &File<'_>) -> Result<Hidden, cfipack_container::Error> {
     Ok(hidden)
 }
 
-/// The comparison of a function's rows.
+/// The result for a function.
 struct Compared {
-    /// Instructions where both say the same, up to the first where they do not.
+    /// Instructions before the first difference.
     right: u64,
-    /// The first instruction that differs, what the CFI has there, what was made.
+    /// The first instruction that differs, the CFI's row there, and the row that was made.
     different: Option<(Address, Row, Row)>,
 }
 
-/// Compares rows with the CFI at every instruction that a way leads to.
+/// Compares rows with the CFI at every instruction that can be reached.
 fn compare(analysis: &Analysis<'_>, rows: &[Row], cfi: &[(u64, Answer)]) -> Compared {
     let code = analysis.code();
     let mut compared = Compared { right: 0, different: None };
@@ -127,15 +127,16 @@ fn compare(analysis: &Analysis<'_>, rows: &[Row], cfi: &[(u64, Answer)]) -> Comp
         let made = rows[rows.partition_point(|row| row.start.0 <= instruction.offset) - 1];
         let at = cfi.partition_point(|(start, _)| *start <= pc.0).checked_sub(1);
         let Some(Answer::Row(cfi)) = at.map(|at| cfi[at].1.at(pc.0)) else { return };
-        match agrees(code.arch, state, &cfi, &made) {
-            true => compared.right += 1,
-            false => compared.different = Some((pc, cfi, made)),
+        if agrees(code.arch, state, &cfi, &made) {
+            compared.right += 1;
+        } else {
+            compared.different = Some((pc, cfi, made));
         }
     });
     compared
 }
 
-/// Returns whether two rows say the same. Where they name other places, both must have the value.
+/// Returns whether two rows agree. If they name different places, both must hold the value.
 fn agrees(arch: Arch, state: &State, cfi: &Row, made: &Row) -> bool {
     if cfi.return_address == Rule::Undefined || cfi.cfa == Cfa::Expression {
         return true;

@@ -1,5 +1,4 @@
-//! Code that cfipack's tests share: the goldens, the reference tools, the machine's own binaries, and
-//! generators of call frame information.
+//! Shares code between cfipack's tests: goldens, reference tools, the machine's own binaries, and generators of CFI.
 
 pub mod allocated;
 pub mod any_bytes;
@@ -40,7 +39,7 @@ pub mod unwind_table;
 pub mod workload;
 pub mod written_recording;
 
-/// The landing page's example, compiled.
+/// Compiles the example in README.md.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 pub struct Landing;

@@ -1,5 +1,5 @@
-//! The input of a linker that made an image's `__unwind_info`: the entries of one
-//! Mach-O object, at the addresses that the image gives them, and the image's own table.
+//! Gathers a linker's input for an image's `__unwind_info`: entries of one Mach-O object, at their addresses in the
+//! image. The image's own table is the expected result.
 
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU32;
@@ -11,14 +11,14 @@ use gimli::UnwindSection;
 use object::read::macho::MachOFile64;
 use object::{Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol, RelocationTarget};
 
-/// An object and the image that ld64.lld made of it.
+/// An object, and the image that ld64.lld made of it.
 #[derive(Debug)]
 pub struct Linked {
     /// The architecture.
     pub arch: Arch,
-    /// The object's entries, in no order, as lld gathers them.
+    /// The object's entries, in no order, because lld gathers them in no order.
     pub entries: Vec<Entry>,
-    /// Slots of personalities by number, less one.
+    /// Pointer slots of personalities. Personality N has index N - 1.
     pub slots: Vec<ImageOffset>,
     /// The image's `__unwind_info`, if it has one.
     pub table: Option<Vec<u8>>,
@@ -26,7 +26,7 @@ pub struct Linked {
 
 type File<'a> = MachOFile64<'a, object::Endianness>;
 
-/// The addresses that sections and symbols of an object came to have.
+/// Maps addresses of an object to addresses of the image.
 struct Moves<'a> {
     object: File<'a>,
     image: File<'a>,
@@ -39,7 +39,7 @@ struct Moves<'a> {
 }
 
 impl Linked {
-    /// Gathers the entries of an object that alone was linked into an image.
+    /// Gathers the entries of the only object that was linked into an image.
     pub fn new(object: &[u8], image: &[u8]) -> Self {
         let (object, image) = (File::parse(object).unwrap(), File::parse(image).unwrap());
         let text = image.segments().find(|segment| segment.name() == Ok(Some("__TEXT")));
@@ -69,7 +69,7 @@ impl Linked {
 }
 
 impl Moves<'_> {
-    /// Every function symbol that the image still has, without unwind information so far.
+    /// Returns every function symbol in the image, without unwind information yet.
     fn functions(&self) -> BTreeMap<u32, Entry> {
         let text = self.object.section_by_name("__text").expect("an object has __text").index();
         let symbols = self.object.symbols().filter(|symbol| symbol.section_index() == Some(text));
@@ -81,13 +81,13 @@ impl Moves<'_> {
         (address - self.base).try_into().unwrap()
     }
 
-    /// The image's address of an address of the object's code: as far after the closest symbol.
+    /// Returns where code of the object is in the image. It is as far after the closest symbol as in the object.
     fn code_in_image(&self, address: u64) -> Option<u32> {
         let (name, start) = self.symbol_before("__text", address)?;
         Some(self.symbols.get(name)? + (address - start) as u32)
     }
 
-    /// The image's address of an LSDA of the object as lld sees it: at the start of its subsection.
+    /// Returns where lld thinks that an LSDA of the object is in the image: at the start of its subsection.
     fn lsda_in_image(&self, address: u64) -> u32 {
         let section = self.object.section_by_name("__gcc_except_tab").expect("there are LSDAs");
         let start =
@@ -102,8 +102,8 @@ impl Moves<'_> {
         Some((name, start))
     }
 
-    /// Puts the rows of `__compact_unwind` into place; returns the personalities' slots. lld gives
-    /// these out in the order of functions.
+    /// Adds the rows of `__compact_unwind` to the entries. Returns the slots of personalities, which lld assigns in the
+    /// order of functions.
     fn rows(&self, arch: Arch, entries: &mut BTreeMap<u32, Entry>) -> Vec<ImageOffset> {
         let mut personalities = Vec::<String>::new();
         if let Some(section) = self.object.section_by_name("__compact_unwind") {
@@ -155,7 +155,7 @@ impl Moves<'_> {
         slots.into_iter().map(|slot| slot.unwrap_or_default()).collect()
     }
 
-    /// Gives functions without a row the FDEs that the image has for them.
+    /// Gives each function without a row the FDE that the image has for it.
     fn fdes(&self, arch: Arch, entries: &mut BTreeMap<u32, Entry>) {
         let Some(section) = self.image.section_by_name("__eh_frame") else { return };
         let cfi = gimli::EhFrame::new(section.data().unwrap(), gimli::LittleEndian);

@@ -1,6 +1,6 @@
-//! The linkers for x86-64 programs: the machine's own, and those of the reference tools' trees, which run here by their
-//! trees' dynamic loaders, so that what they link runs with this machine's C library. Of GNU's two, LLVM's and mold the
-//! trees have one at least; wild is used if `PATH` has it.
+//! Finds linkers for x86-64 programs: this machine's, and those in the trees of reference tools. The latter run here by
+//! the dynamic loaders of their trees, so they link with this machine's C library. The trees have at least one of each
+//! GNU linker, lld and mold. wild is used if `PATH` has it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -17,7 +17,7 @@ pub struct Linker {
     pub name: String,
     /// The kind of linker.
     pub kind: LinkerKind,
-    /// A directory with it as `ld`, for `cc -B`.
+    /// A directory that has the linker as `ld`, for `cc -B`.
     directory: PathBuf,
 }
 
@@ -36,7 +36,7 @@ pub enum LinkerKind {
     Wild,
 }
 
-/// The file names that each may have, the first in trees of reference tools.
+/// File names of each kind of linker. The first name is used in the trees.
 const NAMES: [(LinkerKind, &[&str]); 5] = [
     (LinkerKind::Bfd, &["x86_64-linux-gnu-ld.bfd", "ld.bfd"]),
     (LinkerKind::Gold, &["x86_64-linux-gnu-ld.gold", "ld.gold"]),
@@ -45,7 +45,7 @@ const NAMES: [(LinkerKind, &[&str]); 5] = [
     (LinkerKind::Wild, &["wild"]),
 ];
 
-/// All of them. Panics without the reference tools and `cc`. `scratch` is a directory for what `cc` needs.
+/// Returns all linkers. Panics without the reference tools and `cc`. `scratch` is a directory for what `cc` needs.
 pub fn linkers(scratch: &Path) -> Vec<Linker> {
     needs::program("cc", "gcc");
     let path = env::var_os("PATH").unwrap_or_default();
@@ -81,7 +81,7 @@ pub fn linkers(scratch: &Path) -> Vec<Linker> {
 }
 
 impl Linker {
-    /// The linker that this shell command runs; none if it does not.
+    /// Returns the linker that a shell command runs, or `None` if it does not run.
     fn new(kind: LinkerKind, program: &str, directory: PathBuf) -> Option<Self> {
         use std::os::unix::fs::PermissionsExt as _;
         fs::create_dir_all(&directory).ok()?;
@@ -94,7 +94,7 @@ impl Linker {
         Some(Self { name, kind, directory })
     }
 
-    /// Returns whether its name ends in this version or a later one, as that of binutils does.
+    /// Returns whether the linker's name ends in this version or a later one, as names of binutils do.
     pub fn is_at_least(&self, version: (u32, u32)) -> bool {
         let mut numbers =
             self.name.rsplit(' ').next().unwrap_or_default().split('.').map_while(|it| it.parse().ok());

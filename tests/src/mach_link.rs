@@ -1,5 +1,5 @@
-//! The knowledge of ld64.lld when it linked Mach-O objects, from the objects and its map file: which functions live and where,
-//! what the relocations of unwind information lead to.
+//! Recovers what ld64.lld knew when it linked Mach-O objects, from the objects and the map file: live functions, their
+//! addresses, and targets of relocations in unwind information.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,25 +18,25 @@ type File<'a> = MachOFile64<'a, object::Endianness>;
 /// Instructions only: `S_ATTR_PURE_INSTRUCTIONS`.
 const PURE_INSTRUCTIONS: u32 = 0x8000_0000;
 
-/// A link that ld64.lld did.
+/// A link by ld64.lld.
 #[derive(Debug)]
 pub struct Link<'a> {
     /// The architecture.
     pub arch: Arch,
     objects: Vec<ObjectFile<'a>>,
-    /// Personalities by number: their names.
+    /// Names of personalities, by number.
     personalities: Vec<String>,
     image: File<'a>,
     map: Map,
     base: u64,
 }
 
-/// An object, and where its symbols lie.
+/// An object, with the addresses of its symbols.
 struct ObjectFile<'a> {
     file: File<'a>,
-    /// Names by section and address.
+    /// Names of symbols, by section and address.
     starts: BTreeMap<(usize, u64), Vec<&'a str>>,
-    /// Relocations of `__compact_unwind` and of `__eh_frame`, by offset.
+    /// Relocations by offset, of `__compact_unwind` and of `__eh_frame`.
     relocations: [HashMap<u64, Relocation>; 2],
 }
 
@@ -46,12 +46,12 @@ impl std::fmt::Debug for ObjectFile<'_> {
     }
 }
 
-/// The map file that `-map` makes.
+/// A map file of `-map`.
 #[derive(Debug, Default)]
 struct Map {
-    /// Addresses by the object's number, from 1, and the symbol's name.
+    /// Addresses, by the object's number (from 1) and the symbol's name.
     symbols: HashMap<(u32, String), u64>,
-    /// Addresses of pointer slots by what they lead to.
+    /// Addresses of pointer slots, by the name of the symbol that they point to.
     slots: HashMap<String, u64>,
 }
 
@@ -68,7 +68,7 @@ impl Map {
             let file: u32 = file.trim().parse().unwrap();
             match name.strip_prefix("non-lazy-pointer-to-local: ") {
                 Some(target) => drop(map.slots.insert(target.to_owned(), address)),
-                // Later ones are pointers to it.
+                // Later lines with this name are pointers to the symbol.
                 None => drop(map.symbols.entry((file, name.to_owned())).or_insert(address)),
             }
         }
@@ -98,7 +98,7 @@ impl<'a> ObjectFile<'a> {
         section.map_or((&[], Address(0)), |section| (section.data().unwrap(), Address(section.address())))
     }
 
-    /// The number of the section that an address lies in.
+    /// Returns the number of the section that contains an address.
     fn section_of(&self, address: u64) -> Option<usize> {
         let holds = |section: &object::read::macho::MachOSection64<'_, '_, _>| {
             (section.address()..section.address() + section.size()).contains(&address)
@@ -106,10 +106,10 @@ impl<'a> ObjectFile<'a> {
         self.file.sections().find(holds).map(|section| section.index().0)
     }
 
-    /// The closest symbols at or before an address, and their address.
+    /// Returns the closest symbols at or before an address, with their address.
     fn symbols_before(&self, address: u64) -> Option<(u64, Vec<&'a str>)> {
         let section = self.section_of(address)?;
-        // Assembler-local labels of clang's for arm64 start no subsection of their own.
+        // For arm64, assembler-local labels of clang do not start a subsection.
         let mut before = self.starts.range((section, 0)..=(section, address)).rev();
         before.find_map(|(&(_, start), names)| {
             let names: Vec<_> = names.iter().copied().filter(|name| !name.starts_with("ltmp")).collect();
@@ -117,7 +117,7 @@ impl<'a> ObjectFile<'a> {
         })
     }
 
-    /// The target of a field: a symbol's name if it is one, and its address here.
+    /// Returns a field's target: its name if it is a symbol, and its address in the object.
     fn target(&self, field: Field) -> Option<(Option<&'a str>, u64)> {
         let Some(relocation) = self.relocations[field.part as usize].get(&(field.offset.0 as u64)) else {
             return field.target.map(|target| (None, target.0));
@@ -132,7 +132,7 @@ impl<'a> ObjectFile<'a> {
         match relocation.target() {
             RelocationTarget::Symbol(index) => {
                 let symbol = self.file.symbol_by_index(index).unwrap();
-                // A distance from the field to the symbol, as ld64.lld takes every pair of relocations here to be.
+                // ld64.lld takes every such pair of relocations for the distance from the field to the symbol.
                 let address = match relocation.subtractor() {
                     Some(_) => symbol.address(),
                     None => symbol.address().wrapping_add_signed(stored),
@@ -144,12 +144,12 @@ impl<'a> ObjectFile<'a> {
     }
 }
 
-/// Keys of an object's functions and LSDAs: its number and their addresses there.
+/// Returns the key of a function or LSDA, made of the object's number and the address in it.
 fn key(object: u32, address: u64) -> u64 {
     u64::from(object + 1) << 32 | address
 }
 
-/// Answers for one object.
+/// Answers a builder's questions about one object.
 struct Resolver<'l, 'a> {
     number: u32,
     object: &'l ObjectFile<'a>,
@@ -174,7 +174,7 @@ impl Resolve for Resolver<'_, '_> {
         Some(PersonalityKey(number as u64))
     }
 
-    /// ld64.lld takes the start of an LSDA's subsection.
+    /// ld64.lld takes the start of the LSDA's subsection.
     fn lsda(&mut self, field: Field) -> Option<LsdaKey> {
         let (_, address) = self.object.target(field)?;
         let (start, _) = self.object.symbols_before(address).expect("an LSDA has a symbol");
@@ -182,7 +182,7 @@ impl Resolve for Resolver<'_, '_> {
     }
 }
 
-/// The place of an object's address in the image, if it is there.
+/// Returns where an object's address is in the image, if it is there.
 fn place(object: &ObjectFile<'_>, number: u32, map: &Map, address: u64) -> Option<u64> {
     let (start, names) = object.symbols_before(address)?;
     let found = names.into_iter().find_map(|name| map.symbols.get(&(number + 1, name.to_owned())))?;
@@ -190,7 +190,7 @@ fn place(object: &ObjectFile<'_>, number: u32, map: &Map, address: u64) -> Optio
 }
 
 impl<'a> Link<'a> {
-    /// A link of objects, in the order of the command line.
+    /// Reads a link. Objects are in the order of the command line.
     pub fn new(objects: &[&'a [u8]], image: &'a [u8], map: &str) -> Self {
         let image = File::parse(image).unwrap();
         let text = image.segments().find(|segment| segment.name() == Ok(Some("__TEXT")));
@@ -204,12 +204,12 @@ impl<'a> Link<'a> {
         Self { arch, objects, personalities: Vec::new(), image, map: Map::parse(map), base }
     }
 
-    /// Collects what the objects describe, as a linker does.
+    /// Collects the unwind information of the objects, as a linker does.
     pub fn collect(&mut self, options: Options) -> Section {
         let mut builder = Builder::new(self.arch, options).unwrap();
         let Self { objects, personalities, map, .. } = self;
         for (object, number) in objects.iter().zip(0..) {
-            // A shard each: their order is all that counts.
+            // Each object has a shard. Only the order of absorption matters.
             let mut shard = builder.shard();
             let (rows, _) = object.part(Part::CompactUnwind);
             let (eh_frame, address) = object.part(Part::EhFrame);
@@ -234,13 +234,13 @@ impl<'a> Link<'a> {
         builder.finish()
     }
 
-    /// The pointer slot of a personality.
+    /// Returns the pointer slot of a personality.
     pub fn slot_of(&self, personality: PersonalityKey) -> ImageOffset {
         let name = &self.personalities[personality.0 as usize];
         self.image_offset(self.map.slots[name])
     }
 
-    /// The places of functions, LSDAs and FDEs in the output.
+    /// Returns the output addresses of functions, LSDAs and FDEs.
     pub fn output(&self, section: &Section) -> Output<'_, 'a> {
         let functions = section.fdes().map(|(function, fde)| (fde, function)).collect();
         let mut records = HashMap::new();
@@ -257,7 +257,7 @@ impl<'a> Link<'a> {
         Output { link: self, functions, records }
     }
 
-    /// The table that ld64.lld wrote.
+    /// Returns the table that ld64.lld wrote.
     pub fn table(&self) -> Vec<u8> {
         let section = self.image.section_by_name("__unwind_info");
         section.map(|section| section.data().unwrap().to_vec()).unwrap_or_default()
@@ -278,7 +278,7 @@ impl<'a> Link<'a> {
 pub struct Output<'l, 'a> {
     link: &'l Link<'a>,
     functions: HashMap<Fde, Key>,
-    /// FDEs by the addresses of their functions.
+    /// FDEs, by the addresses of their functions.
     records: HashMap<u64, u32>,
 }
 

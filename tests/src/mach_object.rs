@@ -1,4 +1,4 @@
-//! Random Mach-O objects with `__compact_unwind` rows and FDEs, for linkers to link.
+//! Makes random Mach-O objects with `__compact_unwind` rows and FDEs, for linkers to link.
 
 use cfipack_cfi::write::{Cie, Writer as CfiWriter};
 use cfipack_cfi::{PointerEncoding, SectionKind as CfiKind};
@@ -11,7 +11,7 @@ use object::{
     SymbolScope, macho,
 };
 
-/// Pointers in a row.
+/// Bytes of a pointer.
 const POINTER: u8 = 8;
 
 /// The kinds of functions in an object.
@@ -21,22 +21,22 @@ pub struct Mix {
     pub functions: usize,
     /// Distinct encodings, most of them rare.
     pub encodings: u64,
-    /// Personalities, up to 3.
+    /// Number of personalities, at most 3.
     pub personalities: u64,
-    /// Of 100 functions, those with an LSDA.
+    /// How many functions of 100 have an LSDA.
     pub lsda: u64,
-    /// Of 100 functions, those with an FDE and no row.
+    /// How many functions of 100 have an FDE and no row.
     pub dwarf: u64,
-    /// Of 100 functions, those without unwind information.
+    /// How many functions of 100 have no unwind information.
     pub none: u64,
-    /// Of 100 functions, those that have what the function before has.
+    /// How many functions of 100 are like the function before.
     pub alike: u64,
-    /// Gaps of about 16 MB.
+    /// Number of gaps of about 16 MB.
     pub gaps: usize,
 }
 
 impl Mix {
-    /// Any mix of up to `functions` functions.
+    /// Returns a random mix for up to `functions` functions.
     pub fn random(random: &mut Random, functions: u64) -> Self {
         Self {
             functions: 1 + random.below(functions) as usize,
@@ -64,7 +64,7 @@ struct Writer<'a> {
     personalities: Vec<SymbolId>,
 }
 
-/// A random object.
+/// Makes a random object.
 pub fn random(random: &mut Random, arch: Arch, mix: Mix) -> Vec<u8> {
     let mut object = empty(arch);
     object.set_subsections_via_symbols();
@@ -100,7 +100,7 @@ fn symbol(name: &str, section: SymbolSection, value: u64, kind: SymbolKind) -> S
 }
 
 impl Writer<'_> {
-    /// Adds the code; returns every function's symbol and size.
+    /// Adds the code. Returns symbol and size of every function.
     fn functions(&mut self) -> Vec<(SymbolId, u32)> {
         let count = self.mix.functions;
         let gaps: Vec<_> = (0..self.mix.gaps).map(|_| self.random.below(count as u64) as usize).collect();
@@ -118,7 +118,7 @@ impl Writer<'_> {
         functions
     }
 
-    /// Defines how each function is unwound.
+    /// Decides how each function is unwound, and writes that.
     fn unwind(&mut self, functions: &[(SymbolId, u32)]) {
         let (mut rows, mut fdes) = (Vec::new(), Vec::new());
         let mut last = None;
@@ -147,7 +147,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A few encodings are frequent, and most are rare.
+    /// Returns an encoding. A few encodings are frequent, most are rare.
     fn encoding(&mut self) -> Encoding {
         let mut number = self.random.below(self.mix.encodings);
         if self.random.chance(50) {
@@ -196,7 +196,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A CIE without personality, and an FDE each; lld keeps them for functions without a row.
+    /// Writes a CIE without personality, and an FDE for each function. lld uses FDEs for functions without a row.
     fn fdes(&mut self, fdes: &[(SymbolId, u32)]) {
         let mut written = CfiWriter::new(CfiKind::EhFrame, Arch::Amd64, Address(0));
         let pc_relative = PointerEncoding(0x10);
@@ -204,7 +204,7 @@ impl Writer<'_> {
         let mut starts = Vec::new();
         for &(function, length) in fdes {
             let nops = &[0; 12][..4 * self.random.below(4) as usize];
-            // The start is the relocation's.
+            // A relocation gives the start.
             let start = written.fde(&cie, Address(0), length.into(), None, nops).unwrap();
             starts.push((start.0 as u64, function));
         }
@@ -216,7 +216,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A pointer to a symbol, or its distance from here.
+    /// Adds a relocation for a pointer to a symbol, or for its distance from `here`.
     fn pointer(&mut self, section: SectionId, offset: u64, symbol: SymbolId, here: Option<SymbolId>) {
         let r_type = match self.arch {
             Arch::Amd64 => macho::X86_64_RELOC_UNSIGNED,
@@ -229,7 +229,7 @@ impl Writer<'_> {
     }
 }
 
-/// A file whose header is a bundle's, with an `__unwind_info` alone.
+/// Makes a file with the header of a bundle, and only an `__unwind_info`.
 pub fn image_with_table(arch: Arch, table: &[u8]) -> Vec<u8> {
     let mut object = empty(arch);
     let section = object.add_section("__TEXT".into(), "__unwind_info".into(), SectionKind::ReadOnlyData);

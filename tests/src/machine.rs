@@ -1,10 +1,10 @@
-//! Real binaries that this machine has.
+//! Finds real binaries on this machine.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// A shared library of the Rust toolchain, by the start of its file name.
+/// Returns a shared library of the Rust toolchain, by the start of its file name.
 pub fn toolchain_library(prefix: &str) -> Option<PathBuf> {
     let library = sysroot()?.join("lib");
     find(&library, prefix).or_else(|| {
@@ -13,7 +13,7 @@ pub fn toolchain_library(prefix: &str) -> Option<PathBuf> {
     })
 }
 
-/// A static library of the Rust toolchain for this machine, by the start of its file name. Panics without it.
+/// Returns a static library of the Rust toolchain for this machine, by the start of its file name. Panics without it.
 pub fn toolchain_archive(prefix: &str) -> PathBuf {
     let target = format!("lib/rustlib/{}-unknown-linux-gnu/lib", env::consts::ARCH);
     let directory = sysroot().expect("rustc runs").join(target);
@@ -26,12 +26,12 @@ pub fn toolchain_archive(prefix: &str) -> PathBuf {
     paths.find(is_it).unwrap_or_else(|| panic!("{}: no {prefix}*.rlib", directory.display()))
 }
 
-/// A program of the Rust toolchain: itself, and not what rustup runs by its name.
+/// Returns a program of the Rust toolchain, not the rustup proxy of that name.
 pub fn toolchain_program(name: &str) -> Option<PathBuf> {
     Some(sysroot()?.join("bin").join(name))
 }
 
-/// A program of the system's C++ compiler.
+/// Returns a program of the system's C++ compiler.
 pub fn compiler_program(name: &str) -> Option<PathBuf> {
     printed(Command::new("g++").arg(format!("-print-prog-name={name}")))
 }
@@ -41,13 +41,13 @@ fn sysroot() -> Option<PathBuf> {
     printed(Command::new(rustc).args(["--print", "sysroot"]))
 }
 
-/// The path that a command prints.
+/// Returns the path that a command prints.
 fn printed(command: &mut Command) -> Option<PathBuf> {
     let output = command.output().ok()?;
     Some(String::from_utf8(output.stdout).ok()?.trim().into())
 }
 
-/// A library of the system, by its file name.
+/// Returns a library of the system, by its file name.
 pub fn system_library(name: &str) -> Option<PathBuf> {
     let directories = [
         format!("/lib/{}-linux-gnu", env::consts::ARCH),
@@ -69,7 +69,7 @@ fn find(directory: &Path, prefix: &str) -> Option<PathBuf> {
             name.starts_with(prefix) && name.contains(".so")
         })
         .collect();
-    // The largest: libLLVM.so may be a linker script beside the library.
+    // libLLVM.so may be a linker script beside the library, so we take the largest file.
     found.sort_by_key(|path| fs::metadata(path).map_or(0, |metadata| metadata.len()));
     found.pop()
 }

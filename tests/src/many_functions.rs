@@ -1,5 +1,5 @@
-//! Functions such as compilers write, as many as a bench wants: some leaves, some that save registers, some with a frame
-//! pointer; of lengths so different that few of them have equal rows.
+//! Makes as many functions as a bench wants, like those of compilers: some leaves, some that save registers, some with
+//! a frame pointer. Their lengths differ, so that few have equal rows.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use cfipack_cfi::{Instruction, PointerEncoding, SectionKind};
 use cfipack_format::{Address, Arch, Register};
 use cfipack_testkit::random::Random;
 
-/// Writes this many functions as assembler text.
+/// Writes `count` functions as assembler text.
 pub fn source(random: &mut Random, count: usize) -> String {
     let mut text = String::from("\t.text\n");
     for number in 0..count {
@@ -47,10 +47,10 @@ pub fn source(random: &mut Random, count: usize) -> String {
     text
 }
 
-/// Writes this many functions as an `.eh_frame` for x86-64 that lies at `address`, the first function at `text`.
+/// Writes `count` functions as an `.eh_frame` for x86-64 at `address`. The first function is at `text`.
 pub fn eh_frame(random: &mut Random, count: usize, address: Address, text: Address) -> Vec<u8> {
     let mut writer = Writer::new(SectionKind::EhFrame, Arch::Amd64, address);
-    // At the entry the CFA is rsp+8, and the return address lies at CFA-8.
+    // At entry the CFA is rsp+8, and the return address is at CFA-8.
     let cie = Cie::new(Arch::Amd64, &[0x0c, 7, 8, 0x90, 1])
         .with_augmentation(b"zR")
         .with_fde_encoding(PointerEncoding(0x1b));
@@ -66,7 +66,7 @@ pub fn eh_frame(random: &mut Random, count: usize, address: Address, text: Addre
     writer.into_bytes()
 }
 
-/// The instructions of a function, and how far they have come.
+/// The CFI instructions of a function, and the location they have reached.
 struct Function {
     out: InstructionWriter,
     at: u64,

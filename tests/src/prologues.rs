@@ -1,5 +1,5 @@
-//! Random functions with the prologues and epilogues that compilers write, as code and as
-//! asynchronous CFI, some of them with steps that no compact encoding can represent.
+//! Makes random functions with compilers' prologues and epilogues, as code and as asynchronous CFI. Some have steps
+//! that no compact encoding can represent.
 
 use cfipack_cfi::SectionKind;
 use cfipack_cfi::write::{self, Cie, leb128};
@@ -8,7 +8,7 @@ use cfipack_testkit::random::Random;
 
 mod arm64;
 
-/// A function: its code, and an `.eh_frame` with its FDE.
+/// A function: its code, and an `.eh_frame` that has its FDE.
 #[derive(Debug)]
 pub struct Function {
     /// The architecture.
@@ -17,18 +17,18 @@ pub struct Function {
     pub code: Vec<u8>,
     /// The section.
     pub eh_frame: Vec<u8>,
-    /// The reasons for which it may have no encoding, one of which it must have: none if it must
-    /// have an encoding.
+    /// Reasons why it may have no encoding. If the list is empty it must have an encoding, else the encoder must give
+    /// one of these reasons.
     pub obstacles: Vec<&'static str>,
 }
 
 impl Function {
-    /// The address of the section.
+    /// The address of the `.eh_frame`.
     pub const SECTION: Address = Address(0x10_0000);
-    /// The place of the function.
+    /// The address of the function.
     const START: u64 = 0x1000;
 
-    /// Any function of an architecture: x86-64 or arm64.
+    /// Makes a function for x86-64 or arm64.
     pub fn random(random: &mut Random, arch: Arch) -> Self {
         let mut writer = Writer::default();
         match arch {
@@ -43,7 +43,7 @@ impl Function {
 
 /// rbx, r12, r13, r14, r15, rbp.
 const X86_SAVED: [u8; 6] = [3, 12, 13, 14, 15, 6];
-/// Instructions that are no call: nop; mov eax, ebp (has a byte E8); mov rax, -1 (has bytes FF).
+/// Instructions that are no calls: nop; mov eax, ebp (has a byte E8); mov rax, -1 (has bytes FF).
 const X86_OTHERS: [&[u8]; 3] = [&[0x90], &[0x89, 0xe8], &[0x48, 0xc7, 0xc0, 0xff, 0xff, 0xff, 0xff]];
 const X86_CALLS: [&[u8]; 3] = [&[0xe8, 0, 0, 0, 0], &[0xff, 0xd0], &[0xff, 0x15, 0, 0, 0, 0]];
 
@@ -52,7 +52,7 @@ struct Writer {
     code: Vec<u8>,
     /// The instructions of the FDE.
     cfi: Vec<u8>,
-    /// The location that the CFI has reached.
+    /// The location that the CFI describes up to now.
     location: usize,
     /// The CFA's offset from the stack pointer.
     cfa: u64,
@@ -94,7 +94,7 @@ impl Writer {
         };
         let in_code = random.chance(80);
         self.x86_sub(size, in_code);
-        // The words beside the immediate have three bits.
+        // The encoding has three bits for the words of stack beside the immediate.
         let encodable = size > 127 && in_code && self.cfa - size <= 7 * 8;
         if self.cfa > 2040 && !encodable {
             self.obstacles.push("stack-size-in-code");
@@ -108,18 +108,18 @@ impl Writer {
         }
         let body = self.cfa;
         if body == 8 {
-            // There was no prologue to call from.
+            // Without a prologue, no call can be in it.
             self.obstacles.retain(|obstacle| *obstacle != "call-outside-body");
         }
         self.x86_body(random);
         for _ in 0..random.below(3) {
             if random.chance(5) {
-                // An argument on the stack.
+                // Push an argument for a call.
                 self.x86_push(0);
                 self.x86_call(random);
                 self.code.extend([0x58]);
                 self.cfa_offset(self.cfa - 8);
-                // To be checked, a body with the argument needs a `sub` that ends it.
+                // A body that includes the argument can be checked only if a `sub` ends the prologue.
                 self.obstacles.extend(["not-a-step", "stack-size-in-code"]);
             }
             self.cfi.push(0x0a);
@@ -134,7 +134,7 @@ impl Writer {
                 self.code.push(0x58);
                 self.cfa_offset(self.cfa - 8);
             }
-            // The rest of the epilogue is another one's, to which a jump leads.
+            // The end of the epilogue is in another epilogue, which a jump leads to.
             self.code.extend(if is_merged { &[0xeb, 0][..] } else { &[0xc3] });
             self.advance();
             self.cfi.push(0x0b);
@@ -153,7 +153,7 @@ impl Writer {
         self.code.extend([0x48, 0x89, 0xe5]);
         self.advance();
         self.cfi.extend([0x0d, 6]);
-        // Slots below the frame pointer: the first somewhere, the others in the four above it.
+        // Slots below the frame pointer: the first anywhere, the others among the four above it.
         let lowest = if random.chance(10) { 250 + random.below(20) } else { 5 + random.below(100) };
         for (place, register) in others.iter().enumerate() {
             let words = lowest - place as u64;
@@ -165,7 +165,7 @@ impl Writer {
             }
         }
         if random.chance(5) && others.len() > 1 {
-            // Beyond the five slots.
+            // This slot is not among the five.
             self.offset(others[0], 16 + 8 * (lowest + 5));
             self.obstacles.extend(["saved-place", "not-a-step"]);
         }
@@ -185,18 +185,18 @@ impl Writer {
         }
     }
 
-    /// `push`, with the CFA that it gives.
+    /// Writes a `push`, and the CFA after it.
     fn x86_push(&mut self, register: u8) {
         if register >= 8 {
             self.code.push(0x41);
         }
-        // DWARF counts rdx and rcx, and rsi to rsp, otherwise.
+        // DWARF numbers rdx and rcx, and rsi to rsp, in another order than instructions.
         let number = [0, 2, 1, 3, 6, 7, 5, 4].get(usize::from(register)).copied();
         self.code.push(0x50 | number.unwrap_or(register & 7));
         self.cfa_offset(self.cfa + 8);
     }
 
-    /// `sub rsp, size`, or `sub rsp, rax`.
+    /// Writes `sub rsp, size`, or `sub rsp, rax`.
     fn x86_sub(&mut self, size: u64, in_code: bool) {
         if size == 0 {
             return;
@@ -212,7 +212,7 @@ impl Writer {
         self.cfa_offset(self.cfa + size);
     }
 
-    /// A call where the state is not the body's.
+    /// Writes a call at a place where the frame is not the body's.
     fn x86_call(&mut self, random: &mut Random) {
         self.code.extend(random.pick(&X86_CALLS));
         self.obstacles.push("call-outside-body");
@@ -230,7 +230,7 @@ impl Writer {
         self.x86_others(random, 10);
     }
 
-    /// Goes on to the end of the code.
+    /// Advances the CFI to the end of the code.
     fn advance(&mut self) {
         match self.code.len() - self.location {
             0 => {}
@@ -250,7 +250,7 @@ impl Writer {
         leb128::unsigned(&mut self.cfi, offset);
     }
 
-    /// A register is saved so many bytes below the CFA.
+    /// Writes that a register is saved so many bytes below the CFA.
     fn offset(&mut self, register: u8, below: u64) {
         if register < 0x40 {
             self.cfi.push(0x80 | register);

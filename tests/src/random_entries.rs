@@ -1,4 +1,4 @@
-//! Random entries for an `__unwind_info`.
+//! Makes random entries for an `__unwind_info`.
 
 use std::num::NonZeroU32;
 
@@ -7,11 +7,11 @@ use cfipack_format::compact_unwind::{Encoding, Flags};
 use cfipack_format::{Arch, ImageOffset, LsdaKey};
 use cfipack_testkit::random::Random;
 
-/// The end of the code that random entries describe lies below this.
+/// The code of random entries ends below this address.
 pub const END: u32 = 0xf000_0000;
 
-/// Up to `most` entries in the order of addresses, of any mix. Some neighbours have gaps between
-/// them, of more than 24 bits now and then.
+/// Returns up to `most` entries in the order of addresses, of any mix. Some are followed by gaps, a few of them of more
+/// than 24 bits.
 pub fn random(random: &mut Random, arch: Arch, most: u64) -> Vec<Entry> {
     let encodings = random.pick(&[1, 2, 8, 60, 130, 260, 2000]);
     let (dwarf, none, lsda, alike) = (
@@ -56,7 +56,7 @@ pub fn random(random: &mut Random, arch: Arch, most: u64) -> Vec<Entry> {
     entries
 }
 
-/// Half of the encodings are rare.
+/// Returns an encoding. Half of the encodings are rare.
 fn encoding(random: &mut Random, arch: Arch, encodings: u64) -> Encoding {
     let mut number = random.below(encodings);
     if random.chance(50) {

@@ -1,11 +1,11 @@
-//! Recordings of real programs by perf, which run with tables in all their files.
+//! Records real programs with perf, with tables in all their files.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::embedded_copy::EmbeddedCopy;
 
-/// A program to record, which runs for a second or so.
+/// A program to record. It runs for about a second.
 #[derive(Clone, Debug)]
 pub struct Workload {
     /// The name for reports.
@@ -14,7 +14,7 @@ pub struct Workload {
     arguments: Vec<String>,
 }
 
-/// Bytes of the stack that are recorded with each sample.
+/// perf copies this many bytes of the stack with each sample.
 const STACK: &str = "dwarf,16384";
 
 const PYTHON: &str = "
@@ -40,8 +40,8 @@ insert into t select x, random() from c;
 create index i on t(b); select count(*) from t x join t y on x.a = y.a where x.b < y.b + 1;
 ";
 
-/// Programs that most machines with a C++ compiler have; of C, C++, assembler and Rust. `rust` is a Rust program that
-/// reads the files which it is given; temporary files go to `scratch`.
+/// Returns programs that most machines with a C++ compiler have: in C, C++, assembler and Rust. `rust` is a Rust
+/// program that reads the files given to it. Temporary files go to `scratch`.
 pub fn workloads(rust: &Path, scratch: &Path) -> Vec<Workload> {
     let system = |name: &'static str, arguments: &[&str]| Workload {
         name,
@@ -59,7 +59,7 @@ pub fn workloads(rust: &Path, scratch: &Path) -> Vec<Workload> {
     workloads
 }
 
-/// The compiler itself, which the machine's driver names, for a program that the driver has preprocessed.
+/// Returns the compiler itself, which the compiler driver names, with a program that the driver has preprocessed.
 fn compiler(scratch: &Path) -> Option<Workload> {
     let printed = Command::new("g++").arg("-print-prog-name=cc1plus").output().ok()?;
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/profile/program.cpp");
@@ -74,10 +74,10 @@ fn compiler(scratch: &Path) -> Option<Workload> {
 }
 
 impl Workload {
-    /// Copies the program with its libraries, each with a table, and records a run of the copies; the recording.
+    /// Copies the program and its libraries, each with a table, and records a run of the copies. Returns the recording.
     ///
     /// # Errors
-    /// A message: perf is missing or refuses, the program is missing or fails, or a file refuses its table.
+    /// A message: perf or the program is missing or fails, or a table cannot be embedded.
     pub fn record(&self, scratch: &Path) -> Result<PathBuf, String> {
         let copy = EmbeddedCopy::make(&self.program, &scratch.join(self.name))?;
         let recording = scratch.join(self.name).join("perf.data");
@@ -85,16 +85,16 @@ impl Workload {
         let mut perf = Command::new("perf");
         perf.args(["record", "-q", "-e", "cpu-clock", "-F", "1999", "--call-graph", STACK, "-o"]);
         perf.arg(&recording).arg("--").arg(run.get_program()).args(run.get_args()).args(&self.arguments);
-        // A recorded program's own figures are not those of the bench that records it.
+        // A recorded program must not add to the figures of the bench that records it.
         perf.env_remove("CFIPACK_FIGURES");
         let output = perf.stdin(Stdio::null()).output().map_err(|error| format!("perf: {error}"))?;
-        match output.status.success() {
-            true => Ok(recording),
-            false => Err(String::from_utf8_lossy(&output.stderr).trim().into()),
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).trim().into());
         }
+        Ok(recording)
     }
 
-    /// The directory of the copies and the recording.
+    /// Returns the directory of the copies and the recording.
     pub fn directory(&self, scratch: &Path) -> PathBuf {
         scratch.join(self.name)
     }

@@ -1,6 +1,6 @@
-//! The tools of other people that cfipack is compared with, as `tests/reference-tools/install DIR`
-//! installs them. `CFIPACK_REFERENCE_TOOLS=DIR` names their directory. Tests that need them are ignored by default, and fail
-//! without the variable.
+//! Runs other people's tools to compare cfipack with. `tests/reference-tools/install DIR` installs them, and
+//! `CFIPACK_REFERENCE_TOOLS=DIR` names their directory. Tests that need them are ignored by default, and fail without
+//! the variable.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cfipack_testkit::needs;
 
-/// The directory of the trees. Panics if the variable is not set, or if a tree is not complete.
+/// Returns the directory of the trees. Panics if the variable is not set, or a tree is incomplete.
 pub fn trees() -> PathBuf {
     let trees = needs::directory(
         "CFIPACK_REFERENCE_TOOLS",
@@ -21,7 +21,7 @@ pub fn trees() -> PathBuf {
     trees
 }
 
-/// The tree with the newest tools (binutils 2.46 or later, LLVM 23), and a working directory in it.
+/// The tree of the newest tools (binutils 2.46 or later, LLVM 23), with a working directory in it.
 #[derive(Debug)]
 pub struct Tools {
     root: PathBuf,
@@ -31,7 +31,7 @@ pub struct Tools {
 static DIRECTORIES: AtomicUsize = AtomicUsize::new(0);
 
 impl Tools {
-    /// The tools. Panics without them.
+    /// Finds the tools. Panics without them.
     pub fn find() -> Self {
         let root = trees().join("sid");
         let number = DIRECTORIES.fetch_add(1, Ordering::Relaxed);
@@ -41,7 +41,7 @@ impl Tools {
         tools
     }
 
-    /// The tree with older tools (binutils 2.44) beside this one, and a working directory in it.
+    /// Returns the tree of older tools (binutils 2.44), with a working directory in it.
     pub fn older(&self) -> Self {
         let root = self.root.with_file_name("trixie");
         let tools = Self { root, directory: self.directory.clone() };
@@ -49,22 +49,22 @@ impl Tools {
         tools
     }
 
-    /// The tree.
+    /// Returns the path of the tree.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The place of a file of the working directory, seen from outside the tree.
+    /// Returns the path of a file in the working directory, seen from outside the tree.
     pub fn path(&self, name: &str) -> PathBuf {
         self.root.join(&self.directory[1..]).join(name)
     }
 
-    /// Puts a file into the working directory.
+    /// Writes a file into the working directory.
     pub fn write(&self, name: &str, contents: impl AsRef<[u8]>) {
         fs::write(self.path(name), contents).expect("the tools' tree can be written to");
     }
 
-    /// A file that a tool wrote into the working directory.
+    /// Reads a file of the working directory.
     pub fn read(&self, name: &str) -> Vec<u8> {
         fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
@@ -76,12 +76,12 @@ impl Tools {
         chroot.output().expect("chroot runs")
     }
 
-    /// Runs a tool that may complain; what it prints to its standard output.
+    /// Runs a tool, which may fail. Returns its standard output.
     pub fn print(&self, command: &[&str]) -> String {
         String::from_utf8_lossy(&self.run(command).stdout).into_owned()
     }
 
-    /// Runs a tool that must succeed; its standard output.
+    /// Runs a tool, which must succeed. Returns its standard output.
     pub fn run_well(&self, command: &[&str]) -> String {
         let output = self.run(command);
         let error = String::from_utf8_lossy(&output.stderr);

@@ -1,9 +1,9 @@
-//! Times of work, as the benches take them.
+//! Measures times of work for the benches.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Measures how long work takes. Dropping its result takes no part in it.
+/// Measures how long work takes, without the time for dropping its result.
 pub fn time<T>(work: impl FnOnce() -> T) -> Duration {
     let start = Instant::now();
     let result = black_box(work());
@@ -12,7 +12,7 @@ pub fn time<T>(work: impl FnOnce() -> T) -> Duration {
     elapsed
 }
 
-/// The median, the upper of two.
+/// Returns the median. Of two middle values it returns the larger.
 ///
 /// # Panics
 /// If there are none.
@@ -21,7 +21,7 @@ pub fn median(mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-/// Runs both by turns, so many times; the medians. Giving back what they return takes no part in it.
+/// Runs both by turns, and returns the medians. The time for dropping results does not count.
 pub fn by_turns<A, B>(
     rounds: usize,
     mut a: impl FnMut() -> A,

@@ -1,5 +1,5 @@
-//! Unwind information of objects without relocations, whose keys are addresses in the object: for tests of the linker's
-//! side that need no linker.
+//! Makes unwind information of objects without relocations. Keys are addresses in the object, so tests of the linker's
+//! side need no linker.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,7 +15,7 @@ pub const EH_FRAME: Address = Address(0x10_0000);
 /// An object for x86-64.
 #[derive(Clone, Debug, Default)]
 pub struct Unlinked {
-    /// The number.
+    /// The object's number.
     pub number: u32,
     /// `__compact_unwind`.
     pub rows: Vec<u8>,
@@ -23,32 +23,32 @@ pub struct Unlinked {
     pub eh_frame: Vec<u8>,
     /// Functions that are dead.
     pub dead: HashSet<u64>,
-    /// Functions that were folded into others.
+    /// Functions that were folded, with the functions that replace them.
     pub folded: HashMap<u64, Key>,
 }
 
-/// The key of a function of an object.
+/// Returns the key of a function in an object.
 pub fn key(object: u32, function: u64) -> Key {
     Key(u64::from(object) << 32 | function)
 }
 
 impl Unlinked {
-    /// An object without anything.
+    /// Makes an empty object.
     pub fn new(number: u32) -> Self {
         Self { number, ..Self::default() }
     }
 
-    /// Adds a row. Personalities and LSDAs are what they are known by; 0 is none.
+    /// Adds a row. Numbers identify personalities and LSDAs; 0 means none.
     pub fn row(&mut self, function: u64, length: u32, encoding: u32, personality: u64, lsda: u64) {
         let row = Row { function, length, encoding: Encoding(encoding), personality, lsda };
         self.rows.extend_from_slice(&row.write(8)[..Row::size(8)]);
     }
 
-    /// Adds FDEs to an `__eh_frame`: starts, lengths and LSDAs, below a CIE with a personality.
+    /// Adds FDEs (start, length, LSDA) to `__eh_frame`, below a CIE with a personality.
     pub fn fdes(&mut self, personality: u64, fdes: &[(u64, u64, u64)]) {
         let mut writer =
             Writer::after(SectionKind::EhFrame, Arch::Amd64, EH_FRAME, std::mem::take(&mut self.eh_frame));
-        // The personality stands at 19 in the CIE: an absolute pointer.
+        // The personality is at offset 19 in the CIE, as an absolute pointer.
         let mut data = vec![10, 0];
         data.extend(personality.to_le_bytes());
         data.extend([0x10, 0x10]);
@@ -92,15 +92,15 @@ impl Resolve for Unlinked {
     }
 }
 
-/// An output in which everything lies at its address in the object plus a given distance; functions that are not named
-/// lie one after the other in the order of keys.
+/// An output in which the functions of object N have moved up by N times `apart`, and its FDEs by N times 0x1000. The
+/// maps list exceptions.
 #[derive(Clone, Debug, Default)]
 pub struct Moved {
-    /// Functions that lie elsewhere, or nowhere.
+    /// Functions at another image offset, or nowhere.
     pub functions: HashMap<Key, Option<u32>>,
-    /// Bytes between objects.
+    /// Distance of the objects in bytes.
     pub apart: u32,
-    /// FDEs that lie elsewhere, or nowhere.
+    /// FDEs at another offset, or nowhere.
     pub fdes: HashMap<Fde, Option<u32>>,
 }
 

@@ -1,4 +1,4 @@
-//! Reads the entries of an `__unwind_info` of another linker, from which tests rebuild it.
+//! Reads the entries of another linker's `__unwind_info`, so that tests can rebuild it.
 
 use std::num::NonZeroU32;
 
@@ -12,31 +12,31 @@ use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
 pub const LAYOUTS: [Layout; 5] =
     [Layout::Small, Layout::Lld, Layout::LdPrime, Layout::Ld64, Layout::Ld64V253];
 
-/// The layouts of ld64, whose sentinel is a byte after the end of the code.
+/// ld64's layouts, whose sentinel is one byte after the end of the code.
 pub const LAYOUTS_OF_LD64: [Layout; 2] = [Layout::Ld64, Layout::Ld64V253];
 
-/// Bytes from the end of the code to a layout's sentinel.
+/// Returns how many bytes a layout's sentinel is after the end of the code.
 pub fn bytes_after_code(layout: Layout) -> u32 {
     LAYOUTS_OF_LD64.contains(&layout).into()
 }
 
-/// The contents of a table. Personalities are identified by their numbers in it.
+/// The contents of a table. Personalities keep their numbers.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// Every entry, its length up to the next one's start or the sentinel.
+    /// Every entry, as long as the distance to the next entry or to the sentinel.
     pub entries: Vec<Entry>,
-    /// Pointer slots by personality number, less one.
+    /// Pointer slots. Personality N has index N - 1.
     pub slots: Vec<ImageOffset>,
     /// The sentinel's function.
     pub end: ImageOffset,
     /// The common palette.
     pub common: Vec<Encoding>,
-    /// Kind, number of entries, size of its own palette.
+    /// Kind, number of entries and number of own encodings of each page.
     pub pages: Vec<(PageKind, usize, usize)>,
 }
 
 impl Table {
-    /// Reads a section; panics if it is broken.
+    /// Reads a section. Panics if it is broken.
     pub fn read(bytes: &[u8]) -> Self {
         let section = Section::parse(bytes).unwrap();
         let lsdas = section.all_lsdas().unwrap().map(|lsda| (lsda.function, lsda.lsda.0)).collect::<Vec<_>>();
@@ -66,12 +66,12 @@ impl Table {
         }
     }
 
-    /// The entries in a layout, the LSDAs of DWARF-mode functions among them.
+    /// Builds the entries in a layout, with LSDAs of functions in DWARF mode.
     pub fn lay_out(&self, arch: Arch, layout: Layout) -> Vec<u8> {
         self.lay_out_with(arch, Options::new().with_layout(layout).with_keep_dwarf_lsda(true))
     }
 
-    /// The entries in a layout of ld64, beside an `__eh_frame` of so many bytes.
+    /// Builds the entries in a layout of ld64, beside an `__eh_frame` of `eh_frame_len` bytes.
     pub fn lay_out_ld64(&self, arch: Arch, layout: Layout, eh_frame_len: u32) -> Vec<u8> {
         // Its sentinel lies one byte after the end of the code.
         let mut table = self.clone();
@@ -88,16 +88,16 @@ impl Table {
         if let Some(last) = entries.last()
             && last.encoding == Encoding::NONE
         {
-            // ld64.lld takes code without information to be of no length: the sentinel is the last one's
-            // address, of which only the first one's is in the table.
+            // ld64.lld treats code without information as empty. The sentinel is then the address of the last such
+            // function, but the table has only the first.
             entries.push(Entry::new(self.end, 0, Encoding::NONE));
         }
         lay_out(arch, options, &entries, Some(self.end), slot_of)
     }
 }
 
-/// A table of these entries, written into memory that was not zero. Panics if it has warnings or
-/// is larger than was promised.
+/// Builds a table of these entries in memory that was not zero. Panics on warnings, or if the table is larger than
+/// promised.
 pub fn lay_out(
     arch: Arch,
     options: Options,

@@ -1,4 +1,4 @@
-//! The work that the benches measure, and their yardsticks.
+//! Does the work that benches measure, and their yardsticks.
 
 use std::collections::HashMap;
 use std::env;
@@ -22,7 +22,7 @@ use crate::machine::toolchain_library;
 
 type Slice = EndianSlice<'static, LittleEndian>;
 
-/// A large library of the toolchain: its CFI and the tables over it.
+/// A large library of the toolchain: its CFI and its tables.
 #[derive(Debug)]
 pub struct Library {
     /// The start of its file name.
@@ -31,13 +31,13 @@ pub struct Library {
     eh_frame_hdr: Option<(u64, &'static [u8])>,
 }
 
-/// The libraries that are there.
+/// Returns the libraries that this machine has.
 pub fn libraries() -> Vec<Library> {
     ["librustc_driver", "libLLVM"].into_iter().filter_map(Library::load).collect()
 }
 
 impl Library {
-    /// A library of the toolchain, by the start of its file name.
+    /// Loads a library of the toolchain by the start of its file name.
     pub fn load(name: &'static str) -> Option<Self> {
         Self::read(name, &toolchain_library(name)?)
     }
@@ -53,19 +53,18 @@ impl Library {
         (file.arch() == Arch::Amd64).then_some(Self { name, call_frames, eh_frame_hdr })
     }
 
-    /// The `.eh_frame`.
+    /// Returns the `.eh_frame`.
     pub fn cfi(&self) -> cfi::Section<'_> {
         self.call_frames.cfi()
     }
 
-    /// The address that its table would have.
+    /// Returns the address that the table would have.
     pub fn table_address(&self) -> Address {
         let section = &self.call_frames.section;
         Address(section.address.0 + section.bytes.len() as u64)
     }
 
-    /// From `.eh_frame` to a complete section, in memory that has not been touched before if the
-    /// process runs with [`Fresh::Output`].
+    /// Converts the `.eh_frame` to a complete section. With [`Fresh::Output`], the section's memory was not touched before.
     pub fn convert(&self, options: Options, threads: usize) -> Vec<u8> {
         let section = build(&self.cfi(), options, threads);
         section
@@ -73,7 +72,7 @@ impl Library {
             .expect("a table in reach")
     }
 
-    /// Converts on one thread, each function pushed by itself in this way.
+    /// Converts on one thread. `push` is called for each function.
     pub fn convert_each(
         &self,
         options: Options,
@@ -90,7 +89,7 @@ impl Library {
         builder.finish().into_bytes(self.table_address(), Key::address).expect("a table in reach")
     }
 
-    /// Random PCs, uniform over the functions.
+    /// Returns random PCs, uniform over the functions.
     pub fn pcs(&self, count: usize) -> Vec<Address> {
         let cfi = self.cfi();
         let functions: Vec<_> =
@@ -103,7 +102,7 @@ impl Library {
         (0..count).map(|_| pc()).collect()
     }
 
-    /// The starts of the functions, sorted, from the first one.
+    /// Returns the first function's start, and all starts relative to it, sorted.
     pub fn starts(&self) -> (u64, Vec<u32>) {
         let mut starts: Vec<_> =
             cfipack_cfi::Functions::new(&self.cfi()).flatten().map(|function| function.key.0).collect();
@@ -111,7 +110,7 @@ impl Library {
         (starts[0], starts.iter().map(|start| (start - starts[0]) as u32).collect())
     }
 
-    /// gimli over the same section.
+    /// Returns gimli's reader of the same section.
     pub fn gimli(&'static self) -> Gimli {
         let section = &self.call_frames.section;
         let mut gimli = Gimli::new(&section.bytes, section.address);
@@ -123,7 +122,7 @@ impl Library {
     }
 }
 
-/// The rows of a section, on one or more threads.
+/// Encodes a section on one or more threads.
 pub fn build<'a>(section: &cfi::Section<'a>, options: Options, threads: usize) -> sframe::Section<'a> {
     let mut builder = Builder::new(section.arch, options).expect("an architecture of the format");
     let pool = Threads(threads);
@@ -131,11 +130,11 @@ pub fn build<'a>(section: &cfi::Section<'a>, options: Options, threads: usize) -
     builder.finish_with(Finish::on(&pool))
 }
 
-/// The memory that is fresh from the kernel, as all of a program's first allocations are; glibc hands freed
-/// memory out again, warm.
+/// Which memory comes fresh from the kernel, as all first allocations of a program do. glibc would reuse freed memory,
+/// which is already mapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fresh {
-    /// A section in the making; what is worked in besides has been used before.
+    /// The section's memory. Working memory was used before.
     Output,
     /// Every large allocation.
     Everything,
@@ -144,7 +143,7 @@ pub enum Fresh {
 impl Fresh {
     const VARIABLE: &str = "MALLOC_MMAP_THRESHOLD_";
 
-    /// Allocations of so many bytes come from the kernel, and go back to it.
+    /// Returns the size from which allocations come directly from the kernel, and go back to it.
     fn threshold(self) -> &'static str {
         match self {
             Self::Output => "3500000",
@@ -152,7 +151,7 @@ impl Fresh {
         }
     }
 
-    /// Returns whether this program runs with this memory.
+    /// Returns whether this process runs with this memory.
     pub fn is_here(self) -> bool {
         env::var(Self::VARIABLE).is_ok_and(|value| value == self.threshold())
     }
@@ -169,7 +168,7 @@ impl Fresh {
     }
 }
 
-/// gimli's reader, with one context for all.
+/// gimli's reader, with one context for all functions.
 #[derive(Debug)]
 pub struct Gimli {
     section: EhFrame<Slice>,
@@ -179,7 +178,7 @@ pub struct Gimli {
 }
 
 impl Gimli {
-    /// Over an `.eh_frame` that lies at an address.
+    /// Reads an `.eh_frame` at an address.
     pub fn new(eh_frame: &'static [u8], address: Address) -> Self {
         Self {
             section: EhFrame::new(eh_frame, LittleEndian),
@@ -189,7 +188,8 @@ impl Gimli {
         }
     }
 
-    /// The yardstick of conversion: every row of every function, each CIE parsed once. The number of rows.
+    /// The yardstick of conversions: evaluates every row of every function, and parses each CIE once. Returns the
+    /// number of rows.
     pub fn walk(&mut self) -> u64 {
         let mut cies: HashMap<usize, CommonInformationEntry<Slice>> = HashMap::new();
         let mut entries = self.section.entries(&self.bases);
@@ -213,7 +213,7 @@ impl Gimli {
         count
     }
 
-    /// The yardstick of lookup: `.eh_frame_hdr`'s table, the FDE, its row. Whether there is one.
+    /// The yardstick of lookups: the search table of `.eh_frame_hdr`, the FDE, its row. Returns whether there is a row.
     pub fn lookup(&mut self, pc: Address) -> bool {
         let table = self.header.as_ref().and_then(ParsedEhFrameHdr::table).expect("a search table");
         let fde = table.fde_for_address(&self.section, &self.bases, pc.0, EhFrame::cie_from_offset);

@@ -1,7 +1,7 @@
-//! A small recording as perf writes it for `--call-graph dwarf` on x86-64 (`perf.data`, version 2): its processes map one
-//! file, fork and run other programs, and are sampled with registers and stacks.
+//! Writes a small recording as perf does for `--call-graph dwarf` on x86-64 (`perf.data`, version 2). Its processes map
+//! one file, fork and run other programs. Samples have registers and stacks.
 
-/// The numbers that perf gives the registers which are recorded: the general ones, and the instruction pointer.
+/// A bit for each recorded register in perf's numbers: the general registers and the instruction pointer.
 const REGISTERS: u64 = 0xff_01ff;
 /// `PERF_SAMPLE_IP`, `TID`, `TIME`, `CALLCHAIN`, `PERIOD`, `REGS_USER`, `STACK_USER`, `IDENTIFIER`.
 const SAMPLE: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 5 | 1 << 8 | 1 << 12 | 1 << 13 | 1 << 16;
@@ -9,10 +9,10 @@ const PID: u32 = 100;
 const CHILD: u32 = 101;
 const ID: u64 = 7;
 
-/// Samples that the recording has.
+/// Number of samples in the recording.
 pub const SAMPLES: usize = 4;
 
-/// A file's code as it is mapped.
+/// A file's code, as it is mapped.
 #[derive(Clone, Copy, Debug)]
 pub struct Mapped<'a> {
     /// The file.
@@ -25,7 +25,7 @@ pub struct Mapped<'a> {
     pub offset: u64,
 }
 
-/// The bytes of the recording. The words of each stack, from the stack pointer upwards, are `stack`.
+/// Writes the recording. `stack` has the words of each stack, from the stack pointer upwards.
 pub fn written(mapped: &Mapped<'_>, stack: &[u64]) -> Vec<u8> {
     let mut records = Vec::new();
     for (time, build_id) in [(1, false), (2, true)] {
@@ -46,7 +46,7 @@ pub fn written(mapped: &Mapped<'_>, stack: &[u64]) -> Vec<u8> {
     file(&records)
 }
 
-/// The file: header, the IDs, the attributes of the event, records, and a section of the header's own.
+/// Makes the file: header, IDs, attributes of the event, records, and a section that the header lists.
 fn file(records: &[u8]) -> Vec<u8> {
     let attributes = attributes();
     let (ids, entry) = (104, attributes.len() as u64 + 16);
@@ -64,7 +64,7 @@ fn file(records: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// `struct perf_event_attr`, of 128 bytes: the software event of a clock.
+/// Makes a `struct perf_event_attr` of 128 bytes, for a clock's software event.
 fn attributes() -> Vec<u8> {
     let mut bytes = words([1, 128]);
     // Config, period, what samples and reads contain; inherit, mmap, comm, task, sample_id_all, mmap2, comm_exec.
@@ -77,23 +77,23 @@ fn attributes() -> Vec<u8> {
     bytes
 }
 
-/// A record: type, `misc`, size, contents.
+/// Makes a record: type, `misc`, size, contents.
 fn record(kind: u32, misc: u16, contents: &[u8]) -> Vec<u8> {
     let size = 8 + contents.len() as u16;
     [&kind.to_le_bytes()[..], &misc.to_le_bytes(), &size.to_le_bytes(), contents].concat()
 }
 
-/// The trailer that `sample_id_all` adds to each record that is no sample: thread, time and ID.
+/// Makes the trailer that `sample_id_all` adds to each record except samples: thread, time and ID.
 fn trailer(tid: u32, time: u64) -> Vec<u8> {
     [words([tid, tid]), time.to_le_bytes().to_vec(), ID.to_le_bytes().to_vec()].concat()
 }
 
-/// `PERF_RECORD_COMM`, of a thread that has run a program.
+/// Makes a `PERF_RECORD_COMM` of a thread that has started a program.
 fn comm(time: u64, pid: u32, name: &str) -> Vec<u8> {
     record(3, 1 << 13, &[words([pid, pid]), padded(name), trailer(pid, time)].concat())
 }
 
-/// `PERF_RECORD_MMAP2`, with the file's build ID or its inode.
+/// Makes a `PERF_RECORD_MMAP2`, with the file's build ID or its inode.
 fn mmap(time: u64, pid: u32, mapped: &Mapped<'_>, build_id: bool) -> Vec<u8> {
     let place = [mapped.start, mapped.len, mapped.offset].map(u64::to_le_bytes).concat();
     let id = if build_id { [&[20, 0, 0, 0][..], &[0xab; 20]].concat() } else { vec![1; 24] };
@@ -102,10 +102,10 @@ fn mmap(time: u64, pid: u32, mapped: &Mapped<'_>, build_id: bool) -> Vec<u8> {
     record(10, if build_id { 1 << 14 } else { 0 }, &contents.concat())
 }
 
-/// `PERF_RECORD_SAMPLE` of a program that runs in user mode.
+/// Makes a `PERF_RECORD_SAMPLE` of a program in user mode.
 fn sample(time: u64, pid: u32, pc: u64, stack: &[u64]) -> Vec<u8> {
     let head = [ID, pc, u64::from(pid) << 32 | u64::from(pid), time, 250_000];
-    // PERF_CONTEXT_USER, and the frame itself.
+    // PERF_CONTEXT_USER, and the frame's PC.
     let callchain = [2, -512_i64 as u64, pc];
     let mut registers = [0_u64; 17];
     // Frame pointer, stack pointer and instruction pointer.
@@ -115,7 +115,7 @@ fn sample(time: u64, pid: u32, pc: u64, stack: &[u64]) -> Vec<u8> {
     record(9, 2, &parts.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>())
 }
 
-/// A string with a zero, filled up to a multiple of 8 bytes.
+/// Returns a string with a terminating zero, padded to a multiple of 8 bytes.
 fn padded(name: &str) -> Vec<u8> {
     let mut bytes = name.as_bytes().to_vec();
     bytes.resize((bytes.len() + 1).next_multiple_of(8), 0);

@@ -1,8 +1,8 @@
-//! The cost of hostile input grows no faster than the input: instructions and memory, for each shape at three sizes,
-//! each twice the previous one.
+//! Asserts that the cost of hostile input grows no faster than the input. Each shape is measured at three sizes, each
+//! twice the previous one: instructions and memory.
 //!
-//! valgrind's callgrind counts instructions, in a process of this program that marks where the work of a shape ends; an
-//! allocator counts memory, without valgrind too. No clock is read.
+//! callgrind counts the instructions of a process of this program, which marks where the work on a shape ends. An
+//! allocator counts memory; that test runs without valgrind too. No clock is read.
 
 #![allow(unsafe_code)]
 
@@ -23,19 +23,19 @@ use cfipack_tests::hostile::{
 /// Parts of the smallest input.
 const PARTS: usize = 128;
 
-/// How much more twice the input may cost: a sort of twice as much is a little more than twice the work.
+/// How many times as much a doubled input may cost. Sorting costs a little more than twice as much.
 const GROWTH: f64 = 2.3;
 
-/// Instructions for each byte of input, at most: what is linear and too much all the same.
+/// The most instructions per byte of input. This finds work that is linear but far too much.
 const INSTRUCTIONS_PER_BYTE: f64 = 30_000.0;
 
-/// Bytes of memory for each byte of input, at most, beside [`ROOM`].
+/// The most bytes of memory per byte of input, in addition to [`ROOM`].
 const MEMORY_PER_BYTE: f64 = 200.0;
 
-/// Memory that any input may take: an evaluator has 150 KB for gimli's rows.
+/// Memory that any input may use: gimli's rows alone take 150 KB.
 const ROOM: usize = 1 << 19;
 
-/// All shapes, with the name of their kind.
+/// Returns all shapes with the names of their kinds.
 fn shapes() -> impl Iterator<Item = (String, &'static Shape)> {
     let kinds = [
         ("cfi", CFI),
@@ -55,7 +55,7 @@ fn shapes() -> impl Iterator<Item = (String, &'static Shape)> {
         .flat_map(|(kind, shapes)| shapes.iter().map(move |shape| (format!("{kind}: {}", shape.0), shape)))
 }
 
-/// Counts what is allocated.
+/// The system's allocator, with a count of bytes.
 struct Counting;
 
 static NOW: AtomicUsize = AtomicUsize::new(0);
@@ -79,7 +79,7 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.dealloc(pointer, layout) }
     }
 
-    // The kernel provides zeroed memory only when it is touched; here it counts too.
+    // The kernel provides zeroed memory when it is touched. Here it counts at once.
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         let now = NOW.fetch_add(layout.size(), Relaxed) + layout.size();
         PEAK.fetch_max(now, Relaxed);
@@ -88,7 +88,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// A request to callgrind, which recognises these instructions; without it they have no effect.
+/// Sends a request to callgrind, which recognizes these instructions. Without callgrind they do nothing.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 fn request(number: u64, argument: *const u8) {
     let arguments = [number, argument as u64, 0, 0, 0, 0];
@@ -106,11 +106,11 @@ fn request(number: u64, argument: *const u8) {
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 fn request(_: u64, _: *const u8) {}
 
-/// Callgrind's requests, as its manual and its public header number them.
+/// Numbers of callgrind's requests, from its manual and its public header.
 const ZERO_STATS: u64 = 0x4354_0001;
 const DUMP_STATS_AT: u64 = 0x4354_0003;
 
-/// Runs `work` on an input, between marks for callgrind; what it costs without the instructions.
+/// Runs `work` on an input between marks for callgrind. Returns its cost, but not its instructions.
 fn measured(name: &str, input: &Input) -> Cost {
     let before = NOW.load(Relaxed);
     PEAK.store(before, Relaxed);
@@ -120,7 +120,7 @@ fn measured(name: &str, input: &Input) -> Cost {
     Cost { bytes: input.len(), memory: PEAK.load(Relaxed) - before, instructions: None }
 }
 
-/// The costs of each shape at the three sizes.
+/// Returns the costs of each shape at the three sizes.
 fn all_measured() -> Vec<[Cost; 3]> {
     let of_shape = |(number, (_, shape)): (usize, (String, &Shape))| {
         [0, 1, 2].map(|size| measured(&format!("{number}.{size}"), &shape.1(PARTS << size)))
@@ -128,7 +128,7 @@ fn all_measured() -> Vec<[Cost; 3]> {
     shapes().enumerate().map(of_shape).collect()
 }
 
-/// Of one input.
+/// The cost of an input.
 #[derive(Clone, Copy, Default, Debug)]
 struct Cost {
     bytes: usize,
@@ -136,7 +136,7 @@ struct Cost {
     instructions: Option<u64>,
 }
 
-/// One allocator counts for both tests.
+/// Both tests use one allocator, so they must take turns.
 static COUNTED_MEMORY: Mutex<()> = Mutex::new(());
 
 #[test]
@@ -145,7 +145,7 @@ fn hostile_input_takes_memory_in_proportion() {
     judge(&all_measured());
 }
 
-/// What makes a process of this program measure for callgrind.
+/// With this variable a process of this program measures for callgrind.
 const COUNTED: &str = "CFIPACK_GROWTH_COUNTED";
 
 #[test]
@@ -199,7 +199,7 @@ fn judge(all: &[[Cost; 3]]) {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// What callgrind counted, from the files that it wrote: `desc: Trigger: Client Request: NAME`, `totals: N`.
+/// Reads callgrind's counts from its files: `desc: Trigger: Client Request: NAME`, `totals: N`.
 fn read_counts(directory: &Path, costs: &mut BTreeMap<String, Cost>) {
     for file in fs::read_dir(directory).unwrap() {
         let text = fs::read_to_string(file.unwrap().path()).unwrap();
@@ -210,7 +210,7 @@ fn read_counts(directory: &Path, costs: &mut BTreeMap<String, Cost>) {
     }
 }
 
-/// What of three costs is too much.
+/// Returns which cost is too high, if any.
 fn fault(costs: &[Cost; 3]) -> Option<&'static str> {
     let largest = costs[2];
     if largest.memory > ROOM && largest.memory as f64 > MEMORY_PER_BYTE * largest.bytes as f64 {

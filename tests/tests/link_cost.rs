@@ -1,5 +1,5 @@
-//! The cost of a link's `.sframe` beside its time: memory, allocations, and how often the linker is asked. The allocator
-//! is this process's, so it is one test.
+//! Measures the cost of a link's `.sframe` besides time: memory, allocations, and questions to the linker. The
+//! allocator belongs to the whole process, so this is a single test.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -19,7 +19,7 @@ const FUNCTIONS: usize = 100_000;
 /// The start of each object's code before the link.
 const TEXT: u64 = 0x10_0000;
 
-/// An object: its sections, not relocated, and its functions by the places of their start fields in `.eh_frame`.
+/// An object: its unrelocated sections, and the places of its functions' start fields in `.eh_frame`.
 struct Input {
     table: Vec<u8>,
     cfi: Vec<u8>,
@@ -42,7 +42,7 @@ impl Input {
     }
 }
 
-/// Sections that a link uses.
+/// The sections that a link uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Sections {
     Tables,
@@ -69,7 +69,7 @@ impl Link {
         objects.collect()
     }
 
-    /// The section of a linked file, in memory that this allocates as a linker maps its output; counts what is asked.
+    /// Makes the section of a linked file, in memory that is allocated as a linker maps its output. Counts the questions.
     fn link(self, inputs: &[Input], objects: &[Object<'_>], asked: &AtomicUsize) -> Vec<u8> {
         let pool = Threads(self.threads);
         let options = Options::new().with_prefer(self.prefer);
@@ -80,7 +80,7 @@ impl Link {
             move |field| {
                 asked.fetch_add(1, Relaxed);
                 let function = match field {
-                    // The tables' entries have 16 bytes, and are in the order of the CFI.
+                    // A table's entries have 16 bytes, in the order of the CFI.
                     Field::Sframe(at) => functions[(at.0 - 28) / 16],
                     Field::EhFrame(at) => {
                         next += functions[next..].iter().take_while(|function| function.0 < at.0).count();
@@ -104,9 +104,9 @@ fn bytes_of(object: &Object<'_>) -> usize {
     [object.sframe, object.eh_frame].into_iter().flatten().map(<[u8]>::len).sum()
 }
 
-/// Memory as a share of the output, with the output. A section whose rows lie in tables of the inputs has 20 bytes of a
-/// function, and 16 of each piece that is not in a row with the one before; rows from CFI, which it writes into the
-/// linker's memory, it has a second time.
+/// Memory is stated in multiples of the output. If rows are in tables of the inputs, the section needs 20 bytes per
+/// function, and 16 per piece that does not follow the piece before. If rows come from CFI, the section has them in
+/// addition to the output.
 #[test]
 fn a_link_costs_a_small_multiple_of_its_output() {
     for objects in [100, 1] {
@@ -127,12 +127,12 @@ fn a_link_costs_a_small_multiple_of_its_output() {
                 let input: usize = given.iter().map(bytes_of).sum();
                 let of_all = 100.0 * (input + peak) as f64 / (input + out.len()) as f64;
                 let peak = peak as f64 / out.len() as f64;
-                // Where the parts of a section begin is guessed, and may be asked for twice.
+                // Starts of a section's parts are guessed, so a field may be asked for twice.
                 let fields = FUNCTIONS * if sections == Sections::Both { 2 } else { 1 };
                 let asked = asked.into_inner();
                 let twice = if objects == 1 { fields / 100 } else { 0 };
                 assert!((fields..=fields + twice).contains(&asked), "{link:?}: asked {asked} times");
-                // With more threads it depends on how they run: what one has made waits for what came before.
+                // With more threads, memory depends on timing: a finished part waits for the parts before it.
                 let most = if threads > 1 { most_on_threads } else { most_memory };
                 assert!(peak < most, "{link:?}, {objects} objects: {peak:.2} times the output");
                 let count = allocations(|| link.link(&inputs, &given, &AtomicUsize::new(0)));
@@ -140,7 +140,7 @@ fn a_link_costs_a_small_multiple_of_its_output() {
                     "{link:?}, {objects} objects: {peak:.2} times the output, {count} allocations; with the sections \
                      {of_all:.1} % of sections and output"
                 );
-                // None of a function.
+                // No allocation per function.
                 assert!(count < FUNCTIONS / 20, "{link:?}, {objects} objects: {count} allocations");
                 assert_eq!(*bytes.get_or_insert_with(|| out.clone()), out, "{link:?}");
             }

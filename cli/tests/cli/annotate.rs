@@ -1,5 +1,5 @@
-//! `annotate`: directives for functions of a source that have none. gas assembles the result, gimli evaluates it, and the
-//! rows of what compilers wrote are those of their own directives.
+//! Tests `annotate`, which adds CFI directives to assembly functions that have none. gas assembles the result and gimli
+//! evaluates it. For compiled C, the expected rows are those of the compiler's own directives.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,9 +26,9 @@ fn reports_and_statuses() {
     assert_eq!((&report["annotated"], &report["omitted"]), (&3.into(), &3.into()));
     assert_eq!(report["functions"][2]["symbol"], "unknown_jump");
     assert_eq!(run(&[&arguments[..], &["--strict"]].concat()).status.code(), Some(1));
-    // Both are for standard output.
+    // The annotated text and the JSON report would both go to standard output.
     assert_eq!(run(&["annotate", "annotate.s", "--object", "annotate.o", "--json"]).status.code(), Some(2));
-    // Its own annotated text has nothing left that could have directives, but is another text than the object's.
+    // The object's line table names annotate.s, so the annotated text is not the object's.
     let again = run(&["annotate", out, "--object", "annotate.o"]);
     let message = String::from_utf8(again.stderr).unwrap();
     assert!(
@@ -39,7 +39,7 @@ fn reports_and_statuses() {
     assert!(String::from_utf8(without.stderr).unwrap().contains("no .debug_line: assemble with -g"));
 }
 
-/// A text that was changed after its object was made gets no directives at wrong places.
+/// If you change a text after its object was made, it gets no directives: they could be at wrong places.
 #[test]
 fn another_text_gets_no_directives() {
     let directory = scratch("annotate-changed");
@@ -52,7 +52,7 @@ fn another_text_gets_no_directives() {
     assert_eq!(String::from_utf8(output.stdout).unwrap(), moved);
 }
 
-/// C with what prologues are made of: saved registers, buffers, variable arrays, arguments on the stack, tail calls, loops.
+/// C code whose prologues cover saved registers, buffers, variable arrays, arguments on the stack, tail calls and loops.
 const SOURCE: &str = r"
 extern int g(int, char *); extern void h(void);
 int buffer(int a, int b) { char buf[40]; int r = g(a, buf); return r + g(b, buf + 3); }
@@ -66,7 +66,7 @@ double floats(double a, double b) { h(); double c = a * b; h(); return a + c; }
 int early(int x, int *p) { if (!x) return 0; int s = g(x, 0); for (int i = 0; i < x; i++) p[i] = g(s, 0); return s; }
 ";
 
-/// A compiler and an assembler of the tools.
+/// A compiler with the assembler that takes its output.
 struct Target {
     compiler: &'static [&'static str],
     assembler: &'static str,
@@ -97,7 +97,8 @@ fn rows_are_those_of_compilers() {
     assert!(functions > 200 && calls > 300, "{functions} functions, {calls} calls");
 }
 
-/// Instructions written as bytes, of which gas's line table says nothing, first and last in functions and beside padding.
+/// Instructions written as bytes. gas's line table does not mention them. They start and end functions, or are next to
+/// padding.
 const BYTES: &str = "
 \t.text
 \t.type first, @function
@@ -148,7 +149,7 @@ fn instructions_written_as_bytes_have_places() {
     assert_eq!(compare_text(&tools, "as", BYTES, "bytes"), (3, 2));
 }
 
-/// A loop that is aligned right after the last push, so that the padding is run.
+/// A loop whose alignment padding comes right after the last push, so the processor executes the padding.
 const PADDING: &str = "
 \t.text
 \t.type loop, @function
@@ -177,7 +178,7 @@ fn directives_stand_before_padding_that_is_run() {
     assert_eq!(compare_text(&tools, "as", PADDING, "padding"), (1, 1));
 }
 
-/// Compares the compiler's rows of the source with those that its text gets without them: numbers of functions and calls.
+/// Compiles the source, and compares the compiler's rows with ours as [`compare_text`] does.
 fn compare(tools: &Tools, target: &Target, options: &[&str]) -> (usize, usize) {
     let output = ["-S", "-w", "-fasynchronous-unwind-tables", "-o", "own.s", "own.c"];
     tools.run_well(&[target.compiler, options, &output[..]].concat());
@@ -188,7 +189,7 @@ fn compare(tools: &Tools, target: &Target, options: &[&str]) -> (usize, usize) {
     compare_text(tools, target.assembler, &(own.join("\n") + "\n"), &name)
 }
 
-/// Compares the rows of a text's directives with those that the text gets without them: numbers of functions and calls.
+/// Removes a text's directives, annotates it, and compares the rows. Returns the number of functions and of calls compared.
 fn compare_text(tools: &Tools, assembler: &str, own: &str, name: &str) -> (usize, usize) {
     tools.write("own.s", own);
     let is_cfi = |line: &&str| line.trim_start().starts_with(".cfi_");
@@ -224,21 +225,21 @@ fn compare_text(tools: &Tools, assembler: &str, own: &str, name: &str) -> (usize
     (own.starts, called)
 }
 
-/// A row as gimli has it.
+/// A row, as gimli evaluates it.
 #[derive(Debug)]
 struct Row {
     cfa: (Register, i64),
-    /// Registers with their places, in bytes from the CFA.
+    /// The saved registers. Each value is the register's place, in bytes from the CFA.
     stored: BTreeMap<u16, i64>,
 }
 
 impl Row {
-    /// Returns whether it unwinds as another one does, `before` being the code before it: at a call alike, and elsewhere with
-    /// the same CFA, and no register at two places. Between its store or load and the next directive a register is in its slot
-    /// and unchanged as well.
+    /// Returns whether this row unwinds as `other` does; `before` is the code before the PC. After a call both must be
+    /// the same. Elsewhere the CFA must be the same, and no register at two places: between its store or load and the
+    /// next directive, a register is both unchanged and in its slot.
     fn is_like(&self, other: &Self, before: &[u8], is_return: bool) -> bool {
-        // Where one has AArch64's frame pointer and the other the stack pointer, the code has given one the other's value,
-        // with that distance: `add x29, sp, #distance`.
+        // On AArch64 this row may count the CFA from the frame pointer, and the other row from the stack pointer. Both
+        // are right if the code has `add x29, sp, #distance` with the distance of the two offsets.
         let is_by_frame_pointer = [self.cfa.0, other.cfa.0] == [Register(29), Register(31)];
         let add = 0x9100_03fd | ((other.cfa.1 - self.cfa.1) as u32) << 10;
         let mut words = before.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap()));
@@ -253,7 +254,7 @@ struct Rows {
     code: Vec<u8>,
     starts: usize,
     rows: BTreeMap<u64, Row>,
-    /// The return addresses of calls of other objects' functions.
+    /// The return addresses of calls of functions in other objects.
     returns: Vec<u64>,
 }
 
@@ -272,7 +273,7 @@ fn rows(bytes: &[u8]) -> Rows {
     let returns = calls.filter(|call| is_call(call.0)).map(|call| call.0 + 4).collect();
     let section = file.section_by_name(".eh_frame").unwrap();
     let mut data = section.data().unwrap().to_vec();
-    // Starts of functions in `.text`, which is at zero.
+    // Functions start in `.text`, whose address is zero.
     for (offset, relocation) in section.relocations() {
         let RelocationTarget::Symbol(symbol) = relocation.target() else { continue };
         let symbol = object::ObjectSymbol::address(&file.symbol_by_index(symbol).unwrap());
@@ -296,7 +297,7 @@ fn rows(bytes: &[u8]) -> Rows {
                 _ => None,
             };
             let stored: BTreeMap<u16, i64> = row.registers().filter_map(stored).collect();
-            // Boundaries of instructions are not known here: every byte has its row.
+            // We do not know where instructions start, so we keep a row for every byte.
             for pc in row.start_address()..row.end_address() {
                 rows.insert(pc, Row { cfa: (register, offset), stored: stored.clone() });
             }
@@ -305,5 +306,5 @@ fn rows(bytes: &[u8]) -> Rows {
     Rows { code, starts, rows, returns }
 }
 
-/// The address of `.eh_frame`, apart from that of the code.
+/// The address that we give `.eh_frame`, far from the code.
 const SECTION: i64 = 0x10_0000;

@@ -1,10 +1,11 @@
-//! `annotate` on texts as people write them: where directives stand, and which texts get none. gas assembles each result.
+//! Tests `annotate` on texts as people write them: where directives go, and which texts get none. gas assembles each
+//! result.
 
 use cfipack_tests::reference::Tools;
 
 use crate::program::command;
 
-/// Annotates a text with the object of another one: the result, which gas takes, and what is reported.
+/// Annotates `text` with the object of `of_object`, and has gas assemble the result. Returns the result and the report.
 fn annotate(tools: &Tools, assembler: &str, of_object: &str, text: &str) -> (String, String) {
     tools.write("text.s", of_object);
     tools.run_well(&[assembler, "-g", "-o", "text.o", "text.s"]);
@@ -33,7 +34,7 @@ f:
 \t.size f, . - f
 ";
 
-/// Most lines of a text that one line was added to have the same names as in the object.
+/// With one line added, most lines still match the object's instructions by name. The text must be refused all the same.
 #[test]
 #[ignore = "needs the reference tools"]
 fn a_text_with_one_line_more_gets_no_directives() {
@@ -47,7 +48,7 @@ fn a_text_with_one_line_more_gets_no_directives() {
     assert!(annotate(&tools, "as", FUNCTION, FUNCTION).1.contains("1 function annotated"));
 }
 
-/// Macros have other names than what they make, and so have instructions with negative operands.
+/// A macro call, or an instruction with a negative operand, does not have the name that the disassembled instruction has.
 #[test]
 #[ignore = "needs the reference tools"]
 fn functions_that_are_mostly_macros_are_of_their_text() {
@@ -81,7 +82,7 @@ f:
     assert!(annotated.contains(expected), "{annotated}");
 }
 
-/// The end of a function stands neither in a comment nor in another section.
+/// The directive that ends a function is neither put into a comment nor into another section.
 #[test]
 #[ignore = "needs the reference tools"]
 fn ends_stand_after_comments_and_before_sections() {
@@ -109,7 +110,7 @@ h:\tret; .size h, . - h; .popsection
     }
 }
 
-/// Lines end as the text's do, the last one too.
+/// New lines end as the text's lines do (LF or CRLF), even after a last line without an end.
 #[test]
 #[ignore = "needs the reference tools"]
 fn line_ends_are_those_of_the_text() {
@@ -119,7 +120,7 @@ fn line_ends_are_those_of_the_text() {
     assert_eq!(annotated, "\t.type f, @function\r\nf:\r\n\t.cfi_startproc\r\n\tret\r\n\t.cfi_endproc\r\n");
 }
 
-/// A function that others enter by a jump, with a frame in place, may be called from elsewhere too.
+/// `g` may be called from elsewhere too, although `f` enters it by a jump with a frame in place.
 #[test]
 #[ignore = "needs the reference tools"]
 fn functions_begin_as_calls_enter_them() {
@@ -141,7 +142,7 @@ g:\tpop %rbp
     assert!(annotated.ends_with("\t.globl g\n\t.type g, @function\ng:\tpop %rbp\n\tret\n\t.size g, . - g\n"));
 }
 
-/// A statement after bytes that are an instruction with its name is not that instruction.
+/// `.ascii` writes the bytes of a `mov`. The `mov` statement after it must not be taken for that instruction.
 #[test]
 #[ignore = "needs the reference tools"]
 fn bytes_of_strings_are_no_statement() {
@@ -158,7 +159,7 @@ f:\tpush %rbx; .ascii \"\\211\\370\"; mov %rdi, %rdx
     assert_eq!(annotated, text);
 }
 
-/// `as` would not take the comment, but the preprocessor removes it.
+/// `as` would refuse the comment, but the preprocessor removes it first.
 #[test]
 #[ignore = "needs the reference tools"]
 fn comments_of_the_preprocessor_hide_what_is_in_them() {
@@ -175,7 +176,7 @@ fn comments_of_the_preprocessor_hide_what_is_in_them() {
     assert!(annotated.contains("don't\n\t.cfi_def_cfa_offset 16\n"), "{annotated}");
 }
 
-/// A prefix may stand on a line of its own, and directives before code on its line.
+/// A prefix may have a line of its own, and a directive may precede code on the same line.
 #[test]
 #[ignore = "needs the reference tools"]
 fn prefixes_and_directives_are_of_their_text() {

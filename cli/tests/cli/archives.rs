@@ -1,11 +1,11 @@
-//! Archives: members with and without CFI and tables, and members that cannot be read.
+//! Tests archives: members with and without CFI and tables, and members that cannot be read.
 
 use std::fs;
 use std::path::Path;
 
 use crate::program::{corpus, run, scratch};
 
-/// An archive as `ar` writes it, names of at most 15 bytes.
+/// Writes an archive as `ar` does. Names have at most 15 bytes.
 fn archive(members: &[(&str, &[u8])]) -> Vec<u8> {
     let mut bytes = b"!<arch>\n".to_vec();
     for (name, contents) in members {
@@ -17,7 +17,7 @@ fn archive(members: &[(&str, &[u8])]) -> Vec<u8> {
     bytes
 }
 
-/// Status, standard output and standard error.
+/// Returns status, standard output and standard error.
 fn printed(verb: &str, file: &Path) -> (i32, String, String) {
     let output = run(&[verb, file.to_str().unwrap()]);
     let [stdout, stderr] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
@@ -61,7 +61,7 @@ fn members_without_a_table_are_named_if_others_have_one() {
     let expected = "some.a(a.o): has call frame information, but no .sframe table\n";
     assert!(stderr.ends_with(expected) && stderr.lines().count() == 1, "{stderr}");
     assert_eq!(status, 1);
-    // dump prints the tables that exist.
+    // `dump` prints the tables that exist, and does not complain about the other members.
     assert_eq!((printed("dump", &file).0, printed("dump", &file).2), (0, String::new()));
 }
 
@@ -69,7 +69,7 @@ fn members_without_a_table_are_named_if_others_have_one() {
 fn a_member_without_cfi_is_no_error_if_others_have_some() {
     let file = scratch("some_cfi").join("some.a");
     let mut without_cfi = of_corpus("linkable.o")[..64].to_vec();
-    // An ELF header that has no section headers.
+    // We set `e_shoff` to 0: the ELF header has no section headers.
     without_cfi[40..48].fill(0);
     without_cfi[58..64].fill(0);
     let with_cfi = of_corpus("debug_frame.none.o");

@@ -1,5 +1,5 @@
-//! The inputs of the book's pages about the formats are what the reference tools make of their sources; `.ci/blocks` runs the
-//! pages' commands on them.
+//! The book's format pages use the files of `docs/formats/example`. This test makes them again with the reference tools,
+//! and compares them. `.ci/blocks` runs the pages' commands on them.
 
 use std::fs;
 use std::path::Path;

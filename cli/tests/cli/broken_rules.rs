@@ -1,4 +1,4 @@
-//! What `verify` reports first about a table of Apple's format that breaks rules of its readers or lacks functions.
+//! Tests what `verify` reports first about an `__unwind_info` that breaks its readers' rules or lacks functions.
 
 use std::fs;
 
@@ -14,8 +14,8 @@ fn offset(bytes: &mut [u8], at: usize) -> usize {
     u32::from_le_bytes(*word(bytes, at)) as usize
 }
 
-/// 511 entries of a kind that readers disagree on, and after them an entry of the second page that does not
-/// start where the index has it.
+/// Readers disagree on 511 entries: each is a warning. After them in the table is an error: the second page does not
+/// start where the index says. `verify` must report the error first.
 #[test]
 fn errors_come_before_warnings() {
     let name = "la_2_alt_1022.dylib";

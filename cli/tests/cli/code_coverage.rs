@@ -1,4 +1,4 @@
-//! How much of the code rows cover: the same figures in every report, and limits.
+//! Tests how much of the code has rows: every report gives the same figures, and limits work.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::program::{corpus, run_in, scratch};
 
-/// A copy of `linked.so` with a table that ends `first` after 4 of its 11 bytes, at 0x287.
+/// Writes a copy of `linked.so` whose table ends `first`, at 0x287, after 4 of its 11 bytes.
 fn shortened(directory: &Path) {
     let mut bytes = fs::read(corpus().join("linked.so")).unwrap();
     let field = 0x370 + 28 + 3 * 16 + 8;
@@ -18,7 +18,7 @@ fn shortened(directory: &Path) {
     fs::write(directory.join("shortened"), bytes).unwrap();
 }
 
-/// Status, standard output and standard error of a run there.
+/// Runs the command in a directory. Returns status, standard output and standard error.
 fn ran(directory: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
     let output = run_in(directory, arguments);
     let [stdout, stderr] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
@@ -30,7 +30,7 @@ fn json_of(directory: &Path, arguments: &[&str]) -> Value {
     serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {stderr}"))
 }
 
-/// By objdump the code of linked.so has 50 bytes, of which the nops at 0x280 and 0x291 are padding.
+/// objdump shows 50 bytes of code in linked.so. The nops at 0x280 and 0x291 are padding.
 #[test]
 fn every_report_has_the_figures_of_gaps() {
     let directory = scratch("code_coverage");
@@ -46,7 +46,7 @@ fn every_report_has_the_figures_of_gaps() {
     let whole = json!({"code": 50, "covered": 48, "gap_bytes": 0, "padding_bytes": 2});
     let line = "  code: 48 of 48 bytes covered (100.00 %)\n";
     for arguments in [&["linked.so"][..], &["linked.so", "-o", "copy"]] {
-        // Nothing needs the figures of a linked file: its code is not read, and they are not printed.
+        // Without an option that needs coverage the code is not read, so the figures are not printed.
         let (_, _, text) = ran(&directory, arguments);
         assert!(!text.contains("code:") && !text.contains("of the code"), "{text}");
         assert_eq!(json_of(&directory, &[arguments, &["--json"]].concat()).get("code_coverage"), None);
@@ -73,7 +73,7 @@ fn a_limit_is_status_1() {
     }
 }
 
-/// One function of one byte with CFI, before 5000 bytes of code without, as a Go program has.
+/// The object has one function of one byte with CFI, then 5000 bytes of code without CFI, as a Go program has.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn little_coverage_is_a_warning() {
@@ -95,7 +95,7 @@ fn little_coverage_is_a_warning() {
     assert!(status == Some(1) && stdout.contains("<g>: 4999 bytes"), "{stdout}");
 }
 
-/// As `objcopy --only-keep-debug` leaves it: sections of loaded contents have the type `SHT_NOBITS`.
+/// `objcopy --only-keep-debug` gives loaded sections the type `SHT_NOBITS`. The test makes such a file.
 #[test]
 fn a_debug_file_is_named_as_such() {
     let directory = scratch("debug_file");

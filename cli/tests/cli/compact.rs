@@ -1,4 +1,4 @@
-//! `__unwind_info` and `__compact_unwind`: dumps equal to llvm-objdump's, tables that are built, and reports on
+//! Tests `__unwind_info` and `__compact_unwind`: dumps equal llvm-objdump's, tables are built, and reports describe
 //! them.
 
 use std::fs;
@@ -17,7 +17,7 @@ fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/compact-unwind")
 }
 
-/// A file of `link/`, decompressed.
+/// Reads and decompresses a file of `link/`.
 pub fn linked(name: &str) -> Vec<u8> {
     let file = fs::File::open(corpus().join("link").join(format!("{name}.gz"))).unwrap();
     let mut bytes = Vec::new();
@@ -25,7 +25,7 @@ pub fn linked(name: &str) -> Vec<u8> {
     bytes
 }
 
-/// Every page layout that was linked: `l_…`, `la_…`.
+/// The name of every linked page layout in the corpus: `l_…`, `la_…`.
 fn links() -> Vec<String> {
     let files = fs::read_dir(corpus().join("link")).unwrap().map(|entry| entry.unwrap().file_name());
     let names = files.filter_map(|name| Some(name.to_str()?.strip_suffix(".dylib.gz")?.to_owned()));
@@ -35,7 +35,7 @@ fn links() -> Vec<String> {
     names
 }
 
-/// Writes `link/` files into a directory of this test's own.
+/// Writes files of `link/` into a directory for this test alone.
 pub fn unpack(test: &str, names: &[&str]) -> PathBuf {
     let directory = scratch(test);
     for name in names {
@@ -44,7 +44,7 @@ pub fn unpack(test: &str, names: &[&str]) -> PathBuf {
     directory
 }
 
-/// The program in a directory.
+/// Runs the program in a directory.
 pub fn run_in(directory: &Path, arguments: &[&str]) -> Output {
     command(arguments).current_dir(directory).output().unwrap()
 }
@@ -59,7 +59,7 @@ pub fn json_of(directory: &Path, arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// One error line, and status 2.
+/// Returns the only line of standard error. The status must be 2.
 pub fn error_of(directory: &Path, arguments: &[&str]) -> String {
     let output = run_in(directory, arguments);
     let error = text(output.stderr);
@@ -67,7 +67,7 @@ pub fn error_of(directory: &Path, arguments: &[&str]) -> String {
     error
 }
 
-/// The line before the contents is llvm-objdump 23's, which the goldens do not contain.
+/// The line that llvm-objdump 23 prints before the contents. The goldens do not have it.
 pub fn heading(name: &str, format: &str) -> String {
     format!("\n{name}:\tfile format {format}\nUnwind info:\n\n")
 }
@@ -115,8 +115,8 @@ fn dumps_of_objects_are_llvm_objdumps() {
     assert!(compared > 100, "{compared}");
 }
 
-/// In layout `lld` the entries of an image give its own section; in every layout they have the same meaning, and no
-/// layout is smaller than `small`.
+/// Rebuilding an image in layout `lld` gives the image's own section. Every layout has the same meaning, and none is
+/// smaller than `small`.
 #[test]
 fn tables_are_rebuilt() {
     let directory = scratch("layouts");
@@ -146,12 +146,12 @@ fn tables_are_rebuilt() {
             }
             let output = run(&["diff", own, made]);
             if layout.starts_with("ld64") && output.status.code() == Some(1) && !name.contains("persbit") {
-                // Its table ends a byte after the code.
+                // The image's table ends one byte after the code.
                 let difference = "0 different, 0 only in A, 1 only in B\n";
                 assert!(text(output.stdout.clone()).contains(difference), "{name}: {}", text(output.stdout));
                 continue;
             }
-            // An image with an entry without its personality cannot be read without an error.
+            // In `persbit` an entry lacks its personality, which is reported as an error.
             let expected = if name.contains("persbit") { Some(1) } else { Some(0) };
             assert_eq!(output.status.code(), expected, "{name} {layout}: {}", text(output.stdout));
         }
@@ -159,7 +159,7 @@ fn tables_are_rebuilt() {
     }
 }
 
-/// If a sentinel is a byte after the code, as ld64's are, only the layouts of ld64 keep it there.
+/// ld64 puts the sentinel one byte after the code. Only ld64's layouts keep it there.
 #[test]
 fn the_byte_after_the_code() {
     let mut image = linked("l_002_one.dylib");
@@ -186,8 +186,8 @@ fn the_byte_after_the_code() {
     }
 }
 
-/// The sentinel of Apple's linker is the end of `__text`, also where code of other sections follows: its entries are
-/// after the sentinel, where no reader looks for them. The rest is converted.
+/// Apple's linker puts the sentinel at the end of `__text`, even if code of other sections follows. Entries after the
+/// sentinel are found by no reader. All other entries are converted.
 #[test]
 fn entries_after_the_sentinel() {
     let mut image = linked("l_2_alt_1020.dylib");
@@ -198,7 +198,7 @@ fn entries_after_the_sentinel() {
     let header = table.header();
     let place = image.windows(section.len()).position(|bytes| bytes == section).unwrap();
     let sentinel = place + header.index_off as usize + 12 * (header.index_count as usize - 1);
-    // Within the 1018th function: two are lost, and part of one.
+    // The new end is inside the 1018th function. Two functions are lost, and part of a third.
     let end = entries[1017].start.0 + 1;
     image[sentinel..sentinel + 4].copy_from_slice(&end.to_le_bytes());
     let directory = scratch("after-sentinel");
@@ -224,14 +224,14 @@ fn entries_after_the_sentinel() {
     assert!(json["rules"].get("malformed").is_none(), "{json}");
 }
 
-/// What a run prints as JSON, whatever it warns of.
+/// Returns the JSON that a run prints, and ignores its warnings.
 fn json_at(directory: &Path, arguments: &[&str], status: i32) -> Value {
     let output = run_in(directory, arguments);
     assert_eq!(output.status.code(), Some(status), "{arguments:?}");
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The rows of an object give the entries that lld links from them, at other addresses.
+/// Rows of an object give the entries that lld makes of them, at other addresses.
 #[test]
 fn tables_are_built_from_rows() {
     for name in ["l_2_alt_1022", "l_5_lsda_same", "l_6_pers_3", "la_3_mixed_local", "l_005_none_between"] {
@@ -305,7 +305,7 @@ fn summaries() {
     );
 }
 
-/// A library of the corpus: one of the machine would take too long.
+/// The library is one of the corpus, because a library of the machine would take too long.
 #[test]
 fn tables_are_built_from_elf_cfi() {
     let summary: Value =
@@ -361,7 +361,7 @@ fn explained() {
         (&explained["schema"], &function["reason"]),
         (&json!("cfipack/explain/1"), &json!("encodable"))
     );
-    // One entry for both functions, which have the same encoding.
+    // Both functions have the same encoding, so the table has one entry for both.
     let directory = unpack("explained", &["l_003_two_same.dylib"]);
     for (address, name) in [
         ("0x2d0", "0x2d0 <_f0>: "),
@@ -396,7 +396,7 @@ fn counted() {
     );
 }
 
-/// The offset of `__unwind_info` in a file, in which its bytes occur once.
+/// Returns the offset of `__unwind_info` in a file. Its bytes must occur once.
 pub fn offset_of_table(image: &[u8]) -> usize {
     let file = cfipack_container::File::parse(image).unwrap();
     let section = file.as_macho().unwrap().unwind_info_section().unwrap().unwrap();

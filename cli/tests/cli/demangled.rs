@@ -1,4 +1,4 @@
-//! Symbols by the names of their sources: printed, accepted, and in JSON.
+//! Tests symbols by their names in the source: as printed, as accepted in arguments, and in JSON.
 
 use std::path::{Path, PathBuf};
 
@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use crate::program::{run_in, scratch};
 
-/// Two functions called `a::h` (Itanium C++ ABI), one of Rust by each of its manglings, and one of C.
+/// Two functions called `a::h` (Itanium C++ ABI), a Rust function by each of its two manglings, and a C function.
 const SYMBOLS: [&str; 5] =
     ["_ZN1a1hEi", "_ZN1a1hEd", "_RNvCs1234_7mycrate3foo", "_ZN7mycrate3bar17h0123456789abcdefE", "plain"];
 
-/// A directory with an object that has them, one byte each, and a table.
+/// Makes a directory with an object that has these symbols, each of one byte, and a table.
 fn built(name: &str) -> PathBuf {
     let directory = scratch(name);
     let mut source = String::new();
@@ -24,7 +24,7 @@ fn built(name: &str) -> PathBuf {
     directory
 }
 
-/// Both streams of a run with this status.
+/// Runs the command, which must end with `status`. Returns both output streams.
 fn printed(directory: &Path, status: i32, arguments: &[&str]) -> String {
     let output = run_in(directory, arguments);
     let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();

@@ -1,4 +1,4 @@
-//! `explain` with an address: instructions beside rows, marks, the frame.
+//! Tests `explain` with an address: instructions beside rows, marks on instructions, and the frame.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn explained(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The kinds of the marks, each with the text of its instruction.
+/// Returns each mark's kind with the text of the marked instruction.
 fn marks(file: &str, address: &str) -> Vec<(String, String)> {
     let explained = explained(&[file, address]);
     let instructions = explained["functions"][0]["instructions"].as_array().unwrap();
@@ -69,7 +69,7 @@ fn disagreements_are_marked_and_nothing_else() {
 #[test]
 fn a_planted_row_is_marked() {
     let object = fs::read(Path::new("../corpora/container").join(OBJECT)).unwrap();
-    // `DW_CFA_def_cfa_offset 16` after the first instruction of `agrees`; then 24.
+    // `DW_CFA_def_cfa_offset 16` after the first instruction of `agrees`. The test changes 16 to 24.
     let rows = [0x41, 0x0e, 16, 0x86, 2];
     let at = object.windows(rows.len()).position(|window| window == rows).unwrap();
     let mut planted = object;
@@ -77,7 +77,7 @@ fn a_planted_row_is_marked() {
     let path = scratch("planted").join(OBJECT);
     fs::write(&path, planted).unwrap();
     let found = marks(path.to_str().unwrap(), "agrees");
-    // The file's table still has the right row.
+    // The table was not changed, and still has the right row.
     assert!(found.contains(&("mismatch".to_string(), "mov rbp, rsp".to_string())), "{found:?}");
     assert!(found.contains(&("table".to_string(), "mov rbp, rsp".to_string())), "{found:?}");
 }

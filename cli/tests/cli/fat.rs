@@ -1,4 +1,4 @@
-//! Fat files: all slices, or the selected one.
+//! Tests fat files: a verb works on all slices, or on the slice that you select.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::compact::{error_of, heading, linked, run_in, text};
 use crate::program::scratch;
 
-/// A fat file of x86-64 and arm64 images, as `mach-o/fat.h` has it.
+/// Makes a fat file of an x86-64 and an arm64 image, as `mach-o/fat.h` describes it.
 fn fat(images: [(u32, Vec<u8>); 2]) -> Vec<u8> {
     let mut header = [0xcafe_babe, 2].map(u32::to_be_bytes).concat();
     let mut contents = Vec::new();
@@ -23,7 +23,7 @@ fn fat(images: [(u32, Vec<u8>); 2]) -> Vec<u8> {
     header
 }
 
-/// A directory with two images, and with both in one file.
+/// Makes a directory with two images, and with a fat file of both.
 fn unpack(test: &str) -> PathBuf {
     let directory = scratch(test);
     let [x86, arm] = ["l_6_pers_3.dylib", "la_8_dwarf_1.dylib"].map(linked);
@@ -62,7 +62,7 @@ fn fat_files_are_read_slice_by_slice() {
     assert_eq!(run_in(&directory, &["stats", "fat"]).status.code(), Some(0));
 }
 
-/// Every verb treats a slice as it treats a file of that architecture alone.
+/// On a selected slice, every verb prints what it prints for a file of that architecture alone.
 #[test]
 fn a_slice_is_selected() {
     let directory = unpack("slice");
@@ -84,11 +84,11 @@ fn a_slice_is_selected() {
                 assert_eq!(output.status.code(), Some(0), "{verb:?}: {}", text(output.stderr));
                 [output.stdout, output.stderr].map(text)
             };
-            // All but the name.
+            // The outputs are equal except for the file's name.
             let slice =
                 printed("fat", &["--arch", arch]).map(|text| text.replace(&format!("fat({arch})"), alone));
             assert_eq!(slice, printed(alone, &[]), "{verb:?}");
-            // A file of one architecture may be selected by it too.
+            // You may also select the architecture of a file that is not fat.
             assert_eq!(slice, printed(alone, &["--arch", arch]), "{verb:?}");
         }
         let tables =
@@ -97,7 +97,7 @@ fn a_slice_is_selected() {
     }
 }
 
-/// Verbs about one object go through all of a fat file's.
+/// Verbs that describe one object go through all slices of a fat file.
 #[test]
 fn all_slices() {
     let directory = unpack("all_slices");
@@ -116,7 +116,7 @@ fn all_slices() {
             + &named("arm64", &alone[1], "arm:").replace("fat(arm64) ", "fat(arm64): ");
         assert_eq!(printed("fat"), expected, "{verb} {more:?}");
     }
-    // Each is compared with that of its own architecture.
+    // `diff` compares each slice with the slice of the same architecture.
     let output = run_in(&directory, &["diff", "fat", "fat"]);
     let printed = text(output.stdout);
     assert_eq!(

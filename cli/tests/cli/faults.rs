@@ -1,11 +1,11 @@
-//! Damaged tables: each verb reports the defect and its place.
+//! Tests damaged tables: each verb reports the defect and its place.
 
 use std::fs;
 
 use crate::program::{run, scratch};
 use serde_json::Value;
 
-/// The table that a conversion writes for `linked.so`, and a damaged copy in a file beside it.
+/// Converts `linked.so`. Returns the path of the table, and of a copy that `damage` has changed.
 fn damaged(test: &str, damage: impl FnOnce(&mut Vec<u8>)) -> [String; 2] {
     let directory = scratch(test);
     let [sound, broken] = ["sound", "broken"].map(|name| directory.join(name).to_str().unwrap().to_string());
@@ -16,7 +16,7 @@ fn damaged(test: &str, damage: impl FnOnce(&mut Vec<u8>)) -> [String; 2] {
     [sound, broken]
 }
 
-/// Standard output of a run that finds differences.
+/// Runs a command that must find differences. Returns standard output.
 fn printed(arguments: &[&str]) -> String {
     let output = run(arguments);
     let [printed, errors] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
@@ -24,7 +24,7 @@ fn printed(arguments: &[&str]) -> String {
     printed
 }
 
-/// Checks that `verify` and `diff` print these lines and no others about the table; returns how many faults they count.
+/// Checks that `verify` and `diff` print exactly these lines about the table, and count as many faults.
 fn require_said([sound, broken]: [String; 2], faults: &[&str]) {
     let report = printed(&["verify", "linked.so", "--sframe", &broken]);
     let lines: Vec<_> = report.lines().filter_map(|line| line.strip_prefix("  section ")).collect();
@@ -45,14 +45,14 @@ fn require_said([sound, broken]: [String; 2], faults: &[&str]) {
     assert_eq!(json["faults"], serde_json::json!([words, []]));
 }
 
-/// The first entry of the index starts at 28; its last field is the offset of the function's rows.
+/// The index starts at offset 28. The last field of an entry is the offset of the function's rows.
 #[test]
 fn a_function_that_cannot_be_read() {
     let tables = damaged("fault_function", |bytes| bytes[28 + 12..][..4].fill(0xff));
     require_said(tables, &[".sframe: offset 0x1c: FRE offset 0xffffffff is out of bounds"]);
 }
 
-/// The first entry's start moved far after the others'. All can be read.
+/// The first entry's start is moved far after the other entries' starts. Every entry can be read.
 #[test]
 fn an_index_that_is_not_sorted() {
     let tables = damaged("fault_order", |bytes| bytes[28 + 2] ^= 1);
@@ -60,7 +60,7 @@ fn an_index_that_is_not_sorted() {
     require_said(tables, &[expected]);
 }
 
-/// Bytes after the 28 of a table without functions, in the order of the file.
+/// A table without functions has 28 bytes. The bytes after it are listed in the file's order.
 #[test]
 fn a_table_after_another_one() {
     let tables = damaged("fault_second", |bytes| {
@@ -72,7 +72,7 @@ fn a_table_after_another_one() {
     require_said(tables, &[&format!(".sframe: table at offset 0x1c: {fault}")]);
 }
 
-/// AArch64's ABI, whose header has no fixed offset of the return address.
+/// The table's header names AArch64's ABI, which has no fixed offset of the return address.
 #[test]
 fn a_table_for_another_architecture() {
     let [sound, broken] = damaged("fault_abi", |bytes| (bytes[4], bytes[6]) = (2, 0));
@@ -91,7 +91,7 @@ fn a_table_for_another_architecture() {
     }
 }
 
-/// `dump` prints it as readelf does, and then reports the error.
+/// `dump` prints the table as readelf does, and reports the error after it.
 #[test]
 fn a_header_with_a_wrong_number_of_fres() {
     let [sound, broken] = damaged("fault_num_fres", |bytes| bytes[12..14].copy_from_slice(&[0x0f, 0x27]));

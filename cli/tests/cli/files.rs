@@ -1,4 +1,4 @@
-//! Files: outputs are complete or absent, with the right bytes and the right exit status.
+//! Tests output files: each is complete or absent, with the right bytes and the right exit status.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -14,7 +14,7 @@ fn section_of_an_object_is_what_gas_wrote() {
     let expected = &file.sframe_sections().unwrap()[0];
     let output = run(&["linkable.o", "--layout", "gnu", "--section", "-"]);
     assert!(output.status.success());
-    // gas leaves start fields zero for the relocations, which File::parse has applied.
+    // gas leaves start fields zero and adds relocations, which `File::parse` has applied.
     let mut expected = expected.bytes.to_vec();
     for index in 0..4 {
         expected[28 + 16 * index..][..8].fill(0);
@@ -91,12 +91,12 @@ fn one_bad_function_affects_only_itself() {
     assert!(explained.starts_with("omitted: section .eh_frame: offset 0x40: CIE pointer 0x3"), "{explained}");
 }
 
-/// If functions overlap, `explain` describes the one that lookups find.
+/// If functions overlap, `explain` describes the function that a lookup finds.
 #[test]
 fn a_function_inside_another() {
     let overlapping = scratch("overlapping").join("overlapping.so");
     let mut bytes = fs::read(corpus().join("linked.so")).unwrap();
-    // The size of the first FDE's function, at 0x260, which reaches beyond the one at 0x283 then.
+    // We enlarge the first FDE's function, at 0x260, so that it reaches beyond the function at 0x283.
     assert_eq!(bytes[0x2d0 + 0x18 + 12..][..4], [0x20, 0, 0, 0]);
     bytes[0x2d0 + 0x18 + 12] = 0x40;
     fs::write(&overlapping, bytes).unwrap();
@@ -108,7 +108,7 @@ fn a_function_inside_another() {
     }
 }
 
-/// An FDE that cannot be read has no compact entry in any mode, and its address is unknown.
+/// A function whose FDE cannot be read has no known address, so it has no compact entry, not even in DWARF mode.
 #[test]
 fn an_unreadable_function_is_not_in_dwarf_mode() {
     let broken = scratch("unreadable").join("broken.so");
@@ -122,7 +122,7 @@ fn an_unreadable_function_is_not_in_dwarf_mode() {
     assert!(!printed.contains("malformed"), "{printed}");
 }
 
-/// A file with debugging information only has CFI, and the addresses of the code without its bytes.
+/// A debug-only file has CFI and the addresses of the code, but not the code's bytes.
 #[test]
 fn no_compact_encoding_without_code_to_look_for_calls_in() {
     let stripped = scratch("without-code").join("linked.debug");
@@ -148,7 +148,7 @@ fn no_compact_encoding_without_code_to_look_for_calls_in() {
     assert_eq!(without["code-unreadable"], 1, "{without}");
 }
 
-/// In JSON a file's name is not escaped: JSON has escapes of its own.
+/// JSON has its own escapes, so a file's name in JSON is not escaped a second time.
 #[test]
 fn names_in_json() {
     let directory = scratch("names");
@@ -215,7 +215,7 @@ fn endless_inputs_are_not_read() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
-/// A pipe that stays open after a section whose header contains its length, and a pipe that never ends.
+/// Two pipes: one stays open after a section whose header states its length, and one never ends.
 #[cfg(unix)]
 #[test]
 fn a_bare_section_is_read_up_to_its_claimed_length() {
@@ -245,7 +245,7 @@ fn a_bare_section_is_read_up_to_its_claimed_length() {
     }
 }
 
-/// The hole after a table in a sparse file is not searched for another.
+/// After the table comes a hole of a sparse file, which is not searched for another table.
 #[cfg(unix)]
 #[test]
 fn a_hole_after_a_table_is_not_read() {
@@ -255,7 +255,7 @@ fn a_hole_after_a_table_is_not_read() {
     assert!(made.status.success());
     let expected = run(&["dump", table.to_str().unwrap()]);
     let file = fs::OpenOptions::new().append(true).open(&table).unwrap();
-    // Reading all of it would take an hour.
+    // A run that read the whole file would take an hour.
     file.set_len(1 << 42).unwrap();
     let output = run(&["dump", table.to_str().unwrap()]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

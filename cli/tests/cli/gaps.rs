@@ -1,4 +1,4 @@
-//! `gaps`: code that no row covers.
+//! Tests `gaps`, which lists code that no row covers.
 
 use std::fs;
 
@@ -7,7 +7,8 @@ use serde_json::Value;
 use crate::objects::{gas, printed};
 use crate::program::scratch;
 
-/// `linked.so` with a table that ends `first` after 4 of its 11 bytes, at 0x287, and `second` after 1 of 2.
+/// Writes a copy of `linked.so` with a table that ends `first` after 4 of its 11 bytes, at 0x287, and `second` after 1
+/// of 2.
 fn shortened(name: &str) -> String {
     let path = scratch(name).join("shortened");
     let mut bytes = fs::read("../corpora/container/linked.so").unwrap();
@@ -20,7 +21,7 @@ fn shortened(name: &str) -> String {
     path.to_str().unwrap().to_string()
 }
 
-/// By objdump: 0x280 and 0x291 are nops between functions.
+/// objdump shows nops between functions at 0x280 and 0x291.
 #[test]
 fn gaps_have_symbols_and_padding_is_told_apart() {
     let file = shortened("gaps");
@@ -57,7 +58,7 @@ fn gaps_in_json() {
     assert_eq!(json["gaps"].as_array().unwrap().len(), 2);
 }
 
-/// By x_two_sections.s every byte has a row; without symbols and sections there are none to name.
+/// In x_two_sections.s no byte lacks CFI. The second file has neither symbols nor sections to name a gap by.
 #[test]
 fn objects_and_files_without_sections_have_gaps_too() {
     assert!(printed(0, &["gaps", &gas("x_two_sections.gas247")]).contains("4 of 4 bytes"));

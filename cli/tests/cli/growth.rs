@@ -1,5 +1,5 @@
-//! The work of the program grows no faster than its input: instructions, as callgrind counts them. The libraries have
-//! such a test of their own.
+//! Tests that the program's work grows no faster than its input, by the instructions that callgrind counts.
+//! `tests/tests/growth.rs` does the same for the libraries.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use cfipack_tests::hostile::{Input, OVERLAPPING_NAMES};
 
 use crate::program::scratch;
 
-/// A relocatable object of so many sections of code, with a symbol each, of which the first has an FDE.
+/// A relocatable object with `n` sections of code, each with a symbol. The first section has an FDE.
 fn sections_of_code(n: usize) -> Vec<u8> {
     let eh_frame = b"\x14\0\0\0\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x08\x90\x01\0\0\
         \x10\0\0\0\x1c\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0";
@@ -54,7 +54,7 @@ fn sections_of_code(n: usize) -> Vec<u8> {
     bytes
 }
 
-/// Instructions of the program, which may refuse its input.
+/// Runs the program and returns its number of instructions. The program may refuse its input.
 fn instructions(directory: &Path, arguments: &[&str]) -> u64 {
     needs::program("valgrind", "valgrind");
     let mut command = Command::new("valgrind");
@@ -70,7 +70,7 @@ fn instructions(directory: &Path, arguments: &[&str]) -> u64 {
     total.unwrap().trim().parse().unwrap()
 }
 
-/// The cost of starting is in both counts.
+/// Compares the counts for a file and for one twice as large. Both counts contain the cost of starting.
 fn check(what: &str, [once, twice]: [u64; 2]) {
     assert!(twice as f64 <= 2.3 * once as f64, "{what}: {once} instructions, {twice} for twice the input");
 }
@@ -88,7 +88,7 @@ fn sections_of_code_cost_in_proportion() {
     }
 }
 
-/// Trees that differ in one number.
+/// Each shape of tree is made in two sizes. The work may grow no faster than the size.
 #[cfg(unix)]
 #[test]
 #[ignore = "needs valgrind"]
@@ -130,7 +130,7 @@ fn trees_cost_in_proportion_slow() {
     }
 }
 
-/// What is asked about files whose names start at successive bytes of one long name.
+/// Runs for files in which names start at successive bytes of one long name.
 const QUESTIONS: [&[&str]; 14] = [
     &["stats"],
     &["stats", "--json"],
@@ -148,7 +148,7 @@ const QUESTIONS: [&[&str]; 14] = [
     &["--json", "--section", "out"],
 ];
 
-/// Writes the files of all shapes, of so many parts; their names and lengths.
+/// Writes a file of each shape, with `parts` parts. Returns their names and lengths.
 fn files(directory: &Path, parts: usize) -> Vec<(String, usize)> {
     let write = |(number, shape): (usize, &cfipack_tests::hostile::Shape)| {
         let Input::File(bytes) = shape.1(parts) else { unreachable!("shapes of files") };
@@ -159,7 +159,7 @@ fn files(directory: &Path, parts: usize) -> Vec<(String, usize)> {
     OVERLAPPING_NAMES.iter().enumerate().map(write).collect()
 }
 
-/// Neither memory nor output is a large multiple of the file.
+/// Neither memory nor output may be a large multiple of the file's size.
 #[test]
 #[cfg(unix)]
 fn names_that_overlap_take_room_in_proportion() {
@@ -173,7 +173,7 @@ fn names_that_overlap_take_room_in_proportion() {
             let output = limited.output().unwrap();
             let errors = String::from_utf8_lossy(&output.stderr);
             let what = format!("{question:?} {}, {len} bytes", shape.0);
-            // What has none of this, or is none of this kind, is refused.
+            // A verb may refuse a file that has nothing for it (status 1 or 2), but no signal may end it.
             assert!(
                 output.status.code().is_some_and(|code| code <= 2),
                 "{what}: {}: {errors}",
@@ -185,11 +185,11 @@ fn names_that_overlap_take_room_in_proportion() {
     }
 }
 
-/// Questions about all files at once: a verb's text and JSON read the same.
+/// Runs on all files at once. A verb reads the same for text and JSON, so one of the two is enough.
 const COUNTED: [&[&str]; 5] =
     [&["stats", "--json"], &["stats"], &["verify", "--json"], &["dump"], &["gaps", "--json"]];
 
-/// Questions about one file, for some of the shapes.
+/// Runs on one file, for some of the shapes.
 const COUNTED_ALONE: [&[&str]; 4] = [
     &["explain", "--json"],
     &["unwind-info", "--json"],

@@ -1,4 +1,4 @@
-//! Rows that unwind an innermost frame only.
+//! Tests rows that can only unwind the innermost frame.
 
 use serde_json::{Value, json};
 
@@ -14,13 +14,13 @@ fn text(arguments: &[&str]) -> String {
     String::from_utf8(run(arguments).stdout).unwrap()
 }
 
-/// The CFA is counted from r10 for a while; from its source: after `lea 8(%rsp),%r10`, of 5 bytes.
+/// By its source, the CFA is based on r10 from `lea 8(%rsp),%r10` (5 bytes) on, for a while.
 const DRAP: &str = "../sframe/x86_64/x_drap.gas247.o";
 
 #[test]
 fn functions_are_counted_and_the_register_is_named() {
     for (file, count) in [(DRAP, 1), ("linked.so", 0)] {
-        // In its own table, and converted.
+        // The count is the same in gas's own table and in the converted table.
         assert_eq!(json(&["stats", file])["tables"][0]["innermost_only"], count, "{file}");
     }
     assert!(text(&["stats", DRAP]).contains(", 1 unwound as innermost frames only\n"));

@@ -1,4 +1,4 @@
-//! Inputs of the conversion: several at once, and those that another verb or another file is for.
+//! Tests inputs of the conversion: several inputs at once, and inputs that belong to another verb.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::compact::{error_of, text, unpack};
 use crate::program::{run, scratch};
 
-/// As it is for each alone, also where one cannot be read.
+/// Each summary is the same as when the file is converted alone, even if another input cannot be read.
 #[test]
 fn several_inputs_have_a_summary_each() {
     let files = ["linked.so", "linkable.o", "both_frames"];
@@ -44,7 +44,7 @@ fn mach_o_files_have_other_verbs() {
     }
 }
 
-/// As GCC's `-flto` makes them: sections of intermediate code, and a `.text` without bytes.
+/// GCC's `-flto` makes objects with sections of intermediate code, and a `.text` without bytes.
 #[test]
 fn objects_of_gccs_optimization_at_the_link() {
     let directory = scratch("gcc_lto");

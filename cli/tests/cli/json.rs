@@ -1,4 +1,4 @@
-//! The machine-readable reports: their schema strings and promised fields.
+//! Tests the JSON reports: each names its schema, and has the promised fields.
 
 use crate::program::{run, scratch};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ fn parse(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The named fields of an object.
+/// Picks the named fields of an object.
 fn fields(value: &Value, names: &[&str]) -> Value {
     names.iter().map(|&name| (name, value.get(name).unwrap_or_else(|| panic!("no {name}")).clone())).collect()
 }
@@ -23,7 +23,7 @@ fn convert() {
         json!({ "schema": "cfipack/convert/1", "file": "linked.so", "functions": 5, "converted": 5,
             "omitted": 0, "reasons": {}, "ambiguous": 0 })
     );
-    // readelf -S: .eh_frame has 0x9c bytes, .eh_frame_hdr 0x34.
+    // From readelf -S: .eh_frame has 0x9c bytes, .eh_frame_hdr 0x34.
     let bytes = fields(&summary["bytes"], &["eh_frame", "eh_frame_hdr"]);
     assert_eq!(bytes, json!({ "eh_frame": 0x9c, "eh_frame_hdr": 0x34 }));
     assert!(summary["bytes"]["sframe"].as_u64().unwrap() > 28);
@@ -32,7 +32,7 @@ fn convert() {
 #[test]
 fn convert_gives_the_relocations_that_gas_wrote() {
     let summary = parse(&["linkable.o", "--layout", "gnu", "--json"]);
-    // readelf -r linkable.o, section .rela.sframe; sections by readelf -S.
+    // The expected relocations are from readelf -r linkable.o, section .rela.sframe. The sections are from readelf -S.
     let relocation = |offset, section, symbol, addend| {
         json!({ "offset": offset, "type": "R_X86_64_PC64", "section_index": section, "symbol": symbol,
             "addend": addend })
@@ -65,7 +65,7 @@ fn verify() {
         "reasons",
         "differences",
     ];
-    // .plt has 32 bytes, first to fourth 11 + 1 + 2 + 2.
+    // .plt has 32 bytes. The functions `first` to `fourth` have 11 + 1 + 2 + 2 bytes.
     assert_eq!(
         fields(&report, &names),
         json!({ "schema": "cfipack/verify/1", "functions": 5, "equal": 5, "different": 0, "missing": 0,
@@ -153,9 +153,9 @@ fn a_plt_is_explained_as_it_repeats() {
 
 #[test]
 fn a_reason_is_one_that_holds_for_the_table() {
-    // Its CFA is based on r10, which only a flex FDE can represent: version 3 has them, version 2 has not.
+    // The CFA is based on r10, so the function needs a flex FDE. Version 3 has flex FDEs, version 2 does not.
     let object = "../sframe/x86_64/x_def_cfa_r10.gas247.o";
-    // A conversion knows the reason, and reports it once.
+    // A conversion knows the reason, and must report it once.
     for options in [&["--no-flex"][..], &["--sframe-version", "2"], &["--layout", "gnu", "--no-flex"]] {
         let summary = parse(&[&[object, "--verify", "--json"], options].concat());
         assert_eq!(summary["omitted"], 1, "{options:?}");
@@ -163,7 +163,7 @@ fn a_reason_is_one_that_holds_for_the_table() {
     }
 }
 
-/// Programs that use the libraries report reasons by the names of the command's reports.
+/// Programs that use the libraries get the same names of reasons as the command's reports have.
 #[test]
 fn omitted_functions_of_the_libraries() {
     use cfipack_format::{Key, Reason, Unsupported};

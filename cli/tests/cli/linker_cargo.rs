@@ -1,4 +1,4 @@
-//! `cfi2sframe-ld` as cargo's linker.
+//! Tests `cfi2sframe-ld` as cargo's linker.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use cfipack_testkit::needs;
 use crate::linker_driver::{DRIVER, check_table, successful};
 use crate::program::scratch;
 
-/// A crate with a build script and a procedural macro, which cargo links with the driver too, and runs.
+/// A crate with a build script and a procedural macro. cargo links both with the driver too, and runs them.
 const CRATE: [(&str, &str); 5] = [
     (
         "Cargo.toml",
@@ -67,7 +67,7 @@ fn write_crate(directory: &Path) {
     }
 }
 
-/// The linked files that cargo keeps of a build: program, build script and procedural macro.
+/// Returns the linked files that cargo keeps of a build: program, build script and procedural macro.
 fn linked_by_cargo(profile: &Path) -> Vec<PathBuf> {
     let list = |directory: PathBuf| {
         let entries = fs::read_dir(&directory).into_iter().flatten();
@@ -82,7 +82,7 @@ fn linked_by_cargo(profile: &Path) -> Vec<PathBuf> {
     [vec![profile.join("counts")], scripts, macros].concat()
 }
 
-/// The driver as a compiler driver, in the place of the one that Rust uses.
+/// The driver replaces the compiler driver that Rust calls.
 #[test]
 fn cargo_builds_with_a_compiler_driver() {
     let directory = scratch("linker-driver-cargo");
@@ -91,7 +91,7 @@ fn cargo_builds_with_a_compiler_driver() {
     cargo_builds(&directory, &format!("linker = \"{}\"", driver.display()), None);
 }
 
-/// The driver as the linker that a compiler driver runs.
+/// The compiler driver runs our driver as its linker.
 #[test]
 #[ignore = "needs gcc and ld.bfd"]
 fn cargo_builds_with_fuse_ld() {
@@ -113,7 +113,7 @@ fn cargo_builds_with_ld_path() {
     cargo_builds(&scratch("linker-driver-cargo-clang"), &configuration, Some("ld.lld"));
 }
 
-/// `cargo` with this configuration of the target.
+/// Builds the crate with `cargo` and this configuration of the target.
 fn cargo_builds(directory: &Path, configuration: &str, linker: Option<&str>) {
     write_crate(directory);
     fs::create_dir_all(directory.join(".cargo")).unwrap();

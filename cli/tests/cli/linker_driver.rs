@@ -1,4 +1,4 @@
-//! `cfi2sframe-ld`: real linkers and compilers, and scripts in a linker's place.
+//! Tests `cfi2sframe-ld` with real linkers and compilers, and with scripts that stand in for a linker.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -28,7 +28,7 @@ pub fn successful(command: &mut Command) -> Output {
     output
 }
 
-/// The file has a table that a program header leads to, and the table is right.
+/// Asserts that a program header of the file leads to a table, and that the table is right.
 pub fn check_table(path: &Path) {
     let bytes = fs::read(path).unwrap();
     let file = ElfFile64::<object::Endianness>::parse(&*bytes).unwrap();
@@ -40,7 +40,7 @@ pub fn check_table(path: &Path) {
     assert!(text.contains("functions: ") && text.contains(" 0 different, "), "{}: {text}", path.display());
 }
 
-/// Every linker through `cc -B DIRECTORY -fuse-ld=NAME`, which finds a link of that name to the driver.
+/// Runs every linker as `cc -B DIRECTORY -fuse-ld=NAME`. DIRECTORY has a link of that name to the driver.
 #[test]
 #[ignore = "needs gcc, ld.bfd, ld.gold and ld.lld"]
 fn linkers_by_gcc() {
@@ -86,7 +86,7 @@ fn clang_with_ld_path() {
     assert_eq!(successful(&mut Command::new(&output)).stdout, b"41\n");
 }
 
-/// `rustc -C linker`, with a compiler driver as the linker: the one that Rust uses.
+/// `rustc -C linker` names our driver, which runs the compiler driver that Rust uses.
 #[test]
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn rustc_with_the_driver() {
@@ -105,22 +105,22 @@ fn rustc_with_the_driver() {
     assert_eq!(successful(&mut Command::new(&output)).stdout, b"41\n");
 }
 
-/// `PATH` with these directories before the others.
+/// Returns `PATH` with these directories before the others.
 fn path_from(first: &[&Path]) -> OsString {
     let rest = env::var_os("PATH").unwrap_or_default();
     let first = first.iter().map(|directory| directory.to_path_buf());
     env::join_paths(first.chain(env::split_paths(&rest))).unwrap()
 }
 
-/// A script in a linker's place, `script` in a directory `bin` that is early in `PATH`, and the driver called by its
-/// name.
+/// Writes `script` into a directory `bin` that is early in `PATH`, and calls the driver by the script's name. Returns
+/// the output and the directory.
 fn driven(name: &str, script: &str, arguments: &[&OsStr], variables: &[(&str, &str)]) -> (Output, PathBuf) {
     let directory = scratch(name);
     let bin = directory.join("bin");
     fs::create_dir(&bin).unwrap();
     fs::write(bin.join("ld.x"), format!("#!/bin/sh\n{script}\n")).unwrap();
     fs::set_permissions(bin.join("ld.x"), fs::Permissions::from_mode(0o755)).unwrap();
-    // It comes first in PATH, as with `gcc -B`, and passes itself over.
+    // With `gcc -B` the driver comes first in `PATH`. It has to skip itself when it looks for the linker.
     symlink(DRIVER, directory.join("ld.x")).unwrap();
     let path = path_from(&[&directory, &bin]);
     let mut driver = Command::new(directory.join("ld.x"));
@@ -146,7 +146,7 @@ fn only_what_the_run_linked_is_changed() {
     let original = fs::read(&linked).unwrap();
     let linked = linked.to_str().unwrap();
 
-    // An output of another run stays: the second call prints a version.
+    // The second call only prints a version. The output of the first call must stay as it is.
     let script = format!("[ \"$1\" = --version ] || cp {linked} a.out");
     let (_, directory) = driven("linker-driver-stale", &script, &[], &[]);
     let embedded = fs::read(directory.join("a.out")).unwrap();
@@ -158,7 +158,7 @@ fn only_what_the_run_linked_is_changed() {
     );
     assert_eq!(fs::read(directory.join("a.out")).unwrap(), original);
 
-    // What is no ELF file, or not linked, is none of its business.
+    // The driver ignores outputs that are no ELF files, or not linked.
     let object = linked.replace("linked.so", "linkable.o");
     for (name, script) in [("text", "echo text >a.out".to_owned()), ("object", format!("cp {object} a.out"))]
     {
@@ -169,11 +169,11 @@ fn only_what_the_run_linked_is_changed() {
     }
 }
 
-/// A file that cannot take a table stays as the linker wrote it, with a warning; it is an error on request.
+/// If a file cannot take a table, the driver warns and leaves the file as the linker wrote it. On request this is an error.
 #[test]
 fn refusals() {
     let linked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/container/linked.so");
-    // Bytes behind the sections, which no editor of ELF files may drop or move.
+    // Bytes after the sections, which an editor of ELF files may neither drop nor move.
     let script = format!("cp {} a.out; echo appended >>a.out", linked.display());
     for (required, arguments, code) in [
         ("", &[][..], 0),
@@ -183,7 +183,7 @@ fn refusals() {
         ("0", &["x.o", "--strict"], 1),
     ] {
         let variables = [("CFI2SFRAME_LD_REQUIRED", required)];
-        // As linkers do with an option that they do not have.
+        // The script refuses `--strict`, as linkers refuse options that they do not have.
         let script = format!("for it; do [ \"$it\" != --strict ] || exit 9; done; {script}");
         let arguments: Vec<&OsStr> = arguments.iter().map(|argument| OsStr::new(*argument)).collect();
         let (output, directory) = driven("linker-driver-refused", &script, &arguments, &variables);
@@ -200,7 +200,7 @@ fn refusals() {
     assert!(String::from_utf8(output.stderr).unwrap().contains("CFI2SFRAME_LD_OPTIONS=--no-such-option"));
 }
 
-/// A linked file without call frame information.
+/// Writes a linked file without call frame information.
 fn without_cfi() -> PathBuf {
     const SOURCE: &str = r#"
 #![no_std]
@@ -215,7 +215,7 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! { loop {} }
     directory.join("bare.so")
 }
 
-/// A link that has to have a table fails where the linker has written nothing that could have one.
+/// A link that must have a table fails if the linker has written nothing that could have a table.
 #[test]
 fn a_table_in_the_end() {
     let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/container");
@@ -245,7 +245,7 @@ fn a_table_in_the_end() {
     }
 }
 
-/// In a response file the argument is not the linker's either.
+/// The driver also removes its own argument from a response file.
 #[test]
 fn strict_in_a_response_file() {
     let script = r#"case $1 in @*) cat "${1#@}";; esac; exit 0"#;
@@ -258,8 +258,7 @@ fn strict_in_a_response_file() {
     assert_eq!(output.status.code(), Some(0));
 }
 
-/// A directory with response files: one that names itself, and others that name so many. With each, whether it names more
-/// than `ld` reads.
+/// Makes response files that name themselves, or 1998 or 1999 others. The bool says whether `ld` refuses them as too many.
 fn response_files(name: &str) -> [(PathBuf, bool); 3] {
     let directory = scratch(name);
     let [itself, empty, few, many] = ["itself", "empty", "few", "many"].map(|name| directory.join(name));
@@ -282,13 +281,13 @@ fn ld_refuses_too_many_response_files() {
     }
 }
 
-/// The driver gives up on response files that `ld` refuses, before it runs the linker, and on no others.
+/// The driver refuses the response files that `ld` refuses, and no others. It does so before it runs the linker.
 #[test]
 fn too_many_response_files() {
     let linked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/container/linked.so");
     for (file, is_refused) in response_files("linker-driver-response") {
         let argument = format!("@{}", file.display());
-        // A linker that takes as many as it is given.
+        // The linker here is a script, which accepts any number of response files.
         for (required, code) in [("", 0), ("1", i32::from(is_refused))] {
             let (output, directory) = driven(
                 "linker-driver-many",
@@ -309,7 +308,7 @@ fn too_many_response_files() {
     }
 }
 
-/// A copy of the driver, which is no link to it, would call itself for ever.
+/// A copy of the driver is not recognized as a link to it. The copy would call itself for ever.
 #[test]
 fn copies_of_the_driver() {
     let directory = scratch("linker-driver-copy");
@@ -321,7 +320,7 @@ fn copies_of_the_driver() {
     let messages = String::from_utf8(output.stderr).unwrap();
     assert!(messages.contains("no linker ld.y in PATH"), "{messages}");
 
-    // By its path it is found again and again.
+    // Called by its path, the copy is found again and again.
     fs::create_dir(directory.join("other")).unwrap();
     fs::copy(DRIVER, directory.join("other/ld.y")).unwrap();
     let path = env::join_paths([&directory, &directory.join("other")]).unwrap();

@@ -1,4 +1,4 @@
-//! `lint`: CFI against code.
+//! Tests `lint`, which compares CFI with code.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::objects::printed;
 use crate::program::{run, scratch};
 
-/// The symbols of the findings of `explain.o`, whose source says what is wrong with each, and their kinds.
+/// Symbol and kind of every finding in `explain.o`. The source states what is wrong with each function.
 const WRONG: [(&str, &str); 6] = [
     ("no_row", "no-row"),
     ("no_instruction", "no-instruction"),
@@ -65,7 +65,7 @@ fn a_baseline_has_what_is_known() {
     let count = serde_json::from_slice::<Value>(&all).unwrap()["findings"].as_array().unwrap().len();
     assert_eq!((findings(&rest), &rest["known"]), (Vec::new(), &count.into()));
     printed(0, &["lint", "explain.o", "--baseline", known]);
-    // Findings of another file are new.
+    // The baseline is of another file, so all findings are new.
     printed(1, &["lint", "explain_aarch64.o", "--baseline", known]);
 }
 
@@ -88,7 +88,8 @@ fn verify_says_whether_the_cfi_was_checked() {
     assert!(checked.contains("CFI against code: ") && checked.contains("0 with wrong CFI"), "{checked}");
 }
 
-/// Behind a call that does not return stands code of another way, on which `%rbx` is back: its second store is right.
+/// `never` does not return, so code after its call is reached on another path. There `%rbx` is back, and its second
+/// store is right.
 const NEVER: &str = "
 \t.type f, @function
 f:
@@ -148,7 +149,7 @@ fn called_functions_that_never_return_are_looked_at() {
         findings(&report(&[tools.path("never.o").to_str().unwrap()]))
     };
     assert_eq!(found("jmp spin"), []);
-    // Functions that only call each other, and one that ends with a call.
+    // Functions that only call each other, and a function that ends with a call, give no findings.
     assert_eq!(found("jmp never"), []);
     assert_eq!(found("call other"), []);
     let wrong = found("ret");

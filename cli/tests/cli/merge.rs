@@ -1,4 +1,4 @@
-//! `merge`: several tables into one.
+//! Tests `merge`, which makes one table of several.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use serde_json::Value;
 use crate::objects::printed;
 use crate::program::{run, scratch};
 
-/// Where `linked.so` has its table of 190 bytes and 6 entries, two of them of its PLT.
+/// The address of `linked.so`'s table. It has 190 bytes and 6 entries, two of them for the PLT.
 const PLACE: u64 = 0x370;
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// The error that a run ends with.
+/// Returns the error message of a run.
 fn error(arguments: &[&str]) -> String {
     let output = run(arguments);
     let line = String::from_utf8(output.stderr).unwrap();
@@ -25,7 +25,7 @@ fn error(arguments: &[&str]) -> String {
     line.trim_end().trim_start_matches("error: ").to_string()
 }
 
-/// The tables of `linked.so` in versions 2 and 3, one after the other with zeros between, for [`PLACE`].
+/// Concatenates the tables of `linked.so` in versions 2 and 3 for [`PLACE`], with zeros between them.
 fn concatenation(directory: &Path) -> PathBuf {
     let mut bytes = Vec::new();
     for version in ["2", "3"] {
@@ -42,7 +42,7 @@ fn concatenation(directory: &Path) -> PathBuf {
     path
 }
 
-/// Every PC of `linked.so` has the row in the merged table that it has in each: that of its CFI.
+/// For every PC of `linked.so` the merged table gives the row of each input table, which is the row of the CFI.
 #[test]
 fn a_concatenation_becomes_one_sorted_table() {
     let directory = scratch("concatenation");
@@ -79,7 +79,7 @@ fn bare_tables_have_their_own_places() {
     assert_eq!(more, "--address: there are fewer bare .sframe sections than addresses");
 }
 
-/// The section's header states how many bytes the table has, and the rest of the file stays as it is.
+/// The section header states the new size of the table. The rest of the file stays as it is.
 #[test]
 fn a_smaller_table_takes_the_place_of_the_files_own() {
     let directory = scratch("in_place");
@@ -92,7 +92,7 @@ fn a_smaller_table_takes_the_place_of_the_files_own() {
     let differing: Vec<_> = (0..old.len()).filter(|&at| old[at] != new[at]).collect();
     let section = PLACE as usize..PLACE as usize + 190;
     let outside: Vec<_> = differing.into_iter().filter(|at| !section.contains(at)).collect();
-    // The lowest byte of `sh_size`: 190 and 174.
+    // The lowest byte of `sh_size` changes from 190 to 174.
     assert_eq!(outside.len(), 1);
     assert_eq!((old[outside[0]], new[outside[0]]), (190, 174));
     assert_eq!(new[PLACE as usize + 174..section.end], [0; 16]);

@@ -1,5 +1,5 @@
-//! Wrong command lines, as a stranger types them: each message is one line that names the file, what is wrong, and
-//! what to type instead.
+//! Tests wrong command lines, as a new user types them. Each message is one line that names the file, what is wrong,
+//! and what to type instead.
 
 use std::fs;
 use std::io::Write as _;
@@ -11,7 +11,7 @@ use cfipack_testkit::rustc::assemble;
 
 use crate::program::{command, corpus, run_in, scratch};
 
-/// A directory with a linked file, an object, an archive, a source, a directory and files of other kinds.
+/// Makes a directory with a linked file, an object, an archive, a source, a directory and files of other kinds.
 fn files(name: &str) -> std::path::PathBuf {
     let directory = scratch(name);
     for name in ["linked.so", "linkable.o", "members.a", "debug_frame.none.o"] {
@@ -55,7 +55,7 @@ fn files(name: &str) -> std::path::PathBuf {
     directory
 }
 
-/// The first line of standard error of a run that fails, without `error: `.
+/// Returns the first line of standard error of a run that fails, without `error: `.
 fn refused(directory: &Path, arguments: &[&str]) -> String {
     let output = run_in(directory, arguments);
     let text = String::from_utf8(output.stderr).unwrap();
@@ -132,7 +132,7 @@ fn what_is_typed_wrong() {
     assert!(place.ends_with("in an object .text+0x4; or a symbol"), "{place}");
 }
 
-/// By the headers of ELF and Mach-O, and the first bytes of the others.
+/// Kinds of files are recognized by the headers of ELF and Mach-O, and by the first bytes of other files.
 #[test]
 fn what_has_a_name_is_named() {
     let directory = files("named");
@@ -166,17 +166,17 @@ fn what_has_a_name_is_named() {
     }
 }
 
-/// The output of a run with a file on standard input.
+/// Runs the command with a file on standard input.
 fn piped(directory: &Path, input: &str, arguments: &[&str]) -> Output {
     let mut child = command(arguments);
     child.current_dir(directory).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = child.spawn().unwrap();
-    // A run that needs no more may end before.
+    // The program may end before it has read everything.
     let _ = child.stdin.take().unwrap().write_all(&fs::read(directory.join(input)).unwrap());
     child.wait_with_output().unwrap()
 }
 
-/// What is printed about a pipe is what is printed about the file, under another name.
+/// From a pipe, the report is the same as for the file, under another name.
 #[test]
 fn a_dash_is_standard_input() {
     let directory = files("dash");
@@ -201,7 +201,7 @@ fn a_dash_is_standard_input() {
         assert_eq!(from_pipe.status, from_file.status, "{verb:?}: {}", text(from_pipe.stderr));
         assert_eq!(text(from_pipe.stdout), text(from_file.stdout).replace("table.so", "-"), "{verb:?}");
     }
-    // As filters.
+    // The command works as a filter too.
     let embedded = piped(&directory, "linked.so", &["-", "-o", "-"]);
     assert!(embedded.status.success(), "{embedded:?}");
     assert_eq!(embedded.stdout, fs::read(directory.join("table.so")).unwrap());
@@ -211,7 +211,7 @@ fn a_dash_is_standard_input() {
     assert_eq!(fs::read(directory.join("new")).unwrap(), fs::read(directory.join("stripped")).unwrap());
 }
 
-/// clap's first word and ours, in colours where colours are wanted.
+/// clap's messages and ours start with the same word, in colour where colours are wanted.
 #[test]
 fn messages_have_the_style_of_claps() {
     let directory = files("colours");
@@ -229,7 +229,7 @@ fn messages_have_the_style_of_claps() {
     }
 }
 
-/// `_start` of a program is an outermost frame, at which glibc 2.43's `backtrace()` finds none.
+/// `_start` is an outermost frame, where glibc 2.43's `backtrace()` returns nothing.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn version_2_with_outermost_frames_is_not_for_glibc() {

@@ -1,4 +1,4 @@
-//! Functions that a table lacks, tables that are for other places, and files in which there is nothing to compare.
+//! Tests functions that a table lacks, tables for other places, and files with nothing to compare.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ fn a_function_that_a_table_lacks_is_named() {
     assert!(printed.contains("    .text+0x2 <f2>: the function could be in the table"), "{printed}");
     let coverage = &json_of(&directory, &["stats", "--json", "without.o"])["coverage"];
     assert_eq!((&coverage["unverified"], &coverage["more_unverified"]), (&listed, &json!(0)));
-    // Of a file without a table, the functions that a conversion omits.
+    // A file without a table: the functions that a conversion would omit.
     let printed = text(run_in(&directory, &["stats", "--no-flex", "plain.o"]).stdout);
     assert!(printed.contains("    .text+0x2 <f2>: at .text+0x7 the CFA is counted from"), "{printed}");
 
@@ -56,7 +56,7 @@ fn a_function_that_a_table_lacks_is_named() {
     assert_eq!(printed.matches("f2").count(), 1, "once: {printed}");
 }
 
-/// As many as differences, and the number of the others.
+/// A report names the first 100 functions, and counts the other functions.
 #[test]
 #[cfg(target_os = "linux")]
 fn the_first_functions_are_named() {
@@ -87,7 +87,7 @@ fn a_function_that_one_table_has_is_one_line() {
         assert_eq!((output.status.code(), printed.lines().nth(2)), (Some(1), Some(&expected[..])));
         assert_eq!(printed.lines().count(), 3, "{printed}");
     }
-    // The rows are those that `lookup` has.
+    // The rows are the rows that `lookup` prints.
     let rows: Vec<_> = [".text+0x2", ".text+0x7"]
         .map(|place| json_of(&directory, &["lookup", "--json", "all.o", place])["row"].clone())
         .into();
@@ -98,7 +98,7 @@ fn a_function_that_one_table_has_is_one_line() {
     assert_eq!((&difference["rows_b"], &difference["only_in"]), (&json!([]), &json!("a")));
 }
 
-/// A wrong address moves all functions.
+/// A wrong address of the table makes every function differ. The message suggests the right address.
 #[test]
 fn the_address_that_fits_is_named() {
     let directory = scratch("displaced");
@@ -119,26 +119,26 @@ fn the_address_that_fits_is_named() {
         let fitting = run(&[&verify[..], &[right]].concat());
         assert!(fitting.status.success() && !text(fitting.stdout).contains("--address "), "{right}");
     }
-    // Of other code, no address is right.
+    // If the table is for other code, no address fits.
     assert!(run(&["both_frames", "--section", table]).status.success());
     let printed = text(run(&["verify", "linked.so", "--sframe", table]).stdout);
     assert!(!printed.contains("fits"), "{printed}");
 }
 
-/// A check that has compared nothing is no success.
+/// A check that has compared nothing must not succeed.
 #[test]
 fn nothing_was_compared() {
     let directory = scratch("nothing");
     let table = directory.join("table");
     let table = table.to_str().unwrap();
-    // Version 2 does not reach so far: a table without functions.
+    // A function so far away is out of reach for version 2. The table is written without functions.
     let far = ["--sframe-version", "2", "--address", "0x1000000000"];
     assert!(run(&[&["linked.so", "--section", table][..], &far].concat()).status.success());
     let output = run(&["verify", "linked.so", "--sframe", table]);
     let printed = text(output.stdout);
     assert!(output.status.code() == Some(1), "{printed}");
     assert!(printed.contains("  nothing was compared: the table has none of the functions\n"), "{printed}");
-    // The rules of the table's readers are checked all the same.
+    // Even so, the rules of the table's readers are checked.
     let directory = unpack("nothing_mach_o", &["l_003_two_same.dylib"]);
     let output = run_in(&directory, &["verify", "l_003_two_same.dylib"]);
     let printed = text(output.stdout);

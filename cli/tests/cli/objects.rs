@@ -1,11 +1,11 @@
-//! Relocatable objects: places without addresses, and tables of gas with and without relative starts.
+//! Tests relocatable objects: places without addresses, and gas's tables with and without relative starts.
 
 use std::process::Output;
 
 use crate::program::{corpus, run, scratch};
 use serde_json::Value;
 
-/// Standard output of a run, which must end with `status`.
+/// Returns standard output of a run, which must end with `status`.
 pub fn printed(status: i32, arguments: &[&str]) -> String {
     let Output { status: found, stdout, stderr } = run(arguments);
     let errors = String::from_utf8_lossy(&stderr);
@@ -13,12 +13,12 @@ pub fn printed(status: i32, arguments: &[&str]) -> String {
     String::from_utf8(stdout).unwrap()
 }
 
-/// The path of an object that gas wrote, from the tests' directory.
+/// Returns the path of an object that gas wrote, from the tests' directory.
 pub fn gas(name: &str) -> String {
     format!("../sframe/x86_64/{name}.o")
 }
 
-/// gas 2.44's relocations make starts relative to their fields, though its header has no flag for it.
+/// In gas 2.44's objects, relocations make starts relative to their fields, but the header has no flag that says so.
 #[test]
 fn starts_are_read_as_their_relocations_make_them() {
     let (old, new) = (&gas("x_two_sections.gas244"), &gas("x_two_sections.gas247"));
@@ -29,12 +29,12 @@ fn starts_are_read_as_their_relocations_make_them() {
     // By x_two_sections.s: one byte before the change.
     let row = "row +0x1: CFA = rsp+16, return address at CFA-8";
     assert!(printed(0, &["lookup", old, "1"]).contains(row));
-    // readelf follows the header.
+    // readelf believes the header. We do not.
     let expected = std::fs::read_to_string("../corpora/sframe/x86_64/x_two_sections.gas244.readelf").unwrap();
     assert_eq!(printed(0, &["dump", old]), expected);
 }
 
-/// The error of a run, after the file's name.
+/// Returns the error message of a run, without the file's name.
 fn error(arguments: &[&str]) -> String {
     let Output { status, stderr, .. } = run(arguments);
     let line = String::from_utf8(stderr).unwrap();
@@ -79,7 +79,7 @@ fn json_has_the_section_of_a_pc() {
     assert_eq!(starts, [[".text.b", "0x0"], [".text.a", "0x0"], [".text.b", "0x2"]]);
 }
 
-/// x_two_sections with both sections named `.text.b`; by readelf -S they are 4 and 5.
+/// Writes x_two_sections with both sections named `.text.b`. readelf -S shows them as sections 4 and 5.
 fn two_of_one_name(test: &str) -> String {
     let mut bytes = std::fs::read(corpus().join(gas("x_two_sections.gas247"))).unwrap();
     let name = b".text.a\0";
@@ -107,7 +107,7 @@ fn objects_are_compared_if_their_sections_match() {
     let object = &gas("x_two_sections.gas247");
     let unlike = error(&["diff", object, &gas("x_comdat.gas247")]);
     assert!(unlike.ends_with("code differ: .text.b of 0x3 bytes in A, .text of 0x1 bytes in B"), "{unlike}");
-    // The symbols at their starts, `fb` and `fa`, distinguish the two sections of one name.
+    // The two sections have one name. The symbols at their starts, `fb` and `fa`, distinguish them.
     let of_equal_names = &two_of_one_name("two_to_compare");
     printed(0, &["diff", of_equal_names, of_equal_names]);
     assert!(error(&["diff", object, of_equal_names]).contains(".text.b of 0x3 bytes in A, .text.b <fb> of"));
@@ -118,7 +118,7 @@ fn objects_are_compared_if_their_sections_match() {
     assert_eq!(error(&["diff", in_data, in_data]), expected);
 }
 
-/// The addresses of an object's sections are internal to the program and appear in no report.
+/// The program gives an object's sections internal addresses, which no report may print.
 #[test]
 fn internal_addresses_are_not_printed() {
     let directory = corpus().join("../sframe/x86_64");
@@ -138,13 +138,13 @@ fn internal_addresses_are_not_printed() {
         ] {
             let Output { stdout, stderr, .. } = run(arguments);
             let text = String::from_utf8(stdout).unwrap() + &String::from_utf8(stderr).unwrap();
-            // They are 0x10000 and more, and these objects small.
+            // Internal addresses are 0x10000 and more. All offsets in these objects are smaller.
             let digits = |text: &str| text.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(text.len());
             let told = text.split("0x").skip(1).any(|text| text.starts_with('1') && digits(text) == 5);
             assert!(!told, "{arguments:?}: {text}");
         }
     }
-    // x_reg_off_order.s: the row at 1 is known to be wrong.
+    // x_reg_off_order.s: gas's row at 1 is known to be wrong.
     let report = printed(1, &["verify", "--json", &gas("x_reg_off_order.gas247")]);
     let report: Value = serde_json::from_str(&report).unwrap();
     let difference = &report["differences"][0];

@@ -1,4 +1,4 @@
-//! Options without effect are refused, and errors in a table from another file name that file.
+//! Tests that options without effect are refused. If a table from another file is wrong, the message names that file.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::compact::linked;
 use crate::program::{command, run, scratch};
 
-/// The one line of error of a run in a directory, which fails.
+/// Runs the command in a directory. It must fail with one line, which is returned.
 fn refused(directory: &Path, arguments: &[&str]) -> String {
     let output = command(arguments).current_dir(directory).output().unwrap();
     let [stdout, stderr] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());

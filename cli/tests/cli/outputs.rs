@@ -1,5 +1,4 @@
-//! Outputs: complete or absent, with the file's owner and mode, and to descriptors, FIFOs and
-//! devices.
+//! Tests outputs: each is complete or absent, and keeps owner and mode. Outputs may be descriptors, FIFOs and devices.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{Read as _, Write as _};
@@ -15,7 +14,7 @@ use crate::program::{command, corpus, run, scratch, waiting};
 /// Number of the user and of the group `nobody`.
 const NOBODY: u32 = 65534;
 
-/// A shell that runs `script`, in which `"$@"` is the program with these arguments.
+/// Returns a shell that runs `script`. In the script, `"$@"` is the program with these arguments.
 fn shell(directory: &Path, script: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_cfi2sframe")]).args(arguments);
@@ -27,7 +26,7 @@ fn printed(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// A directory with `linked.so`, and the table of it.
+/// Makes a directory with `linked.so`. Returns the directory and the table of the file.
 fn prepared(name: &str) -> (PathBuf, Vec<u8>) {
     let directory = scratch(name);
     fs::copy(corpus().join("linked.so"), directory.join("linked.so")).unwrap();
@@ -41,8 +40,8 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// Rust opens `/dev/null` in place of a standard descriptor that is closed. Other programs give their children
-/// `/dev/null`, for writing or for both, on purpose.
+/// If standard output is closed, Rust opens `/dev/null` in its place. Other programs pass `/dev/null` to their children
+/// on purpose, for writing or for both. The program must tell the two cases apart.
 #[test]
 fn a_closed_standard_output_is_an_error() {
     let (directory, _) = prepared("closed");
@@ -114,7 +113,7 @@ fn fifos_and_devices_are_written_through() {
     assert_eq!(names(&directory), ["fifo", "linked.so"]);
 }
 
-/// In a container every run of the program can have the same process number.
+/// In containers every run of the program may have the same process number, and so the same temporary names.
 #[test]
 fn temporary_files_of_another_run_are_no_obstacle() {
     let (directory, table) = prepared("left");
@@ -139,14 +138,15 @@ fn a_file_that_cannot_be_written_whole_is_named_and_removed() {
     assert_eq!(names(&directory), ["linked.so", "table"]);
 }
 
-/// A directory that every user may write, with the program and its input. Other users may have no access to the directory of the build.
+/// Makes a directory that every user may write, with the program and its input. Other users may not reach the build's
+/// directory.
 fn open_directory(name: &str) -> PathBuf {
     let directory = std::env::temp_dir().join(format!("cfi2sframe-{name}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&directory);
     fs::create_dir(&directory).unwrap();
     fs::copy(corpus().join("linked.so"), directory.join("linked.so")).unwrap();
-    // By another process: while this one has a program open for writing, so has a child that another test starts,
-    // and such a program cannot be run.
+    // Another process copies the program. While this process has it open for writing, a child that another test starts
+    // inherits the descriptor, and the program cannot be run.
     let copied =
         Command::new("cp").arg(env!("CARGO_BIN_EXE_cfi2sframe")).arg(directory.join("program")).status();
     assert!(copied.unwrap().success());
@@ -154,7 +154,7 @@ fn open_directory(name: &str) -> PathBuf {
     directory
 }
 
-/// Writes `table` there, as the user `nobody` if this process may change its user.
+/// Writes `table` in the directory, as the user `nobody` if this process may change its user.
 fn write_as_a_user(directory: &Path) -> Output {
     let mut command = Command::new(directory.join("program"));
     command.args(["linked.so", "--section", "table"]).current_dir(directory);
@@ -164,7 +164,7 @@ fn write_as_a_user(directory: &Path) -> Output {
     command.output().unwrap()
 }
 
-/// Whether this process, which made the directory, is the superuser's.
+/// Returns whether this process, which made the directory, runs as root.
 fn is_root(own: &Path) -> bool {
     fs::metadata(own).unwrap().uid() == 0
 }
@@ -195,7 +195,7 @@ fn owner_and_mode_are_kept_or_a_warning_is_printed() {
     let table_name = table.to_str().unwrap();
     assert!(run(&["linked.so", "--section", table_name]).status.success());
     assert_eq!(state(), (1, 2, 0o6751));
-    // A user who may write the file may not change its owner.
+    // A user who may write a file still may not change the file's owner.
     fs::set_permissions(&table, Permissions::from_mode(0o6666)).unwrap();
     let output = write_as_a_user(&directory);
     assert_eq!(output.status.code(), Some(0));
@@ -205,7 +205,7 @@ fn owner_and_mode_are_kept_or_a_warning_is_printed() {
     fs::remove_dir_all(directory).unwrap();
 }
 
-/// A file that runs cannot be opened for writing, but it can be replaced.
+/// A running program cannot be opened for writing, but its file can be replaced.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_program_that_runs_is_replaced() {
@@ -235,7 +235,7 @@ fn the_old_file_remains_until_the_new_one_is_complete() {
     }
 }
 
-/// The first file is mapped; to open the second one, the program waits for us.
+/// The program maps the first file, then waits for us when it opens the second file.
 #[test]
 fn an_input_that_shrinks_is_an_error() {
     let (directory, _) = prepared("shrinks");

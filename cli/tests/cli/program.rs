@@ -1,16 +1,16 @@
-//! Runs the program as a user would, in the directory of the small files that these tests read.
+//! Runs the program as a user would, in the directory of the small files that the tests read.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use cfipack_testkit::rustc::rustc;
 
-/// The directory of `linked.so`, `linkable.o` and the others.
+/// The directory of `linked.so`, `linkable.o` and other inputs.
 pub fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/container")
 }
 
-/// The program with these arguments, not yet started.
+/// Returns a command with these arguments, not yet started.
 pub fn command(arguments: &[&str]) -> Command {
     command_in(&corpus(), arguments)
 }
@@ -21,22 +21,22 @@ fn command_in(directory: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// The output of a run.
+/// Runs the program and returns its output.
 pub fn run(arguments: &[&str]) -> Output {
     command(arguments).output().unwrap()
 }
 
-/// The output of a run in another directory.
+/// Runs the program in another directory and returns its output.
 pub fn run_in(directory: &Path, arguments: &[&str]) -> Output {
     command(arguments).current_dir(directory).output().unwrap()
 }
 
-/// Arguments, status and both streams, for a snapshot.
+/// Returns arguments, status and both streams, for a snapshot.
 pub fn transcript(arguments: &[&str]) -> String {
     transcript_in(&corpus(), arguments)
 }
 
-/// The same in another directory.
+/// The same as [`transcript`], in another directory.
 pub fn transcript_in(directory: &Path, arguments: &[&str]) -> String {
     let Output { status, stdout, stderr } = command_in(directory, arguments).output().unwrap();
     let mut text = format!("$ cfi2sframe {}\n", arguments.join(" "));
@@ -48,7 +48,7 @@ pub fn transcript_in(directory: &Path, arguments: &[&str]) -> String {
     text + &format!("--- status {}\n", status.code().unwrap())
 }
 
-/// An empty directory for a test. Another run of the same test may be active.
+/// Makes an empty directory for a test. Another run of the same test may be active.
 pub fn scratch(name: &str) -> PathBuf {
     let name = format!("{name}-{}", std::process::id());
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -57,7 +57,7 @@ pub fn scratch(name: &str) -> PathBuf {
     directory
 }
 
-/// Makes a program, which ends when its input does, and starts it.
+/// Starts a new program that ends when its input ends.
 pub fn waiting(directory: &Path, name: &str) -> Child {
     std::fs::write(
         directory.join("waits.rs"),

@@ -1,4 +1,4 @@
-//! Output of the verbs with `--json`: it is as the schemas in `docs/schemas/` promise.
+//! Tests that the JSON output of the verbs agrees with the schemas in `docs/schemas/`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::compact::unpack;
 use crate::program::{corpus, run_in, scratch};
 
-/// The names of the files in `docs/schemas/`, and each with one more rule: a key that it does not have is an error.
+/// Reads a schema of `docs/schemas/`, and makes it stricter: a key that the schema lacks is an error.
 fn schema(verb: &str) -> Value {
     let path = directory().join(format!("{verb}.json"));
     let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -37,7 +37,7 @@ fn forbid_other_keys(schema: &mut Value) {
     }
 }
 
-/// Runs the command in a directory. Returns each line of its output with the verb whose schema the line names.
+/// Runs the command in a directory. Returns each line of output with the verb whose schema the line names.
 fn reports(directory: &Path, arguments: &[&str]) -> Vec<(String, String)> {
     let output = run_in(directory, arguments);
     let text = String::from_utf8(output.stdout).unwrap();
@@ -80,14 +80,14 @@ fn every_report_has_the_keys_of_its_schema() {
     }
 }
 
-/// Every verb, on files with and without tables, of both formats, linked or not, whole and damaged.
+/// Runs every verb on files with and without tables, of both formats, linked or not, whole and damaged.
 fn all_reports(name: &str) -> Vec<(String, String)> {
     let containers = scratch(name);
     for file in fs::read_dir(corpus()).unwrap().map(Result::unwrap) {
         fs::copy(file.path(), containers.join(file.file_name())).unwrap();
     }
     let mut damaged = fs::read(containers.join("linked.so")).unwrap();
-    // The first start in the function index, at 0x370 + 28 in the file.
+    // The first function's size: the index starts at 0x370 + 28, and the size 8 bytes later.
     damaged[0x370 + 28 + 8..][..4].fill(0xff);
     fs::write(containers.join("damaged.so"), damaged).unwrap();
     fs::write(

@@ -1,11 +1,11 @@
-//! Exit statuses: results of checks, inputs that cannot be read, and output without a reader.
+//! Tests exit statuses: failed checks, inputs that cannot be read, and output that nobody reads.
 
 use std::fs;
 use std::process::Stdio;
 
 use crate::program::{command, corpus, run, scratch};
 
-/// The status and standard error of a run whose standard output is a pipe without a reader.
+/// Runs the program with standard output to a pipe without a reader. Returns status and standard error.
 fn unread(arguments: &[&str]) -> (Option<i32>, String) {
     let mut child = command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
@@ -27,7 +27,7 @@ fn a_closed_pipe_does_not_change_the_status() {
     ] {
         assert_eq!(unread(arguments), (Some(1), String::new()), "{arguments:?}");
     }
-    // Its CFA is based on r10, which only a flex FDE can represent.
+    // The CFA is based on r10, which only a flex FDE can represent.
     let flex = "../sframe/x86_64/x_def_cfa_r10.gas247.o";
     assert_eq!(run(&[flex, "--no-flex", "--json", "--min-coverage", "100"]).status.code(), Some(1));
     let (status, printed) = unread(&[flex, "--no-flex", "--json", "--min-coverage", "100"]);
@@ -41,7 +41,7 @@ fn a_function_that_cannot_be_dumped_is_an_error() {
     let name = table.to_str().unwrap();
     assert!(run(&["linked.so", "--section", name]).status.success());
     let mut bytes = fs::read(&table).unwrap();
-    // The first entry of the index starts at 28; its last field is the offset of the function's rows.
+    // The index starts at offset 28. The last field of its first entry is the offset of the function's rows.
     bytes[28 + 12..][..4].fill(0xff);
     fs::write(&table, bytes).unwrap();
     for arguments in [&["dump", name][..], &["dump", "--json", name]] {
@@ -54,7 +54,7 @@ fn a_function_that_cannot_be_dumped_is_an_error() {
     }
 }
 
-/// The kernel accepts no table with a function outside the code.
+/// The kernel refuses a table that has a function outside the code.
 #[test]
 fn a_table_at_another_address_is_for_other_code() {
     let table = scratch("elsewhere").join("table");
@@ -79,8 +79,8 @@ fn an_address_in_no_function_is_status_1() {
     assert!(output.stdout.ends_with(b"\"functions\":[]}\n"));
 }
 
-/// The linker left FDEs of other functions where one is: with the symbol of that one it is known, without
-/// none of them is in the table.
+/// The linker left several FDEs at one address. With a symbol there, the right FDE is known. Without the symbol, none
+/// of the functions is in the table.
 #[test]
 fn ambiguous_functions_are_omitted() {
     for (file, omitted, functions) in [
@@ -100,7 +100,7 @@ fn ambiguous_functions_are_omitted() {
             Some(omitted) => assert!(printed.contains(omitted), "{printed}"),
             None => assert!(output.status.success() && !printed.contains("omitted:"), "{printed}"),
         }
-        // The result of a lookup of 0, where four FDEs start.
+        // Four FDEs start at address 0.
         let found = run(&["lookup", table, "0"]);
         assert_eq!(found.status.success(), omitted.is_none(), "{found:?}");
         let explained = String::from_utf8(run(&["explain", file, "0"]).stdout).unwrap();
@@ -112,7 +112,7 @@ fn ambiguous_functions_are_omitted() {
     }
 }
 
-/// The file, with all that is loaded 8 GiB further up.
+/// Moves everything that is loaded up by 8 GiB.
 fn moved_up(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let number = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
@@ -128,7 +128,7 @@ fn moved_up(bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Version 2 reaches 2 GiB: the table's address is taken from the file, and functions out of reach are omitted by name.
+/// Version 2 reaches 2 GiB. The table's address comes from the file, and functions out of reach are omitted by name.
 #[test]
 fn version_2_of_a_file_far_from_0() {
     let directory = scratch("far");

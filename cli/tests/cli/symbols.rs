@@ -1,4 +1,4 @@
-//! `dump --symbols`: the text is that of the directives, whichever tool wrote the table and wherever it lies.
+//! Tests `dump --symbols`. The text follows from the directives alone, whichever tool wrote the table and wherever it is.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf};
 use crate::compact::text;
 use crate::program::{run, scratch};
 
-/// An object of the corpus that a real assembler wrote.
+/// Returns the path of a corpus object that a real assembler wrote.
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/sframe/x86_64").join(name)
 }
 
-/// The text for a file, which is expected to be dumped.
+/// Dumps a file, which must succeed, and returns the text.
 fn dumped(path: &Path) -> String {
     let output = run(&["dump", "--symbols", path.to_str().unwrap()]);
     assert_eq!((output.status.code(), text(output.stderr)), (Some(0), String::new()), "{}", path.display());
     text(output.stdout)
 }
 
-/// From the directives of x_pushpop_fp.s, and of x_dup_value.s, of which gas repeats rows.
+/// The expected rows are from the directives of x_pushpop_fp.s and x_dup_value.s. gas repeats rows of the latter.
 #[test]
 fn rows_are_those_of_the_directives() {
     let frame = "\
@@ -40,7 +40,7 @@ f: 4 bytes
     }
 }
 
-/// A linked file that has lost its symbols names sections; a bare table has addresses alone.
+/// A stripped linked file gives names of sections. A bare table gives only addresses.
 #[test]
 fn places_without_symbols_have_names() {
     let directory = scratch("symbols");
@@ -64,7 +64,7 @@ fn json_names_the_symbol() {
     assert_eq!(json["functions"][0]["symbol"], "f");
 }
 
-/// The JSON depends on addresses and on a table's form as little as the text.
+/// Like the text, the JSON depends neither on addresses nor on the form of the table.
 #[test]
 fn json_by_symbols() {
     let json = |name: &str| -> serde_json::Value {

@@ -1,5 +1,5 @@
-//! `--synthesize`: rows of functions that no CFI covers. `synthesize.s` has both: functions without CFI, and the CFI that an
-//! author would write, of which gas has made a table.
+//! Tests `--synthesize`, which makes rows for functions that no CFI covers. `synthesize.s` has functions without CFI.
+//! It also has the CFI that an author would write for them, and gas's table of that CFI is the expected result.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -23,13 +23,13 @@ fn rows_from_code_are_those_that_gas_makes_of_written_cfi() {
     let verified = printed(0, &["verify", path]);
     assert!(verified.contains("2 equal, 0 different, 0 missing\n"), "{verified}");
     assert!(verified.contains("judged by code: functions without CFI"), "{verified}");
-    // Without the option nothing of them is in the table.
+    // Without the option the table has nothing of these functions.
     printed(0, &["synthesize.o", "-o", path]);
     assert!(printed(0, &["dump", path]).contains("Num FDEs: 2\n"));
 }
 
-/// Functions of the source that get no rows have a reason each; two are entered elsewhere, one of them by a function with CFI,
-/// and two jump into others.
+/// Each function that gets no rows is reported with a reason. Two functions are entered elsewhere, one of them from a
+/// function with CFI, and two functions jump into others.
 #[test]
 fn what_is_not_synthesized_has_a_reason() {
     let report = converted(&["synthesize.o", "--synthesize"]);
@@ -39,12 +39,12 @@ fn what_is_not_synthesized_has_a_reason() {
     });
     let expected = json!({ "functions": 8, "omitted": 12, "reasons": reasons });
     assert_eq!(report["synthesized"], expected);
-    // They are counted apart.
+    // Functions without rows have a count of their own.
     assert_eq!((&report["functions"], &report["omitted"]), (&json!(2), &json!(0)));
     assert_eq!(converted(&["synthesize.o"]).get("synthesized"), None);
 }
 
-/// A table with a wrong row for code that no CFI covers is found out.
+/// If you change a row of synthesized code, `verify` must notice.
 #[test]
 fn a_changed_row_is_not_judged_right() {
     let directory = scratch("synthesize-changed");
@@ -56,7 +56,7 @@ fn a_changed_row_is_not_judged_right() {
     printed(0, &["synthesize.o", "--synthesize", "--section", section]);
     let table = std::fs::read(section).unwrap();
     let mut bytes = std::fs::read(path).unwrap();
-    // The rows of the table, which no relocation changes, follow its header and FDEs.
+    // FREs follow the header and the FDEs. No relocation changes them.
     let rows = &table[table.len() - 16..];
     let at = bytes.windows(rows.len()).position(|window| window == rows).unwrap();
     let changed = (0..rows.len()).filter(|index| {
@@ -67,7 +67,7 @@ fn a_changed_row_is_not_judged_right() {
         let output = crate::program::run(&["verify", path]);
         !output.status.success()
     });
-    // The only row of `leaf` starts after its end then: the table says nothing.
+    // Only one damage does no harm: the only row of `leaf` then starts after its end, so the table has no row there.
     assert_eq!(changed.count(), rows.len() - 1);
 }
 
@@ -82,8 +82,8 @@ fn reports() {
     insta::assert_snapshot!(runs.map(transcript).join("\n"));
 }
 
-/// A program whose own code has no CFI: in its stripped copy calls alone show where functions start. All rows that they give
-/// are those that the symbols of the program itself give.
+/// The program's own code has no CFI. In the stripped copy, only calls show where functions start. All rows made of the
+/// copy are also made of the program with its symbols.
 #[test]
 #[ignore = "needs gcc and strip"]
 fn calls_lead_to_functions_of_a_stripped_program() {
@@ -119,7 +119,7 @@ fn calls_lead_to_functions_of_a_stripped_program() {
     assert!(verified.contains("judged by code: functions without CFI"), "{verified}");
 }
 
-/// A function that the one after it calls; every third has a frame, and every fifth two ways out.
+/// Returns the text of a function that the next one calls. Every third has a frame, every fifth has two returns.
 fn function(number: usize) -> String {
     let before = number.checked_sub(1).map_or("a + sink".to_owned(), |before| format!("f{before}(a + sink)"));
     let frame =

@@ -1,10 +1,10 @@
-//! Help, reports and error lines as snapshots, which are read by a person when they change.
+//! Tests help, reports and error lines as snapshots. A person reads them when they change.
 
 use std::fs;
 
 use crate::program::{corpus, scratch, transcript, transcript_in};
 
-/// The output of several runs, one after the other.
+/// Returns the output of several runs, one after the other.
 fn transcripts(runs: &[&[&str]]) -> String {
     let runs: Vec<_> = runs.iter().map(|arguments| transcript(arguments)).collect();
     runs.join("\n")
@@ -51,7 +51,7 @@ fn reports() {
     ]));
 }
 
-/// In a copy of the corpus, so that no file of the corpus is lost if the program writes in error.
+/// Works in a copy of the corpus, so that a program that writes by mistake destroys nothing.
 #[test]
 fn errors_are_one_line_and_status_2() {
     let directory = scratch("errors").join("container");

@@ -1,10 +1,10 @@
-//! CFI that DWARF does not define: the counts of a conversion, and the results of `verify`.
+//! Tests CFI that DWARF does not define: what a conversion counts, and what `verify` reports.
 
 use serde_json::{Value, json};
 
 use crate::program::run;
 
-/// Status, and the report in JSON.
+/// Runs the command. Returns status and JSON report.
 fn json(arguments: &[&str]) -> (Option<i32>, Value) {
     let output = run(&[arguments, &["--json"]].concat());
     (output.status.code(), serde_json::from_slice(&output.stdout).unwrap())
@@ -14,8 +14,8 @@ fn gas(name: &str) -> String {
     format!("../sframe/x86_64/{name}.gas247.o")
 }
 
-/// gas omits the function whose CFA is `rsp+8` by an expression before its offset is changed, and has
-/// a row for the one whose CFA is `*(rbp-8)`.
+/// DWARF does not define an offset change while the CFA is an expression. gas omits the function whose CFA is `rsp+8`
+/// by expression, and writes a row for the function whose CFA is `*(rbp-8)`.
 #[test]
 fn an_expression_is_no_base() {
     for (name, in_table) in [("x_escape_sum_offset", 0), ("x_escape_expr_offset", 1)] {
@@ -24,7 +24,7 @@ fn an_expression_is_no_base() {
         for layout in [&[][..], &["--merge-functions", "9"], &version_2] {
             let (status, converted) = json(&[&[&name[..], "--verify"], layout].concat());
             assert_eq!(status, Some(0), "{converted}");
-            // Version 2 has no row for the load, which comes first.
+            // Version 2 cannot represent the load, which comes first in the function, so the load is the reason.
             let is_load = in_table == 1 && layout == version_2;
             let reason = if is_load { "cfa-memory" } else { "cfa-without-base" };
             assert_eq!(converted["reasons"], json!({ reason: 1 }));
@@ -33,11 +33,11 @@ fn an_expression_is_no_base() {
             assert_eq!((&verified["unjudged"], &verified["unjudged_in_table"]), (&json!(1), &json!(0)));
         }
         let (status, verified) = json(&["verify", &name]);
-        // Nothing but that function could be compared, if it were in the table.
+        // No other function of the object could be compared.
         assert_eq!(status, Some(1), "{verified}");
         assert_eq!(verified["unjudged"], 1);
         assert_eq!(verified["unjudged_in_table"], in_table);
-        // gimli evaluates no row after the change, be it after the next `DW_CFA_def_cfa`.
+        // gimli evaluates no row after the undefined change, not even after the next `DW_CFA_def_cfa`.
         assert_eq!(verified["pcs_unjudged_in_table"], 2 * in_table);
     }
     let output = run(&[&gas("x_escape_expr_offset")]);
@@ -48,7 +48,7 @@ fn an_expression_is_no_base() {
     assert!(printed.contains(" 0 missing, 1 unjudged, 1 of them in the table\n"), "{printed}");
 }
 
-/// Instructions that DWARF does not have and gimli does not know, but that have one meaning.
+/// These instructions are unknown to DWARF and gimli, but every other reader gives them the same meaning.
 #[test]
 fn converted_functions_that_cannot_be_judged_are_counted() {
     for name in ["x_escape_advance8", "x_escape_negative_offset", "x_escape_negative_offset_fp"] {

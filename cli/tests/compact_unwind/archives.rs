@@ -1,4 +1,4 @@
-//! Archives and fat files, changed and linked.
+//! Tests archives and fat files: changed by `compact-unwind`, and then linked.
 
 use cfipack_format::Arch;
 use cfipack_testkit::random::{Random, assert_enough, cases};
@@ -51,7 +51,7 @@ fn archives_keep_their_index() {
             assert_eq!(list(&old[0]).lines().count(), list(&new[0]).lines().count(), "{case}");
             let links = [link(&tools, arch, &old, "old"), link(&tools, arch, &new, "new")];
             total.add(&links[0], &links[1], case);
-            // The slice is the changed archive.
+            // The fat file's slice is the changed archive.
             let name = if arch == Arch::Amd64 { "x86_64" } else { "arm64" };
             tools.run_well(&["llvm-lipo-23", "-thin", name, "-output", "slice.a", &changed_fat[0]]);
             assert!(tools.read("slice.a") == tools.read(&new[0]), "{case}: slice of {fat}");

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// An empty directory of this process.
+/// Makes an empty directory for this process.
 pub fn scratch(name: &str) -> PathBuf {
     let name = format!("{name}-{}", std::process::id());
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -12,12 +12,12 @@ pub fn scratch(name: &str) -> PathBuf {
     directory
 }
 
-/// Runs the program.
+/// Runs the program with these arguments.
 pub fn run(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_cfi2sframe")).arg("compact-unwind").args(arguments).output().unwrap()
 }
 
-/// A changed file and the JSON of its summary. A second run must not change it.
+/// Changes a file. Returns its new bytes and the JSON summary. A second run must change nothing.
 pub fn edited(path: &Path) -> (Vec<u8>, serde_json::Value) {
     let path = path.to_str().unwrap();
     let new = format!("{path}.edited");

@@ -1,4 +1,4 @@
-//! A library that ld64.lld linked: how each of its functions is unwound.
+//! Reads a library that ld64.lld linked, and says how each of its functions is unwound.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -9,10 +9,10 @@ use gimli::{BaseAddresses, CieOrFde, EhFrame, LittleEndian, Pointer, UnwindSecti
 use object::read::macho::MachOFile64;
 use object::{Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol};
 
-/// How a function is unwound, and by whom exceptions are handled.
+/// How a function is unwound, and which personality handles its exceptions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Function {
-    /// The compact encoding without flags and personality; none in DWARF mode.
+    /// The compact encoding without flags and personality. `None` in DWARF mode.
     pub encoding: Option<Encoding>,
     /// The name of the personality.
     pub personality: Option<String>,
@@ -23,11 +23,11 @@ pub struct Function {
 /// An FDE.
 #[derive(Clone, Debug)]
 pub struct Fde {
-    /// Where it is in `__eh_frame`.
+    /// Offset in `__eh_frame`.
     pub offset: usize,
-    /// Bytes of its function.
+    /// Bytes of code of its function.
     pub len: u64,
-    /// Its CIE's instructions and its own.
+    /// The instructions of its CIE, followed by its own.
     pub instructions: String,
     personality: Option<u64>,
     lsda: Option<u64>,
@@ -40,13 +40,13 @@ pub struct Image<'a> {
     pub arch: Arch,
     base: u64,
     table: &'a [u8],
-    /// Names by the addresses of the pointers to them.
+    /// Names of personalities, by the addresses of the pointers to them.
     slots: HashMap<u64, String>,
     fdes: HashMap<u64, Fde>,
 }
 
 impl<'a> Image<'a> {
-    /// A library, and what `-map` wrote about it.
+    /// Reads a library and the map that `-map` wrote.
     pub fn new(bytes: &'a [u8], map: &str) -> Self {
         let file = MachOFile64::parse(bytes).unwrap();
         let arch = match file.architecture() {
@@ -103,13 +103,13 @@ impl<'a> Image<'a> {
         section.map_or((&[], 0), |section| (section.data().unwrap(), section.address()))
     }
 
-    /// The addresses of symbols in sections of code.
+    /// The addresses of all symbols in sections of code.
     pub fn functions(&self) -> BTreeSet<u64> {
         let symbols = self.file.symbols().filter(|symbol| symbol.kind() == object::SymbolKind::Text);
         symbols.filter(|symbol| symbol.is_definition()).map(|symbol| symbol.address()).collect()
     }
 
-    /// The code from an address on.
+    /// The code from an address to the end of its section.
     pub fn code(&self, address: u64) -> &'a [u8] {
         let range = |section: &object::read::macho::MachOSection64<'a, '_, _>| {
             section.address()..section.address() + section.size()
@@ -123,7 +123,7 @@ impl<'a> Image<'a> {
         self.fdes.get(&address)
     }
 
-    /// How a function is unwound; none if it has no unwind information.
+    /// How a function is unwound, or `None` if it has no unwind information.
     pub fn function(&self, address: u64) -> Option<Function> {
         let table = Section::parse(self.table).unwrap();
         let offset = ImageOffset((address - self.base) as u32);

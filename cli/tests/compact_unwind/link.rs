@@ -1,4 +1,4 @@
-//! Two links of one program, of unchanged and of changed objects: at every call the same row, and the same
+//! Links a program twice, from unchanged and from changed objects. At every call both links must have the same row,
 //! personality and LSDA.
 
 use cfipack_format::{Address, Arch};
@@ -11,15 +11,15 @@ use super::image::{Function, Image};
 use super::programs::Program;
 use super::structure::assert_same_but_rows;
 
-/// What links were compared by.
+/// Counts of what was compared.
 #[derive(Default, Debug)]
 pub struct Compared {
     pub functions: usize,
-    /// Functions that are compact in the second link only.
+    /// Functions that have a compact encoding in the second link only.
     pub gained: usize,
-    /// Calls in those.
+    /// Calls in the functions that gained an encoding.
     pub calls: u64,
-    /// Bytes of `__eh_frame` and of the image in both links.
+    /// Bytes of `__eh_frame`, in both links.
     pub eh_frame: [usize; 2],
     pub image: [usize; 2],
 }
@@ -50,7 +50,7 @@ impl Compared {
     pub fn add(&mut self, old: &(Vec<u8>, String), new: &(Vec<u8>, String), case: &str) {
         let (old, new) = (Image::new(&old.0, &old.1), Image::new(&new.0, &new.1));
         let (functions, moved) = (old.functions(), new.functions());
-        // Without the header of a section __eh_frame, all is closer to the start of the image.
+        // If the second link has no section `__eh_frame`, the load commands are shorter and everything moves.
         let distance = functions.first().unwrap() - moved.first().unwrap();
         assert!(matches!(distance, 0 | 80), "{case}: {distance}");
         assert!(functions.iter().map(|address| address - distance).eq(moved), "{case}");
@@ -89,7 +89,7 @@ impl Compared {
     }
 }
 
-/// Changes files in the tools' directory; returns their new names and how many functions gain.
+/// Changes files in the tools' directory. Returns their new names and the number of functions that gain an encoding.
 pub fn edit(tools: &Tools, files: &[String], names: impl Fn(&str) -> String) -> (Vec<String>, u64) {
     let mut gained = 0;
     let changed = files.iter().map(|file| {
@@ -101,7 +101,7 @@ pub fn edit(tools: &Tools, files: &[String], names: impl Fn(&str) -> String) -> 
     (changed.collect(), gained)
 }
 
-/// What LLVM's readers print of an object, without places that move.
+/// Asserts that LLVM's readers print the same of both objects, apart from places that move.
 fn assert_readable(tools: &Tools, old: &str, new: &str) {
     for options in [&["--sections", "--symbols", "--relocs"][..], &["--unwind"]] {
         let output = tools.run(&[&["llvm-readobj-23"], options, &[new]].concat());
@@ -113,10 +113,10 @@ fn assert_readable(tools: &Tools, old: &str, new: &str) {
     assert!(output.status.success() && error.is_empty(), "{new}: {error}");
     let nm = |file: &str| {
         let text = tools.run_well(&["llvm-nm-23", "-a", "-p", "-m", file]);
-        // Clang's labels at the starts of sections, of which one moves.
-        let lines = text.lines().map(|line| match line.contains("(__LD,__compact_unwind)") {
-            true => line.get(16..).unwrap().to_owned(),
-            false => line.to_owned(),
+        // Clang puts labels at the starts of sections. The label of `__compact_unwind` moves.
+        let lines = text.lines().map(|line| {
+            let is_moved = line.contains("(__LD,__compact_unwind)");
+            if is_moved { line.get(16..).unwrap().to_owned() } else { line.to_owned() }
         });
         lines.collect::<Vec<_>>()
     };
@@ -156,7 +156,7 @@ fn links_of_changed_objects_unwind_alike() {
     assert_enough(total.iter().all(|compared| compared.gained > 0 && compared.calls > 0), total);
 }
 
-/// A directory without tools.
+/// Runs without the reference tools.
 #[test]
 fn unchanged_files_are_copied() {
     let directory = scratch("compact-unwind-unchanged");

@@ -1,5 +1,5 @@
-//! The rows of changed objects compared with those that llvm-mc writes with `-emit-compact-unwind-non-canonical`,
-//! which lifts its restriction to two personalities.
+//! Compares the rows of changed objects with llvm-mc's `-emit-compact-unwind-non-canonical`. That option lifts
+//! llvm-mc's restriction to two personalities.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ use cfipack_tests::reference::Tools;
 use super::edited::edited;
 use super::programs::Program;
 
-/// The name of what a row's personality leads to.
+/// Returns the name of the symbol that a row's personality refers to.
 fn personality(compact: &CompactUnwind<'_>, row: SectionOffset) -> Option<String> {
     let field = SectionOffset(row.0 + Entry::personality_at(8));
     compact.referent(field).map(|referent| referent.name.clone().into_owned())
 }
 
-/// Rows by address: encoding without flags, personality and LSDA.
+/// Returns rows by address: encoding without flags, personality and LSDA.
 fn rows(file: &File<'_>) -> BTreeMap<Address, (u32, Option<String>, Option<Address>)> {
     let compact = file.as_macho().unwrap().compact_unwind().unwrap();
     let compact = compact.iter();
@@ -42,7 +42,7 @@ fn rows_of_changed_objects_are_those_of_llvm_mc() {
     let tools = Tools::find();
     let (seed, count) = cases(what, 8);
     let mut random = Random::new(seed);
-    // Equal rows, rows that llvm-mc has and that are wrong, and rows that it has not.
+    // Counts rows that are equal, rows where llvm-mc is wrong, and rows that only we have.
     let [mut equal, mut wrong, mut more] = [0; 3];
     for number in 0..count {
         let arch = [Arch::Amd64, Arch::Aarch64][number % 2];

@@ -1,4 +1,4 @@
-//! `compact-unwind`: objects of real compilers are changed, linked, and compared with the link of the unchanged ones.
+//! Tests `compact-unwind`: changes objects of real compilers, and compares links of changed and unchanged objects.
 
 mod archives;
 mod edited;

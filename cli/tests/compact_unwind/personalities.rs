@@ -1,4 +1,4 @@
-//! An image can have three personalities.
+//! Tests that an image has at most three personalities.
 
 use cfipack_format::Arch;
 use cfipack_tests::reference::Tools;
@@ -7,7 +7,7 @@ use super::edited::run;
 use super::link::link;
 use super::programs::target;
 
-/// An object with a function for each personality, which it catches exceptions by.
+/// Makes an object with a function for each personality, which catches exceptions.
 fn object(tools: &Tools, name: &str, personalities: &[&str]) {
     let function = |number| {
         format!("int {name}_{number}(int a) {{ try {{ return g(a); }} catch (int e) {{ return e; }} }}\n")
@@ -29,7 +29,7 @@ fn object(tools: &Tools, name: &str, personalities: &[&str]) {
     tools.run_well(&["clang-23", "-target", target(Arch::Aarch64), "-c", "-o", name, "p.s"]);
 }
 
-/// Changes an object, and returns how many functions gain, and the reasons of the others.
+/// Changes an object. Returns how many functions gain an encoding, and the reasons of the others.
 fn change(tools: &Tools, name: &str, options: &[&str]) -> (u64, serde_json::Value) {
     let [old, new] = [name.to_owned(), format!("new-{name}")].map(|name| tools.path(&name));
     let paths = [old.to_str().unwrap(), "-o", new.to_str().unwrap(), "--json"];
@@ -49,7 +49,7 @@ fn an_image_has_three_personalities() {
     link(&tools, Arch::Aarch64, &files(["new-four", "none"]), "three");
     let options = ["--personality", "_four", "--personality", "_two"];
     assert_eq!(change(&tools, "four", &options), (2, serde_json::json!({ "other-personality": 2 })));
-    // Four in two objects.
+    // The two objects have four personalities together.
     object(&tools, "ab", &["_one", "_two"]);
     object(&tools, "cd", &["_three", "_four"]);
     link(&tools, Arch::Aarch64, &files(["ab", "cd"]), "dwarf");

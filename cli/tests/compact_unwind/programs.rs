@@ -1,4 +1,4 @@
-//! Random C, C++ and Objective-C programs, compiled for Apple's platforms.
+//! Compiles random C, C++ and Objective-C programs for Apple's platforms.
 
 use cfipack_format::Arch;
 use cfipack_testkit::random::Random;
@@ -11,17 +11,17 @@ pub struct Program {
     pub arch: Arch,
     /// The options of clang.
     pub options: Vec<&'static str>,
-    /// Names of the `.s` files in the tools' directory, without the ending.
+    /// Names of the `.s` files in the tools' directory, without `.s`.
     pub sources: Vec<String>,
 }
 
-/// The target of clang and llvm-mc.
+/// Returns the target name for clang and llvm-mc.
 pub fn target(arch: Arch) -> &'static str {
     if arch == Arch::Amd64 { "x86_64-apple-macos11" } else { "arm64-apple-macos11" }
 }
 
 impl Program {
-    /// Compiles a program. With `personality`, C++ has that one instead of its own: clang keeps DWARF mode for it.
+    /// Compiles a program. `personality` replaces that of C++, for which clang keeps DWARF mode.
     pub fn compile(tools: &Tools, random: &mut Random, arch: Arch, personality: Option<&str>) -> Self {
         let mut options = vec![random.pick(&["-O0", "-O1", "-O2", "-O3", "-Os"])];
         options.extend(random.chance(40).then_some("-fomit-frame-pointer"));
@@ -43,7 +43,7 @@ impl Program {
         Self { arch, options, sources }
     }
 
-    /// Assembles the sources; the names of the objects, which end in `ending`.
+    /// Assembles the sources. Returns the names of the objects, which end in `ending`.
     pub fn assemble(&self, tools: &Tools, options: &[&str], ending: &str) -> Vec<String> {
         let assemble = |stem: &String| {
             let (source, object) = (format!("{stem}.s"), format!("{stem}{ending}"));

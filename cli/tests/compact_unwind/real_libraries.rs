@@ -1,5 +1,5 @@
-//! Archives of macOS packages, as `tests/real-libraries/download DIR` fetches them: the variable
-//! `CFIPACK_MACOS_LIBRARIES` names their directory.
+//! Tests archives of macOS packages. `tests/real-libraries/download DIR` fetches them, and the variable
+//! `CFIPACK_MACOS_LIBRARIES` names the directory.
 
 use std::path::{Path, PathBuf};
 
@@ -56,7 +56,7 @@ fn archives_of_packages_download() {
             }
             objects += 1;
             let name = format!("{}: {:?}", path.display(), old.name);
-            // Padding at the end of a member may belong to it.
+            // Padding may count as part of the last member.
             assert_same_but_rows(old.bytes, new.bytes, &name);
             assert_true(&file, &name);
         }
@@ -65,7 +65,7 @@ fn archives_of_packages_download() {
     std::fs::remove_dir_all(scratch).unwrap();
 }
 
-/// Whether the rows represent the CFI, as gimli evaluates it.
+/// Asserts that the rows agree with the CFI, as gimli evaluates it.
 fn assert_true(file: &File<'_>, name: &str) {
     use cfipack_roundtrip::unwind_info::{Code, Entry, Table, verify};
     let code = file.code_sections().unwrap();

@@ -1,11 +1,11 @@
-//! What is not changed, and errors, with objects of the corpora: no tools are needed.
+//! Tests refusals and errors of `compact-unwind`, on objects of the corpora. No tools are needed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::edited::{edited, run, scratch};
 
-/// A directory with an object of llvm-mc, and its path.
+/// Makes a directory with an object of llvm-mc. Returns both paths.
 fn with_object(test: &str, name: &str) -> (PathBuf, PathBuf) {
     let directory = scratch(test);
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/compact-unwind/mc");
@@ -14,7 +14,7 @@ fn with_object(test: &str, name: &str) -> (PathBuf, PathBuf) {
     (directory, object)
 }
 
-/// Status and standard error of a run that writes nothing to standard output.
+/// Runs a command that must fail and write nothing to standard output. Returns status and standard error.
 fn failed(arguments: &[&str], directory: &Path) -> String {
     let output = run(arguments);
     let error = String::from_utf8(output.stderr).unwrap();
@@ -43,7 +43,7 @@ fn the_summary_of_an_object() {
     fs::remove_dir_all(directory).unwrap();
 }
 
-/// The LSDA of x86-64's case is an assembler's label, which ld64.lld would take for the start of its section.
+/// The LSDA of the x86-64 case is an assembler-local label. ld64.lld would take the start of its section instead.
 #[test]
 fn reasons_of_the_object() {
     for (name, options, reason) in [
@@ -60,7 +60,7 @@ fn reasons_of_the_object() {
         assert!(fs::read(&object).unwrap() == before, "{name}");
         fs::remove_dir_all(directory).unwrap();
     }
-    // Without MH_SUBSECTIONS_VIA_SYMBOLS, which is bit 13 of the flags.
+    // MH_SUBSECTIONS_VIA_SYMBOLS is bit 13 of the flags. We clear it.
     let (directory, object) = with_object("compact-unwind-flags", "a37_pers_custom");
     let mut bytes = fs::read(&object).unwrap();
     bytes[25] &= !0x20;
@@ -92,7 +92,7 @@ fn errors() {
     let error = failed(&["--dry-run", text.to_str().unwrap()], &corpora);
     assert!(error.contains(": neither an ELF file, a Mach-O file nor an archive: starts with"), "{error}");
 
-    // Another name keeps the old file.
+    // An output with another name keeps the old file.
     let other = directory.join("other.o");
     fs::hard_link(&object, &other).unwrap();
     let expected = "error: DIR/object.o: the file has 2 names (hard links); \
@@ -103,7 +103,7 @@ fn errors() {
     fs::remove_dir_all(directory).unwrap();
 }
 
-/// A truncated object is an error or, if only names of symbols are lost, changed; the output exists only then.
+/// A truncated object is an error, or is changed if only names of symbols are lost. An error leaves no output.
 #[test]
 fn truncated_objects() {
     let (directory, object) = with_object("compact-unwind-truncated", "a37_pers_custom");
@@ -118,7 +118,7 @@ fn truncated_objects() {
     fs::remove_dir_all(directory).unwrap();
 }
 
-/// A fat file as `mach-o/fat.h` describes it, of slices with CPU type and subtype, aligned to 16 bytes.
+/// Makes a fat file as `mach-o/fat.h` describes it: slices with CPU type and subtype, aligned to 16 bytes.
 fn fat(slices: &[([u32; 2], Vec<u8>)]) -> Vec<u8> {
     let word = |number: usize| u32::try_from(number).unwrap().to_be_bytes();
     let mut bytes = [&[0xca, 0xfe, 0xba, 0xbe], &word(slices.len())[..]].concat();
@@ -135,14 +135,14 @@ fn fat(slices: &[([u32; 2], Vec<u8>)]) -> Vec<u8> {
     bytes
 }
 
-/// Archives of old SDKs have slices for 32-bit ARM and PowerPC, and i386: they stay, by name.
+/// Archives of old SDKs have slices for 32-bit ARM, PowerPC and i386. These slices stay, and are named.
 #[test]
 fn slices_of_other_architectures_stay() {
     let (directory, object) = with_object("compact-unwind-slices", "a37_pers_custom");
     let ours = fs::read(&object).unwrap();
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/compact-unwind/mc");
     let i386 = fs::read(corpus.join("i02_ebp.o")).unwrap();
-    // Headers of relocatable objects without load commands, as `mach-o/loader.h` has them: CPU types 12 and 18.
+    // Headers of relocatable objects without load commands, as in `mach-o/loader.h`: CPU types 12 and 18.
     let header = |magic: u32, cpu: u32| [magic, cpu, 9, 1, 0, 0, 0];
     let armv7 = header(0xfeed_face, 12).map(u32::to_le_bytes).concat();
     let ppc = header(0xfeed_face, 18).map(u32::to_be_bytes).concat();
@@ -166,7 +166,7 @@ fn slices_of_other_architectures_stay() {
     for (number, (_, before)) in slices.iter().enumerate().skip(1) {
         assert!(slice(number) == before, "slice {number}");
     }
-    // Whatever is in them, and what is neither an object nor an archive.
+    // A slice stays if it is for another architecture, or neither an object nor an archive.
     let foreign = [([12, 9], b"BC\xc0\xde".to_vec()), ([0x99, 0], b"text".to_vec()), ([18, 0], Vec::new())];
     let bitcode = ([0x0100_0007, 3], b"BC\xc0\xde".to_vec());
     let slices: Vec<_> = foreign.into_iter().chain([bitcode, ([0x0100_000c, 0], ours.clone())]).collect();
@@ -175,18 +175,18 @@ fn slices_of_other_architectures_stay() {
     let text = String::from_utf8(result.stderr).unwrap();
     assert!(result.status.success(), "{text}");
     assert!(text.contains("  slices that stay as they are: armv7, cpu-0x99-0, ppc, x86_64\n"), "{text}");
-    // A linker chooses by the fat header, which must be right about what is changed.
+    // A linker selects a slice by the fat header, so the header of a changed slice must be right.
     fs::write(&object, fat(&[([0x0100_0007, 3], ours.clone())])).unwrap();
     let error = failed(&["--dry-run", object.to_str().unwrap()], &directory);
     assert_eq!(error, "error: DIR/object.o: x86_64: the slice's own header says arm64\n");
-    // Nothing in it is ours.
+    // Now the file has no slice for our architectures.
     fs::write(&object, fat(&slices[..3])).unwrap();
     let error = failed(&["--dry-run", object.to_str().unwrap()], &directory);
     assert_eq!(error, "error: DIR/object.o: there is no Mach-O object for x86-64 or arm64 in it\n");
     fs::remove_dir_all(directory).unwrap();
 }
 
-/// A symbol of a section that there is not would become one of the new section.
+/// A symbol with the number of a missing section would end up in the section that we add.
 #[test]
 fn a_symbol_of_no_section() {
     let (directory, object) = with_object("compact-unwind-unclaimed", "x54_old_macos");
@@ -203,7 +203,7 @@ fn a_symbol_of_no_section() {
         }
         command += word(command + 4) as usize;
     }
-    // The symbols at the end of the file, with one more of N_SECT.
+    // The symbols move to the end of the file, with one more of type N_SECT.
     let (start, count) = (word(symtab + 8) as usize, word(symtab + 12));
     let with_symbol_of = |section: u8| {
         let mut bytes = sound.clone();

@@ -1,4 +1,4 @@
-//! Whether an object is another one with other rows in `__compact_unwind`, as the `object` crate reads both.
+//! Checks with the `object` crate that two objects differ only in rows of `__compact_unwind`.
 
 use object::macho::{self, MachHeader64};
 use object::read::macho::{LoadCommandVariant, MachHeader as _, Section as _, Segment as _};
@@ -9,12 +9,12 @@ const LE: LittleEndian = LittleEndian;
 /// A part of an object and its bytes.
 type Part = (String, Vec<u8>);
 
-/// An object, taken apart.
+/// An object, taken apart for comparison.
 #[derive(Default)]
 struct Parts {
-    /// What has to be the same.
+    /// Parts that must be the same in both objects.
     same: Vec<Part>,
-    /// Sections: their names, and all that they have but their places in the file.
+    /// Sections: their names, and everything but their places in the file.
     sections: Vec<Part>,
     /// Rows of `__compact_unwind` with the relocations of each field, if any.
     rows: Vec<(Vec<u8>, [Option<u64>; 3])>,
@@ -22,7 +22,7 @@ struct Parts {
 
 /// Asserts that nothing differs but rows that were in DWARF mode, and new ones.
 pub fn assert_same_but_rows(old: &[u8], new: &[u8], name: &str) {
-    let (old, new) = (Parts::of(old), Parts::of(new));
+    let (old, new) = (Parts::parse(old), Parts::parse(new));
     for (old, new) in old.same.iter().zip(&new.same) {
         assert_eq!(old.0, new.0, "{name}");
         assert!(old.1 == new.1, "{name}: {}: {:02x?}\n{:02x?}", old.0, old.1, new.1);
@@ -38,7 +38,7 @@ pub fn assert_same_but_rows(old: &[u8], new: &[u8], name: &str) {
     for (at, ((old, old_leads), (new, new_leads))) in old.rows.iter().zip(&new.rows).enumerate() {
         let in_dwarf_mode = matches!(old[15] & 15, 3 | 4);
         if in_dwarf_mode && old != new {
-            // Function and length.
+            // Function and length must stay.
             assert_eq!((&old[..12], old_leads[0]), (&new[..12], new_leads[0]), "{name}: row {at}");
         } else {
             assert_eq!((old, old_leads), (new, new_leads), "{name}: row {at}");
@@ -56,7 +56,7 @@ fn range(bytes: &[u8], offset: u32, len: usize) -> Vec<u8> {
 }
 
 impl Parts {
-    fn of(bytes: &[u8]) -> Self {
+    fn parse(bytes: &[u8]) -> Self {
         let header = MachHeader64::<Endianness>::parse(bytes, 0).unwrap();
         let endian = header.endian().unwrap();
         assert_eq!(endian, Endianness::Little);
@@ -116,7 +116,7 @@ impl Parts {
         parts
     }
 
-    /// Makes the values of symbols in `__compact_unwind` offsets in it.
+    /// Makes values of symbols in `__compact_unwind` relative to the section's start.
     fn move_symbols(&mut self, own: Option<(u8, u64)>) {
         let Some((index, address)) = own else { return };
         let symbols = self.same.iter_mut().find(|part| part.0.ends_with(": symbols"));
@@ -129,7 +129,7 @@ impl Parts {
     }
 }
 
-/// All of a section that has to be the same; of `__compact_unwind`, attributes and alignment.
+/// Returns everything of a section that must stay. For `__compact_unwind` that is attributes and alignment.
 fn describe(
     endian: Endianness,
     section: &macho::Section64<Endianness>,
@@ -148,7 +148,7 @@ fn describe(
     parts.concat()
 }
 
-/// The rows, and what the relocations of function, personality and LSDA are.
+/// Returns the rows, with the relocations of function, personality and LSDA.
 fn rows(contents: &[u8], relocations: &[u8]) -> Vec<(Vec<u8>, [Option<u64>; 3])> {
     assert_eq!(contents.len() % 32, 0);
     let mut rows: Vec<_> = contents.chunks_exact(32).map(|row| (row.to_vec(), [None; 3])).collect();

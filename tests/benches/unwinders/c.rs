@@ -1,4 +1,4 @@
-//! The unwinders of C, opened where they are installed.
+//! Opens C unwinders if they are installed.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr::null_mut;
@@ -9,12 +9,12 @@ use cfipack_tests::profile::recording::{FP, SP, Sample};
 type Open = fn(&Sample) -> Result<Unwinder, String>;
 
 pub struct Unwinder {
-    /// Walks the stack of this thread: the number of frames.
+    /// Walks the stack of this thread, and returns the number of frames.
     pub walk: Box<dyn Fn() -> usize>,
     pub is_slow: bool,
 }
 
-/// All of them, by name.
+/// All unwinders, by name.
 pub const UNWINDERS: [(&str, Open); 5] = [
     ("libgcc, _Unwind_Backtrace", |_| backtrace(c"libgcc_s.so.1")),
     ("LLVM's libunwind, _Unwind_Backtrace", |_| backtrace(c"libunwind.so.1")),
@@ -23,7 +23,7 @@ pub const UNWINDERS: [(&str, Open); 5] = [
     ("libdw, dwfl_getthread_frames", libdw),
 ];
 
-/// More frames than any stack has here.
+/// A limit that no stack here reaches.
 const DEPTH: usize = 256;
 
 /// A library that stays open.
@@ -68,7 +68,7 @@ extern "C" fn count(_context: *mut c_void, count: *mut c_void) -> c_int {
     0
 }
 
-/// As profilers call it: the callback takes the address of each frame.
+/// Makes an unwinder of `_Unwind_Backtrace`, called as profilers do: a callback takes each frame's address.
 fn backtrace(name: &'static CStr) -> Result<Unwinder, String> {
     let library = Library::open(name)?;
     // SAFETY: the type by the Itanium ABI.
@@ -140,7 +140,7 @@ struct ThreadCallbacks {
     thread_detach: *const c_void,
 }
 
-/// The thread that libdw walks: the stack and the registers of the sample.
+/// The thread that libdw walks, made of the sample's stack and registers.
 struct Thread {
     stack: Vec<u8>,
     start: u64,
@@ -182,7 +182,7 @@ extern "C" fn set_initial_registers(thread: *mut c_void, of: *mut Thread) -> boo
     }
 }
 
-/// libdw, of the process itself: its files as `/proc` lists them, its stack by callbacks.
+/// Makes an unwinder of libdw for this process: files from `/proc`, the stack by callbacks.
 fn libdw(sample: &Sample) -> Result<Unwinder, String> {
     let library = Library::open(c"libdw.so.1")?;
     let pid = std::process::id() as c_int;

@@ -1,4 +1,4 @@
-//! A page's blocks, run and judged.
+//! Runs a page's blocks and judges them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,27 +8,27 @@ use crate::listing;
 use crate::page::{Block, Kind, Page};
 use crate::session::{Done, Session, Step};
 
-/// What came of a block.
+/// The result of a block.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     Passed,
-    /// It is no command, and has no output: text, or a file that other blocks use.
+    /// The block has neither a command nor an output: it is text, or a file that other blocks use.
     Used,
-    /// Another check runs it.
+    /// Another check runs the block; the text names it.
     Elsewhere(String),
     NotRun(String),
-    /// This machine has not what it needs, or another input than the one whose output the page shows.
+    /// This machine lacks a program, or its input differs from the one whose output the page shows.
     NotTested(String),
     Failed(String),
 }
 
-/// The verdict on each block in order, and the page with outputs as they are now.
+/// The verdict on each block, in order, and the page with its outputs updated.
 pub struct Report {
     pub verdicts: Vec<Verdict>,
     pub updated: String,
 }
 
-/// What the check has to know of the machine and the tree.
+/// Answers the check's questions about the machine and the tree.
 pub trait Surroundings {
     /// Whether the program is in the `PATH` of the blocks.
     fn has_program(&self, name: &str) -> bool;
@@ -106,7 +106,7 @@ pub fn check(page: &Page, session: &Session, surroundings: &dyn Surroundings) ->
     Ok(report)
 }
 
-/// Names the inputs of this machine in the page.
+/// Writes the hashes of this machine's inputs into the page.
 fn update_hashes(text: &mut String, page: &Page, session: &Session, surroundings: &dyn Surroundings) {
     let inputs: BTreeSet<_> = page.blocks.iter().flat_map(|block| &block.inputs).collect();
     for (file, hash) in inputs {
@@ -129,7 +129,7 @@ fn run_by(program: &str, page: &Page, block: &Block, surroundings: &dyn Surround
     }
 }
 
-/// An input of the block's outputs that is another one on this machine.
+/// Names an input of the block's outputs that is different on this machine.
 fn another_input(block: &Block, session: &Session, surroundings: &dyn Surroundings) -> Option<String> {
     let (file, _) = block.inputs.iter().find(|(file, hash)| {
         let real = surroundings.hash(&session.directory.join(file));
@@ -148,7 +148,7 @@ fn sh(done: &Done) -> Verdict {
     Verdict::Failed(format!("{status}; failed:\n{}it prints:\n{output}", done.failed))
 }
 
-/// The first and the last lines.
+/// Keeps the first and the last lines of an output.
 fn shortened(output: &str) -> String {
     const EACH: usize = 20;
     let lines: Vec<_> = output.lines().collect();
@@ -167,7 +167,8 @@ struct Shown {
     output: String,
 }
 
-/// The commands of a block with what they print. A line that starts with `> ` continues one that ends with a backslash.
+/// Splits a block into its commands and their outputs. After a line that ends with a backslash, a line `> ` continues
+/// the command.
 fn transcript(block: &str) -> Vec<Shown> {
     let mut all: Vec<Shown> = Vec::new();
     for line in block.split_inclusive('\n') {
@@ -186,7 +187,7 @@ fn transcript(block: &str) -> Vec<Shown> {
     all
 }
 
-/// The verdict, and the block as it is now.
+/// Judges a console block. Returns the verdict, and the block with its outputs updated.
 fn console(commands: &[Shown], done: &[&Done], directory: &Path, other: Option<&str>) -> (Verdict, String) {
     let mut failures = String::new();
     let mut not_compared = false;
@@ -199,7 +200,7 @@ fn console(commands: &[Shown], done: &[&Done], directory: &Path, other: Option<&
         let agrees = compare::agrees(&shown.output, &real);
         made += &shown.lines;
         made += if agrees { &shown.output } else { &real };
-        // What prints nothing that is shown has only its status.
+        // If a command shows no output, only its status counts.
         let says_nothing = shown.output.lines().all(|line| line == "...");
         let failed =
             shown.command.is_empty() || done.status.is_none() || (says_nothing && done.status != Some(0));

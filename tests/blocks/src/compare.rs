@@ -1,4 +1,4 @@
-//! A shown output against the real one.
+//! Compares a shown output with the real one.
 //!
 //! Times, temporary names and the page's own directory are not compared. `...` stands for any lines where it is a line, and
 //! for any text within one.
@@ -7,14 +7,14 @@ use std::path::Path;
 
 use regex_lite::Regex;
 
-/// Whether a real output is the shown one.
+/// Returns whether a real output agrees with the shown one.
 pub fn agrees(shown: &str, real: &str) -> bool {
     matches(&lines(shown), &lines(real))
 }
 
-/// What a page shows of an output that was printed in the directory.
+/// Returns what a page shows of an output that was printed in `directory`.
 pub fn shown(output: &str, directory: &Path) -> String {
-    // Programs print the directory as it was entered, or without symbolic links.
+    // Programs print the directory's path as it was entered, or with symbolic links resolved.
     let real = directory.canonicalize();
     let names = [Some(directory), real.as_deref().ok()];
     names
@@ -23,7 +23,7 @@ pub fn shown(output: &str, directory: &Path) -> String {
         .fold(output.into(), |output, name| output.replace(&format!("{}/", name.display()), ""))
 }
 
-/// Lines with what differs between runs replaced.
+/// Returns the lines, with everything that differs between runs replaced.
 fn lines(text: &str) -> Vec<String> {
     let times = Regex::new(r"\b\d+(\.\d+)? (s|ms|µs|ns|min)\b").unwrap();
     let temporary = Regex::new(r"/tmp/[A-Za-z0-9._-]+").unwrap();
@@ -35,10 +35,10 @@ fn lines(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether the lines agree. Between two elisions, the first place that agrees is taken.
+/// Returns whether the lines agree. After an elision, the first place that agrees is tried first.
 fn matches(shown: &[String], real: &[String]) -> bool {
     let (mut at, mut from) = (0, 0);
-    // After the last elision: its line, and where its rest was last tried.
+    // The last elision's line, and the place where the lines after it were last tried.
     let mut elision = None;
     while from < real.len() {
         if shown.get(at).is_some_and(|line| line == "...") {
@@ -56,7 +56,7 @@ fn matches(shown: &[String], real: &[String]) -> bool {
     shown[at..].iter().all(|line| line == "...")
 }
 
-/// Whether the line has the parts between its elisions, in this order, the first at its start and the last at its end.
+/// Returns whether the line has the parts between its elisions in order. The first is at its start, the last at its end.
 fn line_matches(shown: &str, real: &str) -> bool {
     let mut parts = shown.split("...");
     let Some(mut rest) = parts.next().and_then(|first| real.strip_prefix(first)) else { return false };

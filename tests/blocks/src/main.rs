@@ -1,5 +1,5 @@
-//! Runs the blocks of code in the documents as their readers would, each page in a terminal of its own, and compares the
-//! outputs that the pages show with the real ones. `.ci/blocks` prepares what it needs.
+//! Runs the blocks of code in the documents as readers would, each page in a terminal of its own. It compares the shown
+//! outputs with the real ones. `.ci/blocks` prepares everything.
 //!
 //!     cfipack-blocks ROOT WORK [--update] [PAGE...]    all documents of the source tree ROOT, or these
 

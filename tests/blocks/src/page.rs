@@ -1,4 +1,4 @@
-//! A page's blocks of code, and what their info strings and comments ask for.
+//! Finds a page's blocks of code, with their info strings and comments.
 //!
 //! The info string of a block is its language, then words that readers of the page do not see. Pages that are documentation
 //! of a crate have them in parentheses, as rustdoc requires:
@@ -11,10 +11,10 @@
 //! | `in-source-tree` | the block runs in the source tree, as in a second terminal |
 //! | `run-by=PATH` | that program of the source tree runs it: it has the commands, or takes them out of the page, which it names |
 //!
-//! Comments in the line before a block: `<!-- from FILE -->`, the block is lines of the file; `<!-- bytes of FILE -->`, the
-//! block is a listing of the file. For the rest of a section, or before all sections for the
-//! whole page: `<!-- outputs of FILE HASH -->`, on another FILE outputs are not compared. For a page: `<!-- blocks run in
-//! DIRECTORY -->` of the source tree, without it in a directory beside the tree.
+//! Comments on the line before a block: `<!-- from FILE -->` means that the block is lines of the file, and `<!-- bytes
+//! of FILE -->` that it is a listing of the file. `<!-- outputs of FILE HASH -->` holds for the rest of a section, or
+//! before all sections for the page: with another FILE, outputs are not compared. `<!-- blocks run in DIRECTORY -->` of
+//! the source tree holds for a page. Without it, blocks run in a directory beside the tree.
 
 use std::ops::Range;
 
@@ -26,7 +26,7 @@ pub struct Page {
     /// Its path in the source tree.
     pub path: String,
     pub text: String,
-    /// The directory of the source tree that its blocks run in.
+    /// The directory of the source tree in which its blocks run.
     pub directory: Option<String>,
     pub blocks: Vec<Block>,
 }
@@ -34,20 +34,20 @@ pub struct Page {
 /// A fenced block of code.
 #[derive(Debug)]
 pub struct Block {
-    /// Of its fence, counted from 1.
+    /// The line of its fence, counted from 1.
     pub line: usize,
     pub kind: Kind,
     pub is_in_source_tree: bool,
-    /// Files that the shown outputs are of, each with the start of its SHA-256.
+    /// The files that the shown outputs describe, each with the start of its SHA-256.
     pub inputs: Vec<(String, String)>,
-    /// Programs without which it is skipped.
+    /// Programs that the block needs. Without them it is skipped.
     pub needs: Vec<String>,
     pub text: String,
-    /// Where the text is in the page.
+    /// The bytes of the page that are the block's text.
     pub place: Range<usize>,
 }
 
-/// What is done with a block.
+/// How a block is checked.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Commands that must succeed.
@@ -69,7 +69,7 @@ pub enum Kind {
 }
 
 impl Page {
-    /// Finds the blocks. Errors name the line.
+    /// Finds the blocks of a page. An error names the line.
     pub fn parse(path: &str, text: String) -> Result<Page, String> {
         let is_at_root = !path.contains('/');
         let mut page = Page {
@@ -79,7 +79,7 @@ impl Page {
             blocks: Vec::new(),
         };
         let mut inputs = Vec::new();
-        // Of the inputs, how many are those of the whole page, once a section has started.
+        // Once a section has started: how many inputs belong to the whole page.
         let mut of_page = None;
         let mut comment = String::new();
         for (event, range) in Parser::new(&text).into_offset_iter() {
@@ -115,7 +115,7 @@ impl Page {
     }
 }
 
-/// The rest of a comment that starts so.
+/// Returns the rest of a comment that begins with `start`.
 fn inside<'a>(comment: &'a str, start: &str) -> Option<&'a str> {
     comment.strip_prefix("<!-- ")?.strip_suffix(" -->")?.strip_prefix(start)
 }
@@ -142,7 +142,7 @@ fn block(page: &str, range: Range<usize>, line: usize, info: &str, comment: &str
 }
 
 impl Block {
-    /// Takes what the info string, and the comment before the block, ask for.
+    /// Follows the info string, and the comment before the block.
     fn heed(&mut self, info: &str, comment: &str) -> Result<(), String> {
         let mut words = info.split([' ', ',', '(', ')']).filter(|word| !word.is_empty());
         let language =
@@ -163,7 +163,7 @@ impl Block {
                     self.is_in_source_tree = true;
                     continue;
                 }
-                // Of rustdoc.
+                // Words that rustdoc knows.
                 ("no_run" | "should_panic", _) if language == "rust" => continue,
                 _ => return Err(format!("`{word}` has no meaning after `{language}`")),
             };

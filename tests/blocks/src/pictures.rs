@@ -1,10 +1,10 @@
-//! Pictures of numbers bit by bit: a group `<g data-number="0x…" data-bits="N">` has the bits as texts of class `bit`, the
-//! highest first, and a page beside the picture has the number in the same notation.
+//! Checks pictures that show numbers bit by bit. A group `<g data-number="0x…" data-bits="N">` has its bits as texts of
+//! class `bit`, the highest first. A page beside the picture has the number in the same notation.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Compares the numbers in all pictures of a directory with their bits and with its pages. Gives how many there are.
+/// Compares the numbers in a directory's pictures with their bits and with its pages. Returns how many numbers there are.
 pub fn check(directory: &Path) -> Result<usize, String> {
     let read =
         |path: &PathBuf| fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()));
@@ -29,7 +29,7 @@ fn files(directory: &Path, extension: &str) -> Result<Vec<PathBuf>, String> {
     Ok(paths.filter(|path| path.extension().is_some_and(|it| it == extension)).collect())
 }
 
-/// The numbers of a picture; `None` for one whose bits are others.
+/// Returns the numbers of a picture. `None` stands for a number that differs from its bits.
 fn numbers(svg: &str) -> Vec<Option<String>> {
     let groups = svg.split("data-number=\"").skip(1);
     groups.map(|group| number(group.split("data-number=").next()?)).collect()

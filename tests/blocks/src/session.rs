@@ -1,5 +1,5 @@
-//! The terminal of a page: one bash that runs its blocks in order, so that directories and variables stay from block to
-//! block. The standard output and error of each command go to a file of its own.
+//! The terminal of a page: one bash runs its blocks in order, so directories and variables stay from block to block.
+//! Standard output and error of each command go to a separate file.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,13 +8,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Seconds after which a page's blocks are stopped.
+/// The time limit of a page's blocks, in seconds.
 const LIMIT: u32 = 900;
 
 /// A command: the number of its block, and its own number in the block.
 pub type Id = (usize, usize);
 
-/// What the terminal is asked to do.
+/// A step of the session.
 pub enum Step<'a> {
     /// Run one command, which `id` names.
     Run { id: Id, text: &'a str, in_source_tree: bool },
@@ -24,32 +24,32 @@ pub enum Step<'a> {
     Keep { id: Id, path: &'a str },
 }
 
-/// What a command has done.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Done {
     pub output: Vec<u8>,
-    /// None: it has ended the terminal.
+    /// `None`: the command has ended the terminal.
     pub status: Option<i32>,
-    /// The simple commands in it that failed.
+    /// The simple commands that failed within it.
     pub failed: String,
 }
 
-/// Where, and with what, blocks run.
+/// Where blocks run, and with which variables.
 pub struct Session {
     pub directory: PathBuf,
-    /// A copy of the source tree, for blocks that ask for it, and cargo's home there.
+    /// A copy of the source tree, for blocks that ask for it. cargo's home is there too.
     pub source_tree: PathBuf,
     pub source_cargo_home: PathBuf,
-    /// For the session's own files.
+    /// A directory for the session's own files.
     pub work: PathBuf,
     pub variables: BTreeMap<String, String>,
 }
 
 impl Session {
-    /// Runs the steps. Gives what each command has done by its id.
+    /// Runs the steps. Returns the result of each command by its id.
     pub fn run(&self, steps: &[Step<'_>]) -> io::Result<BTreeMap<Id, Done>> {
         fs::create_dir_all(&self.work)?;
-        // A command that fails does not end the session, as in a terminal.
+        // As in a terminal, a failing command does not end the session.
         let mut script = format!("cd {} || exit\nset -E -o pipefail\n", quoted(&self.directory));
         let second_terminal = format!(
             "( cd {} && unset CARGO_BUILD_BUILD_DIR && export CARGO_HOME={} &&",
@@ -65,7 +65,7 @@ impl Session {
                     let [open, close] = if *in_source_tree { [&*second_terminal, ")"] } else { ["{", "; }"] };
                     let [text, output, status, failed] =
                         ["sh", "output", "status", "failed"].map(|it| quoted(&file(it)));
-                    // Read, not pasted, so that an open quote ends with its block.
+                    // bash reads the block from a file, so that an open quote ends with its block.
                     write!(
                         script,
                         "trap 'printf \"%s\\n\" \"$BASH_COMMAND\" >>{failed}' ERR\n\
@@ -117,12 +117,12 @@ impl Session {
     }
 }
 
-/// Whether a variable changes what cargo and the check itself do, which a reader's terminal has not.
+/// Returns whether a variable changes what cargo or the check does. A reader's terminal does not have it.
 fn is_of_the_build(name: &str) -> bool {
     ["CARGO", "CFIPACK_", "RUSTFLAGS", "RUSTC", "INSTA_"].iter().any(|start| name.starts_with(start))
 }
 
-/// A word for a shell.
+/// Quotes a path for a shell.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::check::Verdict;
 
-/// How many blocks passed, and each other one with its place and reason.
+/// Counts blocks that passed, and lists all other blocks with place and reason.
 #[derive(Default)]
 pub struct Summary {
     passed: usize,
@@ -13,7 +13,7 @@ pub struct Summary {
     not_run: Vec<(String, String)>,
     pub not_tested: Vec<(String, String)>,
     pub failed: Vec<String>,
-    /// Numbers in pictures.
+    /// How many numbers the pictures have.
     pub pictures: usize,
 }
 

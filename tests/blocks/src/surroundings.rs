@@ -1,6 +1,6 @@
-//! The source tree, and the places where blocks run: for each page a directory outside of it that has nothing but a copy of
-//! the tree, `cfipack`, as a clone. Pages about the tree start in the copy, others beside it. The variables are those of a
-//! reader who has installed the command.
+//! The source tree, and the places where blocks run. Each page has a directory outside the tree with nothing but
+//! `cfipack`, a copy of the tree that stands for a clone. Pages about the tree start in the copy, other pages beside
+//! it. Variables are those of a reader who has installed the command.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,14 +12,14 @@ use crate::check::Surroundings;
 use crate::page::Page;
 use crate::session::Session;
 
-/// The source tree, and what `.ci/blocks` has prepared in the work directory: `bin` with the command, `cargo-home`, in which
-/// the packed crates are those of the registry.
+/// The source tree, and the work directory of `.ci/blocks`. In the latter, `bin` has the command, and `cargo-home` has
+/// the packed crates in place of the registry's.
 pub struct Tree {
     root: PathBuf,
     work: PathBuf,
-    /// Files of the tree, as git has them, and those that it will have.
+    /// Files that git has, or would add.
     files: Vec<String>,
-    /// Removed at the end.
+    /// The directory outside, removed at the end.
     outside: PathBuf,
 }
 
@@ -39,7 +39,7 @@ impl Tree {
         Ok(Tree { root, work, files, outside })
     }
 
-    /// Every Markdown file but those of `corpora/` and symbolic links.
+    /// Returns every Markdown file except symbolic links and those of `corpora/`.
     pub fn documents(&self) -> Vec<String> {
         let is_document = |file: &&String| {
             file.ends_with(".md") && !file.starts_with("corpora/") && !self.root.join(file).is_symlink()
@@ -47,7 +47,7 @@ impl Tree {
         self.files.iter().filter(is_document).cloned().collect()
     }
 
-    /// A clean place for the page's blocks.
+    /// Makes a clean place for the page's blocks.
     pub fn session(&self, page: &Page) -> Result<Session, String> {
         let name = page.path.replace('/', "-");
         let beside = self.outside.join(&name);
@@ -59,14 +59,14 @@ impl Tree {
         let source_tree = self.work.join("source");
         in_order(self.copy_to(&source_tree))?;
         in_order(fs::create_dir_all(&beside))?;
-        // What is built in the copy stays for the next pages.
+        // The copy keeps its builds for the next pages.
         in_order(std::os::unix::fs::symlink(&source_tree, &clone))?;
         let source_cargo_home = PathBuf::from(&variables["CARGO_HOME"]);
         let directory = if let Some(directory) = &page.directory {
             if directory == "." { clone } else { clone.join(directory) }
         } else {
             variables.insert("CARGO_HOME".into(), self.work.join("cargo-home").display().to_string());
-            // What is between, for all crates; the results lie in each crate's own `target`.
+            // All crates share intermediate files. Results are in each crate's own `target`.
             variables.insert("CARGO_BUILD_BUILD_DIR".into(), self.work.join("outside").display().to_string());
             beside
         };
@@ -87,7 +87,7 @@ impl Tree {
         set("CARGO_INSTALL_ROOT", home.join("installed").display().to_string());
         set("LC_ALL", "C.UTF-8".into());
         set("TERM", "dumb".into());
-        // What blocks build is tried, not measured.
+        // Blocks only try what they build, so we build without optimization.
         for profile in ["RELEASE", "CAPI", "CAPI_READER"] {
             for (setting, value) in [("LTO", "off"), ("CODEGEN_UNITS", "16"), ("OPT_LEVEL", "0")] {
                 set(&format!("CARGO_PROFILE_{profile}_{setting}"), value.into());
@@ -97,7 +97,7 @@ impl Tree {
         variables
     }
 
-    /// The files of the tree and no others, but for the directory `target`, so that what has not changed is not built again.
+    /// Copies exactly the files of the tree. `target` stays, so that unchanged crates are not built again.
     fn copy_to(&self, to: &Path) -> io::Result<()> {
         let kept: BTreeSet<_> = self.files.iter().map(PathBuf::from).collect();
         fs::create_dir_all(to)?;
@@ -116,7 +116,7 @@ impl Tree {
     }
 }
 
-/// Removes what is below the directory and not one of the files.
+/// Removes every file below the directory that is not in `kept`.
 fn remove_others(root: &Path, below: &Path, kept: &BTreeSet<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(root.join(below))? {
         let entry = entry?;

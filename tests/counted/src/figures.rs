@@ -1,4 +1,4 @@
-//! The file of figures, whose lines are those of `tests/src/figures.rs`, and how two of them compare.
+//! Reads and compares files of figures. `tests/src/figures.rs` describes their lines.
 
 use std::fmt::Write;
 
@@ -6,13 +6,13 @@ pub const INSTRUCTIONS: &str = "instructions";
 pub const MEMORY: &str = "peak memory";
 pub const FAULTS: &str = "page faults";
 
-/// How much more or less a figure may be, as a part of it.
+/// A figure may change by this part of its value.
 const TOLERANCE: f64 = 0.02;
-/// The same for memory and page faults, where the kernel is not that of the file: kernels map a different number of pages of
-/// a file at a page fault.
+/// The tolerance for memory and page faults if the file was made on another kernel. Kernels differ in how many pages of
+/// a file they map at a page fault.
 const TOLERANCE_OTHER_KERNEL: f64 = 0.10;
-/// How much more or less memory (in kB) and page faults may be beside that. Linux counts the pages of a process on each
-/// processor and adds the counts up now and then: two runs of one small process differed by 600 kB.
+/// Memory (in kB) and page faults may differ by this much more. Linux counts pages on each processor and adds the
+/// counts up now and then: two runs of one small process differed by 600 kB.
 const SLACK_MEMORY: f64 = 1024.0;
 const SLACK_FAULTS: f64 = 32.0;
 
@@ -24,7 +24,7 @@ pub struct Figure {
     pub value: u64,
 }
 
-/// All figures with how they were counted: keys and values.
+/// All figures, with the circumstances of counting as keys and values.
 #[derive(Default)]
 pub struct File {
     pub provenance: Vec<(String, String)>,
@@ -65,14 +65,14 @@ impl File {
         of(self) == of(other)
     }
 
-    /// The first value in the provenance of this file that the other has not, of those without which counts differ.
+    /// Returns the first circumstance that differs and changes counts.
     pub fn incomparable(&self, now: &Self) -> Option<String> {
         let decides = |key: &str| key == "rustc" || key == "host" || key.starts_with("input ");
         let mut keys = self.provenance.iter().filter(|(key, _)| decides(key));
         keys.find(|(key, _)| !self.is_same(now, key)).map(|(key, value)| format!("{key} is not {value}"))
     }
 
-    /// Names each figure that differs too much.
+    /// Describes each figure that differs too much.
     pub fn differences(&self, now: &Self) -> Vec<String> {
         let of = |file: &Self, one: &Figure| {
             file.figures.iter().find(|it| it.job == one.job && it.name == one.name).map(|it| it.value)

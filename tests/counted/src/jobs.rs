@@ -1,21 +1,22 @@
-//! The jobs, and the files that they work on.
+//! The counted jobs, and the files that they work on.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What is measured of a job.
+/// How a job is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Measured {
     /// A process: instructions, memory, page faults.
     All,
-    /// A process that takes too long under callgrind.
+    /// A process that would take too long under callgrind: memory and page faults only.
     Memory,
-    /// A call of the libraries, for librustc_driver: instructions, without those of a process that only prepares it.
+    /// A call of the libraries for librustc_driver. Its instructions are counted, less those of a process that only
+    /// prepares it.
     Call,
 }
 
-/// A job: its name, which the file of figures has, and the command with its arguments.
+/// A job: its name in the file of figures, and its command.
 pub struct Job {
     pub name: &'static str,
     pub measured: Measured,
@@ -64,10 +65,10 @@ pub const JOBS: [Job; 18] = [
     call("10 000 steps", "./work step std.so"),
 ];
 
-/// An image of the corpora for x86-64 with some 3000 functions, each with an encoding of its own or its neighbour's.
+/// An x86-64 image of the corpora with some 3000 functions. Each has an encoding of its own, or its neighbour's.
 const IMAGE: &str = "corpora/compact-unwind/link/la_3_uniq_last_exact.dylib.gz";
 
-/// Copies the inputs into a directory under names of fixed length. Gives each input's name, size and hash.
+/// Copies the inputs into a directory, under names of fixed length. Returns name, size and hash of each.
 pub fn prepare(root: &Path, directory: &Path) -> Result<Vec<(String, String)>, String> {
     let sysroot = PathBuf::from(output(Command::new("rustc").args(["--print", "sysroot"]))?.trim());
     let host = host()?;
@@ -79,7 +80,7 @@ pub fn prepare(root: &Path, directory: &Path) -> Result<Vec<(String, String)>, S
     ["driver.so", "std.so", "image.dylib"].into_iter().map(|name| described(directory, name)).collect()
 }
 
-/// Makes the inputs that the command itself makes: a library with a table, and the table.
+/// Makes the inputs that need the command: a library with a table, and the table alone.
 pub fn prepare_tables(directory: &Path) -> Result<(), String> {
     for arguments in [["-o", "std-with-table.so"], ["--section", "std.sframe"]] {
         let mut command = Command::new("./cfi2sframe");
@@ -116,15 +117,15 @@ fn described(directory: &Path, name: &str) -> Result<(String, String), String> {
     Ok((format!("input {name}"), format!("{size} bytes, sha256 {}", &sum[..sum.len().min(16)])))
 }
 
-/// What a command prints, if it succeeds.
+/// Runs a command that must succeed. Returns what it prints.
 pub fn output(command: &mut Command) -> Result<String, String> {
     output_bytes(command).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn output_bytes(command: &mut Command) -> Result<Vec<u8>, String> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
-    match output.status.success() {
-        true => Ok(output.stdout),
-        false => Err(format!("{command:?}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr))),
+    if !output.status.success() {
+        return Err(format!("{command:?}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr)));
     }
+    Ok(output.stdout)
 }

@@ -1,8 +1,9 @@
-//! Counts what fixed jobs take, and compares the counts with `tests/plots/figures/counted.tsv`. `tests/counted/run` starts it.
+//! Counts the costs of fixed jobs, and compares them with `tests/plots/figures/counted.tsv`. Start it by
+//! `tests/counted/run`.
 //!
-//! Instructions are those that callgrind counts, and repeat for the same program; glibc and what the processor has (AVX)
-//! select other variants of `memcpy`. Memory is the kernel's `ru_maxrss`, which counts the pages of mapped files that are in
-//! use; page faults are `ru_minflt`. Both depend on how many pages of a file the kernel maps at a fault.
+//! callgrind counts instructions, which are the same in each run of a program. But glibc selects variants of `memcpy`
+//! by processor (AVX). Memory is the kernel's `ru_maxrss`, which includes used pages of mapped files; page faults are
+//! `ru_minflt`. Both depend on how many pages of a file the kernel maps at a fault.
 
 mod figures;
 mod jobs;
@@ -40,7 +41,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns whether nothing differs.
+/// Counts and compares. Returns true if nothing differs too much.
 fn run(root: &Path, update: bool) -> Result<bool, String> {
     let path = root.join(FILE);
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |path| root.join(path));
@@ -83,7 +84,7 @@ fn run(root: &Path, update: bool) -> Result<bool, String> {
     Ok(differences.is_empty())
 }
 
-/// Builds a release program as the workspace's profile has it, whatever the environment says.
+/// Builds a program in the workspace's release profile. Variables of the environment do not change the profile.
 fn build(root: &Path, package: &str, program: &str) -> Result<(), String> {
     let mut command = Command::new("cargo");
     command.current_dir(root).args([
@@ -106,7 +107,7 @@ fn build(root: &Path, package: &str, program: &str) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}")) }
 }
 
-/// With what and where it is counted.
+/// Returns the circumstances of counting: tools, machine and kernel.
 fn provenance(root: &Path) -> Result<Vec<(String, String)>, String> {
     let first = |command: &mut Command| {
         output(command).map(|text| text.lines().next().unwrap_or_default().trim().to_owned())

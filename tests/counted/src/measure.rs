@@ -1,4 +1,4 @@
-//! A job's instructions by callgrind, and its memory and page faults by the kernel.
+//! Measures a job: instructions by callgrind, memory and page faults by the kernel.
 
 use std::env;
 use std::path::Path;
@@ -9,13 +9,13 @@ use nix::sys::resource::{UsageWho, getrusage};
 use crate::figures::{FAULTS, Figure, INSTRUCTIONS, MEMORY};
 use crate::jobs::{Job, Measured};
 
-/// The number of runs whose least memory and page faults count.
+/// The number of runs. The least memory and the fewest page faults count.
 const RUNS: usize = 5;
 
-/// The argument with which this program runs a command and prints what it took.
+/// With this argument, the program runs a command and prints what the command used.
 pub const CHILD: &str = "child";
 
-/// The figures of a job, which runs in a directory.
+/// Runs a job in a directory. Returns its figures.
 pub fn measure(job: &Job, directory: &Path) -> Result<Vec<Figure>, String> {
     let figure = |name: &'static str, value| Figure { job: job.name.into(), name: name.into(), value };
     let count = |last: &str| instructions(directory, &format!("{} {last}", job.command));
@@ -34,7 +34,7 @@ pub fn measure(job: &Job, directory: &Path) -> Result<Vec<Figure>, String> {
     Ok(figures)
 }
 
-/// A command without any environment: the size of that lies on the stack.
+/// Returns a command without environment variables, because their size changes the stack.
 fn bare(program: &str, directory: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("PATH", "/usr/bin:/bin").current_dir(directory);
@@ -47,11 +47,16 @@ fn instructions(directory: &Path, line: &str) -> Result<u64, String> {
     let output = command.output().map_err(|error| format!("valgrind: {error}"))?;
     let text = String::from_utf8_lossy(&output.stderr);
     check_status(line, output.status.code(), &text)?;
-    let collected = text.split_once("Collected : ").and_then(|(_, count)| count.split_whitespace().next());
-    collected.and_then(|count| count.parse().ok()).ok_or_else(|| format!("{line}: no count: {text}"))
+    if let Some((_, collected)) = text.split_once("Collected : ")
+        && let Some(count) = collected.split_whitespace().next()
+        && let Ok(count) = count.parse()
+    {
+        return Ok(count);
+    }
+    Err(format!("{line}: no count: {text}"))
 }
 
-/// Peak memory in kB and minor page faults of a command.
+/// Returns peak memory in kB and minor page faults of a command.
 fn usage(directory: &Path, line: &str) -> Result<(u64, u64), String> {
     let program = env::current_exe().map_err(|error| format!("this program: {error}"))?;
     let mut command = bare(&program.to_string_lossy(), directory);
@@ -65,7 +70,7 @@ fn usage(directory: &Path, line: &str) -> Result<(u64, u64), String> {
     Ok((memory, faults))
 }
 
-/// Status 1 is that of `lint` with findings.
+/// `lint` returns status 1 if it has findings, which is no error here.
 fn check_status(line: &str, status: Option<i32>, text: &str) -> Result<(), String> {
     match status {
         Some(0 | 1) => Ok(()),
@@ -73,7 +78,7 @@ fn check_status(line: &str, status: Option<i32>, text: &str) -> Result<(), Strin
     }
 }
 
-/// Runs a command, and prints the memory and the page faults of this process's only child.
+/// Runs a command, the only child of this process. Prints its memory and page faults.
 pub fn child(line: &[String]) -> ExitCode {
     let Some((program, arguments)) = line.split_first() else { return ExitCode::from(3) };
     let status = Command::new(program).args(arguments).stdout(Stdio::null()).status();

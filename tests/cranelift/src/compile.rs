@@ -1,4 +1,4 @@
-//! Functions of which each calls back, calls the next one, and calls back again, with frames of many shapes.
+//! Compiles functions with frames of many shapes. Each calls back, calls the next function, and calls back again.
 
 use std::error::Error;
 
@@ -16,9 +16,9 @@ pub const FUNCTIONS: usize = 40;
 
 /// Finalized functions.
 pub struct Compiled {
-    /// Name, address, and bytes of code. Each calls the one before it.
+    /// Name, address and bytes of code of each function. Each calls the one before it.
     pub functions: Vec<(String, u64, u64)>,
-    /// As gimli writes it, its pointers absolute.
+    /// The `.eh_frame` that gimli writes, with absolute pointers.
     pub eh_frame: Vec<u8>,
     _module: JITModule,
 }
@@ -31,7 +31,7 @@ impl Compiled {
         (base, end - base)
     }
 
-    /// The function in which an instruction lies.
+    /// Returns the number of the function that contains an instruction.
     pub fn number(&self, at: u64) -> Option<usize> {
         self.functions.iter().position(|&(_, start, size)| at.wrapping_sub(start) < size)
     }
@@ -92,7 +92,7 @@ fn function(
     let callback_signature = b.import_signature(callback_signature);
     let number_value = b.ins().iconst(types::I64, number as i64);
 
-    // Values that live over the calls: integers for the saved registers, and more than there are of them.
+    // Values that live across the calls: integers for all saved registers, and some more.
     let slot_size = [0, 8, 200, 5000][number % 4];
     let slot = (slot_size > 0)
         .then(|| b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, slot_size, 4)));

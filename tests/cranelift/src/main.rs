@@ -1,6 +1,6 @@
-//! Cranelift end to end: the unwind information that it has for each function goes through a region, is registered with
-//! the process's unwinder, and has to lead from every call back to the caller, and from every instruction but those
-//! that Cranelift leaves out.
+//! Tests Cranelift end to end. Its unwind information goes through a region and is registered with the process's
+//! unwinder. From every call it must lead back to the caller, and so it must from every instruction except in
+//! epilogues, for which Cranelift has no rows.
 //!
 //! ```sh
 //! cargo run --manifest-path tests/cranelift/Cargo.toml
@@ -35,10 +35,10 @@ use walk::Unwinder;
 type Callback = extern "C-unwind" fn(*mut c_void, u64);
 type Generated = unsafe extern "C-unwind" fn(Callback, *mut c_void) -> u64;
 
-/// What the callback knows.
+/// What the callback uses and records.
 #[repr(C)]
 struct Check<'a> {
-    /// Set at the callback's entry.
+    /// The stack pointer at the callback's entry.
     sp: u64,
     fp: u64,
     compiled: &'a Compiled,
@@ -49,12 +49,12 @@ struct Check<'a> {
     action: Action,
 }
 
-/// What the callback does.
+/// The callback's next action.
 #[derive(PartialEq)]
 enum Action {
     Walk,
     Throw,
-    /// Each of its own instructions traps.
+    /// Returns, while each of its own instructions traps.
     Return,
 }
 
@@ -71,7 +71,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     assert_eq!(region.len(), FUNCTIONS);
 
-    // Not registered, the walk ends at the first generated frame.
+    // Before registration, the walk ends at the first generated frame.
     let unwinder = Unwinder::in_library(libc::RTLD_DEFAULT).ok_or("an unwinder")?;
     let mut check = Check {
         sp: 0,
@@ -86,7 +86,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     call(&compiled, &mut check);
     assert!(check.calls == 2 * FUNCTIONS && check.failures == check.calls, "nothing is registered");
 
-    // Registered, each call leads back to the caller.
+    // After registration, each call leads back to the caller.
     let eh_frame = region.eh_frame(Pointers::Absolute)?;
     let _registered = libgcc::register(libc::RTLD_DEFAULT, &eh_frame).ok_or("a registration")?;
     let table = region.sframe(Options::default())?;
@@ -101,12 +101,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{} functions, {} calls: {} walks failed", FUNCTIONS, check.calls, check.failures);
     assert!(check.calls == 2 * FUNCTIONS && check.failures == 0);
 
-    // So does a panic.
+    // A panic finds its way too.
     check.action = Action::Throw;
     let result = catch_unwind(AssertUnwindSafe(|| call(&compiled, &mut check)));
     assert!(result.is_err(), "the panic passes all frames");
 
-    // The table gives the rows of the call frame information, and so does Apple's.
+    // The `.sframe` and Apple's table give the rows of the CFI.
     assert_eq!(table.omitted(), []);
     let sections = [eh_frame.section(Address(0x1000))];
     let tables = [Section::parse(&bytes, at)?];
@@ -121,14 +121,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         apple.in_dwarf_mode().len()
     );
 
-    // What Cranelift leaves out: the rows of epilogues.
+    // Walks fail only in epilogues, for which Cranelift has no rows.
     check.action = Action::Return;
     let steps = stepped::run(&compiled, unwinder, || call(&compiled, &mut check));
     println!("{} instructions, {} walks failed, all of them at a `ret`", steps.count, steps.failures.len());
     for (name, offset, instruction) in &steps.failures {
         assert_eq!(*instruction, 0xc3, "{name}+{offset:#x}");
     }
-    // Each function returns once; in place of the outermost one's caller a frame above it may be found.
+    // Each function returns once. For the outermost one, the walk may find a frame above its caller.
     assert_eq!(steps.failures.len(), FUNCTIONS - 1);
     Ok(())
 }
@@ -143,13 +143,13 @@ fn call(compiled: &Compiled, check: &mut Check<'_>) {
     }
 }
 
-/// Called by generated code: notes the registers of the calling frame.
+/// Generated code calls this function, which stores the registers of the calling frame.
 #[unsafe(naked)]
 extern "C-unwind" fn entered(check: *mut c_void, number: u64) {
     std::arch::naked_asm!("mov [rdi], rsp", "mov [rdi + 8], rbp", "jmp {}", sym checked)
 }
 
-/// The functions from the calling one up to the outermost have called each other, and `main` called that.
+/// The functions, from the calling one to the outermost, have called each other, and `main` called the outermost.
 extern "C-unwind" fn checked(check: *mut c_void, number: u64) {
     // SAFETY: `main` passes it.
     let check = unsafe { &mut *check.cast::<Check<'_>>() };
@@ -171,9 +171,8 @@ extern "C-unwind" fn checked(check: *mut c_void, number: u64) {
         // SAFETY: `entered` was entered with its return address at the stack pointer.
         let pc = unsafe { *(check.sp as *const u64) };
         let frame = sframe::Frame { pc, sp: check.sp + 8, fp: check.fp };
-        let lookup = |pc| reader.lookup(pc);
         // SAFETY: the functions are registered, and the frame is on this stack.
-        is_right &= is_whole(&unsafe { sframe::backtrace(Arch::Amd64, lookup, frame) }, 1);
+        is_right &= is_whole(&unsafe { sframe::backtrace(Arch::Amd64, |pc| reader.lookup(pc), frame) }, 1);
     }
     check.failures += usize::from(!is_right);
 }

@@ -1,4 +1,4 @@
-//! Every instruction of the generated code: the processor traps after each, and the handler walks the stack.
+//! Traps after every instruction of the generated code. The handler walks the stack.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -10,13 +10,13 @@ use super::walk::Unwinder;
 /// The trap flag of EFLAGS.
 const TRAP: i64 = 0x100;
 
-/// What the walks found.
+/// The results of the walks.
 pub struct Steps<'a> {
     compiled: &'a Compiled,
     unwinder: Unwinder,
     is_stepping: bool,
     pub count: usize,
-    /// Where a walk did not find the callers: the function, the offset, and the instruction's first byte.
+    /// Walks that did not find the callers: function, offset, and the instruction's first byte.
     pub failures: Vec<(&'a str, u64, u8)>,
 }
 
@@ -24,7 +24,7 @@ static STEPS: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 /// Steps through the generated code that `call` calls.
 pub fn run(compiled: &Compiled, unwinder: Unwinder, call: impl FnOnce()) -> Steps<'_> {
-    // Everything that a walk loads once is loaded here.
+    // Loads now whatever a walk loads once.
     unwinder.walk();
     let (count, failures) = (0, Vec::with_capacity(1000));
     let mut state = Steps { compiled, unwinder, is_stepping: true, count, failures };

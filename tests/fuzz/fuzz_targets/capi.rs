@@ -1,8 +1,8 @@
-//! Any sequence of calls of the C interface, with hostile arguments: a status comes back, handles can be used or freed
-//! afterwards, and no call has a defect to report.
+//! Calls the C interface in any order with hostile arguments. Each call must return a status and report no defect, and
+//! handles stay usable or can be freed.
 //!
-//! The input's first part is a program, two bytes a call; its second part is what calls take as bytes. Pointers are null,
-//! misaligned, or lead to as many bytes as the length says, as C requires; lengths that cannot be are among them.
+//! The input's first part is a program, two bytes per call. The second part is the data of calls. A pointer is null,
+//! misaligned, or leads to as many bytes as the length says, as C requires. Some lengths are impossible.
 
 #![no_main]
 
@@ -11,7 +11,7 @@ use std::ptr::{null, null_mut};
 use cfipack_capi::*;
 use libfuzzer_sys::fuzz_target;
 
-/// What a program chooses its arguments from.
+/// The source of a program's arguments.
 struct Choice<'a> {
     program: std::slice::Iter<'a, u8>,
     data: &'a [u8],
@@ -22,7 +22,7 @@ impl<'a> Choice<'a> {
         self.program.next().copied().unwrap_or(0)
     }
 
-    /// Bytes and their length: some of the data, as a rule all of it.
+    /// Returns a pointer and a length: some of the data, mostly all of it.
     fn bytes(&mut self) -> (*const u8, usize) {
         let (start, len) = (self.data.as_ptr(), self.data.len());
         match self.byte() {
@@ -116,7 +116,7 @@ fuzz_target!(|input: &[u8]| {
     kept(&mut handles.report, null_mut(), cfipack_report_free);
 });
 
-/// Parses what the data is, and asks it.
+/// Parses the data as one of the inputs, and queries the result.
 unsafe fn read(choice: &mut Choice<'_>) -> cfipack_status {
     let (bytes, len) = choice.bytes();
     let mut message = cfipack_message { text: [1; CFIPACK_MESSAGE_SIZE] };

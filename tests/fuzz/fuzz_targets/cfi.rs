@@ -1,5 +1,5 @@
-//! Any bytes as call frame information: no panic; what is converted can be read back, and wherever
-//! gimli can evaluate the CFI the table has the same rows.
+//! Fuzzes CFI. There is no panic, converted tables can be read back, and wherever gimli can evaluate the CFI, the table
+//! has the same rows.
 
 #![no_main]
 

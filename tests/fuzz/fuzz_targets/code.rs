@@ -1,5 +1,5 @@
-//! Code of any bytes on every architecture, beside rows that start anywhere: analysed and judged without a panic, and within
-//! the stated limits.
+//! Fuzzes code on every architecture, beside rows that start anywhere. Analysis and judgement must neither panic nor
+//! exceed the stated limits.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any bytes as a file: errors, and never a panic. Rows that are written into a Mach-O object change nothing else.
+//! Fuzzes files: errors are fine, panics are not. Writing rows into a Mach-O object changes nothing else.
 
 #![no_main]
 

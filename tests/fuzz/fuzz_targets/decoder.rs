@@ -1,4 +1,4 @@
-//! Any bytes as a `.sframe` section: errors, and never a panic; two ways to the same row agree.
+//! Fuzzes `.sframe` sections: errors are fine, panics are not. Two ways to a row agree.
 
 #![no_main]
 

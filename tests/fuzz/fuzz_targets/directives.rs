@@ -1,5 +1,5 @@
-//! Any directives: no panic; what they are refused for, and else everything is made of them, what is made can be read back,
-//! and wherever gimli can evaluate the CFI the table has the same rows.
+//! Fuzzes directives. They are refused, or CFI and tables are made of them without a panic and can be read back.
+//! Wherever gimli can evaluate the CFI, the table has the same rows.
 
 #![no_main]
 

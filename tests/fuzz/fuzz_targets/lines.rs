@@ -1,4 +1,4 @@
-//! Line tables of any bytes: read without a panic, in memory that the tables' bytes bound.
+//! Fuzzes line tables: they are read without a panic, in memory proportional to their bytes.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Any bytes as an object's table and CFI: no panic; what is merged can be read back, and neither the number of threads
-//! nor the cut into shards makes a difference.
+//! Fuzzes the table and CFI of a link's objects. There is no panic, and the merged table can be read back. Threads and
+//! shards make no difference.
 
 #![no_main]
 

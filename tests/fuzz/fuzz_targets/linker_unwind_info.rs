@@ -1,5 +1,5 @@
-//! Any bytes as the unwind information of two objects, whose functions lie anywhere: no panic, no more bytes than were
-//! promised, and a table that our reader takes, with its entries in order.
+//! Fuzzes the unwind information of two objects, whose functions are anywhere. There is no panic, the table is not
+//! larger than announced, and our reader finds its entries in order.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any bytes as a recording of perf, read and walked as the program `profile` does; every mapping is of one library.
+//! Fuzzes recordings of perf, read and walked as the program `profile` does. Every mapping is of one library.
 
 #![no_main]
 

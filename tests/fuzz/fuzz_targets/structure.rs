@@ -1,5 +1,5 @@
-//! Two files of any bytes: whether one is the other with a table, without a panic; also where embedding has added the
-//! table. Odd files may be refused even then, and stay as they are.
+//! Fuzzes pairs of files: is one the other with a table? There must be no panic, not even where embedding has added the
+//! table. The check may refuse an odd file even then, and the file stays as it is.
 
 #![no_main]
 

@@ -1,5 +1,4 @@
-//! Any bytes as an `__unwind_info` section: errors, and never a panic; a lookup finds what a walk
-//! over the entries finds.
+//! Fuzzes `__unwind_info` sections: errors are fine, panics are not. A lookup finds what a walk over the entries finds.
 
 #![no_main]
 

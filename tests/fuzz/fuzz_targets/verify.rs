@@ -1,4 +1,4 @@
-//! Any bytes as a table and the call frame information that it is made of: no panic, and counts that add up.
+//! Fuzzes a table with the CFI that it is verified against: no panic, and the counts add up.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-# Functions of three bytes that claim to be longer than their sections: one by its FDE, one by its table.
+# Functions of three bytes that claim to be longer than their sections: one in its FDE, the other in its table.
 	.text
 	.globl	main
 	.type	main, @function

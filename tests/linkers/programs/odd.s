@@ -1,4 +1,4 @@
-# Input that is no fault of the program's: a damaged .sframe, and FDEs that share PCs.
+# Input for which the program is not to blame: a damaged .sframe, and FDEs that share PCs.
 	.text
 	.globl	main
 	.type	main, @function

@@ -1,4 +1,4 @@
-# The patch's tests, run as lld's own suite runs it: parameters `linker`, `tests` (where they are) and `out`.
+# Runs the patch's tests as lld's own suite runs its tests. Parameters: `linker`, `tests` (their directory) and `out`.
 
 import os
 

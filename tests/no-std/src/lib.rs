@@ -1,4 +1,4 @@
-//! cfipack's library crates without std; see `Cargo.toml`.
+//! Uses cfipack's library crates without std. `Cargo.toml` has the explanation.
 
 #![no_std]
 
@@ -15,7 +15,7 @@ use cfipack_encoder::sframe::{Builder, Options};
 use cfipack_format::{Address, Arch, Key};
 use cfipack_linker::sframe::{Field, Merger, Object, Options as LinkOptions};
 
-/// Converts an `.eh_frame` and looks a PC up in the table: the length of the table, or 0.
+/// Converts an `.eh_frame` and looks up a PC in the table. Returns the length of the table, or 0.
 pub fn convert(eh_frame: &[u8], address: u64, pc: u64) -> usize {
     let cfi = cfi::Section::new(SectionKind::EhFrame, eh_frame, Address(address), Arch::Amd64);
     let Ok(mut builder) = Builder::new(Arch::Amd64, Options::default()) else { return 0 };
@@ -32,7 +32,7 @@ pub fn convert(eh_frame: &[u8], address: u64, pc: u64) -> usize {
     if found { section.len() } else { 0 }
 }
 
-/// As [`convert`], for C: `eh_frame` points to `length` bytes.
+/// The same as [`convert`], for C. `eh_frame` points to `length` bytes.
 ///
 /// # Safety
 /// The bytes must be readable.
@@ -42,7 +42,8 @@ pub unsafe extern "C" fn cfipack_convert(eh_frame: *const u8, length: usize, add
     convert(unsafe { core::slice::from_raw_parts(eh_frame, length) }, address, pc)
 }
 
-/// Merges the `.sframe` of an object with itself, for C: the length of the table. `sframe` points to `length` bytes.
+/// Merges the `.sframe` of an object with itself, for C. Returns the length of the table. `sframe` points to `length`
+/// bytes.
 ///
 /// # Safety
 /// The bytes must be readable.
@@ -61,7 +62,7 @@ pub unsafe extern "C" fn cfipack_merge(sframe: *const u8, length: usize) -> usiz
     merger.finish().len()
 }
 
-/// The `.eh_frame` of a function that pushes 8 bytes, for C: its length, or 0.
+/// Makes the `.eh_frame` of a function that pushes 8 bytes, for C. Returns its length, or 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn cfipack_assemble() -> usize {
     let mut directives = Directives::new(Arch::Amd64, 16);

@@ -38,9 +38,10 @@ const AXIS: u32 = 52;
 
 impl Bars<'_> {
     pub fn draw(&self) -> Result<String, String> {
-        match self.is_log {
-            true => self.draw_on(self.range.clone().log_scale()),
-            false => self.draw_on(self.range.clone()),
+        if self.is_log {
+            self.draw_on(self.range.clone().log_scale())
+        } else {
+            self.draw_on(self.range.clone())
         }
     }
 

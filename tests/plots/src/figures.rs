@@ -139,6 +139,6 @@ pub fn missing<'a>(all: &All, benches: &[&'a str]) -> Vec<&'a str> {
 }
 
 /// The figures of a bench.
-pub fn of<'a>(all: &'a All, bench: &str) -> Result<&'a Measured, String> {
+pub fn figures_of<'a>(all: &'a All, bench: &str) -> Result<&'a Measured, String> {
     all.get(bench).ok_or_else(|| format!("{bench} has not been measured"))
 }

@@ -1,6 +1,6 @@
 //! The few figures that a reader sees first: in `README.md`, and in `docs/facts.md` above the sizes of files.
 
-use crate::figures::{All, CFI, Figure, Measured, of};
+use crate::figures::{All, CFI, Figure, Measured, figures_of};
 use crate::lines::grouped;
 use crate::plots::{PAIRS, times};
 use crate::tables::Table;
@@ -25,7 +25,7 @@ struct Shares {
 }
 
 impl Shares {
-    fn of(mut shares: Vec<f64>) -> Result<Self, String> {
+    fn summarize(mut shares: Vec<f64>) -> Result<Self, String> {
         shares.sort_by(f64::total_cmp);
         let [least, .., most] = shares[..] else { return Err("fewer than two files of a size".into()) };
         let upper = shares.len() / 2;
@@ -46,7 +46,7 @@ fn by_size(files: &Measured) -> Result<[Shares; 2], String> {
         let group = if cfi >= LARGE { &mut large } else { &mut others };
         group.push(share(files, subject)?);
     }
-    Ok([Shares::of(large)?, Shares::of(others)?])
+    Ok([Shares::summarize(large)?, Shares::summarize(others)?])
 }
 
 /// Both as a sentence.
@@ -63,8 +63,8 @@ pub fn shares(files: &Measured) -> Result<String, String> {
 
 /// README's table.
 pub fn table(all: &All) -> Result<String, String> {
-    let [large, others] = by_size(of(all, "files")?)?;
-    let sweep = of(all, "sweep")?;
+    let [large, others] = by_size(figures_of(all, "files")?)?;
+    let sweep = figures_of(all, "sweep")?;
     let swept = |name| sweep.value("Amd64", name).ok_or_else(|| format!("no figure of the sweep: {name}"));
     let mut table = Table::new(&["", "measured"]);
     let mut row = |name: String, value: String| table.row([name, value]);

@@ -1,7 +1,7 @@
 //! Which figures each plot shows.
 
 use crate::bars::{Bar, Bars, Group};
-use crate::figures::{All, CFI, Figure, Measured, missing, of};
+use crate::figures::{All, CFI, Figure, Measured, figures_of, missing};
 use crate::lines::{Curve, Lines};
 use crate::style::{BLUE, GREEN, GREY, LIGHT_BLUE, ORANGE};
 
@@ -9,12 +9,12 @@ use crate::style::{BLUE, GREEN, GREY, LIGHT_BLUE, ORANGE};
 type Plot = (&'static str, &'static [&'static str], fn(&All) -> Result<String, String>);
 
 const PLOTS: [Plot; 6] = [
-    ("size.svg", &["files"], |all| size(of(all, "files")?)),
-    ("unwind-info-size.svg", &["images"], |all| unwind_info_size(of(all, "images")?)),
+    ("size.svg", &["files"], |all| size(figures_of(all, "files")?)),
+    ("unwind-info-size.svg", &["images"], |all| unwind_info_size(figures_of(all, "images")?)),
     ("speed.svg", &["peers", "linker", "profile", "ratios", "unwind_info_lookup"], speed),
-    ("frames.svg", &["profile"], |all| frames(of(all, "profile")?)),
-    ("scaling.svg", &["scaling"], |all| scaling(of(all, "scaling")?)),
-    ("memory.svg", &["scaling"], |all| memory(of(all, "scaling")?)),
+    ("frames.svg", &["profile"], |all| frames(figures_of(all, "profile")?)),
+    ("scaling.svg", &["scaling"], |all| scaling(figures_of(all, "scaling")?)),
+    ("memory.svg", &["scaling"], |all| memory(figures_of(all, "scaling")?)),
 ];
 
 /// Every plot of what has been measured: the file's name and its contents.
@@ -119,7 +119,7 @@ pub struct Pair {
 impl Pair {
     /// Its figure; of several subjects the median.
     pub fn measured<'a>(&self, all: &'a All) -> Result<&'a Figure, String> {
-        let bench = of(all, self.bench)?;
+        let bench = figures_of(all, self.bench)?;
         match self.subject {
             MEDIAN => bench.median(self.figure, self.yardstick),
             subject => bench.find(subject, self.figure, self.yardstick),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::figures::{All, CFI, Figure, Measured, missing, of};
+use crate::figures::{All, CFI, Figure, Measured, figures_of, missing};
 use crate::landing;
 use crate::lines::grouped;
 use crate::plots::{duration, kilobytes, times};
@@ -26,39 +26,41 @@ const TIMED: &[&str] = &[
 
 const PARTS: [Part; 15] = [
     ("landing", landing::NEEDS, landing::table),
-    ("shares", &["files"], |all| landing::shares(of(all, "files")?)),
+    ("shares", &["files"], |all| landing::shares(figures_of(all, "files")?)),
     ("disturbed", &[], |all| Ok(disturbed(all))),
     ("sweep", &["sweep"], sweep),
     ("hidden-cfi", &["hidden-cfi"], |all| {
-        against_code(of(all, "hidden-cfi")?, "functions that differ", None)
+        against_code(figures_of(all, "hidden-cfi")?, "functions that differ", None)
     }),
     ("lint", &["lint"], |all| {
-        against_code(of(all, "lint")?, "functions with findings", Some("in 10 000 decided"))
+        against_code(figures_of(all, "lint")?, "functions with findings", Some("in 10 000 decided"))
     }),
-    ("code", &["code"], |all| code(of(all, "code")?)),
-    ("identical", &["images"], |all| identical(of(all, "images")?)),
-    ("sizes", &["files"], |all| sizes(of(all, "files")?)),
-    ("ratios", &["ratios"], |all| ratios(of(all, "ratios")?)),
+    ("code", &["code"], |all| code(figures_of(all, "code")?)),
+    ("identical", &["images"], |all| identical(figures_of(all, "images")?)),
+    ("sizes", &["files"], |all| sizes(figures_of(all, "files")?)),
+    ("ratios", &["ratios"], |all| ratios(figures_of(all, "ratios")?)),
     ("unwind-info", APPLE, unwind_info),
-    ("linker", &["linker"], |all| linker(of(all, "linker")?)),
-    ("instructions", &["counted"], |all| instructions(of(all, "counted")?)),
-    ("processes", &["counted"], |all| processes(of(all, "counted")?)),
-    ("c-interface", &["capi"], |all| c_interface(of(all, "capi")?)),
+    ("linker", &["linker"], |all| linker(figures_of(all, "linker")?)),
+    ("instructions", &["counted"], |all| instructions(figures_of(all, "counted")?)),
+    ("processes", &["counted"], |all| processes(figures_of(all, "counted")?)),
+    ("c-interface", &["capi"], |all| c_interface(figures_of(all, "capi")?)),
 ];
 
 const APPLE: &[&str] = &["unwind_info_lookup", "compact_unwind_encode", "unwind_info_build"];
 
 /// The parts of pages, by name. What has not been measured is named in its place.
 pub fn write(all: &All) -> Result<BTreeMap<&'static str, String>, String> {
-    let part = |&(name, needs, write): &Part| {
+    let mut parts = BTreeMap::new();
+    for (name, needs, write) in PARTS {
         let missing = missing(all, needs);
-        let text = match missing.is_empty() {
-            true => write(all)?,
-            false => format!("Not measured: `{}`.", missing.join("`, `")),
+        let text = if missing.is_empty() {
+            write(all)?
+        } else {
+            format!("Not measured: `{}`.", missing.join("`, `"))
         };
-        Ok((name, text))
-    };
-    PARTS.iter().map(part).collect()
+        parts.insert(name, text);
+    }
+    Ok(parts)
 }
 
 /// A table of Markdown.
@@ -282,7 +284,7 @@ fn unwind_info(all: &All) -> Result<String, String> {
     let mut table = Table::new(&["", "cfipack", "the other", "times as fast"]);
     for group in APPLE {
         let mut rows: Vec<(String, Vec<&Figure>)> = Vec::new();
-        for figure in &of(all, group)?.figures {
+        for figure in &figures_of(all, group)?.figures {
             let Some(yardstick) = &figure.yardstick else { continue };
             // Without the share: the subject is, for example, "Lld, 5 of 1000 functions in DWARF mode".
             let layout = figure.subject.split(", ").next().unwrap_or_default();
@@ -330,13 +332,13 @@ fn linker(linker: &Measured) -> Result<String, String> {
 fn disturbed(all: &All) -> String {
     let is_disturbed = |bench: &&&str| all.get(**bench).is_some_and(Measured::is_disturbed);
     let benches: Vec<_> = TIMED.iter().filter(is_disturbed).map(|bench| format!("`{bench}`")).collect();
-    match benches.is_empty() {
-        true => "All times are those of an idle machine.".into(),
-        false => format!(
-            "**The machine was busy with other work** when these benches ran, and their ratios are not those of an idle one: {}.",
-            benches.join(", ")
-        ),
+    if benches.is_empty() {
+        return "All times are those of an idle machine.".into();
     }
+    format!(
+        "**The machine was busy with other work** when these benches ran, and their ratios are not those of an idle one: {}.",
+        benches.join(", ")
+    )
 }
 
 /// The yardstick of calls of the libraries, among the counted jobs.

@@ -1,5 +1,5 @@
-//! Any bytes as call frame information: no panic; what is converted can be read back, and wherever
-//! gimli can evaluate the CFI the table has the same rows.
+//! Reads any bytes as CFI. There is no panic, converted tables can be read back, and wherever gimli can evaluate the
+//! CFI, the table has the same rows.
 
 use cfipack_cfi::{self as cfi, SectionKind};
 use cfipack_decoder::sframe::Section;
@@ -11,7 +11,7 @@ use cfipack_roundtrip::{Table, verify};
 
 const ADDRESS: Address = Address(0x1_0000);
 
-/// Converts the input, after a byte of options, in every way in.
+/// Converts the input, whose first byte selects options, by every function of the library that accepts CFI.
 pub fn cfi(input: &[u8]) {
     let Some((&choice, bytes)) = input.split_first() else { return };
     let arch = [Arch::Amd64, Arch::Aarch64, Arch::Aarch64Be, Arch::S390x][usize::from(choice & 3)];
@@ -37,22 +37,22 @@ pub fn cfi(input: &[u8]) {
         let mut table = vec![0; section.len()];
         section.write(&mut table, ADDRESS, Key::address).map(|written| (table, written.conflicts))
     });
-    assert_eq!(table, again, "the way in makes a difference");
+    assert_eq!(table, again, "two ways to convert the same CFI give different tables");
     let Ok((table, _)) = table else { return }; // version 2, and a function too far away
     let table = Section::parse(&table, ADDRESS).expect("what was written can be read");
     table.validate().expect("what was written is valid");
-    // Between merged functions their FDE answers, too.
+    // Between merged functions the padding has their rows too.
     let padding = if options.merge_functions == 0 { 0 } else { 15 };
     let compare = cfipack_roundtrip::Options::new().with_padding(padding);
     let report = verify(&[cfi], &Table::new(&[table]), &compare);
-    // If gimli cannot read the FDE, its PCs are unknown.
+    // If gimli cannot read an FDE, its PCs are unknown.
     let judged = report.unverified.iter().all(|function| function.function.is_some());
     if judged && !overlap(&cfi) {
         assert_eq!(report.pcs_different, 0, "{:?}", report.differences.first());
     }
 }
 
-/// Whether two functions overlap: then each reader has its own idea of which one answers.
+/// Returns whether two functions overlap. Then readers disagree about which of the two answers.
 fn overlap(cfi: &cfi::Section<'_>) -> bool {
     let functions = cfipack_cfi::Functions::new(cfi).flatten();
     let mut ranges: Vec<_> = functions.map(|f| (f.key.0, f.key.0.checked_add(f.size))).collect();

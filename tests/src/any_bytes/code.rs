@@ -1,10 +1,10 @@
-//! Code of any bytes on every architecture, beside rows that start anywhere: analysed and judged without a panic, and within
-//! the stated limits.
+//! Reads any bytes as code of any architecture, beside rows that start anywhere. Analysis and judgement must neither
+//! panic nor exceed the stated limits.
 
 use cfipack_code::{Analysis, CallSite, Code, Entry, Instructions, Judge, Memory, Rows, State, Ways};
 use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Row, Rule};
 
-/// The code itself is the data that its jump tables are read from.
+/// The memory from which jump tables are read: the code itself.
 struct Own<'i>(u64, &'i [u8]);
 
 impl Memory for Own<'_> {
@@ -14,9 +14,9 @@ impl Memory for Own<'_> {
     }
 }
 
-/// Follows and judges the input as code, with rows that its first bytes choose.
+/// Follows and judges the input as code. The first bytes choose the rows.
 pub fn code(input: &[u8]) {
-    // Architecture, address, an entry, a call site, the number of rows, four bytes for each row; then code.
+    // The input: architecture, address, an entry, a call site, the number of rows, four bytes per row, and the code.
     let Some(([arch, place, entry, pad, count], rest)) = input.split_first_chunk() else { return };
     let arch = Arch::ALL[usize::from(*arch) % Arch::ALL.len()];
     let start = Address([0, 0x1000, u64::MAX - 0x40, u64::MAX << 31][usize::from(*place) % 4]);

@@ -1,4 +1,4 @@
-//! Any bytes as a file: errors, and never a panic. Rows that are written into a Mach-O object change nothing else.
+//! Reads any bytes as a file: errors are fine, panics are not. Writing rows into a Mach-O object changes nothing else.
 
 use cfipack_container::{Error, File, Placement, members, thin_members};
 use cfipack_edit::{
@@ -9,7 +9,7 @@ use cfipack_format::Address;
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_roundtrip::structure::check_compact_unwind_edit;
 
-/// Reads and edits the input as a file, and each member of it if it is an archive or a fat file.
+/// Reads and edits the input as a file, and each member of an archive or a fat file.
 pub fn container(bytes: &[u8]) {
     rewrite(bytes);
     let Ok(members) = members(bytes) else { return };
@@ -23,7 +23,7 @@ pub fn container(bytes: &[u8]) {
     }
 }
 
-/// Changes every member of an archive, in two ways.
+/// Changes every member of an archive in two ways.
 fn rewrite(bytes: &[u8]) {
     let _ = thin_members(bytes).map(|members| members.map(|members| members.len()));
     let longer = rewrite_members(bytes, |member| {
@@ -39,7 +39,7 @@ fn rewrite(bytes: &[u8]) {
     let _ = resize_thin_members(bytes, |_| Ok::<u64, EmbedError>(1)).map(|rewrite| rewrite.to_vec(bytes));
 }
 
-/// Asks everything there is to ask.
+/// Calls every method that reads a file.
 fn read(file: &File<'_>, bytes: &[u8]) {
     for section in file.call_frame_sections().unwrap_or_default().iter().take(20) {
         for function in cfipack_cfi::Functions::new(&section.cfi()).take(1000).flatten() {
@@ -62,7 +62,7 @@ fn read(file: &File<'_>, bytes: &[u8]) {
     }
 }
 
-/// Puts tables into the file, and takes them out.
+/// Embeds tables in the file, and removes them.
 fn edit(file: &File<'_>, bytes: &[u8], placement: Placement) {
     let start = StartRelocation { offset: 28, section: 1, addend: 0 };
     if let Ok(rewrite) = embed_in_object(file, &[3; 40], &[start]) {
@@ -70,7 +70,7 @@ fn edit(file: &File<'_>, bytes: &[u8], placement: Placement) {
         let again = File::parse_with(&new, placement).expect("an object still");
         let again = embed_in_object(&again, &[3; 40], &[start]).expect("a table is replaced");
         assert!(again.is_unchanged(&new), "a second time changes the object");
-        // A damaged section may refer to the new one, which did not exist.
+        // A damaged section may refer to the new section by a number that did not exist before.
         let _ = File::parse(&new).map(|file| without_sframe(&file).map(|_| ()));
     }
     for len in [100, 70_000] {
@@ -84,7 +84,7 @@ fn edit(file: &File<'_>, bytes: &[u8], placement: Placement) {
     }
 }
 
-/// Changes all rows of `__compact_unwind`, and adds some.
+/// Changes all rows of `__compact_unwind`, and adds rows.
 fn edit_rows(file: &File<'_>, bytes: &[u8]) -> Result<(), Error> {
     let Some(editor) = CompactUnwindEditor::of(file)? else { return Ok(()) };
     let (row, encoding, personality) = (None, Encoding(0x0200_1000), Some(0));

@@ -1,11 +1,11 @@
-//! Any bytes as a `.sframe` section: errors, and never a panic; two ways to the same row agree.
+//! Reads any bytes as a `.sframe` section: errors are fine, panics are not. Two ways to a row agree.
 
 use cfipack_decoder::sframe::{Index, Section};
 use cfipack_format::Address;
 
 const ADDRESS: Address = Address(0x1000);
 
-/// Reads the input as a table, in every way.
+/// Reads the input as a table by every function of the decoder.
 pub fn decoder(bytes: &[u8]) {
     let Ok(section) = Section::parse(bytes, ADDRESS) else { return };
     let valid = section.validate().is_ok();

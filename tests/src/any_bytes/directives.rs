@@ -1,5 +1,5 @@
-//! Any directives: no panic; what they are refused for, and else everything is made of them, what is made can be read back,
-//! and wherever gimli can evaluate the CFI the table has the same rows.
+//! Makes any directives. They are refused, or CFI and tables are made of them without a panic and can be read back.
+//! Wherever gimli can evaluate the CFI, the table has the same rows.
 
 use cfipack_assembler::{Assembly, CompactOptions, Dialect, Directives, Encodings, EscapeOperand, Target};
 use cfipack_cfi::{Functions, PointerEncoding};
@@ -12,7 +12,7 @@ use cfipack_roundtrip::{Table, verify};
 const EH_FRAME: Address = Address(0x1_0000);
 const SFRAME: Address = Address(0x2_0000);
 
-/// Makes calls of directives from the input.
+/// Calls directives as the input says.
 pub fn directives(input: &[u8]) {
     let mut bytes = input.iter().copied();
     let choice = bytes.next().unwrap_or(0);
@@ -57,7 +57,7 @@ pub fn directives(input: &[u8]) {
     }
 }
 
-/// Calls that the bytes choose.
+/// Returns calls that the bytes choose.
 fn calls(arch: Arch, bytes: &mut impl Iterator<Item = u8>) -> Directives {
     let mut byte = || bytes.next().unwrap_or(0);
     let directives = Directives::new(arch, u64::from(byte()) * 4);

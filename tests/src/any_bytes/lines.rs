@@ -1,11 +1,11 @@
-//! Line tables of any bytes: read without a panic, in memory that the tables' bytes bound.
+//! Reads any bytes as line tables, without a panic and in memory proportional to the bytes.
 
 use cfipack_format::Arch;
 use cfipack_roundtrip::{LineSections, Lines};
 
 /// Reads the input as line tables.
 pub fn lines(input: &[u8]) {
-    // The architecture, and the bytes of `.debug_line`; then these, and strings that are both sections.
+    // The input: architecture and length of `.debug_line`, then its bytes. The rest is both string sections.
     let Some(([arch, len @ ..], bytes)) = input.split_first_chunk::<3>() else { return };
     let arch = Arch::ALL[usize::from(*arch) % Arch::ALL.len()];
     let (line, strings) = bytes.split_at(bytes.len().min(u16::from_le_bytes(*len).into()));

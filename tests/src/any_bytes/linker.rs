@@ -1,5 +1,5 @@
-//! Any bytes as an object's table and CFI: no panic; what is merged can be read back, and neither the number of threads
-//! nor the cut into shards makes a difference.
+//! Reads any bytes as an object's table and CFI. There is no panic, and the merged table can be read back. Neither
+//! threads nor shards make a difference.
 
 use cfipack_decoder::sframe::Section;
 use cfipack_encoder::sframe::Layout;
@@ -12,7 +12,7 @@ use super::{ARCHES, table_and_cfi};
 
 const ADDRESS: Address = Address(0x1_0000);
 
-/// Links objects whose table and call frame information the input has.
+/// Links objects that have the input's table and CFI.
 pub fn linker(input: &[u8]) {
     let Some((choice, table, cfi)) = table_and_cfi(input) else { return };
     let arch = ARCHES[usize::from(choice & 3)];
@@ -38,8 +38,9 @@ pub fn linker(input: &[u8]) {
     assert_eq!(merge(3).1, sum);
     let write = |section: &cfipack_linker::sframe::Section| {
         let mut bytes = vec![0; section.len()];
-        let address_of = |key: Key| Address(key.0 << 32);
-        section.write(&mut bytes, ADDRESS, address_of).map(|written| (written.conflicts, bytes))
+        section
+            .write(&mut bytes, ADDRESS, |key: Key| Address(key.0 << 32))
+            .map(|written| (written.conflicts, bytes))
     };
     let written = write(&section);
     assert_eq!(written, write(&shards), "shards make a difference");
@@ -52,7 +53,7 @@ pub fn linker(input: &[u8]) {
     }
 }
 
-/// Fields of both sections have keys in common, and some are dead.
+/// Fields of both sections share keys, and some are dead.
 fn live_at(number: usize, field: Field) -> Option<Live> {
     let at = match field {
         Field::Sframe(at) | Field::EhFrame(at) => at.0 as u64,

@@ -1,12 +1,12 @@
-//! Any bytes as the unwind information of two objects, whose functions lie anywhere: no panic, no more bytes than were
-//! promised, and a table that our reader takes, with its entries in order.
+//! Reads any bytes as unwind information of two objects, whose functions are anywhere. There is no panic, the table is
+//! not larger than announced, and our reader finds its entries in order.
 
 use cfipack_decoder::unwind_info::Section;
 use cfipack_encoder::unwind_info::{Layout, Options};
 use cfipack_format::{Address, Arch, ImageOffset, Key, LsdaKey, PersonalityKey};
 use cfipack_linker::unwind_info::{Addresses, Builder, Fde, Field, Input, Resolve};
 
-/// Every pointer leads where its field points; some functions of the second object are dead or folded.
+/// Every pointer leads to the place that its field states. Some functions of the second object are dead or folded.
 struct Fields(u32);
 
 impl Resolve for Fields {
@@ -24,7 +24,7 @@ impl Resolve for Fields {
     }
 }
 
-/// Places that a few numbers decide.
+/// Addresses that a few numbers decide.
 struct Anywhere {
     factor: u32,
     absent: u64,
@@ -45,7 +45,7 @@ impl Addresses for Anywhere {
     }
 }
 
-/// Links Mach-O objects whose rows and call frame information the input has.
+/// Links Mach-O objects that have the input's rows and CFI.
 pub fn linker_unwind_info(bytes: &[u8]) {
     let Some((&[how, factor, absent, cut], bytes)) = bytes.split_first_chunk::<4>() else { return };
     let arch = [Arch::Amd64, Arch::I386, Arch::Aarch64, Arch::Arm64_32][usize::from(how & 3)];

@@ -1,5 +1,5 @@
-//! What anything may be done with that comes from outside: each function takes any bytes, and panics where the code under
-//! test breaks a promise. The fuzz targets of `tests/fuzz` and the test `any_bytes` call the same functions.
+//! Does everything that may be done with outside data. Each function takes any bytes, and panics if the code under test
+//! breaks a promise. The fuzz targets of `tests/fuzz` and the test `any_bytes` call these functions.
 
 mod cfi;
 mod code;
@@ -29,10 +29,10 @@ pub use structure::structure;
 pub use unwind_info::unwind_info;
 pub use verify::verify;
 
-/// A name, and what is done with any bytes.
+/// A target: its name, and a function that takes any bytes.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// All of them.
+/// All targets.
 pub const TARGETS: [Target; 11] = [
     ("cfi", cfi),
     ("code", code),
@@ -50,7 +50,7 @@ pub const TARGETS: [Target; 11] = [
 /// The architectures of `.sframe`, which two bits of an input choose from.
 const ARCHES: [Arch; 4] = [Arch::Amd64, Arch::Aarch64, Arch::Aarch64Be, Arch::S390x];
 
-/// Options, a table and call frame information: the first byte, the number of bytes of the table in two bytes, and both.
+/// Splits an input into options, table and CFI. The first byte has the options, the next two the table's length.
 fn table_and_cfi(input: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&[choice, low, high], bytes) = input.split_first_chunk()?;
     let (table, cfi) = bytes.split_at(usize::from(u16::from_le_bytes([low, high])).min(bytes.len()));

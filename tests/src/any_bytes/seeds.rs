@@ -1,4 +1,4 @@
-//! Inputs from which damaged ones are made: the tables, call frame information and objects of the goldens.
+//! Makes valid inputs of the goldens' tables, CFI and objects, from which damaged inputs are made.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ use crate::written_recording::{Mapped, written};
 pub struct Seed {
     /// The target.
     pub target: &'static str,
-    /// What it is made of.
+    /// The golden that it is made of.
     pub name: String,
     /// The input.
     pub bytes: Vec<u8>,
@@ -33,7 +33,7 @@ const FILES: [&str; 9] = [
     "members.a",
 ];
 
-/// All of them.
+/// Returns the seeds of all targets.
 pub fn seeds() -> Vec<Seed> {
     let mut seeds = Vec::new();
     let mut add = |target, name: &str, bytes: &[u8]| {
@@ -45,12 +45,12 @@ pub fn seeds() -> Vec<Seed> {
             let name = format!("{}.{tool}", golden.name.replace('/', "-"));
             let file = File::parse(&golden.object).expect("goldens are objects");
             add("container", &name, &golden.object);
-            // Twice the same file, half of it each.
+            // The file twice. The cut is in the middle.
             let pair = [&[0, 0x80][..], &golden.object, &golden.object].concat();
             add("structure", &name, &pair);
             for table in file.sframe_sections().expect("goldens are whole") {
                 add("decoder", &name, &table.bytes);
-                // Its first byte is the length of a program: to read, and to link.
+                // The first byte is the length of a program. One program reads, one links.
                 for (call, program) in
                     [("read", [0, 255, 2, 0, 255, 255, 1]), ("link", [1, 0, 1, 255, 1, 1, 255])]
                 {
@@ -74,7 +74,7 @@ pub fn seeds() -> Vec<Seed> {
                 let arch = arch(golden.arch);
                 let kind = if section.kind == SectionKind::EhFrame { 0 } else { 4 };
                 let input = [&[arch | kind][..], &section.section.bytes].concat();
-                // Any bytes are directives.
+                // Directives can be made of any bytes, so the input needs no form.
                 add("directives", &name, &input);
                 add("cfi", &name, &input);
                 let table = tables.first().map_or(&[][..], |table| &table.bytes);
@@ -119,7 +119,7 @@ pub fn seeds() -> Vec<Seed> {
         let rows = rows.map(|rows| rows.section.bytes).unwrap_or_default();
         let mut cfi = object.call_frame_sections().expect("goldens are whole");
         let cfi = cfi.pop().map(|cfi| cfi.section.bytes).unwrap_or_default();
-        // Where the rows end, in 256 parts of both.
+        // Where the rows end, in 256ths of rows and CFI.
         let cut = (rows.len() * 256).div_ceil(rows.len() + cfi.len() + 1) as u8;
         let seed = [&[u8::from(object.arch() != Arch::Amd64) * 2, 3, 0, cut][..], &rows, &cfi].concat();
         if small(&seed) {

@@ -1,13 +1,13 @@
-//! Two files of any bytes: whether one is the other with a table, without a panic; also where embedding has added the
-//! table. Odd files may be refused even then, and stay as they are.
+//! Checks for two files of any bytes whether one is the other with a table. There is no panic, not even where embedding
+//! has added the table. The check may refuse an odd file even then, and the file stays as it is.
 
 use cfipack_container::File;
 use cfipack_edit::Embedding;
 use cfipack_roundtrip::structure::check_structure;
 
-/// Compares two files that the input has.
+/// Splits the input into two files and compares them.
 pub fn structure(input: &[u8]) {
-    // Where the second file starts, in 65536 parts of both.
+    // The place where the second file starts, in 65536ths of the input.
     let Some((cut, files)) = input.split_first_chunk() else { return };
     let cut = files.len() * usize::from(u16::from_le_bytes(*cut)) / 0x1_0000;
     let (old, new) = files.split_at(cut);

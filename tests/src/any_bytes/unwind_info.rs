@@ -1,5 +1,5 @@
-//! Any bytes as an `__unwind_info` section: errors, and never a panic; a lookup finds what a walk
-//! over the entries finds.
+//! Reads any bytes as an `__unwind_info` section: errors are fine, panics are not. A lookup finds what a walk over the
+//! entries finds.
 
 use cfipack_decoder::compact_unwind::row;
 use cfipack_decoder::unwind_info::Section;
@@ -30,7 +30,7 @@ pub fn unwind_info(bytes: &[u8]) {
         }
         entries.push(entry);
     }
-    // Each entry has at least 4 bytes that no other has; each broken page, an index entry of 12.
+    // Each entry has at least 4 bytes of its own, and each broken page an index entry of 12 bytes.
     assert!(count <= bytes.len() / 4 + bytes.len() / 12, "{count} entries in {} bytes", bytes.len());
     for index in section.index() {
         let _ = section.lookup(ImageOffset(index.function.0.wrapping_sub(1)));

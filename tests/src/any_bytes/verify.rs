@@ -1,4 +1,4 @@
-//! Any bytes as a table and the call frame information that it is made of: no panic, and counts that add up.
+//! Verifies any bytes as a table and its CFI: no panic, and the counts add up.
 
 use cfipack_cfi::{Section as Cfi, SectionKind};
 use cfipack_decoder::sframe::Section;
@@ -7,7 +7,7 @@ use cfipack_roundtrip::{Options, Table, diff, kernel_verdict, stats, verify as c
 
 use super::{ARCHES, table_and_cfi};
 
-/// Verifies and counts the table that the input has.
+/// Verifies the input's table, and counts.
 pub fn verify(input: &[u8]) {
     let Some((choice, table, cfi)) = table_and_cfi(input) else { return };
     let Ok(section) = Section::parse(table, Address(0x2000)) else { return };

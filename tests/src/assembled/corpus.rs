@@ -1,4 +1,4 @@
-//! The sources in `corpora/sframe/`.
+//! Reads the sources in `corpora/sframe/`.
 
 use std::fs;
 
@@ -15,11 +15,11 @@ pub struct Case {
     pub arch: Arch,
     /// The text.
     pub text: String,
-    /// The command by which gas 2.47 made the golden of it, the file's name aside.
+    /// The command with which gas 2.47 made the golden, without the file's name.
     pub command: Vec<String>,
 }
 
-/// Every source of which gas 2.47 made a golden, in order of name.
+/// Returns every source of which gas 2.47 made a golden, in order of name.
 pub fn corpus() -> Vec<Case> {
     let directory = corpora::directory();
     let manifest = fs::read_to_string(directory.join("MANIFEST.tsv")).unwrap();
@@ -32,7 +32,7 @@ pub fn corpus() -> Vec<Case> {
             "aarch64_be" => Arch::Aarch64Be,
             _ => Arch::S390x,
         };
-        // A label of `.L` is not in the object's symbol table.
+        // Labels that start with `.L` are not in the symbol table, so we rename them.
         let text = fs::read_to_string(directory.join(format!("sframe/{name}.s"))).ok()?.replace(".LL", "LL");
         let command = columns[3].split(' ').filter(|word| !word.ends_with(".s")).map(str::to_owned).collect();
         Some(Case { name, arch, text, command })

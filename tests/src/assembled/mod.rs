@@ -1,6 +1,5 @@
-//! Assembler text with `.cfi_*` directives beside the object that an assembler made of it: the offsets of the
-//! directives are those of labels that are put before each of them, so that no code here needs to know the size of an
-//! instruction.
+//! Compares assembler text that has `.cfi_*` directives with the object that an assembler makes of it. A label before
+//! each directive gives its offset, so this code needs no sizes of instructions.
 
 mod corpus;
 mod object;

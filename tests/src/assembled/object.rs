@@ -1,4 +1,4 @@
-//! The object.
+//! Assembles a text, and compares the object with ours.
 
 use std::collections::BTreeMap;
 
@@ -22,11 +22,11 @@ pub struct Object {
     symbols: BTreeMap<String, (Option<usize>, u64)>,
 }
 
-/// A relocation: where, of which type, and to what: a section by name or an undefined symbol, and an offset.
+/// A relocation: place, type, the name of the target's section or undefined symbol, and an offset.
 pub type Reference = (u64, u32, String, i64);
 
 impl Object {
-    /// Assembles a text. An error has what the assembler printed.
+    /// Assembles a text. An error has the assembler's output.
     pub fn assemble(tools: &Tools, text: &str, arch: Arch, command: &[&str]) -> Result<Self, String> {
         tools.write("f.s", instrument(text));
         let output = tools.run(&[command, &["f.s", "-o", "f.o"]].concat());
@@ -39,8 +39,8 @@ impl Object {
         Ok(Self { source: Source::parse(text, arch, &values), arch, bytes, symbols })
     }
 
-    /// The functions of the text that our library takes, in a dialect, known by their numbers, and the errors of the
-    /// others.
+    /// Returns the text's functions in a dialect of our library, with their numbers as keys. Functions that the library
+    /// refuses are returned as errors.
     pub fn assembly(&self, dialect: Dialect) -> (Assembly, Vec<(usize, AssemblyError)>) {
         let mut assembly = Assembly::new(self.arch).with_dialect(dialect);
         let mut errors = Vec::new();
@@ -52,7 +52,7 @@ impl Object {
         (assembly, errors)
     }
 
-    /// Compares a section of ours with the object's: bytes and relocations. The error names what differs.
+    /// Compares a section of ours with the object's: bytes and relocations. The error names the difference.
     pub fn compare(&self, name: &str, ours: &CallFrames) -> Result<(), String> {
         let (bytes, relocations) = self.section(name);
         if ours.as_bytes() != bytes {
@@ -79,7 +79,7 @@ impl Object {
         }
     }
 
-    /// The bytes and relocations of a section; nothing if there is none.
+    /// Returns bytes and relocations of a section, or nothing if it is missing.
     pub fn section(&self, name: &str) -> (Vec<u8>, Vec<Reference>) {
         let file = parse(&self.bytes);
         let Some(section) = file.section_by_name(name) else { return (Vec::new(), Vec::new()) };
@@ -98,7 +98,7 @@ impl Object {
         (section.data().expect("the section's bytes").to_vec(), references)
     }
 
-    /// The section, as in a [`Reference`], and the offset at which a function starts.
+    /// Returns where a function starts: the section, as in a [`Reference`], and the offset.
     pub fn start(&self, function: Key) -> (String, i64) {
         self.named(&self.source.functions[function.0 as usize].start)
     }
@@ -110,7 +110,7 @@ impl Object {
         }
     }
 
-    /// One of our relocations in the terms of theirs.
+    /// Converts one of our relocations into a [`Reference`].
     fn reference(&self, section: &str, relocation: &Relocation) -> Reference {
         let (name, value) = match relocation.target {
             Target::Function(function) => self.start(function),
@@ -128,7 +128,7 @@ impl Object {
     }
 }
 
-/// The symbols: their sections and values.
+/// Returns section and value of each symbol.
 fn symbols(bytes: &[u8]) -> BTreeMap<String, (Option<usize>, u64)> {
     let file = parse(bytes);
     let symbols = file.symbols().map(|symbol| {

@@ -1,4 +1,4 @@
-//! The text: labels in, directives out.
+//! Puts labels into a text, and reads its directives.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,7 +27,7 @@ pub struct Source {
     pub sections: Option<String>,
 }
 
-/// The text with a label before each line with a `.cfi_*` directive: `cfipack_LINE`.
+/// Puts a label `cfipack_LINE` before each line that has a `.cfi_*` directive.
 pub fn instrument(text: &str) -> String {
     let mut result = String::new();
     for (number, line) in text.lines().enumerate() {
@@ -40,8 +40,8 @@ pub fn instrument(text: &str) -> String {
     result
 }
 
-/// The values of an instrumented text's labels in a text whose code is all `.skip`, on the premise that everything is in
-/// one section: what counts is how far labels of a function are from each other.
+/// Returns the values of an instrumented text's labels if all code of the text is `.skip`. They are right within a
+/// function, because only distances between labels of a function count.
 pub fn skipped(text: &str) -> BTreeMap<String, u64> {
     let (mut symbols, mut at) = (BTreeMap::new(), 0);
     for (number, line) in text.lines().enumerate() {
@@ -58,8 +58,8 @@ fn label(number: usize) -> String {
 }
 
 impl Source {
-    /// Reads a text that has not been [instrumented](instrument). `symbols` has the values of the symbols in the object
-    /// made of it when it was.
+    /// Reads a text that is not [instrumented](instrument). `symbols` has the values of symbols in the object of the
+    /// instrumented text.
     pub fn parse(text: &str, arch: Arch, symbols: &BTreeMap<String, u64>) -> Self {
         let mut source = Self { functions: Vec::new(), symbols: Vec::new(), sections: None };
         let mut is_aligned = false;
@@ -152,8 +152,11 @@ impl<'a> Operands<'a> {
 
     fn register(&mut self) -> Register {
         let name = self.next();
-        // Numbers that no psABI has are the library's to refuse.
-        name.parse().map(Register).ok().or_else(|| Register::named(self.arch, name)).expect(name)
+        // The library must refuse numbers that no psABI has.
+        if let Ok(number) = name.parse() {
+            return Register(number);
+        }
+        Register::named(self.arch, name).expect(name)
     }
 
     fn each_register(&mut self, mut each: impl FnMut(Register)) {

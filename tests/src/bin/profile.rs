@@ -1,4 +1,5 @@
-//! A profiler's second half: prints the stacks of a recording, found by `.sframe` tables, as flame-graph tools take them.
+//! Does a profiler's second half: unwinds the stacks of a recording by `.sframe` tables, and prints them for
+//! flame-graph tools.
 //!
 //! ```sh
 //! perf record -e cpu-clock --call-graph dwarf PROGRAM
@@ -7,9 +8,9 @@
 //! cargo run --release -p cfipack-tests --bin profile -- --compare perf.data    # each stack by table, by CFI and by framehop
 //! ```
 //!
-//! The tables are those that `PT_GNU_SFRAME` of the recorded files leads to; the CFI of a file without one is packed
-//! into a table first. What was found, and what was not, goes to the standard error. For recordings of x86-64, on the
-//! machine that made them: the files must still be there.
+//! The tables are found by `PT_GNU_SFRAME` of the recorded files. For a file without a table, one is made of its CFI.
+//! Successes and failures are counted on standard error. Recordings must be of x86-64, and read on the machine that
+//! made them, because the files must still exist.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -26,11 +27,11 @@ use cfipack_tests::profile::walk::{End, Space};
 use cfipack_tests::profile::{cfi, hop};
 use gimli::UnwindContext;
 
-/// What is done with the stacks.
+/// What the program does with the stacks.
 #[derive(Clone, Copy, PartialEq)]
 enum Task {
     Fold,
-    /// With a second walk, by CFI, where a table omits a function.
+    /// Where a table omits a function, a second walk uses the CFI.
     FoldWithCfi,
     Compare,
 }
@@ -55,7 +56,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     }
 }
 
-/// The mapped files. One that cannot be read has no image, and its code no rows.
+/// Reads the mapped files. If a file cannot be read, it has no image, and its code no rows.
 fn read_files(recording: &Recording) -> Vec<File> {
     let paths = recording.paths();
     let is_file = |path: &&std::rc::Rc<str>| path.starts_with('/') || &***path == "[vdso]";
@@ -84,13 +85,13 @@ fn fold(task: Task, recording: &Recording, spaces: &[Space<'_, '_>]) -> Result<E
     let (mut found, mut guessed) = (0, 0);
     let mut memory = vec![CacheEntry::EMPTY; 4096];
     let mut cache = Cache::new(&mut memory);
-    // Code that tables omit is left by its CFI, or else by its frame pointer, which it may not have.
+    // If a table omits code, its frame is left by the CFI, or else by the frame pointer, which the code may not have.
     let has_frame_pointers = task != Task::FoldWithCfi;
     for sample in &recording.samples {
         let space = &spaces[sample.space];
         let by_table = ByTable { cache: Some(&mut cache), has_frame_pointers };
         let mut end = by_table.walk(sample, space, &mut frames);
-        // From the start: a table has not restored the registers that the CFI may need.
+        // The second walk starts anew: tables do not restore all registers that the CFI may need.
         if task == Task::FoldWithCfi && matches!(end, End::NoRow | End::Register(_)) {
             end = cfi::walk_by_cfi(sample, space, &mut context, &mut frames);
             by_cfi += 1;
@@ -110,7 +111,7 @@ fn fold(task: Task, recording: &Recording, spaces: &[Space<'_, '_>]) -> Result<E
     Ok(ExitCode::SUCCESS)
 }
 
-/// Fails if a stack differs.
+/// Compares each stack. Fails if one differs.
 fn compare(recording: &Recording, spaces: &[Space<'_, '_>]) -> ExitCode {
     let unwinders: Vec<_> = spaces.iter().map(hop::unwinder).collect();
     let (mut comparison, mut walks) = (Comparison::default(), Walks::default());

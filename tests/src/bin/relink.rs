@@ -1,4 +1,4 @@
-//! Makes the `.sframe` that GNU `ld` should have made of a link's objects, and compares it with the one that it made.
+//! Makes the `.sframe` that GNU `ld` should make for a link, and compares it with the one in ld's output.
 //!
 //! ```sh
 //! LC_ALL=C ld -Map=out.map -o out main.o libsome.a

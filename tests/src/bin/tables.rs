@@ -1,11 +1,11 @@
-//! Lists the tables that `PT_GNU_SFRAME` of linked ELF files leads to, read by the crate `object` alone.
+//! Lists the tables that `PT_GNU_SFRAME` leads to in linked ELF files. Only the crate `object` reads them.
 //!
-//! Standard input has a path on each line; each gets a line with the path, a tab, and one of
+//! Standard input has a path on each line. For each it prints a line with the path, a tab, and one of:
 //!
-//! - `ADDRESS SIZE HASH` of a table that is whole, in one read-only loaded segment, and where its section has it, if
-//!   the file has sections;
-//! - `none`, without the program header;
-//! - `broken: ` and what is wrong.
+//! - `ADDRESS SIZE HASH`: the table is whole, in one read-only loaded segment, and at the place of its section, if the
+//!   file has sections;
+//! - `none`: there is no such program header;
+//! - `broken: ` and a description of the fault.
 
 use std::error::Error;
 use std::hash::{DefaultHasher, Hasher};
@@ -16,7 +16,7 @@ use object::elf::{self, FileHeader64, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
 use object::{Endian, Endianness};
 
-/// The first bytes of a table, as a number.
+/// The magic number of a table.
 const MAGIC: u16 = 0xdee2;
 
 fn main() -> ExitCode {

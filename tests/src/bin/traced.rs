@@ -1,5 +1,5 @@
-//! A program to be traced instruction by instruction (`tests/tests/traced/main.rs`): calls of many
-//! shapes, through the standard library and the C library, deep and shallow.
+//! The program that `tests/tests/traced/main.rs` steps instruction by instruction. Its calls have many shapes, through
+//! the standard library and the C library, deep and shallow.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -30,7 +30,7 @@ fn fibonacci(n: u64) -> u64 {
     if n < 2 { n } else { fibonacci(n - 1) + fibonacci(black_box(n - 2)) }
 }
 
-/// A frame too large for one page, so that its stack is probed.
+/// Has a frame larger than a page, so that the compiler probes the stack.
 #[inline(never)]
 fn large_frame(seed: u8) -> u64 {
     let mut block = [seed; 20_000];

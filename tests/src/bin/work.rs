@@ -1,5 +1,5 @@
-//! Does one piece of work of the libraries on a library's CFI a number of times. `tests/counted/run` counts the instructions of one
-//! time, and of none.
+//! Does a piece of the libraries' work on a library's CFI, TIMES times. `tests/counted/run` subtracts the instructions
+//! of no time from those of one time.
 //!
 //!     work WAY FILE TIMES
 
@@ -13,9 +13,9 @@ use cfipack_format::{Address, Arch};
 use cfipack_roundtrip::{Table, verify};
 use cfipack_tests::workload::Library;
 
-/// PCs that are looked up, and rows that are stepped from.
+/// The number of PCs that are looked up, and of rows that are stepped from.
 const PCS: usize = 10_000;
-/// The stack pointer of steps, on a stack of zeros.
+/// The stack pointer of steps. The stack is all zeros.
 const SP: u64 = 0x7000_0000;
 const STACK: u64 = 1 << 16;
 
@@ -30,7 +30,7 @@ fn main() {
     }
 }
 
-/// What a way does; what it needs first is done here.
+/// Prepares the work of a way, and returns the function to be counted.
 fn work(library: &'static Library, way: &str) -> Box<dyn FnMut() -> usize> {
     let options = Options::default();
     let table = || -> &'static Section<'static> {

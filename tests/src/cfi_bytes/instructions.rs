@@ -1,5 +1,5 @@
-//! The call frame instructions of the generated records: byte by byte, for an assembler writes one form of each
-//! instruction where readers must take all of them.
+//! Writes the CFI instructions of generated records byte by byte: an assembler writes only one form of each
+//! instruction, but readers must take all forms.
 
 use std::ops::Range;
 
@@ -8,10 +8,10 @@ use cfipack_format::{Address, Arch};
 
 use super::{Cie, Generator};
 
-/// The state that an instruction may rely on.
+/// The state that an instruction may depend on.
 #[derive(Clone, Copy)]
 struct State {
-    /// The CFA is a register plus an offset, so either may be changed alone.
+    /// The CFA is a register plus an offset, so each may be changed alone.
     cfa_is_register: bool,
     /// States that can be restored.
     remembered: u32,
@@ -32,8 +32,8 @@ impl Generator<'_> {
         }
     }
 
-    /// Instructions over the whole function, in ascending order of location.
-    /// The first lies at the address `place`.
+    /// Writes instructions over the whole function, in ascending order of location.
+    /// The first instruction is at the address `place`.
     pub(super) fn function_instructions(&mut self, cie: &Cie, function: &Range<u64>, place: u64) {
         let mut state = State { cfa_is_register: true, remembered: 0 };
         let mut at = function.start;
@@ -52,7 +52,7 @@ impl Generator<'_> {
         let to = at + by * cie.code_alignment;
         match self.random.below(5) {
             0 if self.set_loc => {
-                // set_loc, whose operand is an address with a place of its own
+                // The operand of set_loc is an address, which depends on the operand's own place
                 let operand = Address(place + self.instructions.len() as u64 + 1);
                 let section = self.writer.section();
                 let mut pointer = Writer::new(section.kind, self.arch, operand);
@@ -97,7 +97,7 @@ impl Generator<'_> {
             }
             80..88 if state.remembered > 0 => {
                 self.put([0x0b]); // restore_state
-                // What the restored state was is not known here: nothing may rely on it.
+                // The generator does not know the restored state, so nothing may depend on it.
                 return State { cfa_is_register: false, remembered: state.remembered - 1 };
             }
             88..92 => {
@@ -116,7 +116,7 @@ impl Generator<'_> {
         state
     }
 
-    /// Something about the CFA; whether it is a register plus an offset afterwards.
+    /// Writes an instruction about the CFA. Returns whether the CFA is a register plus an offset afterwards.
     fn cfa(&mut self, cie: &Cie, state: State) -> bool {
         let arch = self.arch;
         let (stack, frame) = (arch.stack_pointer().0.into(), arch.frame_pointer().0.into());
@@ -159,7 +159,7 @@ impl Generator<'_> {
         true
     }
 
-    /// A register that tables track, or another.
+    /// Returns a register that tables track, or another one.
     fn register(&mut self) -> u64 {
         let arch = self.arch;
         let tracked = [arch.frame_pointer().0, arch.frame_pointer().0, arch.return_address().0];

@@ -1,7 +1,7 @@
-//! Random call frame information as bytes: every opcode that gimli knows, every pointer encoding, 32- and 64-bit
-//! lengths, several CIEs of several versions, padding, FDEs out of order and terminators between.
+//! Makes random CFI as bytes: every opcode that gimli knows, every pointer encoding, 32- and 64-bit lengths, CIEs of
+//! several versions, padding, FDEs out of order, and terminators in between.
 //!
-//! It is well-formed (gimli reads all of it), and tables can represent most of it.
+//! gimli can read all of it, and tables can represent most of it.
 
 mod instructions;
 
@@ -16,13 +16,13 @@ use cfipack_testkit::random::Random;
 /// A generated section.
 #[derive(Clone, Debug)]
 pub struct CfiBytes {
-    /// `.debug_frame` rather than `.eh_frame`.
+    /// Whether it is a `.debug_frame` instead of an `.eh_frame`.
     pub debug_frame: bool,
     /// The architecture.
     pub arch: Arch,
     /// The section's bytes.
     pub bytes: Vec<u8>,
-    /// The place of the section.
+    /// The address of the section.
     pub address: u64,
     /// The base of text-relative pointers.
     pub text: u64,
@@ -32,13 +32,13 @@ pub struct CfiBytes {
     pub functions: Vec<Range<u64>>,
 }
 
-/// The fields of a CIE that an FDE must know.
+/// The properties of a CIE that its FDEs depend on.
 #[derive(Clone, Copy, Debug)]
 struct Cie {
     written: WrittenCie,
-    /// Of the pointers in its FDEs, and of the operand of `DW_CFA_set_loc`.
+    /// The encoding of pointers in its FDEs, and of the operand of `DW_CFA_set_loc`.
     encoding: PointerEncoding,
-    /// The FDEs have augmentation data, which is empty.
+    /// Whether its FDEs have augmentation data, which is empty.
     has_free_data: bool,
     code_alignment: u64,
     data_alignment: i64,
@@ -46,9 +46,9 @@ struct Cie {
 
 struct Generator<'r> {
     random: &'r mut Random,
-    /// Records of the one shape that compilers write, with any instructions.
+    /// Whether records have the one shape that compilers write, with any instructions.
     common: bool,
-    /// `DW_CFA_set_loc` among the instructions.
+    /// Whether instructions include `DW_CFA_set_loc`.
     set_loc: bool,
     arch: Arch,
     writer: Writer,
@@ -57,19 +57,18 @@ struct Generator<'r> {
 }
 
 const PCREL_SDATA4: PointerEncoding = PointerEncoding::PC_RELATIVE_SIGNED_4;
-/// Formats (low bits) that bases (high bits) combine with.
+/// Pointer formats (low bits). They are combined with bases (high bits).
 const FORMATS: [u8; 9] = [0x00, 0x01, 0x02, 0x03, 0x04, 0x09, 0x0a, 0x0b, 0x0c];
 const BASES: [u8; 4] = [0x00, 0x10, 0x20, 0x30];
 
 impl CfiBytes {
-    /// A section for `count` functions.
+    /// Makes a section for `count` functions.
     pub fn random(random: &mut Random, arch: Arch, count: usize) -> Self {
         Self::generate(random, arch, count, false, true)
     }
 
-    /// Writes random instructions in records of the one shape that compilers write, which every reader takes: an `.eh_frame` of
-    /// 32-bit lengths, version 1, augmentation `zR` or `zRS`, 4-byte PC-relative pointers. The instructions are as
-    /// wild, `DW_CFA_set_loc` among them or not.
+    /// Makes random instructions in records as compilers write them, which every reader accepts: an `.eh_frame` of 32-bit
+    /// lengths, version 1, augmentation `zR` or `zRS`, 4-byte PC-relative pointers. `set_loc` allows `DW_CFA_set_loc`.
     pub fn random_instructions(random: &mut Random, arch: Arch, count: usize, set_loc: bool) -> Self {
         Self::generate(random, arch, count, true, set_loc)
     }
@@ -87,10 +86,8 @@ impl CfiBytes {
                 starts.swap(i, random.below(i as u64 + 1) as usize);
             }
         }
-        let kind = match !common && random.chance(25) {
-            true => SectionKind::DebugFrame,
-            false => SectionKind::EhFrame,
-        };
+        let kind =
+            if !common && random.chance(25) { SectionKind::DebugFrame } else { SectionKind::EhFrame };
         let address = at.next_multiple_of(8) + random.pick(&[0, 0x10_0000]);
         let mut writer = Writer::new(kind, arch, Address(address));
         (writer.text, writer.data) = (Address(0x800), Address(at.next_multiple_of(4096) + 0x20_0000));
@@ -119,7 +116,7 @@ impl Generator<'_> {
         let mut cies = vec![self.cie(true)];
         for function in functions {
             if !self.common && !self.is_debug_frame() && self.random.chance(3) {
-                // A terminator; no FDE after it refers to a CIE before it.
+                // No FDE after a terminator refers to a CIE before it.
                 self.writer.terminator();
                 cies = vec![self.cie(true)];
             }
@@ -148,14 +145,14 @@ impl Generator<'_> {
         leb128::signed(&mut self.instructions, value);
     }
 
-    /// The instructions of a record, with padding.
+    /// Returns the instructions of a record, with padding.
     fn take_instructions(&mut self) -> Vec<u8> {
         let padding = self.random.pick(&[0, 3, 8]);
         self.put(&[0; 8][..padding]); // DW_CFA_nop
         take(&mut self.instructions)
     }
 
-    /// `plain`: with an encoding that reaches every function of a small image.
+    /// Writes a CIE. With `plain`, its pointer encoding reaches every function of a small image.
     fn cie(&mut self, plain: bool) -> Cie {
         let (debug_frame, common) = (self.is_debug_frame(), self.common);
         let version = match (debug_frame, common) {
@@ -200,20 +197,18 @@ impl Generator<'_> {
         Cie { written, encoding, has_free_data, code_alignment, data_alignment }
     }
 
-    /// An error if the CIE's pointer encoding cannot represent the function; nothing is written then.
+    /// Writes an FDE, or returns an error if the CIE's pointer encoding cannot represent the function.
     fn fde(&mut self, cie: Cie, function: &Range<u64>) -> Result<(), write::Error> {
         let Cie { written, has_free_data, .. } = cie;
         let (start, size) = (Address(function.start), function.end - function.start);
-        // Data without a meaning.
-        let data: &[u8] = match has_free_data && !self.common && self.random.chance(25) {
-            true => &[3, 0, 0, 0],
-            false => &[],
-        };
+        // Augmentation data that nothing gives a meaning.
+        let data: &[u8] =
+            if has_free_data && !self.common && self.random.chance(25) { &[3, 0, 0, 0] } else { &[] };
         let write = |writer: &mut Writer, instructions: &[u8]| match data {
             [] => writer.fde(&written, start, size, None, instructions),
             data => writer.fde_with_augmentation_data(&written, start, size, data, instructions),
         };
-        // Whether it fits, and where the instructions will lie: `DW_CFA_set_loc` depends on it.
+        // Tests whether it fits, and where the instructions will be, because `DW_CFA_set_loc` depends on that.
         let is_64_bit = !self.common && self.random.chance(10);
         let mut trial = self.writer.clone();
         (trial.is_64_bit, trial.alignment) = (is_64_bit, 1);

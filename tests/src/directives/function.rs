@@ -1,4 +1,4 @@
-//! One random function.
+//! Writes a random function.
 
 use std::fmt::Write;
 
@@ -18,13 +18,12 @@ pub(super) struct Writer<'r> {
     here: Here,
     /// Bytes of code so far.
     at: u64,
-    /// True if directives precede the first instruction: gas hoists them into a CIE of their own,
-    /// so that `restore` goes back to them.
+    /// True if directives precede the first instruction. gas moves them into a CIE, so `restore` goes back to their rules.
     starts_with_directives: bool,
 }
 
 impl<'r> Writer<'r> {
-    /// The text of one function.
+    /// Writes the text of a function.
     pub(super) fn function(random: &'r mut Random, target: Target, mode: Mode, number: usize) -> String {
         let offset = if target.arch == Arch::Amd64 { 8 } else { -target.arch.stack_pointer_from_cfa() };
         let state =
@@ -91,7 +90,7 @@ impl<'r> Writer<'r> {
         }
     }
 
-    /// Code and directives in turns, then code up to a size that may lie at a border between widths.
+    /// Writes code and directives by turns. The code ends near a size where a wider field is needed.
     fn body(&mut self) {
         let unit = self.target.unit;
         for _ in 0..self.random.pick(&[0, 1, 2, 4, 8, 16, 32]) {
@@ -106,8 +105,8 @@ impl<'r> Writer<'r> {
             }
         }
         if self.clean() && self.random.chance(3) {
-            // The last directive is at the function's end. Not in wild functions: a row without a PC
-            // is wrong unseen.
+            // A directive at the function's end has a row without a PC. Wild functions lack it, because nothing could
+            // show that the row is wrong.
             return;
         }
         let border = self.random.pick(&[0, 0, 0, 0, 0, 0, 0, 0, 254, 255, 256, 257, 65535, 65536, 65537]);
@@ -115,7 +114,7 @@ impl<'r> Writer<'r> {
         self.code(missing.max(unit));
     }
 
-    /// An alignment, which often adds no byte.
+    /// Writes an alignment, which often adds no byte.
     fn align(&mut self) {
         let power = self.random.pick(&[0, 2, 2, 3, 4]);
         let alignment = 1 << power;
@@ -141,7 +140,7 @@ impl<'r> Writer<'r> {
         let multiple =
             if self.target.arch == Arch::S390x && self.clean() { 8 } else { self.random.pick(&[8, 8, 8, 1]) };
         let offset = self.random.between(0, limit) / multiple * multiple;
-        // gas divides negative offsets by the data alignment and drops the rest.
+        // gas divides negative offsets by the data alignment and drops the remainder.
         let offset = if self.random.chance(3) { self.random.pick(&[-8, -1024]) } else { offset };
         offset - self.target.arch.stack_pointer_from_cfa()
     }
@@ -180,7 +179,7 @@ impl<'r> Writer<'r> {
                 self.emit(format_args!("adjust_cfa_offset {by}"));
             }
             (Base::Register, 18..25) => {
-                // gas takes the offset from the row before, not from the directive before.
+                // gas takes the offset of the previous row, not of the previous directive.
                 if self.clean() && (self.here.cfa || self.at == 0) {
                     return;
                 }
@@ -197,8 +196,7 @@ impl<'r> Writer<'r> {
         self.here.cfa = true;
     }
 
-    /// Return address and frame pointer, the return address first: the other order makes gas drop
-    /// an AArch64 function.
+    /// Saves the return address, then the frame pointer. In the other order gas drops an AArch64 function.
     fn save_pair(&mut self) {
         if self.target.arch != Arch::Amd64 {
             self.save_return_address();
@@ -219,13 +217,13 @@ impl<'r> Writer<'r> {
 
     fn save_return_address(&mut self) {
         let amd64 = self.target.arch == Arch::Amd64;
-        // An undefined return address stays undefined in gas's table on amd64.
+        // In gas's table on amd64, an undefined return address stays undefined.
         if amd64 && self.clean() && self.state.return_address == Place::Undefined {
             return;
         }
         let slot = match (amd64, self.random.chance(60)) {
             (true, true) => -8,
-            // gas's words are too narrow for it.
+            // gas's words are too narrow for other offsets.
             (true, false) if self.clean() => -8 * self.random.between(2, 16),
             _ => self.slot(),
         };
@@ -246,7 +244,7 @@ impl<'r> Writer<'r> {
     }
 
     fn restore(&mut self) {
-        // gas moves it into the CIE, where it can be judged only if no directive precedes it.
+        // gas moves it into the CIE. We can judge that only if no directive precedes it.
         if !self.clean() && self.at == 0 && self.here.anything {
             return;
         }
@@ -254,7 +252,7 @@ impl<'r> Writer<'r> {
         let verb = self.random.pick(&["restore", "restore", "restore", "same_value"]);
         match self.random.below(4) {
             0 | 1 => {
-                // gas restores the place but not the register; and from the first row, not from the CIE.
+                // gas restores the place but not the register, and takes the first row instead of the CIE.
                 let wrong = self.starts_with_directives || self.state.frame_pointer == Place::Elsewhere;
                 if self.clean() && wrong {
                     return;
@@ -263,11 +261,11 @@ impl<'r> Writer<'r> {
                 self.state.frame_pointer = Place::Entry;
             }
             2 => {
-                // In a CIE of amd64 there is a rule to go back from.
+                // A CIE of amd64 has a rule that the function can return to.
                 if self.at == 0 && arch == Arch::Amd64 {
                     return;
                 }
-                // gas ignores this on amd64.
+                // gas ignores it on amd64.
                 let wrong = self.starts_with_directives
                     || self.state.return_address == Place::Elsewhere
                     || arch == Arch::Amd64
@@ -296,7 +294,7 @@ impl<'r> Writer<'r> {
     }
 
     fn remember(&mut self) {
-        // gas remembers one state only.
+        // gas remembers only one state.
         if self.clean() && !self.remembered.is_empty() {
             return;
         }
@@ -305,7 +303,7 @@ impl<'r> Writer<'r> {
     }
 
     fn recall(&mut self) {
-        // It stands alone at its place.
+        // No other directive may be at its place.
         if self.here.anything || self.at == 0 {
             return;
         }
@@ -323,7 +321,7 @@ impl<'r> Writer<'r> {
         self.emit(format_args!("{verb}"));
     }
 
-    /// Adds what takes a flex FDE.
+    /// Adds a directive that needs a flex FDE.
     fn flex(&mut self) {
         let arch = self.target.arch;
         if arch.is_aarch64() && self.random.chance(90) {
@@ -383,7 +381,7 @@ impl<'r> Writer<'r> {
         }
     }
 
-    /// Adds what gas drops the function for, or what needs care.
+    /// Adds a directive for which gas drops the function, or that needs care.
     fn unusual(&mut self) {
         let arch = self.target.arch;
         let [stack, frame, link] = [arch.stack_pointer().0, arch.frame_pointer().0, arch.return_address().0];

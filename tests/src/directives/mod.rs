@@ -1,8 +1,8 @@
-//! Random functions as assembler text: a little code and a lot of `.cfi_*` directives.
+//! Makes random functions as assembler text: a little code, and many `.cfi_*` directives.
 //!
-//! [`Mode::Clean`] functions contain nothing that gas is known to translate wrongly and nothing
-//! that `.eh_frame` cannot carry (docs/gnu-exceptions.md), so gas's `.sframe` is the right answer
-//! to the byte. [`Mode::Directives`] functions have these too. [`Mode::Wild`] functions contain everything that gas assembles.
+//! Functions of [`Mode::Clean`] have only directives that gas translates rightly and `.eh_frame` can carry
+//! (docs/gnu-exceptions.md). So gas's `.sframe` is the right answer to the byte. [`Mode::Directives`] adds directives
+//! that `.eh_frame` does not carry. [`Mode::Wild`] has everything that gas assembles.
 
 mod function;
 mod state;
@@ -17,8 +17,7 @@ use function::Writer;
 pub enum Mode {
     /// Only what gas translates rightly.
     Clean,
-    /// Only what gas translates rightly, and what `.eh_frame` does not carry of it: alignments that may add no byte,
-    /// escapes of all kinds, labels.
+    /// Also directives that `.eh_frame` does not carry: alignments that may add no byte, all kinds of escapes, labels.
     Directives,
     /// Everything.
     Wild,
@@ -31,11 +30,11 @@ pub struct Target {
     pub arch: Arch,
     /// The assembler's command.
     pub assembler: &'static str,
-    /// Registers whose saving `.sframe` does not track.
+    /// Registers whose saving `.sframe` does not represent.
     callee_saved: &'static [u16],
     /// Registers that may contain the frame pointer, the return address or the CFA.
     scratch: &'static [u16],
-    /// Bytes that every instruction's length is a multiple of.
+    /// The length of every instruction is a multiple of this number of bytes.
     unit: u64,
 }
 
@@ -64,7 +63,7 @@ pub const TARGETS: [Target; 3] = [
     },
 ];
 
-/// A file of functions. Their order is that of `.cfi_startproc`, hence of both sections.
+/// A file of functions, in the order of `.cfi_startproc`. Both sections have this order.
 #[derive(Clone, Debug)]
 pub struct File {
     /// The text of each function, its section directive included.

@@ -1,4 +1,4 @@
-//! Call frame information.
+//! Makes hostile CFI.
 
 use cfipack_cfi::write::{Cie, Writer, WrittenCie};
 use cfipack_cfi::{PointerEncoding, SectionKind};
@@ -120,12 +120,12 @@ pub const CFI: &[Shape] = &[
 /// CFA = rsp+8, return address at CFA-8.
 const RULES: &[u8] = &[0x0c, 7, 8, 0x90, 1];
 
-/// The start of the function with this number.
+/// Returns the address of function number `i`.
 fn at(i: usize) -> u64 {
     0x10_0000 + 16 * i as u64
 }
 
-/// A section of x86-64 in the making: without padding, with absolute pointers.
+/// A section of x86-64 under construction, without padding and with absolute pointers.
 struct Cfi(Writer);
 
 impl Cfi {
@@ -139,12 +139,12 @@ impl Cfi {
         Input::Cfi(self.0.into_bytes())
     }
 
-    /// A CIE with augmentation `zR`.
+    /// Writes a CIE with augmentation `zR`.
     fn cie(&mut self, instructions: &[u8]) -> WrittenCie {
         self.cie_with(b"zR", &[1, 0], instructions)
     }
 
-    /// One with another augmentation; `data` starts with its length.
+    /// Writes a CIE with another augmentation. `data` starts with its length.
     fn cie_with(&mut self, augmentation: &[u8], data: &[u8], instructions: &[u8]) -> WrittenCie {
         let cie = Cie::new(Arch::Amd64, instructions).with_augmentation(augmentation);
         let cie = cie.with_fde_encoding(PointerEncoding::ABSOLUTE).with_augmentation_data(data);
@@ -160,14 +160,14 @@ impl Cfi {
     }
 }
 
-/// A section to which `add` adds `n` parts.
+/// Makes a section to which `add` adds `n` parts.
 fn many(n: usize, add: impl Fn(&mut Cfi, usize)) -> Input {
     let mut cfi = Cfi::new();
     (0..n).for_each(|i| add(&mut cfi, i));
     cfi.into_input()
 }
 
-/// Writes the instructions after a CIE, which `add` gets to know.
+/// Makes a section with one CIE, which `add` gets.
 fn with_cie(instructions: &[u8], n: usize, add: impl Fn(&mut Cfi, &WrittenCie, usize)) -> Input {
     let mut cfi = Cfi::new();
     let cie = cfi.cie(instructions);
@@ -175,27 +175,27 @@ fn with_cie(instructions: &[u8], n: usize, add: impl Fn(&mut Cfi, &WrittenCie, u
     cfi.into_input()
 }
 
-/// A CIE of [`Cfi::cie`] at this offset, independent of the bytes there.
+/// Describes a CIE of [`Cfi::cie`] at this offset, whatever bytes are there.
 fn cie_at(offset: usize) -> WrittenCie {
     let mut cie = Cfi::new().cie(&[]);
     cie.offset = SectionOffset(offset);
     cie
 }
 
-/// One function of many bytes.
+/// Makes one function of many bytes.
 fn of_one(instructions: &[u8]) -> Input {
     with_cie(RULES, 1, |cfi, cie, i| cfi.fde(cie, at(i), 1 << 24, instructions))
 }
 
-/// CIEs each of which has the rest of them for its instructions, as far as they make sense, and an FDE for each.
+/// Makes CIEs and an FDE for each. The instructions of a CIE are all CIEs after it, as far as they make sense.
 fn nested_cies(n: usize) -> Input {
     let head = [&[1], &b"zR"[..], &[0, 1, 0x78, 16, 1, 0], RULES].concat();
     let size = 8 + head.len() + 3;
     let mut cfi = Cfi::new();
     for i in 0..n {
-        // The next CIE's length, id and head are the operand of an expression of `rbx`.
+        // An expression for `rbx` has the next CIE's length, id and head as its operand.
         let rest = (n - i) * size - 4;
-        // By hand: no writer knows records in each other.
+        // No writer can put records into each other, so this is done by hand.
         cfi.0.raw(&(rest as u32).to_le_bytes());
         cfi.0.raw(&[0; 4]);
         cfi.0.raw(&head);

@@ -1,4 +1,4 @@
-//! Code of functions for x86-64, with the rows that are compared with it.
+//! Makes code of functions for x86-64, with rows to compare it with.
 
 use cfipack_code::{Analysis, Code as FunctionCode, Instructions, Judge, Memory, Rows, State, Ways};
 use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Register, Row, Rule};
@@ -9,23 +9,23 @@ use super::{Input, Shape};
 #[derive(Clone, Debug, Default)]
 pub struct Code {
     bytes: Vec<u8>,
-    /// The start of a row, with its distance from rsp to the CFA and the slot of rbx, if that is stored.
+    /// Rows: the start, the distance from rsp to the CFA, and the slot of rbx if it is saved.
     rows: Vec<(u32, i64, Option<i64>)>,
-    /// Entries of a table of jumps, at [`TABLE`].
+    /// The bytes of a jump table at [`TABLE`].
     table: Vec<u8>,
 }
 
-/// The address of the function, and that of its table.
+/// The addresses of the function and of its jump table.
 const START: u64 = 0x10_0000;
 const TABLE: u32 = 0x1000;
 
-/// Pieces for each part: what is followed again and again has to be long.
+/// Pieces of code for each part. Code that is followed again and again must be long.
 const PIECES: usize = 16;
 
-/// Bytes of a row in CFI: an advance, and the number of a state that is restored.
+/// Bytes of CFI for a row: an advance, and a restored state.
 const ROW: usize = 3;
 
-/// Code whose cost is to grow no faster than its size.
+/// Shapes whose cost must grow no faster than their size.
 pub const CODE: &[Shape] = &[
     ("branches to one long wrong range", |n| {
         let n = PIECES * n;
@@ -57,7 +57,7 @@ pub const CODE: &[Shape] = &[
     ("branches to calls, with slots", |n| {
         let n = PIECES * n;
         let mut code = Code::default();
-        // push rbx, rbp, r12 to r15, and their like again.
+        // push rbx, rbp, r12 to r15, eight times over.
         for _ in 0..8 {
             code.bytes.extend([0x53, 0x55, 0x41, 0x54, 0x41, 0x55, 0x41, 0x56, 0x41, 0x57]);
         }
@@ -110,7 +110,7 @@ pub const CODE: &[Shape] = &[
 ];
 
 impl Code {
-    /// Appends `je` over so many bytes.
+    /// Appends a `je` that jumps over `distance` bytes.
     fn branch(&mut self, distance: u32) {
         self.bytes.extend([0x0f, 0x84]);
         self.bytes.extend(distance.to_le_bytes());
@@ -131,7 +131,7 @@ impl Code {
         Input::Code(std::mem::take(self))
     }
 
-    /// Bytes of the code, of the CFI that has the rows, and of the table.
+    /// Returns the bytes of code, of CFI for the rows, and of the table.
     pub(super) fn len(&self) -> usize {
         self.bytes.len() + ROW * self.rows.len() + self.table.len()
     }

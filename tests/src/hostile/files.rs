@@ -1,4 +1,4 @@
-//! ELF files for x86-64, and archives.
+//! Makes ELF files for x86-64, and archives.
 
 use cfipack_cfi::SectionKind;
 use cfipack_cfi::write::{Cie, Writer};
@@ -45,7 +45,7 @@ pub const FILES: &[Shape] = &[
     ("sections that overlap", |n| {
         let mut input = elf(1, vec![Section { flags: ALLOC, bytes: vec![0; 64 * n], ..named(EH) }; 8]);
         let Input::File(bytes) = &mut input else { return input };
-        // All at the place of the first.
+        // All sections have the file offset of the first.
         let headers = bytes.len() - 64 * 10;
         for section in 2..9 {
             bytes.copy_within(headers + 64 + 24..headers + 64 + 32, headers + 64 * section + 24);
@@ -65,7 +65,7 @@ pub const FILES: &[Shape] = &[
         let section = Section { flags: COMPRESSED, bytes: zeros_compressed(13_000), ..named(DEBUG) };
         elf(1, vec![section; n])
     }),
-    // More than a file may have decompressed: refused.
+    // A file may not have so many bytes decompressed: it is refused.
     ("a compressed section of a thousand times the file", |n| {
         elf(
             1,
@@ -122,10 +122,10 @@ const COMPRESSED: u64 = 0x800;
 pub(super) const EH: u32 = 1;
 pub(super) const DEBUG: u32 = 11;
 pub(super) const TEXT: u32 = 24;
-/// The names, at the offsets above.
+/// The names, at the offsets given above.
 pub(super) const NAMES: &[u8] = b"\0.eh_frame\0.debug_frame\0.text\0";
 
-/// A library without sections, with segments of a byte each, and as many notes that lie in all of them.
+/// Makes a library without sections. It has segments of one byte each, and as many notes, all inside each of them.
 fn segments(n: usize) -> Vec<u8> {
     let mut bytes = [&b"\x7fELF\x02\x01\x01"[..], &[0; 57]].concat();
     bytes[16..24].copy_from_slice(&[3, 0, 62, 0, 1, 0, 0, 0]);
@@ -141,7 +141,7 @@ fn segments(n: usize) -> Vec<u8> {
     bytes
 }
 
-/// A CIE, and an FDE of 4 bytes whose start field is at 0x20 and contains 0.
+/// Makes a CIE and an FDE of 4 bytes. The FDE's start field, at 0x20, has the value 0.
 pub(super) fn eh_frame() -> Vec<u8> {
     let mut section = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0));
     let cie = section.cie(&Cie::new(Arch::Amd64, &[0x0c, 7, 8, 0x90, 1])).unwrap();
@@ -161,12 +161,12 @@ pub(super) struct Section {
     pub(super) bytes: Vec<u8>,
 }
 
-/// `SHT_PROGBITS`.
+/// Makes a section of type `SHT_PROGBITS`.
 pub(super) fn named(name: u32) -> Section {
     Section { name, kind: 1, ..Section::default() }
 }
 
-/// `SHT_SYMTAB`, itself the section `own`: functions by section and value, after the first symbol, which is none.
+/// Makes a section of type `SHT_SYMTAB`, number `own`. It has functions by section and value, after the null symbol.
 pub(super) fn symbols(own: u32, functions: &[(u16, u64)]) -> Section {
     let mut bytes = vec![0; 24];
     for (section, value) in functions {
@@ -175,23 +175,23 @@ pub(super) fn symbols(own: u32, functions: &[(u16, u64)]) -> Section {
         bytes.extend(value.to_le_bytes());
         bytes.extend(8_u64.to_le_bytes());
     }
-    // Its strings are those of the sections' names, the last section, which `elf` fills in.
+    // Its strings are in the last section, with the sections' names. `elf` fills the number in.
     Section { kind: 2, link: u32::MAX, info: own, entry: 24, bytes, ..named(TEXT) }
 }
 
-/// The bytes of words.
+/// Returns the bytes of words.
 fn words(words: impl Iterator<Item = u32>) -> Vec<u8> {
     words.flat_map(u32::to_le_bytes).collect()
 }
 
-/// `SHT_RELA` for a section, of `R_X86_64_PC32` against symbol 1.
+/// Makes a section of type `SHT_RELA` with `R_X86_64_PC32` relocations of another section against symbol 1.
 pub(super) fn relocations(target: u32, symbols: u32, fields: &[u64]) -> Section {
     let entry = |&field: &u64| [field, 1 << 32 | 2, 0].map(u64::to_le_bytes).concat();
     let bytes = fields.iter().flat_map(entry).collect();
     Section { kind: 4, link: symbols, info: target, entry: 24, bytes, ..named(TEXT) }
 }
 
-/// FDEs two of which start at one address each, and disagree.
+/// Makes FDEs in pairs, which start at one address and disagree.
 fn debug_frame(n: usize) -> Vec<u8> {
     let mut section = Writer::new(SectionKind::DebugFrame, Arch::Amd64, Address(0));
     section.alignment = 4;
@@ -203,7 +203,7 @@ fn debug_frame(n: usize) -> Vec<u8> {
     section.into_bytes()
 }
 
-/// A frame of zstd (RFC 8878) of runs of zeros after the header of a compressed section.
+/// Makes a zstd frame (RFC 8878) of runs of zeros, after the header of a compressed section.
 fn zeros_compressed(size: u32) -> Vec<u8> {
     let mut bytes = [2_u64, size.into(), 1].map(u64::to_le_bytes).concat();
     bytes.extend(b"\x28\xb5\x2f\xfd\xa0");
@@ -215,19 +215,19 @@ fn zeros_compressed(size: u32) -> Vec<u8> {
         bytes.extend(&(run << 3 | 1 << 1 | u32::from(left == 0)).to_le_bytes()[..3]);
         bytes.push(0);
         if left == 0 {
-            // No stream is a thousandth of what it becomes.
+            // A compressed stream must have at least a thousandth of its final size.
             bytes.resize(bytes.len().max(size as usize / 1000 + 24), 0);
             return bytes;
         }
     }
 }
 
-/// A file of a type with these sections after the first, which is none, and their names as the last.
+/// Makes a file of a type with these sections, after the null section. Their names are in the last section.
 fn elf(kind: u16, sections: Vec<Section>) -> Input {
     elf_with_names(kind, sections, b"")
 }
 
-/// Writes an ELF file with a further name.
+/// Makes an ELF file with an additional name.
 pub(super) fn elf_with_names(kind: u16, mut sections: Vec<Section>, name: &[u8]) -> Input {
     sections.insert(0, Section::default());
     let names = if name.is_empty() { NAMES.to_vec() } else { [NAMES, name, b"\0"].concat() };
@@ -240,7 +240,7 @@ pub(super) fn elf_with_names(kind: u16, mut sections: Vec<Section>, name: &[u8])
         let link = if link == u32::MAX { last } else { link };
         headers.extend([name, kind].map(u32::to_le_bytes).as_flattened());
         let offset = if index == 0 { 0 } else { bytes.len() as u64 };
-        // Beyond 0xff00 sections, their number and the names' are in the first header.
+        // With more than 0xff00 sections, the first header has their number and the number of the names' section.
         let size = if index == 0 { u64::from(last) + 1 } else { section.bytes.len() as u64 };
         let link = if index == 0 { last } else { link };
         headers.extend([flags, 0, offset, size].map(u64::to_le_bytes).as_flattened());

@@ -1,11 +1,11 @@
-//! Functions for x86-64 without CFI, which rows are made for together.
+//! Makes functions for x86-64 without CFI, of which rows are made together.
 
 use cfipack_code::{Candidate, Code, Memory, Surroundings, synthesize};
 use cfipack_format::{Address, Arch};
 
 use super::{Input, Shape};
 
-/// The code of functions, one behind the other.
+/// The code of functions, one after the other.
 #[derive(Clone, Debug, Default)]
 pub struct Functions {
     bytes: Vec<u8>,
@@ -15,15 +15,15 @@ pub struct Functions {
 /// The address of the first function.
 const START: u64 = 0x10_0000;
 
-/// Functions for each part: what is followed again and again has to be many.
+/// Functions for each part. Functions that are followed again and again must be many.
 const FUNCTIONS: usize = 8;
 
-/// Functions whose cost is to grow no faster than their size.
+/// Shapes whose cost must grow no faster than their size.
 pub const FUNCTIONS_TOGETHER: &[Shape] = &[
     ("a chain of fragments, each of the one before", |n| {
         let mut all = Functions::default();
         for _ in 0..FUNCTIONS * n {
-            // push rax; jmp to the next
+            // push rax; jmp to the next function
             all.function(&[0x50, 0xe9, 0, 0, 0, 0]);
         }
         all.end()
@@ -32,7 +32,7 @@ pub const FUNCTIONS_TOGETHER: &[Shape] = &[
         let mut all = Functions::default();
         all.function(&[0xc3]);
         for index in 0..FUNCTIONS * n {
-            // push rax; jmp to the one before
+            // push rax; jmp to the function before
             let back = if index == 0 { -7 } else { -12_i32 };
             all.function(&[0x50, 0xe9]).with(&back.to_le_bytes());
         }
@@ -49,12 +49,12 @@ pub const FUNCTIONS_TOGETHER: &[Shape] = &[
         all.end()
     }),
     ("one that jumps into many, from another frame each time", |n| {
-        // The room that any function has for states hides what small ones cost.
+        // Every function has room for some states, which would hide the cost of small functions.
         let n = 8 * FUNCTIONS * n;
         let mut all = Functions::default();
         all.function(&[]);
         for index in 0..n {
-            // push rax; je behind the start of the next of them
+            // push rax; je to the second instruction of the next of the functions below
             let over = 7 * (n - index - 1) + 1 + 3 * index + 1;
             all.with(&[0x50, 0x0f, 0x84]).with(&(over as i32).to_le_bytes());
         }
@@ -96,12 +96,12 @@ impl Functions {
         Input::Functions(std::mem::take(self))
     }
 
-    /// Bytes of the code.
+    /// Returns the bytes of code.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Makes rows of all of them.
+    /// Makes rows of all functions.
     pub(super) fn work(&self) {
         let ends = self.starts.iter().skip(1).copied().chain([self.bytes.len()]);
         let candidates: Vec<_> =

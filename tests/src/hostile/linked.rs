@@ -1,4 +1,4 @@
-//! Linked ELF files for x86-64 that a table is to be put into.
+//! Makes linked ELF files for x86-64, for tables to be embedded in.
 
 use super::{Input, Shape};
 
@@ -45,20 +45,20 @@ pub const LINKED: &[Shape] = &[
 
 /// A shared library under construction.
 struct Linked {
-    /// From its start, with room for the program headers.
+    /// The file from its start, with room for the program headers.
     bytes: Vec<u8>,
-    /// Type, flags, offset, address and size.
+    /// Type, flags, offset, address and size of each segment.
     segments: Vec<[u64; 5]>,
     sections: Vec<[u64; 5]>,
 }
 
 impl Linked {
-    /// One with room for some program headers, and a segment of all that is before its section headers.
+    /// Starts a library with room for some program headers. One segment has everything before its section headers.
     fn new(segments: u64) -> Self {
         Self { bytes: vec![0; 64 + 56 * segments as usize], segments: Vec::new(), sections: vec![[0; 5]] }
     }
 
-    /// Lets the last bytes be a table at an address.
+    /// Makes the last bytes a table at an address.
     fn table(&mut self, address: u64) {
         let offset = self.bytes.len() as u64 - 8;
         self.sections.push([0x6fff_fff4, 2, offset, address, 8]);

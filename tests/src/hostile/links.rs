@@ -1,4 +1,4 @@
-//! Links: many sections, and a large one.
+//! Makes links with many sections, and with a large one.
 
 use cfipack_cfi::{Functions, Section as Cfi, SectionKind};
 use cfipack_encoder::sframe::{At, Builder, Finish, Layout, Options as TableOptions};
@@ -10,7 +10,7 @@ use cfipack_testkit::random::Random;
 use super::{Input, Shape};
 use crate::many_functions::eh_frame;
 
-/// Shapes of links. A section of code with one function is what `-ffunction-sections` makes of each.
+/// Shapes of links. Sections of code with one function each are what `-ffunction-sections` makes.
 pub const LINKS: &[Shape] = &[
     ("objects of one function", |n| {
         let mut random = Random::new(7);
@@ -19,12 +19,12 @@ pub const LINKS: &[Shape] = &[
     ("one object", |n| Input::Link(vec![LinkObject::new(&mut Random::new(7), 32 * n)])),
 ];
 
-/// An object of a link, with its sections before relocation.
+/// An object of a link. Its sections are not relocated.
 #[derive(Clone, Debug)]
 pub struct LinkObject {
     sframe: Vec<u8>,
     eh_frame: Vec<u8>,
-    /// The places of the start fields of its functions in `.eh_frame`.
+    /// The places of its functions' start fields in `.eh_frame`.
     fields: Vec<usize>,
 }
 
@@ -42,15 +42,15 @@ impl LinkObject {
         Self { sframe, eh_frame, fields }
     }
 
-    /// Bytes of the sections.
+    /// Returns the bytes of the sections.
     pub(super) fn len(&self) -> usize {
         self.sframe.len() + self.eh_frame.len()
     }
 
-    /// The number of the function to which a field leads.
+    /// Returns the number of the function that a field belongs to.
     fn function(&self, field: Field) -> u64 {
         let number = match field {
-            // The header and the entries of version 3.
+            // Version 3 has a header of 28 bytes and index entries of 16.
             Field::Sframe(at) => (at.0 - 28) / 16,
             Field::EhFrame(at) => self.fields.partition_point(|field| *field < at.0),
         };
@@ -58,7 +58,7 @@ impl LinkObject {
     }
 }
 
-/// Merges the objects on one thread and on two: their tables, their call frame information, and both.
+/// Merges the objects on one thread and on two: their tables, their CFI, and both.
 pub(super) fn work(objects: &[LinkObject]) {
     for (prefer, layout) in
         [(Prefer::TableOnly, Layout::Gnu), (Prefer::Table, Layout::Small), (Prefer::Cfi, Layout::Small)]

@@ -1,12 +1,12 @@
-//! Objects of a link of Mach-O files.
+//! Makes Mach-O objects for a link.
 
 use cfipack_format::Arch;
 use cfipack_format::compact_unwind::{Encoding, Entry as Row};
 
 use super::{Input, Shape};
 
-/// Shapes of the unwind information of objects. Where there are 200 encodings, all sizes have many times as many functions:
-/// the work for a function grows until no page has room for all of them.
+/// Shapes of objects' unwind information. Shapes of 200 encodings have many times as many functions in each size,
+/// because the work per function grows until no page has room for all encodings.
 pub const MACH_OBJECTS: &[Shape] = &[
     ("objects of one function", |n| objects(8 * n, |i| vec![row(0, i)])),
     ("functions of one object in descending order", |n| {
@@ -28,7 +28,7 @@ fn row(function: usize, number: usize) -> Row {
     Row { function: function as u64, length: 0x10, encoding, ..Row::default() }
 }
 
-/// Objects with these rows, and an FDE for the function at 0.
+/// Makes objects with these rows, and an FDE for the function at 0.
 fn objects(count: usize, rows: impl Fn(usize) -> Vec<Row>) -> Input {
     let eh_frame = [
         &[20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x10, 0x0c, 7, 8, 0x90, 1, 0, 0][..],

@@ -1,5 +1,5 @@
-//! Generators of hostile input: each makes an input of one shape and any size, whose cost is to grow no faster
-//! than its size.
+//! Generates hostile input. Each generator makes input of one shape and any size, whose cost must grow no faster than
+//! its size.
 
 mod cfi;
 mod code;
@@ -37,11 +37,11 @@ pub enum Input {
     PageTable(Vec<u8>),
     /// `__compact_unwind` and `__eh_frame` of Mach-O objects for x86-64.
     MachObjects(Vec<[Vec<u8>; 2]>),
-    /// Places of functions of 16 bytes in generated code, in the order in which they are added.
+    /// Addresses of generated functions of 16 bytes, in the order in which they are added.
     Places(Vec<u64>),
-    /// A function's code, with the rows of its call frame information.
+    /// A function's code, with the rows of its CFI.
     Code(Code),
-    /// Functions' code without call frame information.
+    /// Functions' code without CFI.
     Functions(Functions),
     /// The objects of a link.
     Link(Vec<LinkObject>),
@@ -49,25 +49,25 @@ pub enum Input {
     File(Vec<u8>),
 }
 
-/// A shape: its name, and what makes an input of about `n` parts.
+/// A shape: its name, and a function that makes an input of about `n` parts.
 pub type Shape = (&'static str, fn(usize) -> Input);
 
 impl Input {
-    /// The bytes.
+    /// Returns the number of bytes.
     pub fn len(&self) -> usize {
         match self {
             Self::Cfi(bytes) | Self::PageTable(bytes) | Self::File(bytes) => bytes.len(),
             Self::Tables([a, b]) => a.len() + b.len(),
             Self::Code(code) => code.len(),
             Self::Functions(functions) => functions.len(),
-            // A function has a name and a directive.
+            // Each function counts with a name and a directive.
             Self::Places(places) => 16 * places.len(),
             Self::Link(objects) => objects.iter().map(LinkObject::len).sum(),
             Self::MachObjects(objects) => objects.iter().flatten().map(Vec::len).sum(),
         }
     }
 
-    /// Returns whether it has no bytes.
+    /// Returns whether the input has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

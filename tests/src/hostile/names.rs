@@ -1,5 +1,5 @@
-//! Files whose names start at successive bytes of one long name: read to their ends, they have as many bytes as the
-//! square of the file.
+//! Makes files in which names start at successive bytes of one long name. Reading each name to its end takes time that
+//! is the square of the file's size.
 
 use cfipack_cfi as cfi;
 use cfipack_cfi::SectionKind;
@@ -33,7 +33,7 @@ pub const OVERLAPPING_NAMES: &[Shape] = &[
     ("of members, as long as they may be", |n| Input::File(archive(n, &limited(n, b'n'), object))),
     ("of members, which are not UTF-8", |n| Input::File(archive(n, &limited(n, 0xff), object))),
     ("of members of a thin archive", |n| {
-        // As many bytes as the headers of the members.
+        // The names have as many bytes as the headers of the members.
         let mut bytes = archive(n, &limited(16 * n, b'n'), |_| Vec::new());
         bytes[..8].copy_from_slice(b"!<thin>\n");
         Input::File(bytes)
@@ -48,17 +48,17 @@ pub const OVERLAPPING_NAMES: &[Shape] = &[
     ("of symbols of a Mach-O object", |n| Input::File(mach_o(n))),
 ];
 
-/// A name so long that it is for each of `n` much longer than what it names.
+/// Returns a name that is much longer than the thing it names, even from byte `n` on.
 fn long(n: usize) -> Vec<u8> {
     vec![b'n'; 512 * n + 8192]
 }
 
-/// Names of 4000 bytes, about the limit, for `n` members, of which 64 end in one place.
+/// Returns names of 4000 bytes, near the limit, for `n` members. 64 members end at the same place.
 fn limited(n: usize, byte: u8) -> Vec<u8> {
     [vec![byte; 4000], b"/\n".to_vec()].concat().repeat(n.div_ceil(256))
 }
 
-/// A linked file with functions, a table of them, and symbols for the first of them.
+/// Makes a linked file with functions, their table, and symbols for the first `symbols_of` functions.
 fn functions(n: usize, symbols_of: usize) -> Vec<u8> {
     let functions: Vec<_> = (0..symbols_of as u64).map(|i| (2, 16 * i)).collect();
     let mut table_of_symbols = symbols(1, &functions);
@@ -82,14 +82,14 @@ fn functions(n: usize, symbols_of: usize) -> Vec<u8> {
     ))
 }
 
-/// A table of CFI at address 0.
+/// Makes a section of CFI at address 0.
 fn table(kind: SectionKind, frames: &[u8]) -> Section {
     let section = cfi::Section::new(kind, frames, Address(0), Arch::Amd64);
     let bytes = convert(&[section], Arch::Amd64, Address(0), Options::new()).bytes;
     Section { kind: 0x6fff_fff4, flags: ALLOC, bytes, ..named(TEXT) }
 }
 
-/// A relocatable object with a function; every eighth has a table.
+/// Makes a relocatable object with a function. Every eighth has a table.
 fn object(number: usize) -> Vec<u8> {
     let frames = Section { flags: ALLOC, bytes: eh_frame(), ..named(EH) };
     let code = Section { flags: ALLOC | CODE, bytes: vec![0x90; 16], ..named(TEXT) };
@@ -105,19 +105,19 @@ fn bytes_of(input: Input) -> Vec<u8> {
     bytes
 }
 
-/// An archive of members whose names start at successive bytes of these, as far as there are so many.
+/// Makes an archive of members whose names start at successive bytes of `names`, while there are bytes left.
 fn archive(n: usize, names: &[u8], member: fn(usize) -> Vec<u8>) -> Vec<u8> {
     let entry = |name: &str, bytes: &[u8]| {
         let header = format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 644, bytes.len());
         [header.as_bytes(), bytes, &b"\n"[..bytes.len() % 2]].concat()
     };
-    // Of those that end in one place, the first 64.
+    // If several names end at one place, only the first 64 starts are used.
     let limit = if names.starts_with(&long(n)) { n } else { 64 };
     let members = (0..n).flat_map(|i| entry(&format!("/{}", i % limit), &member(i)));
     [b"!<arch>\n".to_vec(), entry("//", names), members.collect()].concat()
 }
 
-/// A relocatable object for x86-64 with a section of code, a row of compact unwind, and a symbol for each byte.
+/// Makes a relocatable object for x86-64 with a section of code, a row of compact unwind, and a symbol for each byte.
 fn mach_o(n: usize) -> Vec<u8> {
     let row = [0_u64, n as u64 | 0x0100_0000 << 32, 0, 0].map(u64::to_le_bytes).concat();
     let names = [&b"\0"[..], &long(n), b"\0"].concat();

@@ -1,4 +1,4 @@
-//! `__unwind_info` sections.
+//! Makes `__unwind_info` sections.
 
 use super::{Input, Shape};
 
@@ -6,8 +6,7 @@ use super::{Input, Shape};
 pub const PAGE_TABLES: &[Shape] = &[
     ("LSDA ranges that alternate", |n| {
         let parts = Parts { pages: n, lsdas: 4 * n, ..Parts::default() };
-        let turn = |page| if page % 2 == 0 { 0 } else { 4 * n };
-        page_table(parts, turn)
+        page_table(parts, |page| if page % 2 == 0 { 0 } else { 4 * n })
     }),
     ("all LSDAs in each page", |n| {
         page_table(
@@ -47,7 +46,7 @@ struct Parts {
     pages: usize,
     /// The number of entries in each page.
     entries: u16,
-    /// Bytes of code from one entry to the next.
+    /// Bytes of code between starts of entries.
     step: u32,
     /// The encoding of each entry.
     encoding: u32,
@@ -59,7 +58,7 @@ struct Parts {
 
 impl Default for Parts {
     fn default() -> Self {
-        // A frame pointer and no register.
+        // Mode "frame pointer", without saved registers.
         let encoding = 0x0100_0000;
         Self {
             pages: 1,
@@ -74,7 +73,7 @@ impl Default for Parts {
     }
 }
 
-/// A table of regular pages; `lsda` gives for each page, and for the sentinel, the LSDA record at which its part starts.
+/// Makes a table of regular pages. `lsda` gives the first LSDA record of each page, and of the sentinel.
 fn page_table(parts: Parts, lsda: impl Fn(usize) -> usize) -> Input {
     let Parts { pages, entries, step, encoding, one_place, lsdas, common, personalities } = parts;
     let common_off = 28;

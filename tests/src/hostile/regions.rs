@@ -1,8 +1,8 @@
-//! Orders in which functions are added to a region, and regions to a registry.
+//! Makes orders in which functions are added to a region, and regions to a registry.
 
 use super::{Input, Shape};
 
-/// Functions for each part: what moves when one is inserted has to be much.
+/// Functions for each part. An insertion must move many of them.
 const FUNCTIONS: usize = 64;
 
 /// Shapes of places.
@@ -12,7 +12,7 @@ pub const REGIONS: &[Shape] = &[
     ("from both ends", |n| {
         places(n, |number, count| if number % 2 == 0 { number / 2 } else { count - 1 - number / 2 })
     }),
-    // An odd factor: all places of a power of two.
+    // The factor is odd, so it reaches all places of a power of two.
     ("anywhere", |n| places(n, |number, count| number * 0x9e37_79b1 % count)),
 ];
 

@@ -1,4 +1,4 @@
-//! Tables of `.sframe`, of version 2 for x86-64.
+//! Makes `.sframe` tables of version 2 for x86-64.
 
 use cfipack_format::Endian;
 use cfipack_format::sframe::{Fde, FdeInfo, Flags, Header, Version};
@@ -83,7 +83,7 @@ pub const TABLES: &[Shape] = &[
 const WIDE: FdeInfo = FdeInfo::from_bits_retain(2);
 const STUB: FdeInfo = FdeInfo::PC_MASK;
 
-/// A function in the making: its block of rows is `fre_off`.
+/// Makes a function. `fre_off` is the number of its block of rows.
 fn function(start: i64, size: u32, block: u32) -> Function {
     Function { start, size, fre_off: block, info: FdeInfo::empty(), rep_size: 0 }
 }
@@ -96,18 +96,18 @@ struct Function {
     rep_size: u8,
 }
 
-/// `count` rows, one a byte, with CFAs that alternate.
+/// Makes `count` rows, one for each byte, with alternating CFAs.
 fn rows(count: u8) -> (u32, Vec<u8>) {
     (count.into(), (0..count).flat_map(|i| [i, 3, 8 + 8 * (i & 1)]).collect())
 }
 
-/// Writes rows with starts of 4 bytes, one every 16 bytes.
+/// Makes rows with starts of 4 bytes, one row every 16 bytes.
 fn wide_rows(count: usize) -> (u32, Vec<u8>) {
     let row = |i: usize| [&(16 * i as u32).to_le_bytes()[..], &[3, 8 + 8 * (i as u8 & 1)]].concat();
     (count as u32, (0..count).flat_map(row).collect())
 }
 
-/// A table with an index that claims to be sorted.
+/// Makes a table whose index claims to be sorted.
 fn table(functions: impl IntoIterator<Item = Function>, blocks: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let fres: Vec<u8> = blocks.iter().flat_map(|(_, bytes)| bytes.clone()).collect();
     let (mut index, mut num_fdes, mut num_fres) = (Vec::new(), 0, 0_u32);

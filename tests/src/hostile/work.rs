@@ -1,4 +1,4 @@
-//! The work of the program's verbs on an input, as the library's users do it.
+//! Does the work of the program's verbs on an input, as users of the library do it.
 
 use std::fmt;
 
@@ -31,7 +31,7 @@ const ARCH: Arch = Arch::Amd64;
 const TABLE: Address = Address(0x1000_0000);
 
 impl Input {
-    /// Reads, converts, verifies, compares and prints it; what is wrong with it does not matter here.
+    /// Reads, converts, verifies, compares and prints the input. Errors do not matter here.
     pub fn work(&self) {
         match self {
             Self::Cfi(bytes) => {
@@ -54,7 +54,7 @@ impl Input {
     }
 }
 
-/// All functions in one region, and each in one of its own in a registry.
+/// Puts all functions into one region, and each into a region of its own in a registry.
 fn regions(places: &[u64]) {
     let base = Address(0x7000_0000_0000);
     let mut directives = Directives::new(ARCH, 16);
@@ -97,7 +97,7 @@ fn cfi(section: &cfi::Section<'_>) {
     compact::verify(&sections, &empty, &cfipack_roundtrip::Options::default());
 }
 
-/// The tables in a section, one after the other.
+/// Returns the tables in a section, one after the other.
 fn all_tables(bytes: &[u8]) -> Vec<sframe::Section<'_>> {
     let (mut found, mut rest) = (Vec::new(), bytes);
     while let Some(zeros) = rest.iter().position(|&byte| byte != 0) {
@@ -120,14 +120,14 @@ fn tables(a: &[sframe::Section<'_>], b: &[sframe::Section<'_>]) {
         let _ = table.dump(&mut Nowhere, ".sframe");
         let mut memory = vec![0; sframe::Index::len_for(table)];
         let Ok(index) = sframe::Index::build(table, &mut memory) else { continue };
-        // A lookup among functions without code may look at all of them.
+        // If functions have no code, a lookup may read all of them, so we look up only a few.
         for function in table.functions().flatten().take(64) {
             let _ = index.lookup(function.start());
         }
     }
 }
 
-/// Merges sections of objects as a linker does, and the tables in them as if each were an object's.
+/// Merges sections of objects as a linker does, then the tables in them as if each came from an object.
 fn merge(sections: [&[u8]; 2]) {
     let mut objects = sections.map(|bytes| Object::new().with_sframe(bytes)).to_vec();
     for mut rest in sections {
@@ -161,7 +161,7 @@ fn merge_objects(objects: &[Object<'_>], options: LinkOptions) {
     section.relocations().for_each(drop);
 }
 
-/// Every pointer leads where its field says; four personalities and more.
+/// Every pointer leads to the place that its field states. There are at least four personalities.
 struct Fields(u32);
 
 impl Resolve for Fields {
@@ -178,7 +178,7 @@ impl Resolve for Fields {
     }
 }
 
-/// Functions in the order of their keys; no LSDA and only every second object's FDEs have a place.
+/// Functions are in the order of their keys. LSDAs have no place, and FDEs only in every second object.
 struct Ranks;
 
 impl Addresses for Ranks {

@@ -10,25 +10,25 @@ use super::expression::{Value, evaluate};
 use super::{Column, Fdes, Printed};
 use crate::convert::Converted;
 
-/// The counts of what was compared.
+/// Counts of what was compared.
 #[derive(Clone, Debug, Default)]
 pub struct Compared {
-    /// Functions of which rows were compared.
+    /// Functions with compared rows.
     pub functions: u64,
     /// Functions that the table omits.
     pub omitted: u64,
-    /// Functions of which the tool prints no rows.
+    /// Functions without rows in the tool's output.
     pub without_rows: u64,
-    /// Rows (places where either side's row changes) that are equal.
+    /// Equal rows. They are counted at places where a row of either side changes.
     pub rows: u64,
-    /// Of those, rows of which the tool prints a part only.
+    /// Equal rows of which the tool prints only a part.
     pub partly: u64,
     /// Descriptions of rows that differ.
     pub differences: Vec<String>,
 }
 
 impl Compared {
-    /// Adds another's counts.
+    /// Adds the counts of another comparison.
     pub fn add(&mut self, other: Self) {
         self.functions += other.functions;
         self.omitted += other.omitted;
@@ -43,12 +43,12 @@ impl Compared {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Outcome {
     Alike,
-    /// Equality as far as the tool prints it.
+    /// Equal as far as the tool prints the row.
     AlikeInPart,
     Different,
 }
 
-/// Compares a table with what a tool prints of one section of the CFI that it is made from.
+/// Compares a table with what a tool prints for the section of CFI that the table was made of.
 pub fn compare(section: &cfi::Section<'_>, converted: &Converted, fdes: &Fdes) -> Compared {
     let table = converted.table();
     let omitted: BTreeSet<_> = converted.omitted.iter().map(|unsupported| unsupported.function).collect();
@@ -72,7 +72,7 @@ pub fn compare(section: &cfi::Section<'_>, converted: &Converted, fdes: &Fdes) -
             let outcome = match (&ours, theirs) {
                 (Some(ours), Some(theirs)) => alike(ours, theirs, section.arch, pc.0),
                 (None, None) => Outcome::Alike,
-                // Without a CFA there is no row.
+                // Without a CFA, the tool's row says nothing.
                 (None, Some(theirs)) if theirs.cfa == Column::Unset => Outcome::Alike,
                 _ => Outcome::Different,
             };
@@ -92,7 +92,8 @@ pub fn compare(section: &cfi::Section<'_>, converted: &Converted, fdes: &Fdes) -
     compared
 }
 
-/// The starts and ends of rows of either side, from the function's start; of a PLT every PC of three stubs.
+/// Returns the places to compare: starts and ends of rows of either side, from the function's start. For a PLT, every
+/// PC of three stubs.
 fn places(
     table: &Section<'_>,
     start: Address,
@@ -114,7 +115,7 @@ fn places(
 fn alike(ours: &Row, theirs: &Printed, arch: Arch, pc: u64) -> Outcome {
     let outermost = Column::Is(Rule::Undefined);
     if ours.return_address == Rule::Undefined || theirs.return_address == outermost {
-        // For an outermost frame nothing else matters.
+        // In an outermost frame only the return address matters.
         return match &theirs.return_address {
             Column::Is(Rule::Undefined) if ours.return_address == Rule::Undefined => Outcome::Alike,
             Column::Unset if ours.return_address == Rule::Undefined => Outcome::AlikeInPart,
@@ -130,7 +131,7 @@ fn alike(ours: &Row, theirs: &Printed, arch: Arch, pc: u64) -> Outcome {
         },
         Column::Hidden | Column::Value(_) | Column::Unset => None,
     };
-    // `register 0 + 0` is a CFA as well.
+    // The tool's `register 0 + 0` may be a real CFA.
     let cfa = cfa.or_else(|| {
         let zero = Cfa::Register { register: Register(0), offset: 0 };
         (theirs.cfa == Column::Unset).then_some(zero)
@@ -156,7 +157,7 @@ fn narrowed(cfa: Cfa) -> Cfa {
     }
 }
 
-/// `unset`: the rule of a register that the CFI does not mention.
+/// `unset` is the rule of a register that the CFI does not mention.
 fn rule(theirs: &Column<Rule>, ours: Rule, unset: Rule, cfa: Cfa, arch: Arch, pc: u64) -> Outcome {
     let theirs = match theirs {
         Column::Is(rule) => *rule,
@@ -176,7 +177,7 @@ fn rule(theirs: &Column<Rule>, ours: Rule, unset: Rule, cfa: Cfa, arch: Arch, pc
     if from_cfa(theirs, cfa) == from_cfa(ours, cfa) { Outcome::Alike } else { Outcome::Different }
 }
 
-/// One form for what can be put in two: places and values counted from the CFA's own register.
+/// Rewrites places and values that count from the CFA's register, so that they count from the CFA.
 fn from_cfa(rule: Rule, cfa: Cfa) -> Rule {
     match (rule, cfa) {
         (Rule::Memory { register, offset }, Cfa::Register { register: base, offset: of_cfa })

@@ -1,14 +1,14 @@
-//! `llvm-dwarfdump --eh-frame`, which also prints `.debug_frame`: rows below each FDE.
+//! Reads `llvm-dwarfdump --eh-frame`, which prints `.debug_frame` too, with the rows below each FDE.
 //!
-//! What it does not print: rows of an FDE that it cannot interpret; any record, where one has an augmentation
-//! that it does not know. What it prints wrongly: it keeps the CFA's offset in 32 bits ([`compare`](super::compare)).
+//! It prints no rows of an FDE that it cannot interpret, and no record at all if one has an unknown augmentation. It
+//! prints one thing wrongly: it keeps the CFA's offset in 32 bits ([`compare`](super::compare)).
 
 use cfipack_format::{Arch, Cfa, Rule};
 
 use super::{Column, Fde, Fdes, Printed, registers, signed};
 
-/// The sections that `llvm-dwarfdump` printed, each with its name, in order. Of several of one name it prints
-/// one.
+/// Parses the output. Returns the sections with their names, in order. If several have one name, the tool prints one of
+/// them.
 pub fn parse(text: &str, arch: Arch) -> Vec<(String, Fdes)> {
     let mut sections: Vec<(String, Fdes)> = Vec::new();
     let mut present = None;
@@ -46,7 +46,7 @@ fn hexadecimal(text: &str) -> Option<u64> {
 
 fn row(at: u64, text: &str, arch: Arch) -> Printed {
     let (cfa, registers) = text.split_once(": ").unwrap_or((text, ""));
-    // A register that is not mentioned has the ABI's rule: x86's call pushes the return address.
+    // A register that is not mentioned has the ABI's rule. x86's call pushes the return address.
     let pushed = if arch == Arch::Amd64 { Rule::Cfa(-8) } else { Rule::SameValue };
     let mut row = Printed {
         at,
@@ -69,7 +69,7 @@ fn row(at: u64, text: &str, arch: Arch) -> Printed {
     row
 }
 
-/// Names and values: `RBP=[CFA-16], RIP=[DW_OP_breg7 RSP+8, DW_OP_deref]`.
+/// Splits `RBP=[CFA-16], RIP=[DW_OP_breg7 RSP+8, DW_OP_deref]` into names and values.
 fn cells(text: &str) -> Vec<(&str, String)> {
     let mut cells: Vec<(&str, String)> = Vec::new();
     for part in text.split(", ") {
@@ -95,7 +95,7 @@ fn cfa(text: &str, arch: Arch) -> Column<Cfa> {
     }
     let (name, offset) = sum(text);
     let register = registers::number(arch, name);
-    // A register that no table can name.
+    // No table can represent this register.
     register.map_or(Column::Hidden, |register| Column::Is(Cfa::Register { register, offset }))
 }
 
@@ -122,7 +122,7 @@ fn rule(text: &str, arch: Arch) -> Column<Rule> {
     })
 }
 
-/// `RSP+8` in its parts.
+/// Splits `RSP+8`.
 fn sum(text: &str) -> (&str, i64) {
     let sign = text.rfind(['+', '-']).unwrap_or(text.len());
     (&text[..sign], signed(&text[sign..]).unwrap_or(0))

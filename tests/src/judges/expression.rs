@@ -1,4 +1,4 @@
-//! Symbolic evaluation of DWARF expressions as llvm-dwarfdump prints them: registers stay names.
+//! Evaluates DWARF expressions as llvm-dwarfdump prints them. Registers are symbols without a value.
 
 use cfipack_format::{Arch, Register};
 
@@ -15,8 +15,8 @@ pub enum Value {
     Memory(Register, i64),
 }
 
-/// Evaluates an expression at a PC. `None` of an operation that is not here, or that has no result of this
-/// kind: a sum of two registers, a memory of a memory.
+/// Evaluates an expression at a PC. Returns `None` for an unknown operation, or if the result is no [`Value`], such as
+/// a sum of two registers.
 pub fn evaluate(text: &str, arch: Arch, pc: u64) -> Option<Value> {
     let mut stack = Vec::new();
     for operation in text.split(", ") {

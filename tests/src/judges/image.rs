@@ -1,15 +1,15 @@
-//! The smallest ELF image with a section of call frame information, for tools that read files.
+//! Makes the smallest ELF image with a section of CFI, for tools that read files.
 
 use cfipack_format::{Arch, Endian};
 
 use crate::cfi_bytes::CfiBytes;
 
-/// Bytes of an ELF64 header, and of an entry of the section table.
+/// Bytes of an ELF64 header, and of a section header.
 const HEADER: usize = 64;
 const SECTION: usize = 64;
 
-/// A shared object without code: the generated section at its address, `.text` and `.got` as the bases that
-/// pointers may count from.
+/// Makes a shared object without code. It has the generated section at its address, and `.text` and `.got` as bases
+/// that pointers may count from.
 pub fn image(cfi: &CfiBytes) -> Vec<u8> {
     let mut writer = Writer { endian: cfi.arch.endian(), bytes: vec![0; HEADER] };
     let own: &[u8] = if cfi.debug_frame { b".debug_frame\0" } else { b".eh_frame\0" };

@@ -1,8 +1,7 @@
-//! Reads the rows that other tools print for call frame information, and compares a table's rows with them.
+//! Reads the rows that other tools print for CFI, and compares a table's rows with them.
 //!
-//! `readelf -wF` (binutils) and `llvm-dwarfdump --eh-frame` share no code with gimli, by which `roundtrip`
-//! verifies, nor with each other. The modules list what each tool cannot print or prints wrongly:
-//! [`readelf`], [`dwarfdump`], [`compare`].
+//! `readelf -wF` (binutils) and `llvm-dwarfdump --eh-frame` share no code with each other or with gimli, which `roundtrip`
+//! uses. The modules list what each tool cannot print or prints wrongly: [`readelf`], [`dwarfdump`], [`compare`].
 
 pub mod compare;
 pub mod dwarfdump;
@@ -15,15 +14,15 @@ use std::collections::BTreeMap;
 
 use cfipack_format::{Cfa, Rule};
 
-/// FDEs by their offsets in a section.
+/// FDEs by offset in their section.
 pub type Fdes = BTreeMap<u64, Fde>;
 
 /// An FDE as a tool prints it.
 #[derive(Clone, Debug, Default)]
 pub struct Fde {
-    /// First address, as printed: of a relocatable object it may be anything.
+    /// The first address as printed. In a relocatable object it means nothing.
     pub start: u64,
-    /// The rows, in order; of several at one place the last one is valid.
+    /// The rows in order. If several are at one place, the last one counts.
     pub rows: Vec<Printed>,
 }
 
@@ -38,35 +37,35 @@ pub struct Printed {
     pub return_address: Column<Rule>,
     /// The frame pointer.
     pub frame_pointer: Column<Rule>,
-    /// `true` if the return address is signed, from a tool that prints it.
+    /// Whether the return address is signed, if the tool prints that.
     pub signed: Option<bool>,
-    /// True if the CFA's offset is cut to 32 bits.
+    /// True if the tool keeps only 32 bits of the CFA's offset.
     pub narrow: bool,
 }
 
-/// The text that a tool prints of a CFA or a register.
+/// A CFA or a register as a tool prints it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Column<T> {
     /// The value itself.
     Is(T),
-    /// The value at the place that an expression gives, or for a CFA that place: the expression's text.
+    /// The text of an expression. It gives the place of the value, or for a CFA the CFA itself.
     Expression(String),
-    /// A value that an expression gives: the expression's text.
+    /// The text of an expression that gives the value.
     Value(String),
-    /// The bare fact of an expression.
+    /// An expression, whose text the tool does not print.
     Hidden,
-    /// The register is undefined or not mentioned, which the tool does not distinguish. There is no CFA.
+    /// For a register: undefined or not mentioned, which the tool does not distinguish. For a CFA: there is none.
     Unset,
 }
 
 impl Fde {
-    /// The row at an offset from the start.
+    /// Returns the row at an offset from the FDE's start.
     pub fn row(&self, at: u64) -> Option<&Printed> {
         self.rows.iter().rev().find(|row| row.at <= at)
     }
 }
 
-/// A number as the tools print it, with a sign or without.
+/// Parses a number as the tools print it, with or without a sign.
 fn signed(text: &str) -> Option<i64> {
     text.strip_prefix('+').unwrap_or(text).parse().ok()
 }

@@ -1,12 +1,12 @@
-//! `readelf -wF`: interpreted frames.
+//! Reads `readelf -wF`, which prints interpreted frames.
 //!
-//! What it does not print:
-//! - which expression gives a CFA (`exp`) or a register (`exp`, `vexp`);
-//! - `u` is a register that is not mentioned, or one that `DW_CFA_undefined` makes undefined;
-//! - that there is no CFA: it is register 0 plus 0;
-//! - rows of an FDE whose instructions are all `DW_CFA_nop`: those of its CIE apply.
+//! These are the limits of its output:
+//! - The expression that gives a CFA (`exp`) or a register (`exp`, `vexp`) is not printed.
+//! - `u` stands for a register that is not mentioned, and for one that `DW_CFA_undefined` makes undefined.
+//! - If there is no CFA, it prints register 0 plus 0.
+//! - If all instructions of an FDE are `DW_CFA_nop`, it prints no rows: the CIE's rows apply.
 //!
-//! It takes the CIE pointer of a 64-bit record in `.eh_frame` for 8 bytes and not 4.
+//! In a 64-bit record of `.eh_frame`, it reads 8 instead of 4 bytes for the CIE pointer.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use cfipack_format::{Arch, Cfa, Register, Rule};
 
 use super::{Column, Fde, Fdes, Printed, registers, signed};
 
-/// The sections that `readelf -wF` printed, each with its name, in order.
+/// Parses the output. Returns the sections with their names, in order.
 pub fn parse(text: &str, arch: Arch) -> Vec<(String, Fdes)> {
     let mut sections = Vec::new();
     let mut records = Records::default();
@@ -35,15 +35,15 @@ pub fn parse(text: &str, arch: Arch) -> Vec<(String, Fdes)> {
     sections
 }
 
-/// The record whose rows follow.
+/// The record to which the next rows belong.
 #[derive(Default)]
 struct Records {
     cies: BTreeMap<u64, Vec<Printed>>,
-    /// Offset of the CIE that is printed now.
+    /// Offset of the current CIE.
     cie: Option<u64>,
-    /// Offset of the FDE that is printed now.
+    /// Offset of the current FDE.
     fde: Option<u64>,
-    /// True if that FDE has rows of its own.
+    /// True if the current FDE has rows of its own.
     has_rows: bool,
     /// Names of the columns after LOC and CFA.
     columns: Vec<String>,
@@ -87,7 +87,7 @@ impl Records {
             signed: None,
             narrow: false,
         };
-        // A register has its name in brackets after it.
+        // A register is followed by its name in brackets.
         let cells = rest.filter(|token| !token.starts_with('('));
         for (column, cell) in self.columns.iter().zip(cells) {
             if column == "ra" {
@@ -99,7 +99,7 @@ impl Records {
         if let Some(cie) = self.cie {
             self.cies.entry(cie).or_default().push(row);
         } else if let Some(fde) = self.fde.and_then(|fde| fdes.get_mut(&fde)) {
-            // The first row of its own takes the place of the CIE's.
+            // The first row of the FDE itself replaces the CIE's rows.
             if !std::mem::replace(&mut self.has_rows, true) {
                 fde.rows.clear();
             }
@@ -124,7 +124,7 @@ fn cfa(cell: &str, arch: Arch) -> Column<Cfa> {
     match parsed {
         Some(Cfa::Register { register: Register(0), offset: 0 }) => Column::Unset,
         Some(cfa) => Column::Is(cfa),
-        // A register that no table can name.
+        // No table can represent this register.
         None => Column::Hidden,
     }
 }

@@ -1,6 +1,6 @@
-//! A model of the reader that the series of April 2026 proposes for the Linux kernel, by its rules and not by our decoder:
-//! [`Table`] reads bytes, [`step`] finds the caller of a frame, by the table or, where that has no answer, by the frame
-//! pointer.
+//! Models the reader that the patches of April 2026 propose for the Linux kernel. It follows their rules and shares no
+//! code with our decoder. [`Table`] reads bytes. [`step`] finds the caller of a frame by the table, or else by the
+//! frame pointer.
 
 mod table;
 mod walk;

@@ -1,4 +1,4 @@
-//! The bytes of a table, version 3, as the kernel's reader takes them.
+//! Reads tables of version 3 as the kernel's reader does.
 
 use cfipack_format::Arch;
 
@@ -20,23 +20,23 @@ pub struct Table<'b> {
     end: usize,
 }
 
-/// A rule of the reader that bytes break.
+/// The rule of the reader that a table breaks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// Something in the header.
+    /// A field of the header.
     Header,
-    /// A part that does not lie within the table, or bytes that end early.
+    /// A part is outside the table, or bytes end early.
     Bounds,
-    /// Functions or rows that do not ascend, or lie outside of what they belong to.
+    /// Functions or rows are not ascending, or outside the part that they belong to.
     Order,
-    /// A kind of FDE, row or word that does not exist, or words that no rule takes.
+    /// An unknown kind of FDE, row or word, or words that belong to no rule.
     Kind,
 }
 
-/// What a word, or two, of a row describe.
+/// A place or value that one word or two words of a row describe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Word {
-    /// At this offset from the CFA; for the CFA itself not used.
+    /// The word at this offset from the CFA. Not used for the CFA itself.
     CfaSlot(i64),
     /// The value of a register, by its DWARF number, plus an offset.
     Register(u32, i64),
@@ -47,11 +47,11 @@ pub enum Word {
 /// The row for a PC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Row {
-    /// `None`: the row of an outermost frame.
+    /// `None` in a row of an outermost frame.
     pub cfa: Option<Word>,
-    /// `None`: not given, it is in the link register.
+    /// `None` if it is not given: it is in the link register.
     pub ra: Option<Word>,
-    /// `None`: not given, the frame pointer is the caller's.
+    /// `None` if it is not given: it still has the caller's value.
     pub fp: Option<Word>,
     /// Whether the function is a signal frame.
     pub is_signal: bool,
@@ -60,7 +60,7 @@ pub struct Row {
 struct Function {
     start: u64,
     size: u64,
-    /// The place of the function's first row, and how many rows there are.
+    /// The place of the function's first row. The next field is the number of rows.
     fres: usize,
     num_fres: u16,
     info: u8,
@@ -74,7 +74,7 @@ impl<'b> Table<'b> {
         let (fixed_fp, fixed_ra, num_fdes, fdes, fres, end) = (0, 0, 0, 0, 0, 0);
         let mut table = Self { bytes, address, arch, fixed_fp, fixed_ra, num_fdes, fdes, fres, end };
         let [version, flags, _, fixed_fp, fixed_ra, aux] = *table.array(2)?;
-        // Sorted, and starts that are relative to their fields.
+        // The kernel takes sorted tables whose starts are relative to their fields.
         let is_taken = table.number(0, 2)? == 0xdee2 && version == 3 && flags & 0b101 == 0b101 && aux == 0;
         let [num_fdes, num_fres, fre_len, fde_off, fre_off] =
             [8, 12, 16, 20, 24].map(|at| table.number(at, 4));
@@ -89,7 +89,7 @@ impl<'b> Table<'b> {
         if is_inside { Ok(table) } else { Err(Refusal::Bounds) }
     }
 
-    /// Reads every row of every function, as the reader does where validation is on.
+    /// Reads every row of every function, as the reader does if validation is on.
     pub fn validate(&self, text: std::ops::Range<u64>) -> Result<(), Refusal> {
         let mut before = None;
         for index in 0..self.num_fdes {
@@ -104,14 +104,15 @@ impl<'b> Table<'b> {
         Ok(())
     }
 
-    /// The row for a PC; `None` if no function, or no row of one, has it.
+    /// Returns the row for a PC. `None` if no function, or no row of the function, has the PC.
     pub fn find(&self, pc: u64) -> Result<Option<Row>, Refusal> {
         let (mut least, mut most) = (0, self.num_fdes);
         while least < most {
             let middle = least.midpoint(most);
-            match self.start(middle)? <= pc {
-                true => least = middle + 1,
-                false => most = middle,
+            if self.start(middle)? <= pc {
+                least = middle + 1;
+            } else {
+                most = middle;
             }
         }
         let Some(index) = least.checked_sub(1) else { return Ok(None) };
@@ -152,7 +153,7 @@ impl<'b> Table<'b> {
         if is_known { Ok(function) } else { Err(Refusal::Kind) }
     }
 
-    /// Reads the rows of a function, until `enough` is true.
+    /// Reads the rows of a function until `enough` returns true.
     fn rows(&self, function: &Function, mut enough: impl FnMut(u64, Row) -> bool) -> Result<(), Refusal> {
         let start_width = 1 << (function.info & 0xf);
         let (mut at, mut before) = (function.fres, None);
@@ -200,7 +201,7 @@ impl<'b> Table<'b> {
             let cfa = Word::Register(base.0.into(), self.cfa_offset(offset));
             let mut saved = |fixed: Option<Word>| match fixed {
                 Some(fixed) => Ok(Some(fixed)),
-                // An offset of 0 stands for a place that is not given.
+                // Offset 0 stands for a place that is not given.
                 None => Ok(words.next()?.filter(|offset| *offset != 0).map(Word::CfaSlot)),
             };
             (cfa, saved(fixed_ra)?, saved(fixed_fp)?)
@@ -211,7 +212,7 @@ impl<'b> Table<'b> {
         }
     }
 
-    /// s390x stores the CFA's offset less the register save area, in units of 8 bytes.
+    /// Returns the CFA's offset. s390x stores it without the register save area, in units of 8 bytes.
     fn cfa_offset(&self, word: i64) -> i64 {
         if self.arch == Arch::S390x { word * 8 + 160 } else { word }
     }
@@ -223,10 +224,8 @@ impl<'b> Table<'b> {
     fn number(&self, at: usize, width: usize) -> Result<u64, Refusal> {
         let bytes = self.bytes.get(at..at + width).ok_or(Refusal::Bounds)?;
         let add = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
-        Ok(match self.arch == Arch::S390x {
-            true => bytes.iter().fold(0, add),
-            false => bytes.iter().rev().fold(0, add),
-        })
+        let is_big = self.arch == Arch::S390x;
+        Ok(if is_big { bytes.iter().fold(0, add) } else { bytes.iter().rev().fold(0, add) })
     }
 }
 
@@ -236,7 +235,7 @@ impl Function {
     }
 }
 
-/// The data words of a row that are not read yet.
+/// The data words of a row that have not been read.
 struct Words<'t> {
     table: &'t Table<'t>,
     at: usize,
@@ -253,7 +252,7 @@ impl Words<'_> {
         Ok(Some((word << unused) as i64 >> unused))
     }
 
-    /// A control word and an offset; a control word of 0 stands alone, and nothing is given.
+    /// Reads a control word and an offset. A control word of 0 has no offset, and gives nothing.
     fn pair(&mut self) -> Result<Option<Word>, Refusal> {
         let Some(control) = self.next()? else { return Ok(None) };
         if control == 0 {

@@ -1,4 +1,4 @@
-//! The caller of a frame, as the kernel finds it.
+//! Finds the caller of a frame as the kernel does.
 
 use cfipack_format::Arch;
 
@@ -7,25 +7,25 @@ use super::table::{Row, Word};
 /// A frame of a stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Frame {
-    /// The next instruction, of callers the return address.
+    /// The next instruction. In a caller's frame, the return address.
     pub pc: u64,
     /// The stack pointer.
     pub sp: u64,
     /// The frame pointer.
     pub fp: u64,
-    /// Whether `pc` has not run yet, rather than being the one after a call.
+    /// True if `pc` has not run yet. False if it follows a call.
     pub is_exact: bool,
 }
 
-/// What is known of the innermost frame alone: all registers, by DWARF number, the link register among them.
+/// All registers by DWARF number, with the link register. They are known only in the innermost frame.
 pub type Machine<'m> = Option<&'m [u64]>;
 
-/// The way by which a caller was found.
+/// How a caller was found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// By a row of the table.
     Table,
-    /// By the frame pointer, on s390x by the back chain: a guess.
+    /// By the frame pointer, or on s390x by the back chain. This is a guess.
     FramePointer,
 }
 
@@ -38,14 +38,14 @@ pub struct Caller {
     pub way: Way,
 }
 
-/// The end of a walk: neither the table nor the frame pointer leads on.
+/// A walk ends: neither the table nor the frame pointer has an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stop;
 
-/// The pointer at an address of the recorded stack.
+/// Returns the pointer at an address of the recorded stack.
 pub type Stack<'s> = &'s dyn Fn(u64) -> Option<u64>;
 
-/// The caller of a frame: by its row, or, where there is none or the row does not lead on, by the frame pointer.
+/// Finds the caller by the frame's row. If there is no row, or the row does not help, the frame pointer is used.
 pub fn step(
     arch: Arch,
     row: Option<Row>,
@@ -58,13 +58,13 @@ pub fn step(
         Some(frame) => Some(Caller { frame, way: Way::Table }),
         None => by_frame_pointer(arch, frame, stack).map(|frame| Caller { frame, way: Way::FramePointer }),
     };
-    // The kernel demands that stacks grow; the innermost function may not have begun to use its.
+    // The kernel requires that stack pointers grow. The innermost function may not have used its stack yet.
     let grows =
         |caller: &Caller| caller.frame.sp > frame.sp || machine.is_some() && caller.frame.sp == frame.sp;
     found.filter(|caller| grows(caller) && caller.frame.pc != 0).ok_or(Stop)
 }
 
-/// `None` also for the row of an outermost frame: the reader ends with an error before it looks at it.
+/// Steps by a row. `None` also for an outermost frame: the reader ends with an error before it looks at the row.
 fn by_row(arch: Arch, row: &Row, frame: &Frame, machine: Machine<'_>, stack: Stack<'_>) -> Option<Frame> {
     let register = |number: u32| match number {
         sp if sp == u32::from(arch.stack_pointer().0) => Some(frame.sp),
@@ -89,9 +89,9 @@ fn by_row(arch: Arch, row: &Row, frame: &Frame, machine: Machine<'_>, stack: Sta
     Some(Frame { pc, sp, fp, is_exact: row.is_signal })
 }
 
-/// The frame that the frame pointer leads to: on x86-64 and AArch64 the caller's frame pointer and the return address lie
-/// there; on s390x the back chain leads to the caller's stack pointer, r14 lies in its register save area, and r11 is taken
-/// for unchanged.
+/// Steps by the frame pointer. On x86-64 and AArch64 it leads to the caller's frame pointer and the return address. On
+/// s390x the back chain leads to the caller's stack pointer: r14 is in the register save area there, and r11 is assumed
+/// to be unchanged.
 fn by_frame_pointer(arch: Arch, frame: &Frame, stack: Stack<'_>) -> Option<Frame> {
     let (record, sp, fp, pc) = match arch {
         Arch::S390x => {

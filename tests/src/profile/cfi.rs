@@ -1,4 +1,4 @@
-//! The walk by the CFI itself, as gimli reads and evaluates it: what the tables were made of.
+//! Walks by the CFI itself, as gimli evaluates it. The tables are made of this CFI.
 
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, Evaluation, EvaluationResult,
@@ -11,7 +11,7 @@ use super::walk::{End, Frame, Space, Step, walk};
 
 type Slice<'f> = EndianSlice<'f, LittleEndian>;
 
-/// The registers of a frame by DWARF number, as far as they are known; the last is the return address.
+/// A frame's registers by DWARF number, if known. The last one is the return address.
 pub type Registers = [Option<u64>; 17];
 
 /// A file's `.eh_frame` with the search table over it.
@@ -19,14 +19,14 @@ pub struct Cfi<'f> {
     section: EhFrame<Slice<'f>>,
     header: ParsedEhFrameHdr<Slice<'f>>,
     bases: BaseAddresses,
-    /// For framehop: where they lie, and their bytes.
+    /// The header's address and bytes, for framehop.
     pub header_bytes: (u64, &'f [u8]),
-    /// `.eh_frame`: its address, and the bytes from there on.
+    /// The address of `.eh_frame`, and the bytes from there on.
     pub section_bytes: (u64, &'f [u8]),
 }
 
 impl<'f> Cfi<'f> {
-    /// From `.eh_frame_hdr`, which `PT_GNU_EH_FRAME` leads to. `from` gives the file's bytes from an address on.
+    /// Reads an `.eh_frame_hdr`, which `PT_GNU_EH_FRAME` leads to. `from` returns the file's bytes from an address on.
     pub fn parse(address: u64, bytes: &'f [u8], from: impl FnOnce(u64) -> Option<&'f [u8]>) -> Option<Self> {
         let bases = BaseAddresses::default().set_eh_frame_hdr(address);
         let header = EhFrameHdr::new(bytes, LittleEndian).parse(&bases, 8).ok()?;
@@ -42,7 +42,7 @@ impl<'f> Cfi<'f> {
         })
     }
 
-    /// Where the function starts that an address of the file belongs to.
+    /// Returns where the function starts that contains an address of the file.
     pub fn function_at(&self, address: u64) -> Option<u64> {
         let fde = self.fde_at(address).ok()?;
         Some(fde.initial_address())
@@ -53,7 +53,7 @@ impl<'f> Cfi<'f> {
         table.fde_for_address(&self.section, &self.bases, address, EhFrame::cie_from_offset)
     }
 
-    /// The caller of a frame at an address of the file.
+    /// Finds the caller of a frame at an address of the file.
     pub fn step(
         &self,
         address: u64,
@@ -83,7 +83,7 @@ impl<'f> Cfi<'f> {
     }
 }
 
-/// Walks up a sample's stack by the CFI alone.
+/// Walks a sample's stack by the CFI alone.
 pub fn walk_by_cfi(
     sample: &Sample,
     space: &Space<'_, '_>,
@@ -96,14 +96,14 @@ pub fn walk_by_cfi(
     })
 }
 
-/// All registers of a sample.
+/// Returns all registers of a sample.
 pub fn innermost(sample: &Sample) -> Registers {
     let mut registers = [Some(sample.pc); 17];
     registers.iter_mut().zip(sample.registers).for_each(|(known, value)| *known = Some(value));
     registers
 }
 
-/// No FDE has the PC, or gimli cannot read it.
+/// Maps gimli's error to the end of a walk: no FDE has the PC, or gimli cannot read it.
 fn no_row(error: gimli::Error) -> End {
     match error {
         gimli::Error::NoUnwindInfoForAddress => End::NoRow,
@@ -111,7 +111,7 @@ fn no_row(error: gimli::Error) -> End {
     }
 }
 
-/// What the rules of a row are evaluated with.
+/// The frame in which the rules of a row are evaluated.
 struct Values<'v, 'f> {
     cfi: &'v Cfi<'f>,
     fde: &'v FrameDescriptionEntry<Slice<'f>>,
@@ -138,10 +138,10 @@ impl<'f> Values<'_, 'f> {
         }
     }
 
-    /// The caller's value of a register.
+    /// Returns the caller's value of a register.
     fn caller(&self, row: &UnwindTableRow<usize>, number: u16, cfa: u64) -> Result<u64, End> {
         match row.register(gimli::Register(number)) {
-            // A call pushes it, whether or not the CFI repeats that.
+            // A call pushes the return address, even if the CFI does not say so.
             None if number == X86_64::RA.0 => self.word(cfa.wrapping_sub(8)),
             None | Some(RegisterRule::SameValue) => self.own(number),
             Some(RegisterRule::Offset(offset)) => self.word(cfa.wrapping_add_signed(offset)),

@@ -1,19 +1,19 @@
-//! Checks of what linux-perf-data takes on trust: sizes in a recording that it allocates, or calculates with.
+//! Checks sizes in a recording that linux-perf-data allocates, or calculates with, unchecked.
 
 use std::error::Error;
 use std::ops::Range;
 
 use linux_perf_data::linux_perf_event_reader::{RawEventRecord, RecordType, SampleFormat};
 
-/// Bytes of the header of a recording, and of a record.
+/// Bytes of a recording's header, and of a record's header.
 const HEADER: usize = 104;
 const RECORD: usize = 8;
 
-/// Prepares a recording to be read: its events' attributes, IDs and records must lie in the file.
+/// Prepares a recording for reading: attributes, IDs and records of its events must be inside the file.
 ///
-/// The header lists more, such as build IDs and the names of the machine and the events, in sections with sizes of their
-/// own; a profiler needs none of them, and they are removed from the header. IDs then are found where each attribute
-/// names them, as in the first recordings.
+/// The header lists more sections with their own sizes, such as build IDs and the names of machine and events. A
+/// profiler does not need them, so they are removed from the header. IDs are then found through the attributes, as in
+/// the first version of the format.
 pub fn prepare(recording: &mut [u8]) -> Result<(), Box<dyn Error>> {
     if recording.len() < HEADER || !recording.starts_with(b"PERFILE2") {
         return Err("not a recording of perf for a little-endian machine, or one for a pipe".into());
@@ -21,16 +21,16 @@ pub fn prepare(recording: &mut [u8]) -> Result<(), Box<dyn Error>> {
     let attribute_size = word(recording, 16);
     let attributes = range(recording, 24).ok_or("offset 0x18: the attributes leave the file")?;
     let records = range(recording, 40).ok_or("offset 0x28: the records leave the file")?;
-    // 64 bytes of attributes at least, and where the IDs are.
+    // An entry has at least 64 bytes of attributes, and the place of the IDs.
     if !(64 + 16..=4096).contains(&attribute_size) {
         return Err(format!("offset 0x10: {attribute_size} bytes of attributes for an event").into());
     }
-    // The IDs of an event: two fields at the end of its attributes.
+    // Two fields at the end of an event's attributes give the place of its IDs.
     let mut room = recording.len();
     let events = attributes.len() / attribute_size as usize;
     for event in 1..=events {
         let ids = attributes.start + event * attribute_size as usize - 16;
-        // The attributes state their size, and the IDs are looked for after them.
+        // Attributes state their size. The place of the IDs is expected after them.
         let start = ids + 16 - attribute_size as usize;
         let size = word(recording, start) >> 32;
         if size != attribute_size - 16 {
@@ -53,7 +53,7 @@ pub fn prepare(recording: &mut [u8]) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Refuses bytes after a record that its header does not count, as a trace of the processor has them.
+/// Refuses a record after which there are bytes that its header does not count, such as a processor trace.
 fn check_records(records: &[u8]) -> Result<(), (usize, String)> {
     const AUXTRACE: u32 = 71;
     let mut at = 0;
@@ -73,9 +73,9 @@ pub fn check(record: &RawEventRecord<'_>) -> Result<(), Box<dyn Error>> {
     const MMAP_BUILD_ID: u16 = 1 << 14;
     let body = record.data.as_slice();
     let is_sound = match record.record_type {
-        // A file's build ID, instead of its inode.
+        // The record has a file's build ID instead of its inode.
         RecordType::MMAP2 if record.misc & MMAP_BUILD_ID != 0 => body.get(32).is_none_or(|&len| len <= 20),
-        // Where the callchain is depends on how many there are.
+        // The place of the callchain depends on how many values there are.
         RecordType::SAMPLE if record.parse_info.sample_format.contains(SampleFormat::READ) => {
             return Err("samples with counts of events (`-e '{...}:S'`) are not supported".into());
         }
@@ -85,13 +85,13 @@ pub fn check(record: &RawEventRecord<'_>) -> Result<(), Box<dyn Error>> {
         }),
         _ => true,
     };
-    match is_sound {
-        true => Ok(()),
-        false => Err(format!("{:?}: a length beyond the record", record.record_type).into()),
+    if !is_sound {
+        return Err(format!("{:?}: a length beyond the record", record.record_type).into());
     }
+    Ok(())
 }
 
-/// Where the length of a sample's callchain lies, which follows fields of 8 bytes.
+/// Returns where the length of a sample's callchain is. Fields of 8 bytes precede it.
 fn callchain_at(record: &RawEventRecord<'_>) -> Option<usize> {
     let before = SampleFormat::IDENTIFIER
         | SampleFormat::IP
@@ -107,14 +107,14 @@ fn callchain_at(record: &RawEventRecord<'_>) -> Option<usize> {
     format.contains(SampleFormat::CALLCHAIN).then_some(8 * fields)
 }
 
-/// The range of the file that an offset and a size give.
+/// Returns a range of the file by offset and size, if it is inside.
 fn range(recording: &[u8], at: usize) -> Option<Range<usize>> {
     let start = usize::try_from(word(recording, at)).ok()?;
     let end = start.checked_add(usize::try_from(word(recording, at + 8)).ok()?)?;
     (end <= recording.len()).then_some(start..end)
 }
 
-/// A number of 8 bytes; 0 beyond the end.
+/// Returns a number of 8 bytes, or 0 beyond the end.
 fn word(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |&field| u64::from_le_bytes(field))
 }

@@ -1,4 +1,4 @@
-//! Each stack by table, by CFI and by framehop: what agrees, and what a table omits by name.
+//! Compares each stack by table, by CFI and by framehop, and counts the stacks that a table ends by name.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use super::recording::Sample;
 use super::table::walk_by_table;
 use super::walk::{End, Frame, Space};
 
-/// So many differences are kept as text.
+/// How many differences are kept as text.
 const SHOWN: usize = 20;
 
 /// The sum of all comparisons.
@@ -20,21 +20,21 @@ const SHOWN: usize = 20;
 pub struct Comparison {
     /// Samples.
     pub samples: usize,
-    /// Frames that table and CFI agree on.
+    /// Frames on which table and CFI agree.
     pub frames: usize,
-    /// Stacks that are equal to the last frame, and end for the same reason.
+    /// Stacks whose frames are all equal, with the same reason for the end.
     pub equal: usize,
-    /// Stacks that the table ends earlier, in a function that it omits: the function and the number of stacks.
+    /// Stacks that the table ends earlier because it omits a function, by that function.
     pub omitted: BTreeMap<Place, usize>,
-    /// Stacks that the table ends earlier, in a caller's frame whose row needs a register that no table restores.
+    /// Stacks that the table ends earlier because a caller's row needs a register that no table restores, by function.
     pub unrestored: BTreeMap<Place, usize>,
     /// Stacks that differ in any other way.
     pub different: usize,
-    /// The first of them.
+    /// Descriptions of the first stacks that differ.
     pub differences: Vec<String>,
     /// Why the walks by CFI end.
     pub ends: BTreeMap<End, usize>,
-    /// Stacks whose PCs framehop finds too, up to where the CFI ends.
+    /// Stacks whose PCs framehop finds too, up to the end of the walk by CFI.
     pub by_framehop: usize,
 }
 
@@ -66,7 +66,7 @@ impl Default for Walks {
 }
 
 impl Comparison {
-    /// Walks a sample's stack three times.
+    /// Walks a sample's stack in three ways.
     pub fn add(
         &mut self,
         sample: &Sample,
@@ -84,7 +84,7 @@ impl Comparison {
         let shared = by_table.iter().zip(by_cfi.iter()).take_while(|(a, b)| a == b).count();
         self.frames += shared;
         let is_prefix = shared == by_table.len();
-        let last = by_table.last().and_then(|frame| Place::of(frame, space));
+        let last = by_table.last().and_then(|frame| Place::of_frame(frame, space));
         match (&table_end, last) {
             (end, _) if is_prefix && by_cfi.len() == shared && *end == cfi_end => self.equal += 1,
             (End::NoRow, Some(place)) if is_prefix => *self.omitted.entry(place).or_default() += 1,
@@ -102,8 +102,8 @@ impl Comparison {
 }
 
 impl Place {
-    /// The function that a frame is in, by the CFI.
-    fn of(frame: &Frame, space: &Space<'_, '_>) -> Option<Self> {
+    /// Returns the function of a frame, by the CFI.
+    fn of_frame(frame: &Frame, space: &Space<'_, '_>) -> Option<Self> {
         let (image, address) = space.find(frame.lookup_address())?;
         let start = image.cfi.as_ref()?.function_at(address)?;
         Some(Self { path: image.path.to_string(), start, name: image.name_at(address) })

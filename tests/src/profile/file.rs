@@ -1,4 +1,4 @@
-//! A recorded file, and its unwind tables: its own that `PT_GNU_SFRAME` leads to, or one that is packed from its CFI.
+//! Reads a recorded file and its unwind tables: the table that `PT_GNU_SFRAME` leads to, or a table made of its CFI.
 
 use std::error::Error;
 use std::fs;
@@ -15,25 +15,25 @@ use object::{Endianness, elf::ProgramHeader64};
 
 use super::cfi::Cfi;
 
-/// The bytes of a file, and memory that belongs to it.
+/// The bytes of a file, and of the table made for it.
 pub struct File {
     /// The path.
     pub path: String,
     bytes: Vec<u8>,
-    /// The table of a file that has none: its bytes, for address 0.
+    /// If the file has no table: the bytes of a table for address 0.
     packed: Option<Vec<u8>>,
     index: Vec<u32>,
 }
 
-/// What a profiler knows of a file.
+/// Everything that a profiler uses of a file.
 pub struct Image<'f> {
     /// The path.
     pub path: &'f str,
     /// Whether the file has a table of its own.
     pub is_embedded: bool,
-    /// The table, with an index over it.
+    /// The table, with an index for lookups.
     pub table: Index<'f, 'f>,
-    /// The functions in which stacks start.
+    /// The functions that are the first of a stack.
     pub starts: Vec<Range<Address>>,
     /// The functions that call others on another stack.
     pub switches: Vec<Range<Address>>,
@@ -43,7 +43,7 @@ pub struct Image<'f> {
     loaded: Vec<Segment<'f>>,
 }
 
-/// A part of a file that is loaded.
+/// A loaded part of a file.
 #[derive(Clone, Copy)]
 struct Segment<'f> {
     address: u64,
@@ -53,8 +53,8 @@ struct Segment<'f> {
 }
 
 impl File {
-    /// Reads a file, and packs its CFI if it has no table. `[vdso]` is this process's own: the kernel gives every
-    /// process the same one.
+    /// Reads a file, and makes a table of its CFI if it has none. `[vdso]` is read from this process, because the
+    /// kernel gives the same one to every process.
     pub fn read(path: &str) -> Result<Self, Box<dyn Error>> {
         let bytes = match path {
             "[vdso]" => vdso()?,
@@ -66,7 +66,7 @@ impl File {
         Ok(Self { path: path.to_string(), bytes, packed, index: Vec::new() })
     }
 
-    /// Finds the table and builds the index over it, which makes lookups twice as fast.
+    /// Finds the table and builds its index, which makes lookups twice as fast.
     pub fn image(&mut self) -> Result<Image<'_>, Box<dyn Error>> {
         let headers = Headers::parse(&self.bytes)?;
         let section = match &self.packed {
@@ -85,7 +85,7 @@ impl File {
         });
         let symbols = container::File::parse(&self.bytes)?.symbols()?;
         let mut starts = functions_named(&symbols, starts_stacks);
-        // A loader without symbols has its entry, and no rows for it.
+        // A loader without symbols still has an entry point, for which there are no rows.
         if headers.entry.0 != 0 && table.find(headers.entry)?.is_none() {
             starts.push(headers.entry..Address(headers.entry.0.saturating_add(LONGEST_ENTRY)));
         }
@@ -97,16 +97,16 @@ impl File {
     }
 }
 
-/// Bytes of code that is known by its entry alone, at most.
+/// The most bytes of code that belong to an entry point without a symbol.
 const LONGEST_ENTRY: u64 = 256;
 
-/// The code of functions with certain names.
+/// Returns the code of functions with certain names.
 fn functions_named(symbols: &Symbols<'_>, is_wanted: fn(&str) -> bool) -> Vec<Range<Address>> {
     let named = symbols.iter().filter(|(_, name)| is_wanted(name));
     named.filter_map(|(address, _)| symbols.extent(address)).collect()
 }
 
-/// Ends a function where the next one of the table starts, or the next symbol: symbols may have no sizes.
+/// Ends a function where the table's next function or the next symbol starts, because symbols may have no size.
 fn cut(function: &mut Range<Address>, symbols: &Symbols<'_>, table: &Index<'_, '_>) {
     let starts = table.section().functions().filter_map(Result::ok).map(|function| function.start());
     let next = starts.filter(|next| *next > function.start).chain(symbols.next_after(function.start)).min();
@@ -114,8 +114,8 @@ fn cut(function: &mut Range<Address>, symbols: &Symbols<'_>, table: &Index<'_, '
 }
 
 impl Image<'_> {
-    /// The address that the file gives to the start of a mapping of code at an offset. Mappings start with a page, the
-    /// segment perhaps within it, and the page may hold the end of another segment too.
+    /// Returns the address in the file of a mapping of code at an offset. A mapping starts with a page. The segment may
+    /// start within that page, and the page may have the end of another segment too.
     pub fn address_of(&self, offset: u64) -> Option<u64> {
         const PAGE: u64 = 4096;
         let has = |segment: &&Segment<'_>| {
@@ -126,13 +126,13 @@ impl Image<'_> {
         Some(segment.address.wrapping_sub(segment.offset).wrapping_add(offset))
     }
 
-    /// The end of what is loaded, by the file's addresses; none beyond the last address.
+    /// Returns the end of what is loaded, by addresses of the file. `None` if that is beyond the last address.
     pub fn end(&self) -> Option<u64> {
         let ends = self.loaded.iter().map(|segment| segment.address.checked_add(segment.bytes.len() as u64));
         ends.collect::<Option<Vec<_>>>()?.into_iter().max()
     }
 
-    /// The function at an address of the file, or the file's name in brackets.
+    /// Returns the function at an address of the file, or the file's name in brackets.
     pub fn name_at(&self, address: u64) -> String {
         match self.symbols.lookup(Address(address)) {
             Some(symbol) => symbol.name.into_owned(),
@@ -140,7 +140,7 @@ impl Image<'_> {
         }
     }
 
-    /// The last part of its path.
+    /// Returns the last part of the path.
     pub fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(self.path)
     }
@@ -152,7 +152,7 @@ impl Segment<'_> {
     }
 }
 
-/// A file's program headers, all that the loader and a profiler need.
+/// The program headers of a file, which are all that a loader and a profiler need.
 struct Headers<'f> {
     headers: &'f [ProgramHeader64<Endianness>],
     entry: Address,
@@ -180,14 +180,14 @@ impl<'f> Headers<'f> {
         self.segments(kind).find(|segment| !segment.bytes.is_empty())
     }
 
-    /// The file's own table. What removes sections may leave the header, without bytes or with others.
+    /// Returns the file's own table. After sections were removed, the program header may lead to no bytes or to others.
     fn table(&self) -> Option<Section<'f>> {
         let segment = self.segment(elf::PT_GNU_SFRAME)?;
         Section::parse(segment.bytes, Address(segment.address)).ok()
     }
 }
 
-/// A table for address 0 made of a file's call frame information.
+/// Makes a table of a file's CFI, for address 0.
 fn pack(bytes: &[u8]) -> Result<Vec<u8>, Box<dyn Error>> {
     let file = container::File::parse(bytes)?;
     let sections = file.call_frame_sections()?;
@@ -198,7 +198,7 @@ fn pack(bytes: &[u8]) -> Result<Vec<u8>, Box<dyn Error>> {
     Ok(builder.finish().into_bytes(Address(0), |function| Address(function.0))?)
 }
 
-/// The kernel's library of fast system calls, as it lies in this process.
+/// Reads the vDSO, the kernel's library of fast system calls, from this process.
 fn vdso() -> Result<Vec<u8>, Box<dyn Error>> {
     use std::os::unix::fs::FileExt as _;
     let maps = fs::read_to_string("/proc/self/maps")?;

@@ -1,4 +1,4 @@
-//! Stacks as text that flame-graph tools take: `command;outermost;...;innermost count`, one line for equal stacks.
+//! Prints stacks for flame-graph tools: `command;outermost;...;innermost count`, one line for equal stacks.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
@@ -10,13 +10,13 @@ use super::walk::{End, Frame, Space};
 #[derive(Default)]
 pub struct Folded {
     stacks: BTreeMap<String, usize>,
-    /// Of addresses of files.
+    /// Names, by file and address.
     names: HashMap<(*const u8, u64), String>,
 }
 
 impl Folded {
-    /// Adds the stack of a sample. One that does not reach the outermost frame starts with the reason in brackets, and
-    /// one that a frame pointer led to ends with `_[fp]`.
+    /// Adds the stack of a sample. If it does not reach the outermost frame, the line starts with the reason in
+    /// brackets. A frame that was found by a frame pointer ends with `_[fp]`.
     pub fn add(&mut self, sample: &Sample, space: &Space<'_, '_>, frames: &[Frame], end: &End) {
         let mut line = escaped(&sample.command);
         if *end != End::Outermost {
@@ -47,7 +47,7 @@ impl Folded {
     }
 }
 
-/// A name without what ends a frame or a line.
+/// Replaces the characters that would end a frame or a line.
 fn escaped(name: &str) -> String {
     name.replace(';', ":").replace('\n', " ")
 }

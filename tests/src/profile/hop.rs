@@ -1,4 +1,4 @@
-//! The walk by framehop, which reads `.eh_frame` too, and goes on by frame pointers where that has no answer.
+//! Walks with framehop, which reads `.eh_frame` too. If that has no answer, framehop uses frame pointers.
 
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, Module, Unwinder as _};
@@ -9,7 +9,7 @@ use super::walk::Space;
 /// framehop's view of a process.
 pub type Unwinder<'f> = UnwinderX86_64<&'f [u8]>;
 
-/// An unwinder for a space.
+/// Makes an unwinder for a space.
 pub fn unwinder<'f>(space: &Space<'_, 'f>) -> Unwinder<'f> {
     let mut unwinder = UnwinderX86_64::new();
     for (range, bias, image) in space.images() {
@@ -27,7 +27,7 @@ pub fn unwinder<'f>(space: &Space<'_, 'f>) -> Unwinder<'f> {
     unwinder
 }
 
-/// Walks up a sample's stack; the PCs, innermost first.
+/// Walks a sample's stack. Returns the PCs, innermost first.
 pub fn walk_by_framehop(
     sample: &Sample,
     unwinder: &Unwinder<'_>,

@@ -1,7 +1,8 @@
-//! Recordings of `perf record --call-graph dwarf`: their stacks by `.sframe` tables, by CFI and by framehop.
+//! Reads recordings of `perf record --call-graph dwarf`, and walks their stacks by `.sframe` tables, by CFI and by
+//! framehop.
 //!
-//! The tables are those that `PT_GNU_SFRAME` of the recorded files leads to; the CFI of a file without one is packed
-//! into a table first. For recordings of x86-64, on the machine that made them: the files must still be there.
+//! The tables are found by `PT_GNU_SFRAME` of the recorded files. For a file without a table, one is made of its CFI.
+//! Recordings must be of x86-64, and read on the machine that made them, because the files must still exist.
 
 pub mod cfi;
 pub mod checked;

@@ -1,5 +1,5 @@
-//! What `perf record --call-graph dwarf` wrote: samples with registers and the top of the stack, and the files that were
-//! mapped when they were taken.
+//! Reads what `perf record --call-graph dwarf` writes: samples with registers and the top of the stack, and the files
+//! that were mapped at the time.
 
 use std::collections::{BTreeSet, HashMap};
 use std::error::Error;
@@ -13,11 +13,11 @@ use linux_perf_data::{PerfFileReader, PerfFileRecord};
 
 use super::checked;
 
-/// perf's numbers of the registers that have the DWARF numbers 0 to 15 on x86-64, and of the instruction pointer.
+/// perf's numbers of the registers that are 0 to 15 in DWARF on x86-64, and of the instruction pointer.
 const REGISTERS: [u64; 16] = [0, 3, 2, 1, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23];
 const INSTRUCTION_POINTER: u64 = 8;
 
-/// Mappings of all processes at all times, at most: a recording could ask for the square of its size.
+/// The most mappings, for all processes and times. Without a limit, a recording could ask for the square of its size.
 const MAPPINGS: usize = 1 << 22;
 
 /// The DWARF number of the frame pointer.
@@ -28,54 +28,54 @@ pub const SP: usize = 7;
 /// A recording.
 #[derive(Default)]
 pub struct Recording {
-    /// In the order in which they were taken.
+    /// Samples, in the order in which they were taken.
     pub samples: Vec<Sample>,
-    /// Where what was mapped, for each process and time.
+    /// The mappings of each process at each time.
     pub spaces: Vec<Space>,
-    /// Samples of kernel threads, which have no user's stack.
+    /// Number of samples of kernel threads, which have no user stack.
     pub without_stack: usize,
-    /// How many mappings the spaces have.
+    /// Number of mappings in all spaces.
     mappings: usize,
 }
 
 /// A moment in a thread's life.
 pub struct Sample {
-    /// Of [`Recording::spaces`].
+    /// The index in [`Recording::spaces`].
     pub space: usize,
     /// The thread's name.
     pub command: Rc<str>,
-    /// Whether the kernel was interrupted; the registers are those with which the thread entered it.
+    /// Whether the kernel was interrupted. The registers are those with which the thread entered the kernel.
     pub in_kernel: bool,
     /// The instruction pointer.
     pub pc: u64,
-    /// By DWARF number.
+    /// Registers by DWARF number.
     pub registers: [u64; 16],
-    /// The stack from the stack pointer upwards, as much as perf copied.
+    /// The stack from the stack pointer upwards, as far as perf copied it.
     pub stack: Vec<u8>,
 }
 
-/// What a process had mapped for execution, ascending and apart.
+/// The executable mappings of a process, ascending and without overlaps.
 #[derive(Clone, Default)]
 pub struct Space {
     /// The mappings.
     pub mappings: Vec<Mapping>,
 }
 
-/// A part of a file.
+/// A mapped part of a file.
 #[derive(Clone, PartialEq)]
 pub struct Mapping {
     /// The first address.
     pub start: u64,
     /// The address after the last one.
     pub end: u64,
-    /// The offset in the file of `start`.
+    /// The offset of `start` in the file.
     pub offset: u64,
-    /// As the kernel names it: also `[vdso]`, and `//anon` for memory without a file.
+    /// The path as the kernel gives it. `[vdso]` and `//anon` (memory without a file) occur too.
     pub path: Rc<str>,
 }
 
 impl Sample {
-    /// The pointer at an address of the stack, if it was recorded.
+    /// Returns the pointer at an address of the stack, if it was recorded.
     #[inline]
     pub fn word(&self, address: u64) -> Option<u64> {
         let at = usize::try_from(address.wrapping_sub(self.registers[SP])).ok()?;
@@ -108,7 +108,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// The paths of everything that was mapped.
+    /// Returns the paths of everything that was mapped.
     pub fn paths(&self) -> BTreeSet<Rc<str>> {
         self.spaces.iter().flat_map(|space| &space.mappings).map(|mapping| mapping.path.clone()).collect()
     }
@@ -140,7 +140,7 @@ impl Recording {
         }
     }
 
-    /// The current space of a process.
+    /// Returns the current space of a process.
     fn space_of(&mut self, pid: i32, processes: &mut Processes) -> usize {
         *processes.spaces.entry(pid).or_insert_with(|| {
             self.spaces.push(Space::default());
@@ -171,7 +171,7 @@ impl Recording {
         if overlapped == [mapping.clone()] || mapping.start == mapping.end {
             return;
         }
-        // Samples that were taken before keep what was there then.
+        // Earlier samples keep the mappings of their time.
         if !overlapped.is_empty() {
             self.enter(self.spaces[current].without(&mapping), record.pid, processes);
         }
@@ -180,7 +180,7 @@ impl Recording {
         self.mappings += 1;
     }
 
-    /// None where the thread has no user's registers.
+    /// Returns `None` if the thread has no user registers.
     fn sample(&mut self, record: &SampleRecord<'_>, processes: &mut Processes) -> Option<Sample> {
         let registers = record.user_regs.as_ref()?;
         let (stack, len) = record.user_stack.as_ref()?;
@@ -202,24 +202,24 @@ impl Recording {
     }
 }
 
-/// The state of the processes at one time of the recording.
+/// The processes at one time of the recording.
 #[derive(Default)]
 struct Processes {
-    /// By process.
+    /// Space of each process.
     spaces: HashMap<i32, usize>,
-    /// By thread.
+    /// Name of each thread.
     commands: HashMap<i32, Rc<str>>,
 }
 
 impl Space {
-    /// The mappings that share addresses with one.
+    /// Returns the mappings that overlap with a new one.
     fn overlapped(&self, new: &Mapping) -> &[Mapping] {
         let first = self.mappings.partition_point(|other| other.end <= new.start);
         let end = self.mappings.partition_point(|other| other.start < new.end);
         self.mappings.get(first..end).unwrap_or_default()
     }
 
-    /// All but what a new mapping covers: of a mapping that sticks out on a side, that side remains.
+    /// Removes what a new mapping covers. If an old mapping extends beyond it, that part stays.
     fn without(&self, new: &Mapping) -> Self {
         let mut mappings = Vec::new();
         for old in &self.mappings {

@@ -1,4 +1,4 @@
-//! The walk by `.sframe` tables.
+//! Walks by `.sframe` tables.
 
 use cfipack_decoder::sframe::Registers;
 use cfipack_decoder::walk::{Cache, Walk};
@@ -9,22 +9,22 @@ use super::walk::{DEPTH, End, Frame, Space};
 
 /// A way to walk a sample's stack by tables.
 pub struct ByTable<'w, 'm> {
-    /// Rows of earlier walks, through any space.
+    /// Rows of earlier walks, of all spaces.
     pub cache: Option<&'w mut Cache<'m>>,
-    /// True if code without a table is left by its frame pointer.
+    /// Whether frames of code without a table are left by the frame pointer.
     pub has_frame_pointers: bool,
 }
 
-/// Walks up a sample's stack by the tables alone.
+/// Walks a sample's stack by the tables alone.
 pub fn walk_by_table(sample: &Sample, space: &Space<'_, '_>, frames: &mut Vec<Frame>) -> End {
     ByTable { cache: None, has_frame_pointers: false }.walk(sample, space, frames)
 }
 
 impl ByTable<'_, '_> {
-    /// Walks up a sample's stack. The frames go to `frames`, innermost first.
+    /// Walks a sample's stack. Puts the frames into `frames`, innermost first.
     #[inline]
     pub fn walk(self, sample: &Sample, space: &Space<'_, '_>, frames: &mut Vec<Frame>) -> End {
-        // A row of the innermost frame may need any register.
+        // In the innermost frame a row may need any register.
         let others =
             std::array::from_fn::<_, 16, _>(|number| (Register(number as u16), sample.registers[number]));
         let (sp, fp) = (sample.registers[SP], Some(sample.registers[FP]));

@@ -1,4 +1,4 @@
-//! What is mapped where, and the walk up a stack with any way to find callers: by CFI it goes as by table.
+//! Knows what is mapped where, and walks a stack with any way to find callers, by CFI or by table.
 
 use std::fmt;
 
@@ -8,13 +8,13 @@ use cfipack_format::{Address, Arch};
 use super::file::Image;
 use super::recording::{SP, Sample};
 
-/// Longer stacks are cut.
+/// The most frames of a walk.
 pub const DEPTH: usize = 1000;
 
 /// A process's mappings with their images.
 pub struct Space<'i, 'f> {
     mappings: Vec<Placed<'i, 'f>>,
-    /// What a walk by table asks: all that was mapped, with the tables of the images.
+    /// The same mappings for walks by table: everything that was mapped, with the images' tables.
     pub modules: Modules<Vec<Module<'f, 'i>>>,
 }
 
@@ -22,25 +22,25 @@ pub struct Space<'i, 'f> {
 struct Placed<'i, 'f> {
     start: u64,
     end: u64,
-    /// From an address in the file to where it is mapped.
+    /// The distance from an address in the file to its place in memory.
     bias: u64,
     image: &'i Image<'f>,
 }
 
-/// A place in the stack.
+/// A frame on the stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Frame {
     /// The next instruction in the innermost frame, the return address in others.
     pub pc: u64,
     /// The stack pointer.
     pub sp: u64,
-    /// Whether `pc` is that of an instruction which has not run yet, rather than the one after a call.
+    /// True if the instruction at `pc` has not run yet. False if it follows a call.
     pub is_exact: bool,
-    /// Whether a frame pointer led to it: a guess.
+    /// Whether a frame pointer led to this frame, which is a guess.
     pub is_guess: bool,
 }
 
-/// A frame's caller: what `pc`, `sp` and `is_exact` are there, and the registers that the next step needs.
+/// A frame's caller, and the registers that the next step needs.
 pub struct Step<R> {
     /// The caller.
     pub frame: Frame,
@@ -51,27 +51,27 @@ pub struct Step<R> {
 /// Why a walk ends.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum End {
-    /// The frame is outermost: by a row, as the function in which stacks start, or by an address of 0.
+    /// The frame is outermost: by its row, because stacks start in its function, or because its PC is 0.
     Outermost,
-    /// What the next step needs lies beyond the bytes of the stack that were recorded.
+    /// The next step needs bytes of the stack that were not recorded.
     Stack,
-    /// The code belongs to no file: it was generated, or the file has no CFI.
+    /// The code is in no file (it was generated), or the file has no CFI.
     NoFile,
     /// The table, or the CFI, has no row for the code.
     NoRow,
     /// The row needs a register that is not known in a caller's frame.
     Register(u16),
-    /// The caller's frame would not lie above this one, or a rule cannot be evaluated.
+    /// The caller's frame would not be above this frame, or a rule cannot be evaluated.
     Broken,
 }
 
 impl<'i, 'f> Space<'i, 'f> {
-    /// `image` finds the image of a path.
+    /// Places the images of a space. `image` returns the image of a path.
     pub fn new(space: &super::recording::Space, image: impl Fn(&str) -> Option<&'i Image<'f>>) -> Self {
         let (mut mappings, mut modules) = (Vec::new(), Vec::new());
         let mut end = 0;
         for mapping in &space.mappings {
-            // A damaged recording may have anything.
+            // A damaged recording may have any mappings.
             if mapping.start < end || mapping.end < mapping.start {
                 continue;
             }
@@ -82,7 +82,7 @@ impl<'i, 'f> Space<'i, 'f> {
                 Some(Placed { start: mapping.start, end: mapping.end, bias, image })
             });
             let code = Address(mapping.start)..Address(mapping.end);
-            // Generated code has no table, and may have frame pointers.
+            // Generated code has no table, but may have frame pointers.
             modules.push(match &placed {
                 None => Module::new(code, 0),
                 Some(Placed { bias, image, .. }) => Module::new(code, *bias)
@@ -96,7 +96,7 @@ impl<'i, 'f> Space<'i, 'f> {
         Self { mappings, modules }
     }
 
-    /// The image that has the code at an address, and the address in the file.
+    /// Returns the image of the code at an address, and the address in the file.
     #[inline]
     pub fn find(&self, address: u64) -> Option<(&'i Image<'f>, u64)> {
         let after = self.mappings.partition_point(|mapping| mapping.start <= address);
@@ -104,27 +104,27 @@ impl<'i, 'f> Space<'i, 'f> {
         (address < mapping.end).then(|| (mapping.image, address.wrapping_sub(mapping.bias)))
     }
 
-    /// The mapped images: where they lie, and how far from the addresses of the file.
+    /// Returns where images are mapped, and how far from their addresses in the file.
     pub fn images(&self) -> impl Iterator<Item = (std::ops::Range<u64>, u64, &'i Image<'f>)> {
         self.mappings.iter().map(|mapping| (mapping.start..mapping.end, mapping.bias, mapping.image))
     }
 }
 
 impl Frame {
-    /// The innermost frame of a sample.
+    /// Returns the innermost frame of a sample.
     pub fn innermost(sample: &Sample) -> Self {
         Self { pc: sample.pc, sp: sample.registers[SP], is_exact: true, is_guess: false }
     }
 
-    /// The address to look up: a return address may belong to the next function, the byte before it is the call's.
+    /// Returns the address to look up. A return address may belong to the next function, so the byte before it is used.
     #[inline]
     pub fn lookup_address(&self) -> u64 {
         if self.is_exact { self.pc } else { self.pc.wrapping_sub(1) }
     }
 }
 
-/// Walks up a sample's stack. `registers` are what the first step needs; `step` finds the caller of a frame at an
-/// address of a file. The frames go to `frames`, innermost first.
+/// Walks a sample's stack. The first step gets `registers`. `step` finds the caller of a frame at an address of a file.
+/// The frames go to `frames`, innermost first.
 #[inline]
 pub fn walk<'i, 'f, R>(
     sample: &Sample,
@@ -148,7 +148,7 @@ pub fn walk<'i, 'f, R>(
         if caller.frame.pc == 0 {
             return End::Outermost;
         }
-        // Stacks grow downwards: a table that leads back would never end.
+        // Stacks grow downwards. A table that leads back would never end.
         if caller.frame.sp <= frame.sp {
             return End::Broken;
         }

@@ -1,4 +1,4 @@
-//! Functions of arm64.
+//! Makes functions of arm64.
 
 use cfipack_cfi::write::leb128;
 use cfipack_testkit::random::Random;
@@ -77,8 +77,8 @@ impl Writer {
         }
     }
 
-    /// An epilogue whose end LLVM has merged with that of another one: a row with a stack of `left` bytes,
-    /// up to a branch into the other one, and then the body's row again.
+    /// Writes an epilogue whose end LLVM has merged with another one: a row with a stack of `left` bytes, up to a
+    /// branch into the other epilogue, then the body's row again.
     fn arm64_merged_epilogue(&mut self, random: &mut Random, left: u64) {
         self.advance();
         self.cfi.extend([0x0c, 31]);

@@ -1,4 +1,4 @@
-//! The files that the map names, read.
+//! Reads the files that the map names.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -10,13 +10,13 @@ use object::read::archive::ArchiveFile;
 use super::map::{Map, archive, member};
 use super::object::Object;
 
-/// Reads the objects of a link, in its order. A path of the map stands for the one of `given` that ends in the most of
-/// its components, at least the last; without any, for the file that is there.
+/// Reads the objects of a link, in its order. For a path of the map, the file of `given` is read that has the most last
+/// components in common, at least one. If there is none, the file at the path is read.
 pub fn read(map: &Map, given: &[PathBuf]) -> Result<Vec<Object>, Box<dyn Error>> {
     let mut archives: HashMap<PathBuf, Vec<u8>> = HashMap::new();
     let mut objects = Vec::new();
     for file in map.files() {
-        // A file may have a name with parentheses.
+        // Parentheses may be part of a file's name.
         let whole = find(&file, given);
         let (path, member) = match member(&file) {
             Some((_, member)) if !whole.exists() => (find(archive(&file), given), Some(member)),
@@ -31,7 +31,7 @@ pub fn read(map: &Map, given: &[PathBuf]) -> Result<Vec<Object>, Box<dyn Error>>
         if !archives.contains_key(&path) {
             archives.insert(path.clone(), fs::read(&path).map_err(|error| in_file(error.into()))?);
         }
-        // Several members may have one name.
+        // Several members may have the same name.
         let before = objects.len();
         let bytes = &archives[&path][..];
         for found in ArchiveFile::parse(bytes)?.members() {
@@ -53,7 +53,7 @@ fn find(named: &str, given: &[PathBuf]) -> PathBuf {
         let pairs = path.components().rev().zip(named.components().rev());
         pairs.take_while(|(given, named)| given == named).count()
     };
-    // Of equally good ones the first.
+    // Among equally good files, the first.
     let best = given.iter().rev().max_by_key(common);
     best.filter(|best| common(best) != 0).map_or_else(|| named.to_owned(), Clone::clone)
 }

@@ -1,4 +1,4 @@
-//! A model of the link: which section of which object is where, and in which order `ld` merges their tables.
+//! Models a link: which section of which object is where, and in which order `ld` merges tables.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,14 +9,14 @@ use super::map::{Map, Output};
 use super::object::{Object, Section};
 use super::output::{Header, Linked};
 
-/// Input sections that are in the output.
+/// The input sections that are in the output.
 #[derive(Debug)]
 pub struct Link<'o> {
     objects: &'o [Object],
     placed: Vec<Placed<'o>>,
-    /// The number in `placed` of a section of an object.
+    /// Indexes in `placed`, by object and section.
     numbers: HashMap<(usize, usize), usize>,
-    /// Objects in the order in which `ld` merges their tables.
+    /// The objects, in the order in which `ld` merges tables.
     pub order: Vec<usize>,
 }
 
@@ -25,14 +25,14 @@ struct Placed<'o> {
     object: &'o Object,
     section: usize,
     address: u64,
-    /// The number of the output section's header.
+    /// The number of the output section header.
     header: Option<usize>,
     /// The address of the output section.
     base: u64,
 }
 
 impl<'o> Link<'o> {
-    /// `objects` are in the order of the link.
+    /// Finds the sections. `objects` are in the order of the link.
     pub fn new(map: &Map, objects: &'o [Object], linked: &Linked<'_>) -> Self {
         let mut of_name: HashMap<(&str, &str), Vec<(usize, usize)>> = HashMap::new();
         for (number, object) in objects.iter().enumerate() {
@@ -51,7 +51,7 @@ impl<'o> Link<'o> {
                 .filter(|place| !losers.contains(place) && !numbers.contains_key(place))
                 .map(|(object, section)| (object, section, &objects[object].sections[section]))
                 .filter(|(.., section)| section.size == input.size || section.can_shrink);
-            // Of several the first that has the size and the symbols, and is in a group as its output is.
+            // Takes the first section with the size and the symbols, which is in a group if its output section is.
             let misfit = |(.., section): &(usize, usize, &Section)| {
                 let has_symbols = input.symbols.iter().all(|symbol| section.symbols.contains(symbol));
                 let is_grouped = header.is_some_and(|header| header.is_grouped);
@@ -65,44 +65,44 @@ impl<'o> Link<'o> {
             placed.push(Placed { object: &objects[object], section, address: input.address, header, base });
             kept.extend(header.map(|header| (header, object)));
         }
-        // The order of headers, which in relocatable output is not that of the map.
+        // Sorts by section headers. In relocatable output their order differs from the map's.
         kept.sort_by_key(|&(header, _)| header);
         let order = gnu_merge_order(objects.len(), kept.into_iter().map(|(_, object)| object));
         Self { objects, placed, numbers, order }
     }
 
-    /// The function that a field of an object's table leads to, if it is in the output. Its key has the number of the
-    /// input section, and the offset in that.
+    /// Returns the function of a field in an object's table, if it is in the output. Its key is made of the input
+    /// section's number and the offset in the section.
     pub fn live(&self, object: usize, field: usize) -> Option<Live> {
         let (section, offset) = self.objects[object].target(field)?;
         let number = *self.numbers.get(&(object, section))?;
         Some(Key((number as u64) << 32 | offset & 0xffff_ffff).into())
     }
 
-    /// The key of something that is not part of an object.
+    /// Returns a key for stubs, which no object has.
     pub fn key_of_stubs(&self, number: usize) -> Key {
         Key(((self.placed.len() + number) as u64) << 32)
     }
 
-    /// The address of a function; `None` of what is not part of an object.
+    /// Returns the address of a function, or `None` for stubs.
     pub fn address(&self, key: Key) -> Option<Address> {
         Some(Address(self.placed.get((key.0 >> 32) as usize)?.address.wrapping_add(key.0 & 0xffff_ffff)))
     }
 
-    /// The number of the output section's header that a function is in, and the offset there in relocatable output.
+    /// Returns the number of the function's output section header. For relocatable output it also returns the offset there.
     pub fn place(&self, key: Key) -> Option<(usize, u64)> {
         let placed = self.placed.get((key.0 >> 32) as usize)?;
         Some((placed.header?, self.address(key)?.0.wrapping_sub(placed.base)))
     }
 
-    /// A function as `FILE(SECTION)+OFFSET`.
+    /// Returns a function's name as `FILE(SECTION)+OFFSET`.
     pub fn name(&self, key: Key) -> String {
         let Some(placed) = self.placed.get((key.0 >> 32) as usize) else { return "stubs".to_owned() };
         let section = &placed.object.sections[placed.section].name;
         format!("{}({section})+{:#x}", placed.object.file, key.0 & 0xffff_ffff)
     }
 
-    /// The function at an address, as `FILE(SECTION)+OFFSET`.
+    /// Returns the name of the function at an address, as `FILE(SECTION)+OFFSET`.
     pub fn name_at(&self, address: Address) -> Option<String> {
         let holds = |placed: &&Placed<'_>| {
             let size = placed.object.sections[placed.section].size;
@@ -114,7 +114,8 @@ impl<'o> Link<'o> {
     }
 }
 
-/// The number of the header of each output section of the map. Of several with one name, the next with its size.
+/// Returns the header of each output section in the map. If several have the same name, it takes the next with the same
+/// size.
 fn headers<'l>(map: &Map, linked: &'l Linked<'_>) -> Vec<Option<&'l Header<'l>>> {
     let mut used = HashSet::new();
     let header = |output: &Output| {
@@ -130,8 +131,8 @@ fn headers<'l>(map: &Map, linked: &'l Linked<'_>) -> Vec<Option<&'l Header<'l>>>
     map.outputs.iter().map(header).collect()
 }
 
-/// Sections of COMDAT groups that an earlier object has; the map does not tell them from others of the same object with
-/// equal names and sizes.
+/// Returns sections of COMDAT groups that an earlier object has. The map does not distinguish them from sections of the
+/// same object with equal names and sizes.
 fn losers(objects: &[Object]) -> HashSet<(usize, usize)> {
     let (mut seen, mut losers) = (HashSet::new(), HashSet::new());
     for (number, object) in objects.iter().enumerate() {

@@ -1,21 +1,21 @@
-//! What `ld -Map` says: which files were linked, and where their sections are.
+//! Reads the map of `ld -Map`: which files were linked, and where their sections are.
 
 use std::collections::HashSet;
 
 /// A map file.
 #[derive(Debug, Default)]
 pub struct Map {
-    /// The files of the command line in order, archives for their members.
+    /// The files of the command line in order. An archive stands for its members.
     pub loaded: Vec<Loaded>,
-    /// The members that were taken of archives, in order.
+    /// The archive members that were linked, in order.
     pub members: Vec<Member>,
-    /// Output sections in the order of the map; some have no header in the output.
+    /// The output sections in the map's order. Some have no header in the output.
     pub outputs: Vec<Output>,
     /// Input sections that are in the output.
     pub placed: Vec<Input>,
-    /// Input sections that are not.
+    /// Input sections that are not in the output.
     pub discarded: Vec<Input>,
-    /// Bytes of the tables that `ld` has made for PLTs: one for each section of one, 0 if it made none.
+    /// Bytes of `ld`'s own tables for PLTs, one number for each PLT section. 0 if `ld` made none.
     pub plt_tables: Vec<u64>,
 }
 
@@ -24,7 +24,7 @@ pub struct Map {
 pub struct Loaded {
     /// The path that the linker was given.
     pub file: String,
-    /// The number of the first file of its group, which is searched again and again; its own if there is no group.
+    /// The number of the first file of its group, or its own number without a group. Groups are searched repeatedly.
     group: usize,
 }
 
@@ -33,7 +33,7 @@ pub struct Loaded {
 pub struct Member {
     /// `ARCHIVE(MEMBER)`.
     pub file: String,
-    /// What refers to it, empty if it is not known yet: `FILE (SYMBOL)`, `(SYMBOL)` or `(--whole-archive)`.
+    /// The file that needs the member: `FILE (SYMBOL)`, `(SYMBOL)` or `(--whole-archive)`. Empty while it is not known.
     pub referrer: String,
 }
 
@@ -51,11 +51,12 @@ pub struct Output {
 pub struct Input {
     /// The name.
     pub name: String,
-    /// In the output; in relocatable output from 0 on in each output section, unless a script gives it an address.
+    /// The address in the output. In relocatable output it counts from the output section, unless a script gives it an
+    /// address.
     pub address: u64,
     /// The size in bytes.
     pub size: u64,
-    /// The path that the linker was given, with members as `ARCHIVE(MEMBER)`.
+    /// The path that the linker was given. For members `ARCHIVE(MEMBER)`.
     pub file: String,
     /// The number of its output section.
     pub output: usize,
@@ -73,7 +74,7 @@ enum Part {
 }
 
 impl Map {
-    /// Reads a map, in English (`LC_ALL=C`). `None` if it is none.
+    /// Reads a map in English (`LC_ALL=C`). Returns `None` if it is no map.
     pub fn parse(text: &str) -> Option<Self> {
         let mut map = Self::default();
         let (mut part, mut name_alone, mut group) = (Part::Other, None::<&str>, None);
@@ -104,7 +105,7 @@ impl Map {
                     map.loaded.push(Loaded { file: line[5..].to_owned(), group });
                 }
                 Part::Discarded | Part::Placed => {
-                    // A name that is too long for its column stands alone, and the rest on the next line.
+                    // If a name is too long for its column, the rest is on the next line.
                     let joined = name_alone.take().filter(|_| line.starts_with("                0x"));
                     let joined = joined.map(|name| format!("{name} {}", line.trim_start()));
                     let whole = joined.as_deref().unwrap_or(line);
@@ -118,7 +119,7 @@ impl Map {
         (part == Part::Placed).then_some(map)
     }
 
-    /// `ARCHIVE(MEMBER)   REFERRER`; a long name is alone on its line.
+    /// Reads a line `ARCHIVE(MEMBER)   REFERRER`. A long name is alone on its line.
     fn add_member(&mut self, line: &str) {
         if line.starts_with(' ') {
             self.members.last_mut().into_iter().for_each(|member| member.referrer = line.trim().to_owned());
@@ -128,7 +129,7 @@ impl Map {
         }
     }
 
-    /// Takes a line; false if that does nothing.
+    /// Reads a line. Returns false if the line has no effect.
     fn add_line(&mut self, line: &str, part: Part) -> bool {
         let is_input = line.starts_with(' ');
         let mut words = line.trim_start().splitn(2, ' ');
@@ -163,19 +164,19 @@ impl Map {
         true
     }
 
-    /// Returns whether there are tables, and all of them have become empty.
+    /// Returns whether there are tables, and all of them became empty.
     pub fn has_empty_tables(&self) -> bool {
         let mut tables = self.placed.iter().filter(|input| input.name == ".sframe").peekable();
         tables.peek().is_some() && tables.all(|input| input.size == 0)
     }
 
-    /// The files that sections come from, each once, in the order in which they were linked.
+    /// Returns the files with sections, each once, in the order in which they were linked.
     pub fn files(&self) -> Vec<String> {
         let mut files = Vec::new();
         let mut members = self.members.iter().peekable();
         for (number, loaded) in self.loaded.iter().enumerate() {
             files.push(loaded.file.clone());
-            // The archives of a group are searched again after later ones; what refers to a member comes first.
+            // Archives of a group are searched again after later ones. A file that needs a member comes first.
             let searched = &self.loaded[loaded.group..=number];
             while let Some(member) = members.peek()
                 && searched.iter().any(|loaded| loaded.file == archive(&member.file))
@@ -196,23 +197,23 @@ impl Map {
 }
 
 impl Member {
-    /// The file that refers to it.
+    /// Returns the file that needs the member.
     fn referrer_file(&self) -> Option<&str> {
         self.referrer.rsplit_once(" (").map(|(file, _)| file)
     }
 }
 
-/// The archive of `ARCHIVE(MEMBER)`; the file itself if it is none.
+/// Returns the archive of `ARCHIVE(MEMBER)`, or the file itself.
 pub fn archive(file: &str) -> &str {
     member(file).map_or(file, |(archive, _)| archive)
 }
 
-/// Archive and member of `ARCHIVE(MEMBER)`.
+/// Splits `ARCHIVE(MEMBER)`.
 pub fn member(file: &str) -> Option<(&str, &str)> {
     file.strip_suffix(')')?.rsplit_once('(')
 }
 
-/// A hexadecimal number at the start, and what follows it.
+/// Splits off a hexadecimal number at the start of a text.
 fn number(text: &str) -> Option<(u64, &str)> {
     let digits = text.trim_start().strip_prefix("0x")?;
     let (digits, rest) = digits.split_at(digits.find(' ').unwrap_or(digits.len()));

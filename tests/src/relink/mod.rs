@@ -1,18 +1,17 @@
-//! Makes the `.sframe` that GNU `ld` should have made of a link's objects, and compares it with the one that it made.
+//! Makes the `.sframe` that GNU `ld` should make for a link, and compares it with the one in ld's output.
 //!
-//! Takes executables, shared libraries and relocatable output (`ld -r`, with its relocations) of `ld` 2.46 or later for
-//! x86-64, AArch64 and s390x. Needs no command line of the link: the map says what is where. Of the files that it names,
-//! those that are given are read, archives for their members too, and others (C libraries, `crt1.o`) from the path that
-//! the map has; shared libraries are not read.
+//! It takes executables, shared libraries and relocatable output (`ld -r`, with its relocations) of `ld` 2.46 or later
+//! for x86-64, AArch64 and s390x. The command line of the link is not needed, because the map says what is where. Of
+//! the files in the map, you give some; archives stand for their members. Others (C libraries, `crt1.o`) are read from
+//! the map's paths. Shared libraries are not read.
 //!
-//! What the map leaves open: several sections of one object with one name and size, of which garbage collection removed
-//! some, are told apart by their global symbols; without any, the first ones are taken as kept. Not covered: several
-//! `.sframe` in an object.
+//! The map leaves one thing open. An object may have several sections of the same name and size, and garbage collection
+//! removed some of them. Global symbols distinguish them; without symbols, the first sections count as kept. Several
+//! `.sframe` in an object are not covered.
 //!
-//! The objects that link-time optimisation makes are temporary files: `gcc -save-temps` keeps them, as
-//! `out.ltrans0.ltrans.o` and so on, which are given like other objects. Tables that a script discards or that
-//! `--discard-sframe` empties are named, and none is expected; so are relocations of `--emit-relocs` that lead to other
-//! functions than their fields.
+//! Link-time optimisation makes temporary objects. `gcc -save-temps` keeps them as `out.ltrans0.ltrans.o` and so on,
+//! and you give them like other objects. If a script discards tables or `--discard-sframe` empties them, that is
+//! reported and no table is expected. Relocations of `--emit-relocs` that lead to the wrong function are reported too.
 
 pub mod files;
 pub mod link;

@@ -1,4 +1,4 @@
-//! What a linker reads of an object: sections, groups, and where the relocations of `.sframe` lead.
+//! Reads what a linker needs of an object: sections, groups, and targets of relocations in `.sframe`.
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -11,17 +11,17 @@ use object::{Endianness, Object as _, ObjectComdat, ObjectSection, ObjectSymbol,
 /// An input object.
 #[derive(Debug, Default)]
 pub struct Object {
-    /// As the map names it.
+    /// The name in the map.
     pub file: String,
-    /// By number.
+    /// Sections by number.
     pub sections: Vec<Section>,
     /// Signatures of COMDAT groups, and the numbers of their sections.
     pub comdats: Vec<(String, Vec<usize>)>,
-    /// The table, if `ld` takes it.
+    /// The table, if `ld` accepts it.
     pub sframe: Option<Vec<u8>>,
-    /// The section and the offset in it that each relocated field of the table leads to, in order.
+    /// The targets of relocated fields in the table, in order: the field, then section and offset of the target.
     targets: Vec<(usize, (usize, u64))>,
-    /// Why the table is not taken.
+    /// Why `ld` does not accept the table.
     pub ignored: Option<&'static str>,
 }
 
@@ -32,16 +32,16 @@ pub struct Section {
     pub name: String,
     /// The size in bytes.
     pub size: u64,
-    /// The linker may make it smaller.
+    /// Whether the linker may make it smaller.
     pub can_shrink: bool,
-    /// It is part of a group.
+    /// Whether it belongs to a group.
     pub is_grouped: bool,
     /// Global symbols that it defines.
     pub symbols: HashSet<String>,
 }
 
 impl Object {
-    /// Reads an object of 64 bits.
+    /// Reads a 64-bit object.
     pub fn parse(file: &str, bytes: &[u8]) -> Result<Self, Box<dyn Error>> {
         let elf = ElfFile64::<Endianness>::parse(bytes)?;
         let mut this = Self { file: file.to_owned(), ..Self::default() };
@@ -86,7 +86,7 @@ impl Object {
         Ok(this)
     }
 
-    /// The section, and the offset in it, that the field at an offset of the table leads to.
+    /// Returns the target of a field in the table: a section and the offset in it.
     pub fn target(&self, field: usize) -> Option<(usize, u64)> {
         let found = self.targets.binary_search_by_key(&field, |target| target.0).ok()?;
         Some(self.targets[found].1)

@@ -1,4 +1,4 @@
-//! What `ld` wrote.
+//! Reads the output of `ld`.
 
 use std::error::Error;
 
@@ -16,7 +16,7 @@ pub struct Linked<'a> {
     pub is_relocatable: bool,
     /// The section headers.
     pub sections: Vec<Header<'a>>,
-    /// The relocations of `.sframe`, in the order of their fields: in relocatable output, and of `--emit-relocs`.
+    /// The relocations of `.sframe`, in the order of their fields. Relocatable output has them, and so has `--emit-relocs`.
     pub relocations: Vec<Relocation>,
 }
 
@@ -31,11 +31,11 @@ pub struct Header<'a> {
     pub address: Address,
     /// The size in bytes.
     pub size: u64,
-    /// The size of each of the equal parts that the section is made of, in bytes; 0 if it is not (`sh_entsize`).
+    /// If the section consists of equal parts: their size in bytes (`sh_entsize`). Otherwise 0.
     pub entry_size: u64,
-    /// It is a group itself.
+    /// Whether it is a group.
     pub is_group: bool,
-    /// It is part of a group.
+    /// Whether it belongs to a group.
     pub is_grouped: bool,
     /// The bytes.
     pub data: &'a [u8],
@@ -48,9 +48,9 @@ pub struct Relocation {
     pub field: u64,
     /// The type.
     pub r_type: u32,
-    /// The number of the section of the target.
+    /// The number of the target's section.
     pub section: usize,
-    /// The offset in that section.
+    /// The offset in the target's section.
     pub offset: u64,
 }
 
@@ -98,7 +98,7 @@ impl<'a> Linked<'a> {
         Ok(Self { arch, is_relocatable, sections, relocations })
     }
 
-    /// The first section of a name that has bytes.
+    /// Returns the first section with a name that has bytes.
     pub fn section(&self, name: &str) -> Option<&Header<'a>> {
         self.sections.iter().find(|section| section.name == name && !section.data.is_empty())
     }

@@ -1,4 +1,4 @@
-//! The table that `ld` should have made, and how the one that it made differs.
+//! Makes the table that `ld` should make, and compares it with ld's table.
 
 use std::error::Error;
 
@@ -14,20 +14,20 @@ use super::map::Map;
 use super::object::Object;
 use super::output::{Header, Linked, Relocation};
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Debug, Default)]
 pub struct Report {
     /// The functions of the table.
     pub functions: usize,
     /// The bytes of the table.
     pub bytes: usize,
-    /// What is known to be wrong in `ld`'s table, and what neither table has.
+    /// Known errors in `ld`'s table, and functions that neither table has.
     pub notes: Vec<String>,
-    /// The first difference; none if the tables are identical.
+    /// The first difference, or `None` if the tables are identical.
     pub difference: Option<String>,
 }
 
-/// A section of stubs that `ld` has made rows for.
+/// A section of stubs for which `ld` has made rows.
 struct Plt {
     name: &'static str,
     address: Address,
@@ -35,7 +35,7 @@ struct Plt {
     entries: u32,
 }
 
-/// Makes the table of a link and compares it with the output's.
+/// Makes the table of a link, and compares it with the output's.
 pub fn compare(map: &Map, objects: &[Object], linked: &Linked<'_>) -> Result<Report, Box<dyn Error>> {
     let mut report = Report::default();
     let link = Link::new(map, objects, linked);
@@ -46,12 +46,12 @@ pub fn compare(map: &Map, objects: &[Object], linked: &Linked<'_>) -> Result<Rep
         linked.section(".sframe").map_or((&[][..], Address(0)), |header| (header.data, header.address));
     if section.is_empty() {
         (report.functions, report.bytes) = (0, 0);
-        // Without functions `ld` writes nothing, or a header's place in zeros.
+        // Without functions, `ld` writes nothing, or zeros where the header would be.
         let is_nothing = theirs.iter().all(|&byte| byte == 0);
         report.difference = (!is_nothing).then(|| "ld has a table, and no function of it is known".into());
         return Ok(report);
     }
-    // With one object in relocatable output the section keeps its size.
+    // In relocatable output of one object, the section keeps its size.
     if map.has_empty_tables() && theirs.iter().all(|&byte| byte == 0) {
         (report.functions, report.bytes) = (0, 0);
         report.notes.push("ld has emptied the tables of all objects (--discard-sframe)".into());
@@ -74,7 +74,7 @@ pub fn compare(map: &Map, objects: &[Object], linked: &Linked<'_>) -> Result<Rep
     Ok(report)
 }
 
-/// The PLTs for which `ld` has made rows, by the sections that the map lists.
+/// Finds the PLTs for which `ld` has made rows, by the sections in the map.
 fn plts(map: &Map, linked: &Linked<'_>, notes: &mut Vec<String>) -> Result<Vec<Plt>, Box<dyn Error>> {
     let names = [".plt", ".plt.sec", ".plt.got"].into_iter();
     let sections = names.filter_map(|name| Some((name, linked.section(name)?)));
@@ -82,12 +82,12 @@ fn plts(map: &Map, linked: &Linked<'_>, notes: &mut Vec<String>) -> Result<Vec<P
     sections
         .zip(has_table)
         .map(|((name, section), _)| {
-            let unknown = || format!("{name} has stubs of unknown code");
-            let (shape, mut entries, empty) = filled(linked.arch, section).ok_or_else(unknown)?;
+            let (shape, mut entries, empty) =
+                filled(linked.arch, section).ok_or_else(|| format!("{name} has stubs of unknown code"))?;
             if empty != 0 {
                 notes.push(format!("{empty} entries of {name} are zeros, with rows as if they were stubs"));
             }
-            // `ld` has one row for all entries, a TLS descriptor's among them.
+            // `ld` has one row for all entries, including that of a TLS descriptor.
             let trailer = shape.trailer().size();
             if trailer != 0 {
                 notes.push(format!("ld's rows of the TLS descriptor's stub in {name} are those of an entry"));
@@ -98,14 +98,14 @@ fn plts(map: &Map, linked: &Linked<'_>, notes: &mut Vec<String>) -> Result<Vec<P
         .collect()
 }
 
-/// The stubs of a section, how many there are, and how many of them are zeros: those of symbols that nothing defines and
-/// that need not be (`--unresolved-symbols`).
+/// Returns the shape of a section's stubs, how many there are, and how many of them are zeros. Zeros are stubs of
+/// symbols that are undefined and need not be defined (`--unresolved-symbols`).
 fn filled(arch: Arch, section: &Header<'_>) -> Option<(Shape<'static>, u32, u32)> {
     if let Some(found) = recognise(arch, section.data) {
         return Some((found.shape, found.entries, 0));
     }
     let kinds = StubKind::ALL.into_iter().filter(|kind| kind.arch() == arch).map(StubKind::shape);
-    // Stubs that only jump have 8 bytes, too.
+    // Stubs that only jump have 8 bytes.
     let mut forms = kinds.flat_map(|shape| [shape.entry().size(), 8].map(|size| (shape, size)));
     forms.find_map(|(shape, size)| {
         let (header, entries) =
@@ -113,13 +113,13 @@ fn filled(arch: Arch, section: &Header<'_>) -> Option<(Shape<'static>, u32, u32)
         let is_filled = |entry: &&[u8]| entry.iter().any(|&byte| byte != 0);
         let filled: Vec<_> = entries.chunks(size as usize).filter(is_filled).collect();
         let empty = entries.len().div_ceil(size as usize) - filled.len();
-        // Of zeros alone, the section's header knows the size.
+        // If all stubs are zeros, the section header has their size.
         let zeros = (header.is_empty() && filled.is_empty() && section.entry_size == u64::from(size))
             .then(|| (shape.with_entry_size(size), 0));
         let (mut found, count) = zeros.or_else(|| {
             recognise(arch, &[header, &filled.concat()].concat()).map(|found| (found.shape, found.entries))
         })?;
-        // A header alone is that of the first kind that has it.
+        // If there is only a header, it is the header of the first shape that has it.
         if filled.is_empty() && found.header() == shape.header() {
             found = shape.with_entry_size(size);
         }
@@ -127,7 +127,7 @@ fn filled(arch: Arch, section: &Header<'_>) -> Option<(Shape<'static>, u32, u32)
     })
 }
 
-/// The table of the objects, and of PLTs after them.
+/// Merges the table of the objects, and of PLTs after them.
 fn merge<'o>(
     map: &Map,
     link: &Link<'_>,
@@ -164,7 +164,7 @@ fn merge<'o>(
     let sum = merger.push_objects(&Threads(2), &inputs, live, |input, note| {
         notes.push(format!("{}: {note}", objects[link.order[input]].file));
     });
-    // `ld` has rows of its own only beside others.
+    // `ld` adds rows of its own only if there are others.
     if sum.functions() != 0 {
         for (number, Plt { shape, entries, .. }) in plts.iter().enumerate() {
             let stubs = Stubs::keyed(link.key_of_stubs(number), *shape).with_entries(*entries);
@@ -174,8 +174,8 @@ fn merge<'o>(
     Ok(merger.finish())
 }
 
-/// `ld` 2.47 writes for `.plt.got`, whose stubs only jump, the row of stubs that have pushed something: CFA = sp + 16
-/// for sp + 8. That is the last byte of its table, and becomes the last of ours.
+/// For `.plt.got`, whose stubs only jump, `ld` 2.47 writes a row of stubs that have pushed something: the CFA is sp +
+/// 16 instead of sp + 8. It is the last byte of ld's table. We change ours accordingly, with a note.
 fn excuse_plt_got(ours: &mut [u8], theirs: &[u8], plts: &[Plt], notes: &mut Vec<String>) {
     if plts.last().is_some_and(|plt| plt.name == ".plt.got")
         && theirs.len() == ours.len()
@@ -187,7 +187,8 @@ fn excuse_plt_got(ours: &mut [u8], theirs: &[u8], plts: &[Plt], notes: &mut Vec<
     }
 }
 
-/// `ld` sorts functions without code after others with their start: a binary search then finds these instead.
+/// `ld` sorts functions without code after others with the same start. A binary search then finds the functions without
+/// code.
 fn note_hidden(
     link: &Link<'_>,
     bytes: &[u8],
@@ -218,7 +219,7 @@ fn note_relocations(
     let starts = starts.collect::<Result<Vec<_>, Box<dyn Error>>>()?;
     let is_wrong = |relocation: &&Relocation| {
         let field = relocation.field.wrapping_sub(address.0);
-        // The header has 28 bytes, and each function 16 in the index.
+        // The header has 28 bytes, and the index 16 for each function.
         let start = field.checked_sub(28).and_then(|offset| starts.get(offset as usize / 16));
         start != Some(&relocation.offset)
     };
@@ -238,7 +239,7 @@ fn bytes_differ(link: &Link<'_>, ours: &[u8], theirs: &[u8], address: Address) -
         None if ours.len() == theirs.len() => return None,
         None => format!("ld has {} bytes, expected {}", theirs.len(), ours.len()),
     };
-    // The same in the words of `readelf --sframe`.
+    // The same difference in the words of `readelf --sframe`.
     let dump = |bytes| {
         let (mut text, section) = (String::new(), decoder::Section::parse(bytes, address).ok()?);
         section.dump(&mut text, ".sframe").ok()?;
@@ -262,7 +263,7 @@ fn bytes_differ(link: &Link<'_>, ours: &[u8], theirs: &[u8], address: Address) -
     Some(text)
 }
 
-/// Each relocation leads to the function of its entry.
+/// Describes the first relocation that leads to another function than its entry, if any.
 fn relocations_differ(link: &Link<'_>, section: &Section<'_>, linked: &Linked<'_>) -> Option<String> {
     let mut theirs = linked.relocations.iter();
     for our in section.relocations() {

@@ -1,4 +1,4 @@
-//! Chains of frames: from the innermost one as far up as the rows lead.
+//! Makes chains of frames, from the innermost one as far as the rows lead.
 
 use cfipack_decoder::sframe::{Registers, StepError, step};
 use cfipack_format::{Address, Arch, Register};
@@ -7,10 +7,10 @@ use cfipack_testkit::process::{Process, Stopped};
 
 use super::images::Images;
 
-/// Chains longer than this are cut.
+/// The most frames of a chain.
 const DEPTH: usize = 200;
 
-/// One frame: where it is, and its canonical frame address.
+/// A frame: its PC and its canonical frame address.
 pub type Frame = (u64, u64);
 
 /// The reason why a chain ends.
@@ -20,23 +20,23 @@ pub enum End {
     Outermost,
     /// No image, no function or no row for the PC.
     NoRow,
-    /// The table leaves the function out.
+    /// The table omits the function.
     OmittedFunction(String),
-    /// A caller's row counts its CFA from a register that no table restores.
+    /// A caller's CFA counts from a register that no table restores.
     Unrestored(Register),
-    /// A register or memory that cannot be had.
+    /// A register or memory is not available.
     Lost,
-    /// A chain that is longer than chains may be.
+    /// The chain has reached the limit.
     Long,
 }
 
-/// Callers are looked up by the byte before the return address, which belongs to the call; what a
-/// signal interrupted by the PC itself.
+/// Returns the address to look up. For a caller it is the byte before the return address, which belongs to the call.
+/// For a frame that a signal interrupted it is the PC.
 fn lookup_at(pc: u64, exact: bool) -> u64 {
     if exact { pc } else { pc.wrapping_sub(1) }
 }
 
-/// The chain by CFI, as gimli evaluates it.
+/// Makes the chain by CFI, as gimli evaluates it.
 pub fn by_cfi(
     stopped: &Stopped,
     memory: &dyn Fn(u64) -> Option<u64>,
@@ -63,7 +63,7 @@ pub fn by_cfi(
     (frames, End::Long)
 }
 
-/// The chain by our tables.
+/// Makes the chain by our tables.
 pub fn by_table(
     stopped: &Stopped,
     memory: &dyn Fn(u64) -> Option<u64>,

@@ -1,5 +1,5 @@
-//! The files that a process has mapped, each with its CFI and its table: its own that `PT_GNU_SFRAME` leads to, or one
-//! made of its CFI.
+//! Reads the files that a process has mapped, each with its CFI and its table: the table that `PT_GNU_SFRAME` leads to,
+//! or one made of the CFI.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,13 +23,13 @@ use crate::convert::{cfi_of, convert};
 pub struct Image {
     /// The file name.
     pub name: String,
-    /// From an address in the file to where it is mapped.
+    /// The distance from an address in the file to its place in memory.
     pub bias: u64,
     /// The CFI.
     pub cfi: Cfi<'static, EhFrame<EndianSlice<'static, RunTimeEndian>>>,
     /// The table.
     pub table: Section<'static>,
-    /// True if the table is the file's own.
+    /// Whether the file has the table itself.
     pub is_embedded: bool,
     /// Functions that the table omits.
     pub omitted: Vec<u64>,
@@ -38,13 +38,13 @@ pub struct Image {
 /// The images that a process has mapped.
 #[derive(Debug, Default)]
 pub struct Images {
-    /// By where the mapping ends: its range, and the image's number; none without CFI.
+    /// Ranges of mappings by their ends, each with the number of its image. `None` for a mapping without CFI.
     mappings: BTreeMap<u64, (Range<u64>, Option<usize>)>,
     list: Vec<Image>,
 }
 
 impl Images {
-    /// The image that contains an address; the mappings are read again if it is not known.
+    /// Returns the image that contains an address. If the address is not known, the mappings are read again.
     pub fn find(&mut self, address: u64, process: &dyn Process) -> Option<&mut Image> {
         if self.mapping(address).is_none() {
             self.read(process);
@@ -97,7 +97,7 @@ impl Images {
             }
             _ => fs::read(name).ok()?,
         };
-        // The test is over when the images are no longer needed.
+        // Images live as long as the test's process, so their bytes are leaked.
         let bytes: &'static [u8] = bytes.leak();
         let segments = object::File::parse(bytes).ok()?;
         let first = segments.segments().map(|segment| segment.address()).min()?;
@@ -121,7 +121,7 @@ impl Images {
     }
 }
 
-/// The table that the file's `PT_GNU_SFRAME` leads to.
+/// Returns the table that the file's `PT_GNU_SFRAME` leads to.
 fn own_table(bytes: &'static [u8]) -> Option<Section<'static>> {
     let file = ElfFile64::<Endianness>::parse(bytes).ok()?;
     let mut headers = file.elf_program_headers().iter();

@@ -1,4 +1,4 @@
-//! Stacks of x86-64 programs that run, unwound by our tables and by CFI.
+//! Unwinds stacks of running x86-64 programs by our tables and by CFI.
 
 pub mod chain;
 pub mod images;

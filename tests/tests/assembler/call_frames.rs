@@ -1,4 +1,4 @@
-//! `.eh_frame` and `.debug_frame` against gas 2.47's and llvm-mc 23's, byte for byte, relocations included.
+//! Compares `.eh_frame` and `.debug_frame` with gas 2.47's and llvm-mc 23's, byte for byte and relocations included.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ fn random_programs(what: &str, dialect: Dialect, command: impl Fn(Arch, &'static
             let mut object = assemble(&tools, &file, target.arch, &command);
             let (_, errors) = object.assembly(dialect);
             if !errors.is_empty() {
-                // Nothing to compare with: what is refused is left out of the text.
+                // Functions that we refuse have no expected bytes, so they are removed from the text.
                 let refused: Vec<_> = errors.iter().map(|&(function, _)| function).collect();
                 let mut number = 0..;
                 file.functions.retain(|_| !refused.contains(&number.next().unwrap()));
@@ -52,7 +52,7 @@ fn random_programs(what: &str, dialect: Dialect, command: impl Fn(Arch, &'static
         }
     }
     println!("{omitted} functions refused");
-    // LLVM forgets to restore the offset that others are relative to, and cuts what becomes of them.
+    // After a restored state, LLVM forgets the offset that relative offsets count from, and cuts the results.
     assert!(omitted * 100 <= if dialect == Dialect::Llvm { 600 * count } else { 0 });
 }
 
@@ -84,9 +84,9 @@ fn triple(arch: Arch) -> &'static str {
     }
 }
 
-/// What no CFI has, and assemblers cut: offsets that are no multiple of a unit of CFI.
+/// Offsets that are no multiple of a unit of CFI. No CFI can represent them, and assemblers cut them.
 const CUT: [&str; 2] = ["aarch64/a_unaligned", "x86_64/x_cfa_m3"];
-/// `.cfi_val_encoded_addr`, which no compiler writes, is no directive of ours.
+/// `.cfi_val_encoded_addr` is not among our directives. No compiler writes it.
 const UNKNOWN: [&str; 1] = ["x86_64/x_val_encoded"];
 
 #[test]
@@ -105,14 +105,14 @@ fn goldens_are_what_gas_writes() {
     assert_eq!(names, CUT, "{different:#?}");
 }
 
-/// What llvm-mc assembles of them.
+/// The same for objects of llvm-mc.
 #[test]
 #[ignore = "needs the reference tools"]
 fn goldens_are_what_llvm_mc_writes() {
     let tools = Tools::find();
     let (mut different, mut same) = (BTreeMap::new(), 0);
     for case in corpus().into_iter().filter(|case| !UNKNOWN.contains(&&*case.name)) {
-        // gas alone has them.
+        // Only gas has this operand.
         if case.text.contains(".cfi_sections .sframe") {
             continue;
         }

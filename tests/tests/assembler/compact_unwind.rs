@@ -1,4 +1,4 @@
-//! `__compact_unwind` against llvm-mc 23's, byte for byte, relocations included.
+//! Compares `__compact_unwind` with llvm-mc 23's, byte for byte and relocations included.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ use object::{
 const FUNCTIONS_PER_FILE: u64 = 100;
 const PERSONALITIES: [&str; 2] = ["___gxx_personality_v0", "_other_personality"];
 
-/// A function as text and as directives.
+/// A function, as assembler text and as directives.
 struct Function {
     arch: Arch,
     text: String,
@@ -63,7 +63,7 @@ impl Function {
         if matches!(self.arch, Arch::Amd64 | Arch::I386) { 1 } else { 4 }
     }
 
-    /// A directive after another instruction.
+    /// Adds an instruction, and a directive after it.
     fn say(&mut self, text: &str, directive: impl FnOnce(&mut Directives)) {
         let unit = self.unit();
         self.at += 1;
@@ -132,7 +132,7 @@ impl Function {
         }
     }
 
-    /// What llvm-mc has no encoding for, or looks at otherwise than at what it becomes.
+    /// Adds directives that llvm-mc cannot encode, or encodes by the directive's name rather than by its meaning.
     fn disturb(&mut self, random: &mut Random) {
         let register = self.arch.frame_pointer();
         let name = self.name(register);
@@ -186,8 +186,8 @@ fn random_functions_have_what_llvm_mc_writes() {
     }
 }
 
-/// Checked encodings are those of the FDEs that llvm-mc writes for the same directives, and the CFA of the body is what
-/// gimli reads there.
+/// The checked encoder must give the same encodings for directives and for the FDEs that llvm-mc writes of them. The
+/// CFA of a body must be the one that gimli reads from the FDE.
 #[test]
 #[ignore = "needs the reference tools"]
 fn checked_encodings_are_those_of_llvm_mc_s_fdes() {
@@ -218,7 +218,7 @@ fn checked_encodings_are_those_of_llvm_mc_s_fdes() {
     assert!(encoded > 10 * count, "{encoded}");
 }
 
-/// `__eh_frame`, of which llvm-mc writes a record for each function if it is told to.
+/// Compares `__eh_frame`. An option makes llvm-mc write a record for each function.
 #[test]
 #[ignore = "needs the reference tools"]
 fn eh_frames_are_those_of_llvm_mc() {
@@ -255,7 +255,7 @@ fn compare_eh_frame(arch: Arch, functions: &[Function], object: &[u8]) -> Result
     let file = object::File::parse(object).unwrap();
     let symbol = |name: &str| file.symbols().find(|symbol| symbol.name() == Ok(name)).expect(name);
     let eh_frame = file.section_by_name("__eh_frame").unwrap();
-    // The symbol that llvm-mc puts at the start of each section for arm64.
+    // For arm64, llvm-mc puts a symbol at the start of each section.
     let start_of = |section: &object::Section<'_, '_>| {
         let is_start = |symbol: &object::Symbol<'_, '_>| {
             symbol.section_index() == Some(section.index()) && symbol.address() == section.address()
@@ -297,7 +297,7 @@ fn compare_eh_frame(arch: Arch, functions: &[Function], object: &[u8]) -> Result
             };
             let RelocationTarget::Symbol(symbol) = relocation.target() else { panic!("{relocation:?}") };
             let of = |kind: u8, symbol: SymbolIndex| (offset, kind, r_pcrel, 1 << r_length, symbol.0 as u32);
-            // Of a pair, the first is ARM64_RELOC_SUBTRACTOR.
+            // ARM64_RELOC_SUBTRACTOR is the first relocation of a pair.
             let subtractor = relocation.subtractor().map(|symbol| of(1, symbol));
             subtractor.into_iter().chain([of(r_type.0, symbol)])
         })
@@ -326,9 +326,10 @@ fn compare_checked(arch: Arch, functions: &[Function], object: &[u8]) -> usize {
     let addresses: BTreeMap<u64, Key> =
         file.symbols().filter_map(|symbol| Some((symbol.address(), number(symbol.name().ok()?)?))).collect();
     let key_at = |SectionOffset(field)| {
-        let distance = match is_64 {
-            true => i64::from_le_bytes(data[field..field + 8].try_into().unwrap()),
-            false => i32::from_le_bytes(data[field..field + 4].try_into().unwrap()).into(),
+        let distance = if is_64 {
+            i64::from_le_bytes(data[field..field + 8].try_into().unwrap())
+        } else {
+            i32::from_le_bytes(data[field..field + 4].try_into().unwrap()).into()
         };
         let start = (eh_frame.address() + field as u64).wrapping_add_signed(distance);
         relocated.get(&(field as u64)).or_else(|| addresses.get(&start)).copied()
@@ -351,7 +352,7 @@ fn compare_checked(arch: Arch, functions: &[Function], object: &[u8]) -> usize {
         let expected = encoder.encode(&function, None, compact_unwind::Mode::Checked);
         let expected = expected.unwrap_or(Encoding::dwarf(arch, 0));
         let number = function.key.0 as usize;
-        // The row states that there is an LSDA: UNWIND_HAS_LSDA. The encoder is not asked.
+        // UNWIND_HAS_LSDA is the row's flag for an LSDA. The encoder does not decide about it.
         let has_lsda = functions[number].directives.frame().lsda.is_some();
         let is_compact = expected != Encoding::dwarf(arch, 0);
         let expected = Encoding(expected.0 | if has_lsda && is_compact { 0x4000_0000 } else { 0 });
@@ -367,7 +368,7 @@ fn compare_checked(arch: Arch, functions: &[Function], object: &[u8]) -> usize {
     encoded
 }
 
-/// The CFA of an encoding with a frame pointer or a size (`mach-o/compact_unwind_encoding.h`).
+/// Returns the CFA of an encoding with a frame pointer or a size (`mach-o/compact_unwind_encoding.h`).
 fn cfa(arch: Arch, encoding: u32) -> Option<(gimli::Register, i64)> {
     let word = i64::from(arch.pointer_size());
     let [frame, stack] = [arch.frame_pointer(), arch.stack_pointer()].map(|it| gimli::Register(it.0));
@@ -380,7 +381,7 @@ fn cfa(arch: Arch, encoding: u32) -> Option<(gimli::Register, i64)> {
     }
 }
 
-/// The CFA of the last row, as gimli reads it.
+/// Returns the CFA of an FDE's last row, as gimli reads it.
 fn body(arch: Arch, data: &[u8], SectionOffset(fde): SectionOffset) -> CfaRule<usize> {
     let mut section = gimli::EhFrame::new(data, gimli::LittleEndian);
     section.set_address_size(arch.pointer_size());

@@ -1,4 +1,4 @@
-//! What `cfipack-assembler` makes of directives, against what assemblers make of them.
+//! Compares what `cfipack-assembler` makes of directives with what assemblers make of them.
 
 mod call_frames;
 mod compact_unwind;

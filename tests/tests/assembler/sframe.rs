@@ -1,4 +1,4 @@
-//! `.sframe` in layout `gnu` against gas 2.47's, byte for byte, relocations included.
+//! Compares `.sframe` in layout `gnu` with gas 2.47's, byte for byte and relocations included.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -55,30 +55,29 @@ pub fn compare(object: &Object) -> Result<(), String> {
     if ours == relocations { Ok(()) } else { Err(format!("relocations {ours:?}, theirs {relocations:?}")) }
 }
 
-/// Functions of which gas's table is right.
+/// Random functions for which gas's table is right.
 #[test]
 #[ignore = "needs the reference tools"]
 fn random_functions_are_what_gas_writes() {
     random_functions(".sframe of directives against gas", Mode::Clean);
 }
 
-/// The same with what `.eh_frame` does not carry.
+/// The same, with directives that have no counterpart in `.eh_frame`.
 #[test]
 #[ignore = "needs the reference tools"]
 fn what_the_cfi_does_not_carry_is_what_gas_writes() {
     random_functions(".sframe of alignments, escapes and labels against gas", Mode::Directives);
 }
 
-/// The rows that gas 2.44 writes in version 2: the index and the rows are the same bytes; its header has no flag, as
-/// its starts count from the section. Functions for which it writes no table and the topics in which its rows are wrong
-/// (one remembered state, undefined return addresses, frame pointers with the same value) are left out, as are
-/// functions that cfipack omits.
+/// Compares with gas 2.44, which writes version 2. Index and rows must be the same bytes. The header lacks a flag, because
+/// gas 2.44's starts count from the section. Left out are functions that gas or cfipack omits, and functions with rows that
+/// gas 2.44 gets wrong: one remembered state, undefined return addresses, frame pointers with the same value.
 #[test]
 #[ignore = "needs the reference tools"]
 fn random_functions_have_the_rows_of_gas_2_44_in_version_2() {
     const FUNCTIONS: usize = 60;
     const FLAGS: usize = 3;
-    /// Of `.cfi_offset` of the return address on x86-64, gas 2.44 makes no row of its own.
+    /// gas 2.44 makes no row for `.cfi_offset` of the return address on x86-64.
     const DIFFERENT: [&str; 5] =
         [".cfi_restore", ".cfi_escape", ".cfi_undefined", ".cfi_same_value", ".cfi_offset 16,"];
     let what = ".sframe 2 of directives against gas 2.44";
@@ -119,8 +118,8 @@ fn random_functions_have_the_rows_of_gas_2_44_in_version_2() {
     assert!(compared > 20, "{compared}");
 }
 
-/// Returns whether a row has the least offset of a word's size, for which gas 2.44 takes the next wider words. Directives
-/// name it, or come to it together.
+/// Returns whether a row has the least offset that fits a word's size: gas 2.44 then takes wider words. One directive
+/// can name that offset, or several directives can add up to it.
 fn has_least_offset(table: &[u8]) -> bool {
     let table = Section::parse(table, Address(0)).unwrap();
     let mut rows = table.functions().flat_map(|function| function.unwrap().rows()).map(Result::unwrap);
@@ -160,15 +159,15 @@ fn random_functions(what: &str, mode: Mode) {
     }
 }
 
-/// The exceptions of layout `gnu` are those that docs/gnu-exceptions.md lists, without those of which the directives have
-/// what `.eh_frame` does not carry.
+/// Layout `gnu` differs from gas exactly in the cases that docs/gnu-exceptions.md lists. Cases that differ only because
+/// `.eh_frame` loses something are no exceptions here: directives keep it.
 #[test]
 #[ignore = "needs the reference tools"]
 fn goldens_are_what_gas_writes() {
     let tools = Tools::find();
     let mut different = BTreeMap::new();
     for case in corpus() {
-        // `.cfi_val_encoded_addr` is no directive of ours.
+        // `.cfi_val_encoded_addr` is not among our directives.
         if case.name == "x86_64/x_val_encoded" {
             continue;
         }
@@ -189,7 +188,7 @@ fn exceptions() -> Vec<String> {
     let names = sections
         .flat_map(str::lines)
         .filter_map(|line| Some(line.strip_prefix("| `")?.split_once('`')?.0.to_owned()));
-    // Of `.debug_frame` alone gas's table has more than the CFI beside it.
+    // In this case gas's table has more than the `.debug_frame` beside it.
     let mut names: Vec<_> = names.filter(|name| name != "aarch64/a_key_b_debug_frame").collect();
     names.sort();
     names

@@ -1,4 +1,4 @@
-//! All that is made of directives has one meaning, judged by gimli, and what is read back from it gives the same directives.
+//! All products of directives must have one meaning by gimli's judgement, and reading them back gives the same directives.
 
 use cfipack_assembler::{Assembly, CallFrames, Dialect, Directives, Target, from_gimli};
 use cfipack_cfi::{Functions, Personality, PointerEncoding};
@@ -18,12 +18,12 @@ fn random_assembly(
     target: cfipack_tests::directives::Target,
     dialect: Dialect,
 ) -> (Source, Assembly) {
-    // Padding in the middle of a function is nothing that is read back.
+    // Reading back does not keep padding in the middle of a function.
     let text = File::random(random, target, Mode::Wild, 100).text().replace("\t.cfi_escape 0\n", "");
     let source = Source::parse(&text, target.arch, &skipped(&text));
     let mut assembly = Assembly::new(target.arch).with_dialect(dialect);
     for (number, function) in source.functions.iter().enumerate() {
-        // LLVM's dialect refuses what LLVM cuts.
+        // LLVM's dialect refuses operands that LLVM would cut.
         let _ = assembly.push(Key(number as u64), &function.directives);
     }
     assert!(assembly.len() > 90);
@@ -37,7 +37,7 @@ fn address_of(target: Target) -> Address {
     }
 }
 
-/// The rows of the table are those of the `.eh_frame` beside it, in every dialect and layout.
+/// In every dialect and layout, the table has the rows of the `.eh_frame` made with it.
 #[test]
 fn tables_say_what_the_cfi_says() {
     let (seed, count) = cases("tables of directives", 4);
@@ -54,8 +54,7 @@ fn tables_say_what_the_cfi_says() {
                     let options = Options::new().with_layout(layout);
                     let sframe = assembly.sframe(options).unwrap();
                     let mut table = vec![0; sframe.section.len()];
-                    let place = |key| address_of(Target::Function(key));
-                    sframe.section.write(&mut table, TABLE, place).unwrap();
+                    sframe.section.write(&mut table, TABLE, |key| address_of(Target::Function(key))).unwrap();
                     let tables = [Sframe::parse(&table, TABLE).unwrap()];
                     let options = VerifyOptions::new().with_limit(usize::MAX);
                     let report = verify(&[cfi], &Table::new(&tables), &options);
@@ -66,7 +65,7 @@ fn tables_say_what_the_cfi_says() {
     }
 }
 
-/// Directives read from the CFI of directives give the same CFI.
+/// Directives are read back from CFI. CFI made of these directives is the same.
 #[test]
 fn directives_are_read_from_cfi() {
     let (seed, count) = cases("directives of CFI", 4);
@@ -105,7 +104,7 @@ fn read_back(arch: Arch, frames: &CallFrames) -> Assembly {
     assembly
 }
 
-/// A table as cranelift-codegen makes it for a function with a frame pointer.
+/// Uses the table that cranelift-codegen makes for a function with a frame pointer.
 #[test]
 fn directives_are_read_from_gimli() {
     let encoding = gimli::Encoding { format: gimli::Format::Dwarf32, version: 1, address_size: 8 };

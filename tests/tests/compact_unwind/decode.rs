@@ -1,5 +1,5 @@
-//! Compares the meaning of encodings with CFI: llvm-mc 23 writes x86's compact rows with the FDEs of the
-//! same directives, and gimli evaluates those.
+//! Compares the meaning of encodings with CFI. For x86, llvm-mc 23 writes compact rows and FDEs of the same directives,
+//! and gimli evaluates the FDEs.
 
 use cfipack_container::File;
 use cfipack_decoder::compact_unwind::row;
@@ -8,7 +8,7 @@ use cfipack_format::{Arch, Cfa, Register, Row, Rule};
 use cfipack_tests::corpora;
 use gimli::{BaseAddresses, CfaRule, EhFrame, LittleEndian, RegisterRule, UnwindContext, UnwindSection};
 
-/// The last row of the FDE that covers an address, its registers in numerical order.
+/// Returns the last row of the FDE for an address, with its registers in numerical order.
 fn last_row(file: &File<'_>, address: u64, arch: Arch) -> (Row, Vec<(Register, i32)>) {
     let sections = file.call_frame_sections().unwrap();
     let section = &sections[0].section;
@@ -38,8 +38,7 @@ fn last_row(file: &File<'_>, address: u64, arch: Arch) -> (Row, Vec<(Register, i
     found.unwrap()
 }
 
-/// Cases that llvm-mc encodes without looking closely: the encoding means something else than
-/// the CFI, and we read the encoding.
+/// Cases in which llvm-mc's encoding does not mean what the directives say. We read the encoding as it is.
 const MISENCODED: [&str; 11] = [
     "x06_rbp_dir_order_reversed",
     "x07_rbp_hole",
@@ -64,7 +63,7 @@ fn rows_are_what_the_cfi_ends_with() {
         let Some(compact) = file.as_macho().unwrap().compact_unwind().unwrap() else { continue };
         for entry in compact.rows {
             let mode = entry.encoding.mode(arch).unwrap();
-            // llvm-mc omits arm64's compact functions from `__eh_frame`.
+            // For arm64, llvm-mc omits functions with an encoding from `__eh_frame`.
             if !matches!(arch, Arch::Amd64 | Arch::I386) || matches!(mode, Mode::None | Mode::Dwarf) {
                 continue;
             }
@@ -90,8 +89,8 @@ fn rows_are_what_the_cfi_ends_with() {
     assert!(compared > 40, "{compared}");
 }
 
-/// Where the unwinder of LLVM 22's libunwind, compiled and run, found registers: offsets in bytes
-/// from the register that the CFA counts from, and the CFA.
+/// The expected places of registers were measured by running the libunwind of LLVM 22. They are bytes from the register
+/// that the CFA counts from.
 #[test]
 fn rows_are_what_libunwind_does() {
     let check = |encoding, arch: Arch, code: &[u8], base, cfa, expected: &[(u16, i64)]| {

@@ -1,4 +1,4 @@
-//! Rows written into objects, sound and damaged ones: nothing else changes, as `object` reads both.
+//! Writes rows into sound and damaged objects. By the crate `object`, nothing else may change.
 
 use cfipack_container::{Error, File};
 use cfipack_edit::{CompactUnwindEdit, CompactUnwindEditor};
@@ -8,7 +8,7 @@ use cfipack_roundtrip::structure::check_compact_unwind_edit;
 use cfipack_testkit::random::{Random, cases};
 use cfipack_tests::corpora;
 
-/// The object with every row changed, and with `new` more.
+/// Changes every row of the object, and adds `new` rows.
 fn edited(bytes: &[u8], new: usize) -> Result<Option<Vec<u8>>, Error> {
     let file = File::parse(bytes)?;
     let Some(editor) = CompactUnwindEditor::of(&file)? else { return Ok(None) };
@@ -32,7 +32,7 @@ fn edited(bytes: &[u8], new: usize) -> Result<Option<Vec<u8>>, Error> {
     Ok(Some(rewrite.to_vec(bytes)))
 }
 
-/// Objects of ld64.lld's links and of llvm-mc's cases, without the large ones.
+/// Returns the objects of ld64.lld's links and of llvm-mc's cases, without the large ones.
 fn objects() -> Vec<(String, Vec<u8>)> {
     let links = corpora::compact_unwind_links().into_iter().map(|link| (link.name, link.object));
     let assembled = corpora::compact_unwind_objects().into_iter().map(|case| (case.name, case.object));
@@ -64,7 +64,7 @@ fn nothing_else_changes() {
     assert!(grown > 100 && created > 3, "{grown} {created}");
 }
 
-/// The check finds a change of any byte that sections, symbols or load commands have.
+/// The check must notice any changed byte of sections, symbols or load commands.
 #[test]
 fn the_check_finds_other_changes() {
     let (name, old) = objects().into_iter().find(|(name, _)| name.ends_with("5_lsda_same")).unwrap();
@@ -77,7 +77,7 @@ fn the_check_finds_other_changes() {
             unnoticed.push(at);
         }
     }
-    // The rows and their relocations, fields of their section's header, sizes of the segment, padding.
+    // The only free bytes: rows and their relocations, some fields of the section header, the segment's sizes, and padding.
     let free = 7 * 32 + 21 * 8 + 80 + 72 + 64;
     assert!(unnoticed.len() < free, "{name}: {} of {}: {unnoticed:?}", unnoticed.len(), new.len());
 }
@@ -109,7 +109,7 @@ fn damaged_objects_are_refused_or_changed_soundly() {
         };
         done += 1;
         assert!(new.len() <= damaged.len() + 0x4000 * 40, "{name}, case {number}");
-        // What `object` cannot read, it cannot compare.
+        // The check cannot compare an object that `object` cannot read.
         if check_compact_unwind_edit(&damaged, &damaged).is_ok() {
             check_compact_unwind_edit(&damaged, &new)
                 .unwrap_or_else(|error| panic!("{name}, case {number}: {error}"));

@@ -1,5 +1,4 @@
-//! Encodings of real functions: each is equal to the CFI at every call and in the body, by a
-//! second reader of both finds.
+//! Encodes real functions. By independent readers, each encoding agrees with the CFI at every call and in the body.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -47,7 +46,7 @@ impl Found {
                             self.judged.different += here.different;
                             format!("{:?}", encoding.mode(file.arch()).unwrap_or(Kind::None))
                         }
-                        // Without code, a row that is short enough for a step is not searched for calls.
+                        // Without code, the encoder cannot look for calls while a row is short enough for one instruction.
                         Err(_) if !with_code => "untrue at a call".into(),
                         Err(error) => panic!("{what}: function {}: {error}", function.key.address()),
                     },
@@ -57,7 +56,7 @@ impl Found {
         }
     }
 
-    /// At least `per_hundred` of 100 functions must have an encoding.
+    /// Asserts that at least `per_hundred` of 100 functions have an encoding.
     fn require(&self, what: &str, per_hundred: usize) {
         let Self { functions, kinds, .. } = self;
         println!("{what}: {self:#?}");
@@ -69,7 +68,7 @@ impl Found {
     }
 }
 
-/// Encodes every function of a library; at least `per_hundred` of 100 must get an encoding.
+/// Encodes every function of a library, and asserts that `per_hundred` of 100 get an encoding.
 fn check(what: &str, path: Option<PathBuf>, with_code: bool, per_hundred: usize) {
     let path = path.unwrap_or_else(|| panic!("this test needs {what}"));
     let bytes = std::fs::read(&path).unwrap();
@@ -78,8 +77,8 @@ fn check(what: &str, path: Option<PathBuf>, with_code: bool, per_hundred: usize)
     found.require(&format!("{what}, with code: {with_code}"), per_hundred);
 }
 
-/// The Rust libraries among those of `tests/real-libraries/download`, whose functions nearly all have FDEs.
-/// LLVM merges epilogues in one function of a hundred, which is no obstacle.
+/// Tests the Rust libraries that `tests/real-libraries/download` fetches. Nearly all their functions have FDEs. LLVM
+/// merges epilogues in one function of a hundred, which must not prevent an encoding.
 #[test]
 #[ignore = "needs CFIPACK_MACOS_LIBRARIES"]
 fn macos_libraries_in_rust_download() {
@@ -92,7 +91,7 @@ fn macos_libraries_in_rust_download() {
             continue;
         }
         let bytes = std::fs::read(&path).unwrap();
-        // The standard library's panics name their sources.
+        // Panics in Rust's standard library name source files.
         let is_rust = bytes.windows(7).any(|bytes| bytes == b"/rustc/");
         let Some(file) = File::parse(&bytes).ok().filter(|_| is_rust) else { continue };
         if file.arch() == Arch::Aarch64 {

@@ -1,4 +1,4 @@
-//! Compares mode `LlvmMc` with llvm-mc itself, on random directives.
+//! Compares mode `LlvmMc` with llvm-mc on random directives.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,13 +15,13 @@ use object::{Object, ObjectSection};
 
 type Directive = (String, Result<Instruction<'static>, Reason>);
 
-/// A function's directives, and what they become.
+/// Directives of a function, with the CFI instructions that they become.
 struct Function {
     frame: Frame,
     directives: Vec<Directive>,
 }
 
-/// The names of x86's registers by their numbers in an FDE of Mach-O.
+/// Names of x86's registers, by their numbers in an FDE of Mach-O.
 const AMD64: [&str; 16] = [
     "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
     "r15",
@@ -49,7 +49,7 @@ impl Function {
         if !function.directives.is_empty() && random.chance(10) {
             function.disturb(random, arch);
         }
-        // llvm-mc gives nonsense for a register that is saved twice.
+        // llvm-mc's result is meaningless if a register is saved twice.
         let mut saved = Vec::new();
         function.directives.retain(|(_, instruction)| match instruction {
             Ok(Instruction::Offset(register, _)) if saved.contains(register) => false,
@@ -110,7 +110,7 @@ impl Function {
         }
     }
 
-    /// Puts a directive somewhere, takes one out, or exchanges two.
+    /// Inserts a directive, removes one, or exchanges two.
     fn disturb(&mut self, random: &mut Random, arch: Arch) {
         let count = self.directives.len() as u64;
         let at = random.below(count + 1) as usize;

@@ -1,5 +1,5 @@
-//! Encodings of llvm-mc's own cases: mode `LlvmMc` gives what llvm-mc 23 gave, from directives and
-//! from FDEs; the checked encoder differs in the cases of docs/compact-unwind-differences.md.
+//! Tests llvm-mc's own cases. Mode `LlvmMc` must give llvm-mc 23's encodings, from directives and from FDEs. The
+//! checked encoder differs exactly in the cases of docs/compact-unwind-differences.md.
 
 use std::path::Path;
 use std::{collections::BTreeMap, fs};
@@ -20,7 +20,7 @@ struct Case {
     name: String,
     source: String,
     object: Vec<u8>,
-    /// The object with the CFI: the same, or one with a `__debug_frame`.
+    /// The object that has the CFI: the same object, or one with a `__debug_frame`.
     cfi: Vec<u8>,
     options: String,
     arch: Arch,
@@ -33,7 +33,7 @@ fn cases() -> Vec<Case> {
     for line in table.lines().filter(|line| line.starts_with("mc/")) {
         let columns: Vec<_> = line.split('\t').collect();
         let path = |extension| directory.join(Path::new(columns[0]).with_extension(extension));
-        // llvm-mc refuses to assemble one of them.
+        // llvm-mc refuses one of the sources.
         let Ok(object) = fs::read(path("o")) else { continue };
         let name = columns[0].trim_start_matches("mc/").to_owned();
         let cfi = fs::read(path("cfi")).unwrap_or_else(|_| object.clone());
@@ -45,7 +45,7 @@ fn cases() -> Vec<Case> {
 }
 
 impl Case {
-    /// llvm-mc's encodings: one for each function with a row, by its address.
+    /// Returns llvm-mc's encoding of each function with a row, by the function's address.
     fn rows(&self) -> Option<BTreeMap<u64, Encoding>> {
         let object = object::File::parse(&*self.object).unwrap();
         let section = object.section_by_name("__compact_unwind")?;
@@ -66,7 +66,7 @@ impl Case {
         foreign && !self.options.contains("-emit-compact-unwind-non-canonical")
     }
 
-    /// Does something with the CFI and the code.
+    /// Calls `action` with the CFI and the code.
     fn with_cfi(&self, action: impl FnOnce(cfi::Section<'_>, &[u8])) {
         let debug_frame = {
             let object = object::File::parse(&*self.cfi).unwrap();
@@ -81,7 +81,7 @@ impl Case {
         action(section, &self.code());
     }
 
-    /// Does something with every function of the CFI.
+    /// Calls `action` for every function of the CFI.
     fn each_function(&self, mut action: impl FnMut(&Function<'_>, &[u8])) {
         self.with_cfi(|section, code| {
             for function in cfipack_cfi::Functions::new(&section) {
@@ -98,7 +98,7 @@ fn argument_of<'a>(source: &'a str, directive: &str) -> Option<&'a str> {
     Some(line[directive.len()..].trim())
 }
 
-/// The directives of each function of a source, as the instructions that they become.
+/// Returns the CFI instructions that the directives of each function become.
 fn functions_of(
     source: &str,
     arch: Arch,
@@ -167,7 +167,7 @@ fn register(arch: Arch, name: &str) -> Register {
     Register(number.unwrap_or_else(|| panic!("register {name}")) as u16)
 }
 
-/// A row's encoding: DWARF mode where the encoder has none.
+/// Returns a row's encoding, or DWARF mode if the encoder gives a reason against one.
 fn or_dwarf<E>(arch: Arch, encoding: Result<Encoding, E>) -> Encoding {
     encoding.unwrap_or(Encoding::dwarf(arch, 0))
 }
@@ -177,7 +177,7 @@ fn directives_give_llvm_mcs_encodings() {
     let (mut objects, mut functions) = (0, 0);
     for case in cases() {
         objects += 1;
-        // No section at all for an old macOS.
+        // For an old macOS, llvm-mc writes no section.
         let Some(rows) = case.rows() else {
             assert!(matches!(&*case.name, "x01_empty" | "x46_empty_pers" | "i01_empty" | "x54_old_macos"));
             continue;
@@ -198,7 +198,7 @@ fn directives_give_llvm_mcs_encodings() {
 
 #[test]
 fn fdes_give_llvm_mcs_encodings() {
-    // In an FDE these directives are others, which llvm-mc does encode.
+    // In an FDE the directives of these cases look different, and llvm-mc encodes them.
     let told_apart_by_directives_only = ["i10_pic_thunk", "x29_adjust", "x32_rel_offset"];
     let mut functions = 0;
     for case in cases().iter().filter(|case| !told_apart_by_directives_only.contains(&&*case.name)) {
@@ -215,7 +215,7 @@ fn fdes_give_llvm_mcs_encodings() {
     assert!(functions > 110, "{functions} functions");
 }
 
-/// A line of the document's table.
+/// Writes a line of the document's table.
 fn difference(case: &Case, theirs: Encoding, ours: Result<Encoding, Unsupported>) -> String {
     let ours = match ours {
         Ok(encoding) => encoding.to_string(),
@@ -252,7 +252,7 @@ fn checked_encodings_differ_as_documented() {
     assert_eq!(differences, documented, "now:\n{}", differences.join("\n"));
 }
 
-/// Every encoding of the checked encoder is equal to gimli's evaluation of the same CFI.
+/// The checked encoder's encodings agree with gimli's evaluation of the same CFI.
 #[test]
 fn checked_encodings_are_true() {
     let mut equal = 0;

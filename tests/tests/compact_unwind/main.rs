@@ -1,5 +1,4 @@
-//! Compact unwind encodings, and `__compact_unwind` in objects: llvm-mc's cases, and encodings of real and random
-//! functions against their CFI.
+//! Tests compact unwind encodings and `__compact_unwind`: llvm-mc's cases, and real and random functions with their CFI.
 
 mod decode;
 mod edits;

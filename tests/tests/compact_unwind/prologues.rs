@@ -1,5 +1,5 @@
-//! Encodings of random prologues: a function has an encoding exactly if one can represent it, and
-//! each is equal to the CFI, by a second reader of both.
+//! Encodes random prologues. A function must get an encoding exactly if one can represent it. By independent readers,
+//! the encoding agrees with the CFI.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ fn what_can_be_encoded_is_encoded_correctly() {
     println!("{counts:#?}");
 }
 
-/// Any CFI, any code: an encoding or a reason, and no panic.
+/// For any CFI with any code, there is an encoding or a reason, and no panic.
 #[test]
 fn malformed_input_is_harmless() {
     let (seed, count) = cases("random CFI, encoded", 2000);

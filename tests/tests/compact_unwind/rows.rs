@@ -1,5 +1,5 @@
-//! `__compact_unwind` as llvm-mc 23 writes it for one function's directives: rows and relocations,
-//! from the encodings it chose and the personality and LSDA of the directives.
+//! Makes the rows and relocations that llvm-mc 23 writes for a function, from the encodings that it chose and the
+//! personality and LSDA of the directives.
 
 use std::fs;
 
@@ -10,20 +10,20 @@ use cfipack_tests::corpora;
 use object::read::macho::{MachHeader, MachOFile, MachOSection, Section as _};
 use object::{Architecture, Endianness, Object, ObjectSection, ObjectSymbol, macho};
 
-/// The operand of a directive: `.cfi_personality 155, NAME`.
+/// Returns the operand of a directive, as in `.cfi_personality 155, NAME`.
 fn directive<'a>(source: &'a str, name: &str) -> Option<&'a str> {
     let line = source.lines().find(|line| line.trim().starts_with(name))?;
     Some(line.rsplit(',').next().unwrap().trim())
 }
 
-/// Compares the section of one object; returns its number of rows.
+/// Compares the section of an object, and returns its number of rows.
 fn compare<H: MachHeader<Endian = Endianness>>(name: &str, source: &str, bytes: &[u8], arch: Arch) -> usize {
     let object = MachOFile::<H>::parse(bytes).unwrap();
     let Some(theirs) = object.section_by_name("__compact_unwind") else { return 0 };
     let text = object.section_by_name("__text").unwrap();
     let personality = directive(source, ".cfi_personality").map(|name| {
         let symbol = object.symbols().find(|symbol| symbol.name() == Ok(name));
-        // A personality that only a DWARF row names is absent.
+        // A personality is absent if only a DWARF row names it.
         let number = symbol.map_or(0xff_ffff, |symbol| symbol.index().0 as u32);
         RelocationTarget::Symbol { number }
     });

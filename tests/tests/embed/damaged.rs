@@ -1,4 +1,4 @@
-//! Damaged linked files: refused, or changed to something that is as long as planned; never a panic.
+//! Embeds tables in damaged linked files. A file is refused, or becomes exactly as long as planned. There is no panic.
 
 use cfipack_container::File;
 use cfipack_edit::{Embedding, Rewrite, without_sframe};
@@ -26,7 +26,7 @@ fn damaged_headers_of_other_linkers_do_no_harm() {
     for (kind, object, options) in KINDS {
         for linker in tools().0.iter().take(2) {
             let old = link(linker, &directory.join(kind), object, &[options, &["-s"]].concat());
-            // A static program is long, and nothing else of it matters here.
+            // Static programs are long, and add nothing to this test.
             files.extend(old.filter(|old| old.len() < 100_000));
         }
     }
@@ -34,7 +34,7 @@ fn damaged_headers_of_other_linkers_do_no_harm() {
     do_no_harm(files);
 }
 
-/// Damages the files, and what they are with a table.
+/// Damages the files, with and without their tables.
 fn do_no_harm(mut files: Vec<Vec<u8>>) {
     let with_tables: Vec<_> = files.iter().map(|old| with_table(old).0).collect();
     files.extend(with_tables);
@@ -61,7 +61,7 @@ fn check(rewrite: &Rewrite<'_>, bytes: &[u8]) {
     assert_eq!(rewrite.to_vec(bytes).len(), rewrite.len());
 }
 
-/// Another value in a field of a header, or the end of the file lost.
+/// Changes a field of a header, or cuts off the end of the file.
 fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
     let word = |bytes: &[u8], at: usize| {
         let field = bytes.get(at..).and_then(|rest| rest.first_chunk());
@@ -70,7 +70,7 @@ fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
     let half = |bytes: &[u8], at: usize| usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
     let (phoff, shoff) = (word(bytes, 0x20), word(bytes, 0x28));
     let (segments, sections) = (half(bytes, 0x38).max(1) as u64, half(bytes, 0x3c).max(1) as u64);
-    // The headers may be damaged already: a field of them may lie anywhere.
+    // Damaged headers may place the fields of other headers anywhere.
     let segment = |random: &mut Random| {
         phoff.wrapping_add((random.below(segments) * 56 + random.below(7) * 8) as usize)
     };
@@ -91,7 +91,7 @@ fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
     let value = match random.below(3) {
         0 => random.pick(&values),
         1 => (word(bytes, at) as u64).wrapping_add(random.pick(&values)),
-        // Another header's field.
+        // A field of another header.
         _ => word(bytes, segment(random)) as u64,
     };
     let width = random.pick(&[2, 4, 8]);

@@ -1,4 +1,4 @@
-//! Files that have a table already: GNU ld's own, ours, stale ones and longer ones.
+//! Embeds tables in files that already have one: GNU ld's table, ours, stale tables and longer ones.
 
 use cfipack_container::File;
 use cfipack_edit::{Embedding, Way};
@@ -19,7 +19,7 @@ fn tables_of_any_length_replace_ours() {
         let Some(old) = link(linker, &path, object, &[option]) else { continue };
         let before = run(&path, &old, false);
         let (mut now, first) = with_table(&old);
-        // Stale bytes, more than fit, fewer, and none.
+        // Tables with stale bytes: of the same length, longer than their room, and shorter.
         for len in [first.table.len(), 9000, 200, 70_000, 64, 80_000] {
             let what = format!("{kind} by {}, {len} bytes", linker.name);
             let file = File::parse(&now).expect("a linked file");
@@ -61,7 +61,7 @@ fn tables_of_ld_are_replaced_and_removed() {
         let own = table.len();
         let before = run(&path, &old, false);
         assert!(before.contains("from main"), "{before}");
-        // As long, shorter, longer than its room, which needs a place of its own.
+        // The new table is as long, shorter, or too long for the room. Then it needs another place.
         for len in [own, own - 40, 5000] {
             let file = File::parse(&old).expect("a linked file");
             let embedding = Embedding::of(&file, len).expect("a place");
@@ -80,7 +80,7 @@ fn tables_of_ld_are_replaced_and_removed() {
                 assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
                 String::from_utf8_lossy(&output.stdout).into_owned()
             };
-            // Symbols keep the names of their sections.
+            // Symbols still name their sections.
             let symbols = |text: &str| text.lines().filter(|line| line.contains(" main")).count();
             assert_eq!(symbols(&readelf(&without)), symbols(&readelf(&old)));
             assert!(!readelf(&without).contains(".sframe"), "the section is gone");

@@ -1,4 +1,4 @@
-//! Files of other architectures and both byte orders: linked by the reference tools, run by qemu.
+//! Tests files of other architectures, in both byte orders. The reference tools link them, and qemu runs them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -16,7 +16,7 @@ const AARCH64: &str = "\t.globl _start\n_start:\n\t.cfi_startproc\n\tstp x29,x30
 const S390X: &str = "\t.globl _start\n_start:\n\t.cfi_startproc\n\tstmg %r14,%r15,112(%r15)\n\t.cfi_offset 14,-48\n\
     \t.cfi_offset 15,-40\n\tlghi %r2,9\n\tsvc 1\n\t.cfi_endproc\n";
 
-/// An architecture: its tools' prefix, the options for its byte order, a program that exits with status 9, an emulator.
+/// Prefix of the tools, options for the byte order, a program that exits with status 9, and an emulator.
 const ARCHITECTURES: [(&str, &[&str], &str, &str); 3] = [
     ("aarch64-linux-gnu", &[], AARCH64, "qemu-aarch64"),
     ("aarch64-linux-gnu", &["-EB"], AARCH64, "qemu-aarch64_be"),
@@ -44,7 +44,7 @@ fn other_architectures() {
             let what = format!("{kind} for {prefix} {order:?}");
             tools.run_well(&[&[linker.as_str()], order, options, &["-o", "old", "program.o"]].concat());
             let old = tools.read("old");
-            // Its code follows so few sections that all of them together leave no room for two program headers.
+            // So few sections precede the code that there is no room for two program headers, even if all of them move.
             if kind == "library without build-id" {
                 let refusal = Embedding::of(&File::parse(&old).expect("a library"), 300).expect_err(&what);
                 assert!(matches!(refusal, EmbedError::NoRoom { .. }), "{what}: {refusal}");

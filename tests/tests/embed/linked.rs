@@ -1,4 +1,4 @@
-//! What is linked for these tests, what runs it, and what `object` reads of it.
+//! Links and runs the files of these tests, and reads them with `object`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,7 +15,7 @@ use cfipack_tests::linkers::{Linker, linkers};
 use object::elf;
 use object::read::elf::{ElfFile64, ProgramHeader as _};
 
-/// A new directory for a test's files.
+/// Makes a new directory for a test's files.
 pub fn scratch(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("embed").join(name);
     let _ = fs::remove_dir_all(&path);
@@ -23,7 +23,7 @@ pub fn scratch(name: &str) -> PathBuf {
     path
 }
 
-/// The linkers, and objects of the sources beside this file. Panics without the reference tools and `cc`.
+/// Returns the linkers, and the objects of the sources next to this file. Panics without the reference tools and `cc`.
 pub fn tools() -> &'static (Vec<Linker>, PathBuf) {
     static TOOLS: OnceLock<(Vec<Linker>, PathBuf)> = OnceLock::new();
     TOOLS.get_or_init(|| {
@@ -45,7 +45,7 @@ pub fn tools() -> &'static (Vec<Linker>, PathBuf) {
     })
 }
 
-/// A kind of linked file, and how `cc` is asked for it.
+/// Kinds of linked files: name, object, and options for `cc`.
 pub const KINDS: [(&str, &str, &[&str]); 11] = [
     ("pie", "program.o", &["-pie"]),
     ("fixed", "program.fixed.o", &["-no-pie"]),
@@ -60,7 +60,7 @@ pub const KINDS: [(&str, &str, &[&str]); 11] = [
     ("sysv-hash", "program.o", &["-pie", "-Wl,--hash-style=sysv", "-Wl,-z,noseparate-code"]),
 ];
 
-/// Links an object, with its debug information or without; None if the linker refuses.
+/// Links an object. Returns `None` if the linker refuses.
 pub fn link(linker: &Linker, output: &Path, object: &str, options: &[&str]) -> Option<Vec<u8>> {
     let object = tools().1.join(object);
     let paths = ["-o", output.to_str()?, object.to_str()?];
@@ -68,14 +68,14 @@ pub fn link(linker: &Linker, output: &Path, object: &str, options: &[&str]) -> O
     linked.status.success().then(|| fs::read(output).ok())?
 }
 
-/// The standard output and exit status of a program, or of one that opens the library.
+/// Runs a program, or a program that opens the library. Returns standard output and exit status.
 pub fn run(path: &Path, bytes: &[u8], is_library: bool) -> String {
     fs::write(path, bytes).expect("a file can be written");
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("its mode can be changed");
     let mut command = if is_library { Command::new(tools().1.join("opener")) } else { Command::new(path) };
     let argument = if is_library { path } else { Path::new("argument") };
     let output = command.arg(argument).stdin(Stdio::null()).output();
-    // A thread that forks while the file is open for writing keeps it busy.
+    // A file that is open for writing cannot be run. A thread that forks in that moment keeps it open, so we try again.
     let output = match output {
         Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {
             std::thread::sleep(std::time::Duration::from_millis(200));
@@ -87,7 +87,7 @@ pub fn run(path: &Path, bytes: &[u8], is_library: bool) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), output.status)
 }
 
-/// The file with the table of its CFI.
+/// Embeds the table of the file's CFI.
 pub fn with_table(bytes: &[u8]) -> (Vec<u8>, Embedded<'_>) {
     let file = File::parse(bytes).expect("a linked file");
     let embedded = embed(&file, Options::new()).expect("call frame information");
@@ -97,14 +97,13 @@ pub fn with_table(bytes: &[u8]) -> (Vec<u8>, Embedded<'_>) {
     (new, embedded)
 }
 
-/// The file without its table.
+/// Removes the file's table.
 pub fn without_table(bytes: &[u8]) -> Vec<u8> {
     let file = File::parse(bytes).expect("a linked file");
     without_sframe(&file).expect("nothing in the way").expect("a table").to_vec(bytes)
 }
 
-/// The address and bytes of the table that a dynamic loader finds, by its program header in a segment that can only
-/// be read; None if there is none.
+/// Returns address and bytes of the table that a dynamic loader finds: by its program header, in a read-only segment.
 pub fn loaded_table(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let file = ElfFile64::<object::Endianness>::parse(bytes).expect("an ELF file");
     let endian = file.endian();

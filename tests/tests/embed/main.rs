@@ -1,5 +1,5 @@
-//! Tables in finished files. The judges: the dynamic loader and the program itself, `object`, readelf of the reference
-//! tools, and other people's programs that strip and patch files.
+//! Embeds tables in finished files. The dynamic loader, the program itself, `object`, readelf, and other people's
+//! programs that strip and patch files judge the result.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 

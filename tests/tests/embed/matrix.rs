@@ -1,6 +1,6 @@
-//! Every linker, kind of file and kind of table that the objects have: embedded, embedded again with longer and shorter
-//! tables, stripped by us and by binutils. `CFIPACK_MATRIX=all` takes every version of each linker, C++ too, and files
-//! without symbols.
+//! Tests every linker with every kind of file and every kind of table in the objects. Each file gets a table, then
+//! longer and shorter ones, and is stripped by us and by binutils. `CFIPACK_MATRIX=all` adds all versions of linkers,
+//! C++, and files without symbols.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use cfipack_tests::reference::Tools;
 
 use crate::linked::{loaded_table, run, scratch, tools};
 
-/// A kind of file: its name, whether its objects have code for any address, and how `cc` is asked for it.
+/// A kind of file: name, whether its objects are position-independent, and options for `cc`.
 const KINDS: [(&str, bool, &[&str]); 9] = [
     ("pie", true, &["-pie"]),
     ("no-pie", false, &["-no-pie"]),
@@ -32,13 +32,13 @@ const KINDS: [(&str, bool, &[&str]); 9] = [
     ("emit-relocs", true, &["-pie", "-Wl,--emit-relocs"]),
 ];
 
-/// What the objects have, and which tools make it.
+/// The tables that objects can have, by the tool that makes them.
 const TABLES: [&str; 3] = ["no tables", "V3", "V2"];
 
-/// What is wrong.
+/// A result, or what is wrong.
 type Outcome<T> = Result<T, String>;
 
-/// Something that is true of a case.
+/// Returns an error if a claim about the case does not hold.
 fn must(is_true: bool, what: &str) -> Outcome<()> {
     is_true.then_some(()).ok_or_else(|| what.to_owned())
 }
@@ -57,7 +57,7 @@ fn every_linker_kind_and_table() {
     let (mut totals, mut faults) = (BTreeMap::<String, usize>::new(), Vec::new());
     for (language, tables) in languages.iter().flat_map(|language| TABLES.map(|tables| (*language, tables))) {
         let objects = Objects::assemble(&directory, language, tables, &assembler);
-        // Libraries and programs without a C library are in C.
+        // Libraries, and programs without a C library, are in C only.
         let is_there = |kind: &&(&str, bool, &[&str])| language == "c" || !["shared", "-N"].contains(&kind.0);
         let kinds = KINDS.iter().filter(is_there);
         for ((kind, is_pic, options), symbols) in
@@ -67,7 +67,7 @@ fn every_linker_kind_and_table() {
                 let path = directory.join(format!("{language}-{tables}-{kind}-{number}"));
                 let case = Case { linker, kind, path, is_library: *kind == "shared" };
                 let options = [*options, symbols, objects.driver()].concat();
-                let Some(old) = case.link(&options, objects.of(*is_pic, kind)) else { continue };
+                let Some(old) = case.link(&options, objects.files(*is_pic, kind)) else { continue };
                 let way = case.check(&old).unwrap_or_else(|why| {
                     faults.push(format!("{} {language} {tables} {kind} {symbols:?}: {why}", linker.name));
                     "fault".to_owned()
@@ -81,10 +81,10 @@ fn every_linker_kind_and_table() {
     assert!(totals.values().sum::<usize>() >= 7 * linkers.len(), "enough has been linked: {totals:#?}");
 }
 
-/// All, or one of each kind.
+/// Returns all linkers, or one of each kind.
 fn linkers(is_all: bool) -> Vec<&'static Linker> {
     let all = &tools().0;
-    // The machine's own comes first, then that of the newest reference tools.
+    // The machine's linkers come first, then those of the newest reference tools.
     let newest = |kind| all.iter().filter(|one| one.kind == kind).take(2).last();
     let kinds = [LinkerKind::Bfd, LinkerKind::Gold, LinkerKind::Lld, LinkerKind::Mold, LinkerKind::Wild];
     if is_all { all.iter().collect() } else { kinds.into_iter().filter_map(newest).collect() }
@@ -135,8 +135,8 @@ impl Objects {
         Self { directory, language }
     }
 
-    /// What a program or a library is linked of.
-    fn of(&self, is_pic: bool, kind: &str) -> Vec<PathBuf> {
+    /// Returns the objects of a program or a library.
+    fn files(&self, is_pic: bool, kind: &str) -> Vec<PathBuf> {
         let option = if is_pic { "-fPIC" } else { "-fno-pic" };
         let numbers = match kind {
             "-N" => 2..3,
@@ -151,7 +151,7 @@ impl Objects {
     }
 }
 
-/// A link, and where its result runs.
+/// A link, and the path where its result runs.
 struct Case<'c> {
     linker: &'c Linker,
     kind: &'c str,
@@ -175,7 +175,7 @@ impl Case<'_> {
         fs::read(&self.path).ok()
     }
 
-    /// Goes through all steps; how the table got room.
+    /// Does all steps. Returns how the table got room.
     fn check(&self, old: &[u8]) -> Outcome<String> {
         let had_table = has_table(old);
         let before = run(&self.path, old, self.is_library);
@@ -186,7 +186,7 @@ impl Case<'_> {
             "the original without its table runs otherwise",
         )?;
 
-        // No other kind of file is expected to be refused.
+        // Every other kind of file must have a way.
         if self.kind == "-N" && has_no_way(&stripped_old) {
             return Ok("refused".to_owned());
         }
@@ -210,7 +210,7 @@ impl Case<'_> {
         self.check_embedded(&now, &last, &before, "embedded again")?;
         must(without(&now)? == stripped_old, "embedded again, stripped: not the original")?;
 
-        // What it breaks it has to break without a table too.
+        // If binutils break the file with a table, they must break the file without one too.
         let stripped = self.by_binutils(old)?.map(|stripped| run(&self.path, &stripped, self.is_library));
         if let Some(after) =
             self.by_binutils(&new)?.filter(|_| stripped.is_some_and(|printed| printed == before))
@@ -240,14 +240,14 @@ impl Case<'_> {
         must(converted.verify(&cfi).is_true(), &format!("{what}: the table is not what the CFI describes"))
     }
 
-    /// The file as `strip` leaves it; None if it refuses it.
+    /// Returns the file that `strip` makes, or `None` if it refuses.
     fn by_binutils(&self, bytes: &[u8]) -> Outcome<Option<Vec<u8>>> {
         fs::write(&self.path, bytes).map_err(|error| error.to_string())?;
         let output = Command::new("strip").arg(&self.path).output().map_err(|error| error.to_string())?;
-        match output.status.success() {
-            true => fs::read(&self.path).map(Some).map_err(|error| error.to_string()),
-            false => Ok(None),
+        if !output.status.success() {
+            return Ok(None);
         }
+        fs::read(&self.path).map(Some).map_err(|error| error.to_string())
     }
 }
 
@@ -265,7 +265,7 @@ fn check(old: &[u8], new: &[u8]) -> Outcome<()> {
     check_structure(old, new).map(|_| ()).map_err(|error| format!("structure: {error}"))
 }
 
-/// The file with the table of its CFI.
+/// Embeds the table of the file's CFI.
 fn with(old: &[u8]) -> Outcome<(Vec<u8>, Embedded<'_>)> {
     let file = File::parse(old).map_err(|error| error.to_string())?;
     let embedded = embed(&file, Options::new()).ok_or_else(|| "no call frame information".to_owned())?;
@@ -275,7 +275,7 @@ fn with(old: &[u8]) -> Outcome<(Vec<u8>, Embedded<'_>)> {
     Ok((new, embedded))
 }
 
-/// The file with a table of another length, which only starts as a table does.
+/// Embeds bytes of another length that only start like a table.
 fn with_length(old: &[u8], table: &[u8], len: usize) -> Outcome<Vec<u8>> {
     let file = File::parse(old).map_err(|error| error.to_string())?;
     let embedding = Embedding::of(&file, len).map_err(|error| format!("{len} bytes: {error}"))?;
@@ -287,7 +287,7 @@ fn with_length(old: &[u8], table: &[u8], len: usize) -> Outcome<Vec<u8>> {
     Ok(new)
 }
 
-/// The file without its table.
+/// Removes the file's table.
 fn without(old: &[u8]) -> Outcome<Vec<u8>> {
     let file = File::parse(old).map_err(|error| error.to_string())?;
     let rewrite = without_sframe(&file).map_err(|error| format!("strip: {error}"))?;

@@ -1,5 +1,5 @@
-//! Programs and libraries of rustc and of every linker: with a table they run as before, and without it again they are the
-//! original files.
+//! Embeds tables in programs and libraries of rustc and of every linker. They run as before, and removal gives the
+//! original bytes.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use object::{Object as _, ObjectSection as _};
 
 use crate::linked::{KINDS, link, loaded_table, run, scratch, tools, with_table, without_table};
 
-/// How rustc is asked for a program.
+/// Options with which rustc makes programs.
 const BY_RUSTC: [&[&str]; 5] = [
     &[],
     &["-Crelocation-model=static"],
@@ -80,7 +80,7 @@ fn linked_files_run_as_before() {
                     let warnings = |name| {
                         let output = readelf.run(&["readelf", "-lSdW", "--sframe", name]);
                         let text = String::from_utf8_lossy(&output.stderr).into_owned();
-                        // The original has no table to print.
+                        // Only the file with a table has these lines.
                         let text = text.lines().filter(|line| !line.contains("'.sframe'"));
                         text.map(str::to_owned).collect::<Vec<_>>()
                     };
@@ -95,13 +95,13 @@ fn linked_files_run_as_before() {
     assert!(ways.len() >= 3, "several ways have been taken: {ways:?}");
 }
 
-/// BOLT's `PT_GNU_RELRO` counts the zeros of no byte behind a segment's bytes as bytes of the file, and thereby what
-/// follows there: lld's symbol table, whose symbols move with their sections.
+/// BOLT's `PT_GNU_RELRO` counts the zeros after a segment's bytes as bytes of the file. In lld's file the symbol table
+/// is there, and symbols change when sections move. The test changes lld's header accordingly.
 #[test]
 #[ignore = "needs the reference tools and gcc"]
 fn relro_that_counts_zeros_as_bytes() {
     let directory = scratch("relro");
-    // The newest: that of the reference tools.
+    // The reference tools have the newest lld.
     let lld = tools().0.iter().rfind(|linker| linker.kind == LinkerKind::Lld).expect("one of the tools");
     let path = directory.join("program");
     let mut old = link(lld, &path, "program.o", &["-pie", "-Wl,-S"]).expect("lld links it");
@@ -112,7 +112,7 @@ fn relro_that_counts_zeros_as_bytes() {
     let (start, memsz) = (field(relro + 8), field(relro + 40));
     let file = ElfFile64::<object::Endianness>::parse(&old[..]).expect("an ELF file");
     let symbols = file.section_by_name(".symtab").expect("a symbol table").file_range().expect("bytes").0;
-    assert!(start + memsz > symbols, "it reaches over symbols");
+    assert!(start + memsz > symbols, "PT_GNU_RELRO with its zeros reaches over the symbol table");
     old[relro + 32..relro + 40].copy_from_slice(&memsz.to_le_bytes());
     let before = run(&path, &old, false);
     let (new, embedded) = with_table(&old);

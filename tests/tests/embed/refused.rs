@@ -1,4 +1,4 @@
-//! Files that are refused, each for its own reason, and those that an unknown note makes take the rarer ways.
+//! Tests files that are refused, each for another reason. Files with an unknown note need the rarer ways to make room.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use cfipack_testkit::{needs, rustc};
 
 use crate::linked::{link, loaded_table, run, scratch, tools, with_table, without_table};
 
-/// A directory with a program, a library and an object by rustc.
+/// Makes a directory with a program, a library and an object by rustc.
 fn by_rustc(name: &str) -> PathBuf {
     let directory = scratch(name);
     rustc::program_library_object(&directory);
@@ -32,7 +32,7 @@ fn refusals_name_their_reason() {
     assert_eq!(refusal(&with(b"PK\x03\x04archive\n")), overlay);
     let signed = with(b"signature~Module signature appended~\n");
     assert_eq!(refusal(&signed), EmbedError::Signature { offset: len });
-    // Zeros at the end are patchelf's.
+    // patchelf leaves zeros at the end.
     let file = with(&[0; 5]);
     assert!(Embedding::of(&File::parse(&file).expect("an ELF file"), 100).is_ok());
 
@@ -41,11 +41,11 @@ fn refusals_name_their_reason() {
         bytes[offset..offset + value.len()].copy_from_slice(value);
         bytes
     };
-    // e_shoff, e_shnum and e_shstrndx: what sstrip leaves.
+    // sstrip clears e_shoff, e_shnum and e_shstrndx.
     let mut sectionless = change(0x28, &[0; 8]);
     sectionless[0x3c..0x40].fill(0);
     assert_eq!(refusal(&sectionless), EmbedError::NoSectionHeaders);
-    // The second program header is PT_INTERP's, the first that is loaded follows it.
+    // The second program header is PT_INTERP. The first loaded segment follows it.
     let phdr = 64 + 2 * 56;
     assert_eq!(old[phdr..phdr + 4], [1, 0, 0, 0], "PT_LOAD");
     let physical = EmbedError::PhysicalAddress { offset: phdr as u64, value: 0x10_0000 };
@@ -76,7 +76,7 @@ fn debug_files_are_refused() {
     assert!(matches!(refusal(&bytes), EmbedError::NoContents { .. }), "{}", refusal(&bytes));
 }
 
-/// A note that only its owner can read may have addresses relative to itself: it does not move.
+/// A note of an unknown owner may have addresses relative to itself, so it must not move.
 #[test]
 #[ignore = "needs the reference tools and gcc"]
 fn unknown_notes_stay() {
@@ -102,7 +102,7 @@ fn unknown_notes_stay() {
             let what = format!("{kind} by {}", linker.name);
             let Some(old) = link(linker, &path, object, &[options, &[note]].concat()) else { continue };
             if let Err(error) = Embedding::of(&File::parse(&old).expect("a linked file"), 5000) {
-                // Only before fixed addresses there are lower ones for a page of program headers.
+                // A page of program headers needs lower addresses, which only a file at fixed addresses can have.
                 let is_movable = ["pie", "library"].contains(&kind);
                 assert!(is_movable && matches!(error, EmbedError::NoRoom { .. }), "{what}: {error}");
                 refused += 1;
@@ -112,7 +112,7 @@ fn unknown_notes_stay() {
             let (new, embedded) = with_table(&old);
             assert_eq!(run(&path, &new, kind == "library"), before, "{what}, {:?}", embedded.way);
             assert_eq!(loaded_table(&new), Some((embedded.address.0, &embedded.table[..])), "{what}");
-            // Longer ones than a page, and than the room that is left.
+            // The new tables are longer than a page, and longer than the room that is left.
             let file = File::parse(&new).expect("a linked file");
             let longer = Embedding::of(&file, 70_000).expect("a place").rewrite(vec![1; 70_000]).to_vec(&new);
             assert_eq!(run(&path, &longer, kind == "library"), before, "{what}, longer");
@@ -126,7 +126,7 @@ fn unknown_notes_stay() {
     assert!(has(|way| matches!(way, Way::Prepend)) && refused != 0, "{ways:?}, {refused} refused");
 }
 
-/// Go's linker counts the padding of its name in its note, which it puts right after the program headers.
+/// Go's linker includes padding in the size of its note's name. It puts this note right after the program headers.
 #[test]
 #[ignore = "needs the reference tools and gcc"]
 fn notes_of_go_move() {
@@ -141,7 +141,7 @@ fn notes_of_go_move() {
     let mut moved = 0;
     for linker in &tools().0 {
         let path = directory.join("program");
-        // Before the notes of the C library.
+        // The note precedes the notes of the C library.
         let options = ["-pie", "-Wl,--build-id=none", note];
         let Some(old) = link(linker, &path, "program.o", &options) else { continue };
         let before = run(&path, &old, false);
@@ -163,7 +163,7 @@ fn name_of_section(bytes: &[u8], address: u64) -> String {
     section.and_then(|section| section.name().ok().map(str::to_owned)).unwrap_or_default()
 }
 
-/// lld counts a program header in `PT_PHDR` for a segment that it drops, since it has nothing in it.
+/// lld drops an empty segment, but still counts its program header in `PT_PHDR`.
 #[test]
 #[ignore = "needs the reference tools and gcc"]
 fn the_size_of_the_program_headers_is_restored() {
@@ -192,8 +192,8 @@ fn the_size_of_the_program_headers_is_restored() {
     println!("{larger} files have room for a program header more in PT_PHDR");
 }
 
-/// wild puts the section headers after the program headers, where those of the table overwrite the first. Without symbols
-/// the names of sections are the last bytes, padded.
+/// wild puts section headers right after the program headers. A table's program headers overwrite the first of them. In
+/// a file without symbols, names of sections are the last bytes, with padding.
 #[test]
 fn overwritten_section_headers_are_restored() {
     for name in ["headers_first", "headers_first.stripped"] {
@@ -208,7 +208,7 @@ fn overwritten_section_headers_are_restored() {
     }
 }
 
-/// The bytes that have a file's section headers.
+/// Returns the range of a file's section headers.
 fn old_headers(file: &[u8]) -> std::ops::Range<usize> {
     let number = |at: usize, len: usize| {
         file[at..at + len].iter().rev().fold(0, |all, &byte| all << 8 | usize::from(byte))
@@ -216,7 +216,7 @@ fn old_headers(file: &[u8]) -> std::ops::Range<usize> {
     number(0x28, 8)..number(0x28, 8) + 64 * number(0x3c, 2)
 }
 
-/// What a relocated pointer leads to does not move, though it is of a kind that may.
+/// Sections of this kind may move, but not if a relocated pointer leads there.
 #[test]
 #[ignore = "needs the reference tools and gcc"]
 fn pointers_keep_sections_in_place() {
@@ -237,7 +237,7 @@ fn pointers_keep_sections_in_place() {
         for linker in &tools().0 {
             let path = directory.join("program");
             let Some(old) = link(linker, &path, object, options) else { continue };
-            // Loaders refuse what some linkers make of these options.
+            // With these options some linkers make files that loaders refuse.
             if run(&path, &old, false) != "exit status: 42" {
                 continue;
             }
@@ -256,7 +256,7 @@ fn pointers_keep_sections_in_place() {
     assert!(linked > 0, "no linker links it");
 }
 
-/// Whether the note still has the program's own segment.
+/// Returns whether a section's bytes still end with the number 7.
 fn section(bytes: &[u8], name: &str, path: &Path) -> bool {
     use object::{Object as _, ObjectSection as _};
     let file = object::File::parse(bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()));

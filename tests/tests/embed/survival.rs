@@ -1,4 +1,4 @@
-//! Tables survive what packagers do to a file afterwards: the same bytes at the same address, and a file that runs.
+//! Tables survive packagers' tools: they keep bytes and address, and the file still runs.
 
 use std::fs;
 use std::process::Command;
@@ -8,7 +8,7 @@ use cfipack_tests::linkers::LinkerKind;
 
 use crate::linked::{KINDS, link, loaded_table, run, scratch, tools, with_table, without_table};
 
-/// Programs that change a file in place with their Debian package, and what they are asked for.
+/// Programs that change a file in place: name, Debian package, options.
 const CHANGES: [(&str, &str, &[&str]); 8] = [
     ("strip", "binutils", &[]),
     ("strip", "binutils", &["-g"]),
@@ -27,7 +27,7 @@ fn tables_survive_strip_and_patchelf() {
     CHANGES.iter().for_each(|(program, package, _)| needs::program(program, package));
     for (program, _, options) in CHANGES {
         for (kind, object, link_options) in &KINDS {
-            // What patchelf does to static programs, it does to those without a table too.
+            // patchelf breaks static programs even without a table.
             if program == "patchelf" && ["static", "static-pie"].contains(kind) {
                 continue;
             }
@@ -42,7 +42,7 @@ fn tables_survive_strip_and_patchelf() {
                 let output = Command::new(program).args(options).arg(&path).output().expect("it starts");
                 output.status.success().then(|| fs::read(&path).expect("it leaves a file"))
             };
-            // Some refuse some files, or break them: these have to be the same ones.
+            // A tool may refuse or break a file, but then also the file without a table.
             let (new, embedded) = with_table(&old);
             let (Some(changed_old), Some(changed)) = (change(&old), change(&new)) else { continue };
             let what = format!("{program} {options:?} of {kind}, {:?}", embedded.way);

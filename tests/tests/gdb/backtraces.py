@@ -5,7 +5,7 @@
 #   map LINE          a line of /proc/PID/maps; all of them again whenever they change
 #   stop PC R0 .. R15 the registers by DWARF number
 #   stack ADDRESS HEX the stack from a little below the stack pointer
-#   frame PC CFA      from the innermost; the outermost one, which has no caller, has no CFA
+#   frame PC CFA      frames from the innermost on; the outermost frame has no caller and no CFA
 #   end REASON        why gdb stops
 #
 # CFIPACK_STOPS, CFIPACK_STOPS_SEED: the number of stops, and the seed of the distances between them.
@@ -54,7 +54,7 @@ def report():
     frames = []
     while frame is not None:
         last = frame
-        # An inlined function, and one that left by a tail call, has no frame of its own on the stack.
+        # A function that was inlined, or has left by a tail call, has no frame on the stack.
         if frame.type() not in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME):
             frames.append(frame)
         frame = frame.older()
@@ -88,7 +88,7 @@ for setting in (
 command("handle SIGUSR1 nostop noprint pass")
 random.seed(os.environ["CFIPACK_STOPS_SEED"])
 stops = int(os.environ["CFIPACK_STOPS"])
-# A few in the dynamic loader, the rest after the start of main.
+# A few stops are in the dynamic loader, the others after the start of main.
 try:
     command("starti > /dev/null")
 except gdb.error as error:

@@ -1,10 +1,9 @@
-//! Compares gdb's backtraces with [`step`](cfipack_decoder::sframe::step) over our tables: programs are stopped at many
-//! places, and from the registers and the stack that gdb reads there our chain of frames is gdb's.
+//! Compares gdb's backtraces with [`step`](cfipack_decoder::sframe::step). gdb stops programs at many places. From the
+//! registers and stack that gdb reads there, we must find gdb's frames.
 //!
-//! What gdb knows better or otherwise:
-//! - where no table has the PC, it goes on by analysing code: our chain ends there and is the start of gdb's;
-//! - so does it where a table omits a function, or a caller's row counts from a register that tables do not
-//!   restore.
+//! There are two exceptions. If no table has the PC, gdb goes on by analysing code: our frames end there and must be
+//! the start of gdb's. The same holds if the table omits the function, or if a caller's row needs a register that
+//! tables do not restore.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
@@ -20,16 +19,16 @@ use cfipack_testkit::random::cases;
 use cfipack_tests::traced::chain::{End, Frame, by_table};
 use cfipack_tests::traced::images::Images;
 
-/// What gdb prints of a program, read line by line.
+/// Reads what gdb prints about a program, line by line.
 #[derive(Default)]
 struct Backtraces {
     maps: String,
-    /// Whether the line before was one of the mappings.
+    /// Whether the last line was a line of the mappings.
     in_maps: bool,
     stack: (u64, Vec<u8>),
 }
 
-/// A stop: where, and gdb's frames.
+/// A stop of the program: its registers, and gdb's frames.
 struct Stop {
     stopped: Stopped,
     frames: Vec<Frame>,
@@ -42,7 +41,7 @@ impl Process for Backtraces {
         self.maps.clone()
     }
 
-    /// The vDSO is not there: chains through it end.
+    /// gdb's output does not have the vDSO's bytes, so chains end there.
     fn read(&self, _: u64, _: &mut [u8]) -> usize {
         0
     }
@@ -55,7 +54,7 @@ impl Backtraces {
         bytes.get(at..).and_then(<[u8]>::first_chunk).map(|&word| u64::from_le_bytes(word))
     }
 
-    /// Takes a line; whether a stop is complete.
+    /// Reads a line. Returns true if it completes a stop.
     fn line(&mut self, line: &str, stop: &mut Stop) -> bool {
         let (kind, rest) = line.split_once(' ').unwrap_or((line, ""));
         let numbers = || rest.split(' ').map(|number| u64::from_str_radix(number, 16).expect("hexadecimal"));
@@ -97,7 +96,7 @@ impl Backtraces {
     }
 }
 
-/// The output of gdb's script.
+/// Runs gdb's script and returns its output.
 fn run_gdb(what: &str, program: &Path, stops: usize, seed: u64) -> String {
     needs::program("gdb", "gdb");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gdb/backtraces.py");
@@ -140,7 +139,7 @@ fn compare(what: &str, program: &Path, stops: usize) {
             format!("{what}, {pc:#x}: ours {ours:x?} {end:?}\ngdb {frames:x?} {outermost:x} {theirs}")
         };
         assert!(stop.frames.starts_with(&ours), "{}", place());
-        // gdb analyses code where there is no row.
+        // Without a row, gdb analyses code and goes on.
         let is_cut = !matches!(end, End::Outermost);
         assert!(is_cut || stop.frames.len() == ours.len(), "{}", place());
         assert!(!matches!(end, End::Lost | End::Long), "{}", place());
@@ -189,7 +188,7 @@ fn c_program() {
 #[ignore = "needs gdb"]
 fn rust_program() {
     let program = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("gdb-rust");
-    // By another process, so that no child of another test has the program open for writing.
+    // Another process copies the program, so that no child of another test has it open for writing.
     let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_traced")).arg(&program).status();
     assert!(copied.expect("cp").success(), "a copy of the program");
     compare("gdb, Rust program", &program, 100);

@@ -1,4 +1,4 @@
-//! One case: what the tests run as a process of its own, whose output they read.
+//! Runs a case in a process of its own. The tests read its output.
 
 use std::env;
 use std::ffi::{CString, c_void};
@@ -12,23 +12,23 @@ use super::program::{Cfi, FRAME, Program};
 use super::walk::{self, Unwinder};
 use super::{gdb, libgcc, libunwind, perf, stepped, stress};
 
-/// Which unwinder, what it is given, and what is then done: words with blanks between them.
+/// The case: unwinder, its input, and the action, separated by blanks.
 const CASE: &str = "CFIPACK_JIT_CASE";
 
-/// A child that runs a case.
+/// Returns a command that runs a case.
 pub fn command(case: &str) -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
     prepare(&mut command, case);
     command
 }
 
-/// Adds to a command that is to run this program what makes it run a case.
+/// Makes a command for this program run a case.
 pub fn prepare(command: &mut Command, case: &str) {
     command.args(["--exact", "child::case", "--ignored", "--nocapture", "--test-threads=1"]);
     command.env(CASE, case);
 }
 
-/// What a child printed after `jit: `, line by line.
+/// Returns the lines that a child printed, without their prefix `jit: `.
 pub fn lines(output: &Output) -> Vec<String> {
     let text = String::from_utf8_lossy(&output.stdout);
     text.lines().filter_map(|line| Some(line.split_once("jit: ")?.1.to_owned())).collect()
@@ -52,7 +52,7 @@ impl Walker {
     }
 }
 
-/// What is registered; it is no longer when it is dropped.
+/// A registration, which ends when it is dropped.
 #[expect(dead_code, reason = "held")]
 enum Registered {
     Libgcc(Option<libgcc::Registered>),
@@ -79,7 +79,7 @@ fn register(unwinder: &str, library: *mut c_void, program: &Program) -> Register
             Registered::Libgcc(libgcc::register(library, &eh_frame))
         }
         "libgcc-relative" => {
-            // Its bytes move once more, into the box in which they stay: they have to be near the code.
+            // The bytes must be near the code, so they move once more into the box where they stay.
             let mut eh_frame = region.eh_frame(Pointers::PcRelative).unwrap();
             let size = eh_frame.bytes().len();
             let mut near = super::memory::Mapping::new(size).unwrap();
@@ -112,7 +112,7 @@ unsafe extern "C" {
     fn __register_frame(section: *const c_void);
 }
 
-/// What the innermost function is given.
+/// The argument of the innermost function.
 pub struct Visit<'a> {
     pub program: &'a Program,
     pub walker: Walker,
@@ -144,14 +144,14 @@ extern "C-unwind" fn throw(_: *mut c_void) {
     panic!("a panic that generated code lets pass");
 }
 
-/// gdb stops here.
+/// gdb has a breakpoint here.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C-unwind" fn jit_stop(_: *mut c_void) {
     std::hint::black_box(());
 }
 
-/// Where this program lies.
+/// Returns the address of this program.
 pub fn image_base() -> u64 {
     unsafe extern "C" {
         static __ehdr_start: u8;
@@ -159,7 +159,7 @@ pub fn image_base() -> u64 {
     &raw const __ehdr_start as u64
 }
 
-/// perf samples here.
+/// perf takes its samples here.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C-unwind" fn jit_busy(_: *mut c_void) {
@@ -235,7 +235,7 @@ fn case() {
     }
 }
 
-/// Calls generated code from a C++ function that catches what another one throws.
+/// Calls generated code from a C++ function that catches an exception of another one.
 fn exception(program: &Program, library: &str) {
     type Catch = unsafe extern "C-unwind" fn(*const c_void, *const c_void) -> i32;
     let library = open(library);

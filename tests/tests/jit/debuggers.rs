@@ -1,4 +1,4 @@
-//! gdb and perf, which look at the process from outside.
+//! Tests gdb and perf, which look at the process from outside.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -10,7 +10,7 @@ use cfipack_testkit::needs;
 
 use super::child::prepare;
 
-/// gdb's backtraces at the two calls of `jit_stop`: while the code is registered, and after it is not.
+/// Returns gdb's backtraces at both calls of `jit_stop`: while the code is registered, and afterwards.
 fn gdb(cfi: &str) -> [String; 2] {
     needs::program("gdb", "gdb");
     let mut command = Command::new("gdb");
@@ -28,14 +28,14 @@ fn gdb(cfi: &str) -> [String; 2] {
     [first, second].map(str::to_owned)
 }
 
-/// The functions that a backtrace names.
+/// Returns the functions that a backtrace names.
 fn functions(backtrace: &str) -> Vec<&str> {
     let frames = backtrace.lines().filter_map(|line| line.strip_prefix('#')?.split_once(' '));
     let places = frames.map(|(_, place)| place.split_once(" in ").map_or(place, |(_, name)| name));
     places.map(|name| name.trim_start().split(' ').next().unwrap_or("")).collect()
 }
 
-/// Returns whether a backtrace reaches the function `case`, whose name has its path without line tables.
+/// Returns whether a backtrace reaches `case`. Without line tables gdb prints its path too.
 fn has_case(backtrace: &str) -> bool {
     functions(backtrace).iter().any(|name| name.split("::").any(|part| part == "case"))
 }
@@ -58,7 +58,7 @@ fn gdb_prints_generated_functions() {
     assert!(!names.contains(&"jit_caller"), "{wrong}");
 }
 
-/// The samples in `jit_busy`, each as the names of its callers.
+/// Returns the samples in `jit_busy`, each as the names of the callers.
 fn perf(cfi: &str) -> BTreeMap<Vec<String>, usize> {
     needs::program("perf", "linux-perf");
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("jit-perf-{cfi}"));
@@ -66,7 +66,7 @@ fn perf(cfi: &str) -> BTreeMap<Vec<String>, usize> {
     fs::create_dir_all(&directory).unwrap();
     let perf = |arguments: &[&str]| {
         let mut command = Command::new("perf");
-        // Build ids are noted in the home directory.
+        // perf stores build IDs in the home directory.
         command.args(arguments).current_dir(&directory).env("HOME", &directory).stdin(Stdio::null());
         command
     };
@@ -92,14 +92,15 @@ fn perf(cfi: &str) -> BTreeMap<Vec<String>, usize> {
     samples
 }
 
-/// perf 7 takes offsets in a file for addresses where it looks up call frame information, and unwinds no program whose
-/// code has other ones: those that lld links, as Rust does by default.
+/// perf 7 confuses offsets in a file with addresses when it looks up CFI. It cannot unwind programs whose code has
+/// other addresses than offsets, such as lld's programs, which Rust makes by default.
 fn perf_can_unwind_this_program() -> bool {
     use object::{Object, ObjectSegment};
     let version = Command::new("perf").arg("--version").output();
     let version = version.map_or_else(|_| String::new(), |o| String::from_utf8_lossy(&o.stdout).into_owned());
-    let number = version.rsplit(' ').next().and_then(|number| number.split('.').next());
-    let is_old = number.and_then(|number| number.trim().parse::<u32>().ok()).is_none_or(|major| major < 7);
+    let number = version.rsplit(' ').next().unwrap_or_default();
+    let major: u32 = number.split('.').next().unwrap_or_default().trim().parse().unwrap_or(0);
+    let is_old = major < 7;
     let program = fs::read(env::current_exe().unwrap()).unwrap();
     let file = object::File::parse(&*program).unwrap();
     let mut segments = file.segments();
@@ -124,7 +125,7 @@ fn perf_shows_callers_of_generated_code() {
     let is_whole = |names: &[String]| names.starts_with(&generated.map(str::to_owned)) && names.len() > 10;
     let whole: usize = samples.iter().filter(|(names, _)| is_whole(names)).map(|(_, count)| count).sum();
     assert!(all > 50, "{all} samples");
-    // The stack that is copied into a sample has an end.
+    // A sample has only a part of the stack, so some stacks are incomplete.
     assert!(whole * 100 >= all * 99, "{whole} of {all}: {samples:?}");
     let samples = perf("wrong");
     assert!(samples.keys().all(|names| !names.contains(&"jit_caller".to_owned())), "{samples:?}");

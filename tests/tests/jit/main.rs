@@ -1,8 +1,8 @@
-//! What a region of generated code gives, judged by the runtimes themselves: with the functions of the example `jit` on
-//! the stack, whose frames cannot be guessed from rbp, each unwinder has to find the C function that called them. With
-//! wrong call frame information, or none, it must not.
+//! Runtimes judge regions of generated code. The functions of the example `jit` are on the stack, and rbp does not help
+//! to guess their frames. Each unwinder must find the C function that called them. With wrong CFI, or none, it must not
+//! find it.
 //!
-//! Each case is a process of its own ([`child`]): unwinders remember what they found.
+//! Unwinders remember what they have found, so each case has its own process ([`child`]).
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(unsafe_code, reason = "generated code is called, and interfaces of C")]

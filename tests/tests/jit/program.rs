@@ -1,4 +1,4 @@
-//! The generated code of the example, as a region, and its caller.
+//! The example's generated code in a region, and a function that calls it.
 
 use std::arch::{global_asm, naked_asm};
 use std::ffi::c_void;
@@ -10,18 +10,18 @@ use cfipack::format::{Address, Arch};
 use super::code::{self, Callback, Function};
 use super::memory::Mapping;
 
-/// What is registered of the code.
+/// The CFI that is registered for the code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cfi {
     Right,
-    /// The frame of `middle` is 16 bytes larger than its CFI has it.
+    /// The CFI of `middle` states a frame that is 16 bytes too small.
     Wrong,
     Nothing,
 }
 
-/// A mapping with the three functions.
+/// A mapping with the three generated functions.
 pub struct Program {
-    /// Unmapped last.
+    /// The last field, because the mapping must outlive the others.
     pub region: Region,
     pub code: Vec<u8>,
     pub functions: Vec<Function>,
@@ -54,14 +54,14 @@ impl Program {
         Self { region, code, functions, memory }
     }
 
-    /// Calls `outer`, which leads to a call of `innermost`, from [`jit_caller`].
+    /// Calls `outer` from [`jit_caller`]. In the end the code calls `innermost`.
     pub fn call(&self, innermost: Callback, argument: *mut c_void) {
         let outer = self.functions.last().unwrap().address;
         // SAFETY: the code is what it was made for.
         unsafe { jit_caller(outer as *const c_void, innermost, argument) };
     }
 
-    /// The name of the function in which an instruction lies.
+    /// Returns the name of the function that contains an instruction.
     pub fn name(&self, at: u64) -> &'static str {
         let within = |start: u64, size: u64| at.wrapping_sub(start) < size;
         let (start, end) = caller_range();
@@ -74,7 +74,7 @@ impl Program {
     }
 }
 
-/// The same directives but for a larger frame.
+/// Returns the same directives, for a wrong size of frame.
 fn wrong(directives: &Directives) -> Directives {
     let mut wrong = Directives::new(directives.arch(), directives.code_len());
     for placed in directives.placed() {
@@ -85,7 +85,7 @@ fn wrong(directives: &Directives) -> Directives {
     wrong
 }
 
-// A function of known extent, as a C compiler makes it.
+// A function like a compiler's, whose extent is known.
 global_asm!(
     ".text",
     ".globl jit_caller",
@@ -95,7 +95,7 @@ global_asm!(
     "sub rsp, 8",
     ".cfi_adjust_cfa_offset 8",
     "mov r8, rdi",
-    // What wrong rows find in frames is zero, which no unwinder takes for code.
+    // The stack is zeroed here, so that wrong rows find zeros, which no unwinder takes for code.
     "lea rdi, [rsp - 0x2000]",
     "mov ecx, 0x400",
     "xor eax, eax",
@@ -121,13 +121,13 @@ fn caller_range() -> (u64, u64) {
     (jit_caller as *const c_void as u64, &raw const jit_caller_end as u64)
 }
 
-/// The registers at the entry of a function that generated code called.
+/// The registers at the entry of a function that generated code has called.
 #[repr(C)]
 #[derive(Default)]
 pub struct Entry {
     pub sp: u64,
     pub fp: u64,
-    /// The return address and what is above it.
+    /// The words from the return address upwards.
     pub stack: Vec<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Unwinders in the process: libgcc's, LLVM's libunwind, HP's libunwind.
+//! Tests unwinders in the process: libgcc, LLVM's libunwind and HP's libunwind.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -9,7 +9,7 @@ use cfipack_tests::reference;
 
 use super::child::{command, lines, prepare};
 
-/// What a case prints; panics if it fails.
+/// Runs a case, which must succeed. Returns its lines.
 fn run(mut command: Command) -> Vec<String> {
     let output = command.output().expect("a child");
     assert!(output.status.success(), "{command:?}: {output:?}");
@@ -22,30 +22,30 @@ fn output(case: &str) -> Output {
 
 const WHOLE: &str = "inner middle outer caller all";
 
-/// A walk from a call, with the right call frame information, with wrong, with none, and after it was removed.
+/// Walks from a call with right, wrong and no CFI, and after its removal.
 fn calls(run_case: impl Fn(&str) -> Vec<String>) {
     assert_eq!(run_case("right call"), [WHOLE]);
     assert_eq!(run_case("wrong call"), ["inner middle cut"]);
     for broken in ["none call", "right removed"] {
         let lines = run_case(broken);
-        // LLVM's libunwind leaves out the frame that it cannot leave.
+        // LLVM's libunwind does not report a frame that it cannot leave.
         assert!(["inner cut", "cut"].contains(&&lines[0][..]) && lines.len() == 1, "{broken}: {lines:?}");
     }
 }
 
-/// A walk from every instruction, of which so many can be expected to succeed.
+/// Walks from every instruction. With right CFI, `count` walks must succeed.
 fn steps(count: usize, run_case: impl Fn(&str) -> Output) {
     let succeeded = |cfi: &str| {
         let output = run_case(&format!("{cfi} step"));
         output.status.success().then(|| lines(&output))
     };
     assert_eq!(succeeded("right"), Some(vec![format!("{count} steps, 0 failures")]));
-    // An unwinder may also crash, where it takes what a handler left on the stack for code.
+    // With wrong CFI an unwinder may crash: it may take a handler's data on the stack for code.
     let wrong = succeeded("wrong");
     assert!(wrong.as_ref().is_none_or(|lines| lines.len() > 1 + count / 4), "{wrong:?}");
 }
 
-/// All instructions of the program.
+/// The number of instructions in the program.
 const STEPS: usize = 23;
 
 #[test]
@@ -93,7 +93,7 @@ fn libgcc_throws_of_cpp() {
     }
 }
 
-/// The newest libgcc, which reads sections when they are registered and not at the first walk.
+/// Tests the newest libgcc, which reads a section when it is registered instead of at the first walk.
 #[test]
 #[ignore = "needs the reference tools"]
 fn newest_libgcc() {
@@ -121,7 +121,7 @@ fn newest_libgcc() {
     assert_eq!(case("right stress"), ["no short walk"]);
 }
 
-/// The LLVM libunwinds that are installed, and those of packages that `apt-get` downloads, which exclude each other.
+/// Returns the installed LLVM libunwinds, and those of packages that exclude each other, which `apt-get` downloads.
 fn llvm_libunwinds() -> Vec<PathBuf> {
     let mut found = Vec::new();
     for version in 13..30 {
@@ -137,7 +137,7 @@ fn llvm_libunwinds() -> Vec<PathBuf> {
     found
 }
 
-/// Downloads a package and unpacks it, without installing it.
+/// Downloads and unpacks a package, without installing it.
 fn unpacked(version: u32, directory: &Path) -> bool {
     if ![14, 16, 19].contains(&version) || env::var_os("CFIPACK_JIT_DOWNLOADS").is_none() {
         return false;
@@ -159,7 +159,7 @@ fn llvm_libunwind() {
         calls(case);
         let section = run(command(&format!("llvm-section right call {}", library.display())));
         assert_eq!(section, [WHOLE]);
-        // Those at which no row starts.
+        // LLVM's libunwind passes the instructions at which no row starts.
         steps(8, |case| output(&format!("llvm {case} {}", library.display())));
         assert_eq!(case("right reused"), [WHOLE; 2]);
     }

@@ -1,4 +1,4 @@
-//! Every instruction: the processor traps after each, and the handler walks the stack from where it was interrupted.
+//! The processor traps after every instruction. The handler walks the stack from the interrupted place.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -13,7 +13,7 @@ const TRAP: i64 = 0x100;
 struct Steps<'a> {
     program: &'a Program,
     walker: Walker,
-    /// Whether PCs at which a row starts, and functions, are passed over: LLVM's libunwind takes the row before there.
+    /// Skips PCs at which a function or a row starts, because LLVM's libunwind uses the row before them.
     passes_over_starts: bool,
     is_stepping: bool,
     steps: usize,
@@ -22,9 +22,9 @@ struct Steps<'a> {
 
 static STEPS: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// Runs the program step by step, and prints at how many the walk reached the caller.
+/// Steps through the program. Prints from how many instructions the walk reached the caller.
 pub fn run(program: &Program, walker: Walker, passes_over_starts: bool) {
-    // Everything that a walk loads once is loaded here.
+    // Loads now whatever a walk loads once.
     walker.walk();
     let (steps, failures) = (0, Vec::with_capacity(1000));
     let mut state = Steps { program, walker, passes_over_starts, is_stepping: true, steps, failures };

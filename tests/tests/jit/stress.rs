@@ -1,4 +1,4 @@
-//! Code comes and goes while other threads unwind.
+//! Adds and removes code while other threads unwind.
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -15,10 +15,10 @@ use super::libgcc;
 use super::program::{Cfi, FRAME, Program};
 use super::walk::Unwinder;
 
-/// Programs that come and go at least.
+/// The least number of programs that are added and removed.
 const ROUNDS: usize = 300;
 
-/// Two threads walk through a program that stays, while a third registers others, calls them, and removes them.
+/// Two threads walk through a program that stays. A third thread registers, calls and removes other programs.
 pub fn run(program: &Program) {
     static SHORT: AtomicUsize = AtomicUsize::new(0);
     static WALKS: AtomicUsize = AtomicUsize::new(0);
@@ -34,7 +34,7 @@ pub fn run(program: &Program) {
     fn call(program: &Program) {
         program.call(walk, (&raw const *program).cast_mut().cast());
     }
-    /// The mapping does not move, and the code is only read.
+    /// The mapping does not move, and threads only read the code.
     struct Shared<'a>(&'a Program);
     // SAFETY: as its documentation requires.
     unsafe impl Sync for Shared<'_> {}
@@ -48,7 +48,7 @@ pub fn run(program: &Program) {
                 }
             })
         });
-        // On a busy machine the others begin late: as long as they need for as many walks.
+        // On a busy machine other threads start late. We go on until they have walked as often as we have worked.
         let is_enough = |round| round >= ROUNDS && WALKS.load(Ordering::Relaxed) > round + ROUNDS;
         let rounds = (0..)
             .take_while(|&round| !is_enough(round) && walkers.iter().all(|walker| !walker.is_finished()));
@@ -72,7 +72,7 @@ fn libgcc_while_code_comes_and_goes() {
     assert_eq!(lines(&output), ["no short walk"]);
 }
 
-/// Signals interrupt the thread that adds and removes, and one that does nothing: a handler finds what is there.
+/// Signals interrupt the thread that adds and removes code, and an idle thread. The handler must find code that is there.
 #[test]
 fn a_registry_in_signal_handlers() {
     let output = command("registry signals").output().unwrap();
@@ -80,7 +80,7 @@ fn a_registry_in_signal_handlers() {
     assert_eq!(lines(&output), ["found each time"]);
 }
 
-/// The case of that test, in a process of its own.
+/// The case of [`a_registry_in_signal_handlers`], in a process of its own.
 pub fn signals() {
     static READER: OnceLock<Reader> = OnceLock::new();
     static LOOKUPS: AtomicUsize = AtomicUsize::new(0);
@@ -113,7 +113,7 @@ pub fn signals() {
         libc::signal(libc::SIGPROF, handle as *const () as libc::sighandler_t);
         libc::setitimer(libc::ITIMER_PROF, &timer, std::ptr::null_mut());
     }
-    // All others come and go, in an order that fits no tree, until the memory has been replaced many times.
+    // Other code comes and goes in an order that suits no tree, until the memory was replaced many times.
     let mut round = 0;
     while round < 20_000 || LOOKUPS.load(Ordering::Relaxed) < 200 {
         let number = 8 + round * 7919 % 300;

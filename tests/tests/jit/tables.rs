@@ -1,4 +1,4 @@
-//! `.sframe`, `__unwind_info` and `__eh_frame` of generated code, with its stack to be walked.
+//! Walks a stack with generated code by its `.sframe`, `__unwind_info` and `__eh_frame`.
 
 use cfipack::assembler::region::Pointers;
 use cfipack::assembler::registry::Registry;
@@ -12,7 +12,7 @@ use framehop::{ExplicitModuleSectionInfo, Module, Unwinder as _};
 use super::program::{Cfi, Entry, FRAME, Program, entry};
 use super::sframe;
 
-/// A stack on which the generated code is.
+/// Runs the generated code, and returns the registers and stack of the innermost function.
 fn stopped(program: &Program) -> Entry {
     let mut stopped = Entry::default();
     program.call(entry, (&raw mut stopped).cast());
@@ -23,7 +23,7 @@ fn names(program: &Program, pcs: &[u64]) -> Vec<&'static str> {
     pcs.iter().map(|&pc| program.name(pc.wrapping_sub(1))).collect()
 }
 
-/// A lookup, in a registry or in a table.
+/// Looks up a PC in a registry or a table.
 type Lookup<'a> = &'a dyn Fn(Address) -> Option<Frame>;
 
 extern "C-unwind" fn walk_by_table(argument: *mut std::ffi::c_void) {
@@ -41,7 +41,7 @@ struct Walk<'a> {
     pcs: Vec<u64>,
 }
 
-/// The innermost function: notes the registers, and walks.
+/// The innermost function: stores the registers and walks.
 #[unsafe(naked)]
 extern "C-unwind" fn entry_and_walk(walk: *mut std::ffi::c_void) {
     std::arch::naked_asm!(
@@ -94,7 +94,7 @@ fn sframe_of_a_region() {
     }
 }
 
-/// Regions come and go, each with the walks through it; rows are those of the `.sframe` table.
+/// Regions are added and removed, with walks through each. The expected rows are those of the `.sframe` table.
 #[test]
 fn a_registry_of_regions() {
     let mut registry = Registry::new(Arch::Amd64);
@@ -120,14 +120,14 @@ fn a_registry_of_regions() {
     }
     registry.remove(first.region.base()).unwrap();
     assert_eq!((walked(first, lookup), walked(second, lookup)), (vec!["inner"], whole.to_vec()));
-    // The same addresses again.
+    // The same addresses, added again.
     assert_eq!(registry.add(&first.region, ()).unwrap(), []);
     assert_eq!(walked(first, lookup), whole);
     drop(registry);
     assert_eq!(walked(second, lookup), ["inner"]);
 }
 
-/// Apple's tables, read by framehop: with compact encodings, and through DWARF mode.
+/// framehop reads Apple's tables: once with compact encodings, once in DWARF mode.
 #[test]
 fn unwind_info_of_a_region() {
     for (cfi, expected) in [(Cfi::Right, true), (Cfi::Wrong, false)] {
@@ -137,7 +137,7 @@ fn unwind_info_of_a_region() {
         let tables = program.region.unwind_info(Some(&program.code)).unwrap();
         let bytes = tables.unwind_info();
 
-        // Every function has the entry that its FDE, or its frame, makes.
+        // Every function has the entry that its FDE, or its frame, gives.
         let ours = cfipack_decoder::unwind_info::Section::parse(bytes).unwrap();
         let theirs = macho_unwind_info::UnwindInfo::parse(bytes).unwrap();
         for function in &program.functions {

@@ -1,11 +1,11 @@
-//! Random C and C++ without headers, for any compiler: templates, inline and static functions, virtual classes,
+//! Writes random C and C++ without headers, for any compiler: templates, inline and static functions, virtual classes,
 //! constructors of statics, exceptions, frames of variable size, switches and cold paths.
 
 use std::fmt::Write;
 
 use cfipack_testkit::random::Random;
 
-/// A file of C, or of C++. Files of a program share templates and inline functions by number.
+/// Writes a file of C or C++. Files of a program share templates and inline functions by number.
 pub fn source(random: &mut Random, number: u64, is_cpp: bool) -> String {
     let mut text = String::from(if is_cpp { CPP } else { C });
     let functions = 1 + random.below(8);

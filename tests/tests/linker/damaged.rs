@@ -1,5 +1,5 @@
-//! Objects of the corpora with one byte of their table changed: where the merger takes the table, the output has the
-//! rows that the decoder reads of the changed bytes, and no others.
+//! Changes one byte of a table in objects of the corpora. If the merger accepts the table, the output has exactly the
+//! rows that the decoder reads from the changed bytes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use cfipack_linker::sframe::{Contribution, Field, Live, Merger, Note, Object, Op
 use cfipack_tests::corpora;
 use cfipack_tests::elf_object::ElfObject;
 
-/// What a table has for a function: size, bytes after which rows repeat, and the rows that its PCs can have.
+/// What a table says about a function: size, repetition size, and the possible rows.
 #[derive(Clone, PartialEq, Debug)]
 struct Meaning {
     size: u32,
@@ -22,14 +22,14 @@ struct Meaning {
     rows: Vec<Row>,
 }
 
-/// None where a row cannot be read.
+/// Returns `None` if a row cannot be read.
 fn meaning(function: &decoder::Function<'_>) -> Option<Meaning> {
     let mut rows: Vec<Row> = Vec::new();
     let repeats = function.is_pc_mask().then(|| function.rep_size());
     let end = repeats.map_or(function.size(), u32::from);
     for row in function.rows() {
         let row = row.ok()?;
-        // Nothing answers at a function's end, nor by a row that another one replaces at once.
+        // Rows at a function's end answer for no PC, and neither does a row that is replaced at its own start.
         if row.start.0 >= end {
             continue;
         }
@@ -44,7 +44,7 @@ fn meaning(function: &decoder::Function<'_>) -> Option<Meaning> {
     Some(Meaning { size: function.size(), repeats, is_signal_frame, has_pauth_key_b, rows })
 }
 
-/// Each function has its field's place for a key.
+/// The place of the field is the function's key.
 fn live(field: Field) -> Option<Live> {
     match field {
         Field::Sframe(SectionOffset(at)) => Some(Live::new(Key(at as u64))),
@@ -54,12 +54,12 @@ fn live(field: Field) -> Option<Live> {
 
 const TABLE: Address = Address(0x40_0000_0000);
 
-/// Far from each other, so that no size makes functions overlap.
+/// Places functions so far apart that no size makes them overlap.
 fn address_of(key: Key) -> Address {
     Address(key.0 << 33)
 }
 
-/// What the decoder reads of all tables of a section: by key; none for a function that cannot be read.
+/// Reads all tables of a section with the decoder, by key. `None` stands for a function that cannot be read.
 fn expected(bytes: &[u8]) -> BTreeMap<Key, Option<Meaning>> {
     let mut all = BTreeMap::new();
     for table in decoder::Section::concatenated(bytes, Address(0)).map_while(Result::ok) {
@@ -81,7 +81,7 @@ fn check(arch: Arch, bytes: &[u8], options: Options, name: &str) -> Contribution
     let apart = |key: Key| Address(address_of(key).0.min(1 << 62));
     let write = section.write(&mut out, TABLE, apart);
     if options.table.version == Version::V2 {
-        // Functions that are so far apart have no place in version 2; a relocatable table has all.
+        // Version 2 cannot place functions so far apart, so the table is written for relocation.
         section.write_relocatable(&mut out).unwrap();
     } else {
         write.unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -105,7 +105,7 @@ fn check(arch: Arch, bytes: &[u8], options: Options, name: &str) -> Contribution
         }
         assert_eq!(found, expected, "{name}: {key}");
     }
-    // Each function has rows, is named, or is part of a table that is named.
+    // Each function has rows, is named, or belongs to a table that is named.
     let named = notes.iter().filter(|note| matches!(note, Note::Omitted(_))).count();
     let is_skipped = notes.iter().any(|note| matches!(note, Note::Skipped { .. }));
     let taken = expected.values().flatten().filter(|it| it.size != 0 || options.table.layout == Layout::Gnu);

@@ -1,6 +1,5 @@
-//! Links of gas's objects, one of which is damaged: no link fails, the other objects have the rows that they have
-//! without the damage, and the damaged one has only rows that its table, as the decoder reads it, or its call frame
-//! information, as gimli does, has for the PC.
+//! Links objects of gas after damaging one of them. No link fails. The other objects have the rows that they have
+//! without damage. The damaged object has only rows for a PC that its table has (by the decoder) or its CFI (by gimli).
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,7 +20,7 @@ use gimli::{
 const TABLE: Address = Address(0x4000_0000);
 const LINKS: usize = 1000;
 
-/// Objects of x86-64 and AArch64 with both descriptions, small ones.
+/// Returns small objects of x86-64 and AArch64 that have a table and CFI.
 fn objects(directory: &str) -> Vec<ElfObject> {
     let files = fs::read_dir(corpora::directory().join("sframe").join(directory)).unwrap();
     let mut paths: Vec<_> = files.map(|file| file.unwrap().path()).collect();
@@ -32,7 +31,7 @@ fn objects(directory: &str) -> Vec<ElfObject> {
     objects.filter(|it| is_small(it.input().sframe) && is_small(it.input().eh_frame)).collect()
 }
 
-/// Where each section of each object lies, all apart from each other.
+/// The addresses of all sections, all apart from each other.
 struct Addresses(Vec<Vec<u64>>);
 
 impl Addresses {
@@ -46,19 +45,19 @@ impl Addresses {
         while !places.is_empty() {
             let (object, section) = places.swap_remove(random.below(places.len() as u64) as usize);
             all[object][section] = at;
-            // Often without a byte between them.
+            // Often the next section follows without a gap.
             at += objects[object].sizes[section] + [0, 0, 4, 16][random.below(4) as usize];
         }
         Self(all)
     }
 
-    fn of(&self, key: Key) -> Address {
-        let (object, place) = Place::of(key);
+    fn address(&self, key: Key) -> Address {
+        let (object, place) = Place::from_key(key);
         Address(self.0[object][place.section].wrapping_add(place.offset))
     }
 }
 
-/// How a link is made.
+/// The options of a link.
 #[derive(Clone, Copy, Debug)]
 struct How {
     arch: Arch,
@@ -96,13 +95,13 @@ impl How {
         merger.push_objects(&pool, &inputs, live, |_, _| ());
         let section = merger.finish_with(Finish::on(&pool).with_placed_keys(self.placed_keys));
         let mut bytes = vec![0; section.len()];
-        let written = section.write(&mut bytes, TABLE, |key| addresses.of(key));
+        let written = section.write(&mut bytes, TABLE, |key| addresses.address(key));
         let written = written.unwrap_or_else(|error| panic!("{self:?}: the link is refused: {error}"));
         (bytes, written.conflicts)
     }
 }
 
-/// Damages a table or call frame information: a size, or any bytes.
+/// Damages a table or CFI: a size, or any bytes.
 fn damage(object: &mut ElfObject, arch: Arch, random: &mut Random) {
     let sections = object.bytes_mut();
     let [table, cfi] = sections;
@@ -145,8 +144,8 @@ fn damage(object: &mut ElfObject, arch: Arch, random: &mut Random) {
     }
 }
 
-/// The CFAs that an object's descriptions have for a PC, whatever sizes they claim: those of functions in `section`, if
-/// it is given, or of all, as a linker that gives no extents takes them. `None` if gimli does not judge one of them.
+/// Returns the CFAs that an object's table and CFI have for a PC, whatever sizes they claim. With `section` only its
+/// functions count. `None` means that gimli cannot judge.
 fn candidates(
     object: &ElfObject,
     addresses: &[u64],
@@ -174,7 +173,7 @@ fn candidates(
         }
     }
     let mut frames = EhFrame::new(input.eh_frame.unwrap_or_default(), LittleEndian);
-    // No object of x86-64 has an instruction that only one vendor gives a meaning.
+    // No x86-64 object here has vendor instructions, so AArch64's meaning is fine for both.
     frames.set_vendor(Vendor::AArch64);
     let bases = BaseAddresses::default().set_eh_frame(0).set_text(0).set_got(0);
     let (mut entries, mut context) = (frames.entries(&bases), UnwindContext::new());
@@ -182,7 +181,7 @@ fn candidates(
         let entry = match entries.next() {
             Ok(Some(entry)) => entry,
             Ok(None) => break,
-            // gimli does not pass an augmentation that it does not know.
+            // gimli stops at an unknown augmentation.
             Err(_) => return None,
         };
         let CieOrFde::Fde(partial) = entry else { continue };
@@ -192,7 +191,7 @@ fn candidates(
         };
         let mut rows = match fde.rows(&frames, &bases, &mut context) {
             Ok(rows) => rows,
-            // Such as a CIE that restores a register, which has no rule before.
+            // For example, a CIE restores a register that has no rule yet.
             Err(_) => return None,
         };
         let mut last = None;
@@ -202,7 +201,7 @@ fn candidates(
             }
             last = match row.cfa() {
                 CfaRule::RegisterAndOffset { register, offset } => Some((register.0, *offset)),
-                // A register and an offset are an expression too, which gimli does not evaluate here.
+                // An expression may give a register plus an offset too. gimli does not evaluate it here.
                 CfaRule::Expression(_) => return None,
             };
         }
@@ -211,7 +210,7 @@ fn candidates(
     Some(found)
 }
 
-/// A CFA that is a register and an offset.
+/// Returns the CFA of a row if it is a register plus an offset.
 fn cfa(row: &Row) -> Option<(u16, i64)> {
     match row.cfa {
         Cfa::Register { register: Register(register), offset } => Some((register, offset)),
@@ -244,7 +243,7 @@ fn no_damaged_object_fails_a_link() {
         table.validate().unwrap();
         let omitted: BTreeSet<_> = conflicts
             .iter()
-            .map(|conflict| Place::of(conflict.function))
+            .map(|conflict| Place::from_key(conflict.function))
             .map(|(it, place)| (it, place.section))
             .collect();
         named += conflicts.len();
@@ -256,7 +255,8 @@ fn no_damaged_object_fails_a_link() {
                     let context =
                         || format!("link {link} of seed {seed}, {how:?}: {pc:?} of object {number}");
                     let expected = whole.lookup(pc).unwrap();
-                    // Without extents, a size that is too large claims PCs after the section that no other has rows for.
+                    // Without extents, a function that claims to be too large has PCs after its section. Only PCs
+                    // without other rows are affected.
                     let is_spilled = !how.has_extents && expected.is_none();
                     if number != bad && !(is_spilled && found.is_some()) {
                         let is_named = found.is_none() && omitted.contains(&(number, section));

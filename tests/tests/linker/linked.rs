@@ -1,4 +1,4 @@
-//! What GNU `ld` made of some objects: where sections are, from its map, and the `.sframe` that it wrote.
+//! Reads what GNU `ld` made of some objects: the places of sections from its map, and its `.sframe`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use object::{Object, ObjectSection};
 /// An input section that the linker kept.
 struct Kept {
     object: usize,
-    /// The number in its object.
+    /// The number of the section in its object.
     section: usize,
     output: String,
     address: u64,
@@ -19,14 +19,14 @@ struct Kept {
 /// A link.
 pub struct Linked<'o> {
     pub objects: &'o [ElfObject],
-    /// The output section and the address of each input section that is kept.
+    /// The output section and address of each input section that is kept.
     places: HashMap<(usize, usize), (String, u64)>,
     /// The order in which tables are merged.
     pub order: Vec<usize>,
 }
 
 impl<'o> Linked<'o> {
-    /// Reads a map of objects with the names `0.o`, `1.o` …, and the output of it.
+    /// Reads the map and the output of a link. Its objects are called `0.o`, `1.o` and so on.
     pub fn new(objects: &'o [ElfObject], map: &str, output: &[u8]) -> Self {
         let losers = losers(objects);
         let (_, map) = map.split_once("Linker script and memory map").expect("a map");
@@ -40,14 +40,14 @@ impl<'o> Linked<'o> {
                 output_section = words.first().copied().unwrap_or_default().to_owned();
                 continue;
             }
-            // A name too long for its column stands alone, and the rest follows where symbols have their addresses.
+            // A long name is alone on its line. The rest of its line follows, with the layout of a symbol's line.
             match alone.take() {
                 Some(name) => words.insert(0, name),
                 None if line.starts_with("  ") => continue,
                 None => {}
             }
             if let [name] = words[..] {
-                // Not a pattern of the script.
+                // Lines with `*` are patterns of the script.
                 alone = Some(name).filter(|name| !name.contains('*'));
                 continue;
             }
@@ -68,7 +68,7 @@ impl<'o> Linked<'o> {
             used.insert((object, section));
             kept.push(Kept { object, section, output: output_section.clone(), address });
         }
-        // The order of headers.
+        // The order of section headers.
         let file = object::File::parse(output).unwrap();
         let headers: HashMap<String, usize> = file
             .sections()
@@ -85,27 +85,27 @@ impl<'o> Linked<'o> {
         Self { objects, places, order }
     }
 
-    /// The function that a field of an object stands for, if it lives.
+    /// Returns the function of a field in an object, if it is live.
     pub fn live(&self, object: usize, field: Field) -> Option<Live> {
         let place = self.objects[object].target(field)?;
         self.places.contains_key(&(object, place.section)).then(|| place.key(object).into())
     }
 
-    /// The address of a function.
+    /// Returns the address of a function.
     pub fn address(&self, key: Key) -> Address {
-        let (object, place) = Place::of(key);
+        let (object, place) = Place::from_key(key);
         Address(self.places[&(object, place.section)].1 + place.offset)
     }
 
-    /// The output section that a function is in, and where in it in relocatable output.
+    /// Returns the output section of a function. For relocatable output it also returns the offset there.
     pub fn place(&self, key: Key) -> (&str, u64) {
-        let (object, place) = Place::of(key);
+        let (object, place) = Place::from_key(key);
         let (section, address) = &self.places[&(object, place.section)];
         (section, address + place.offset)
     }
 }
 
-/// Sections of COMDAT groups that an earlier object has.
+/// Returns the sections of COMDAT groups that an earlier object has.
 fn losers(objects: &[ElfObject]) -> HashSet<(usize, usize)> {
     let (mut seen, mut losers) = (HashSet::new(), HashSet::new());
     for (number, object) in objects.iter().enumerate() {
@@ -122,7 +122,7 @@ fn number(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 
-/// Bytes of a section and where it lies.
+/// Returns bytes and address of a section.
 pub fn section(file: &[u8], name: &str) -> (Vec<u8>, u64) {
     let file = object::File::parse(file).unwrap();
     let section = file.section_by_name(name);

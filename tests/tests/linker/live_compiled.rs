@@ -1,5 +1,5 @@
-//! `relink` against GNU `ld`, on what compilers write: random C and C++ of gcc and clang, and a program with
-//! the C++ library of this machine.
+//! Compares `relink` with GNU `ld` on compilers' output: random C and C++ of gcc and clang, and a program with this
+//! machine's C++ library.
 
 use std::process::Command;
 
@@ -14,7 +14,7 @@ use crate::compiled::source;
 use crate::live_ld::linker;
 use crate::live_relink::{Count, Kept, compare};
 
-/// What the sources call, as a shared library of any architecture.
+/// Returns the functions that the sources call, as a shared library for any architecture.
 fn library() -> String {
     let functions = "e0 e1 e4 memset __stack_chk_fail __cxa_begin_catch __cxa_end_catch __cxa_throw _Unwind_Resume \
         __cxa_allocate_exception __cxa_free_exception __cxa_guard_acquire __cxa_guard_release __cxa_guard_abort \
@@ -30,7 +30,7 @@ fn library() -> String {
     format!("\t.text\n{code}\t.data\n{}", symbols(data, "object", "\t.skip 32"))
 }
 
-/// Compiles a source to assembler text: gcc of this machine for x86-64, clang of the tools for others.
+/// Compiles a source to assembler text, for x86-64 with this machine's gcc, else with clang of the tools.
 fn compile(tools: &Tools, random: &mut Random, target: Target, name: &str, is_pic: bool) {
     let level = random.pick(&["-O0", "-O1", "-O2", "-O2", "-O3", "-Os"]);
     let mut options = vec![level, "-w", "-S", if is_pic { "-fPIC" } else { "-fno-pie" }];
@@ -63,7 +63,7 @@ fn compile(tools: &Tools, random: &mut Random, target: Target, name: &str, is_pi
     tools.run_well(&command);
 }
 
-/// Programs of a few sources, each linked in several ways.
+/// Links programs of a few sources in several ways.
 #[test]
 #[ignore = "needs the reference tools and g++"]
 fn compiled_programs_are_linked_as_relink_expects() {
@@ -100,11 +100,10 @@ fn program(tools: &Tools, random: &mut Random, target: Target, sum: &mut Count) 
         &format!("{} library.s -o library.o\n{linker} -shared library.o -o library.so\n", target.assembler);
     script += "rm -f last.a\nar rcs last.a s1.o\n";
     tools.run_well(&["sh", "-c", &script]);
-    let kinds: &[&[&str]] = match is_pic {
-        true => {
-            &[&["-shared"], &["-pie"], &["-shared", "--gc-sections", "-u", "f0_0"], &["-e", "f0_0"], &["-r"]]
-        }
-        false => &[&["-e", "f0_0"], &["-e", "f0_0", "--gc-sections"], &["-r"], &["-r", "--unique"]],
+    let kinds: &[&[&str]] = if is_pic {
+        &[&["-shared"], &["-pie"], &["-shared", "--gc-sections", "-u", "f0_0"], &["-e", "f0_0"], &["-r"]]
+    } else {
+        &[&["-e", "f0_0"], &["-e", "f0_0", "--gc-sections"], &["-r"], &["-r", "--unique"]]
     };
     for kind in kinds {
         let objects: Vec<_> =
@@ -130,7 +129,7 @@ fn program(tools: &Tools, random: &mut Random, target: Target, sum: &mut Count) 
     }
 }
 
-/// A C++ program with the libraries of this machine, some of them archives, linked by this machine's gcc with `ld` 2.47.
+/// Links a C++ program with this machine's libraries, some of them archives. This machine's gcc calls `ld` 2.47.
 #[test]
 #[ignore = "needs the reference tools and g++"]
 fn a_program_with_the_machines_libraries_is_linked_as_relink_expects() {
@@ -177,7 +176,7 @@ fn a_program_with_the_machines_libraries_is_linked_as_relink_expects() {
     assert_eq!(sum.identical, sum.with_functions);
 }
 
-/// The objects that gcc's link-time optimisation makes, which `-save-temps` keeps.
+/// Links the objects of gcc's link-time optimisation, which `-save-temps` keeps.
 #[test]
 #[ignore = "needs the reference tools"]
 fn optimised_links_are_what_relink_expects() {
@@ -199,7 +198,7 @@ fn optimised_links_are_what_relink_expects() {
         let directory = tools.path("");
         let names = std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path());
         let mut files: Vec<_> = names.filter(|path| path.to_string_lossy().ends_with(".ltrans.o")).collect();
-        // The C library's own, which have no tables.
+        // The C library's objects have no tables.
         let map = String::from_utf8(tools.read("map")).unwrap();
         let loaded = map.lines().filter_map(|line| line.strip_prefix("LOAD /"));
         files.extend(loaded.filter(|path| path.ends_with(".o")).map(|path| tools.root().join(path)));

@@ -1,4 +1,4 @@
-//! Layout `gnu` against GNU `ld`: the same objects in, the same bytes out.
+//! Links the same objects in layout `gnu` and with GNU `ld`. The bytes must be the same.
 
 use cfipack_encoder::sframe::Layout;
 use cfipack_format::pool::Threads;
@@ -13,7 +13,7 @@ use object::{Object, ObjectSection, ObjectSymbol, RelocationFlags, RelocationTar
 
 use crate::linked::{Linked, section};
 
-/// How objects are linked.
+/// Kinds of links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Executable,
@@ -26,13 +26,13 @@ enum Kind {
 const KINDS: [Kind; 5] =
     [Kind::Executable, Kind::CollectedExecutable, Kind::Pie, Kind::Shared, Kind::Relocatable];
 
-/// Random objects, some without functions, that share COMDAT groups.
+/// Makes random objects that share COMDAT groups. Some have no functions.
 fn objects(tools: &Tools, random: &mut Random, target: Target, mode: Mode) -> Vec<ElfObject> {
     let count = 2 + random.below(6) as usize;
     let assemble = |number: usize| {
         let functions = random.below(25) as usize;
         let file = File::random(random, target, mode, functions);
-        // What a garbage collector starts from.
+        // The roots of garbage collection.
         let mut roots = format!(
             "\t.hidden __gxx_personality_v0\n\t.globl root{number}\n\t.section .data.root{number},\"aw\",@progbits\nroot{number}:\n"
         );
@@ -44,7 +44,7 @@ fn objects(tools: &Tools, random: &mut Random, target: Target, mode: Mode) -> Ve
                 roots += &format!("\t.quad f{function}\n");
             }
         }
-        // Position-independent code has no absolute addresses of 32 bits.
+        // Position-independent code cannot have absolute 32-bit addresses.
         let text = file.text().replace(".cfi_personality 0x3,", ".cfi_personality 0x1b,") + &roots;
         let name = format!("{number}.s");
         tools.write(&name, text);
@@ -55,7 +55,7 @@ fn objects(tools: &Tools, random: &mut Random, target: Target, mode: Mode) -> Ve
     (0..count).map(assemble).collect()
 }
 
-/// GNU `ld` for an architecture.
+/// Returns the name of GNU `ld` for an architecture.
 pub fn linker(arch: Arch) -> &'static str {
     match arch {
         Arch::Amd64 => "ld",
@@ -85,7 +85,7 @@ fn link(tools: &Tools, target: Target, kind: Kind, objects: usize) -> (String, V
     (String::from_utf8(tools.read("map")).unwrap(), tools.read("out"))
 }
 
-/// The table of layout `gnu` of the objects in ld's order.
+/// Merges the objects in layout `gnu`, in ld's order.
 fn merged<'l>(linked: &'l Linked<'_>, target: Target, threads: usize) -> (Section<'l>, u64) {
     let options = Options::new().with_prefer(Prefer::TableOnly);
     let mut table = options.table;
@@ -94,14 +94,14 @@ fn merged<'l>(linked: &'l Linked<'_>, target: Target, threads: usize) -> (Sectio
     let inputs: Vec<_> = linked.order.iter().map(|&number| linked.objects[number].table()).collect();
     let live = |number: usize| move |field| linked.live(linked.order[number], field);
     let contribution = merger.push_objects(&Threads(threads), &inputs, live, |_, note| match note {
-        // gas has bugs, and ld copies what it wrote.
+        // gas wrote a malformed row, which ld copies and we omit.
         Note::Omitted(Unsupported { reason: Reason::RowMalformed, .. }) => {}
         note => panic!("{note}"),
     });
     (merger.finish(), contribution.omitted)
 }
 
-/// One relocation: where, which, the section it leads to and where there.
+/// A relocation: place, type, and the section and offset of its target.
 type Relocation = (u64, u32, String, u64);
 
 fn relocations(file: &[u8]) -> Vec<Relocation> {
@@ -146,7 +146,7 @@ fn compare(linked: &Linked<'_>, target: Target, kind: Kind, output: &[u8], threa
     assert_eq!((at, bytes.len()), (None, theirs.len()), "the first byte that differs, and the length");
 }
 
-/// Relocatable output, which is ours as well as ld's, is an object of a further link.
+/// Relocatable output, which is the same for ld and us, is an object of another link.
 fn again(tools: &Tools, target: Target, relocatable: &[u8]) {
     let objects = [ElfObject::parse(relocatable)];
     tools.write("0.o", relocatable);
@@ -154,7 +154,7 @@ fn again(tools: &Tools, target: Target, relocatable: &[u8]) {
     compare(&Linked::new(&objects, &map, &output), target, Kind::Shared, &output, 1);
 }
 
-/// Every kind of link of random objects.
+/// Links random objects in every way.
 #[test]
 #[ignore = "needs the reference tools"]
 fn links_of_random_objects_are_what_ld_writes() {

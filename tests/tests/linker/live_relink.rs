@@ -1,4 +1,4 @@
-//! `relink` against GNU `ld`: random programs, linked in every way, are what it expects.
+//! Compares `relink` with GNU `ld` on random programs, linked in every way.
 
 use cfipack_format::Arch;
 use cfipack_testkit::random::{Case, Random, assert_enough, cases};
@@ -9,21 +9,21 @@ use crate::live_ld::linker;
 use crate::programs::{Program, external};
 use cfipack_tests::relink::{self, map::Map, output::Linked, table::Report};
 
-/// How links end.
+/// Counts of links, by their results.
 #[derive(Debug, Default)]
 pub struct Count {
     pub identical: usize,
-    /// Tables with functions.
+    /// Links whose tables have functions.
     pub with_functions: usize,
-    /// Links with a row that is known to be wrong.
+    /// Links with a row that is known to be wrong in `ld`'s table.
     pub excused: usize,
-    /// Links with functions whose rows mean nothing, which `ld` copies.
+    /// Links with functions whose rows mean nothing. `ld` copies them.
     pub malformed: usize,
     pub functions: usize,
 }
 
 impl Count {
-    /// Takes the report on a link, which is identical or says why not.
+    /// Counts a link. Its tables must be identical, or the report must say why not.
     pub fn add(&mut self, report: &Report) {
         let says = |what: &str| report.notes.iter().any(|note| note.contains(what));
         self.excused += usize::from(says(".plt.got"));
@@ -40,11 +40,11 @@ impl Count {
     }
 }
 
-/// Tools whose working directory stays for a look at it after a failure, if `CFIPACK_KEEP` is set.
+/// The tools. If `CFIPACK_KEEP` is set, their working directory stays after a failure.
 pub struct Kept(Option<Tools>);
 
 impl Kept {
-    /// The tools. Panics without them.
+    /// Returns the tools. Panics without them.
     pub fn find() -> Self {
         Self(Some(Tools::find()))
     }
@@ -67,7 +67,7 @@ impl Drop for Kept {
     }
 }
 
-/// Compares what a link in the working directory has written.
+/// Compares the files that a link in the working directory has written.
 pub fn compare(map: &[u8], output: &[u8], files: &[std::path::PathBuf]) -> Report {
     let map = Map::parse(std::str::from_utf8(map).expect("a map in UTF-8")).expect("a map");
     let objects = relink::files::read(&map, files).expect("the files that the map names");
@@ -75,7 +75,7 @@ pub fn compare(map: &[u8], output: &[u8], files: &[std::path::PathBuf]) -> Repor
     relink::table::compare(&map, &objects, &linked).expect("a table")
 }
 
-/// Assembles all objects and makes the archives and the shared library, in one run of a shell.
+/// Assembles all objects, and makes the archives and the shared library, in one run of a shell.
 fn assemble(tools: &Tools, program: &Program) {
     let Target { arch, assembler, .. } = program.target;
     let mut script = String::from("set -e\n");
@@ -98,7 +98,7 @@ fn assemble(tools: &Tools, program: &Program) {
     tools.run_well(&["sh", "-c", &script]);
 }
 
-/// A random command line, without the linker's name.
+/// Makes a random command line, without the linker's name.
 fn command(random: &mut Random, program: &Program) -> Vec<String> {
     let kind = random.below(6);
     let mut command: Vec<String> = match kind {
@@ -161,7 +161,7 @@ fn command(random: &mut Random, program: &Program) -> Vec<String> {
             files.push("--no-whole-archive".into());
         }
         1 => {
-            // Before the last object, and once more at the end.
+            // Archives are given before the last object, and again at the end.
             files.splice(files.len() - 1..files.len() - 1, archives.clone());
             files.push("--start-group".into());
             files.extend(archives);
@@ -180,7 +180,7 @@ fn command(random: &mut Random, program: &Program) -> Vec<String> {
     command
 }
 
-/// The command line that links an object of relocatable output once more.
+/// Links an object of relocatable output again.
 fn link(tools: &Tools, program: &Program, command: &[String]) -> Report {
     let linker = linker(program.target.arch);
     let mut whole = vec![linker, "-Map=map", "-o", "out"];
@@ -192,7 +192,7 @@ fn link(tools: &Tools, program: &Program, command: &[String]) -> Report {
     compare(&tools.read("map"), &tools.read("out"), &files)
 }
 
-/// Each random program is linked in several ways, on each architecture.
+/// Links each random program in several ways, on each architecture.
 #[test]
 #[ignore = "needs the reference tools"]
 fn random_programs_are_linked_as_relink_expects() {
@@ -219,7 +219,7 @@ fn random_programs_are_linked_as_relink_expects() {
     assert_enough(sum.with_functions > 0, sum);
 }
 
-/// Links in which `ld` does something of its own with tables, relocations or PLTs: relink says what, and expects the rest.
+/// In these links `ld` treats tables, relocations or PLTs in its own way. relink must name it, and expect the rest.
 #[test]
 #[ignore = "needs the reference tools"]
 fn unusual_links_are_what_relink_expects() {
@@ -227,7 +227,7 @@ fn unusual_links_are_what_relink_expects() {
     let tools = Kept::find();
     let (seed, count) = cases(what, 1);
     let mut random = Random::new(seed);
-    // An address for relocatable output, and a script without the table.
+    // One link sets an address in relocatable output. One has a script that discards the table.
     tools.write(
         "address.ld",
         "SECTIONS { . = 0x10000; .text : { *(.text .text.*) } .sframe : { *(.sframe) } }",

@@ -1,4 +1,4 @@
-//! The linker's side: objects of real assemblers in, tables compared with those of real linkers.
+//! Tests the linker's side: merges objects of real assemblers, and compares tables with those of real linkers.
 
 mod compiled;
 mod damaged;

@@ -1,5 +1,5 @@
-//! One table from objects of different assemblers: version 3 of gas 2.47, version 2 of gas 2.44 and llvm-mc,
-//! objects without a table, and such objects with one put into them.
+//! Makes one table from objects of different assemblers: version 3 of gas 2.47, version 2 of gas 2.44 and llvm-mc,
+//! objects without a table, and objects in which cfipack has embedded one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,14 +21,14 @@ use cfipack_tests::reference::Tools;
 use crate::linked::{Linked, section};
 use crate::live_ld::linker;
 
-/// Who assembles an object.
+/// The assembler of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Assembler {
     Gas247,
     Gas244,
     LlvmMc,
     NoTable,
-    /// Without a table, which cfipack puts into the object.
+    /// The assembler writes no table, and cfipack embeds one.
     Embedded(Version),
 }
 
@@ -41,7 +41,7 @@ const ASSEMBLERS: [Assembler; 6] = [
     Assembler::Embedded(Version::V2),
 ];
 
-/// Objects of all assemblers by turns; what one does not take gas 2.47 assembles.
+/// The assemblers take turns. A source that one refuses goes to gas 2.47.
 fn objects(tools: &Tools, older: &Tools, random: &mut Random, target: Target) -> Vec<ElfObject> {
     let assemble = |number: usize| {
         let functions = 1 + random.below(30) as usize;
@@ -79,7 +79,7 @@ fn objects(tools: &Tools, older: &Tools, random: &mut Random, target: Target) ->
             tools.run_well(&[target.assembler, "--gsframe", &source, "-o", &object]);
         }
         if let Assembler::Embedded(version) = ASSEMBLERS[number % ASSEMBLERS.len()] {
-            // s390x has version 3 only.
+            // s390x only has version 3.
             let version = if target.arch == Arch::S390x { Version::V3 } else { version };
             let plain = tools.read(&object);
             if let Ok(Some(new)) = embed(&plain, TableOptions::new().with_version(version)) {
@@ -91,7 +91,7 @@ fn objects(tools: &Tools, older: &Tools, random: &mut Random, target: Target) ->
     (0..12).map(assemble).collect()
 }
 
-/// The functions that the CFI of an object has, by address, with their sizes.
+/// Returns address and size of each function in an object's CFI.
 fn functions(linked: &Linked<'_>, arch: Arch) -> BTreeMap<u64, u64> {
     let mut functions = BTreeMap::new();
     for (number, object) in linked.objects.iter().enumerate() {
@@ -109,7 +109,7 @@ fn functions(linked: &Linked<'_>, arch: Arch) -> BTreeMap<u64, u64> {
     functions
 }
 
-/// Where signal frames start of which there are tables of version 2.
+/// Returns the starts of signal frames that have a table of version 2.
 fn signal_frames(linked: &Linked<'_>, arch: Arch) -> BTreeSet<u64> {
     let mut starts = BTreeSet::new();
     for (number, object) in linked.objects.iter().enumerate() {
@@ -127,8 +127,8 @@ fn signal_frames(linked: &Linked<'_>, arch: Arch) -> BTreeSet<u64> {
     starts
 }
 
-/// Rows of the functions that live, by address, as an input's table has them. Rows at a function's end answer for
-/// nothing.
+/// Returns the rows of live functions by address, as the table of an input has them. Rows at a function's end answer
+/// for no PC.
 fn input_rows(linked: &Linked<'_>, object: usize) -> BTreeMap<u64, Vec<Row>> {
     let mut all = BTreeMap::new();
     let Some(bytes) = linked.objects[object].table().sframe else { return all };
@@ -143,7 +143,7 @@ fn input_rows(linked: &Linked<'_>, object: usize) -> BTreeMap<u64, Vec<Row>> {
     all
 }
 
-/// The rows of a function where they change.
+/// Returns the rows of a function that differ from the row before.
 fn meaning(function: decoder::Function<'_>) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for row in function.rows().map(Result::unwrap).filter(|row| row.start.0 < function.size()) {
@@ -159,7 +159,7 @@ fn meaning(function: decoder::Function<'_>) -> Vec<Row> {
     rows
 }
 
-/// Each live function has the rows of its object's table, or rows that are true to its CFI, or is omitted by name.
+/// Each live function has the rows of its object's table, or true rows of its CFI, or is omitted by name.
 #[test]
 #[ignore = "needs the reference tools"]
 fn mixed_objects_become_one_true_table() {
@@ -224,7 +224,7 @@ fn check(linked: &Linked<'_>, arch: Arch, options: Options, output: &[u8]) {
         };
     }
 
-    // Every function is there, or is omitted by name.
+    // Every function is in the table, or is omitted by name.
     let functions = functions(linked, arch);
     let ours: BTreeMap<u64, decoder::Function<'_>> = table[0]
         .functions()
@@ -235,21 +235,21 @@ fn check(linked: &Linked<'_>, arch: Arch, options: Options, output: &[u8]) {
     for (start, size) in &functions {
         match ours.get(start) {
             Some(function) => assert_eq!(u64::from(function.size()), *size, "{start:#x}"),
-            // Layout `gnu` has some without rows, as gas does.
+            // As gas does, layout `gnu` has some functions without rows.
             None if options.table.layout == Layout::Gnu => {}
             None => assert!(omitted.contains(start), "the function at {start:#x} is not there"),
         }
     }
     assert!(ours.keys().all(|start| functions.contains_key(start)));
 
-    // Rows of tables are carried over as they are.
+    // Rows of an input's table are carried over unchanged.
     let mut from_tables = BTreeSet::new();
     if options.prefer == Prefer::Table {
         let signal_frames = signal_frames(linked, arch);
         let mut omitted_rows = 0;
         for object in 0..linked.objects.len() {
             for (start, theirs) in input_rows(linked, object) {
-                // Version 2 cannot represent these.
+                // Version 2 does not represent signal frames.
                 if options.table.version == Version::V3 && signal_frames.contains(&start) {
                     continue;
                 }
@@ -266,7 +266,7 @@ fn check(linked: &Linked<'_>, arch: Arch, options: Options, output: &[u8]) {
         assert!(!from_tables.is_empty());
     }
 
-    // The others are true.
+    // gimli judges the other functions.
     let (eh_frame, address) = section(output, ".eh_frame");
     let cfi = cfipack_cfi::Section::new(SectionKind::EhFrame, &eh_frame, Address(address), arch);
     let report = verify(&[cfi], &Table::new(&table), &cfipack_roundtrip::Options::default());

@@ -1,4 +1,4 @@
-//! Random programs as assembler text: objects, some of them in archives, that call each other and a shared library.
+//! Makes random programs of assembler text. Objects, some of them in archives, call each other and a shared library.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use cfipack_format::Arch;
 use cfipack_testkit::random::Random;
 use cfipack_tests::directives::{File, Mode, Target};
 
-/// Functions of the shared library, `e0` and up.
+/// The number of functions in the shared library: `e0` and so on.
 pub const EXTERNAL: u64 = 8;
 
 /// A program.
@@ -14,14 +14,14 @@ pub const EXTERNAL: u64 = 8;
 pub struct Program {
     pub target: Target,
     pub objects: Vec<Source>,
-    /// How many archives there are.
+    /// The number of archives.
     pub archives: u64,
 }
 
 /// An object.
 #[derive(Debug)]
 pub struct Source {
-    /// The path of the object, without `.o`: several objects have one file name.
+    /// The object's path without `.o`. Several objects have the same file name.
     pub path: String,
     /// The archive that it is a member of.
     pub archive: Option<u64>,
@@ -30,7 +30,7 @@ pub struct Source {
 }
 
 impl Program {
-    /// A program of 2 to 30 objects. Object `n` has a function `g{n}`.
+    /// Makes a program of 2 to 30 objects. Object `n` has a function `g{n}`.
     pub fn random(random: &mut Random, target: Target) -> Self {
         let most = random.pick(&[3, 6, 12, 30]);
         let count = random.between(2, most) as u64;
@@ -40,15 +40,13 @@ impl Program {
             let archive = (number != 0 && archives != 0 && random.chance(40)).then(|| random.below(archives));
             let directory =
                 archive.map_or_else(|| format!("d{}", number % 3), |archive| format!("a{archive}"));
-            let path = match random.chance(70) {
-                true => format!("{directory}/m{number}"),
-                false => format!("{directory}/m{}", number % 5 + 100 + number / 15 * 10),
-            };
+            let member = if random.chance(70) { number } else { number % 5 + 100 + number / 15 * 10 };
+            let path = format!("{directory}/m{member}");
             let text = source(random, target, number, count, hostile);
             Source { path, archive, text, has_table: !random.chance(10) }
         });
         let mut objects: Vec<Source> = objects.collect();
-        // No file twice, but equal names in different directories.
+        // Paths differ, but files in different directories may have equal names.
         let mut seen = std::collections::HashSet::new();
         for (number, object) in objects.iter_mut().enumerate() {
             if !seen.insert(object.path.clone()) {
@@ -59,7 +57,7 @@ impl Program {
     }
 }
 
-/// The text of the shared library.
+/// Returns the text of the shared library.
 pub fn external(arch: Arch) -> String {
     let code = if arch == Arch::Amd64 { "ret" } else { "nop" };
     (0..EXTERNAL).fold(String::from("\t.text\n"), |text, number| {
@@ -81,12 +79,13 @@ fn source(random: &mut Random, target: Target, number: u64, count: u64, hostile:
     let mut roots =
         format!("\t.section .data.root{number},\"aw\",@progbits\n\t.globl root{number}\nroot{number}:\n");
     for (function, body) in file.functions.iter().enumerate() {
-        // Position-independent code has no absolute addresses of 32 bits.
+        // Position-independent code cannot have absolute 32-bit addresses.
         let body = body.replace(".cfi_personality 0x3,", ".cfi_personality 0x1b,");
         let (first, rest) = body.split_once('\n').expect("a section directive");
-        match random.chance(if hostile { 60 } else { 20 }) {
-            true => section(random, &mut text, function, hostile),
-            false => writeln!(text, "{first}").unwrap(),
+        if random.chance(if hostile { 60 } else { 20 }) {
+            section(random, &mut text, function, hostile);
+        } else {
+            writeln!(text, "{first}").unwrap();
         }
         writeln!(text, "\t.weak f{function}").unwrap();
         text += rest;
@@ -104,7 +103,7 @@ fn source(random: &mut Random, target: Target, number: u64, count: u64, hostile:
     text + &roots
 }
 
-/// Sections without contents have a place in the order, too.
+/// Writes an empty section. It has a place in the order too.
 fn empty_section(random: &mut Random, text: &mut String) {
     let (name, flags) = random.pick(&[
         (".text.unlikely", "ax"),
@@ -120,7 +119,7 @@ fn empty_section(random: &mut Random, text: &mut String) {
     write!(text, "\t.section {name},\"{flags}\",@progbits\n{content}").unwrap();
 }
 
-/// The section of a function.
+/// Writes the section directive of a function.
 fn section(random: &mut Random, text: &mut String, function: usize, hostile: bool) {
     let name =
         random.pick(&[".text", ".text.hot", ".text.startup", ".init.text", "mycode", ".text.unlikely"]);
@@ -128,17 +127,17 @@ fn section(random: &mut Random, text: &mut String, function: usize, hostile: boo
     let directive = match random.below(if hostile { 6 } else { 4 }) {
         0 => format!("{name},\"ax\",@progbits"),
         1 => format!("{name}.s{function},\"ax\",@progbits"),
-        // Of a group with a signature that others have.
+        // A group whose signature other objects use too.
         2 => format!("{name}.c{group},\"axG\",@progbits,c{group},comdat"),
         3 => format!("{name}.d{group},\"axG\",@progbits,c{group},comdat"),
-        // Several with equal names.
+        // Several sections with equal names.
         4 => format!("{name},\"ax\",@progbits,unique,{function}"),
         _ => format!("{name},\"axG\",@progbits,c{group},comdat"),
     };
     writeln!(text, "\t.section {directive}").unwrap();
 }
 
-/// A function that calls others, of the program and of the library, and takes the address of one.
+/// Writes a function that calls others, in the program and in the library, and takes the address of one.
 fn global(random: &mut Random, arch: Arch, number: u64, count: u64, text: &mut String) {
     let visibility = if random.chance(40) { format!("\t.hidden g{number}\n") } else { String::new() };
     write!(
@@ -147,9 +146,10 @@ fn global(random: &mut Random, arch: Arch, number: u64, count: u64, text: &mut S
     )
     .unwrap();
     for _ in 0..random.below(6) {
-        let callee = match random.chance(50) {
-            true => format!("e{}", random.below(EXTERNAL)),
-            false => format!("g{}", random.below(count)),
+        let callee = if random.chance(50) {
+            format!("e{}", random.below(EXTERNAL))
+        } else {
+            format!("g{}", random.below(count))
         };
         let code = match (arch, random.below(4)) {
             (Arch::Amd64, 0) => format!("\tcall *{callee}@GOTPCREL(%rip)\n"),

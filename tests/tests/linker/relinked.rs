@@ -1,4 +1,4 @@
-//! The program `relink`, on the files of a small link.
+//! Runs the program `relink` on the files of a small link.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_relink");
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/linker/relink");
 
-/// Runs `relink` on what `ld` made of two objects that share a group, in `relink/`, and on another output.
+/// Runs `relink` on an output, with the map and the two objects in `relink/`. The objects share a group.
 fn relink(linked: &str) -> Output {
     let mut command = Command::new(PROGRAM);
     command.arg("--linked").arg(linked).arg("--map").args(["linked.map", "main.o", "helper.o"]);
@@ -24,7 +24,7 @@ fn relink_finds_what_ld_wrote() {
 #[test]
 fn relink_finds_a_row_that_differs() {
     let mut bytes = fs::read(Path::new(FILES).join("linked")).unwrap();
-    // The magic number of the table, and its last byte, an offset of `_start`'s or `shared`'s rows.
+    // We look for the table's magic number. Its last byte is an offset in the rows of `_start` or `shared`.
     let at = bytes.windows(3).position(|bytes| bytes == [0xe2, 0xde, 3]).unwrap();
     bytes[at + 113] += 8;
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("relinked");

@@ -1,4 +1,4 @@
-//! Archives with tables in their members, by the tools that make and read archives.
+//! Puts tables into members of archives. The tools that make and read archives judge the result.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use cfipack_tests::embedded_objects::{embed, embedded_archive, stripped_archive}
 use cfipack_tests::machine;
 use cfipack_tests::reference::Tools;
 
-/// Members: names of all lengths, one twice, one of odd length, one that is no object, one empty.
+/// Makes members: names of all lengths, one name twice, one member of odd length, one that is no object, and an empty one.
 fn make_members(tools: &Tools) {
     let function = |name: &str| {
         format!(
@@ -50,7 +50,7 @@ const MEMBERS: [&str; 9] = [
     "dir/a.o",
 ];
 
-/// What `ar tv` prints without sizes, and they: (mode, owner), date, name.
+/// Returns `ar tv`'s lines without sizes, and the sizes. A line has mode, owner, date and name.
 fn listing(tools: &Tools, ar: &str, archive: &str) -> Vec<(String, u64)> {
     let text = tools.run_well(&[ar, "tv", archive]);
     let lines = text.lines().map(|line| {
@@ -93,7 +93,7 @@ fn archives_of_every_form_keep_all_but_tables() {
             assert_eq!(count, 5, "{name}: members with functions");
             tools.write("new.a", &new);
             assert!(embedded_archive(&new, options).0 == new, "{name}: twice");
-            // A member that was padded keeps its padding, which counts as part of it.
+            // A padded member keeps its padding, which belongs to the member.
             if !is_padded {
                 assert!(stripped_archive(&new) == old, "{name}: removed again");
             }
@@ -105,7 +105,7 @@ fn archives_of_every_form_keep_all_but_tables() {
             assert_eq!(grown, 5, "{name}");
             assert_eq!(symbol_index(&tools, ar, "new.a"), symbol_index(&tools, ar, "old.a"), "{name}");
 
-            // The members' bytes, as the tool extracts them.
+            // The bytes of the members, as the tool extracts them.
             let members: Vec<_> = members(&new).unwrap().map(Result::unwrap).collect();
             assert_eq!(members.len(), MEMBERS.len(), "{name}");
             for (member, file) in members.iter().zip(MEMBERS) {
@@ -114,7 +114,7 @@ fn archives_of_every_form_keep_all_but_tables() {
                     Some(Some(new)) => new.to_vec(&object),
                     _ => object,
                 };
-                // Of two members with one name it prints both, or the first.
+                // Of two members with one name, tools print both or the first.
                 if !is_padded && !file.ends_with("a.o") {
                     let printed = tools.run(&[ar, "p", "new.a", file]).stdout;
                     assert!(printed == expected, "{name}: {file}");
@@ -122,7 +122,7 @@ fn archives_of_every_form_keep_all_but_tables() {
                 assert!(member.bytes.starts_with(&expected), "{name}: {file}");
             }
 
-            // A new index is the same: the tool finds the members where the old one leads.
+            // The tool's new index is the same as ours, so it leads to the same members.
             tools.write("again.a", &new);
             let ranlib: &[&str] =
                 if ar == "ar" { &["ranlib", "-U", "again.a"] } else { &["llvm-ranlib-23", "-U", "again.a"] };
@@ -142,7 +142,7 @@ fn archives_of_every_form_keep_all_but_tables() {
     }
 }
 
-/// `libcore` is in every toolchain.
+/// Every toolchain has `libcore`.
 #[test]
 fn rusts_libraries_keep_all_but_tables() {
     static_libraries_keep_all_but_tables(&[machine::toolchain_archive("libcore-")]);
@@ -164,7 +164,7 @@ fn static_libraries_keep_all_but_tables(paths: &[PathBuf]) {
     let mut found = 0;
     for path in paths {
         let old = std::fs::read(path).unwrap();
-        // libm.a may be a linker script, and libpthread.a empty.
+        // libm.a may be a linker script, and libpthread.a may be empty.
         if !old.starts_with(b"!<arch>\n") || old.len() == 8 {
             continue;
         }
@@ -174,7 +174,7 @@ fn static_libraries_keep_all_but_tables(paths: &[PathBuf]) {
         let (before, after) = (members(&old).unwrap().count(), members(&new).unwrap().count());
         assert_eq!(before, after);
         println!("{}: {count} of {before} members, {} bytes, then {}", path.display(), old.len(), new.len());
-        // The crate `object` reads the index, and every symbol leads to the member that it led to.
+        // By the crate `object`, the index leads from every symbol to the same member as before.
         let leads = |bytes: &[u8]| {
             let archive = object::read::archive::ArchiveFile::parse(bytes).unwrap();
             let symbols = archive.symbols().unwrap().into_iter().flatten().map(Result::unwrap);
@@ -208,7 +208,7 @@ fn what_cannot_be_changed_is_refused_or_left() {
     assert_eq!(none(&archive(&[member("/9", "4", "abcd")])), Err(Error::Archive { offset: 8 }), "no names");
     assert_eq!(none(&archive(&[member("#1/5", "4", "abcd")])), Err(Error::Archive { offset: 8 }));
 
-    // An index that leads to no member.
+    // This index leads to no member.
     let bytes = archive(&[member("/", "10", "\0\0\0\u{1}\0\0\0\u{52}a\0"), member("a/", "3", "abc\n")]);
     let longer = |bytes: &'_ [u8]| {
         rewrite_members(bytes, |member| {

@@ -1,4 +1,4 @@
-//! Objects of unusual forms: several tables, tables in groups, tables that others refer to, other orders of the file.
+//! Tests unusual objects: several tables, tables in groups, tables that others refer to, other orders of sections.
 
 use std::process::Command;
 
@@ -27,7 +27,7 @@ fn names(object: &[u8]) -> Vec<String> {
     file.sections().map(|section| section.name().unwrap().to_owned()).collect()
 }
 
-/// How many sections have these names.
+/// Counts the sections with these names.
 fn count(object: &[u8]) -> [usize; 2] {
     [".sframe", ".rela.sframe"].map(|name| names(object).iter().filter(|it| *it == name).count())
 }
@@ -48,14 +48,14 @@ fn tables_are_replaced_whatever_they_are() {
     tools.write("gas.o", &gas);
 
     let options = [Version::V3, Version::V2].map(|version| Options::new().with_version(version));
-    // Another version's table, and none.
+    // A table of the other version replaces the old one.
     let [v3, v2] = options.map(|options| embedded(&plain, options));
     assert!(embedded(&v3, options[1]) == v2 && embedded(&v2, options[0]) == v3);
     let [v3, v2] = options.map(|options| embedded(&gas, options));
     assert!(embedded(&v3, options[1]) == v2 && embedded(&v2, options[0]) == v3);
     assert_eq!(names(&v2), names(&gas));
 
-    // Two tables, as a linker keeps them apart.
+    // The object gets a second table, as linkers that keep sections apart make it.
     tools.write("y.s", FUNCTION.replace("f:", "g:").replace("globl f", "globl g"));
     tools.run_well(&["as", "--gsframe", "y.s", "-o", "y.o"]);
     tools.run_well(&["ld", "-r", "--unique=.sframe", "gas.o", "y.o", "-o", "two.o"]);
@@ -72,7 +72,7 @@ fn tables_are_replaced_whatever_they_are() {
     tools.run_well(&["ld", "-shared", "one.o", "-o", "one.so"]);
     assert!(tools.run_well(&["readelf", "--sframe", "one.so"]).contains("Num FDEs: 2"));
 
-    // Without relocations, empty, of the wrong type, in a group.
+    // Tables without relocations, without bytes, of the wrong type, and in a group.
     tools.run_well(&["llvm-objcopy-23", "--remove-section=.rela.sframe", "gas.o", "bare.o"]);
     let bare = tools.read("bare.o");
     assert_eq!(count(&bare), [1, 0]);
@@ -124,7 +124,7 @@ fn what_refers_to_a_table_keeps_it() {
         matches!(error, EmbedError::TableReference { section, .. } if section.as_str() == ".after"),
         "{error}"
     );
-    // They may keep what they refer to.
+    // If something refers to the table, the object may stay as it is.
     for object in [symbol, relocation, order] {
         let new = embedded(&object, Options::new());
         assert_eq!((count(&new), complaints(&tools, &new)), ([1, 1], String::new()));
@@ -172,7 +172,7 @@ fn objects_that_are_more_or_less_are_refused() {
     assert_eq!(embed_in_object(&File::parse(&linked).unwrap(), &table, &[]).unwrap_err(), EmbedError::Linked);
 }
 
-/// nasm places the section headers before the sections, and has no symbols of sections for some of them.
+/// nasm puts section headers before the sections, and has no section symbols for some sections.
 #[test]
 #[ignore = "needs the reference tools and nasm"]
 fn section_headers_before_the_sections_move_them() {
@@ -195,7 +195,7 @@ fn section_headers_before_the_sections_move_them() {
     let new = embed_in_object(&file, &table, &[start]).unwrap().to_vec(&object);
     assert_only_table_added("nasm", &object, &new);
     assert_eq!(complaints(&tools, &new), "");
-    // nasm places its sections at multiples of 16 whatever they want; they keep their distance from there.
+    // nasm aligns sections to 16 bytes in the file, whatever their alignment is. We keep their distances.
     let offsets = |bytes: &[u8]| {
         let file = object::File::parse(bytes).unwrap();
         let sections = file.sections().filter(|section| section.name() != Ok(".sframe"));

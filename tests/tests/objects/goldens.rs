@@ -1,4 +1,4 @@
-//! The goldens of gas: its own table, removed and put back.
+//! Removes gas's table from each golden, and embeds it again.
 
 use cfipack_container::File;
 use cfipack_edit::{StartRelocation, embed_in_object, without_sframe};
@@ -9,7 +9,7 @@ use object::{Object as _, ObjectSection as _};
 
 use crate::seen::seen;
 
-/// A tool's own table and its starts, and the section that it is.
+/// Returns a tool's own table, its starts, and the number of its section.
 fn table(golden: &Golden) -> Option<(Vec<u8>, Vec<StartRelocation>, usize)> {
     let file = File::parse(&golden.object).unwrap();
     let index = file.sframe_sections().unwrap().first()?.index.unwrap();
@@ -44,11 +44,11 @@ fn a_table_of_gas_put_back_is_as_gas_wrote_it() {
             let file = File::parse(&without).unwrap();
             assert!(file.sframe_sections().unwrap().is_empty(), "{name}");
             assert!(without_sframe(&file).unwrap().is_none(), "{name}");
-            // Sections after the table have other numbers now.
+            // Sections after the table get other numbers, which the comparison cannot handle.
             if starts.iter().all(|start| start.section < index) {
                 let with = put(&without);
                 let (with, mut in_place) = (seen(&with), seen(&in_place));
-                // LLVM marks the table as data, with a symbol in it.
+                // LLVM marks the table as data by a symbol.
                 in_place.1.retain(|symbol| !symbol.starts_with("$d .sframe+"));
                 for (with, in_place) in with.0.iter().zip(&in_place.0) {
                     assert_eq!(with, in_place, "{name}");
@@ -69,7 +69,7 @@ fn layout_gnu_embedded_leaves_objects_of_gas_as_they_are() {
     let (mut same, mut other) = (0, 0);
     for golden in corpora::sframe("gas247") {
         if table(&golden).is_none() || gnu::GasObject::parse(&golden.object).unwrap().compare().is_err() {
-            // gas is wrong there; `sframe::gnu` lists these.
+            // gas is wrong about this golden; `sframe::gnu` lists it.
             other += 1;
             continue;
         }

@@ -1,4 +1,4 @@
-//! Objects of gcc and clang with tables put into them, linked by every linker that is there.
+//! Embeds tables in objects of gcc and clang, and links them with every linker that is there.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +17,7 @@ use object::{Object as _, ObjectSection as _};
 
 use crate::seen::assert_only_table_added;
 
-/// Two sources that share functions in COMDAT groups, and a third in C.
+/// Two C++ sources that share functions in COMDAT groups, and a third source in C.
 const SOURCES: [(&str, &str); 3] = [
     (
         "one.cpp",
@@ -49,7 +49,7 @@ const SOURCES: [(&str, &str); 3] = [
     ),
 ];
 
-/// Ways to compile, by the compiler for C.
+/// Ways to compile: the C compiler with options.
 const COMPILERS: [(&str, &[&str]); 6] = [
     ("gcc", &["-O2", "-fPIE"]),
     ("gcc", &["-O1", "-fPIE", "-ffunction-sections", "-fdata-sections", "-g"]),
@@ -118,7 +118,7 @@ fn compiled_objects_link_and_run() {
     assert!(verified > 0);
 }
 
-/// What a linker makes of several objects is one, with a table put into it.
+/// Links several objects into one (`-r`), and embeds a table in it.
 fn relink(linker: &Linker, name: &str, objects: &[Vec<u8>], table: Options, tools: &Tools) {
     let mut arguments = vec!["-r".to_owned(), "-o".to_owned(), tools.path("r.o").display().to_string()];
     for (number, object) in objects.iter().enumerate() {
@@ -136,12 +136,12 @@ fn relink(linker: &Linker, name: &str, objects: &[Vec<u8>], table: Options, tool
     assert!(stripped(&new) == object, "{name}: removed again");
 }
 
-/// Links and runs a program; whether its table was verified.
+/// Links and runs a program. Returns whether its table was verified.
 fn link(linker: &Linker, name: &str, objects: &[String], tools: &Tools) -> bool {
     let name = format!("{}: {name}", linker.name);
     let program = tools.path("program").display().to_string();
     let mut arguments: Vec<_> = objects.iter().map(String::as_str).collect();
-    // Without `-fno-lto` gcc compiles again what objects with both kinds of code have for that.
+    // gcc would compile an object again if it also has intermediate code; `-fno-lto` prevents that.
     arguments.extend(["-pie", "-fno-lto", "-lstdc++", "-o", &program]);
     if linker.kind != LinkerKind::Wild {
         arguments.push("-Wl,--gc-sections");
@@ -149,7 +149,7 @@ fn link(linker: &Linker, name: &str, objects: &[String], tools: &Tools) -> bool 
     let output = linker.cc(&arguments).expect("cc runs");
     let complaints = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() && matches!(linker.kind, LinkerKind::Gold | LinkerKind::Lld) {
-        // They cannot drop functions of discarded groups from a table: why `strip` is there.
+        // These linkers cannot drop functions of discarded groups from a table. That is a reason for `strip`.
         assert!(complaints.contains("discarded section"), "{name}: {complaints}");
         return false;
     }
@@ -164,14 +164,14 @@ fn link(linker: &Linker, name: &str, objects: &[String], tools: &Tools) -> bool 
     if linker.kind == LinkerKind::Bfd {
         assert_no_overlap(&name, &std::fs::read(&program).unwrap());
     }
-    // mold merges version 3 only, ld 2.46 too.
+    // mold and ld 2.46 only merge version 3.
     if !is_merger || name.contains("version: V2") {
         return false;
     }
     verify_linked(&name, &std::fs::read(&program).unwrap(), &complaints)
 }
 
-/// GNU `ld` writes a merged table of any length where it reserved as many bytes as its inputs have.
+/// GNU `ld` reserves as many bytes as its inputs have, then writes a merged table of any length. It must not overlap.
 fn assert_no_overlap(name: &str, bytes: &[u8]) {
     let file = object::File::parse(bytes).unwrap();
     let mut ranges: Vec<_> = file.sections().filter_map(|section| section.file_range()).collect();
@@ -181,7 +181,7 @@ fn assert_no_overlap(name: &str, bytes: &[u8]) {
     }
 }
 
-/// Verifies the table of a linked file against its CFI; whether it has one.
+/// Verifies the table of a linked file against its CFI. Returns whether there is one.
 fn verify_linked(name: &str, bytes: &[u8], complaints: &str) -> bool {
     let file = File::parse(bytes).unwrap();
     assert_eq!(file.kind(), Kind::Linked);
@@ -195,7 +195,7 @@ fn verify_linked(name: &str, bytes: &[u8], complaints: &str) -> bool {
     true
 }
 
-/// Other machines, whose programs do not run here, and clang 23.
+/// Tests clang 23 and other architectures, whose programs do not run here.
 #[test]
 #[ignore = "needs the reference tools"]
 fn objects_of_other_machines_link_with_true_tables() {
@@ -222,7 +222,7 @@ fn objects_of_other_machines_link_with_true_tables() {
             for table in all_options() {
                 let name = format!("{arch:?} {options:?} {table:?}");
                 let Ok(Some(new)) = embed(&object, table) else {
-                    // s390x has version 3 only.
+                    // s390x only has version 3.
                     assert!(arch == Arch::S390x, "{name}");
                     continue;
                 };
@@ -251,7 +251,7 @@ fn verify_small(name: &str, bytes: &[u8]) {
     assert!(report.is_true(), "{name}: {:?}", report.differences);
 }
 
-/// A program whose every function comes from an object with a table put into it.
+/// Links a program in which every function comes from an object with an embedded table.
 #[test]
 #[ignore = "needs the reference tools and g++"]
 fn a_static_program_of_embedded_libraries_has_a_true_table() {
@@ -264,7 +264,7 @@ fn a_static_program_of_embedded_libraries_has_a_true_table() {
         let output = Command::new("g++").arg(format!("-print-file-name={library}")).output().unwrap();
         let path = String::from_utf8(output.stdout).unwrap();
         let bytes = std::fs::read(path.trim()).unwrap_or_else(|error| panic!("{library}: {error}"));
-        // libm.a may be a linker script, which names the library.
+        // libm.a may be a linker script that names the library.
         if bytes.starts_with(b"!<arch>\n") {
             tools.write(library, embedded_archive(&bytes, Options::new()).0);
         }

@@ -1,4 +1,4 @@
-//! Tables put into relocatable objects and archives, and removed from them.
+//! Embeds tables in relocatable objects and archives, and removes them.
 
 mod archives;
 mod edges;

@@ -1,4 +1,4 @@
-//! Everything that counts symbols or sections, when their numbers change.
+//! Changes the numbers of symbols and sections, and checks everything that refers to them by number.
 
 use std::fmt::Write as _;
 
@@ -11,14 +11,14 @@ use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind, Sy
 
 use crate::seen::{assert_only_table_added, seen};
 
-/// A table without functions, of 28 bytes, and room for the field of a start.
+/// A table without functions has 28 bytes. After it is room for the field of a start.
 fn table() -> Vec<u8> {
     let mut table = vec![0xe2, 0xde, 3, 0, 3, 0, 0xf8, 0];
     table.resize(64, 0);
     table
 }
 
-/// Every section with bytes for which the object has no symbol.
+/// Returns every section that has bytes but no symbol.
 fn without_symbol(object: &[u8]) -> Vec<usize> {
     let file = object::File::parse(object).unwrap();
     let symbols = file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Section);
@@ -32,7 +32,7 @@ fn without_symbol(object: &[u8]) -> Vec<usize> {
         .collect()
 }
 
-/// The object with a table whose starts need symbols that the object lacks.
+/// Embeds a table whose starts need section symbols that the object lacks.
 fn with_new_symbols(object: &[u8]) -> Result<Vec<u8>, EmbedError> {
     let missing = without_symbol(object);
     assert!(!missing.is_empty());
@@ -82,7 +82,7 @@ table:  .quad a, b, local
         .quad 2
 "#;
 
-/// As `llvm-readobj` sees it, by name.
+/// Prints an object with names instead of numbers.
 const READOBJ: &[&str] = &["llvm-readobj-23", "--addrsig", "--cg-profile", "-g", "--expand-relocs", "-r"];
 
 #[test]
@@ -101,7 +101,7 @@ fn inserted_symbols_renumber_all_that_counts_them() {
         let object = tools.read(&format!("{name}.o"));
         let new = with_new_symbols(&object).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_only_table_added(name, &object, &new);
-        // No such symbol is removed, for the object may have had it.
+        // The new symbols stay, because the original object may have had them.
         let again = stripped(&new);
         assert_eq!(seen(&again), seen(&object), "{name}");
         tools.write("new.o", &new);
@@ -113,7 +113,7 @@ fn inserted_symbols_renumber_all_that_counts_them() {
         };
         let old = print(&format!("{name}.o"));
         assert_eq!(print("again.o"), old, "{name}");
-        // The new relocations are printed after all others.
+        // The new relocations are printed last.
         let mut new = print("new.o");
         let start = new.iter().position(|line| line.contains(".rela.sframe")).expect("relocations");
         let end = start + new[start..].iter().position(|line| line == "  }").expect("their end");
@@ -133,7 +133,7 @@ fn inserted_symbols_renumber_all_that_counts_them() {
     }
 }
 
-/// A line without the numbers of symbols in parentheses.
+/// Returns a line without numbers of symbols in parentheses.
 fn without_numbers(line: &str) -> String {
     let mut text = String::new();
     let mut is_in = false;
@@ -158,7 +158,7 @@ fn compact_relocations_cannot_be_renumbered() {
     let object = tools.read("crel.o");
     let error = with_new_symbols(&object).unwrap_err();
     assert!(matches!(error, EmbedError::SymbolNumbers { value: 0x4000_0014, .. }), "{error}");
-    // With the symbols that it has nothing needs new numbers.
+    // With only its own symbols, the object needs no new numbers.
     let new = embedded(&object, Options::new());
     assert_eq!(stripped(&new), object);
     tools.write("new.o", &new);
@@ -199,7 +199,7 @@ fn objects_with_more_sections_than_16_bits_number() {
     assert!(own.len() > without.len());
 }
 
-/// The table's two sections are the first whose number has no room in the file's header.
+/// The table's two sections are the first ones whose numbers do not fit into the ELF header.
 #[test]
 #[ignore = "needs the reference tools"]
 fn objects_that_get_more_sections_than_16_bits_number() {

@@ -1,4 +1,4 @@
-//! An object as the crate `object` sees it, without the numbers of sections and symbols.
+//! Reads an object with the crate `object`, without numbers of sections and symbols.
 
 use object::{Object as _, ObjectComdat as _, ObjectSection as _, ObjectSymbol as _};
 
@@ -9,11 +9,11 @@ pub struct Seen {
     pub bytes: Vec<u8>,
     pub flags: object::SectionFlags,
     pub align: u64,
-    /// Offset, type, what the symbol is, addend.
+    /// Offset, type, target and addend of each relocation.
     pub relocations: Vec<(u64, object::RelocationFlags, String, i64)>,
 }
 
-/// Every section but tables of symbols, names and relocations; `.sframe` is the last. Then symbols and groups.
+/// Returns every section except tables of symbols, names and relocations, with `.sframe` last. Then symbols and groups.
 pub fn seen(bytes: &[u8]) -> (Vec<Seen>, Vec<String>) {
     let file = object::read::elf::ElfFile64::<object::Endianness>::parse(bytes).expect("an object");
     let section_name = |index| file.section_by_index(index).unwrap().name().unwrap().to_owned();
@@ -51,7 +51,7 @@ pub fn seen(bytes: &[u8]) -> (Vec<Seen>, Vec<String>) {
         });
     }
     sections.sort_by_key(|section| section.name == ".sframe");
-    // Symbols of sections come and go.
+    // Section symbols may be added and removed.
     let symbols = file.symbols().filter(|symbol| symbol.kind() != object::SymbolKind::Section);
     let mut others: Vec<_> = symbols.map(|symbol| symbol_name(&symbol)).collect();
     for group in file.comdats() {
@@ -61,7 +61,7 @@ pub fn seen(bytes: &[u8]) -> (Vec<Seen>, Vec<String>) {
     (sections, others)
 }
 
-/// Asserts that all but the table is the same, and that the table is as linkers want it.
+/// Asserts that only the table differs, and that it is as linkers require.
 pub fn assert_only_table_added(name: &str, old: &[u8], new: &[u8]) {
     let (old_sections, old_others) = seen(old);
     let (mut new_sections, new_others) = seen(new);

@@ -1,4 +1,4 @@
-//! Thin archives, whose members are changed where they lie.
+//! Tests thin archives, whose members are changed as files.
 
 use cfipack_container::{Error, thin_members};
 use cfipack_edit::resize_thin_members;
@@ -38,7 +38,7 @@ fn a_thin_archive_follows_its_members() {
     let new = new.unwrap().to_vec(&archive);
     assert_eq!(new.len(), archive.len());
     tools.write("new.a", &new);
-    // As `ar` makes it of the changed members.
+    // The expected archive is the one that `ar` makes of the changed members.
     tools.run_well(&[&["ar", "qcsT", "theirs.a"], &names[..]].concat());
     assert!(new == tools.read("theirs.a"), "not as ar makes it");
     tools.write("main.s", ".globl _start\n_start: call f0\ncall f1\ncall f2\n");

@@ -1,4 +1,4 @@
-//! Damaged recordings: refused, or read and walked; never a panic, nor memory beyond a small multiple of the file.
+//! Damages recordings. Each is refused, or read and walked, without a panic and in memory proportional to the file.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -12,19 +12,19 @@ use cfipack_tests::profile::hop;
 use cfipack_tests::profile::recording::Recording;
 use cfipack_tests::profile::walk::Space;
 
-/// A small library with CFI.
+/// Returns the path of a small library with CFI.
 fn library() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/container/linked.so");
     path.to_str().expect("a path of the source").to_owned()
 }
 
-/// A recording that maps the library's code, and the stack of a function which has pushed nothing.
+/// Makes a recording that maps the library's code. Its stack is of a function that has pushed nothing.
 fn recording(path: &str) -> Vec<u8> {
     let mapped = Mapped { path, start: 0x5000_1000, len: 0x1000, offset: 0x1000 };
     written(&mapped, &[0x5000_1004, 0x7000_0020, 0x5000_1008, 0, 0, 0, 0, 0])
 }
 
-/// Walks all stacks as the example does, where every mapping is of the same file.
+/// Walks all stacks as the example does, with every mapping of the same file.
 fn walk(recording: &Recording, image: &Image<'_>) -> usize {
     let spaces: Vec<_> = recording.spaces.iter().map(|space| Space::new(space, |_| Some(image))).collect();
     let unwinders: Vec<_> = spaces.iter().map(hop::unwinder).collect();
@@ -42,8 +42,7 @@ fn a_written_recording_is_read() {
     assert_eq!((recording.samples.len(), recording.without_stack), (SAMPLES, 0));
     assert_eq!(recording.paths(), [Rc::from(path)].into());
     let samples: Vec<_> = recording.samples.iter().map(|sample| (sample.pc, &*sample.command)).collect();
-    let program = |pc| (pc, "program");
-    assert_eq!(samples, [0x5000_1000, 0x5000_1001, 0x5000_1011, 0x5000_1002].map(program));
+    assert_eq!(samples, [0x5000_1000, 0x5000_1001, 0x5000_1011, 0x5000_1002].map(|pc| (pc, "program")));
     let mapped = recording.samples.iter().map(|sample| {
         let mappings = recording.spaces[sample.space].mappings.iter();
         mappings.map(|mapping| (mapping.start, mapping.end, mapping.offset)).collect::<Vec<_>>()
@@ -79,7 +78,7 @@ fn damaged_recordings_do_no_harm() {
     assert!(count < 1000 || refused > count / 20 && walked > count / 2);
 }
 
-/// Another value in a word or a byte, mostly of the headers; or the end lost.
+/// Changes a word or a byte, mostly of the headers, or cuts off the end.
 fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
     let len = bytes.len() as u64;
     let limit = if random.chance(40) { len.min(272) } else { len };
@@ -98,7 +97,7 @@ fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
-/// Sizes that a recording states are neither allocated nor added unchecked.
+/// Sizes in a recording must be checked before they are allocated or added.
 #[test]
 fn every_word_of_the_headers() {
     let whole = recording(&library());

@@ -1,5 +1,5 @@
-//! Real programs, recorded by perf while they run with tables in all their files: the stack of every sample, walked by
-//! the tables that `PT_GNU_SFRAME` of the recorded files leads to, equals the one that gimli finds by their CFI.
+//! perf records real programs, whose files all have tables. The stack of each sample is walked by the tables that
+//! `PT_GNU_SFRAME` leads to. It must equal the stack that gimli finds by CFI.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
@@ -71,7 +71,7 @@ fn check(workload: &Workload, scratch: &Path, recording: &Recording) {
         in_vdso += usize::from(end == End::Outermost && frames.iter().any(is_vdso));
     }
     println!("{name}: {comparison}  complete: {in_kernel} of the kernel, {in_vdso} through the vDSO");
-    // It asks for the time often, which the vDSO knows.
+    // Python often asks for the time, which the vDSO answers.
     assert!(name != "python3" || in_kernel > 0 && in_vdso > 0, "{name}: {in_kernel}, {in_vdso}");
     assert_eq!(comparison.different, 0, "{name}: {comparison}");
     assert!(comparison.samples > 30, "{name}: too little was recorded: {comparison}");
@@ -92,7 +92,7 @@ fn check(workload: &Workload, scratch: &Path, recording: &Recording) {
     assert_eq!(counted, Some(recording.samples.len()), "{name}: {text}");
 }
 
-/// The starts of the functions of a file that the format cannot represent, by the encoder.
+/// Returns the starts of functions that the encoder says the format cannot represent.
 fn omitted_with_reason(path: &str) -> Vec<u64> {
     let bytes = std::fs::read(path).expect("it was recorded");
     let file = cfipack_container::File::parse(&bytes).expect("an ELF file");

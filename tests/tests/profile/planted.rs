@@ -1,4 +1,4 @@
-//! The comparison finds a wrong row: one function's CFA offsets are changed in the table of a recorded file.
+//! Plants a fault: changes a function's CFA offsets in the table of a recorded file. The comparison must find it.
 
 use std::collections::HashMap;
 use std::fs;
@@ -16,7 +16,7 @@ use cfipack_tests::profile::recording::Recording;
 use cfipack_tests::profile::walk::Space;
 use cfipack_tests::profile::{hop, table};
 
-/// Callers on stacks: their path and address in the file, and how many stacks.
+/// Callers on stacks, by path and address in the file, with the number of stacks.
 type Callers = HashMap<(String, u64), usize>;
 
 #[test]
@@ -57,7 +57,7 @@ fn compare(recording: &Recording) -> (Comparison, Callers) {
         let space = &spaces[sample.space];
         comparison.add(sample, space, &unwinders[sample.space], &mut walks);
         table::walk_by_table(sample, space, &mut frames);
-        // The innermost caller: its own caller is found by its row.
+        // We take the innermost caller, because its own caller is found by its row.
         if let [_, caller, _, ..] = frames[..]
             && let Some((image, address)) = space.find(caller.lookup_address())
         {
@@ -67,7 +67,7 @@ fn compare(recording: &Recording) -> (Comparison, Callers) {
     (comparison, callers)
 }
 
-/// Adds 8 to the first data word of each row of the function, which is its CFA's offset.
+/// Adds 8 to the first data word of each row of a function, the CFA's offset.
 fn plant(path: &str, pc: Address) {
     let mut bytes = fs::read(path).expect("it was recorded");
     let file = ElfFile::parse(&bytes).expect("an ELF file");

@@ -1,5 +1,5 @@
-//! Records and instructions are written as assemblers write them: the call frame information of every golden
-//! object, read and written again, has the same bytes.
+//! Reads the CFI of every golden object and writes it again, as assemblers write records and instructions. The bytes
+//! must be the same.
 
 use std::collections::HashMap;
 
@@ -8,8 +8,8 @@ use cfipack_cfi::{Function, Instruction, Instructions, Section};
 use cfipack_container::File;
 use cfipack_tests::corpora::{self, Golden};
 
-/// In these cases an assembler writes a longer form, a negative offset as an unsigned number (LLVM), or an
-/// offset that is no multiple of its factor.
+/// In these cases an assembler writes a longer form, LLVM writes a negative offset as an unsigned number, or an offset
+/// is no multiple of its factor.
 const NOT_SHORTEST: [&str; 5] =
     ["x_cfa_m3", "x_cfa_m8", "x_escape_advance8", "x_escape_negative_offset", "x_escape_negative_offset_fp"];
 
@@ -27,7 +27,7 @@ fn tables_of_assemblers() {
     }
 }
 
-/// Writes a section again and compares it. Returns how many functions it has.
+/// Writes a section again and compares the bytes. Returns the number of functions.
 fn written_again(golden: &Golden, section: &Section<'_>) -> usize {
     let mut writer = Writer::new(section.kind, section.arch, section.address);
     let mut cies: HashMap<usize, WrittenCie> = HashMap::new();
@@ -39,7 +39,7 @@ fn written_again(golden: &Golden, section: &Section<'_>) -> usize {
             writer.cie(&cie_of(&function, instructions)).unwrap()
         });
         let instructions = assembled(golden, &function, function.instructions);
-        // The last record of a section ends at a multiple of a pointer's size.
+        // Only the last record of a section is padded to a pointer's size.
         writer.alignment = 1;
         writer
             .fde(cie, function.key.address(), function.size, function.lsda().unwrap(), instructions)
@@ -63,7 +63,7 @@ fn cie_of<'i>(function: &Function<'i>, instructions: &'i [u8]) -> Cie<'i> {
     written
 }
 
-/// Instructions, decoded and written again, which must give the same bytes.
+/// Decodes instructions and writes them again. The bytes must be the same.
 fn assembled<'b>(golden: &Golden, function: &Function<'_>, bytes: &'b [u8]) -> &'b [u8] {
     let Golden { name, .. } = golden;
     if name.rsplit('/').next().is_some_and(|case| NOT_SHORTEST.contains(&case)) {

@@ -1,16 +1,16 @@
-//! The dump of a table is byte for byte what `readelf --sframe` of binutils 2.47 prints.
+//! Compares dumps with `readelf --sframe` of binutils 2.47, byte for byte.
 
 use cfipack_container::{File, Placement};
 use cfipack_decoder::sframe::Section;
 use cfipack_tests::corpora;
 
-/// Every golden table of every tool: versions 2 and 3, four targets, relocatable.
+/// Dumps every golden table of every tool: versions 2 and 3, four targets, relocatable.
 #[test]
 fn goldens_print_as_readelf_printed_them() {
     let mut tables = 0;
     for tool in ["gas247", "gas244", "llvm23"] {
         for golden in corpora::sframe(tool) {
-            // readelf shows each section of a relocatable object at address 0.
+            // readelf shows every section of a relocatable object at address 0.
             let file = File::parse_with(&golden.object, Placement::Zero).unwrap();
             let sections = file.sframe_sections().unwrap();
             let Some(expected) = golden.readelf else {

@@ -1,4 +1,4 @@
-//! Layout `small` at the edges of what it may do, on call frame information made by hand.
+//! Tests the limits of layout `small` with handmade CFI.
 
 use cfipack_cfi::SectionKind;
 use cfipack_cfi::write::{Cie, Writer, WrittenCie};
@@ -10,7 +10,7 @@ use cfipack_tests::convert::{Converted, convert};
 
 const TABLE: Address = Address(0x100_0000);
 
-/// An `.eh_frame` in the making. Its CIEs have PC-relative pointers of four bytes; no record has padding.
+/// An `.eh_frame` under construction. CIEs use PC-relative pointers of four bytes, and records have no padding.
 struct EhFrame(Writer);
 
 impl EhFrame {
@@ -20,7 +20,7 @@ impl EhFrame {
         Self(writer)
     }
 
-    /// A CIE: code in bytes, data in units of -8, the return address at CFA-8.
+    /// Writes a CIE: code alignment 1, data alignment -8, return address at CFA-8.
     fn cie(&mut self, augmentation: &[u8], instructions: &[u8]) -> WrittenCie {
         let instructions = [instructions, &[0x90, 1]].concat();
         self.0.cie(&Cie::new(Arch::Amd64, &instructions).with_augmentation(augmentation)).unwrap()
@@ -47,7 +47,7 @@ impl EhFrame {
 /// CFA = rsp + 8.
 const AT_ENTRY: &[u8] = &[0x0c, 7, 8];
 
-/// Functions: where they start, and how many bytes and rows they have.
+/// Returns start, bytes and number of rows of each function in the table.
 fn functions(converted: &Converted) -> Vec<(u64, u32, usize)> {
     let table = converted.table();
     let functions = table.functions().map(|function| function.unwrap());
@@ -62,14 +62,14 @@ fn merging(merge_functions: u32) -> Options {
 fn merged_functions_have_at_most_the_requested_rows() {
     let mut cfi = EhFrame::new();
     let cie = cfi.cie(b"zR", AT_ENTRY);
-    // push, push; and a function that has the row that the one before ends with, and two more.
+    // push, push. The next function starts with the last row of this one, and has two more.
     cfi.function(cie, 0x1000, 16, &[0x41, 0x0e, 16, 0x41, 0x0e, 24]);
     cfi.function(cie, 0x1010, 16, &[0x0e, 24, 0x41, 0x0e, 16, 0x41, 0x0e, 8]);
     let apart = [(0x1000, 16, 3), (0x1010, 16, 3)];
     assert_eq!(functions(&cfi.convert(merging(5))), [(0x1000, 32, 5)]);
     assert_eq!(functions(&cfi.convert(merging(4))), apart);
     assert_eq!(functions(&cfi.convert(merging(0))), apart);
-    // Another row than the one before ends with.
+    // The next function starts with another row.
     let mut cfi = EhFrame::new();
     let cie = cfi.cie(b"zR", AT_ENTRY);
     cfi.function(cie, 0x1000, 16, &[0x41, 0x0e, 16]);
@@ -78,8 +78,8 @@ fn merged_functions_have_at_most_the_requested_rows() {
     assert_eq!(functions(&cfi.convert(merging(3))), [(0x1000, 16, 2), (0x1010, 16, 2)]);
 }
 
-/// Up to 15 bytes between functions are padding.
-/// A table of merged functions is right only where they lie as the CFI has them.
+/// Up to 15 bytes between functions count as padding. Merged functions are right only at the distances that they have
+/// in the CFI.
 #[test]
 fn merged_functions_that_are_moved() {
     let mut frames = EhFrame::new();
@@ -116,7 +116,7 @@ fn gaps_that_are_merged_across() {
     }
 }
 
-/// The unwinder takes a signal frame's PC as it is, and looks up the byte before it in others.
+/// Readers look up a signal frame's PC as it is, and for other frames the byte before the PC.
 #[test]
 fn signal_frames_are_not_merged() {
     let mut cfi = EhFrame::new();
@@ -126,7 +126,7 @@ fn signal_frames_are_not_merged() {
     assert_eq!(functions(&cfi.convert(merging(16))), [(0x1000, 16, 1), (0x1010, 16, 1)]);
 }
 
-/// `.cfi_escape` as ld writes it for a lazy PLT: the CFA is rsp + 8, in a stub's last bytes rsp + 16.
+/// `.cfi_escape` as ld writes it for a lazy PLT: the CFA is rsp + 8, and in the last bytes of a stub rsp + 16.
 const STUBS: &[u8] = &[0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22];
 
 #[test]
@@ -141,7 +141,7 @@ fn stubs_are_not_merged() {
     assert!(table.functions().all(|function| function.unwrap().is_pc_mask()));
 }
 
-/// Before its first row a function has none, not that of its neighbour.
+/// Before its first row a function has no row. It must not get its neighbour's.
 #[test]
 fn functions_without_a_row_at_their_start_are_not_merged() {
     let mut cfi = EhFrame::new();
@@ -153,13 +153,13 @@ fn functions_without_a_row_at_their_start_are_not_merged() {
     assert_eq!(converted.table().lookup(Address(0x1013)).unwrap(), None);
 }
 
-/// The row of a function's last instruction starts at its end, so only a longer function has it.
+/// The row of the last instruction starts at the function's end, so only a longer function has it.
 #[test]
 fn equal_except_for_the_last_byte() {
     let mut cfi = EhFrame::new();
     let cie = cfi.cie(b"zR", AT_ENTRY);
     let instructions = [0x41, 0x0e, 16, 0x4f, 0x0e, 24];
-    // Functions are remembered by the batch.
+    // Functions are remembered only in batches, so there are many.
     for number in 0..100 {
         let size = if number < 50 { 16 } else { 17 };
         cfi.function(cie, 0x1000 + number * 0x20, size, &instructions);
@@ -190,21 +190,22 @@ fn stubs_too_large_for_a_function() {
         let reason = |left: &Unsupported| (left.function, left.reason);
         (converted.omitted.first().map(reason), functions(&converted))
     };
-    // PLT0, in which the linker's word is pushed, and stubs.
+    // PLT0, where the linker's word is pushed, followed by stubs.
     let plt = [&[0x0e, 16, 0x46, 0x0e, 24, 0x4a], STUBS].concat();
     let (reason, found) = omitted(0x1000, &plt);
     assert_eq!((reason, found), (None, vec![(0x1000, 16, 2), (0x1010, 48, 2)]));
     let refused = |start, reason| (Some((Key(start), reason)), vec![]);
     assert_eq!(omitted(0x1008, &plt), refused(0x1008, Reason::StubAlignment));
-    // Stubs start at a multiple of 16, independent of the code before them.
+    // Stubs start at a multiple of 16, wherever the code before them ends.
     let short = [&[0x0e, 16, 0x46, 0x0e, 24, 0x42], STUBS].concat();
     assert_eq!(omitted(0x1008, &short).1, [(0x1008, 8, 2), (0x1010, 56, 2)]);
-    // Another row after the stubs.
+    // Another row follows the stubs.
     let longer = [&plt[..], &[0x60, 0x0c, 7, 8]].concat();
     assert_eq!(omitted(0x1000, &longer), refused(0x1000, Reason::CfaExpression));
 }
 
-/// ld 2.47 chooses the width of starts by the size of the whole PLT: this is what it writes for lazy PLTs of 14 and 15 entries.
+/// ld 2.47 chooses the width of starts by the size of the whole PLT. The expected tables are ld's for lazy PLTs of 14
+/// and 15 entries.
 #[test]
 fn starts_of_stubs_are_as_wide_as_ld_makes_them() {
     let plt = [&[0x0e, 16, 0x46, 0x0e, 24, 0x4a], STUBS].concat();
@@ -219,7 +220,7 @@ fn starts_of_stubs_are_as_wide_as_ld_makes_them() {
     }
 }
 
-/// Functions that a linker folds have one address in the end.
+/// Functions that a linker folds end up at one address.
 #[test]
 fn equal_starts_stay_in_order() {
     let mut frames = EhFrame::new();
@@ -229,14 +230,13 @@ fn equal_starts_stay_in_order() {
     let section = frames.0.section();
     let mut builder = Builder::new(Arch::Amd64, Options::default()).unwrap();
     builder.push_all(cfipack_cfi::Functions::new(&section), |omitted| panic!("{omitted:?}"));
-    let folded = |start: Key| Address(start.0 & !0xff);
-    let bytes = builder.finish().into_bytes(TABLE, folded).unwrap();
+    let bytes = builder.finish().into_bytes(TABLE, |start: Key| Address(start.0 & !0xff)).unwrap();
     let table = cfipack_decoder::sframe::Section::parse(&bytes, TABLE).unwrap();
     let found = table.functions().map(|it| it.unwrap()).map(|it| (it.start().0, it.size()));
     assert_eq!(found.collect::<Vec<_>>(), [(0x1000, 6), (0x1000, 4), (0x1000, 5), (0x2000, 8)]);
 }
 
-/// gas takes no notice of where the caller's stack pointer is, be it between two of its rows only.
+/// gas ignores where the caller's stack pointer is saved, even if that holds only between two rows.
 #[test]
 fn a_stack_pointer_that_is_not_the_cfa_for_a_while() {
     let mut frames = EhFrame::new();
@@ -250,7 +250,7 @@ fn a_stack_pointer_that_is_not_the_cfa_for_a_while() {
     }
 }
 
-/// On s390x the caller's stack pointer is r15 as it is on entry, 160 bytes below the CFA, and nothing else.
+/// On s390x the caller's stack pointer must be r15 at entry, 160 bytes below the CFA.
 #[test]
 fn stack_pointers_of_s390x() {
     for (expression, is_cfa) in [(&[0x7f, 0][..], true), (&[0x7f, 8], false)] {
@@ -266,7 +266,7 @@ fn stack_pointers_of_s390x() {
     }
 }
 
-/// A function that version 2 cannot reach is omitted by name, and the rest has exactly the computed size.
+/// Version 2 omits functions out of reach by name. The other bytes have exactly the computed size.
 #[test]
 fn functions_too_far_from_a_table_of_version_2() {
     let mut frames = EhFrame::new();
@@ -275,7 +275,7 @@ fn functions_too_far_from_a_table_of_version_2() {
         frames.function(cie, start, 0x10, &[0x41, 0x0e, 16 + 8 * number as u8]);
     }
     let section = frames.0.section();
-    // The first two lie 2 GiB and more before the table, by 16 bytes and by none.
+    // The first two functions are 2 GiB plus 16 bytes, and exactly 2 GiB, before the table.
     let table = Address(0x1010 + (1 << 31));
     for (version, merge_functions) in [(Version::V2, 0), (Version::V2, 16), (Version::V3, 0)] {
         let mut builder = Builder::new(Arch::Amd64, merging(merge_functions).with_version(version)).unwrap();
@@ -304,10 +304,10 @@ fn functions_too_far_from_a_table_of_version_2() {
             }
             (_, 0) => {
                 assert_eq!(starts, [0x1010, 0x7fff_f000]);
-                // An FDE of 20 bytes, and two rows with a start, an info byte and a word.
+                // A function has an FDE of 20 bytes, and two rows of a start, an info byte and a word.
                 assert_eq!((omitted, whole - built.len()), (vec![(0x1000, reason)], 20 + 2 * 3));
             }
-            // The two are one FDE.
+            // Both functions share one FDE.
             _ => {
                 assert_eq!((starts, omitted), (vec![0x7fff_f000], vec![(0x1000, reason), (0x1010, reason)]));
             }

@@ -1,5 +1,4 @@
-//! Excluded FDEs are skipped by the converter, on each of its paths, and by the verifier; the bytes of
-//! the section stay as they are.
+//! Excluded FDEs are skipped by each path of the converter, and by the verifier. The section keeps its bytes.
 
 use cfipack_cfi::write::{Cie, InstructionWriter, Writer};
 use cfipack_cfi::{Excluded, Exclusion, Functions, Instruction, SectionKind};
@@ -11,7 +10,7 @@ use cfipack_testkit::random::{self, Case};
 
 const TABLE: Address = Address(0x900_0000);
 
-/// A section of plain functions, each with rows of its own, and the offsets of its FDEs.
+/// Writes plain functions, each with its own rows. Returns the offsets of their FDEs.
 fn section(kind: SectionKind, functions: u64) -> (Writer, Vec<usize>) {
     let mut writer = Writer::new(kind, Arch::Amd64, Address(0x80_0000));
     let mut at_entry = InstructionWriter::new(Arch::Amd64, 1, -8);

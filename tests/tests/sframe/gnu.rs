@@ -1,7 +1,7 @@
-//! Layout `gnu` is what gas 2.47 writes for an object: section bytes and relocations.
+//! Compares layout `gnu` with gas 2.47's objects: section bytes and relocations.
 //!
-//! `docs/gnu-exceptions.md` lists the goldens for which it is not, and why. The list is exact: a
-//! golden on it that matches fails the test, and so does one that is not on it and differs.
+//! `docs/gnu-exceptions.md` lists the goldens that differ, with reasons. The list is exact: a listed golden that
+//! matches fails the test, and an unlisted one that differs fails it too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -22,7 +22,7 @@ fn goldens_are_what_gas_wrote() {
         let object = GasObject::parse(&golden.object).unwrap();
         let Err(why) = object.compare() else { continue };
         explanations += &format!("{}: {why}\n", golden.name);
-        // Without CFI there is nothing to compare gas's table with.
+        // Without CFI there is nothing that gas's table could contradict.
         let report = object.verify_gas();
         let kind = match &report {
             _ if object.call_frames.is_empty() => NOT_CARRIED,
@@ -37,8 +37,7 @@ fn goldens_are_what_gas_wrote() {
     assert_eq!(different, exceptions(), "left: what differs; right: what docs/gnu-exceptions.md lists");
 }
 
-/// The document names every golden in which gas is wrong, and no other. Where gas writes no CFI, there is nothing that
-/// its table contradicts.
+/// The document names exactly the goldens in which gas is wrong. A golden without CFI cannot contradict it.
 #[test]
 fn errors_of_gas_are_documented() {
     let documented = exceptions();
@@ -53,7 +52,7 @@ fn errors_of_gas_are_documented() {
     assert_eq!(documented, known.collect(), "left: docs/gnu-exceptions.md; right: testkit/src/gas_errors.rs");
 }
 
-/// The goldens in the first column of the document's tables, with the heading above.
+/// Returns the goldens in the first column of the document's tables, each with its heading.
 fn exceptions() -> BTreeMap<String, &'static str> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/gnu-exceptions.md");
     let (mut heading, mut exceptions) = ("", BTreeMap::new());

@@ -1,4 +1,4 @@
-//! Rows of real code without its CFI.
+//! Makes rows of real code without its CFI, and compares them with the CFI.
 
 use cfipack_container::File;
 
@@ -10,12 +10,12 @@ fn hide_of(bytes: &[u8]) -> Hidden {
     hide(&File::parse(bytes).unwrap()).unwrap()
 }
 
-/// The functions whose rows differ from the CFI.
+/// Returns the functions whose rows differ from the CFI.
 fn different(hidden: &Hidden) -> Vec<&str> {
     hidden.different.iter().filter_map(|(place, ..)| place.split(' ').nth(1)).collect()
 }
 
-/// In explain.s and explain_aarch64.s the CFI of these is wrong, as their comments say.
+/// The comments in explain.s and explain_aarch64.s say which functions have wrong CFI.
 #[test]
 fn only_wrong_cfi_differs_from_rows_of_code() {
     let read = |name: &str| hide_of(&std::fs::read(corpora::directory().join(name)).unwrap());
@@ -32,6 +32,6 @@ fn rows_of_libc_are_its_cfi() {
     let bytes = std::fs::read(system_library("libc.so.6").expect("glibc")).unwrap();
     let hidden = hide_of(&bytes);
     assert!(hidden.decided > 1000 && hidden.decided * 100 > hidden.functions * 80, "{hidden:?}");
-    // Known: assembler functions that push and have one row, in some versions.
+    // Known: some versions have assembler functions that push but have one row.
     assert!(hidden.different.len() as u64 * 500 < hidden.decided, "{hidden:#?}");
 }

@@ -23,7 +23,7 @@ use cfipack_tests::reference::Tools;
 const READELF: &str = "readelf";
 const DWARFDUMP: &str = "llvm-dwarfdump-23";
 
-/// Goldens of which llvm-dwarfdump prints no rows though a table has them, and its reason.
+/// Goldens for which llvm-dwarfdump prints no rows although they have a table, with the tool's reason.
 const REFUSED_BY_LLVM: [(&str, &str); 5] = [
     ("x86_64/x_escape_advance8", "does not know DW_CFA_MIPS_advance_loc8"),
     ("x86_64/x_escape_negative_offset", "does not know DW_CFA_GNU_negative_offset_extended"),
@@ -32,10 +32,10 @@ const REFUSED_BY_LLVM: [(&str, &str); 5] = [
     ("x86_64/x_restore_start", "the same"),
 ];
 
-/// Sections as a tool prints them, with their names.
+/// The sections that a tool prints, with their names.
 type Sections = Vec<(String, Fdes)>;
 
-/// Compares the rows of both tools for files with the tables built from them, file by file.
+/// Builds a table of each file. Compares it with the rows that both tools print.
 fn judge(tools: &Tools, files: &[Vec<u8>]) -> Vec<[Compared; 2]> {
     let names: Vec<_> = (0..files.len()).map(|number| format!("judged-{number}")).collect();
     for (name, bytes) in names.iter().zip(files) {
@@ -52,7 +52,7 @@ fn judge(tools: &Tools, files: &[Vec<u8>]) -> Vec<[Compared; 2]> {
     files.iter().zip(printed).map(|(bytes, (frames, dump))| judge_one(bytes, frames, dump)).collect()
 }
 
-/// The parts of a text, each headed by a line with a file's name.
+/// Splits a text at lines that have a file's name.
 fn split(text: &str, names: &[&str], is_head: impl Fn(&str, &str) -> bool) -> Vec<String> {
     let mut parts = vec![String::new(); names.len()];
     let (mut next, mut present) = (0, None);
@@ -87,7 +87,7 @@ fn judge_one(bytes: &[u8], frames: &str, dump: &str) -> [Compared; 2] {
     })
 }
 
-/// Prints totals; fails if a row differs. Returns the number of rows compared with each tool.
+/// Prints totals and fails if a row differs. Returns the number of rows compared with each tool.
 fn conclude(what: &str, names: &[String], compared: Vec<[Compared; 2]>) -> [Compared; 2] {
     let mut totals: [Compared; 2] = Default::default();
     for (name, compared) in names.iter().zip(compared) {
@@ -108,14 +108,14 @@ fn conclude(what: &str, names: &[String], compared: Vec<[Compared; 2]>) -> [Comp
     totals
 }
 
-/// One function of four bytes at 0x1000: `push rbp; pop rbp; ret`.
+/// A function of four bytes at 0x1000: `push rbp; pop rbp; ret`.
 const PUSH_POP: [u8; 52] = [
     0x14, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0, //
     0x18, 0, 0, 0, 0x1c, 0, 0, 0, 0xe0, 0x0f, 0, 0, 4, 0, 0, 0, 0, 0x41, 0x0e, 16, 0x86, 2, 0x42, 0xc6, 0x0e,
     8, 0, 0,
 ];
 
-/// The output of each tool for it.
+/// The output of each tool for [`PUSH_POP`].
 const PRINTED: [&str; 2] = [
     "Contents of the .eh_frame section:\n\n\n\
      00000000 0000000000000014 00000000 CIE \"zR\" cf=1 df=-8 ra=16\n   LOC           CFA      ra\n\
@@ -132,7 +132,7 @@ const PRINTED: [&str; 2] = [
      \u{20} 0x1003: CFA=RSP+8: RIP=[CFA-8]\n",
 ];
 
-/// Needs no tools: a judge that passes everything proves nothing.
+/// A judge that accepts everything proves nothing. This test needs no tools.
 #[test]
 fn a_row_that_differs_is_found() {
     let cfi = cfi::Section::new(cfi::SectionKind::EhFrame, &PUSH_POP, Address(0), Arch::Amd64);
@@ -194,19 +194,19 @@ fn machine_libraries() {
     }
 }
 
-/// Every row of a library is what both tools print; a function of which one prints no rows is omitted.
+/// Compares every row of a library with both tools. If a tool prints no rows for a function, the table omits it.
 fn library(tools: &Tools, path: &Path) {
     let what = path.display().to_string();
     let [by_readelf, by_llvm] =
         conclude(&what, std::slice::from_ref(&what), judge(tools, &[fs::read(path).unwrap()]));
     assert_eq!((by_readelf.without_rows, by_llvm.without_rows), (0, 0), "{what}");
     assert!(by_readelf.rows != 0 && by_readelf.rows == by_llvm.rows, "{what}");
-    // CFAs by expression only are not seen by readelf.
+    // readelf does not print expressions of CFAs.
     assert_eq!(by_llvm.partly, 0, "{what}");
 }
 
-/// Random instructions. Sections with `DW_CFA_set_loc` are judged by readelf alone: llvm-dwarfdump reads the
-/// operand as 8 bytes in every encoding of the CIE.
+/// Compares random instructions. llvm-dwarfdump reads the operand of `DW_CFA_set_loc` as 8 bytes whatever the CIE says,
+/// so only readelf judges sections with it.
 #[test]
 #[ignore = "needs the reference tools"]
 fn random_instructions() {
@@ -232,13 +232,13 @@ fn random_instructions() {
     }
 }
 
-/// Libraries of arm64 and s390x that `tests/debian-libraries/download` fetched.
+/// Tests libraries of arm64 and s390x that `tests/debian-libraries/download` has fetched.
 #[test]
 #[ignore = "needs the reference tools and CFIPACK_DEBIAN_LIBRARIES"]
 fn debian_libraries_download() {
     let directory = needs::directory("CFIPACK_DEBIAN_LIBRARIES", "tests/debian-libraries/download DIR");
     let tools = Tools::find();
-    // Functions whose CFI DWARF does not define.
+    // This library has functions whose CFI DWARF does not define.
     library(&tools, &directory.join("arm64/libc6/files/usr/lib/aarch64-linux-gnu/libmvec.so.1"));
     for (arch, machine) in [("arm64", "aarch64"), ("s390x", "s390x")] {
         let root = directory.join(arch);

@@ -1,4 +1,5 @@
-//! Functions that a linker knows by keys: objects with equal offsets, dead functions, sizes first, addresses later.
+//! Tests functions that a linker identifies by keys: equal offsets in several objects, dead functions, size before
+//! addresses.
 
 use cfipack_cfi::write::{Cie, InstructionWriter, Writer};
 use cfipack_cfi::{Excluded, Exclusion, Functions, Instruction, Section, SectionKind};
@@ -12,7 +13,7 @@ use cfipack_tests::convert::all_options;
 const TABLE: Address = Address(0x800_0000);
 const ARCH: Arch = Arch::Amd64;
 
-/// A function of an object: the start field of its FDE, and the code's size.
+/// A function of an object: the start field of its FDE, and the size of the code.
 #[derive(Clone, Copy)]
 struct Function {
     fde: SectionOffset,
@@ -21,14 +22,14 @@ struct Function {
     is_dead: bool,
 }
 
-/// An object's `.eh_frame`, its start fields zero, as a compiler leaves them to relocations.
+/// The `.eh_frame` of an object. Its start fields are zero, as compilers leave them for relocations.
 struct Object {
     eh_frame: Vec<u8>,
     functions: Vec<Function>,
 }
 
 impl Object {
-    /// Functions that push a different number of words; one in five is dead.
+    /// Makes functions that push different numbers of words. One in five is dead.
     fn random(random: &mut Random, count: u64) -> Self {
         let mut writer = Writer::new(SectionKind::EhFrame, ARCH, Address(0));
         let mut at_entry = InstructionWriter::new(ARCH, 1, -8);
@@ -56,14 +57,14 @@ impl Object {
         Section::new(SectionKind::EhFrame, &self.eh_frame, Address(0), ARCH)
     }
 
-    /// The key of a start field: the object's number, and the field's.
+    /// Returns the key of a start field: the object's number, and the field's.
     fn key(&self, number: u64, start_field: SectionOffset) -> Option<Key> {
         let found = self.functions.binary_search_by_key(&start_field, |it| it.start_field);
         let function = found.expect("a start field");
         (!self.functions[function].is_dead).then_some(Key(number << 32 | function as u64))
     }
 
-    /// The section as a linker relocates it (`S + A - P`), and its dead FDEs.
+    /// Relocates the section as a linker does (`S + A - P`). Returns it with its dead FDEs.
     fn relocated(&self, address: Address, starts: &[u64]) -> (Vec<u8>, Vec<Excluded>) {
         let mut bytes = self.eh_frame.clone();
         for (it, start) in self.functions.iter().zip(starts) {
@@ -75,7 +76,7 @@ impl Object {
     }
 }
 
-/// Where a linker puts the functions of each object, in an order and at distances that chance decides.
+/// Chooses addresses for the functions of each object, in random order and at random distances.
 fn layout(random: &mut Random, objects: &[Object]) -> Vec<Vec<u64>> {
     let mut starts: Vec<_> = objects.iter().map(|object| vec![0; object.functions.len()]).collect();
     let all = objects
@@ -92,7 +93,7 @@ fn layout(random: &mut Random, objects: &[Object]) -> Vec<Vec<u64>> {
     starts
 }
 
-/// A pool of the caller's own: a thread for each task.
+/// A caller's pool that starts a thread for each task.
 struct EachItsThread;
 
 impl Pool for EachItsThread {
@@ -109,8 +110,8 @@ fn refuse(omitted: OmittedFunction) {
     panic!("{omitted:?}");
 }
 
-/// The size comes first; then the table is written for two layouts of the code, and each has the rows that gimli reads from
-/// the relocated CFI. Placed input gives the same bytes, and so does every pool.
+/// The size is known first. Then the table is written for two layouts, each with the rows that gimli reads from the
+/// relocated CFI. Input with addresses gives the same bytes, and so does every pool.
 #[test]
 fn objects_with_equal_offsets_are_linked() {
     let random = &mut Random::new(12);
@@ -125,7 +126,7 @@ fn objects_with_equal_offsets_are_linked() {
             for pool in pools {
                 let mut builder = Builder::new(ARCH, options).unwrap();
                 for (number, object) in (0..).zip(&objects) {
-                    // Each in a shard of its own, in any order of time.
+                    // Each object has a shard. Shards may run in any order.
                     let mut shard = builder.shard();
                     let key_of = |field| object.key(number, field);
                     let count = shard.push_all(Parallel::keyed(&object.section(), pool, key_of), refuse);
@@ -150,7 +151,7 @@ fn objects_with_equal_offsets_are_linked() {
     }
 }
 
-/// Compares a table with the CFI as it is after linking, and with the table of placed functions.
+/// Compares a table with the linked CFI, and with the table that is made of functions with addresses.
 fn check(objects: &[Object; 2], starts: &[Vec<u64>], bytes: &[u8], options: Options) {
     let addresses = [Address(0x600_0000), Address(0x700_0000)];
     let relocated = [0, 1].map(|number| objects[number].relocated(addresses[number], &starts[number]));
@@ -173,7 +174,7 @@ fn check(objects: &[Object; 2], starts: &[Vec<u64>], bytes: &[u8], options: Opti
     );
 }
 
-/// What needs addresses is refused by name.
+/// Anything that needs addresses is refused by name.
 #[test]
 fn what_needs_addresses_is_refused() {
     let object = Object::random(&mut Random::new(3), 2);
@@ -192,7 +193,7 @@ fn what_needs_addresses_is_refused() {
     assert_eq!(reasons(merging, &|_| ()), [Reason::PlaceUnknown; 2]);
     assert_eq!(reasons(Options::default(), &|_| ()), []);
 
-    // Functions with addresses and without in one builder, in either order, and by shards.
+    // A builder gets functions with and without addresses, in both orders, and by shards.
     let mut builder = Builder::new(ARCH, Options::default()).unwrap();
     builder.push_all(Functions::keyed(&object.section(), keyed), refuse);
     let placed = Functions::new(&object.section()).next().unwrap().unwrap();
@@ -201,7 +202,7 @@ fn what_needs_addresses_is_refused() {
     other.push(&placed).unwrap();
     assert_eq!(builder.absorb(other, &Serial), Err(Reason::KeysMixed));
 
-    // `DW_CFA_set_loc` to an address that only a relocation knows.
+    // The address of this `DW_CFA_set_loc` is known only to a relocation.
     let mut writer = Writer::new(SectionKind::EhFrame, ARCH, Address(0));
     let cie = writer.cie(&Cie::new(ARCH, &[0x0c, 7, 8, 0x90, 1])).unwrap();
     writer.fde(&cie, Address(0), 64, None, &[0x01, 0, 0, 0, 0, 0x0e, 16]).unwrap();
@@ -212,15 +213,15 @@ fn what_needs_addresses_is_refused() {
     assert_eq!((refused.function, refused.reason), (function.key, Reason::PlaceUnknown));
     assert_eq!((function.start, function.end()), (None, None));
 
-    // Two functions that turn out to share PCs.
+    // Two functions turn out to share PCs.
     let mut builder = Builder::new(ARCH, Options::default()).unwrap();
     builder.push_all(Functions::keyed(&object.section(), keyed), refuse);
     let overlapping = builder.finish().into_bytes(TABLE, |key| Address(0x1000 + key.0 / 16));
     assert!(matches!(overlapping, Err(WriteError::Overlap { .. })), "{overlapping:?}");
 }
 
-/// Functions of an input section that share PCs are told apart by keys that lie as they do: the table is that of the
-/// same functions with addresses, wherever the sections come to lie.
+/// Functions of one input section may share PCs, if their keys are as far apart as they are. The table is the table of
+/// the same functions with addresses, wherever the sections are placed.
 #[test]
 fn keys_tell_functions_apart() {
     let random = &mut Random::new(21);
@@ -229,7 +230,7 @@ fn keys_tell_functions_apart() {
         let objects = [Object::random(random, 12), Object::random(random, 12)];
         let mut offsets = Vec::new();
         for object in &objects {
-            // Some start where the one before them does, or in it.
+            // Some functions start where the one before starts, or within it.
             let distances =
                 object.functions.iter().map(|it| [0, 8, it.size, it.size + 16][random.below(4) as usize]);
             let sum = |at: &mut u64, distance: u64| Some(core::mem::replace(at, *at + distance));
@@ -270,7 +271,7 @@ fn keys_tell_functions_apart() {
                 [&bytes, &placed].map(|it| cfipack_decoder::sframe::Section::parse(it, TABLE).unwrap());
             for pc in 0x1000..0xa000 {
                 let [found, expected] = tables.each_ref().map(|it| it.lookup(Address(pc)).unwrap());
-                // Starts of rows count from those of functions, which depend on how these are cut.
+                // Starts of rows count from the function's start, which depends on how functions are cut.
                 assert_eq!(
                     found.map(|row| (row.cfa, row.return_address)),
                     expected.map(|row| (row.cfa, row.return_address)),

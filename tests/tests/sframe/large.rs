@@ -1,4 +1,4 @@
-//! Functions too large for one FDE.
+//! Tests functions that are too large for one FDE.
 
 use cfipack_cfi::write::{Cie, InstructionWriter, Writer};
 use cfipack_cfi::{Instruction, SectionKind};
@@ -10,7 +10,7 @@ use cfipack_tests::convert::{Converted, convert};
 const FUNCTION: Address = Address(0x1000);
 const TABLE: Address = Address(0x100_0000);
 
-/// An `.eh_frame` of one function with a row at each of its first `rows` bytes.
+/// Makes an `.eh_frame` of one function, with a row at each of its first `rows` bytes.
 fn eh_frame(rows: u32) -> Writer {
     let mut section = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0x80_0000));
     // def_cfa rsp+8; offset rip -8
@@ -26,7 +26,7 @@ fn eh_frame(rows: u32) -> Writer {
     section
 }
 
-/// Converts and verifies functions.
+/// Converts the function and verifies the table.
 fn converted(rows: u32, options: Options) -> Converted {
     let written = eh_frame(rows);
     let section = written.section();
@@ -38,8 +38,8 @@ fn converted(rows: u32, options: Options) -> Converted {
     converted
 }
 
-/// Version 3 counts a function's rows in 16 bits. Layout `small` cuts the function in two; `gnu`
-/// leaves it out, as gas does.
+/// Version 3 counts a function's rows in 16 bits. Layout `small` cuts this function in two. Layout `gnu` omits it, as
+/// gas does.
 #[test]
 fn more_rows_than_a_function_can_count() {
     for (rows, small_functions, gnu_functions) in [(65_535, 1, 1), (65_536, 2, 0), (140_000, 3, 0)] {

@@ -1,5 +1,5 @@
-//! CFAs that expressions give, changed, remembered and restored at random: what `readelf -wF` 2.47 makes of
-//! the CFI that gas writes, compared with the rows of every table.
+//! Changes, remembers and restores CFAs that expressions give, at random. The expected rows are those that `readelf
+//! -wF` 2.47 prints for gas's CFI.
 
 use cfipack_container::{File, Placement};
 use cfipack_format::Reason;
@@ -12,7 +12,7 @@ use cfipack_tests::reference::Tools;
 
 const FUNCTIONS: usize = 200;
 
-/// A function in which nothing but the CFA changes.
+/// Makes a function that changes only its CFA.
 fn function(random: &mut Random, target: Target) -> String {
     let registers = [target.arch.stack_pointer().0, target.arch.frame_pointer().0];
     let mut text = "\t.cfi_startproc\n".to_string();
@@ -44,7 +44,7 @@ fn function(random: &mut Random, target: Target) -> String {
     text + "\t.byte 0,0,0,0\n\t.cfi_endproc\n"
 }
 
-/// The rows of every FDE: its start, and of each row the location and the CFA.
+/// Returns the start of each FDE, with the location and CFA of each row.
 fn rows(readelf: &str) -> Vec<(u64, Vec<(u64, &str)>)> {
     let mut functions: Vec<(u64, Vec<_>)> = Vec::new();
     let mut in_fde = false;

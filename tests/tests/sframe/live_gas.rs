@@ -1,4 +1,4 @@
-//! Random directive programs: compares the tables of gas 2.47 with cfipack's.
+//! Compares tables of gas 2.47 with cfipack's, for random directives.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ fn each_object(what: &str, mode: Mode, mut check: impl FnMut(Target, &File, &Gas
     }
 }
 
-/// Where gas is right, layout `gnu` is gas's section to the byte, relocations included.
+/// Where gas is right, layout `gnu` gives gas's section, bytes and relocations.
 #[test]
 #[ignore = "needs the reference tools"]
 fn clean_functions_are_what_gas_writes() {
@@ -43,8 +43,8 @@ fn clean_functions_are_what_gas_writes() {
     });
 }
 
-/// Whatever gas assembles: each function in its table whose rows are right is the same in layout
-/// `gnu`, and what gas omits is missing there too.
+/// Here gas may be wrong. Functions with right rows in gas's table are the same in layout `gnu`. Functions that gas
+/// omits are omitted there too.
 #[test]
 #[ignore = "needs the reference tools"]
 fn wild_functions_are_what_gas_writes_where_gas_is_right() {
@@ -68,15 +68,15 @@ fn wild_functions_are_what_gas_writes_where_gas_is_right() {
     println!("gas is wrong about {wrong} functions, and right about {right} or leaves them out");
 }
 
-/// That gas ignores `.cfi_restore 16` on x86-64 is not to be seen where it cuts the return address's offset,
-/// for which it does not make the words of a row wide enough, to -8.
+/// gas ignores `.cfi_restore 16` on x86-64. It also writes rows with too narrow words, and cuts the return address's
+/// offset to -8. Then the row is right by chance.
 fn right_by_chance(function: &str) -> bool {
     let offset = |line: &str| line.strip_prefix("\t.cfi_offset 16,")?.parse::<i64>().ok();
     let mut offsets = function.lines().filter_map(offset);
     function.contains(".cfi_restore 16\n") && offsets.any(|offset| offset != -8 && offset as i8 == -8)
 }
 
-/// Every table has the rows of the CFI, in both layouts and both versions.
+/// In both layouts and versions, every table has the rows of the CFI.
 #[test]
 #[ignore = "needs the reference tools"]
 fn tables_of_wild_functions_are_true() {
@@ -91,13 +91,13 @@ fn tables_of_wild_functions_are_true() {
                 panic!("{options:?}: {difference}\n{text}");
             }
             assert!(report.is_true(), "{options:?}: {report:?}");
-            // What is missing was reported as unsupported, function by function.
+            // Every missing function was reported as unsupported.
             assert_eq!(report.unexplained, 0, "{options:?}: {:?}", report.unverified);
         }
     });
 }
 
-/// The functions, those in `except` aside, whose attribute or FREs are not gas's.
+/// Returns functions with another attribute or other FREs than gas's, except those in `except`.
 fn functions_that_differ(object: &GasObject<'_>, except: &BTreeSet<Address>) -> Vec<Address> {
     let theirs = object.table.as_ref().expect("gas wrote a table");
     let ours = convert(&cfi_of(&object.call_frames), object.file.arch(), theirs.address, gnu::OPTIONS);
@@ -112,7 +112,7 @@ fn functions_that_differ(object: &GasObject<'_>, except: &BTreeSet<Address>) -> 
     differing.into_iter().take(3).collect()
 }
 
-/// Sizes, attributes and FREs by the functions' starts.
+/// Returns size, attribute and FREs of functions, by their starts.
 fn blocks(table: &[u8], address: Address) -> BTreeMap<Address, Vec<(u32, &[u8])>> {
     let mut blocks: BTreeMap<_, Vec<_>> = BTreeMap::new();
     let section = cfipack_decoder::sframe::Section::parse(table, address).unwrap();
@@ -120,12 +120,12 @@ fn blocks(table: &[u8], address: Address) -> BTreeMap<Address, Vec<(u32, &[u8])>
         let function = function.unwrap();
         blocks.entry(function.start()).or_default().push((function.size(), function.fre_bytes().unwrap()));
     }
-    // gas keeps the order of the source, a linked table is sorted; functions of size 0 share starts.
+    // gas keeps the source's order, linked tables are sorted. Functions of size 0 have equal starts.
     blocks.values_mut().for_each(|list| list.sort());
     blocks
 }
 
-/// The text of a function.
+/// Returns the text of the function at an address.
 fn function_at(object: &GasObject<'_>, file: &File, start: Address) -> String {
     let symbols = object.file.symbols().unwrap();
     let name = symbols.lookup(start).map_or("(no symbol)".into(), |symbol| format!("{}", symbol.name));

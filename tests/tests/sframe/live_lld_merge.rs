@@ -1,5 +1,5 @@
-//! What lld 23 leaves, which does not know the format: the tables of its inputs one after the other. Merged and put in
-//! their place they are one table with the rows of the CFI, and that readelf 2.47 reads to its end.
+//! lld 23 does not know the format and concatenates the tables of its inputs. We merge them in place. The result must
+//! have the rows of the CFI, and readelf 2.47 must read it to its end.
 
 use cfipack_container::File;
 use cfipack_decoder::sframe::Section;
@@ -9,7 +9,7 @@ use cfipack_linker::linked::Tables;
 use cfipack_roundtrip::{Table, verify};
 use cfipack_tests::reference::Tools;
 
-/// A function that calls others, in a file of its own.
+/// A function that calls others, in a source file of its own.
 const SOURCE: &str = "
 int other(int);
 __attribute__((noinline)) int framed_N(int a, int b) {
@@ -22,7 +22,7 @@ int calls_N(int a) { return a > 3 ? framed_N(a, 1) + framed_N(2, a) : other(a); 
 int leaf_N(void) { return N; }
 ";
 
-/// The object of file N: with the table of gas 2.47, version 3, or that of llvm-mc 23, version 2.
+/// Assembles file N, with the table of gas 2.47 (version 3) or llvm-mc 23 (version 2).
 fn object(tools: &Tools, number: usize, is_gas: bool) -> String {
     let (source, object) = (format!("{number}.c"), format!("{number}.o"));
     tools.write(&source, SOURCE.replace('N', &number.to_string()));
@@ -77,7 +77,7 @@ fn what_lld_leaves_becomes_one_table() {
         let report = verify(&cfi, &Table::new(&[table]), &cfipack_roundtrip::Options::default());
         assert_eq!((report.equal, report.different, report.missing), (12, 0, 0));
 
-        // readelf knows the first table alone of what lld wrote.
+        // readelf only finds the first of lld's tables.
         let [before, after] =
             ["linked.so", "merged.so"].map(|file| tools.run_well(&["readelf", "--sframe", file]));
         let functions = |text: &str| text.lines().filter(|line| line.contains("func idx [")).count();

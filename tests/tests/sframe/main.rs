@@ -1,4 +1,4 @@
-//! CFI to `.sframe` and back: goldens, other people's tools and readers, real binaries, properties.
+//! Converts CFI to `.sframe` and back: goldens, other tools and readers, real binaries, properties.
 
 mod cfi_written;
 mod dump;

@@ -1,5 +1,5 @@
-//! Tables without rows of outermost frames, for glibc 2.43: functions with such a row are omitted, for a reason, and
-//! the others have the rows that they have otherwise.
+//! Tests tables without rows of outermost frames, for glibc 2.43. Functions with such a row are omitted with a reason.
+//! The other functions keep their rows.
 
 use cfipack_container::{File, Placement};
 use cfipack_format::Address;
@@ -7,7 +7,7 @@ use cfipack_format::Reason;
 use cfipack_tests::convert::{all_options, cfi_of, convert};
 use cfipack_tests::corpora;
 
-/// The text of each function, as readelf prints it, without its number.
+/// Returns the text of each function as readelf prints it, without its number.
 fn functions(table: &cfipack_decoder::sframe::Section<'_>) -> Vec<String> {
     let mut text = String::new();
     table.dump(&mut text, ".sframe").unwrap();

@@ -1,5 +1,5 @@
-//! Functions that share PCs, some of which no table can represent: each PC is answered by the function that starts
-//! last of those that have it, or by nothing. What is expected is found here byte by byte.
+//! Tests functions that share PCs, some of which no table can represent. For each PC, only the function that starts
+//! last may answer. The test computes the expected answer for each byte.
 
 use cfipack_cfi::write::{Cie, Writer};
 use cfipack_cfi::{Section, SectionKind};
@@ -17,8 +17,8 @@ use cfipack_tests::reference::Tools;
 
 const TABLE: Address = Address(0x10_0000);
 
-/// What the CFA is, from an offset on: `rsp` and so many bytes, what the stubs of a PLT have, or an expression
-/// that no table can represent.
+/// How the CFA is found from an offset on: `rsp` plus a number, as in the stubs of a PLT, or by an expression that no
+/// table can represent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum RowKind {
     Rsp(u8),
@@ -47,7 +47,7 @@ impl Function {
         self.rows.iter().all(|row| row.1 != RowKind::Unrepresentable)
     }
 
-    /// The CFA's distance from `rsp` at a PC.
+    /// Returns the CFA's distance from `rsp` at a PC.
     fn at(&self, pc: u64) -> i64 {
         match self.rows.iter().rev().find(|row| self.start + u64::from(row.0) <= pc).unwrap().1 {
             RowKind::Rsp(offset) => offset.into(),
@@ -74,7 +74,7 @@ impl Function {
                 RowKind::Stubs => {
                     bytes.extend([0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22]);
                 }
-                // The word that the word at rsp points to.
+                // The word at the address that the word at rsp has.
                 RowKind::Unrepresentable => bytes.extend([0x0f, 4, 0x77, 0, 6, 6]),
             }
         }
@@ -82,7 +82,7 @@ impl Function {
     }
 }
 
-/// An `.eh_frame` at 0 with these functions.
+/// Writes an `.eh_frame` at 0 with these functions.
 fn eh_frame(functions: &[Function]) -> Vec<u8> {
     let mut section = Writer::new(SectionKind::EhFrame, Arch::Amd64, Address(0));
     section.alignment = 1;
@@ -96,11 +96,11 @@ fn eh_frame(functions: &[Function]) -> Vec<u8> {
     section.into_bytes()
 }
 
-/// A table of some functions.
+/// A table, and the functions that are not in it.
 struct Made {
     bytes: Vec<u8>,
     refused: usize,
-    /// The starts of those that were taken and are not in it.
+    /// The starts of functions that were accepted but are not in the table.
     ambiguous: Vec<u64>,
     report: Report,
 }
@@ -133,7 +133,7 @@ impl Made {
         Self { bytes: table, refused, ambiguous, report }
     }
 
-    /// The CFA's distance from `rsp` at a PC, if there is a row for it.
+    /// Returns the CFA's distance from `rsp` at a PC, if a row has it.
     fn at(&self, pc: u64) -> Option<i64> {
         let row = Table::parse(&self.bytes, TABLE).unwrap().lookup(Address(pc)).unwrap()?;
         match row.cfa {
@@ -142,21 +142,21 @@ impl Made {
         }
     }
 
-    /// The functions of the table: start and size.
+    /// Returns start and size of each function in the table.
     fn functions(&self) -> Vec<(u64, u32)> {
         let table = Table::parse(&self.bytes, TABLE).unwrap();
         table.functions().map(|it| it.unwrap()).map(|it| (it.start().0, it.size())).collect()
     }
 }
 
-/// The functions that start last of those that have a PC.
+/// Returns the functions that contain a PC and start last.
 fn owners(functions: &[Function], pc: u64) -> Vec<&Function> {
     let start = functions.iter().filter(|it| it.has(pc)).map(|it| it.start).max();
     functions.iter().filter(|it| it.size != 0 && Some(it.start) == start).collect()
 }
 
-/// Whether functions of one start, which has code, cannot be distinguished; by a table of version 2, which does not
-/// represent which of them are signal frames.
+/// Returns whether functions with one start cannot be distinguished. Version 2 does not represent signal frames, so its
+/// tables cannot distinguish them by that.
 fn is_ambiguous(functions: &[Function], start: u64, pcs: std::ops::Range<u64>, version: Version) -> bool {
     let here: Vec<_> = functions.iter().filter(|it| it.start == start && it.size != 0).collect();
     let is_owned = |pc: &u64| owners(functions, *pc).iter().any(|it| it.start == start);
@@ -175,7 +175,7 @@ fn random_functions(random: &mut Random) -> Vec<Function> {
         let mut function = Function { start, size, rows: Vec::new(), is_signal: random.chance(15) };
         let mut at = 0;
         for number in 0..1 + random.below(4) {
-            // Few of them, so that functions agree at times.
+            // There are few kinds, so that functions sometimes agree.
             let kind = if random.chance(8) {
                 RowKind::Unrepresentable
             } else {
@@ -230,7 +230,7 @@ fn every_pc_is_answered_by_its_owner() {
                     });
                     let (expected, found) = (owner.map(|owner| owner.at(pc)), made.at(pc));
                     let is_padding = functions.iter().all(|it| !it.has(pc)) && merge_functions != 0;
-                    // Of gas's FDEs only those are cut that would answer wrongly.
+                    // Layout `gnu` cuts only FDEs of gas that would answer wrongly.
                     let is_hidden = options.layout == Layout::Gnu && found.is_none();
                     hidden += usize::from(is_hidden && expected.is_some());
                     assert!(
@@ -258,7 +258,7 @@ fn every_pc_is_answered_by_its_owner() {
     assert!(count < 1000 || cut.min(ambiguous).min(hidden) > 1000, "{cut} {ambiguous} {hidden}");
 }
 
-/// The case of a program: one function around one that cannot be represented.
+/// From a real program: a function around one that cannot be represented.
 #[test]
 fn nothing_answers_for_a_function_inside_another() {
     let outer =
@@ -279,7 +279,7 @@ fn nothing_answers_for_a_function_inside_another() {
     }
 }
 
-/// One that can be represented hides what comes after it, but in layout `small`.
+/// An inner function that can be represented hides the code after it, except in layout `small`.
 #[test]
 fn rows_after_a_function_inside_another() {
     let outer = Function::new(0x1000, 0x40, &[(0, RowKind::Rsp(8)), (0x30, RowKind::Rsp(16))]);
@@ -294,8 +294,8 @@ fn rows_after_a_function_inside_another() {
     }
 }
 
-/// gas keeps an FDE without rows for a signal frame that it cannot represent: it hides the function around it,
-/// in pieces too.
+/// If gas cannot represent a signal frame, it keeps an FDE without rows. That FDE hides the function around it, even in
+/// pieces.
 #[test]
 fn a_signal_frame_without_rows_around_a_function() {
     let outer = Function::new(0x1000, 0x20, &[(0, RowKind::Rsp(8))]);
@@ -311,7 +311,8 @@ fn a_signal_frame_without_rows_around_a_function() {
     }
 }
 
-/// Of functions of one start, one that is refused, of which gas keeps an FDE, is not reported again as ambiguous.
+/// gas keeps an FDE of a refused function. If another function has the same start, the refused one is not reported
+/// again as ambiguous.
 #[test]
 fn what_is_refused_is_not_ambiguous() {
     let signal =
@@ -324,8 +325,8 @@ fn what_is_refused_is_not_ambiguous() {
     }
 }
 
-/// A table of version 2 does not represent which of two functions of one start is a signal frame, and is true of
-/// both.
+/// Two functions have one start, and one of them is a signal frame. A table of version 2 does not represent which, and
+/// is true of both.
 #[test]
 fn signal_frames_of_one_start() {
     let function = Function::new(0x1000, 0x20, &[(0, RowKind::Rsp(8)), (4, RowKind::Rsp(16))]);
@@ -340,7 +341,7 @@ fn signal_frames_of_one_start() {
     }
 }
 
-/// A PLT is cut in the middle of a stub: the rest of that has rows of its own, the stubs after it repeat.
+/// A PLT is cut in the middle of a stub. The rest of this stub gets its own rows, and the stubs after it repeat.
 #[test]
 fn a_plt_around_a_function() {
     let plt =
@@ -356,7 +357,7 @@ fn a_plt_around_a_function() {
     }
 }
 
-/// Code of 64 bytes with an FDE, of which the 16 in the middle have one of their own, with an expression.
+/// 64 bytes of code with an FDE. The 16 bytes in the middle have another FDE, with an expression.
 const NESTED: &str = r#"
         .text
         .globl  _start
@@ -379,7 +380,7 @@ cie:    .long   1f - 0f
 5:
 "#;
 
-/// What ld links without `.eh_frame_hdr`, and the object that it links.
+/// Links an object with ld, without `.eh_frame_hdr`.
 #[test]
 #[ignore = "needs the reference tools"]
 fn nested_functions_as_ld_links_them() {
@@ -397,8 +398,8 @@ fn nested_functions_as_ld_links_them() {
             let converted = convert(&cfi, Arch::Amd64, near, options);
             assert_eq!(converted.omitted.len(), 1);
             let table = converted.table();
-            let has_row = |offset| table.lookup(Address(start + offset)).unwrap().is_some();
-            let with_rows = [0, 15, 16, 31, 32, 63, 64].map(has_row);
+            let with_rows = [0, 15, 16, 31, 32, 63, 64]
+                .map(|offset| table.lookup(Address(start + offset)).unwrap().is_some());
             assert_eq!(with_rows, [true, true, false, false, true, true, false], "{name}, {options:?}");
             assert!(converted.verify(&cfi).is_true(), "{name}, {options:?}");
         }

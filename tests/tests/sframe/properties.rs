@@ -1,4 +1,4 @@
-//! Properties that hold for any call frame information.
+//! Tests properties that hold for any CFI.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ fn each_section(what: &str, mut check: impl FnMut(&mut Random, &CfiBytes, cfi::S
     }
 }
 
-/// Every function is in the table or refused; no PC differs from what gimli makes of the rules.
+/// Every function is in the table or refused, and at no PC does the table differ from gimli.
 #[test]
 fn tables_have_the_rows_of_the_cfi() {
     let (mut functions, mut refused) = (0, 0);
@@ -60,8 +60,8 @@ fn tables_have_the_rows_of_the_cfi() {
     assert!(refused * 2 < functions, "too little is put to the test");
 }
 
-/// The same by values, and without cfipack's verifier: registers and memory are random, and the
-/// caller's frame is what gimli's evaluation makes of them.
+/// Compares values instead of rules, without cfipack's verifier. Registers and memory are random, and gimli's
+/// evaluation gives the expected caller.
 #[test]
 fn rows_find_the_frames_that_the_cfi_finds() {
     let (mut compared, mut functions) = (0, 0);
@@ -143,7 +143,7 @@ fn caller_by_row(
     })
 }
 
-/// Layouts and versions differ in bytes and in the functions that they omit, never in a row.
+/// Layouts and versions may differ in bytes and in omitted functions, but never in a row.
 #[test]
 fn layouts_and_versions_have_equal_rows() {
     each_section("random CFI, layouts compared", |random, generated, section| {
@@ -172,7 +172,7 @@ fn layouts_and_versions_have_equal_rows() {
 
 fn answer(converted: &Converted, pc: Address) -> Option<Row> {
     let row = converted.table().lookup(pc).unwrap()?;
-    // Where a row starts is a matter of layout.
+    // Where a row starts depends on the layout.
     Some(Row { start: FunctionOffset(0), ..row })
 }
 
@@ -183,8 +183,8 @@ fn alike(a: Option<Row>, b: Option<Row>) -> bool {
     }
 }
 
-/// Functions pushed one by one, in shards absorbed in order, and all at once on any number of threads
-/// give the same bytes and the same reasons.
+/// Functions may be pushed one by one, in shards absorbed in order, or all at once on any number of threads. Bytes and
+/// reasons are the same.
 #[test]
 fn every_way_of_pushing_gives_the_same_table() {
     each_section("random CFI, pushed in several ways", |random, generated, section| {
@@ -225,7 +225,7 @@ fn every_way_of_pushing_gives_the_same_table() {
     });
 }
 
-/// Without sharing, no byte of a row belongs to two functions, and every PC is answered as before.
+/// Without sharing, each row's bytes belong to one function. Every PC has the same answer as with sharing.
 #[test]
 fn unshared_functions_have_equal_rows() {
     each_section("random CFI, nothing shared", |random, generated, section| {
@@ -250,7 +250,7 @@ fn unshared_functions_have_equal_rows() {
     });
 }
 
-/// Merged functions have equal rows at every PC of every function.
+/// Merged functions have equal rows at every PC.
 #[test]
 fn merged_functions_have_equal_rows() {
     each_section("random CFI, functions merged", |random, generated, section| {

@@ -1,5 +1,5 @@
-//! Other people's readers on our tables: readelf 2.47 prints of them what we print, and
-//! llvm-readobj 23 (which knows version 2 only) reads the values that we read.
+//! Other readers read our tables. readelf 2.47 must print what we print, and llvm-readobj 23, for version 2, must print
+//! the values that we read.
 
 use cfipack_container::File;
 use cfipack_decoder::sframe::{Function, Section};
@@ -12,10 +12,10 @@ use cfipack_tests::directives::{self, Mode, TARGETS};
 use cfipack_tests::machine::toolchain_library;
 use cfipack_tests::reference::Tools;
 
-/// Where tables lie: a section that was added to an object has address 0.
+/// The table's address. A section that is added to an object has address 0.
 const ADDRESS: Address = Address(0);
 
-/// The CFI of a few hundred random functions a target, as an object.
+/// Assembles a few hundred random functions for each target, and calls `check` with each object.
 fn each_object(tools: &Tools, what: &str, mut check: impl FnMut(Arch, &File<'_>)) {
     let (seed, count) = cases(what, 2);
     let mut random = Random::new(seed);
@@ -35,7 +35,7 @@ fn each_object(tools: &Tools, what: &str, mut check: impl FnMut(Arch, &File<'_>)
     }
 }
 
-/// The assembler's option for an architecture.
+/// Returns the assembler's option for an architecture.
 fn width_and_order(arch: Arch) -> &'static str {
     match arch {
         Arch::Amd64 => "--64",
@@ -45,7 +45,7 @@ fn width_and_order(arch: Arch) -> &'static str {
     }
 }
 
-/// An object of the architecture with the table as its only section.
+/// Makes an object whose only section is the table.
 fn object_with_table(tools: &Tools, arch: Arch, table: &[u8]) {
     let (assembler, objcopy) = match arch {
         Arch::Amd64 => ("as", "objcopy"),
@@ -77,8 +77,8 @@ fn readelf_prints_what_we_print() {
     each_object(&tools, "readelf on our tables", |arch, file| {
         let sections = file.call_frame_sections().unwrap();
         for mut options in all_options() {
-            // On a machine of the other byte order libsframe turns every function's FREs round in place:
-            // it cannot read functions that share theirs.
+            // For the other byte order, libsframe converts each function's FREs in place. It cannot read functions that
+            // share FREs.
             options.share = arch.endian() == Endian::Little;
             let converted = convert(&cfi_of(&sections), arch, ADDRESS, options);
             readelf_agrees(&tools, arch, &converted, &format!("{arch:?} {options:?}"));
@@ -86,7 +86,7 @@ fn readelf_prints_what_we_print() {
     });
 }
 
-/// More than a hundred thousand functions, and a million rows.
+/// More than a hundred thousand functions with a million rows.
 #[test]
 #[ignore = "needs the reference tools"]
 fn readelf_prints_a_large_library_as_we_do() {
@@ -122,8 +122,7 @@ fn llvm_reads_what_we_read() {
     });
 }
 
-/// The values that both sides have of a function: start, size, key B, and of each row its start,
-/// whether its CFA is based on SP, and the offsets.
+/// The values of a function that both readers have: start, size, key B, and for each row start, base and offsets.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Values {
     start: u64,
@@ -151,7 +150,7 @@ fn values(arch: Arch, function: &Function<'_>) -> Values {
     let rows = function.rows().map(|row| {
         let row: Row = row.unwrap();
         if row.return_address == Rule::Undefined {
-            // An erratum of version 2 that llvm-readobj does not know: an FRE without words.
+            // An erratum of version 2 allows an FRE without words. llvm-readobj does not know it.
             return RowValues { start: row.start.0.into(), ra: fixed, ..RowValues::default() };
         }
         let Cfa::Register { register, offset: cfa } = row.cfa else { panic!("{row:?} is not of version 2") };
@@ -167,7 +166,7 @@ fn values(arch: Arch, function: &Function<'_>) -> Values {
     Values { start: function.start().0, size: function.size().into(), rows: rows.collect() }
 }
 
-/// What llvm-readobj prints, function by function.
+/// Parses llvm-readobj's output, function by function.
 fn functions_of(text: &str) -> Vec<Values> {
     let (mut functions, mut in_rows) = (Vec::new(), false);
     for line in text.lines().map(str::trim) {
@@ -184,7 +183,7 @@ fn functions_of(text: &str) -> Vec<Values> {
         match (function.rows.last_mut().filter(|_| in_rows), key) {
             (None, "Start Address" | "PC") => function.start = number(value) as u64,
             (None, "Size") => function.size = number(value) as u64,
-            // Printed as an address.
+            // llvm-readobj prints this start as an address.
             (Some(row), "Start Address") => row.start = (number(value) as u64).wrapping_sub(function.start),
             (Some(row), "Return Address Signed") => row.signed = value == "Yes",
             (Some(row), "Base Register") => row.on_sp = value.starts_with("SP"),

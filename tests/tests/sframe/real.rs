@@ -1,4 +1,4 @@
-//! Real binaries: every function is in the table or omitted with a reason, and no PC differs.
+//! Tests real binaries. Every function is in the table or omitted with a reason, and no PC differs.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use cfipack_tests::convert::{all_options, cfi_of, convert};
 use cfipack_tests::machine::{system_library, toolchain_library};
 use cfipack_tests::workload::{Library, libraries};
 
-/// At most one function in a thousand may be omitted.
+/// At most this many functions of a thousand may be omitted.
 const LEFT_OUT_PER_THOUSAND: usize = 1;
 
 fn check_all(path: Option<PathBuf>, what: &str, at_most_omitted: usize) {
@@ -23,7 +23,7 @@ fn check(path: Option<PathBuf>, what: &str, at_most_omitted: usize, options: imp
     let sections = file.call_frame_sections().unwrap();
     let cfi = cfi_of(&sections);
     assert!(!cfi.is_empty(), "{}: no CFI", path.display());
-    // After the CFI, where a linker would put it; version 2 reaches 2 GiB.
+    // The table follows the CFI, where a linker would put it. Version 2 reaches 2 GiB.
     let address = sections.iter().map(|s| s.section.address.0 + s.section.bytes.len() as u64).max().unwrap();
     for options in options {
         let converted = convert(&cfi, file.arch(), Address(address), options);
@@ -44,7 +44,7 @@ fn check(path: Option<PathBuf>, what: &str, at_most_omitted: usize, options: imp
     }
 }
 
-/// The largest library of every toolchain.
+/// `librustc_driver` is the largest library of every toolchain.
 #[test]
 fn librustc_driver() {
     let path = toolchain_library("librustc_driver");
@@ -66,8 +66,8 @@ fn libllvm_slow() {
 #[test]
 #[ignore = "needs glibc"]
 fn libc() {
-    // glibc 2.36 has 3713 functions, and in `setcontext` and three forms of `longjmp` the caller's stack
-    // pointer is not the CFA, which the format cannot represent.
+    // glibc 2.36 has 3713 functions. In `setcontext` and three forms of `longjmp` the caller's stack pointer is not the
+    // CFA, which the format cannot represent.
     check_all(system_library("libc.so.6"), "libc.so.6", 2);
 }
 
@@ -82,14 +82,14 @@ fn this_test() {
     check_all(std::env::current_exe().ok(), "the test program", LEFT_OUT_PER_THOUSAND);
 }
 
-/// Its vectors and assembly are the hardest on the machine: OpenSSL's `*(rsp+N)+8` cannot be represented.
+/// libcrypto's vector and assembly code is the hardest here: OpenSSL's CFA `*(rsp+N)+8` cannot be represented.
 #[test]
 #[ignore = "needs libcrypto.so.3"]
 fn libcrypto() {
     check_all(system_library("libcrypto.so.3"), "libcrypto.so.3", 100);
 }
 
-/// The bytes do not depend on the number of threads.
+/// The number of threads does not change the bytes.
 #[test]
 fn bytes_do_not_depend_on_threads() {
     let std = Library::load("libstd-").expect("every toolchain has it");

@@ -1,6 +1,5 @@
-//! Layout `small` of every golden, as text in snapshots, whose difference shows the effect of a change.
-//! `INSTA_UPDATE=always cargo test -p cfipack-tests --test sframe small` updates them; the test verifies each
-//! table against the CFI first.
+//! Prints layout `small` of every golden into snapshots, so that you see the effect of a change. `INSTA_UPDATE=always
+//! cargo test -p cfipack-tests --test sframe small` updates them. Each table is verified against the CFI first.
 
 use std::fmt::Write;
 

@@ -1,6 +1,6 @@
-//! The PLTs and thunks of AArch64 and s390x, as bfd 2.47 and lld 23 link them: each instruction as the reference objdump
-//! disassembles it, with its effect on the stack pointer and the return address. They are also stepped through, by
-//! qemu (`tests/traced/foreign.rs`), as those of x86-64 are by the processor (`tests/traced/stubs.rs`).
+//! Tests PLTs and thunks of AArch64 and s390x, as bfd 2.47 and lld 23 link them. The reference objdump disassembles
+//! each instruction, and we compute its effect on stack pointer and return address. `tests/traced/foreign.rs` steps the
+//! same stubs with qemu; `tests/traced/stubs.rs` steps those of x86-64.
 
 use cfipack_decoder::sframe::Section;
 use cfipack_encoder::sframe::{Builder, Layout, Options};
@@ -10,7 +10,7 @@ use cfipack_linker::stubs::{Recognised, StubKind, Stubs, recognise};
 use cfipack_tests::reference::Tools;
 use object::{Object, ObjectSection};
 
-/// Calls two functions of other files, stores the address of one of them and asks for a variable of a thread.
+/// Calls two functions of other files, stores the address of one, and uses a thread-local variable.
 const SOURCE: &str = "
 extern int first(int), second(int);
 extern __thread int elsewhere;
@@ -19,7 +19,7 @@ int variable(void) { return elsewhere; }
 int caller(int a) { return a ? first(a) + second(a) : first(2); }
 ";
 
-/// What a target's stubs are tested with.
+/// A target, with tools and sources for its stubs.
 struct Target {
     clang: &'static str,
     linkers: [&'static str; 2],
@@ -60,7 +60,7 @@ fn plts_of_aarch64() {
         (&["-z", "force-bti", "-z", "pac-plt"], [bti.with_trailer(StubKind::Aarch64BtiTlsDesc.entry()), bti]),
     ] {
         for (linker, shape) in AARCH64.linkers.into_iter().zip(shapes) {
-            let plt = Plt::of(&tools, &AARCH64, linker, options);
+            let plt = Plt::link(&tools, &AARCH64, linker, options);
             let Recognised { shape: found, entries, .. } = plt.recognised();
             assert_eq!((found, entries >= 2), (shape, true), "{linker} {options:?}");
             plt.check(&tools, &AARCH64, Aarch64State::default());
@@ -73,14 +73,14 @@ fn plts_of_aarch64() {
 fn plts_of_s390x() {
     let tools = Tools::find();
     for linker in S390X.linkers {
-        let plt = Plt::of(&tools, &S390X, linker, &[]);
+        let plt = Plt::link(&tools, &S390X, linker, &[]);
         let Recognised { shape, entries, .. } = plt.recognised();
         assert_eq!((shape, entries), (StubKind::S390xPlt.shape(), 3), "{linker}");
         plt.check(&tools, &S390X, S390xState);
     }
 }
 
-/// What lld puts between calls and functions that are too far away.
+/// lld puts thunks between calls and functions that are too far away.
 #[test]
 #[ignore = "needs the reference tools"]
 fn thunks_of_aarch64() {
@@ -103,7 +103,7 @@ fn thunks_of_aarch64() {
     }
 }
 
-/// A section of stubs of the file `linked`.
+/// A section of stubs in the file `linked`.
 struct Plt {
     arch: Arch,
     name: &'static str,
@@ -111,17 +111,17 @@ struct Plt {
     bytes: Vec<u8>,
 }
 
-/// What code has done since a stub was entered.
+/// The effect of the code since a stub was entered.
 trait State: Clone {
-    /// Where the caller's frame is by now.
+    /// Returns where the caller's frame is now.
     fn expected(&self) -> (Cfa, Rule);
 
-    /// Takes an instruction as objdump writes it.
+    /// Executes an instruction as objdump prints it.
     fn run(&mut self, mnemonic: &str, operands: &str);
 }
 
 impl Plt {
-    fn of(tools: &Tools, target: &Target, linker: &str, options: &[&str]) -> Self {
+    fn link(tools: &Tools, target: &Target, linker: &str, options: &[&str]) -> Self {
         tools.write("stubs.c", SOURCE);
         tools.run_well(&["clang-23", target.clang, "-O1", "-fPIC", "-c", "stubs.c", "-o", "stubs.o"]);
         tools.run_well(&[&[linker, "-shared", "stubs.o", "-o", "linked"], options].concat());
@@ -140,7 +140,7 @@ impl Plt {
         recognise(self.arch, &self.bytes).unwrap_or_else(|| panic!("{}: {:02x?}", self.name, self.bytes))
     }
 
-    /// Compares the rows of each instruction with what those before it have done.
+    /// Compares the row of each instruction with the effect of the instructions before it.
     fn check(&self, tools: &Tools, target: &Target, entered: impl State) {
         let Recognised { shape, entries, .. } = self.recognised();
         let sizes = [shape.header().size(), shape.entry().size() * entries];
@@ -167,7 +167,7 @@ impl Plt {
                 if !is_over {
                     assert_eq!((row.cfa, row.return_address), state.expected(), "{address:#x} {mnemonic}");
                     checked += 1;
-                    // What follows a jump for good is padding, an address or a length.
+                    // After a final jump come padding, an address or a length.
                     is_over = mnemonic == "jg" || mnemonic == "br" && self.arch == Arch::Aarch64;
                     state.run(mnemonic, operands);
                 }
@@ -177,7 +177,7 @@ impl Plt {
     }
 }
 
-/// Address, mnemonic and operands of each line, of which bytes come second.
+/// Returns address, mnemonic and operands of each line. The bytes, which come second, are skipped.
 fn instructions(text: &str) -> impl Iterator<Item = (u64, &str, &str)> {
     text.lines().filter_map(|line| {
         let mut fields = line.split('\t');
@@ -187,7 +187,7 @@ fn instructions(text: &str) -> impl Iterator<Item = (u64, &str, &str)> {
     })
 }
 
-/// Bytes stored below the stack pointer that the stub was entered with, and where `x30` is among them.
+/// Bytes stored below the stack pointer at the stub's entry, and where `x30` is among them.
 #[derive(Clone, Default)]
 struct Aarch64State {
     pushed: i64,
@@ -219,7 +219,7 @@ impl State for Aarch64State {
     }
 }
 
-/// Stubs that only use `%r1` and what the ABI gives a callee to save registers in.
+/// Stubs use only `%r1` and the area in which the ABI lets a callee save registers.
 #[derive(Clone)]
 struct S390xState;
 
@@ -238,14 +238,14 @@ impl State for S390xState {
     }
 }
 
-/// ld 2.47 makes rows for the PLTs that it knows: in layout `gnu` ours are the same bytes. Those of `.plt.got` differ:
-/// it describes a bare jump as code that has pushed something.
+/// ld 2.47 makes rows for the PLTs that it knows. In layout `gnu` our bytes are the same except for `.plt.got`: ld
+/// describes its bare jumps as code that has pushed something.
 #[test]
 #[ignore = "needs the reference tools"]
 fn layout_gnu_has_the_rows_of_ld() {
     let tools = Tools::find();
     let mut compared = 0;
-    // With 15 functions the PLT has 256 bytes, from where on ld writes starts of two.
+    // With 15 functions the PLT has 256 bytes, and ld writes starts of two bytes.
     for (count, options) in [(2, &["-z", "lazy"][..]), (15, &["-z", "lazy"]), (3, &["-z", "ibtplt"])] {
         let declared: String = (0..count).map(|n| format!("int f{n}(int);")).collect();
         let called: String = (0..count).map(|n| format!("a += f{n}(a);")).collect();

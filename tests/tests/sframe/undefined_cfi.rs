@@ -1,5 +1,5 @@
-//! Random call frame instructions, in orders that DWARF does not define too: no function that gimli refuses is
-//! converted, and every converted function is equal to the CFI.
+//! Makes random CFI instructions, also in orders that DWARF does not define. A function that gimli refuses must not be
+//! converted, and each converted function must agree with gimli.
 
 use cfipack_cfi::write::{Cie, Writer};
 use cfipack_cfi::{self as cfi, SectionKind};
@@ -9,7 +9,7 @@ use cfipack_tests::convert::{all_options, convert};
 
 const TABLE: Address = Address(0x100_0000);
 
-/// An instruction, of most kinds, with small operands, about few registers.
+/// Writes an instruction of a random kind, with small operands and few registers.
 fn instruction(random: &mut Random, arch: Arch, bytes: &mut Vec<u8>) {
     let registers = [arch.stack_pointer(), arch.frame_pointer(), arch.return_address()];
     let registers = registers.map(|register| register.0 as u8);
@@ -59,7 +59,7 @@ fn instructions(random: &mut Random, arch: Arch, limit: u64) -> Vec<u8> {
     bytes
 }
 
-/// An `.eh_frame` of functions with absolute addresses, most of them under a CIE as compilers write it.
+/// Writes an `.eh_frame` of functions with absolute addresses. Most have a CIE as compilers write it.
 fn eh_frame(random: &mut Random, arch: Arch, functions: u64) -> Vec<u8> {
     let mut section = Writer::new(SectionKind::EhFrame, arch, Address(0));
     section.alignment = 1;
@@ -107,12 +107,12 @@ fn what_gimli_refuses_is_not_converted() {
     assert!(refused * 10 < functions * 9 && unjudged * 20 > functions, "too little is put to the test");
 }
 
-/// CIEs of up to three instructions, of those that go back to rules, change them and depend on them.
+/// Returns CIEs of up to three instructions that restore rules, change them, or depend on them.
 fn short_cies(arch: Arch) -> Vec<Vec<u8>> {
     let [frame_pointer, return_address] =
         [arch.frame_pointer(), arch.return_address()].map(|register| register.0 as u8);
     let instructions: [&[u8]; 10] = [
-        // AArch64: negate_ra_state, and restore of the state that it negates.
+        // AArch64: negate_ra_state, and a restore of the state that it changes.
         &[0x2d],
         &[0xc0 | 34],
         // restore_extended, restore.

@@ -1,8 +1,8 @@
-//! AArch64 and s390x programs of the reference linkers, which qemu-user steps through the stubs that the linkers wrote: at
-//! each instruction the row's CFA and return address are those of the caller, which the machine's registers had on entry.
+//! qemu-user steps AArch64 and s390x programs through their linkers' stubs. At each instruction, the row must give the
+//! caller's CFA and return address, which are known from the registers at entry.
 //!
-//! The programs use no library and no dynamic loader: a slot has what the linker put there, so that a lazy entry goes
-//! on in its header, and what ends in a jump to nowhere is over.
+//! The programs use neither a library nor a dynamic loader. Slots have what the linker put there, so a lazy entry
+//! continues in its header. A piece of code ends if it jumps to nowhere.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,25 +24,25 @@ use crate::qemu::Qemu;
 
 const PLTS: [&str; 3] = [".plt", ".iplt", ".plt.got"];
 
-/// The caller's registers: a place that no program has, and one where qemu has no memory.
+/// The caller's return address, which no program has, and its stack, where qemu has no memory.
 const RETURN_ADDRESS: u64 = 0x5550_1234;
 const FRAME_POINTER: u64 = 0x5551_0000;
 
-/// gdb's number of AArch64's `cpsr`.
+/// gdb's number of AArch64's register `cpsr`.
 const AARCH64_STATUS: usize = 33;
 
 /// No stub and no program here takes as many steps.
 const MOST_STEPS: usize = 1000;
 
-/// What programs of an architecture are made and run with.
+/// An architecture, with the tools that make and run its programs.
 struct Target {
     arch: Arch,
     triple: &'static str,
     linkers: [&'static [&'static str]; 3],
     qemu: &'static str,
-    /// gdb's numbers of the program counter, the stack pointer, the frame pointer and the link register.
+    /// gdb's numbers of program counter, stack pointer, frame pointer and link register.
     registers: [usize; 4],
-    /// Calls three functions of a library, asks for the address of one, calls an indirect function.
+    /// Calls three library functions, takes the address of one, and calls an indirect function.
     calls: &'static str,
     library: &'static str,
 }
@@ -125,20 +125,20 @@ fn plts(target: &Target, flavours: &[&[&str]]) {
                 })
                 .collect();
             let mut run = Run::start(&what, target, &tools, &stubs, &[]);
-            // Each piece of code is entered as by a call.
+            // Each piece of code is entered as if it were called.
             let pieces: Vec<_> = stubs.iter().flat_map(StubCode::pieces).collect();
             for &piece in &pieces {
                 run.call(piece, false);
             }
             println!("{what}: {} pieces, {} places", pieces.len(), run.stepped.len());
-            // Four of the library's and the header, at least.
+            // At least three library entries and the header must be there.
             assert!(pieces.len() >= 4 && run.stepped.len() >= 3 * pieces.len(), "{what}");
             assert!(pieces.iter().all(|piece| run.stepped.contains(piece)), "{what}");
         }
     }
 }
 
-/// A function that calls two others and goes on in one, all too far away.
+/// A function that calls two others and jumps to a third. All three are too far away for a branch.
 const FAR: &str = "
 .globl _start, far, near, mid
 .type _start, %function
@@ -166,7 +166,7 @@ const LANDING_PADS: &str = "
 .long 0xc0000000, 4, 1, 0
 ";
 
-/// What linkers put between calls and functions that are too far away for a branch, or for two instructions more.
+/// Linkers put thunks between calls and functions that are too far for a branch, or for two more instructions.
 #[test]
 #[ignore = "needs the reference tools and qemu"]
 fn thunks_of_aarch64() {
@@ -182,7 +182,7 @@ fn thunks_of_aarch64() {
         (lld, 0x2000_0000, &["-pie"]),
         (lld, 0xf00_0000, &["-pie"]),
     ] {
-        // A segment each: the file has no room for what lies between them.
+        // Each part has its own segment, because the file has no room for the distance between them.
         let script = format!(
             "PHDRS {{ d PT_LOAD; a PT_LOAD; b PT_LOAD; c PT_LOAD; }}
 SECTIONS {{ .dynamic 0x1000 : {{ *(.dynamic) }} :d .text 0x10000 : {{ *(.text) }} :a
@@ -205,8 +205,8 @@ SECTIONS {{ .dynamic 0x1000 : {{ *(.dynamic) }} :d .text 0x10000 : {{ *(.text) }
     }
 }
 
-/// A function with a frame, in which each erratum's instructions stand: a page and 8 bytes before its end an `adrp`, two
-/// loads; a load and a multiplication that adds.
+/// A function with a frame, and in it the instructions of each erratum: an `adrp` 8 bytes before the end of a page with
+/// two loads, and a load before a multiplication that adds.
 const ERRATA: &str = "
 .balign 4096
 .space 0xff8 - 16
@@ -237,7 +237,7 @@ ret
 number: .quad 1
 ";
 
-/// Veneers have the rows of the function that they serve.
+/// Veneers have the rows of the function that they belong to.
 #[test]
 #[ignore = "needs the reference tools and qemu"]
 fn veneers_of_aarch64() {
@@ -291,7 +291,7 @@ fn assemble(tools: &Tools, target: &Target, name: &str, source: &str) {
     tools.run_well(&["llvm-mc-23", target.triple, "-filetype=obj", &from, "-o", &to]);
 }
 
-/// Names and places of the functions that have a size, which thunks' symbols have not.
+/// Returns name and place of each function that has a size. Symbols of thunks have none.
 fn functions<'f>(file: &'f object::File<'_>) -> impl Iterator<Item = (String, Range<u64>)> + 'f {
     let is_ours = |name: &str| matches!(name, "_start" | "far" | "near" | "mid");
     file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() != 0).filter_map(
@@ -302,7 +302,7 @@ fn functions<'f>(file: &'f object::File<'_>) -> impl Iterator<Item = (String, Ra
     )
 }
 
-/// The code of a file before, between and after its functions.
+/// Returns the code of a file before, between and after its functions.
 fn beside_functions(what: &str, arch: Arch, file: &object::File<'_>) -> Vec<StubCode<'static>> {
     let mut all = Vec::new();
     for section in file.sections().filter(|section| section.kind() == SectionKind::Text) {
@@ -318,7 +318,7 @@ fn beside_functions(what: &str, arch: Arch, file: &object::File<'_>) -> Vec<Stub
         for function in inside {
             let part =
                 &bytes[(at - section.address()) as usize..(function.start - section.address()) as usize];
-            // Between functions there may be nothing, or padding.
+            // Between functions there may be nothing, or only padding.
             if part.chunks(4).any(|word| word != [0; 4] && word != [0x1f, 0x20, 0x03, 0xd5]) {
                 all.push(StubCode::new(what, arch, at, part.to_vec()));
             }
@@ -355,18 +355,18 @@ impl StubCode<'_> {
     }
 }
 
-/// A program that is run.
+/// A running program.
 struct Run<'r> {
     what: String,
     target: &'r Target,
     qemu: Qemu,
-    /// How far from their addresses in the file the program is.
+    /// The distance of the program from its addresses in the file.
     bias: u64,
     stubs: &'r [StubCode<'r>],
     functions: &'r [Range<u64>],
     /// The rows of the stubs.
     table: Vec<u8>,
-    /// Where in stubs it has been, by the addresses in the file.
+    /// The places in stubs that have run, by their addresses in the file.
     stepped: BTreeSet<u64>,
 }
 
@@ -389,7 +389,7 @@ impl<'r> Run<'r> {
         let program = tools.path("linked");
         let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
         fs::create_dir_all(&directory).expect("the target's directory");
-        // Relative names are short: a socket's has 107 bytes at most.
+        // A socket's name has at most 107 bytes, so it must be short.
         let socket = std::env::temp_dir().join(format!(
             "cfipack-qemu-{}-{:?}",
             std::process::id(),
@@ -406,8 +406,8 @@ impl<'r> Run<'r> {
         Self { what, target, qemu, bias, stubs, functions, table, stepped }
     }
 
-    /// Runs from a place in the file, as if it was called, until the program is elsewhere. Rows are judged in stubs;
-    /// the caller of a stub is the code that jumps to it, or that called the function which the stub is a part of.
+    /// Runs from a place in the file, as if it was called, until the program leaves the stubs. Rows are judged in
+    /// stubs. A stub's caller is the code that jumps to it, or the caller of the function that the stub is a part of.
     fn call(&mut self, place: u64, is_part: bool) {
         let target = self.target;
         let [pc, sp, fp, lr] = target.registers;
@@ -417,7 +417,7 @@ impl<'r> Run<'r> {
             self.qemu.set_register(register, &bytes(target, value));
         }
         if target.arch == Arch::Aarch64 {
-            // The state that a branch leaves, in which only a landing pad may follow.
+            // The processor's state after a branch, in which only a landing pad may follow.
             self.qemu.set_register(AARCH64_STATUS, &[0; 4]);
         }
         let table = self.table.clone();
@@ -456,7 +456,7 @@ impl<'r> Run<'r> {
     }
 }
 
-/// The register of this number among the bytes of all.
+/// Returns the register with this number from the bytes of all registers.
 fn value(target: &Target, registers: &[u8], number: usize) -> u64 {
     let bytes: [u8; 8] = registers[8 * number..][..8].try_into().expect("8 bytes");
     match target.arch {

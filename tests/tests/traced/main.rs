@@ -1,7 +1,6 @@
-//! A traced program, stepped instruction by instruction: at every one the whole chain of callers
-//! unwound by our tables equals the chain unwound by the CFI (gimli's evaluation, and none of
-//! cfipack's code). The program, its loader and all its libraries are copies with tables in them, which
-//! `PT_GNU_SFRAME` leads to; only the kernel's vDSO has its table made of its CFI.
+//! Steps a program instruction by instruction. At each one the chain of callers by our tables must equal the chain by
+//! CFI, which gimli evaluates without any code of cfipack. The program, its loader and its libraries are copies that
+//! have tables, found by `PT_GNU_SFRAME`. Only the vDSO's table is made of its CFI.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
@@ -66,7 +65,7 @@ fn trace(what: &str, program: &Path, at_least: usize) {
                 "{what}, instruction {steps}: cfi {by_cfi:x?} {cfi_end:?}\ntable {by_table:x?} {table_end:?}"
             )
         };
-        // A frame that the format cannot represent ends the table's chain early.
+        // If the format cannot represent a frame, the chain by tables ends there.
         let cut = matches!(table_end, End::OmittedFunction(_) | End::Unrestored(_));
         assert!(by_cfi.starts_with(&by_table), "{}", place());
         assert!(cut || table_end == cfi_end && by_table.len() == by_cfi.len(), "{}", place());
@@ -92,7 +91,7 @@ fn trace(what: &str, program: &Path, at_least: usize) {
     assert!(cut_short * 10 < steps, "{cut_short} of {steps} chains were cut short");
 }
 
-/// The top of the stack, read at once.
+/// The top of the stack, read in one call.
 struct Stack<'c> {
     child: &'c Child,
     from: u64,

@@ -1,8 +1,8 @@
-//! The pieces of code that stubs consist of.
+//! Finds the pieces of code that stubs consist of.
 
 use cfipack_linker::stubs::Shape;
 
-/// The addresses at which the header, each entry and the trailer of stubs start.
+/// Returns the addresses at which the header, each entry and the trailer start.
 pub fn pieces(address: u64, shape: &Shape<'_>, entries: u32) -> Vec<u64> {
     let [header, entry, trailer] =
         [shape.header(), shape.entry(), shape.trailer()].map(|code| u64::from(code.size()));

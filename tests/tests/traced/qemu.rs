@@ -1,4 +1,4 @@
-//! A program of another architecture that qemu-user runs one instruction at a time, as gdb's remote protocol asks it to.
+//! Runs a program of another architecture in qemu-user one instruction at a time, by gdb's remote protocol.
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
@@ -8,10 +8,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use std::{fs, thread};
 
-/// How long qemu may take to open its socket: 10 seconds, in steps of 10 ms.
+/// How often we try to connect, every 10 ms: qemu may take 10 seconds to open its socket.
 const ATTEMPTS: usize = 1000;
 
-/// The program, stopped.
+/// A program, stopped.
 #[derive(Debug)]
 pub struct Qemu {
     child: Child,
@@ -20,7 +20,7 @@ pub struct Qemu {
 }
 
 impl Qemu {
-    /// Starts the program; it stops before its first instruction. `socket` is the name of a file that is made.
+    /// Starts the program, which stops before its first instruction. `socket` is the name of a file that qemu creates.
     pub fn start(qemu: &str, program: &Path, socket: &Path) -> io::Result<Self> {
         let _ = fs::remove_file(socket);
         let mut command = Command::new(qemu);
@@ -29,7 +29,7 @@ impl Qemu {
         for _ in 0..ATTEMPTS {
             if let Ok(stream) = UnixStream::connect(socket) {
                 let mut qemu = Self { child, socket: socket.to_path_buf(), stream };
-                // Without this question qemu refuses to write registers.
+                // qemu refuses to write registers unless it was asked this before.
                 qemu.ask("qXfer:features:read:target.xml:0,ffb");
                 return Ok(qemu);
             }
@@ -40,30 +40,30 @@ impl Qemu {
         Err(io::Error::new(io::ErrorKind::TimedOut, format!("{qemu} opens no socket")))
     }
 
-    /// The bytes of all registers that gdb numbers from 0, as the program has them in memory.
+    /// Returns the bytes of all registers in gdb's order, in the target's byte order.
     pub fn registers(&mut self) -> Vec<u8> {
         bytes(&self.ask("g"))
     }
 
-    /// Gives a register a value, by gdb's number.
+    /// Sets a register, by gdb's number.
     pub fn set_register(&mut self, number: usize, value: &[u8]) {
         let answer = self.ask(&format!("P{number:x}={}", hexadecimal(value)));
         assert_eq!(answer, "OK", "register {number}");
     }
 
-    /// A part of its memory, if all of it is there.
+    /// Reads memory, or returns `None` if a part of it is missing.
     pub fn read(&mut self, address: u64, len: usize) -> Option<Vec<u8>> {
         let answer = self.ask(&format!("m{address:x},{len:x}"));
         (answer.len() == 2 * len).then(|| bytes(&answer))
     }
 
-    /// Runs one instruction; an error is the signal that it ended with, as gdb reads it.
+    /// Runs an instruction. An error is the signal that it ended with, in gdb's notation.
     pub fn step(&mut self) -> Result<(), String> {
         let answer = self.ask("s");
         if answer.starts_with("T05") { Ok(()) } else { Err(answer) }
     }
 
-    /// Sends a packet and returns the answer's contents.
+    /// Sends a packet and returns the contents of the answer.
     fn ask(&mut self, packet: &str) -> String {
         let sum = packet.bytes().fold(0, u8::wrapping_add);
         self.stream.write_all(format!("${packet}#{sum:02x}").as_bytes()).expect("qemu reads");
@@ -72,10 +72,10 @@ impl Qemu {
             self.stream.read_exact(&mut byte).expect("qemu answers");
             byte[0]
         };
-        // An acknowledgement comes first.
+        // The answer follows an acknowledgement.
         while byte() != b'$' {}
         let contents: Vec<_> = std::iter::from_fn(|| Some(byte()).filter(|byte| *byte != b'#')).collect();
-        // The sum, of which a local socket makes no use.
+        // A local socket loses nothing, so the checksum is ignored.
         byte();
         byte();
         self.stream.write_all(b"+").expect("qemu reads");
@@ -98,7 +98,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
     })
 }
 
-/// The bytes of hexadecimal digits; a register that is not known is `xx`.
+/// Parses hexadecimal digits. An unknown register is `xx`.
 fn bytes(digits: &str) -> Vec<u8> {
     let (pairs, _) = digits.as_bytes().as_chunks::<2>();
     let byte = |pair: &[u8; 2]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();

@@ -1,6 +1,6 @@
-//! Programs of every linker, stepped through their stubs: at each instruction of a PLT the row's CFA is that of
-//! the caller, which is known from the machine alone. Code outside the stubs comes to one by a call, or by a jump with
-//! the stack pointer at a return address: the CFA is the stack pointer there plus 8, until the stubs are left.
+//! Steps programs of every linker through their PLTs. At each instruction the row's CFA must be the caller's, known
+//! from the machine alone. Code outside reaches a stub by a call, or by a jump with the stack pointer at a return
+//! address. So the CFA is the stack pointer there plus 8 until the stubs are left.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,7 +23,7 @@ use crate::pieces::pieces;
 
 const SECTIONS: [&str; 5] = [".plt", ".plt.got", ".plt.sec", ".plt.bnd", ".iplt"];
 
-/// How programs are linked, and which linkers know of it.
+/// Ways to link programs, with the linkers that support them.
 const FLAVOURS: [(&str, &[&str], &[LinkerKind]); 8] = [
     ("lazy", &["-Wl,-z,lazy"], &[]),
     ("ibt", &["-Wl,-z,lazy", "-Wl,-z,ibtplt"], &[LinkerKind::Bfd]),
@@ -31,7 +31,7 @@ const FLAVOURS: [(&str, &[&str], &[LinkerKind]); 8] = [
     ("static", &["-static"], &[]),
     ("retpoline", &["-Wl,-z,lazy", "-Wl,-z,retpolineplt"], &[LinkerKind::Lld]),
     ("retpoline now", &["-Wl,-z,now", "-Wl,-z,retpolineplt"], &[LinkerKind::Lld]),
-    // The PLT of a static program is a header alone.
+    // The PLT of a static program is only a header.
     ("retpoline static", &["-static", "-Wl,-z,retpolineplt"], &[LinkerKind::Lld]),
     // Only read: the C library resolves no descriptor lazily.
     (
@@ -100,7 +100,7 @@ fn trace(what: &str, linker: &Linker, flavour: &str, program: &Path) {
     let stepped = step_through(what, &mut child, bias, &sections, &table);
     let entries: usize = sections.iter().map(|section| section.entries as usize).sum();
     println!("{what}: {} places in stubs, {entries} entries", stepped.len());
-    // A static program has stubs for functions that only others of the C library call.
+    // A static program has stubs for functions that only the C library calls.
     if flavour.ends_with("static") {
         assert!(stepped.len() > 3, "{what}: {stepped:x?}");
         return;
@@ -122,7 +122,7 @@ fn stub_section(what: &str, file: &object::File<'_>, name: &'static str) -> Opti
     Some(StubSection { name, address: section.address(), bytes, shape: found.shape, entries: found.entries })
 }
 
-/// What a section of a linker's stubs may be, as its documentation and disassembly have it.
+/// Returns what a section of a linker's stubs may be, by documentation and disassembly.
 fn expected(linker: LinkerKind, flavour: &str, section: &str) -> Vec<Shape<'static>> {
     let jump = Shape::from(StubKind::Amd64Jump);
     let lazy = StubKind::Amd64LazyPlt.shape();
@@ -148,7 +148,7 @@ fn expected(linker: LinkerKind, flavour: &str, section: &str) -> Vec<Shape<'stat
     }
 }
 
-/// The table of these stubs alone, for address 0.
+/// Returns a table of these stubs alone, for address 0.
 fn table(sections: &[StubSection], version: Version) -> Vec<u8> {
     let options = Options::new().with_version(version);
     let mut builder = Builder::new(Arch::Amd64, options).expect("the format has the architecture");
@@ -160,7 +160,7 @@ fn table(sections: &[StubSection], version: Version) -> Vec<u8> {
     builder.finish().into_bytes(Address(0), |key| key.address()).expect("all is near")
 }
 
-/// Runs the program to its end. Returns where in the file it was in stubs.
+/// Runs the program to its end. Returns which places of the file's stubs it reached.
 fn step_through(
     what: &str,
     child: &mut Child,
@@ -169,7 +169,7 @@ fn step_through(
     table: &Section<'_>,
 ) -> BTreeSet<u64> {
     let mut stepped = BTreeSet::new();
-    // The caller's frame while the program is in stubs: its CFA and return address.
+    // While the program is in stubs: the CFA and return address of their caller.
     let mut caller = None;
     let all = || sections.iter().flat_map(instructions).flat_map(|(_, list)| list).map(|found| found.address);
     let byte = |pc: u64| {
@@ -186,7 +186,7 @@ fn step_through(
             if !child.resume() {
                 return stepped;
             }
-            // After a breakpoint.
+            // The PC after a breakpoint is one byte further.
             let hit = child.registers().pc.wrapping_sub(1);
             if byte(hit.wrapping_sub(bias)).is_some() {
                 child.set_pc(hit);
@@ -200,7 +200,7 @@ fn step_through(
         };
         let (cfa, return_address) = *caller.get_or_insert_with(|| (sp + 8, word(sp).expect("a stack")));
         let row = table.lookup(Address(pc)).expect("our own table");
-        let is_gap = sections.iter().any(|section| section.gap().contains(&pc));
+        let is_gap = sections.iter().any(|section| section.retpoline_tail().contains(&pc));
         assert_eq!(row.is_none(), is_gap, "{what}: {pc:#x}: {row:?}");
         let Some(row) = row else {
             child.write(stopped.pc, &[*byte(pc).expect("it was there")]);
@@ -224,7 +224,7 @@ fn step_through(
     }
 }
 
-/// Where the program's first mapping is.
+/// Returns the address of the program's first mapping.
 fn mapped_at(child: &Child, program: &Path) -> u64 {
     let name = program.file_name().expect("a file").to_string_lossy();
     let maps = child.maps();
@@ -238,8 +238,8 @@ impl StubSection {
         self.address + self.bytes.len() as u64
     }
 
-    /// Code without a row: the tail of a retpoline, which nothing is known of.
-    fn gap(&self) -> Range<u64> {
+    /// Returns the code without a row: the tail of a retpoline, whose frame is unknown.
+    fn retpoline_tail(&self) -> Range<u64> {
         let start = self.address + u64::from(self.shape.header().size());
         start..start + u64::from(self.shape.gap())
     }
@@ -249,27 +249,27 @@ impl StubSection {
     }
 }
 
-/// An instruction of stubs: its address, and how many bytes its piece has pushed before it.
+/// An instruction of a stub: its address, and the bytes that its piece has pushed before it.
 struct Instruction {
     address: u64,
     pushed: i64,
-    /// Where the piece goes on after this, its last one, if that is a jump to a place that it names.
+    /// If this is the piece's last instruction and jumps to a named place: that place.
     target: Option<u64>,
 }
 
-/// The instructions of each piece that can run, as iced-x86 decodes them, without the padding after them.
+/// Returns the instructions of each piece that can run, decoded by iced-x86, without padding.
 fn instructions(section: &StubSection) -> impl Iterator<Item = (u64, Vec<Instruction>)> {
     let pieces = section.pieces();
     let ends: Vec<_> = pieces.iter().skip(1).copied().chain([section.end()]).collect();
     pieces.into_iter().zip(ends).map(|(start, end)| {
-        let is_before_gap = start < section.gap().start && !section.gap().is_empty();
-        let end = if is_before_gap { section.gap().start } else { end };
+        let is_before_gap = start < section.retpoline_tail().start && !section.retpoline_tail().is_empty();
+        let end = if is_before_gap { section.retpoline_tail().start } else { end };
         let range = (start - section.address) as usize..(end - section.address) as usize;
         let decoder = Decoder::with_ip(64, &section.bytes[range], start, DecoderOptions::NONE);
         let (mut pushed, mut list, mut has_jumped, mut has_called) = (0, Vec::new(), false, false);
         for instruction in decoder {
-            // A call of a retpoline never returns. What goes on is what it calls, or where its slot first leads to:
-            // a push, as if the entry was entered there.
+            // A call of a retpoline never returns. The called code goes on, or the place that the slot first leads to:
+            // a push, as if the entry were entered there.
             if has_called {
                 if !instruction.is_stack_instruction() {
                     continue;
@@ -278,7 +278,7 @@ fn instructions(section: &StubSection) -> impl Iterator<Item = (u64, Vec<Instruc
                     pushed = 0;
                 }
             }
-            // A lazy entry jumps through its slot, which first leads to what follows the jump: a push.
+            // A lazy entry jumps through its slot, which first leads to the push after the jump.
             if has_jumped && !instruction.is_stack_instruction() {
                 break;
             }
@@ -297,9 +297,9 @@ fn instructions(section: &StubSection) -> impl Iterator<Item = (u64, Vec<Instruc
     })
 }
 
-/// The rows of all code, whether or not it ever runs, against the effect of its instructions on the stack pointer.
+/// Compares the rows of all code with the effect of its instructions on the stack pointer, even of code that never runs.
 fn check_statically(what: &str, sections: &[StubSection], table: &Section<'_>) {
-    // What jumps to a header has pushed this; where entries jump through their slots, they push nothing.
+    // Code that jumps to a header has pushed this. Entries that jump through slots push nothing.
     let from_entry = |header: u64| {
         let all = sections.iter().flat_map(instructions).flat_map(|(_, list)| list);
         all.filter(|last| last.target == Some(header)).map(|last| last.pushed).next().unwrap_or(0)

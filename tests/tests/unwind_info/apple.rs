@@ -1,5 +1,5 @@
-//! Tables as Apple's linkers lay them out, byte by byte: computed by hand by the rules that real
-//! libraries bear out (`real_libraries`).
+//! Compares tables byte by byte with handmade ones, by the rules of Apple's linkers. `real_libraries` shows that real
+//! libraries follow these rules.
 
 use std::num::NonZeroU32;
 
@@ -13,7 +13,7 @@ fn entry(function: u32, encoding: u32) -> Entry {
     Entry::new(ImageOffset(function), 0x10, Encoding(encoding))
 }
 
-/// Functions of 16 bytes from 0x1000 on.
+/// Returns functions of 16 bytes from 0x1000 on.
 fn row(encodings: impl IntoIterator<Item = u32>) -> Vec<Entry> {
     (0x1000..).step_by(0x10).zip(encodings).map(|(function, encoding)| entry(function, encoding)).collect()
 }
@@ -35,8 +35,8 @@ fn words(bytes: &[u8]) -> Vec<u32> {
     bytes.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect()
 }
 
-/// Of deltalake for arm64, by ld-1053.12: functions in DWARF mode whose FDEs are not named share an
-/// encoding of the page, and each has its entry.
+/// From deltalake for arm64, linked by ld-1053.12. Functions in DWARF mode without a named FDE share an encoding of the
+/// page, but each has its own entry.
 #[test]
 fn ld_prime_has_equal_dwarf_encodings_once() {
     let bytes = of_layout(Layout::LdPrime, Arch::Aarch64, &row([0x0300_0000; 8]));
@@ -46,7 +46,7 @@ fn ld_prime_has_equal_dwarf_encodings_once() {
     assert_eq!(words(&bytes), [&header[..], &index, &page].concat());
 }
 
-/// Of PySide6, by ld-1115.7.3: code, and nothing to unwind it by.
+/// From PySide6, linked by ld-1115.7.3: code without any unwind information.
 #[test]
 fn ld_prime_writes_a_table_of_nothing() {
     let nothing = row([0, 0, 0, 0]);
@@ -65,7 +65,7 @@ fn ld_prime_writes_a_table_of_nothing() {
     }
 }
 
-/// Used twice, and by more than one function that does not fold into its neighbour; none in DWARF mode.
+/// An encoding is common if it is used twice, by functions that do not fold into a neighbour. DWARF mode is never common.
 #[test]
 fn common_encodings_of_apples_linkers() {
     let (often, high, low, once, dwarf) = (0x0109_0000, 0x0107_0000, 0x0105_0000, 0x0101_0000, 0x0400_0018);
@@ -75,7 +75,7 @@ fn common_encodings_of_apples_linkers() {
     for layout in [Layout::LdPrime, Layout::Ld64, Layout::Ld64V253] {
         let table = Table::read(&of_layout(layout, Arch::Amd64, &row(encodings)));
         assert_eq!(table.common, [often, low, high].map(Encoding), "{layout:?}");
-        // 128 encodings, each used twice: the largest has no room.
+        // 128 encodings are used twice each. There is no room for the largest.
         let many = (0..256).map(|number| 0x0200_0000 | (127 - number % 128) << 16);
         let table = Table::read(&of_layout(layout, Arch::Amd64, &row(many)));
         let expected: Vec<_> = (0..127).map(|number| Encoding(0x0200_0000 | number << 16)).collect();
@@ -84,13 +84,13 @@ fn common_encodings_of_apples_linkers() {
     }
 }
 
-/// The most there can be: every page regular but for the order of its entries, and a full palette.
+/// The largest table that can be: the palette is full, and every page is regular but for the order of its entries.
 #[test]
 fn the_room_that_ld_prime_needs() {
     for pages in [1, 2, 5] {
         for last in [1, 2, 200, 255, 511] {
             let count = 511 * (pages - 1) + last;
-            // 127 encodings that are used twice, then as many as there are functions.
+            // 127 encodings are used twice. The others are used by one function each.
             let twice = (0..254).map(|number| 0x0200_0000 | (number % 127) << 8);
             let encodings = twice.chain((0..).map(|number| 0x0100_0000 | number));
             let mut builder = Builder::new(Arch::Amd64, Options::new().with_layout(Layout::LdPrime)).unwrap();
@@ -101,7 +101,7 @@ fn the_room_that_ld_prime_needs() {
                 section.max_len(),
             );
             assert!(len <= most, "{count} functions: {len} bytes, {most} promised");
-            // A single page of few functions is compressed: encodings that are used twice cost less there.
+            // A single page with few functions is compressed, because encodings that are used twice cost less there.
             let is_tight = pages > 1 || last == 511;
             assert!(!is_tight || most <= len + 16, "{count} functions: {len} bytes, {most} promised");
         }
@@ -111,15 +111,15 @@ fn the_room_that_ld_prime_needs() {
 const A: u32 = 0x0100_0000;
 const B: u32 = 0x0201_0000;
 
-/// `A` and `B` by turns.
+/// Returns `A` and `B` by turns.
 fn by_turns(count: usize) -> impl Iterator<Item = u32> {
     [A, B].into_iter().cycle().take(count)
 }
 
-/// Bytes of an `__eh_frame` that leaves 128 bytes for the last page, 29 words without its header.
+/// Size of an `__eh_frame` that leaves 128 bytes for the last page: 29 words after its header.
 const LEAVES_128: u32 = 5 * 4096 - 128;
 
-/// Each page starts from the highest address, and the last one ends where a page of memory does.
+/// Pages are filled from the highest address down. The last page ends at the end of a page of memory.
 #[test]
 fn ld64_fills_pages_from_the_end() {
     let bytes = ld64(LEAVES_128, &row(by_turns(40)));
@@ -130,21 +130,21 @@ fn ld64_fills_pages_from_the_end() {
     let at = |number: u32| ((number % 2) << 24) | (0x10 * number);
     let first: Vec<u32> = [3, 12 | 11 << 16, 56].into_iter().chain((0..11).map(at)).collect();
     let hole = [0; (4096 - 128) / 4];
-    let flipped = |number: u32| at(number) ^ 1 << 24;
-    let last: Vec<u32> = [3, 12 | 29 << 16, 128].into_iter().chain((0..29).map(flipped)).collect();
+    let last: Vec<u32> =
+        [3, 12 | 29 << 16, 128].into_iter().chain((0..29).map(|number: u32| at(number) ^ 1 << 24)).collect();
     assert_eq!(words(&bytes), [&header[..], &common, &index, &first, &hole, &last].concat());
-    // Without an __eh_frame, and where it leaves less than 128 bytes, the last page has 4096.
+    // Without `__eh_frame`, or if it leaves less than 128 bytes, the last page has 4096 bytes.
     for eh_frame_len in [0, 4096, LEAVES_128 + 1, LEAVES_128 + 127] {
         assert_eq!(Table::read(&ld64(eh_frame_len, &row(by_turns(40)))).pages.len(), 1, "{eh_frame_len}");
     }
 }
 
-/// Encodings of entries that no longer fit the page stay in its palette without use: real tables have one or two
-/// such in a page.
+/// If an entry does not fit into the page, its encoding stays in the palette unused. In real tables one or two pages
+/// have such encodings.
 #[test]
 fn ld64_leaves_encodings_in_a_page_that_was_full() {
-    // In DWARF mode the FDE's offset is set last, and only for entries that exist: until then the entry's
-    // number distinguishes such encodings.
+    // In DWARF mode the FDE's offset is set last, for existing entries. Until then the entry's number distinguishes
+    // encodings, also those that stay unused.
     let own = |number: u32| 0x0205_0000 | number;
     let dwarf = |number: u32| 0x0400_0018 | number << 12;
     let pages = |own: fn(u32) -> u32, before: u32, count: usize| {
@@ -157,17 +157,17 @@ fn ld64_leaves_encodings_in_a_page_that_was_full() {
         (table.pages, words[words.len() - 2], words[words.len() - 1])
     };
     let compressed = |count, locals| (PageKind::Compressed, count, locals);
-    // One word is free: the next entry takes two, and only the one before it is refused.
+    // One word is free. The next entry needs two, and only the entry before it is refused.
     let (found, second, last) = pages(own, 2, 28);
     assert_eq!((found, second, last), (vec![compressed(5, 2), compressed(28, 2)], own(1), own(0)));
     let (found, second, last) = pages(dwarf, 2, 28);
     assert_eq!((found, second, last), (vec![compressed(5, 2), compressed(28, 2)], 0x0400_0004, 0x0400_0003));
-    // None is free: the encoding of the next entry takes the last one's.
+    // No word is free. The next entry's encoding takes the word of the last entry.
     let (found, _, last) = pages(own, 1, 29);
     assert_eq!((found, last), (vec![compressed(5, 1), compressed(28, 1)], own(0)));
 }
 
-/// With 30 entries for 29 words, the last one that is taken finds none before it that could be refused.
+/// There are 30 entries for 29 words, and no entry before the last accepted one can be refused.
 #[test]
 fn ld64_exceeds_its_first_page() {
     let bytes = ld64(LEAVES_128, &row(by_turns(30)));
@@ -175,7 +175,7 @@ fn ld64_exceeds_its_first_page() {
     assert_eq!(bytes.len(), 28 + 8 + 24 + 132);
 }
 
-/// Where half an entry with an encoding of its own would have room, the page is longer by that.
+/// If half an entry with its own encoding would fit, the page is longer by that half.
 #[test]
 fn ld64_pads_what_is_nearly_full() {
     for (count, size) in [(27, 12 + 27 * 4), (28, 128), (29, 128)] {
@@ -185,13 +185,13 @@ fn ld64_pads_what_is_nearly_full() {
     }
 }
 
-/// Up to 253.3 a page has a word less: as many words as it has room for, less one, and 4 bytes of padding.
+/// Up to version 253.3 a page has one word less than it has room for, and 4 bytes of padding.
 #[test]
 fn old_ld64_leaves_a_word_of_each_page() {
     let old = |entries: &[Entry]| of_ld64(Layout::Ld64V253, LEAVES_128, entries);
     let compressed = |count, locals| (PageKind::Compressed, count, locals);
-    // 29 words: 28 entries fill the page, and the 29th begins another, after which there is nothing up to the last
-    // page, which is shorter than 4096 bytes.
+    // 28 entries fill the page of 29 words. The 29th entry starts another page. Nothing follows it up to the last page,
+    // which is shorter than 4096 bytes.
     for (count, pages, size) in
         [(27, vec![27], 12 + 4 * 27), (28, vec![28], 128), (29, vec![1, 28], 16 + 3968 + 128)]
     {
@@ -201,21 +201,21 @@ fn old_ld64_leaves_a_word_of_each_page() {
         let index = 12 * (pages.len() + 1);
         assert_eq!(bytes.len(), 28 + 8 + index + size, "{count}");
     }
-    // An entry that would take the last words has brought its encoding into the palette: no entry refers to it.
+    // The entry that would take the last words has already put its encoding into the palette, unused.
     let own = |number: u32| 0x0205_0000 | number;
     let entries = row(by_turns(3).chain((0..2).map(own)).chain(by_turns(27)));
     let bytes = old(&entries);
     assert_eq!(Table::read(&bytes).pages, [compressed(5, 2), compressed(27, 1)]);
     let words = words(&bytes);
     assert_eq!(words[words.len() - 2..], [own(1), 0], "palette of the last page, and padding");
-    // In a full page, no regular one: 1020 words.
+    // A full page has 1020 words, and is not regular.
     let bytes = of_ld64(Layout::Ld64V253, 0, &row(by_turns(1021)));
     assert_eq!(Table::read(&bytes).pages, [compressed(1, 0), compressed(1020, 0)]);
     assert_eq!(Table::read(&ld64(0, &row(by_turns(1021)))).pages, [compressed(1021, 0)]);
 }
 
-/// ld64 counts from the last entry down, up to 0xffff00. It makes a regular page of what is short, but
-/// not where it has met the first entry of all.
+/// ld64 counts down from the last entry, by up to 0xffff00. It makes short pages regular, but not the page in which it
+/// has reached the first entry of all.
 #[test]
 fn the_reach_of_a_page_of_ld64() {
     let pages = |far: u32, gap: u32| {
@@ -228,12 +228,12 @@ fn the_reach_of_a_page_of_ld64() {
     assert_eq!(pages(1, 0xff_ff00), [compressed(11)]);
     assert_eq!(pages(1, 0xff_ff01), [compressed(1), compressed(10)]);
     assert_eq!(pages(2, 0xff_ff01), [(PageKind::Regular, 12, 0)]);
-    // As many as a regular page of 128 bytes has.
+    // A regular page of 128 bytes has as many entries.
     assert_eq!(pages(8, 0xff_ff01), [compressed(3), (PageKind::Regular, 15, 0)]);
 }
 
-/// Functions in DWARF mode do not fold, and each has an encoding to itself; the personality is in it, and
-/// the LSDA flag is not, though there is a record.
+/// Functions in DWARF mode do not fold, and each has its own encoding. The encoding has the personality but not the
+/// LSDA flag, although there is an LSDA record.
 #[test]
 fn dwarf_mode_of_ld64() {
     let mut entries = row([0x0400_0018; 3]);

@@ -1,4 +1,4 @@
-//! The size that is promised before anything has an address: the table always fits, wherever its functions come to lie.
+//! A table's size is promised before anything has an address. Wherever its functions are placed, the table fits.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -9,7 +9,7 @@ use cfipack_testkit::random::{Random, cases};
 use cfipack_tests::random_entries;
 use cfipack_tests::unwind_table::LAYOUTS;
 
-/// Entries whose keys are their numbers, in the order of their first addresses.
+/// Entries whose keys are their numbers. Numbers follow the first addresses.
 struct Functions {
     section: Section,
     /// First addresses by number.
@@ -31,7 +31,7 @@ fn functions(random: &mut Random, layout: Layout, entries: Vec<Entry>) -> Functi
     Functions { section: builder.finish(), addresses }
 }
 
-/// Places that a test gives by number.
+/// Addresses that a test gives, by number.
 struct Given<'a> {
     addresses: &'a [Option<u32>],
     has_lsdas: bool,
@@ -47,7 +47,7 @@ impl Places for Given<'_> {
     }
 }
 
-/// Entries that tables find hard: many encodings, all of them equally frequent.
+/// Returns entries that make tables large: many encodings, all equally frequent.
 fn adversarial(random: &mut Random, most: u64) -> Vec<Entry> {
     let count = 1 + random.below(most);
     let encodings = random.pick(&[2, 127, 128, 129, 255, 256, 257, 300, 600, 5000]);
@@ -75,7 +75,7 @@ fn any(random: &mut Random) -> Vec<Entry> {
     }
 }
 
-/// Distinct places for so many functions, in no order: all over 4 GiB, or close together but for gaps.
+/// Returns distinct addresses in no order: all over 4 GiB, or close together with gaps.
 fn anywhere(random: &mut Random, count: usize) -> Vec<u32> {
     let mut places = BTreeSet::new();
     let gaps = random.pick(&[0, 3, 300]);
@@ -85,7 +85,7 @@ fn anywhere(random: &mut Random, count: usize) -> Vec<u32> {
         if random.chance(gaps.min(100)) {
             at += 0xff_ffc0 + random.below(128);
         }
-        // Once around, the rest is put between.
+        // Addresses beyond the end start again, between the others.
         places.insert((at % 0xffff_0000) as u32);
     }
     let mut places: Vec<u32> = places.into_iter().collect();
@@ -95,7 +95,7 @@ fn anywhere(random: &mut Random, count: usize) -> Vec<u32> {
     places
 }
 
-/// Whatever addresses there are, in whatever order, also none or the same: `max_len` holds.
+/// `max_len` holds for any addresses in any order, even equal or missing ones.
 #[test]
 fn any_layout_fits() {
     let (seed, count) = cases("the bound for any order", 250);
@@ -129,7 +129,7 @@ fn any_layout_fits() {
     println!("at most {:.1} % of the bound for any order", 100.0 * tightest);
 }
 
-/// Functions that move apart in the order that was promised, as far as was promised: the plan holds.
+/// A plan holds if functions keep the promised order and move apart at most as far as promised.
 #[test]
 fn functions_in_order_fit() {
     let (seed, count) = cases("the bound for a known order", 400);
@@ -139,7 +139,7 @@ fn functions_in_order_fit() {
         let layout = LAYOUTS[if random.chance(60) { 0 } else { random.below(4) as usize }];
         let entries = any(&mut random);
         let Functions { section, mut addresses } = functions(&mut random, layout, entries);
-        // Ranks, or a first layout.
+        // The tentative addresses are ranks, or those of a first layout.
         let final_addresses = addresses.clone();
         if random.chance(30) {
             addresses = (0..addresses.len() as u32).collect();
@@ -168,7 +168,7 @@ fn functions_in_order_fit() {
         growth += random.pick(&[0, 0, 16, 0x20_0000]);
         let growth = u32::try_from(growth).unwrap_or(u32::MAX);
         let mut tentative: Vec<_> = addresses.into_iter().map(Some).collect();
-        // In layout `small` functions may turn out to have no address, or that of their neighbour.
+        // In layout `small` a function may have no address in the end, or its neighbour's.
         if layout == Layout::Small && random.chance(40) {
             for at in 1..moved.len() {
                 if random.chance(10) {
@@ -200,7 +200,7 @@ fn functions_in_order_fit() {
     assert!(exact * 3 > count, "{exact} of {count}");
 }
 
-/// What is planned for the final addresses is what is written.
+/// A plan for the final addresses is exact: it is what is written.
 #[test]
 fn a_plan_of_final_addresses_is_exact() {
     let (seed, count) = cases("plans of final addresses", 100);
@@ -217,7 +217,7 @@ fn a_plan_of_final_addresses_is_exact() {
     }
 }
 
-/// A plan that is broken, by functions in another order, never is more than a larger table.
+/// If functions come in another order than promised, the table may be larger, but it is right.
 #[test]
 fn a_broken_promise_costs_bytes_only() {
     let mut random = Random::new(5);

@@ -1,4 +1,4 @@
-//! `__unwind_info` that is wrong in one way: what is refused, and what is still there.
+//! Tests `__unwind_info` with one fault: what is refused, and what can still be read.
 
 use cfipack_decoder::unwind_info::{Error, Section};
 use cfipack_format::ImageOffset;
@@ -8,7 +8,7 @@ fn section(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Thousands of index entries for one page of thousands of entries.
+/// Thousands of index entries refer to one page of thousands of entries.
 #[test]
 fn pages_do_not_overlap() {
     let pages = 4000;
@@ -26,10 +26,10 @@ fn pages_do_not_overlap() {
     assert_eq!(errors.count(), pages as usize - 1);
 }
 
-/// What is refused, with its place and value; the rest of the table is still there.
+/// An error names place and value. The rest of the table can still be read.
 #[test]
 fn errors_name_offset_and_value() {
-    // One common encoding, two pages of an entry each, the sentinel.
+    // The table has one common encoding, two pages of one entry each, and the sentinel.
     let words = [
         [1, 28, 1, 32, 0, 32, 3].as_slice(),
         &[0x0100_0000, 0x1000, 68, 68, 0x2000, 84, 68, 0x3000, 0, 68],
@@ -68,7 +68,7 @@ fn errors_name_offset_and_value() {
         let bytes = with(at, value);
         let message = match message {
             "" => Ok(Some(if at == 92 { 0x2800 } else { 0x1000 })),
-            // Nothing names an encoding of the page's own.
+            // No entry uses this encoding of the page.
             _ if at == 76 => Ok(Some(0x1000)),
             message => Err(message.to_owned()),
         };

@@ -43,7 +43,7 @@ fn objects() {
     }
 }
 
-/// Every entry is found by its first and its last byte, and the bytes around the table by none.
+/// A lookup of an entry's first or last byte finds the entry. Lookups before and after the table find nothing.
 #[test]
 fn every_entry_is_found() {
     let mut found = 0;

@@ -1,4 +1,4 @@
-//! `__unwind_info` in small, where layouts differ and neighbours are not one.
+//! Tests small `__unwind_info` tables where layouts differ, or neighbours must stay apart.
 
 use std::num::NonZeroU32;
 
@@ -21,7 +21,7 @@ fn frame(function: u32) -> Entry {
     Entry::new(ImageOffset(function), 0x20, Encoding(0x0100_0000))
 }
 
-/// The flag and the LSDA are of one function: neither is its neighbour's.
+/// The LSDA and its flag belong to one function. Its neighbours have neither.
 #[test]
 fn neighbours_of_a_function_with_an_lsda() {
     let with_lsda = Entry { lsda: LsdaKey::at(ImageOffset(0x8000)), ..frame(0x1020) };
@@ -38,7 +38,7 @@ fn neighbours_of_a_function_with_an_lsda() {
     }
 }
 
-/// A linker that has discarded an LSDA has it at 0: then there is neither a record nor the flag.
+/// A linker that has discarded an LSDA gives it address 0. Then there is neither record nor flag.
 #[test]
 fn a_missing_lsda() {
     let with_lsda = Entry { lsda: LsdaKey::at(ImageOffset(0x8000)), ..frame(0x1020) };
@@ -58,7 +58,7 @@ fn a_missing_lsda() {
     }
 }
 
-/// In DWARF mode there is no flag to distinguish them, but an LSDA's record names its entry.
+/// In DWARF mode no flag distinguishes neighbours, but the record of an LSDA names its entry.
 #[test]
 fn neighbours_of_dwarf_mode_with_an_lsda() {
     let dwarf = |function| Entry { encoding: Encoding::dwarf(Arch::Amd64, 0x18), ..frame(function) };
@@ -67,7 +67,7 @@ fn neighbours_of_dwarf_mode_with_an_lsda() {
         let bytes = table(layout, &[dwarf(0x1000), with_lsda, dwarf(0x1040), dwarf(0x1060)]);
         let section = Section::parse(&bytes).unwrap();
         let starts: Vec<_> = section.entries().map(|entry| entry.unwrap().start.0).collect();
-        // Apple's linkers merge none.
+        // Apple's linkers merge no entries in DWARF mode.
         let count = if matches!(layout, Layout::Small | Layout::Lld) { 3 } else { 4 };
         assert_eq!(starts, [0x1000, 0x1020, 0x1040, 0x1060][..count], "{layout:?}");
         let lsdas = section.all_lsdas().unwrap().map(|lsda| (lsda.function.0, lsda.lsda.0));
@@ -75,7 +75,7 @@ fn neighbours_of_dwarf_mode_with_an_lsda() {
     }
 }
 
-/// ld64.lld takes a last function without information to be of no length; ld64 ends a byte after the code.
+/// ld64.lld treats a last function without information as empty. ld64 ends one byte after the code.
 #[test]
 fn the_end_after_a_function_without_information() {
     let none = Entry::new(ImageOffset(0x1020), 0x20, Encoding::NONE);
@@ -86,29 +86,27 @@ fn the_end_after_a_function_without_information() {
     }
 }
 
-/// Apple's linker leaves room for an index of regular pages, of 511 entries each, for the sentinel, and for one
-/// more.
+/// Apple's linker leaves room in the index for regular pages of 511 entries, for the sentinel, and for one more.
 #[test]
 fn room_in_the_index_of_ld_prime() {
     for (count, slots) in [(1, 3), (511, 3), (512, 4)] {
-        // No two are equal, so that none are merged.
+        // Neighbours differ, so that none are merged.
         let encoding = |number: u32| Encoding(0x0200_0000 | (number & 1) << 16);
         let entry = |number| Entry { encoding: encoding(number), ..frame(0x1000 + 0x20 * number) };
         let bytes = table(Layout::LdPrime, &(0..count).map(entry).collect::<Vec<_>>());
         let section = Section::parse(&bytes).unwrap();
         let (index_off, first) = (section.header().index_off, section.index().next().unwrap());
-        // Without LSDAs pages follow at once.
+        // Without LSDAs, pages follow the index at once.
         assert_eq!(first.page_off, index_off + 12 * slots, "{count}");
     }
 }
 
-/// Which pages 512 functions fill: 511 entries are enough for a page to stay compressed, and ld64.lld lets
-/// no offset be 0xffffff (its tables for these are in `corpora/compact-unwind`, `l_3_…_and_257th` and
-/// `l_4_gap_512th_…`).
+/// Tests which pages 512 functions fill. With 511 entries a page can stay compressed. ld64.lld allows no offset of
+/// 0xffffff: `l_3_…_and_257th` and `l_4_gap_512th_…` in `corpora/compact-unwind` are its tables.
 #[test]
 fn pages_of_511_functions() {
     const COMPRESSED: PageKind = PageKind::Compressed;
-    // Encodings by turns; the last function is at this distance from the first.
+    // Encodings alternate. `distance` is how far the last function is from the first.
     let far = |layout, distance: u32| {
         let alike = |number: u32| Encoding(0x0200_0000 | (number & 1) << 12);
         let mut entries: Vec<_> =
@@ -121,7 +119,7 @@ fn pages_of_511_functions() {
     assert_eq!(far(Layout::Lld, 0xff_ffff), two);
     assert_eq!(far(Layout::LdPrime, 0xff_ffff), one);
     assert_eq!(far(Layout::LdPrime, 0x100_0000), two);
-    // The 257th encoding is that of a function with so many before it.
+    // The function with the 257th encoding has this many functions before it.
     let full = |before: u32| {
         let number = |at: u32| if at == before { 256 } else { at % 256 };
         let entry = |at| Entry { encoding: Encoding(0x0200_0000 | number(at) << 12), ..frame(0x1000 + at) };
@@ -132,15 +130,15 @@ fn pages_of_511_functions() {
     assert_eq!(full(510), (PageKind::Regular, 511, 0));
 }
 
-/// Of a function that falls back to its FDE for want of a fourth personality, the mark of a part that is not
-/// the function's start stays; its encoding and its LSDA flag go, in so far as the layout has them.
+/// A function with a fourth personality falls back to its FDE. The mark of a part that is not the function's start
+/// stays. The encoding and the LSDA flag go if the layout had them.
 #[test]
 fn remains_of_a_fourth_personality() {
     let part = 0x8000_0000;
     for (layout, lsda) in LAYOUTS.into_iter().zip([0, 0, 0x4000_0000, 0]) {
         let mut builder = Builder::new(Arch::Amd64, Options::new().with_layout(layout)).unwrap();
         for number in 1..=4 {
-            // The fourth one is used least; an object's row may have a number where none should be.
+            // The fourth personality is used least. An object's row may have a number where no number should be.
             for function in 0..5 - number {
                 builder.push(Entry {
                     encoding: Encoding(0xa104_0001),
@@ -159,14 +157,14 @@ fn remains_of_a_fourth_personality() {
         let section = Section::parse(&bytes).unwrap();
         let encodings: Vec<_> = section.entries().map(|entry| entry.unwrap().encoding.0).collect();
         assert_eq!(encodings[9], part | lsda | 0x0400_0018, "{layout:?}");
-        // ld64.lld takes its number and that of the personality together.
+        // ld64.lld combines the stray number with the personality's number by "or".
         let stray = if layout == Layout::Lld { 0x2000_0000 } else { 0 };
         assert_eq!(encodings[0], 0xd104_0001 | stray, "{layout:?}");
     }
 }
 
-/// A number of a personality in a row that has none: ld64.lld keeps it (`l_9_persbit_in_obj`), but not of a
-/// row in DWARF mode, which it regenerates from the FDE.
+/// A row without a personality may have a personality's number. ld64.lld keeps the number (`l_9_persbit_in_obj`),
+/// except in DWARF mode, where it makes the encoding anew from the FDE.
 #[test]
 fn a_number_without_a_personality() {
     for (layout, kept) in LAYOUTS.into_iter().zip([0, 0x1000_0000, 0, 0]) {
@@ -180,19 +178,19 @@ fn a_number_without_a_personality() {
     }
 }
 
-/// A table of one regular page, made by hand, for code up to 0x1030.
+/// Makes a table of one regular page by hand, for code up to 0x1030.
 fn regular(entries: &[(u32, u32)]) -> Vec<u8> {
-    // Header: version, palette, personalities and index, each with its offset and count.
+    // The header: version, then offset and count of palette, personalities and index.
     let mut words = vec![1, 28, 0, 28, 0, 28, 2];
-    // Index: the page, the sentinel.
+    // The index: the page and the sentinel.
     words.extend([0x1000, 52, 52, 0x1030, 0, 52]);
-    // Kind; the entries' offset and count, of 16 bits each.
+    // The page: its kind, then offset and count of its entries in 16 bits each.
     words.extend([2, 8 | (entries.len() as u32) << 16]);
     words.extend(entries.iter().flat_map(|&(function, encoding)| [function, encoding]));
     words.into_iter().flat_map(u32::to_le_bytes).collect()
 }
 
-/// Of entries at one address readers find the last: macho-unwind-info, and a lookup.
+/// If several entries have one address, readers find the last: macho-unwind-info, and our lookup.
 #[test]
 fn the_last_entry_of_an_address_is_found() {
     const FRAME: u32 = 0x0100_0000;
@@ -211,7 +209,7 @@ fn the_last_entry_of_an_address_is_found() {
     }
 }
 
-/// Apple's `compact_unwind_encoding.h` has encodings for four architectures.
+/// Apple's `compact_unwind_encoding.h` has encodings for four architectures. Other architectures are refused.
 #[test]
 fn a_builder_is_for_an_architecture_of_the_format() {
     for arch in [Arch::Amd64, Arch::I386, Arch::Aarch64, Arch::Arm64_32] {
@@ -225,7 +223,7 @@ fn a_builder_is_for_an_architecture_of_the_format() {
     }
 }
 
-/// Keys that are no offsets, and a function and an LSDA of the same number, are as good as image offsets.
+/// Keys need not be offsets, and a function and an LSDA may have equal keys.
 #[test]
 fn keys_of_functions_and_of_lsdas() {
     let number = |at: u64| 0xdead_0000_0000_0000 | at;
@@ -241,9 +239,8 @@ fn keys_of_functions_and_of_lsdas() {
         }
         let [offsets, keys] = [offsets, keys].map(Builder::finish);
         let expected = offsets.place(None, Key::image_offset, LsdaKey::image_offset).unwrap();
-        let function_at = |key: Key| ImageOffset(0x100 * key.0 as u32);
         let lsda_at = |key: LsdaKey| ImageOffset(0x10_0000 + 4 * key.0.get() as u32);
-        let found = keys.place(None, function_at, lsda_at).unwrap();
+        let found = keys.place(None, |key: Key| ImageOffset(0x100 * key.0 as u32), lsda_at).unwrap();
         let [expected, found] = [expected, found].map(|placed| {
             let mut bytes = vec![0; placed.len()];
             placed.write(&mut bytes, |_| unreachable!("no entry has a personality")).unwrap();

@@ -1,8 +1,7 @@
-//! Frames unwound by framehop 0.16 and by our rows, from the same `__unwind_info`.
+//! Unwinds frames with framehop 0.16 and with our rows, from the same `__unwind_info`.
 //!
-//! In the first frame framehop looks at the instructions too, for it may be in a prologue; so
-//! x86-64 is compared as a caller's frame. For framehop arm64's frameless functions cannot be
-//! callers, so arm64 is compared as the first frame, without any instructions to look at.
+//! In the first frame framehop also reads instructions, in case it is in a prologue. So we compare x86-64 as a caller's
+//! frame. On arm64 framehop does not accept frameless callers, so we compare the first frame there, without instructions.
 
 use cfipack_decoder::compact_unwind::row;
 use cfipack_decoder::unwind_info::Section;
@@ -20,12 +19,12 @@ const SP: u64 = 0x10_0000;
 const FP: u64 = 0x20_0000;
 const LR: u64 = 0x1234_5670;
 
-/// What lies on the stack: no two addresses have the same.
+/// The word at an address of the stack. All words differ.
 fn stack(address: u64) -> u64 {
     0x4000_0000 + address * 2
 }
 
-/// The caller's PC, stack pointer and frame pointer, by a row.
+/// Returns the caller's PC, stack pointer and frame pointer, by a row.
 fn step(row: &Row, arch: Arch) -> (u64, u64, u64) {
     let Cfa::Register { register, offset } = row.cfa else { panic!("{row:?}") };
     let base = if register == arch.stack_pointer() { SP } else { FP };
@@ -51,7 +50,7 @@ fn module(table: Vec<u8>, text: Option<Vec<u8>>, end: u32) -> Module<Vec<u8>> {
     Module::new("table".into(), range, BASE, sections)
 }
 
-/// Entries of 8 to 256 bytes with these encodings, from 0x1000 on, and the end of the last.
+/// Returns a table of functions of 8 to 256 bytes with these encodings, from 0x1000 on, and the end of the last function.
 fn table(random: &mut Random, arch: Arch, encoding: impl Fn(&mut Random) -> Encoding) -> (Vec<u8>, u32) {
     let mut at = 0x1000;
     let mut entries = Vec::new();
@@ -82,7 +81,7 @@ fn x86_64_callers() {
                 _ => Encoding::frameless_indirect(random.below(4) as u8, 7, count as u8, permutation),
             }
         });
-        // Small multiples of 8, wherever they are read from.
+        // Wherever the code is read from, it has small multiples of 8.
         let text = (0..end - 0x1000).map(|i| if i % 4 == 0 { 8 * random.below(32) as u8 } else { 0 });
         let text: Vec<u8> = text.collect();
         let section = Section::parse(&table).unwrap();
@@ -94,7 +93,7 @@ fn x86_64_callers() {
             let entry = section.lookup(ImageOffset(pc)).unwrap().unwrap();
             let code = &text[entry.start.0 as usize - 0x1000..];
             let (row, _) = row(entry.encoding, Arch::Amd64, code).unwrap().unwrap();
-            // Framehop reads the size as 16 bits of words.
+            // framehop keeps the size in 16 bits, in words.
             let fits =
                 matches!(row.cfa, Cfa::Register { offset, .. } if offset < 0x8_0000 && offset % 8 == 0);
             if !fits {
@@ -125,7 +124,7 @@ fn arm64_first_frames() {
         for _ in 0..3000 {
             let pc = 0x1000 + random.below(u64::from(end) - 0x1000) as u32;
             let entry = section.lookup(ImageOffset(pc)).unwrap().unwrap();
-            // The first instruction has not run yet: framehop takes no prologue to have.
+            // Before the first instruction has run, framehop assumes that the prologue has done nothing.
             if entry.start.0 == pc {
                 continue;
             }

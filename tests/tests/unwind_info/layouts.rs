@@ -1,4 +1,4 @@
-//! Random tables in every layout, by our reader and by llvm-objdump.
+//! Reads random tables in every layout with our reader and llvm-objdump.
 
 use std::num::NonZeroU32;
 
@@ -16,7 +16,7 @@ fn options(layout: Layout) -> Options {
     Options::new().with_layout(layout).with_keep_dwarf_lsda(true).with_eh_frame_len(0x1234)
 }
 
-/// Whether a table has a section: Apple's linkers write one for code without unwind information too.
+/// Returns whether a layout writes a section. Apple's linkers write one even if no code has unwind information.
 fn is_written(layout: Layout, entries: &[Entry]) -> bool {
     !matches!(layout, Layout::Small | Layout::Lld)
         || entries.iter().any(|entry| entry.encoding.mode_number() != 0)
@@ -30,9 +30,8 @@ fn is_dwarf(arch: Arch, encoding: Encoding) -> bool {
     encoding.mode_number() == Encoding::dwarf(arch, 0).mode_number()
 }
 
-/// What a reader must find for a PC: the encoding without its personality's number, the slot of
-/// its personality, its LSDA. A DWARF-mode function has these from its FDE, so that the table
-/// need not contain them.
+/// The expected answer for a PC: the encoding without its personality's number, the personality's slot, and the LSDA.
+/// In DWARF mode the FDE has the last two, so the table need not have them.
 type Answer = (Encoding, Option<ImageOffset>, Option<ImageOffset>);
 
 fn expected(arch: Arch, entries: &[Entry], pc: ImageOffset) -> Answer {
@@ -46,7 +45,7 @@ fn expected(arch: Arch, entries: &[Entry], pc: ImageOffset) -> Answer {
 }
 
 fn found(arch: Arch, section: &Section<'_>, pc: ImageOffset) -> Answer {
-    // Layout `lld` ends a table where a last function without information begins.
+    // If the last function has no information, a table in layout `lld` ends at its start.
     let Some(entry) = section.lookup(pc).unwrap() else { return (Encoding::NONE, None, None) };
     let encoding = entry.encoding.with_personality(0);
     if is_dwarf(arch, encoding) {
@@ -113,7 +112,7 @@ fn small_is_never_larger() {
     println!("small, lld, ld-prime, ld64, ld64-253: {sizes:?}");
 }
 
-/// Bytes of the largest page of a table; 0 without one.
+/// Returns the bytes of a table's largest page, or 0 if there is no page.
 fn largest_page(bytes: &[u8]) -> usize {
     let pages = if bytes.is_empty() { Vec::new() } else { Table::read(bytes).pages };
     let sizes = pages.into_iter().map(|(kind, count, locals)| match kind {
@@ -123,7 +122,7 @@ fn largest_page(bytes: &[u8]) -> usize {
     sizes.max().unwrap_or(0)
 }
 
-/// Entries of any numbers at all: every layout takes them and our reader takes every layout.
+/// Entries may have any values. Every layout takes them, and our reader reads every layout.
 #[test]
 fn anything_can_be_pushed() {
     let (seed, count) = cases("entries of any numbers", 300);
@@ -218,7 +217,7 @@ fn llvm_objdump_prints_what_we_print() {
             }
             tools.write("f", mach_object::image_with_table(arch, &bytes));
             let theirs = tools.run_well(&["llvm-objdump-23", "--unwind-info", "f"]);
-            // llvm-objdump reads no more than 4096 bytes of a page; ld64's can have a word more.
+            // llvm-objdump reads at most 4096 bytes of a page. A page of ld64 can have a word more.
             let is_long = |&(_, entries, encodings): &(PageKind, usize, usize)| entries + encodings > 1021;
             if layout == Layout::Ld64 && Table::read(&bytes).pages.iter().any(is_long) {
                 assert!(theirs.contains("warning: attempt to read past end of buffer"), "table {number}");
@@ -238,7 +237,7 @@ fn llvm_objdump_prints_what_we_print() {
 fn a_fourth_personality_falls_back_to_dwarf() {
     for layout in LAYOUTS {
         let mut builder = Builder::new(Arch::Aarch64, options(layout)).unwrap();
-        // Personality 1 is used once, 2 twice, and so on.
+        // Personality 1 is used once, personality 2 twice, and so on.
         let users = [1, 2, 2, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 5];
         for (number, personality) in (0..).zip(users) {
             let mut entry = Entry::new(ImageOffset(0x100 * number + 0x100), 0x100, Encoding(0x0400_0000));
@@ -281,7 +280,7 @@ fn nothing_shadows_a_function() {
     }
 }
 
-/// No reader gets to them; see `Options::keep_dwarf_lsda`.
+/// Readers never use these records; see `Options::keep_dwarf_lsda`.
 #[test]
 fn dead_lsda_records_are_omitted() {
     let mut dwarf = Entry::new(ImageOffset(0x1000), 0x20, Encoding::dwarf(Arch::Amd64, 0x18));

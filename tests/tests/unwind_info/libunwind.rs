@@ -1,6 +1,6 @@
-//! LLVM's libunwind over real macOS images: its `UnwindCursor`, compiled for this machine, looks up the functions of
-//! their tables, and finds the encoding, the personality and the LSDA that our reader finds.
-//! `tests/libunwind/build` compiles it; `CFIPACK_LIBUNWIND` names the program, `CFIPACK_MACOS_LIBRARIES` the images.
+//! Looks up functions of real macOS images with LLVM's libunwind, whose `UnwindCursor` is compiled for this machine. It
+//! must find the encoding, personality and LSDA that our reader finds. `tests/libunwind/build` compiles it.
+//! `CFIPACK_LIBUNWIND` names the program, and `CFIPACK_MACOS_LIBRARIES` the images.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,21 +17,21 @@ use cfipack_tests::reference::Tools;
 
 use super::real_libraries::each_table;
 
-/// The answer for a PC, as the program prints it: addresses from the start of the image.
+/// An answer of the program. Addresses count from the start of the image.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Answer {
     start: u64,
     end: u64,
-    /// The encoding; of a function in DWARF mode only the mode's bits.
+    /// The encoding. In DWARF mode only the bits of the mode.
     encoding: u32,
-    /// The pointer's place; 0 = none.
+    /// The place of the personality's pointer, or 0.
     personality: u64,
     lsda: u64,
-    /// The FDE's offset in `__eh_frame`, for a function in DWARF mode.
+    /// In DWARF mode, the FDE's offset in `__eh_frame`.
     fde: u64,
 }
 
-/// The program of `tests/libunwind/build`.
+/// Returns the path of the program that `tests/libunwind/build` makes.
 fn judge() -> PathBuf {
     needs::directory("CFIPACK_LIBUNWIND", "tests/libunwind/build prints it")
 }
@@ -66,8 +66,8 @@ fn libunwind_finds_the_same_download() {
     assert!(images > 0, "no table found");
 }
 
-/// With `--icf=all`, ld64.lld 23 writes LSDA records of functions in DWARF mode that lead to no LSDA: libunwind follows
-/// none of them, and takes the LSDA from the FDE.
+/// With `--icf=all`, ld64.lld 23 writes LSDA records in DWARF mode that lead to no LSDA. libunwind ignores them and
+/// takes the LSDA from the FDE.
 #[test]
 #[ignore = "needs the reference tools and CFIPACK_LIBUNWIND"]
 fn libunwind_follows_no_record_of_dwarf_mode_download() {
@@ -103,7 +103,7 @@ fn libunwind_follows_no_record_of_dwarf_mode_download() {
     assert_eq!((records.len(), misleading), (2, 1));
 }
 
-/// The first two, a middle and the last PC of each entry.
+/// Returns the PCs to ask for: the first two, a middle one and the last one of each entry.
 fn questions(section: &Section<'_>) -> Vec<ImageOffset> {
     let entries = section.entries().map(Result::unwrap).filter(|entry| entry.start < entry.end);
     let pcs = entries.flat_map(|entry| {
@@ -145,7 +145,7 @@ fn functions(file: &File<'_>) -> Functions {
     Functions(found)
 }
 
-/// Our reader's answer, and whether libunwind has to scan all of `__eh_frame` for it.
+/// Returns our reader's answer, and whether libunwind has to scan the whole `__eh_frame` for it.
 fn expected(
     file: &File<'_>,
     section: &Section<'_>,
@@ -167,11 +167,11 @@ fn expected(
         let is_known = entry.encoding.mode_number() != 0;
         return (is_known.then_some(of_table), false);
     }
-    // It takes an FDE for that of the PCs after the first one, up to the end: those before which a call may return.
+    // libunwind looks up return addresses. It applies an FDE to the PCs after its first one, up to and including its end.
     let pc = u64::from(pc.0);
     let after = functions.0.partition_point(|function| function.start < pc);
     let function = after.checked_sub(1).map(|at| &functions.0[at]).filter(|function| pc <= function.end);
-    // Without an FDE, libunwind has what the table has.
+    // Without an FDE, libunwind returns the table's answer.
     let Some(function) = function else { return (Some(of_table), false) };
     let answer = Answer {
         start: function.start,
@@ -184,8 +184,8 @@ fn expected(
     (Some(answer), u64::from(entry.encoding.dwarf_offset()) > function.fde)
 }
 
-/// libunwind's answers. Numbers are little-endian and of 8 bytes: 1 for x86-64 or 2 for arm64, the
-/// addresses and lengths of `__unwind_info` and `__eh_frame` with their bytes, and the PCs.
+/// Asks libunwind. Numbers are little-endian and have 8 bytes: 1 for x86-64 or 2 for arm64, address, length and bytes
+/// of `__unwind_info` and `__eh_frame`, then the PCs.
 fn ask(judge: &Path, file: &File<'_>, table: &[u8], pcs: &[ImageOffset]) -> Vec<Option<Answer>> {
     let macho = file.as_macho().unwrap();
     let base = macho.image_base().0;
@@ -217,7 +217,7 @@ fn ask(judge: &Path, file: &File<'_>, table: &[u8], pcs: &[ImageOffset]) -> Vec<
     text.lines().map(answer).collect()
 }
 
-/// A line of the program: `none`, or start, end, encoding, personality, LSDA and FDE.
+/// Parses a line of the program: `none`, or start, end, encoding, personality, LSDA and FDE.
 fn answer(line: &str) -> Option<Answer> {
     if line == "none" {
         return None;

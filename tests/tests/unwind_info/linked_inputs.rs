@@ -1,5 +1,5 @@
-//! The linker's side of `__unwind_info`: what becomes of functions that are dead, folded, described twice or not at all,
-//! and of personalities that are too many. The tables are read by macho-unwind-info.
+//! Tests the linker's `__unwind_info` for functions that are dead, folded, described twice or not at all, and for too
+//! many personalities. macho-unwind-info reads the tables.
 
 use cfipack_encoder::unwind_info::{Layout, Options};
 use cfipack_format::compact_unwind::Encoding;
@@ -25,11 +25,11 @@ fn section(objects: &mut [Unlinked]) -> Section {
     builder.finish()
 }
 
-/// The table's starts and encodings, as macho-unwind-info reads them, and the warnings.
+/// Returns starts and encodings, as macho-unwind-info reads them, and the warnings.
 fn table(section: &Section, addresses: &Moved) -> (Vec<(u32, u32)>, Vec<Warning>) {
     let table = section.place(None, None, addresses).unwrap();
     assert!(table.len() <= section.max_len());
-    // More room than the table needs is left zero.
+    // If there is more room than the table needs, the rest is zero.
     let mut bytes = vec![0xaa; table.len() + 5];
     table.write(&mut bytes, |personality| ImageOffset(0x8000 + 8 * personality.0 as u32)).unwrap();
     assert_eq!(bytes[table.len()..], [0; 5]);
@@ -50,7 +50,7 @@ fn rows_fdes_and_nothing() {
     object.row(0x100, 0x10, FRAME, 0, 0);
     object.row(0x110, 0x10, DWARF, 0, 0);
     object.row(0x120, 0x10, DWARF, 0, 0);
-    // 0x100 has both, 0x110 a row in DWARF mode, 0x130 just an FDE; 0x120 has none.
+    // 0x100 has a row and an FDE, 0x110 a row in DWARF mode, 0x130 only an FDE, and 0x120 only a row.
     object.fdes(0, &[(0x100, 0x10, 0), (0x110, 0x10, 0), (0x130, 0x10, 0)]);
     let section = section(&mut [object]);
     assert_eq!(section.warnings(), [Warning::NoFde { function: key(0, 0x120) }]);
@@ -62,7 +62,7 @@ fn rows_fdes_and_nothing() {
     let expected =
         [(0x100, FRAME), (0x110, DWARF | second as u32), (0x120, NOTHING), (0x130, DWARF | third as u32)];
     assert_eq!((entries, warnings), (expected.to_vec(), vec![]));
-    // The FDEs' places are asked for again, and one is gone, another out of reach.
+    // The places of FDEs are asked for again. One FDE is gone, and another is out of reach.
     let [second, third] = [second, third].map(|offset| Fde { object: 0, offset: SectionOffset(offset) });
     let fdes = [(second, None), (third, Some(0x0100_0000))].into();
     let (entries, warnings) = table(&section, &Moved { fdes, ..Moved::default() });
@@ -83,7 +83,7 @@ fn dead_and_folded_functions() {
         object.row(0x120, 0x10, 0x0202_0000, 0, 0);
         object.fdes(0, &[(0x130, 0x10, 0)]);
     }
-    // The second object's 0x110 and 0x130 are dead, its 0x120 was folded into the first object's.
+    // In the second object 0x110 and 0x130 are dead, and 0x120 was folded into the first object's function.
     second.dead.extend([0x110, 0x130]);
     second.folded.insert(0x120, key(0, 0x120));
     second.rows[2 * 32 + 12] = 0xff;
@@ -93,7 +93,7 @@ fn dead_and_folded_functions() {
     let expected =
         [(0x100, FRAME), (0x110, 0x0201_0000), (0x120, 0x0202_0000), (0x130, fde), (0x1100, FRAME)];
     assert_eq!(table(&section, &apart).0, expected);
-    // Folded by address only: the first one that is not empty counts.
+    // Functions that are folded only by address: the first one that is not empty counts.
     let functions = [(key(1, 0x100), Some(0x110)), (key(0, 0x130), None)].into();
     let (entries, warnings) = table(&section, &Moved { functions, ..apart });
     assert_eq!(entries, [(0x100, FRAME), (0x110, 0x0201_0000), (0x120, 0x0202_0000)]);
@@ -128,7 +128,7 @@ fn which_of_several_rows_counts() {
     assert_eq!(table(&section, &Moved::default()).0, [(0x100, FRAME), (0x110, 0x0201_0000)]);
 }
 
-/// Five personalities: three stay, of the other functions one has no FDE.
+/// Of five personalities, three stay. Of the functions with the other two, one has no FDE.
 #[test]
 fn five_personalities() {
     for layout in LAYOUTS {
@@ -147,7 +147,7 @@ fn five_personalities() {
         let mut builder = builder(layout);
         object.push(&mut builder);
         let section = builder.finish();
-        // 0x52 is used once and 0x54 twice, once by a function without FDE: that keeps it.
+        // 0x52 is used once. 0x54 is used twice, once by a function without FDE, which therefore keeps 0x54.
         let fell_back: Vec<_> = section
             .warnings()
             .iter()
@@ -176,7 +176,7 @@ fn five_personalities() {
                 assert_eq!(entry.encoding.dwarf_offset() as usize, fde.offset.0, "{layout:?}");
                 continue;
             }
-            // Each of the others has its own personality and LSDA.
+            // Each other function has its own personality and LSDA.
             let at = (entry.start.0 - 0x100) / 0x10;
             let personality = (0..5).find(|&number| u64::from(at) < uses[..=number].iter().sum()).unwrap();
             let slot = ImageOffset(0x8000 + 8 * (personality as u32 + 0x51));
@@ -186,7 +186,7 @@ fn five_personalities() {
     }
 }
 
-/// Without any FDEs, the functions of the least used personalities are named, and have no unwind information.
+/// Without FDEs, functions with the least used personalities are reported and get no unwind information.
 #[test]
 fn personalities_without_fdes() {
     let mut object = Unlinked::new(0);
@@ -207,8 +207,8 @@ fn personalities_without_fdes() {
     assert_eq!(entries, expected);
 }
 
-/// Shards that are absorbed in the order of objects make the same table, also if each meets personalities in its own
-/// order; and a section makes the same table as often as it is asked.
+/// Shards, absorbed in the order of objects, make the same table, even if each meets personalities in another order. A
+/// section makes the same table each time.
 #[test]
 fn shards_and_relayouts() {
     let mut objects: Vec<_> = (0..4).map(Unlinked::new).collect();
@@ -245,7 +245,7 @@ fn what_cannot_be_read_is_named() {
     object.rows.extend([1; 9]);
     object.fdes(0, &[(0x110, 0x10, 0), (0x120, 0x10, 0)]);
     let first = 4 + u32::from_le_bytes(object.eh_frame[..4].try_into().unwrap()) as usize;
-    // The first FDE's CIE pointer.
+    // Damages the CIE pointer of the first FDE.
     object.eh_frame[first + 4] ^= 0x40;
     let section = section(&mut [object]);
     let [Warning::IncompleteRow { object: 7, offset: SectionOffset(32), bytes: 9 }, cfi] = section.warnings()
@@ -257,7 +257,7 @@ fn what_cannot_be_read_is_named() {
     assert_eq!(entries.iter().map(|entry| entry.0).collect::<Vec<_>>(), [0x100, 0x120]);
 }
 
-/// Any bytes: no panic, and a table that our reader and macho-unwind-info take.
+/// Any bytes cause no panic, and give a table that our reader and macho-unwind-info accept.
 #[test]
 fn any_bytes() {
     let (seed, count) = cases("any bytes as an object's unwind information", 400);
@@ -298,7 +298,7 @@ fn any_bytes() {
     }
 }
 
-/// What the trait's methods are asked for.
+/// Checks the arguments of the trait's methods.
 #[test]
 fn fields_carry_their_targets() {
     struct Asked(Vec<(usize, Option<u64>)>);

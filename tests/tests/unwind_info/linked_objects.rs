@@ -1,4 +1,4 @@
-//! The linker's side: `__unwind_info` made of objects, against what ld64.lld links of the same objects.
+//! Makes `__unwind_info` of objects as a linker does, and compares it with what ld64.lld links of them.
 
 use std::collections::BTreeMap;
 
@@ -27,14 +27,14 @@ const LD: [&str; 10] = [
     "f.map",
 ];
 
-/// Links objects with ld64.lld; the image and its map.
+/// Links objects with ld64.lld. Returns the image and its map.
 fn link(tools: &Tools, arch: Arch, options: &[&str], objects: &[&str]) -> (Vec<u8>, String) {
     let arch = if arch == Arch::Amd64 { "x86_64" } else { "arm64" };
     tools.run_well(&[&LD[..], &["-arch", arch], options, objects, &["-o", "f.dylib"]].concat());
     (tools.read("f.dylib"), String::from_utf8(tools.read("f.map")).unwrap())
 }
 
-/// Writes a section's table at these addresses, within what was promised; `tentative` and `growth` as for a plan.
+/// Writes a section's table at these addresses, and checks the promised size. A plan uses `tentative` and `growth`.
 fn write(
     section: &Section,
     addresses: &impl Addresses,
@@ -58,7 +58,7 @@ fn in_layout(link: &mut Link<'_>, layout: Layout) -> (Vec<u8>, Section) {
     (bytes, section)
 }
 
-/// What a table has for each address, without the numbers of personalities.
+/// Returns the table's answer for each address, without numbers of personalities.
 fn meaning(bytes: &[u8]) -> BTreeMap<u32, (Encoding, Option<ImageOffset>, Option<ImageOffset>)> {
     let section = decoder::Section::parse(bytes).unwrap();
     let entry = |entry: Result<decoder::Entry, decoder::Error>| {
@@ -110,7 +110,7 @@ fn programs_through_lld() {
             .collect();
         let level = random.pick(&["-O0", "-O1", "-O2", "-Os"]);
         let mut clang = vec!["clang-23", "-target", target, level, "-fexceptions", "-w", "-c"];
-        // Without it, only two personalities have compact encodings.
+        // Without this option, only two personalities have compact encodings.
         if random.chance(60) {
             clang.push("-femit-compact-unwind-non-canonical");
         }
@@ -140,7 +140,7 @@ fn programs_through_lld() {
         let theirs = link.table();
         let case = format!("link {number}: {clang:?} {options:?}");
         let is_same = if options.contains(&"--icf=all") {
-            // Where LSDAs are folded, lld's records of functions in DWARF mode lead anywhere; no reader follows them.
+            // If LSDAs are folded, lld's records in DWARF mode lead anywhere. No reader follows them.
             without_dead_lsdas(&ours) == without_dead_lsdas(&theirs)
         } else {
             ours == theirs
@@ -150,7 +150,7 @@ fn programs_through_lld() {
         totals[1] += section.fdes().count();
         totals[2] += usize::from(!options.is_empty());
         totals[3] += section.personalities().len();
-        // The smallest table has the same, but it has no LSDA records of DWARF mode, and folds as lld does.
+        // The smallest table has the same answers. It has no LSDA records in DWARF mode, and folds as lld does.
         let (small, _) = in_layout(&mut link, Layout::Small);
         assert_eq!(meaning(&small), meaning(&theirs), "{case}");
         sizes = [sizes[0] + small.len(), sizes[1] + theirs.len()];
@@ -160,7 +160,7 @@ fn programs_through_lld() {
     );
 }
 
-/// A table with zeros for the LSDAs of functions in DWARF mode.
+/// Returns a table in which LSDAs of functions in DWARF mode are zero.
 fn without_dead_lsdas(bytes: &[u8]) -> Vec<u8> {
     let mut changed = bytes.to_vec();
     if bytes.is_empty() {

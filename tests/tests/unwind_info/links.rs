@@ -1,4 +1,4 @@
-//! Tables that ld64.lld 23 made, from the objects it made them of.
+//! Rebuilds tables of ld64.lld 23 from the objects that it linked.
 
 use cfipack_encoder::unwind_info::{Layout, Options};
 use cfipack_format::Arch;
@@ -18,7 +18,7 @@ fn in_layout(linked: &Linked, layout: Layout) -> Vec<u8> {
     lay_out(linked.arch, options, &linked.entries, None, |number| linked.slots[number as usize - 1])
 }
 
-/// Whether lld keeps the number of a personality that its table has not.
+/// Returns whether lld keeps the number of a personality that the table does not have.
 fn has_stray_personality(name: &str) -> bool {
     name.ends_with("9_persbit_in_obj")
 }

@@ -1,4 +1,4 @@
-//! Random objects: compares the `__unwind_info` that ld64.lld links with the one that cfipack builds.
+//! Links random objects, and compares ld64.lld's `__unwind_info` with cfipack's.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,14 +12,14 @@ use cfipack_tests::mach_object::{self, Mix};
 use cfipack_tests::reference::Tools;
 use cfipack_tests::unwind_table::{Table, lay_out};
 
-/// The arguments of a link.
+/// Returns the arguments of a link.
 fn arguments(arch: Arch) -> Vec<&'static str> {
     let arch = if arch == Arch::Amd64 { "x86_64" } else { "arm64" };
     let dylib = ["-dylib", "-undefined", "dynamic_lookup", "-platform_version", "macos", "11.0", "11.0"];
     [&["-arch", arch][..], &dylib, &["f.o", "-o", "f.dylib"]].concat()
 }
 
-/// Links random objects with `link` and compares.
+/// Links random objects with `link`, and compares the tables.
 fn compare(what: &str, count: usize, link: impl Fn(Arch, &[u8]) -> Vec<u8>) {
     let (seed, count) = cases(what, count);
     let mut random = Random::new(seed);
@@ -56,7 +56,7 @@ fn difference(ours: &[u8], theirs: &[u8]) -> String {
     )
 }
 
-/// lld as every Rust toolchain with `gcc-ld` has it.
+/// Returns the lld of the Rust toolchain, in its directory `gcc-ld`.
 fn toolchain_lld() -> PathBuf {
     let rustc = env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
     let print = |what: &[&str]| {

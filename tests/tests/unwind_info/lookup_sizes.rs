@@ -1,5 +1,5 @@
-//! Lookups in tables with every number of pages and entries around the powers of two, at which a
-//! search takes one step more; the expected entries come from a walk over those that were laid out.
+//! Looks up PCs in tables whose numbers of pages and entries are around powers of two, where a search takes a step
+//! more. The expected entries come from a walk over the input.
 
 use cfipack_decoder::unwind_info::Section;
 use cfipack_format::ImageOffset;
@@ -10,9 +10,8 @@ use cfipack_testkit::random::{self, Random};
 
 const ENCODING: u32 = 0x0100_0000;
 
-/// A table of these pages, each a list of functions, and the end of the last function. Encodings
-/// differ from function to function: with a palette of 7 common ones and 5 of the page's own, or
-/// all different in regular pages.
+/// Returns a table of these pages, each a list of functions. Encodings differ from function to function: compressed
+/// pages have 7 common ones and 5 of their own, and in regular pages all differ.
 fn table(kind: PageKind, pages: &[Vec<u32>], end: u32) -> Vec<u8> {
     let common_off = Header::SIZE as u32;
     let index_off = common_off + 7 * 4;
@@ -85,7 +84,7 @@ fn check(kind: PageKind, pages: &[Vec<u32>], end: u32) {
     }
 }
 
-/// Pages of these sizes, functions of 2 to 30 bytes, and their end.
+/// Returns pages of these sizes, with functions of 2 to 30 bytes, and the end of the last function.
 fn pages(random: &mut Random, sizes: &[usize]) -> (Vec<Vec<u32>>, u32) {
     let mut at = 0x1000;
     let mut function = |_| {
@@ -114,8 +113,8 @@ fn every_size_of_a_page_and_of_the_index() {
     }
 }
 
-/// Functions at the highest offset that a compressed entry can have, long ones after it, and a
-/// table that goes up to the last byte of 32 bits.
+/// Functions are at the highest offset that a compressed entry can have, with long functions after them. The table ends
+/// at the last 32-bit address.
 #[test]
 fn functions_at_the_ends_of_the_ranges() {
     for few in [1, 600] {

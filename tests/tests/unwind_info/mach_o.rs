@@ -1,5 +1,5 @@
-//! Compares what is read from Mach-O objects and images, fat files and archives with the symbols that the `object` crate
-//! reads of them.
+//! Reads Mach-O objects and images, fat files and archives. The symbols that the `object` crate reads give the expected
+//! result.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ fn link(name: &str) -> Link {
     corpora::compact_unwind_links().into_iter().find(|link| link.name == name).expect(name)
 }
 
-/// The symbols of functions by address.
+/// Returns the symbols of functions by address.
 fn symbols(bytes: &[u8]) -> BTreeMap<u64, String> {
     let file = object::File::parse(bytes).unwrap();
     let text = file.section_by_name("__text").map(|text| text.index());
@@ -26,7 +26,7 @@ fn fde_starts(file: &File<'_>) -> Vec<u64> {
     functions.map(|function| function.unwrap().key.0).collect()
 }
 
-/// x86-64's FDEs contain distances, arm64's have pairs of relocations.
+/// On x86-64, FDEs contain distances. On arm64, pairs of relocations have them.
 #[test]
 fn fdes_lie_at_symbols() {
     let mut fdes = 0;
@@ -54,7 +54,7 @@ fn fdes_lie_at_symbols() {
     }
 }
 
-/// Rows point at functions, and the third personality is the third.
+/// Rows refer to functions, and the third personality is read as the third.
 #[test]
 fn compact_rows_are_resolved() {
     let mut rows = 0;
@@ -94,7 +94,7 @@ fn images_list_function_starts() {
         let file = File::parse(&link.image).unwrap();
         let starts: Vec<_> =
             file.as_macho().unwrap().function_starts().unwrap().iter().map(|start| start.0).collect();
-        // ld64.lld 23 also takes a row's start for a function's, and a label in no code for one.
+        // ld64.lld 23 takes the start of a row for a function's start, and a label outside of code for a function.
         if link.name.contains("multirange") || link.name.ends_with("000_nofuncs") {
             continue;
         }
@@ -120,7 +120,7 @@ fn images_list_function_starts() {
     }
 }
 
-/// A fat file of slices at the given places.
+/// Makes a fat file with slices at the given places.
 fn fat(wide: bool, slices: &[(u32, u32, &[u8])]) -> Vec<u8> {
     let mut file = Vec::new();
     let word = |file: &mut Vec<u8>, value: u32| file.extend(value.to_be_bytes());
@@ -149,7 +149,7 @@ fn fat(wide: bool, slices: &[(u32, u32, &[u8])]) -> Vec<u8> {
     file
 }
 
-/// An archive as macOS writes it: long names are before the members.
+/// Makes an archive as macOS writes it, with long names before the members.
 fn archive(members: &[(&str, &[u8])]) -> Vec<u8> {
     let mut file = b"!<arch>\n".to_vec();
     for (name, bytes) in members {

@@ -1,5 +1,4 @@
-//! `__unwind_info`, and the Mach-O files it lies in: tables of lld and of Apple's linkers, other people's readers,
-//! random tables.
+//! Tests `__unwind_info` and its Mach-O files: tables of lld and of Apple's linkers, other readers, random tables.
 
 mod apple;
 mod bounds;

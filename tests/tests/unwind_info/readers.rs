@@ -1,7 +1,7 @@
-//! Compares other readers of `__unwind_info` with ours: the same tables, the same PCs.
+//! Compares other readers of `__unwind_info` with ours, on the same tables and PCs.
 //!
-//! A test describes each difference, so that it fails when the readers agree: macho-unwind-info 0.5 and symbolic 12 take
-//! arm64's D pairs to be bits 5 to 8 (they are bits 8 to 11).
+//! A test describes each difference, and fails when the readers agree. macho-unwind-info 0.5 and symbolic 12 take bits
+//! 5 to 8 of arm64's encodings for the D pairs, but these are bits 8 to 11.
 
 use cfipack_container::File;
 use cfipack_decoder::compact_unwind::row;
@@ -15,7 +15,7 @@ use cfipack_tests::corpora;
 use cfipack_tests::unwind_table::{LAYOUTS, lay_out};
 use macho_unwind_info::UnwindInfo;
 
-/// A table of many encodings that mean something, in a layout.
+/// Returns a table in a random layout, with many valid encodings.
 fn random_table(random: &mut Random, arch: Arch) -> Vec<u8> {
     let layout = random.pick(&LAYOUTS);
     let mut at = 0x1000;
@@ -62,7 +62,7 @@ fn encoding(random: &mut Random, arch: Arch) -> Encoding {
     }
 }
 
-/// The goldens' tables, and random ones.
+/// Returns the tables of the goldens, and random tables.
 pub fn tables(test: &str, count: usize) -> Vec<(String, Arch, Vec<u8>)> {
     let mut tables = Vec::new();
     for link in corpora::compact_unwind_links() {
@@ -113,8 +113,8 @@ fn macho_unwind_info_finds_the_same() {
     println!("{pcs} PCs");
 }
 
-/// A table of one function that saves x19, x20, d8 and d9. Bits 8 to 11 are the D pairs, as llvm-mc 23 writes and LLVM's
-/// libunwind 22 reads them.
+/// Returns a table of one function that saves x19, x20, d8 and d9. llvm-mc 23 writes the D pairs in bits 8 to 11, and
+/// LLVM's libunwind 22 reads them there.
 pub fn d_registers() -> (Encoding, Vec<u8>) {
     let encoding = Encoding(0x0400_0101);
     let entry = encoder::Entry::new(ImageOffset(0x1000), 8, encoding);
@@ -135,8 +135,8 @@ fn places_of_d_registers_differ_between_readers() {
     );
 }
 
-/// A table with a null entry that shares its address with a function, as ld64.lld 23 writes for an object whose `__text` is
-/// empty.
+/// Returns a table in which a null entry has the address of a function. ld64.lld 23 writes this for an object with an
+/// empty `__text`.
 pub fn equal_addresses() -> Vec<u8> {
     let words = [
         [1, 28, 2, 36, 0, 36, 2].as_slice(),
@@ -161,12 +161,11 @@ fn the_last_of_equal_addresses_counts() {
     assert_eq!(found.opcode, 0x0100_0000);
 }
 
-/// Functions of [`arrays_anywhere`].
+/// The number of functions in [`arrays_anywhere`].
 const ENTRIES: u32 = 2000;
 
-/// A table with everything in an unusual place: pages first, of more than 4096 bytes and with their
-/// encodings before the entries (as Zig has them), then the index, slack, LSDAs, and the
-/// palettes last.
+/// Returns a table with everything in an unusual place. First come pages of more than 4096 bytes, with encodings before
+/// entries (as in Zig's tables). Then come the index, unused bytes and LSDAs. The palettes are last.
 pub fn arrays_anywhere() -> Vec<u8> {
     let entries = ENTRIES;
     let (page, index) = (28, 28 + 16 + 4 * entries);
@@ -175,7 +174,7 @@ pub fn arrays_anywhere() -> Vec<u8> {
     let common = personalities + 4;
     let end = 0x1000 + 16 * entries;
     let mut words = vec![1, common, 1, personalities, 1, index, 2];
-    // The header of a compressed page, its one encoding, its entries.
+    // A compressed page: its header, its one encoding, and its entries.
     words.extend([3, entries << 16 | 16, 1 << 16 | 12, 0x5101_0001]);
     words.extend((0..entries).map(|i| (u32::from(i == 1) << 24) | (i * 16)));
     words.extend([0x1000, page, lsdas, end, 0, lsdas + 8]);

@@ -1,6 +1,6 @@
-//! Real macOS libraries: the tables rebuilt from their entries are identical to their own, and the verifier accepts
-//! the tables of Apple's linker and lld.
-//! `tests/real-libraries/download DIR` fetches the libraries; `CFIPACK_MACOS_LIBRARIES=DIR` names their directory.
+//! Rebuilds tables of real macOS libraries from their entries: the bytes must be the same. The verifier must accept the
+//! tables of Apple's linker and of lld. `tests/real-libraries/download DIR` fetches the libraries, and
+//! `CFIPACK_MACOS_LIBRARIES=DIR` names their directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,7 +18,7 @@ use cfipack_tests::convert::cfi_of;
 use cfipack_tests::unwind_table::{LAYOUTS_OF_LD64, Table};
 use object::read::macho::{FatArch, MachOFatFile32};
 
-/// The images of `tests/real-libraries/download`.
+/// Returns the directory of images that `tests/real-libraries/download` fetches.
 fn directory() -> PathBuf {
     needs::directory("CFIPACK_MACOS_LIBRARIES", "tests/real-libraries/download DIR")
 }
@@ -30,8 +30,8 @@ fn files(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Calls `check` with the name, file and table of every image below a directory. A table with entries after its
-/// sentinel (lmdb's) is printed, and skipped.
+/// Calls `check` with name, file and table of every image below a directory. lmdb's table has entries after its
+/// sentinel: such a table is printed and skipped.
 pub(crate) fn each_table(directory: &Path, mut check: impl FnMut(&str, &File<'_>, &[u8])) {
     let mut paths = Vec::new();
     files(directory, &mut paths);
@@ -43,7 +43,7 @@ pub(crate) fn each_table(directory: &Path, mut check: impl FnMut(&str, &File<'_>
             Ok(fat) => fat.arches().iter().map(|arch| arch.data(&*data).unwrap()).collect(),
             Err(_) => vec![&data],
         };
-        // A fat file may hold archives of objects.
+        // A fat file may contain archives of objects.
         for slice in slices.into_iter().filter(|slice| !slice.starts_with(b"!<arch>")) {
             let file = File::parse(slice).unwrap();
             let Some(section) = file.as_macho().unwrap().unwind_info_section().unwrap() else { continue };
@@ -84,18 +84,18 @@ fn layouts_are_what_apples_linker_and_lld_wrote_download() {
     assert!(other.is_empty(), "{} differ: {other:?}", other.len());
 }
 
-/// Who wrote a table.
+/// The linker that wrote a table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Linker {
-    /// Byte for byte what the layout is.
+    /// The table is the layout's, byte for byte.
     Layout(Layout),
-    /// Two entries have one address: no layout imitates that.
+    /// Two entries have one address. No layout imitates that.
     WithShadow,
-    /// Neighbours without unwind information that no layout leaves apart (elm's).
+    /// Neighbours without unwind information stay apart, which no layout does. elm's table is like this.
     Unmerged,
 }
 
-/// The linker that wrote a table, by its bytes; `None` if it is none that we know.
+/// Finds the linker of a table by the table's bytes. Returns `None` for an unknown linker.
 fn linker_of(file: &File<'_>, table: &Table, bytes: &[u8]) -> Option<Linker> {
     let arch = file.arch();
     let call_frames = file.call_frame_sections().unwrap();
@@ -113,14 +113,13 @@ fn linker_of(file: &File<'_>, table: &Table, bytes: &[u8]) -> Option<Linker> {
     }
     let is_shadowed = table.entries.windows(2).any(|pair| pair[0].function == pair[1].function);
     let are_null = |pair: &[Entry]| pair.iter().all(|entry| entry.encoding == Encoding::NONE);
-    match table.entries.windows(2).any(are_null) {
-        _ if is_shadowed => Some(Linker::WithShadow),
-        true => Some(Linker::Unmerged),
-        false => None,
+    if is_shadowed {
+        return Some(Linker::WithShadow);
     }
+    table.entries.windows(2).any(are_null).then_some(Linker::Unmerged)
 }
 
-/// Bytes that no table of these entries does without.
+/// Returns a number of bytes that every table of these entries needs.
 fn lower_bound(table: &Table) -> usize {
     let entries = table.entries.len();
     let mut encodings: Vec<_> =
@@ -132,8 +131,8 @@ fn lower_bound(table: &Table) -> usize {
     head + 4 * entries + 4 * encodings.len() + 20 * entries.div_ceil(1021)
 }
 
-/// The functions of an image in the order of addresses: entries as they were before neighbours were folded, in so far as
-/// the image still has their starts, and each one's address. Their keys are their numbers.
+/// Returns an image's functions in the order of addresses, each with its address. Entries that were folded are separate
+/// again if the image still has the functions' starts. Keys are numbers.
 fn unfolded(file: &File<'_>, table: &Table) -> (Vec<Entry>, Vec<u32>) {
     let starts = file.as_macho().unwrap().function_starts().unwrap();
     let base = file.as_macho().unwrap().image_base().0;
@@ -158,7 +157,7 @@ fn unfolded(file: &File<'_>, table: &Table) -> (Vec<Entry>, Vec<u32>) {
     (entries, addresses)
 }
 
-/// Functions at their addresses, or at their ranks.
+/// The functions' addresses, or else their ranks.
 struct Given<'a>(Option<&'a [u32]>);
 
 impl Places for Given<'_> {
@@ -171,8 +170,8 @@ impl Places for Given<'_> {
     }
 }
 
-/// What a linker reserves before layout is at most 3 % more than the table: with a first layout that grows by 64 KiB, and
-/// with nothing but the order of functions; of these a page more, which elm's table of 7 KB for 422 558 functions shows.
+/// A linker reserves at most 3 % more than the final table, by a first layout that grows by 64 KiB or by the order of
+/// functions alone. The latter may need a page more, as for elm's table of 7 KB for 422 558 functions.
 #[test]
 #[ignore = "needs CFIPACK_MACOS_LIBRARIES"]
 fn sizes_are_known_before_layout_download() {
@@ -231,9 +230,9 @@ fn sizes_are_known_before_layout_download() {
     }
 }
 
-/// Tables of production linkers break no rule of their readers: a violation would be an error of the verifier. Each
-/// function with CFI is equal to it. ld64 is an exception: it gives hand-written code wrong encodings (MKL in torch
-/// 1.4, `0x02000000` for a stack of some size), so the violations of its tables are counted.
+/// Tables of production linkers break no rule, or the verifier would be wrong, and their functions agree with the CFI.
+/// The exception is ld64, which gives hand-written code wrong encodings (MKL in torch 1.4: `0x02000000` for a stack of
+/// some size). The violations in its tables are counted.
 #[test]
 #[ignore = "needs CFIPACK_MACOS_LIBRARIES"]
 fn tables_of_other_linkers_are_true_download() {
@@ -252,7 +251,7 @@ fn tables_of_other_linkers_are_true_download() {
         let function_starts = file.as_macho().unwrap().function_starts().unwrap();
         let image =
             Image::new(arch, base, &code, &cfi).with_function_starts(&function_starts).with_slots(&is_slot);
-        // Of ld64's, and of elm's, whose entry without unwind information lies within a function.
+        // Violations are in tables of ld64, and in elm's: an entry without unwind information is inside a function.
         let is_of_ld64 = matches!(
             linker_of(file, &Table::read(bytes), bytes),
             Some(Linker::Layout(Layout::Ld64 | Layout::Ld64V253) | Linker::Unmerged)
@@ -275,14 +274,14 @@ fn tables_of_other_linkers_are_true_download() {
     println!("of ld64's: {incomplete} tables that lack functions or have wrong ones, {of_ld64:?}");
     println!("{with_pairs} functions without a frame save registers at the places of their entries");
     assert!(tables > 0, "no table found");
-    // Two readers take them otherwise than the compiler; lld and ld64 write LSDAs that an FDE has too, and
-    // lld an entry without unwind information that the next one, of the same address, hides.
+    // Known warnings: two readers read frameless pairs in another way than the compiler, lld and ld64 write LSDAs that
+    // the FDE has too, and lld writes a null entry that the next entry at its address hides.
     let known = ["frameless-pairs", "lsda-orphan", "null-shares-address"];
     assert!(warnings.keys().all(|name| known.contains(name)), "{warnings:?}");
 }
 
-/// Readers disagree on where arm64's functions without a frame have their registers. The code does not:
-/// counts the functions, each of which stores every register where we read that it is.
+/// Readers disagree about where frameless arm64 functions save registers. The code decides. Counts functions whose code
+/// stores every register where we read it.
 fn pairs_without_a_frame(name: &str, table: &unwind_info::Table<'_>, code: &Code<'_>) -> u64 {
     let mut count = 0;
     for entry in table.entries() {
@@ -292,7 +291,7 @@ fn pairs_without_a_frame(name: &str, table: &unwind_info::Table<'_>, code: &Code
         }
         let size = (entry.end.0 - entry.start.0) as usize;
         let code = &code.starting_at(entry.start)[..size];
-        // The stack is not always allocated at once: a branch without saved registers allocates less.
+        // A function may allocate less stack on a branch that saves no registers.
         let mut prologues = (0..size).step_by(4).map(|start| stored_pairs(&code[start..]));
         let is_stored = prologues.any(|stored| saved.as_slice().iter().all(|slot| stored.contains(slot)));
         assert!(is_stored, "{name}: function {} does not store {saved:?}", entry.start);
@@ -301,8 +300,8 @@ fn pairs_without_a_frame(name: &str, table: &unwind_info::Table<'_>, code: &Code
     count
 }
 
-/// What arm64 code stores in pairs, counted from the stack pointer, in its first instructions: registers,
-/// and where from the CFA, which is the stack pointer before.
+/// Returns which registers the first instructions of arm64 code store in pairs, and how far from the CFA. The CFA is
+/// the stack pointer before these instructions.
 fn stored_pairs(code: &[u8]) -> BTreeSet<(Register, i32)> {
     let (mut stack_pointer, mut stored) = (0, BTreeSet::new());
     for word in code.chunks_exact(4).take(32).map(|word| u32::from_le_bytes(word.try_into().unwrap())) {

@@ -1,4 +1,4 @@
-//! Compares layout `small` with the optimum, found by exhaustive search.
+//! Compares layout `small` with the optimum that an exhaustive search finds.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -9,7 +9,7 @@ use cfipack_testkit::random::{Random, cases};
 use cfipack_tests::random_entries;
 use cfipack_tests::unwind_table::{Table, lay_out};
 
-/// An entry's start and its encoding with the personality's number.
+/// An entry: its start, and its encoding with the personality's number.
 type Key = (u32, u32);
 
 fn keys(table: &Table) -> Vec<Key> {
@@ -22,9 +22,9 @@ fn keys(table: &Table) -> Vec<Key> {
 /// The most encodings that layout `small` makes common.
 const MAX_COMMON: usize = 127;
 
-/// The fewest bytes of pages and their index entries for a common palette: the best end of the
-/// first page, for every place where it can start. Encodings of `spare` may be common too if that
-/// makes room in a page, each of which counts them for itself.
+/// Returns the fewest bytes of pages and their index entries for a common palette. For each start of the first page it
+/// takes the best end. Encodings of `spare` may be common too if that makes room in a page; each page counts them for
+/// itself.
 fn best_pages(keys: &[Key], common: &HashSet<u32>, spare: &HashSet<u32>) -> usize {
     let mut best = vec![usize::MAX; keys.len() + 1];
     best[0] = 0;
@@ -51,7 +51,7 @@ fn best_pages(keys: &[Key], common: &HashSet<u32>, spare: &HashSet<u32>) -> usiz
     best[keys.len()]
 }
 
-/// Bytes of a table but for its pages, their index entries and its common palette.
+/// Returns the bytes of a table without its pages, their index entries and its common palette.
 fn head(table: &Table) -> usize {
     let lsdas = table.entries.iter().filter(|entry| entry.lsda.is_some()).count();
     28 + 12 + 4 * table.slots.len() + 8 * lsdas
@@ -59,8 +59,8 @@ fn head(table: &Table) -> usize {
 
 fn small(random: &mut Random, most: u64) -> Option<(usize, Table)> {
     let entries = random_entries::random(random, Arch::Amd64, most);
-    let slot = |personality| ImageOffset(8 * personality);
-    let bytes = lay_out(Arch::Amd64, Options::default(), &entries, None, slot);
+    let bytes =
+        lay_out(Arch::Amd64, Options::default(), &entries, None, |personality| ImageOffset(8 * personality));
     (!bytes.is_empty()).then(|| (bytes.len(), Table::read(&bytes)))
 }
 
@@ -77,11 +77,10 @@ fn boundaries_are_the_best_for_the_palette() {
     }
 }
 
-/// A size that no palette can go below; `None` if there are too many of them to try all.
+/// Returns a size that no palette can undercut, or `None` if there are too many palettes to try.
 ///
-/// Every choice of the encodings that several entries have is tried. One that a single entry has
-/// costs 4 bytes in the common palette as in its page's own, and is common only to make room in
-/// its page: as many of them may be in every page as may be in all together.
+/// Tries every selection of the encodings that several entries have. An encoding of a single entry costs 4 bytes in either
+/// palette, and is common only to make room in its page. We allow in each page as many of them as the table may have.
 fn least(table: &Table) -> Option<usize> {
     let keys = keys(table);
     let mut uses = BTreeMap::<u32, u32>::new();
@@ -109,7 +108,7 @@ fn palettes_are_near_the_best() {
     while tried < count {
         drawn += 1;
         assert!(drawn <= 100 * count, "only {tried} of {drawn} tables had few enough encodings to try all");
-        // Small ones are done fast, and of them a palette too many is the larger part.
+        // Small tables are quick to search, and a wrong palette is a larger part of them.
         let most = if tried % 10 == 0 { 3000 } else { random.pick(&[10, 30, 100, 300]) };
         let Some((size, table)) = small(&mut random, most) else { continue };
         let Some(least) = least(&table) else { continue };
@@ -125,12 +124,11 @@ fn palettes_are_near_the_best() {
     );
 }
 
-/// Palettes of the most frequent encodings, as many as these.
+/// Sizes of palettes that consist of the most frequent encodings.
 const LENGTHS: [usize; 9] = [0, 4, 8, 16, 32, 48, 64, 96, MAX_COMMON];
 
-/// Of tables that are too large to have palette and boundaries fitted to each other, none is larger than with the
-/// best of some palettes of frequent encodings, nor than it was: each of these tables is one that a worse choice
-/// makes larger.
+/// These tables are too large to fit palette and boundaries to each other. None may be larger than with the best
+/// palette of frequent encodings, nor larger than before. Each table grows if a choice is worse.
 #[test]
 fn palettes_of_frequent_encodings_are_no_better() {
     for (seed, known) in [
@@ -162,9 +160,9 @@ fn palettes_of_frequent_encodings_are_no_better() {
     }
 }
 
-/// Tables of many pages with few encodings, of which every palette can be tried: groups of functions that
-/// are too far apart for a compressed page. Each group has encodings of its own, of its neighbours and of all,
-/// so that palette and boundaries depend on each other.
+/// Returns entries of many pages but few encodings, so that every palette can be tried. The groups of functions are too
+/// far apart for one compressed page. Each group shares encodings with its neighbours and with all groups, so palette
+/// and boundaries depend on each other.
 fn in_groups(random: &mut Random) -> Vec<Entry> {
     let encodings = random.between(2, 7) as u32;
     let (groups, most) = random.pick(&[(12, 6), (40, 12), (40, 40), (6, 300), (3, 1400)]);
@@ -188,7 +186,7 @@ fn in_groups(random: &mut Random) -> Vec<Entry> {
     entries
 }
 
-/// What an exhaustive search finds is found: nearly always, and never far from it.
+/// Layout `small` nearly always finds the optimum of the exhaustive search, and is never far from it.
 #[test]
 fn palettes_of_many_pages_are_the_best() {
     palettes_of_many_pages(500);
@@ -200,7 +198,7 @@ fn palettes_of_many_pages_are_the_best_slow() {
     palettes_of_many_pages(usize::MAX);
 }
 
-/// Of tables with so many entries at most.
+/// Compares random tables of at most this many entries.
 fn palettes_of_many_pages(most: usize) {
     let (seed, count) = cases("palettes of layout small where pages are many", 60);
     let mut random = Random::new(seed);
@@ -221,8 +219,7 @@ fn palettes_of_many_pages(most: usize) {
     assert!((exact + 1) * 50 >= count * 49, "only {exact} of {count} are as small as can be");
 }
 
-/// The size of a table of these groups of encodings, each group too far from the next one to share
-/// a compressed page with it.
+/// Returns the size of a table of these groups of encodings. Groups are too far apart to share a compressed page.
 fn size_of(groups: &[Vec<u32>]) -> usize {
     let mut entries = Vec::new();
     for (group, start) in groups.iter().zip((0x1000..).step_by(0x110_0000)) {
@@ -236,19 +233,19 @@ fn size_of(groups: &[Vec<u32>]) -> usize {
     bytes.len()
 }
 
-/// Header and sentinel.
+/// Bytes of the header and of the sentinel.
 const FRAME: usize = 28 + 12;
 
 #[test]
 fn no_palette_without_a_compressed_page() {
-    // As long as two pages are thought best, both encodings are better common.
+    // While two pages seem best, it is better to make both encodings common.
     let groups = [vec![0, 1, 0, 1, 2], vec![0]];
     assert_eq!(size_of(&groups), FRAME + 12 + 8 + 8 * 6);
 }
 
 #[test]
 fn an_expensive_first_page() {
-    // A regular page of all is cheaper an entry than the first page, and yet dearer in all.
+    // One regular page of all entries costs less per entry than the first page, but more in total.
     let alternating = |from: u32, to: u32| (from..to).map(|at| at % 2).collect();
     let groups = [alternating(0, 1), alternating(1, 9), alternating(9, 17), alternating(17, 24)];
     assert_eq!(size_of(&groups), FRAME + 2 * 4 + 4 * (12 + 12) + 4 * 24);
@@ -256,7 +253,7 @@ fn an_expensive_first_page() {
 
 #[test]
 fn rare_encodings_are_common_to_make_room() {
-    // One word too many, unless an encoding of a single entry leaves the page.
+    // The page is one word too long, unless an encoding of a single entry leaves it.
     let rare = 1021 - 990 + 1;
     let group = (0..990).map(|at| if at < 2 * rare && at % 2 == 1 { at } else { 2000 + at % 2 }).collect();
     assert_eq!(size_of(&[group]), FRAME + 12 + 12 + 4 * (990 + rare as usize + 2));

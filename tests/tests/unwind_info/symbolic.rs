@@ -1,7 +1,6 @@
-//! Compares symbolic's reader of `__unwind_info` with ours. It has 28 packages of its own, so that the default run does
-//! without it; CI runs it.
+//! Compares symbolic's reader of `__unwind_info` with ours. symbolic brings 28 packages, so only CI runs this test.
 //!
-//! A test describes each difference, so that it fails when the readers agree:
+//! A test describes each difference, and fails when the readers agree:
 //! - symbolic 12 takes arm64's D pairs to be bits 5 to 8 (they are bits 8 to 11);
 //! - symbolic has no rows for x86's indirect mode, whose stack size is in the code.
 
@@ -13,7 +12,7 @@ use symbolic_debuginfo::macho::{CompactCfiOp, CompactUnwindInfoIter, CompactUnwi
 
 use super::readers::{arrays_anywhere, d_registers, entries, equal_addresses, tables};
 
-/// A symbolic register as its DWARF number.
+/// Returns the DWARF number of a register of symbolic.
 fn number(name: &str) -> Register {
     const NAMES: [(&str, u16); 12] = [
         ("rbx", 3),
@@ -37,7 +36,7 @@ fn number(name: &str) -> Register {
     Register(register.or_else(|| name.strip_prefix('d').map(|n| 64 + n.parse::<u16>().unwrap())).expect(name))
 }
 
-/// symbolic's operations as a row of ours, the return address being `ra`.
+/// Returns symbolic's operations as a row of ours. The return address is `ra`.
 fn row_of(
     operations: CompactUnwindOp,
     iter: &CompactUnwindInfoIter<'_>,
@@ -91,7 +90,7 @@ fn it_reads_the_same_rows() {
             let their = theirs.next().unwrap().expect(&name);
             let range = (their.instruction_address, their.instruction_address + their.len);
             assert_eq!((entry.start.0, entry.end.0), range, "{name}");
-            // The goldens enumerate encodings, valid or not.
+            // The linked goldens (`l_…`) enumerate encodings, valid or not.
             if name.starts_with('l') {
                 continue;
             }
@@ -102,7 +101,7 @@ fn it_reads_the_same_rows() {
                 continue;
             }
             let our = row(entry.encoding, arch, &[]).unwrap();
-            // symbolic lists a frameless function's registers from the highest address down.
+            // For a frameless function, symbolic lists registers from the highest address down.
             let sorted = |(row, saved): (Row, Saved)| {
                 let mut slots = saved.as_slice().to_vec();
                 slots.sort_by_key(|slot| slot.1);

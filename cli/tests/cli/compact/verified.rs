@@ -1,8 +1,8 @@
-//! Tables judged against CFI, and damaged ones.
+//! Tests `__unwind_info` tables, sound and damaged, against CFI.
 
 use super::*;
 
-/// A table that is built from an object, whose slots have no places yet, is true by both ways to verify it.
+/// Before the link, personality slots have no addresses. Both ways to verify the table must find it right nevertheless.
 #[test]
 fn a_table_of_an_object_is_verified_alike() {
     let directory = scratch("alike");
@@ -44,7 +44,7 @@ fn verified() {
     assert_eq!(report["rules"], json!({ "lsda-orphan": 3 }));
     assert_eq!(report["warnings"].as_array().unwrap().len(), 3);
     assert_eq!(run_in(&directory, &["verify", "l_8_dwarf_lsda.dylib"]).status.code(), Some(0));
-    // That case's code has no `sub` where its encodings expect it.
+    // The library has synthetic code, without the `sub` that its encodings refer to.
     let output = run_in(&directory, &["verify", "l_7_stackind_nofold.dylib"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(output.stdout).contains("no stack adjustment by an imm32 at byte 3\n"));
@@ -68,7 +68,7 @@ fn a_table_from_elsewhere_is_verified() {
     assert_eq!(run_in(&directory, &verify).status.code(), Some(0));
     let path = directory.join("made");
     let mut bytes = fs::read(&path).unwrap();
-    // Its last word is the last function's encoding, now 4 bytes into an FDE.
+    // The last word is the last function's encoding. We move its FDE offset by 4 bytes, into an FDE.
     let last = bytes.len() - 4;
     bytes[last] += 4;
     fs::write(&path, bytes).unwrap();
@@ -77,7 +77,7 @@ fn a_table_from_elsewhere_is_verified() {
     assert!(text(output.stdout).contains("no record of __eh_frame at 0x"));
 }
 
-/// Linkers remove the FDEs of functions with rows: a function with only a row is not in the CFI.
+/// Linkers remove the FDEs of functions with compact rows, so the CFI lacks these functions.
 #[test]
 fn entries_without_cfi_are_reported() {
     let mc = corpus().join("mc");
@@ -93,7 +93,7 @@ fn entries_without_cfi_are_reported() {
     assert!(error.ends_with("a02_fp.o: the file has no call frame information\n"), "{error}");
 }
 
-/// A broken page costs that page in a dump, and its own PCs in a lookup.
+/// A broken page costs a dump that page alone, and a lookup only the PCs of that page.
 #[test]
 fn a_broken_page_affects_only_itself() {
     let directory = unpack("broken-page", &["l_2_alt_1022.dylib"]);
@@ -173,7 +173,8 @@ fn damaged_inputs_are_one_line() {
     error_of(&directory, &["unwind-info", "bare"]);
 }
 
-/// A table built from the file's own has its entries, also those that lead nowhere: both verbs reject it.
+/// A table built from the file's own entries keeps their errors, such as an encoding without its `sub`. Both verbs
+/// reject it.
 #[test]
 fn a_copied_table_is_judged_as_the_files_own() {
     let directory = unpack("copied", &["l_7_stackind_nofold.dylib"]);
@@ -188,7 +189,7 @@ fn a_copied_table_is_judged_as_the_files_own() {
     assert!(json["verify"]["rules"]["no-immediate"].as_u64().unwrap() > 0, "{json}");
 }
 
-/// A function whose entry names the FDE after its own fails both verbs alike.
+/// The first function's entry refers to the FDE of the second. Both ways to verify report it.
 #[test]
 fn a_function_found_by_a_scan_only() {
     let directory = unpack("scan", &["l_8_dwarf_3.dylib"]);

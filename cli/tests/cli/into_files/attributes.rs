@@ -1,4 +1,4 @@
-//! Owner, mode, times, extended attributes and capabilities of a file that is replaced.
+//! Tests that a replaced file keeps owner, mode, times, extended attributes and capabilities.
 
 use std::fmt::Debug;
 use std::fs::{self, Permissions};
@@ -26,7 +26,7 @@ fn owner_mode_and_attributes_stay() {
     let file = directory.join("program");
     chown(&file, Some(1), Some(2)).expect("this test needs root");
     fs::set_permissions(&file, Permissions::from_mode(0o6751)).unwrap();
-    // A file system may have none of one kind.
+    // Some file systems have no extended attributes of users.
     let has_user_attributes = xattr::set(&file, "user.note", b"kept").is_ok();
     let has_capability = xattr::set(&file, "security.capability", &CAPABILITY).is_ok();
     eprintln!("extended attributes: {has_user_attributes}, capabilities: {has_capability}");
@@ -39,7 +39,7 @@ fn owner_mode_and_attributes_stay() {
     });
 }
 
-/// Replaces `program` twice.
+/// Replaces `program` twice, and asserts that `state` stays the same.
 fn stays_when_replaced<S: PartialEq + Debug>(directory: &Path, state: impl Fn() -> S) {
     let file = directory.join("program");
     let before = state();
@@ -52,13 +52,13 @@ fn stays_when_replaced<S: PartialEq + Debug>(directory: &Path, state: impl Fn() 
     assert_eq!(names(directory), ["library.so", "object.o", "program"]);
 }
 
-/// A signature of the bytes would be wrong for the new ones.
+/// A signature of the old bytes would be wrong for the new bytes.
 #[test]
 #[ignore = "needs root"]
 fn signatures_of_the_old_bytes_are_not_kept() {
     let directory = built("into_signed");
     let file = directory.join("program");
-    // A digest, not a signature: any kernel takes it.
+    // The attribute has a digest and no signature, because every kernel accepts a digest.
     let digest = [&[4, 4][..], &[0; 32]].concat();
     xattr::set(&file, "security.ima", &digest)
         .expect("this test needs root, and a file system with extended attributes");
@@ -92,7 +92,7 @@ fn times_change_unless_they_are_to_be_kept() {
     assert_eq!(fs::metadata(directory.join("new.so")).unwrap().modified().unwrap(), old);
 }
 
-/// A new output has the permissions of the input, without set-user-ID; an old one keeps its own.
+/// A new output gets the permissions of the input, without set-user-ID. An existing output keeps its own.
 #[test]
 fn permissions_of_an_output() {
     let directory = built("into_output");

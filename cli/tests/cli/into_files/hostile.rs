@@ -1,4 +1,4 @@
-//! Damaged inputs, and what is not a file: named and left as it is.
+//! Tests damaged inputs and things that are not files: each is named in a message, and stays as it is.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -71,7 +71,7 @@ fn what_is_no_file_is_named() {
     }
 }
 
-/// One definition for the conversion and the judge: the FDE is unreadable, which both name, and nothing is hidden.
+/// The conversion and the judge must agree that the FDE is unreadable. Both name it, and no other function is hidden.
 #[test]
 fn a_function_beyond_the_last_address() {
     let directory = built("into_beyond");
@@ -84,7 +84,7 @@ fn a_function_beyond_the_last_address() {
         let file = object::File::parse(&*bytes).unwrap();
         file.section_by_name(".eh_frame").unwrap().file_range().unwrap()
     };
-    // The last record but the terminator. In each FDE the size is at offset 12, in 4 bytes with a sign.
+    // We look for the last record before the terminator. An FDE's size is a signed number of 4 bytes at offset 12.
     let (mut record, mut last) = (at as usize, 0);
     while record < (at + len) as usize {
         let length = u32::from_ne_bytes(bytes[record..record + 4].try_into().unwrap());
@@ -103,12 +103,12 @@ fn a_function_beyond_the_last_address() {
     let verify = run_in(&directory, &["verify", "--json", "library.so"]);
     assert_eq!(verify.status.code(), Some(1));
     let verdict: serde_json::Value = serde_json::from_slice(&verify.stdout).unwrap();
-    let count = |name: &str| verdict[name].as_u64().unwrap_or_else(|| panic!("{name}: {verdict}"));
-    let counts = ["functions", "equal", "unreadable", "pcs_hidden"].map(count);
+    let counts = ["functions", "equal", "unreadable", "pcs_hidden"]
+        .map(|name: &str| verdict[name].as_u64().unwrap_or_else(|| panic!("{name}: {verdict}")));
     assert_eq!(counts, [damaged.0, damaged.1, 1, 0]);
 }
 
-/// How many functions the summary names, and how many converted ones.
+/// Returns how many functions the summary mentions, and how many of them are converted.
 fn messages_of(directory: &Path, arguments: &[&str], status: i32) -> (u64, u64) {
     let text = messages(directory, arguments, status);
     let line = text.lines().find(|line| line.contains(" converted (")).unwrap_or_else(|| panic!("{text}"));
@@ -116,7 +116,7 @@ fn messages_of(directory: &Path, arguments: &[&str], status: i32) -> (u64, u64) 
     (numbers.next().unwrap(), numbers.next().unwrap())
 }
 
-/// An archive of members with short names, without an index.
+/// Makes an archive of members with short names, without a symbol index.
 fn archive(members: &[(&str, &[u8])]) -> Vec<u8> {
     let mut bytes = b"!<arch>\n".to_vec();
     for (name, member) in members {
@@ -128,7 +128,7 @@ fn archive(members: &[(&str, &[u8])]) -> Vec<u8> {
     bytes
 }
 
-/// One member for a machine that has no `.sframe` costs that member, which both verbs name.
+/// One member is for a machine without `.sframe`. Both verbs name this member and work on the others.
 #[test]
 fn a_member_for_another_machine() {
     let directory = built("into_machines");
@@ -152,19 +152,19 @@ fn a_member_for_another_machine() {
     fs::write(directory.join("text.a"), archive(&[("text", b"no object")])).unwrap();
     let text = messages(&directory, &["--in-place", "text.a"], 2);
     assert_eq!(text, "error: text.a: an archive without ELF files\n");
-    // Alone it is an error for both.
+    // If the file is the only input, it is an error for both verbs.
     messages(&directory, &["--in-place", "other.o"], 2);
     messages(&directory, &["verify", "other.o"], 2);
 }
 
-/// Without permission for the file or its directory, nothing changes.
+/// If the file or its directory cannot be written, nothing changes.
 #[test]
 fn without_permission() {
     let built = built("into_forbidden");
     let directory = std::env::temp_dir().join(format!("cfi2sframe-forbidden-{}", std::process::id()));
     let _ = fs::remove_dir_all(&directory);
     fs::create_dir(&directory).unwrap();
-    // By other processes: while this one has a program open for writing, no other can run it.
+    // Another process copies the programs. While this process has a program open for writing, nobody can run it.
     for (from, to) in
         [(env!("CARGO_BIN_EXE_cfi2sframe").into(), "cfi2sframe"), (built.join("program"), "program")]
     {
@@ -172,7 +172,7 @@ fn without_permission() {
     }
     let is_root = fs::metadata(&directory).unwrap().uid() == 0;
     let old = fs::read(directory.join("program")).unwrap();
-    // Not writable file in a writable directory, writable file in one that is not, and a file that is not readable.
+    // A read-only file in a writable directory, a writable file in a read-only directory, and an unreadable file.
     for (directory_mode, file_mode, message) in [
         (0o777, 0o555, "Permission denied"),
         (0o555, 0o777, "Permission denied"),

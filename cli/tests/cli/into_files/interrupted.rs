@@ -1,4 +1,4 @@
-//! A process that is killed, and disks that are full: the old file stands.
+//! Tests killed processes and full disks: the old file survives.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use cfipack_testkit::rustc::rustc;
 use super::{built, names, run_in};
 use crate::program::{command, scratch};
 
-/// A directory with a library of 16 MiB of data.
+/// Makes a directory with a library that has 16 MiB of data.
 fn big(name: &str) -> PathBuf {
     const SOURCE: &str = r#"
 #![no_std]
@@ -29,7 +29,7 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! { loop {} }
     directory
 }
 
-/// Killed at any moment, the name has the old file or the new one, and nothing but a temporary file is left.
+/// Whenever we kill the process, the name has the old or the new file, and only a temporary file may be left.
 #[test]
 fn killed_at_any_moment() {
     let directory = big("into_killed");
@@ -63,7 +63,7 @@ fn killed_at_any_moment() {
     assert!(left <= kept);
 }
 
-/// Removes what killed runs have left, and counts it; there is nothing else.
+/// Removes the temporary files of killed runs, and returns their number. Nothing else may be in the directory.
 fn remove_temporaries(directory: &Path) -> usize {
     let known = ["big.rs", "big.so"];
     let others: Vec<_> =
@@ -75,7 +75,7 @@ fn remove_temporaries(directory: &Path) -> usize {
     others.len()
 }
 
-/// A signal that can be handled leaves no temporary file.
+/// A signal that the program can handle leaves no temporary file.
 #[test]
 fn ended_by_a_signal() {
     let directory = big("into_ended");
@@ -93,7 +93,7 @@ fn ended_by_a_signal() {
     }
 }
 
-/// A file system of 16 MiB, in a name space of its own.
+/// The output is on a file system of 16 MiB, mounted in a name space of its own.
 #[test]
 #[ignore = "needs root"]
 fn a_full_disk() {
@@ -122,7 +122,7 @@ exit $status"#;
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "filler\nlibrary.so\n");
 }
 
-/// A limit of the process on the size of files, and a device that is full.
+/// Two ways to have no room: the process has a limit on file sizes, and the device is full.
 #[test]
 fn no_room_for_the_output() {
     let directory = built("into_limit");

@@ -1,4 +1,4 @@
-//! Hard and symbolic links to files that are replaced.
+//! Tests hard links and symbolic links to files that are replaced.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
@@ -22,7 +22,7 @@ fn hard_links_stay_links() {
                    with --break-links the others keep the old file\n";
     assert!(text.starts_with(refused), "{text}");
     assert_eq!(state(&directory.join("program")), before);
-    // The same file under two spellings of one name counts once.
+    // Two spellings of one name are the same file, which counts once.
     messages(&directory, &["--in-place", "program", "./second", "third", "second"], 0);
     let new = inode(&directory, "program");
     assert_ne!(new, before.0);
@@ -47,7 +47,7 @@ fn symbolic_links_lead_to_the_new_file() {
     assert!(directory.join("link").is_symlink() && directory.join("link2").is_symlink());
     assert_ne!(inode(&directory, "other/program"), old);
     assert_eq!(inode(&directory, "link2"), inode(&directory, "other/program"));
-    // In directories they are not followed.
+    // A symbolic link that is found in a directory is not followed.
     let before = state(&directory.join("other/program"));
     symlink("..", directory.join("other/loop")).unwrap();
     symlink("nowhere", directory.join("dangling")).unwrap();

@@ -1,4 +1,4 @@
-//! Directories, several files at once, and failures that cost one file.
+//! Tests directories, several files at once, and failures that affect one file.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::{built, messages, names, run_in};
 
-/// A tree of programs, libraries and objects with other files between them.
+/// Makes a tree of programs, libraries and objects, with other files between them.
 fn tree(name: &str) -> std::path::PathBuf {
     let directory = built(name);
     for below in ["a", "b", "b/c"] {
@@ -24,7 +24,7 @@ fn tree(name: &str) -> std::path::PathBuf {
     directory
 }
 
-/// Bytes of all regular files, by name.
+/// Returns the bytes of all regular files, by name.
 fn contents(directory: &Path) -> Vec<(String, Vec<u8>)> {
     let mut all = Vec::new();
     for below in ["a", "b", "b/c"] {
@@ -62,7 +62,7 @@ fn directories_and_threads() {
     assert!(text.contains("9 has a table already"), "{text}");
     let text = messages(&one, &["a", "--in-place"], 2);
     assert_eq!(text, "error: a: a directory: use --recursive\n");
-    // A FIFO stays as it is, which a strict run reports.
+    // A FIFO stays as it is. With `--strict` that is an error.
     messages(&one, &["--in-place", "-r", "b", "--strict"], 1);
     messages(&one, &["strip", "-r", "b", "--strict"], 1);
     messages(&one, &["strip", "-r", "b"], 0);
@@ -92,7 +92,7 @@ fn a_failure_costs_one_file() {
     assert!(text.contains("error: a/library.so: "), "{text}");
 }
 
-/// A reader that goes away does not stop the work.
+/// If the reader of the output goes away, the work goes on.
 #[test]
 fn a_closed_pipe_does_not_stop_changes() {
     let directory = tree("into_pipe");

@@ -1,4 +1,4 @@
-//! `-o`, `--in-place` and `strip`: finished files with tables in them, in the place of the old ones.
+//! Tests `-o`, `--in-place` and `strip`, which replace finished files by files with or without a table.
 
 mod attributes;
 mod hostile;
@@ -24,7 +24,7 @@ use object::{Object as _, elf};
 
 use crate::program::{command, scratch};
 
-/// A directory with `program`, `library.so` and `object.o`.
+/// Makes a directory with `program`, `library.so` and `object.o`.
 fn built(name: &str) -> PathBuf {
     static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
         let directory = scratch("into_built");
@@ -32,20 +32,20 @@ fn built(name: &str) -> PathBuf {
         directory
     });
     let directory = scratch(name);
-    // By another process: while this one has a program open for writing, so has a child that another test starts, and such
-    // a program cannot be run.
+    // Another process copies the files. While this process has a program open for writing, a child that another test
+    // starts inherits the descriptor, and the program cannot be run.
     let files = ["program", "library.so", "object.o"].map(|file| BUILT.join(file));
     let copied = Command::new("cp").args(files).arg(&directory).status();
     assert!(copied.unwrap().success());
     directory
 }
 
-/// Runs the program there.
+/// Runs `cfi2sframe` in a directory.
 fn run_in(directory: &Path, arguments: &[&str]) -> Output {
     command(arguments).current_dir(directory).output().unwrap()
 }
 
-/// Its messages, if the exit status is the expected one.
+/// Returns standard error. The exit status must be `status`.
 fn messages(directory: &Path, arguments: &[&str], status: i32) -> String {
     let output = run_in(directory, arguments);
     let text = String::from_utf8(output.stderr).unwrap();
@@ -59,7 +59,7 @@ fn state(path: &Path) -> (u64, i64, i64, i64, Vec<u8>) {
     (it.ino(), it.mtime(), it.mtime_nsec(), it.ctime_nsec(), fs::read(path).unwrap())
 }
 
-/// The names in a directory.
+/// Returns the names in a directory.
 fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap();
     let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -67,7 +67,7 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// Whether a file has a section `.sframe`, and whether it has a program header for it.
+/// Returns whether a file has a section `.sframe`, and whether it has a program header for the table.
 fn has_table(directory: &Path, name: &str) -> [bool; 2] {
     let bytes = fs::read(directory.join(name)).unwrap();
     let file = ElfFile64::<object::Endianness>::parse(&*bytes).unwrap();

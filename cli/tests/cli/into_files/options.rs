@@ -1,4 +1,4 @@
-//! Options that do not go together are refused.
+//! Tests that options which exclude each other are refused.
 
 use std::fs;
 
@@ -57,7 +57,7 @@ fn options_that_do_not_go_together() {
         let text = messages(&directory, arguments, 2);
         assert_eq!(text, format!("error: {expected}\n"), "{arguments:?}");
     }
-    // What clap refuses.
+    // Combinations that clap refuses.
     for arguments in [
         &["linkable.o", "-o", "x", "--section", "y"][..],
         &["linkable.o", "-o", "x", "--in-place"],

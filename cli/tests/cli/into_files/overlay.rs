@@ -1,4 +1,4 @@
-//! Files of a lower layer of overlayfs, as containers have them.
+//! Tests files of a lower layer of overlayfs, as containers have them.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use cfipack_testkit::needs;
 
 use super::built;
 
-/// The file in the lower layer stays, and the upper one has the new file alone.
+/// The lower layer keeps the old file, and the upper layer gets only the new file.
 #[test]
 #[ignore = "needs root"]
 fn a_file_of_a_lower_layer() {

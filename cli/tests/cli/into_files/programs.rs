@@ -1,4 +1,4 @@
-//! Programs run as before with a table in them, and without it again; their tables are found by program headers.
+//! Tests that programs run as before with a table, and after its removal. Program headers lead to the tables.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use cfipack_testkit::{needs, rustc};
 use super::{built, has_table, messages, names, run_in, state};
 use crate::program::waiting;
 
-/// Standard output and status of a program.
+/// Runs a program. Returns its standard output and status.
 fn ran(directory: &Path, program: &str) -> (Vec<u8>, Option<i32>) {
     let output = Command::new(directory.join(program)).arg("word").output().unwrap();
     (output.stdout, output.status.code())
@@ -45,7 +45,7 @@ fn a_second_run_does_not_touch_the_file() {
         assert_eq!(text, format!("{file}: skipped: has a table already\n"));
         assert_eq!(state(&directory.join(file)), before, "{file}");
     }
-    // Another version is not what was asked for.
+    // A table of another version than the one asked for is not "done": the file gets a new table.
     for file in files {
         let text = messages(&directory, &["--in-place", "--skip-done", "--for", "glibc-2.43", file], 0);
         assert!(text.contains("version 2, read by glibc 2.43"), "{text}");
@@ -64,7 +64,7 @@ fn an_object_gets_its_old_bytes_back() {
     assert_eq!(fs::read(directory.join("object.o")).unwrap(), old);
 }
 
-/// A function that no table can represent: its CFA is a constant.
+/// Its CFA is a constant, so no table can represent the function.
 #[test]
 fn a_table_without_functions_is_not_written() {
     let directory = built("into_empty");
@@ -78,7 +78,7 @@ fn a_table_without_functions_is_not_written() {
     messages(&directory, &["--in-place", "--min-coverage", "50", "f.o"], 1);
 }
 
-/// A file that runs cannot be written, but it can be replaced.
+/// A running program cannot be written to, but its file can be replaced.
 #[test]
 fn a_program_that_runs_is_replaced() {
     let directory = built("into_running");
@@ -108,7 +108,7 @@ fn members_of_archives_and_thin_archives() {
     fs::create_dir(directory.join("other")).unwrap();
     fs::copy(directory.join("object.o"), directory.join("other/object.o")).unwrap();
     fs::write(directory.join("text"), "not an object").unwrap();
-    // Two members of one name, one of another kind between them.
+    // The archive has two members of the same name, with a text between them.
     ar(&["qcs", "whole.a", "object.o", "text", "other/object.o"]);
     ar(&["qcsT", "thin.a", "object.o", "other/object.o"]);
     let (listed, symbols) = (ar(&["tv", "whole.a"]), readelf(&["-c", "thin.a"]));
@@ -124,7 +124,7 @@ fn members_of_archives_and_thin_archives() {
     assert!(after[0] > before[0] && after[1] == before[1] && after[2] == after[0], "{before:?} {after:?}");
     messages(&directory, &["strip", "whole.a"], 0);
     assert_eq!(fs::read(directory.join("whole.a")).unwrap(), old);
-    // Of a thin archive, the members are changed as files, and the archive repeats their sizes.
+    // The members of a thin archive are separate files. They change, and the archive states their new sizes.
     messages(&directory, &["--in-place", "thin.a"], 0);
     let new = fs::metadata(directory.join("object.o")).unwrap().len();
     assert_eq!(sizes(&ar(&["tv", "thin.a"])), [new, new]);
@@ -139,7 +139,7 @@ fn members_of_archives_and_thin_archives() {
     assert_eq!(sizes(&ar(&["tv", "thin.a"])), [before_size(&old), before_size(&old)]);
 }
 
-/// The size of the first member of an archive of one-byte-aligned decimal headers, after its symbol index.
+/// Returns the size of an archive's first member after the symbol index. Headers state sizes in decimal.
 fn before_size(archive: &[u8]) -> u64 {
     let size = |header: usize| {
         let text = std::str::from_utf8(&archive[header + 48..header + 58]).unwrap();

@@ -1,4 +1,4 @@
-//! Reports as snapshots, on files of the corpus.
+//! Tests reports as snapshots, on files of the corpus.
 
 use std::fs;
 
@@ -26,7 +26,7 @@ fn reports() {
     insta::assert_snapshot!(text.join("\n"));
 }
 
-/// The list of changes explains every byte that differs.
+/// Every byte that differs is in a range that the list of changes names.
 #[test]
 fn changes_are_all_listed() {
     let directory = super::built("into_changes");

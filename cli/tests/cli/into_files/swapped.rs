@@ -1,4 +1,4 @@
-//! A tree whose owner swaps directories and files for links while the program runs: nothing outside changes.
+//! Swaps directories and files of a tree for links while the program works in it: nothing outside may change.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,13 +13,13 @@ use std::time::Duration;
 use super::built;
 use crate::program::command;
 
-/// Runs in a usual test; `CFI2SFRAME_TEST_SWAPS` gives another number.
+/// The number of runs of a usual test. `CFI2SFRAME_TEST_SWAPS` gives another number.
 const RUNS: u64 = 25;
 
-/// What is known of a file: mode, owner, inode, times of change, bytes.
+/// The state of a file: mode, owner, inode, times of change, bytes.
 type State = (u32, u32, u64, (i64, i64), Vec<u8>);
 
-/// The files outside: a library, a program that sets the user, a directory of the same names as one in the tree.
+/// Makes the files outside: a library, a set-user-ID program, and a directory with the names of one in the tree.
 fn outside(directory: &Path) -> BTreeMap<PathBuf, State> {
     let mut files = BTreeMap::new();
     for below in ["outside", "outside/d0"] {
@@ -45,7 +45,7 @@ fn build(directory: &Path, library: &[u8]) {
     }
 }
 
-/// Swaps something in the tree for something that leads outside, for a moment.
+/// Replaces something in the tree by a link that leads outside, for a moment.
 fn swap(directory: &Path, mut random: impl FnMut(u64) -> u64) -> io::Result<()> {
     let (tree, outside) = (directory.join("tree"), directory.join("outside"));
     let below = tree.join(["d0", "d0/deep", "d1", "d2"][random(4) as usize]);
@@ -62,7 +62,7 @@ fn swap(directory: &Path, mut random: impl FnMut(u64) -> u64) -> io::Result<()> 
     };
     thread::sleep(Duration::from_micros(random(3000)));
     let removed = swapped.and_then(|()| fs::remove_file(path));
-    // The program may have put a new file into a place that was free.
+    // The program may have put a new file at the place that was free for a moment.
     let restored = fs::rename(&aside, path);
     removed.and(restored)
 }
@@ -70,7 +70,7 @@ fn swap(directory: &Path, mut random: impl FnMut(u64) -> u64) -> io::Result<()> 
 #[test]
 fn swaps_lead_nowhere() {
     let directory = built("into_swapped");
-    let runs = std::env::var("CFI2SFRAME_TEST_SWAPS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(RUNS);
+    let runs = std::env::var("CFI2SFRAME_TEST_SWAPS").unwrap_or_default().parse().unwrap_or(RUNS);
     fs::create_dir_all(directory.join("outside/d0")).unwrap();
     for (from, to) in [("library.so", "a.so"), ("library.so", "d0/b.so"), ("program", "program")] {
         fs::copy(directory.join(from), directory.join("outside").join(to)).unwrap();
@@ -112,7 +112,7 @@ fn swaps_lead_nowhere() {
     println!("{runs} runs, {} swaps, 0 changes outside; exit statuses {statuses:?}", swaps.into_inner());
 }
 
-/// No file below is a set-user-ID program, but for a link to the one outside.
+/// Asserts that no file below is a set-user-ID program, except a link to the program outside.
 fn no_set_user(directory: &Path, program: u64) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();

@@ -1,4 +1,4 @@
-//! Thin archives, whose members are files anywhere: what a tree contains changes nothing outside of it.
+//! Tests thin archives, whose members are files anywhere: no archive in a tree may change files outside the tree.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{built, messages, state};
 
-/// A thin archive with these members, by the names in it. `ar` writes other names than those it is given.
+/// Makes a thin archive with exactly these names of members. `ar` would write other names.
 fn thin_archive(members: &[&str]) -> Vec<u8> {
     let header =
         |name: &str, size: usize| format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{size:<10}`\n", 0, 0, 0, 644);
@@ -22,14 +22,14 @@ fn thin_archive(members: &[&str]) -> Vec<u8> {
     [b"!<thin>\n", list.as_bytes(), names.as_bytes(), headers.as_bytes()].concat()
 }
 
-/// The sizes that it states.
+/// Returns the sizes of members that a thin archive states.
 fn sizes(archive: &Path, members: usize) -> Vec<u64> {
     let bytes = fs::read(archive).unwrap();
     let headers = bytes[bytes.len() - 60 * members..].chunks(60);
     headers.map(|header| std::str::from_utf8(&header[48..58]).unwrap().trim_end().parse().unwrap()).collect()
 }
 
-/// A directory `tree` with an archive, and `outside` beside it.
+/// Makes a directory `tree` with an archive, and a directory `outside` next to it.
 fn tree(name: &str) -> PathBuf {
     let directory = built(name);
     for below in ["tree/a", "tree/inside", "outside"] {
@@ -78,7 +78,7 @@ fn members_outside_of_the_tree_stay() {
     }
     assert_eq!(text.matches("warning: ").count(), out.len(), "{text}");
     assert_eq!([&outside, &absolute].map(|path| state(path)), before);
-    // Those in the tree are files like any others there, and the archive has their new sizes.
+    // Members inside the tree are changed like all files there, and the archive states their new sizes.
     let new = fs::metadata(directory.join("tree/inside/object.o")).unwrap().len();
     assert_ne!(new, fs::metadata(&outside).unwrap().len());
     assert_eq!(sizes(&archive, members.len()), [vec![1; out.len()], vec![new; 2]].concat());
@@ -88,7 +88,7 @@ fn members_outside_of_the_tree_stay() {
     assert_eq!([&outside, &absolute].map(|path| state(path)), before);
 }
 
-/// Archives whose members are thin archives, themselves among them.
+/// Thin archives whose members are thin archives, some of them members of themselves.
 #[test]
 fn thin_archives_of_thin_archives() {
     let directory = crate::program::scratch("into_thin_nested");
@@ -105,7 +105,7 @@ fn thin_archives_of_thin_archives() {
     }
 }
 
-/// The order of names and directories makes no difference.
+/// The order of names and directories in the arguments makes no difference.
 #[test]
 fn members_of_a_named_archive_are_listed() {
     for arguments in

@@ -1,6 +1,6 @@
-//! The judge of `lint`: a program is stepped one instruction at a time. The caller's frame is known from the machine alone (the
-//! stack pointer at a function's entry, plus 8, and the registers there), and at each PC the row is wrong or right by it.
-//! `lint`, which runs nothing, has to say the same there.
+//! Judges `lint` by stepping a program one instruction at a time. The machine alone gives the caller's frame: the stack
+//! pointer at a function's entry plus 8, and the registers at the entry. A row is right if it leads to that frame.
+//! `lint` does not run the program, and must accuse the same PCs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,12 +16,12 @@ use serde_json::Value;
 
 use crate::program::{run, scratch};
 
-/// Registers whose places rows have: rbx, rbp, r12 to r15, and the return address.
+/// The registers whose places are compared: rbx, rbp, r12 to r15, and the return address.
 const SAVED: [u16; 6] = [3, 6, 12, 13, 14, 15];
 const STACK_POINTER: usize = 7;
 const RETURN_ADDRESS: Register = Register(16);
 
-/// A function that runs, as the machine has it at its entry.
+/// A running function, with the machine's state at its entry.
 struct Frame {
     function: String,
     registers: Stopped,
@@ -77,7 +77,7 @@ fn lint_says_at_each_instruction_what_the_machine_says() {
             break;
         }
     }
-    // All were stepped through, and the wrong ones are wrong somewhere.
+    // Every function was stepped through, and every function with wrong CFI is wrong at some PC.
     let mut functions = BTreeMap::<&str, (usize, usize)>::new();
     for ((function, _), is_right) in &stepped {
         let count = functions.entry(function).or_default();
@@ -91,7 +91,7 @@ fn lint_says_at_each_instruction_what_the_machine_says() {
     }
 }
 
-/// The rows at every address, by gimli.
+/// Evaluates the row at every address with gimli.
 fn rows(file: &File<'_>) -> BTreeMap<u64, (Row, Vec<(Register, Rule)>)> {
     let sections = file.call_frame_sections().unwrap();
     let cfi: Vec<_> = sections.iter().map(CallFrameSection::cfi).collect();
@@ -109,7 +109,7 @@ fn rows(file: &File<'_>) -> BTreeMap<u64, (Row, Vec<(Register, Rule)>)> {
     rows
 }
 
-/// The PCs for which a row is wrong, as `lint` has them.
+/// Returns the PCs for which `lint` reports a wrong row.
 fn accused(program: &Path) -> Vec<std::ops::Range<u64>> {
     let output = run(&["lint", "--json", program.to_str().unwrap()]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();

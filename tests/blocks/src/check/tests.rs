@@ -1,4 +1,4 @@
-//! Planted faults are found: each test is a page and what the check finds in it.
+//! Plants faults: each test has a page, and asserts what the check finds in it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +8,7 @@ use super::{Report, Surroundings, Verdict, check};
 use crate::page::Page;
 use crate::session::Session;
 
-/// A machine with `bash` alone, in a tree whose `.ci/run` runs two tests.
+/// A machine that has only `bash`, in a tree whose `.ci/run` runs two tests.
 struct Fake;
 
 impl Surroundings for Fake {
@@ -51,7 +51,7 @@ fn verdicts(test: &str, page: &str) -> Vec<Verdict> {
     report(test, page).verdicts
 }
 
-/// Why the only block failed.
+/// Returns why the page's only block failed.
 fn failure(test: &str, page: &str) -> String {
     match verdicts(test, page).pop() {
         Some(Verdict::Failed(why)) => why,

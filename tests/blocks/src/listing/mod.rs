@@ -1,4 +1,4 @@
-//! The bytes of a table, each with what its field means, as the book's pages show them.
+//! Lists the bytes of a table with the meaning of each field, as the book's pages show them.
 
 mod sframe;
 mod unwind_info;
@@ -33,7 +33,7 @@ impl<'a> Listing<'a> {
         bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
     }
 
-    /// The next field: its bytes, four in a line, and the meaning of its number and its offset.
+    /// Adds the next field: its bytes, four in a line, and the meaning of its number and offset. Returns the number.
     pub fn field(&mut self, length: usize, meaning: impl FnOnce(u64, usize) -> String) -> u64 {
         let number = self.number_at(self.offset, length);
         let mut meaning = meaning(number, self.offset);
@@ -47,7 +47,7 @@ impl<'a> Listing<'a> {
         number
     }
 
-    /// The text, once every byte is in it.
+    /// Returns the text. Every byte must be in it.
     pub fn finish(self) -> String {
         assert_eq!(self.offset, self.bytes.len(), "bytes of the table that the listing lacks");
         self.text

@@ -1,8 +1,9 @@
-//! A listing of a `.sframe` of version 3 for x86-64 at address 0, from the specification alone: no code of cfipack reads it.
+//! Lists a `.sframe` of version 3 for x86-64 at address 0. It follows the specification: no code of cfipack reads the
+//! table.
 
 use super::Listing;
 
-/// Bytes of the header, and so the offset of the FDE index.
+/// Bytes of the header. The FDE index starts after them.
 const HEADER: u64 = 0x1c;
 
 pub fn listing(bytes: &[u8]) -> String {
@@ -15,7 +16,7 @@ pub fn listing(bytes: &[u8]) -> String {
     listing.finish()
 }
 
-/// The number of FDEs, and the offset of their FREs.
+/// Lists the header. Returns the number of FDEs, and the offset of the FREs.
 fn header(listing: &mut Listing<'_>) -> (u64, u64) {
     listing.heading("header");
     listing.field(2, |magic, _| format!("magic {magic:#x}: little-endian"));
@@ -43,7 +44,7 @@ fn header(listing: &mut Listing<'_>) -> (u64, u64) {
     (num_fdes, HEADER + fres)
 }
 
-/// The address of the function's start.
+/// Lists an index entry. Returns the function's address.
 fn index_entry(listing: &mut Listing<'_>, entry: u64, fres: u64) -> u64 {
     listing.heading(&format!("FDE index, entry {entry}"));
     let field = listing.offset as u64;
@@ -55,7 +56,7 @@ fn index_entry(listing: &mut Listing<'_>, entry: u64, fres: u64) -> u64 {
     field + distance
 }
 
-/// A function's attribute and FREs.
+/// Lists a function's attribute and FREs.
 fn block(listing: &mut Listing<'_>, entry: usize, start: u64) {
     listing.heading(&format!("attribute and FREs of entry {entry}"));
     let num_fres = listing.field(2, |number, _| format!("number of FREs: {number}"));

@@ -1,4 +1,4 @@
-//! A listing of an `__unwind_info`, from the layout of its arrays alone: no code of cfipack reads it.
+//! Lists an `__unwind_info`. It follows the layout of its arrays: no code of cfipack reads the table.
 
 use super::Listing;
 
@@ -27,7 +27,7 @@ pub fn listing(bytes: &[u8]) -> String {
     listing.finish()
 }
 
-/// The index, and the LSDA records after it. Gives the first function and the offset of each page.
+/// Lists the index and the LSDA records after it. Returns each page's first function and offset.
 fn index(listing: &mut Listing<'_>, num_entries: u64) -> Vec<(u64, u64)> {
     listing.heading("index");
     let mut pages = Vec::new();

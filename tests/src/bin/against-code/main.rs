@@ -1,11 +1,11 @@
-//! Compares the CFI of every ELF file below directories with its code, in both ways that the command does.
+//! Compares the CFI of every ELF file below directories with its code, in the command's two ways.
 //!
 //!     cargo run --release -p cfipack-tests --bin against-code -- hidden /usr/bin /usr/lib
 //!     cargo run --release -p cfipack-tests --bin against-code -- lint /usr/bin /usr/lib
 //!
-//! `hidden` makes rows of the code as `--synthesize` does, without the CFI, and compares them with it at every instruction;
-//! `lint` judges the CFI. Both print a line for each file and each function that differs or is accused, then totals for
-//! each architecture. Functions that a page names as wrong are no failure: the exit status is 2 for wrong usage alone.
+//! `hidden` makes rows of the code as `--synthesize` does, without the CFI, and compares them with the CFI at every
+//! instruction. `lint` judges the CFI. Both print a line for each file and for each function that differs or is
+//! accused, then totals by architecture. Such functions are no failure: only wrong usage gives exit status 2.
 
 mod totals;
 
@@ -24,7 +24,7 @@ use cfipack_lint::WrongFunction;
 use cfipack_tests::{elf_files, hidden};
 use totals::Totals;
 
-/// What is done with a file.
+/// The way to treat a file.
 #[derive(Clone, Copy)]
 enum Way {
     Hidden,
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         while let Some(path) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
             let Ok(bytes) = fs::read(path) else { continue };
             let Ok(file) = File::parse(&bytes) else { continue };
-            // Packages have copies of a library.
+            // Packages contain copies of libraries, which count once.
             let is_new = || seen.lock().expect("no panic").insert(hash(&bytes));
             if file.kind() != Kind::Linked || !is_new() {
                 continue;

@@ -1,4 +1,4 @@
-//! What was compared, of a file or of all.
+//! Counts what was compared, for a file or for all files.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,26 +7,26 @@ use std::fmt::Write as _;
 use cfipack_format::Address;
 use cfipack_tests::figures;
 
-/// What was compared.
+/// Counts of what was compared.
 #[derive(Default)]
 pub struct Totals {
     pub files: u64,
     /// Functions with CFI.
     pub functions: u64,
-    /// Those of which every instruction was compared.
+    /// Functions in which every instruction was compared.
     pub decided: u64,
     pub instructions: u64,
-    /// The others, by reason.
+    /// Functions that were not fully compared, by reason.
     pub undecided: BTreeMap<&'static str, u64>,
     /// The first functions of each reason.
     pub examples: Vec<(&'static str, Address)>,
-    /// Functions that differ, or are accused, with what it is.
+    /// Descriptions of functions that differ or are accused.
     pub named: Vec<String>,
     pub number_named: u64,
 }
 
 impl Totals {
-    /// Adds those of a file, but for the functions' names.
+    /// Adds the counts of a file, without its descriptions.
     pub fn add(&mut self, other: &Self) {
         self.files += other.files;
         self.functions += other.functions;
@@ -38,7 +38,7 @@ impl Totals {
         }
     }
 
-    /// The lines of a file.
+    /// Returns the lines to print for a file.
     pub fn text(&self, path: &str) -> String {
         let mut text = String::new();
         if self.functions != 0 {
@@ -56,7 +56,7 @@ impl Totals {
         text
     }
 
-    /// The totals for programs.
+    /// Records the totals for programs.
     pub fn figures(&self, arch: &str) {
         let number = |name: &str, value, unit| figures::number(arch, name, value, unit);
         number("files", self.files, "files");

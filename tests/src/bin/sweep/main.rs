@@ -2,9 +2,9 @@
 //!
 //!     cargo run --release -p cfipack-tests --bin sweep -- /usr/bin /usr/lib
 //!
-//! Prints a line for each file that a table differs from, that cannot be read, or that has a function whose CFI
-//! DWARF does not define or gimli does not evaluate; then totals for each architecture. Exit status 1 if any PC
-//! differs, if a function is in a table though its CFI is not defined, or if one is missing without a reason.
+//! Prints a line for each file that cannot be read, differs from its table, or has functions whose CFI DWARF does not
+//! define or gimli does not evaluate. Then it prints totals by architecture. The exit status is 1 if a PC differs, if a
+//! function with undefined CFI is in a table, or if a function is missing without a reason.
 
 mod totals;
 

@@ -1,4 +1,4 @@
-//! The sums over the files of one architecture.
+//! Sums counts over the files of an architecture.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,32 +25,32 @@ pub struct Totals {
     converted: u64,
     malformed: u64,
     omitted: BTreeMap<&'static str, u64>,
-    /// Functions whose CFI DWARF does not define, and those of them that are in the table.
+    /// Functions whose CFI DWARF does not define. The second number counts those in the table.
     undefined: u64,
     undefined_converted: u64,
-    /// Functions that gimli does not evaluate for any other reason, by its error; and those in the table.
+    /// Functions that gimli does not evaluate for another reason, by its error, and the number of them in the table.
     unevaluated: BTreeMap<String, u64>,
     unevaluated_converted: u64,
-    /// Functions with several FDEs that differ, and records that gimli cannot read.
+    /// Functions with several FDEs that disagree, and records that gimli cannot read.
     disputed: u64,
     pcs: u64,
     pcs_equal: u64,
     pcs_different: u64,
     pcs_missing: u64,
     pcs_unjudged: u64,
-    /// Functions that are missing in a table and that the conversion did not report as omitted.
+    /// Functions that a table lacks although the conversion reported no reason.
     unexplained: u64,
 }
 
-/// Functions of a file that gimli does not evaluate.
+/// The functions of a file that gimli does not evaluate.
 #[derive(Default)]
 struct Refused {
     functions: u64,
     converted: Vec<Address>,
 }
 
-/// gimli's error for CFI that DWARF does not define: a CFA's register or offset changed while the CFA is an
-/// expression, a state restored that was not remembered, an instruction that the standard does not have.
+/// Returns whether gimli's error is about CFI that DWARF does not define: a changed register or offset of a CFA that is
+/// an expression, a restored state that was not remembered, or an instruction that is not in the standard.
 fn is_undefined(error: Unevaluated) -> bool {
     use gimli::Error::{CfiInstructionInInvalidContext, PopWithEmptyStack, UnknownCallFrameInstruction};
     matches!(
@@ -62,7 +62,7 @@ fn is_undefined(error: Unevaluated) -> bool {
 }
 
 impl Totals {
-    /// Converts and verifies a file.
+    /// Converts a file, verifies the table, and counts.
     pub fn file(&mut self, path: &Path, file: &File<'_>) -> Result<(), String> {
         let sections = file.call_frame_sections().map_err(|error| error.to_string())?;
         self.files += 1;
@@ -105,8 +105,7 @@ impl Totals {
         Ok(())
     }
 
-    /// Counts the functions that gimli does not evaluate, and those of them that the table has all the same; how
-    /// many they are.
+    /// Counts the functions that gimli does not evaluate, and those of them in the table. Returns how many they are.
     fn unjudged(&mut self, path: &Path, cfi: &[cfi::Section<'_>], converted: &Converted) -> u64 {
         let functions = Functions::find(cfi);
         let mut evaluator = Evaluator::new(&functions);
@@ -155,7 +154,7 @@ impl Totals {
             || self.unexplained != 0
     }
 
-    /// Takes over what another thread has counted.
+    /// Adds the counts of another thread.
     pub fn add(&mut self, other: &Self) {
         self.files += other.files;
         self.without_cfi += other.without_cfi;
@@ -186,7 +185,7 @@ impl Totals {
 }
 
 impl Totals {
-    /// The totals for programs.
+    /// Records the totals for programs.
     pub fn figures(&self, arch: &str) {
         let number = |name: &str, value, unit| figures::number(arch, name, value, unit);
         number("files", self.files, "files");

@@ -1,4 +1,4 @@
-//! A program's memory and registers, as an emulator wrote them into a core file.
+//! Reads a program's memory and registers from a core file of an emulator.
 
 use std::path::Path;
 
@@ -9,17 +9,17 @@ use object::{Endian as _, Endianness};
 
 /// A core file.
 pub struct Core {
-    /// The registers by DWARF number, as far as the file has them.
+    /// The registers that the file has, by DWARF number.
     pub registers: Vec<u64>,
     pub pc: u64,
     endian: Endianness,
     segments: Vec<(u64, Vec<u8>)>,
 }
 
-/// The first register in the status of a process.
+/// The offset of the first register in the note of a process's status.
 const REGISTERS: usize = 112;
 
-/// Where `struct user_regs_struct` of x86-64 has the registers of DWARF's numbers 0 to 15, and the PC.
+/// Indexes of DWARF registers 0 to 15 and of the PC in `struct user_regs_struct` of x86-64.
 const AMD64: [usize; 17] = [10, 12, 11, 5, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1, 0, 16];
 
 impl Core {
@@ -49,14 +49,14 @@ impl Core {
         let (registers, pc) = match arch {
             // x0 to x30, sp, pc.
             Arch::Aarch64 => ((0..32).map(word).collect(), word(32)),
-            // The program status word has two words, the second is the PC.
+            // The program status word has two words. The second is the PC.
             Arch::S390x => ((2..18).map(word).collect(), word(1)),
             _ => (AMD64[..16].iter().map(|&at| word(at)).collect(), word(AMD64[16])),
         };
         Self { registers, pc, endian, segments }
     }
 
-    /// The pointer at an address.
+    /// Returns the pointer at an address.
     pub fn word(&self, address: u64) -> Option<u64> {
         self.segments.iter().find_map(|(start, bytes)| {
             let at = usize::try_from(address.checked_sub(*start)?).ok()?;

@@ -1,5 +1,5 @@
-//! Stacks as the kernel's reader would walk them, by the model of it: of programs of three architectures, stopped at each
-//! of many points, with the memory that an emulator wrote. Each frame that the table leads to is the one by CFI.
+//! Walks stacks by a model of the kernel's reader. Programs of three architectures stop at many points, and an emulator
+//! writes their memory. Each frame that the table finds must be the frame by CFI.
 
 mod core_file;
 mod truth;
@@ -18,12 +18,12 @@ use cfipack_tests::kernel_reader::{Frame, Table, Way, step};
 use core_file::Core;
 use truth::{Caller, Cfi};
 
-/// An architecture whose programs are stopped.
+/// An architecture, with the tools for its programs.
 struct Target {
     arch: Arch,
     compiler: &'static str,
     emulator: &'static str,
-    /// What has code without CFI keep that leads to its caller.
+    /// The option with which code without CFI keeps what leads to its caller.
     bare: &'static str,
 }
 
@@ -43,24 +43,24 @@ const TARGETS: [Target; 3] = [
     },
 ];
 
-/// Points at which the program is stopped; it reaches this many.
+/// How often each program stops. It reaches as many points.
 const POINTS: usize = 15;
 
-/// Where the table lies that no program has.
+/// An address for the table that no program uses.
 const TABLE: u64 = 0x7f00_0000_0000;
 
-/// Frames of all stacks of a program.
+/// Counts of the frames on all stacks of a program.
 #[derive(Default, Debug, PartialEq, Eq)]
 struct Counts {
     stacks: usize,
-    /// Found by the table, each equal to the CFI's.
+    /// Found by the table. Each is the frame by CFI.
     by_table: usize,
-    /// Found by the frame pointer where the CFI has a row, and equal to the CFI's.
+    /// Found by the frame pointer though the CFI has a row. Each is the frame by CFI.
     good_guesses: usize,
     bad_guesses: usize,
-    /// Callers of code without CFI, found by the frame pointer.
+    /// Callers of code without CFI, which the frame pointer finds.
     without_cfi: usize,
-    /// Walks that end where the CFI's do.
+    /// Walks that end where the walk by CFI ends.
     complete: usize,
 }
 
@@ -87,11 +87,11 @@ fn check(target: &Target, program: &[u8], cores: &[Core]) {
     assert_eq!((flex.complete, flex.bad_guesses), (POINTS, 0), "{:?}: {flex:?}", target.arch);
     let guesses = |counts: &Counts| counts.good_guesses + counts.bad_guesses;
     assert!(guesses(&flex) <= guesses(&no_flex), "{:?}: {flex:?} {no_flex:?}", target.arch);
-    // `aligned` on x86-64: what a table without flex FDEs omits goes by the frame pointer.
+    // A table without flex FDEs omits `aligned` on x86-64, so the frame pointer is used more often.
     assert!(target.arch != Arch::Amd64 || guesses(&flex) < guesses(&no_flex), "{flex:?} {no_flex:?}");
 }
 
-/// Walks every stack by a table with or without flex FDEs.
+/// Walks every stack by a table, with or without flex FDEs.
 fn walk_all(arch: Arch, program: &[u8], cores: &[Core], has_flex: bool) -> Counts {
     let file = File::parse(program).expect("an ELF file");
     let sections = file.call_frame_sections().expect("its CFI");
@@ -140,7 +140,7 @@ fn walk_one(arch: Arch, table: &Table<'_>, cfi: &Cfi<'_>, core: &Core, counts: &
                 counts.by_table += usize::from(found.way == Way::Table);
                 (frame, registers) = (found.frame, callers);
             }
-            // What is known of the caller of code without CFI is what the frame pointer led to.
+            // Without CFI, only the frame pointer tells the caller, so there is nothing to compare with.
             (Ok(found), Caller::NoRow) => {
                 assert_eq!(found.way, Way::FramePointer);
                 counts.without_cfi += 1;
@@ -149,7 +149,7 @@ fn walk_one(arch: Arch, table: &Table<'_>, cfi: &Cfi<'_>, core: &Core, counts: &
                 registers[usize::from(arch.stack_pointer().0)] = Some(frame.sp);
                 registers[usize::from(arch.frame_pointer().0)] = Some(frame.fp);
             }
-            // The row of an outermost frame goes to the frame pointer, which is 0 there.
+            // For an outermost frame the reader tries the frame pointer, which is 0.
             (Err(_), Caller::Outermost) => {
                 counts.complete += 1;
                 return;
@@ -162,7 +162,7 @@ fn walk_one(arch: Arch, table: &Table<'_>, cfi: &Cfi<'_>, core: &Core, counts: &
 }
 
 impl Target {
-    /// Builds the program and stops it at each point; an error says what is missing.
+    /// Builds the program and stops it at each point. An error names what is missing.
     fn stacks(&self, scratch: &Path) -> Result<(Vec<u8>, Vec<Core>), String> {
         let directory = scratch.join(format!("{:?}", self.arch));
         let _ = std::fs::remove_dir_all(&directory);
@@ -171,10 +171,10 @@ impl Target {
         let run = |program: &str, arguments: &[&str]| {
             let output = Command::new(program).args(arguments).current_dir(&directory).output();
             let output = output.map_err(|error| format!("{program}: {error}"))?;
-            match output.status.success() {
-                true => Ok(()),
-                false => Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr))),
+            if !output.status.success() {
+                return Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr)));
             }
+            Ok(())
         };
         let source = |name: &str| sources.join(name).to_string_lossy().into_owned();
         let bare = [
@@ -190,7 +190,7 @@ impl Target {
         run(self.compiler, &program)?;
         let mut cores = Vec::new();
         for point in 1..=POINTS {
-            // The emulator names the file after the time and its number.
+            // The emulator names the core file after the time and its process.
             let stopped = Command::new("sh")
                 .current_dir(&directory)
                 .env("POINT", point.to_string())

@@ -1,4 +1,4 @@
-//! The callers of frames by the CFI of a program, as gimli evaluates it.
+//! Finds callers by a program's CFI, as gimli evaluates it.
 
 use cfipack_container::File;
 use cfipack_format::{Arch, Endian};
@@ -14,13 +14,13 @@ pub struct Cfi<'f> {
     arch: Arch,
     section: EhFrame<EndianSlice<'f, RunTimeEndian>>,
     bases: BaseAddresses,
-    /// First address, end and FDE, ascending.
+    /// First address, end and FDE of each function, ascending.
     functions: Vec<(u64, u64, usize)>,
 }
 
 /// The caller of a frame by CFI.
 pub enum Caller {
-    /// The caller's registers, with the PC in that of the return address, and whether the frame is one of a signal.
+    /// The caller's registers. `pc` is the return address.
     Frame {
         pc: u64,
         sp: u64,
@@ -51,7 +51,7 @@ impl<'f> Cfi<'f> {
         Self { arch, section, bases, functions }
     }
 
-    /// The caller of a frame with these registers, at an address.
+    /// Finds the caller of a frame with these registers at an address.
     pub fn caller(&self, address: u64, registers: &[Option<u64>], core: &Core) -> Caller {
         let after = self.functions.partition_point(|function| function.0 <= address);
         let function = after.checked_sub(1).map(|index| self.functions[index]);
@@ -111,7 +111,7 @@ impl<'f> Cfi<'f> {
         };
         let mut callers: Vec<_> = (0..registers.len() as u16).map(value).collect();
         let sp = self.arch.stack_pointer();
-        // On s390x a rule restores it, elsewhere it is the CFA.
+        // On s390x a rule restores the stack pointer. Elsewhere it is the CFA.
         if self.arch != Arch::S390x {
             callers[usize::from(sp.0)] = Some(cfa);
         }
