@@ -86,8 +86,7 @@ impl CfiBytes {
                 starts.swap(i, random.below(i as u64 + 1) as usize);
             }
         }
-        let kind =
-            if !common && random.chance(25) { SectionKind::DebugFrame } else { SectionKind::EhFrame };
+        let kind = if !common && random.chance(25) { SectionKind::DebugFrame } else { SectionKind::EhFrame };
         let address = at.next_multiple_of(8) + random.pick(&[0, 0x10_0000]);
         let mut writer = Writer::new(kind, arch, Address(address));
         (writer.text, writer.data) = (Address(0x800), Address(at.next_multiple_of(4096) + 0x20_0000));
