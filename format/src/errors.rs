@@ -1,8 +1,9 @@
 //! Macros for errors: each variant has its message beside it, in the form that `thiserror` gives an error. A linker
 //! embeds these crates, so they cannot depend on `thiserror` itself.
 
-/// Declares an enum whose fields are `Copy`, and its `Display`. `#[error(…)]` follows a variant's documentation and takes
-/// `write!` takes; the variant's fields are in scope. So a field in parentheses has a name too.
+/// Declares an enum with fields that are `Copy`, and its `Display`. `#[error(…)]` follows the documentation of a
+/// variant and takes what `write!` takes. The fields of the variant are in scope, so a field in parentheses has a
+/// name too.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! messages {

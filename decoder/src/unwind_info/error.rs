@@ -100,7 +100,9 @@ cfipack_format::errors! {
             function: ImageOffset,
         },
         /// An entry of the last page starts after the sentinel, where no reader looks for entries.
-        #[error("offset {offset}: entry of function {function} after the sentinel {sentinel}, where no reader looks for it")]
+        #[error(
+            "offset {offset}: entry of function {function} after the sentinel {sentinel}, where no reader looks for it"
+        )]
         AfterSentinel {
             /// The offset of the entry.
             offset: SectionOffset,

@@ -42,7 +42,9 @@ cfipack_format::messages! {
         },
         /// The offset of the FDE does not fit the 24 bits of an encoding. Readers must search all of
         /// `__eh_frame` for it.
-        #[error("function {function}: {fde}, now at {offset:#x}, is out of the table's reach; readers have to search for it")]
+        #[error(
+            "function {function}: {fde}, now at {offset:#x}, is out of the table's reach; readers have to search for it"
+        )]
         FdeOutOfReach {
             /// The function.
             function: Key,
