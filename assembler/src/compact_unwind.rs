@@ -66,6 +66,41 @@ impl Assembly {
     /// checked [encoding](Encoder::encode). `target_of` returns the place in the object of a function, a
     /// personality or an LSDA.
     ///
+    /// ```
+    /// use cfipack_assembler::{Assembly, CompactOptions, Directives, Target};
+    /// use cfipack_encoder::compact_unwind::RelocationTarget;
+    /// use cfipack_format::{Arch, Key, Register};
+    ///
+    /// let named = |name| Register::named(Arch::Aarch64, name).expect("a register");
+    /// let (fp, lr) = (named("x29"), named("x30"));
+    /// // stp x29, x30, [sp, #-16]!; mov x29, sp; bl f; ldp; ret
+    /// let mut directives = Directives::new(Arch::Aarch64, 20);
+    /// directives.at(8).def_cfa(fp, 16).offset(lr, -8).offset(fp, -16);
+    ///
+    /// let mut assembly = Assembly::new(Arch::Aarch64);
+    /// assembly.push(Key(1), &directives)?;
+    /// let compact = assembly.compact_unwind(
+    ///     CompactOptions::new(),
+    ///     // The function's code, if it is at hand: more functions have an encoding then.
+    ///     |_key| None,
+    ///     |target| match target {
+    ///         // The object's first section has the code, and the function is 64 bytes into it.
+    ///         Target::Function(Key(1)) => RelocationTarget::Section { number: 1, address: 64 },
+    ///         other => panic!("no such target: {other:?}"),
+    ///     },
+    /// )?;
+    /// assert!(compact.in_dwarf_mode.is_empty()); // no function needs its FDE
+    /// let row = compact.section.as_bytes();
+    /// assert_eq!(row.len(), 32);
+    /// // Start and length of the function.
+    /// assert_eq!(row[..12], [64, 0, 0, 0, 0, 0, 0, 0, 20, 0, 0, 0]);
+    /// assert_eq!(row[12..16], 0x0400_0000_u32.to_le_bytes()); // UNWIND_ARM64_MODE_FRAME
+    /// let relocations = compact.section.relocations().map(|relocation| relocation.write());
+    /// let relocations: Vec<[u8; 8]> = relocations.collect();
+    /// assert_eq!(relocations.len(), 1); // of the function's pointer
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// The format does not have the architecture.
     pub fn compact_unwind<'c>(

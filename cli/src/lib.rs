@@ -2,17 +2,17 @@
 //!
 //! The command turns arguments into reports and files. The libraries do the rest.
 //!
-//! - `verbs/` has a file for each verb, with its options.
+//! - `verbs/` has a folder or a file for each verb, with its options. No verb calls another verb.
 //! - `report/` prints text and JSON, and `instructions/` prints a function's code beside its rows.
 //! - `io/` reads and writes files.
 //! - `edit/` finds and replaces many files. The verbs that change files use it.
-//! - `conversion` and `synthesized` build `.sframe` sections in memory.
+//! - `conversion` and `synthesized` build `.sframe` sections in memory, and `compact/` builds `__unwind_info`.
 //! - `ld/` is the second command, `cfi2sframe-ld`, which runs a linker.
 //!
 //! This is a library only so that the example `manual` can read the command's definition. The example writes man pages
 //! and shell completions. If you want to use a library, take `cfipack`.
 
-mod absent;
+mod compact;
 mod conversion;
 mod edit;
 mod instructions;
@@ -20,7 +20,6 @@ mod io;
 pub mod ld;
 mod missing;
 mod report;
-mod same_code;
 mod synthesized;
 mod verbs;
 
@@ -106,7 +105,7 @@ enum Verb {
     Strip(strip::Arguments),
     Gaps(gaps::Arguments),
     Lint(lint::Arguments),
-    UnwindInfo(unwind_info::build::Arguments),
+    UnwindInfo(unwind_info::Arguments),
     Annotate(annotate::Arguments),
     CompactUnwind(compact_unwind::Arguments),
 }
@@ -145,7 +144,7 @@ fn run(arguments: &CommandLine) -> anyhow::Result<Status> {
         Some(Verb::Merge(arguments)) => merge::run(arguments),
         Some(Verb::Gaps(arguments)) => gaps::run(arguments),
         Some(Verb::Lint(arguments)) => lint::run(arguments),
-        Some(Verb::UnwindInfo(arguments)) => unwind_info::build::run(arguments),
+        Some(Verb::UnwindInfo(arguments)) => unwind_info::run(arguments),
         Some(Verb::Annotate(arguments)) => annotate::run(arguments),
         Some(Verb::CompactUnwind(arguments)) => compact_unwind::run(arguments),
     }

@@ -1,6 +1,7 @@
 //! Changes files: finds them, applies a verb's edit to each on several threads, and replaces them.
 //!
 //! - `find` and `walk` search paths and directories for files; `thin` finds the members of thin archives.
+//! - `many` has the options of the verbs that change files.
 //! - `jobs` divides the files among threads.
 //! - `apply` edits a file, checks the result, and replaces the file.
 //! - `change` and `problem` are the results: what changed, or the reason why a file stays as it is.
@@ -9,6 +10,7 @@ mod apply;
 mod change;
 mod find;
 mod jobs;
+pub mod many;
 mod problem;
 mod thin;
 mod walk;

@@ -3,7 +3,7 @@
 use cfipack_container::Error;
 use cfipack_edit::EmbedError;
 
-use crate::absent::GCC_LTO;
+use crate::io::absent::GCC_LTO;
 
 /// The reason why a file is left as it is.
 #[derive(Debug)]

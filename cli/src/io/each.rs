@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow};
 use cfipack_container::Placement;
 
-use crate::absent;
+use crate::io::absent;
 use crate::io::input::{Input, Object, Slice};
 use crate::report::status::{self, Status};
 

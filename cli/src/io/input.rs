@@ -15,7 +15,7 @@ use cfipack_format::Address;
 use cfipack_format::widen::ToU64;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use crate::absent;
+use crate::io::absent;
 use crate::io::mmap::Bytes;
 use crate::io::reach::{Bare, Reach};
 use crate::report::escaped::Escaped;

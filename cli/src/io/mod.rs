@@ -2,11 +2,13 @@
 //!
 //! - `input` and `each` open inputs and find the objects in them; `mmap` maps files, and `reach` limits how much is
 //!   read.
+//! - `absent` has the messages about data that a file does not have, and names where to find it instead.
 //! - `destination` and `output` write new files and standard output; `spool` keeps standard input in a file.
 //! - `original` replaces a file with a changed version; `temporary`, `replace` and `attributes` help it.
 //! - `entry` and `directory` open files in a directory without following swapped symbolic links.
 //! - `signals` removes temporary files when a signal ends the process.
 
+pub mod absent;
 mod attributes;
 pub mod check;
 mod descriptors;

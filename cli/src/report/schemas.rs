@@ -12,7 +12,9 @@ use crate::report::edits::FileJson;
 use crate::report::explanation::ExplainJson;
 use crate::report::lint::LintJson;
 use crate::report::verdict::VerifyJson;
-use crate::verbs::{annotate, compact_unwind, convert, embed, gaps, merge, sframe, strip, unwind_info};
+use crate::verbs::{
+    annotate, compact_unwind, convert, dump, explain, gaps, lookup, merge, stats, strip, unwind_info, verify,
+};
 
 /// The report about a file with `.sframe`, or with `__unwind_info` or `__compact_unwind`.
 #[derive(JsonSchema)]
@@ -37,23 +39,23 @@ fn schemas() -> Vec<(&'static str, Value)> {
         schema_of::<compact_unwind::SummaryJson<'_>>("compact-unwind"),
         schema_of::<convert::SummaryJson<'_>>("convert"),
         schema_of::<DiffJson<'_>>("diff"),
-        schema_of::<Either<sframe::dump::TableJson<'_>, unwind_info::dump::DumpJson<'_>>>("dump"),
-        schema_of::<sframe::symbols::SymbolsJson<'_, '_, '_>>("dump-symbols"),
-        schema_of::<FileJson<'_, embed::Table>>("embed"),
+        schema_of::<Either<dump::sframe::TableJson<'_>, dump::unwind_info::DumpJson<'_>>>("dump"),
+        schema_of::<dump::symbols::SymbolsJson<'_, '_, '_>>("dump-symbols"),
+        schema_of::<FileJson<'_, convert::embed::Table>>("embed"),
         schema_of::<
             Either<
-                ExplainJson<'_, sframe::explain::FunctionJson>,
-                ExplainJson<'_, unwind_info::explain::FunctionJson>,
+                ExplainJson<'_, explain::sframe::FunctionJson>,
+                ExplainJson<'_, explain::unwind_info::FunctionJson>,
             >,
         >("explain"),
         schema_of::<gaps::GapsJson>("gaps"),
         schema_of::<LintJson<'_>>("lint"),
-        schema_of::<Either<sframe::lookup::AnswerJson, unwind_info::lookup::AnswerJson>>("lookup"),
+        schema_of::<Either<lookup::sframe::AnswerJson, lookup::unwind_info::AnswerJson>>("lookup"),
         schema_of::<merge::MergeJson<'_>>("merge"),
-        schema_of::<Either<sframe::stats::StatsJson, unwind_info::stats::StatsJson>>("stats"),
+        schema_of::<Either<stats::sframe::StatsJson, stats::unwind_info::StatsJson>>("stats"),
         schema_of::<FileJson<'_, strip::Stripped>>("strip"),
-        schema_of::<unwind_info::build::SummaryJson<'_>>("unwind-info"),
-        schema_of::<Either<VerifyJson<'_>, unwind_info::verify::VerifyJson<'_>>>("verify"),
+        schema_of::<unwind_info::SummaryJson<'_>>("unwind-info"),
+        schema_of::<Either<VerifyJson<'_>, verify::unwind_info::VerifyJson<'_>>>("verify"),
     ]
 }
 

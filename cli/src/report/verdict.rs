@@ -9,13 +9,13 @@ use serde::Serialize;
 
 use crate::report::count::Counts;
 use crate::report::difference;
+use crate::report::displaced::Displaced;
 use crate::report::excluded::Excluded;
 use crate::report::fault::TableNames;
 use crate::report::kernel::{Fallback, KernelReport};
 use crate::report::place::Places;
 use crate::report::unverified;
 use crate::report::without_lists::WithoutLists;
-use crate::verbs::sframe::displaced::Displaced;
 
 /// What reports call FDEs that are not counted as functions.
 pub const DUPLICATES: &str = "duplicates with the start of another";

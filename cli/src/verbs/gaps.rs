@@ -12,7 +12,7 @@ use cfipack_format::widen::ToU64;
 use cfipack_lint::coverage::{self, CodeBytes, Gaps};
 use serde::Serialize;
 
-use crate::absent::SFRAME_TABLE;
+use crate::io::absent::SFRAME_TABLE;
 use crate::io::each::{self, Outcome};
 use crate::io::input::{self, CALL_FRAMES, Object};
 use crate::io::output;
@@ -20,9 +20,9 @@ use crate::report::code;
 use crate::report::count::Number;
 use crate::report::escaped::Escaped;
 use crate::report::place::Places;
+use crate::report::source::Source;
 use crate::report::status::{self, Status};
 use crate::report::symbol::{Names, SymbolName};
-use crate::verbs::stats::Source;
 
 /// Lists the code that no row of the table covers
 #[derive(clap::Args, Debug)]

@@ -7,12 +7,12 @@ use cfipack_edit::{Rewrite, without_sframe};
 use cfipack_format::widen::ToU64;
 use serde::Serialize;
 
+use crate::edit::many::{ManyFiles, WITHOUT_OUTPUT};
 use crate::edit::{Edit, Part, Problem, Skip};
 use crate::report::count::Number;
 use crate::report::edits::{self, Reported, Run, Totals};
 use crate::report::limits::Remark;
 use crate::report::status::Status;
-use crate::verbs::many::{ManyFiles, WITHOUT_OUTPUT};
 
 /// Removes .sframe tables: sections, relocations, program headers and segments
 #[derive(clap::Args, Debug)]

@@ -1,4 +1,4 @@
-//! The few figures that a reader sees first: in `README.md`, the introduction, and the first lines of "How small".
+//! The few figures that a reader sees first: in `README.md`, and in `docs/facts.md` above the sizes of files.
 
 use crate::figures::{All, CFI, Figure, Measured, of};
 use crate::lines::grouped;

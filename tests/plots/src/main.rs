@@ -5,8 +5,8 @@
 //! cargo run --manifest-path tests/plots/Cargo.toml -- check    # compare what is drawn with the figures
 //! ```
 //!
-//! `tests/plots/measure` stores figures in `tests/plots/figures/`, with their provenance. They give `docs/plots/*.svg`, and the parts of
-//! `README.md` and of the book's pages between marks.
+//! `tests/plots/measure` stores figures in `tests/plots/figures/`, with their provenance. They give `docs/plots/*.svg`, and the
+//! parts of `README.md` and `docs/facts.md` between marks.
 
 mod bars;
 mod figures;
@@ -23,8 +23,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// The pages that have parts of figures.
-const PAGES: [&str; 5] =
-    ["README.md", "docs/introduction.md", "docs/how-true.md", "docs/how-small.md", "docs/how-fast.md"];
+const PAGES: [&str; 2] = ["README.md", "docs/facts.md"];
 
 const USAGE: &str = "usage: cfipack-plots draw | check";
 

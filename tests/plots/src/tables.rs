@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::figures::{All, CFI, Figure, Measured, missing, of};
 use crate::landing;
 use crate::lines::grouped;
-use crate::plots::{PAIRS, duration, kilobytes, times};
+use crate::plots::{duration, kilobytes, times};
 
 /// A part of a page: its name, the benches whose figures it has, and how it is written.
 type Part = (&'static str, &'static [&'static str], fn(&All) -> Result<String, String>);
@@ -24,7 +24,7 @@ const TIMED: &[&str] = &[
     "counted",
 ];
 
-const PARTS: [Part; 20] = [
+const PARTS: [Part; 15] = [
     ("landing", landing::NEEDS, landing::table),
     ("shares", &["files"], |all| landing::shares(of(all, "files")?)),
     ("disturbed", &[], |all| Ok(disturbed(all))),
@@ -38,19 +38,12 @@ const PARTS: [Part; 20] = [
     ("code", &["code"], |all| code(of(all, "code")?)),
     ("identical", &["images"], |all| identical(of(all, "images")?)),
     ("sizes", &["files"], |all| sizes(of(all, "files")?)),
-    ("peers", &["peers", "linker", "profile", "ratios", "unwind_info_lookup"], peers),
     ("ratios", &["ratios"], |all| ratios(of(all, "ratios")?)),
     ("unwind-info", APPLE, unwind_info),
-    ("frames", &["profile"], |all| frames(of(all, "profile")?)),
     ("linker", &["linker"], |all| linker(of(all, "linker")?)),
     ("instructions", &["counted"], |all| instructions(of(all, "counted")?)),
     ("processes", &["counted"], |all| processes(of(all, "counted")?)),
     ("c-interface", &["capi"], |all| c_interface(of(all, "capi")?)),
-    ("provenance-true", &[], |all| {
-        Ok(provenance(all, &["sweep", "sweep-foreign", "images", "hidden-cfi", "lint"]))
-    }),
-    ("provenance-small", &[], |all| Ok(provenance(all, &["files", "images"]))),
-    ("provenance-fast", &[], |all| Ok(provenance(all, TIMED))),
 ];
 
 const APPLE: &[&str] = &["unwind_info_lookup", "compact_unwind_encode", "unwind_info_build"];
@@ -262,12 +255,10 @@ fn pair(table: &mut Table, name: String, figure: &Figure) {
     table.row([name, duration(figure.value), duration(its), times(figure.times_less())]);
 }
 
-fn peers(all: &All) -> Result<String, String> {
-    let mut table = Table::new(&["cfipack vs the other", "cfipack", "the other", "times as fast"]);
-    for one in &PAIRS {
-        pair(&mut table, one.name.into(), one.measured(all)?);
-    }
-    Ok(table.0)
+/// Whether the figure is a time that readers of the page know. The file of the bench also has ways within a conversion.
+fn is_shown(figure: &Figure) -> bool {
+    const INTERNAL: [&str; 3] = ["batches", "direct runs", "general path"];
+    figure.unit == "ns" && !INTERNAL.iter().any(|name| figure.name.starts_with(*name))
 }
 
 fn ratios(ratios: &Measured) -> Result<String, String> {
@@ -275,7 +266,7 @@ fn ratios(ratios: &Measured) -> Result<String, String> {
     let head: Vec<_> = ["", "compared with"].into_iter().chain(subjects.iter().copied()).collect();
     let mut table = Table::new(&head);
     let first = subjects.first().ok_or("no library was measured")?;
-    for figure in ratios.figures.iter().filter(|figure| figure.subject == *first && figure.unit == "ns") {
+    for figure in ratios.figures.iter().filter(|figure| figure.subject == *first && is_shown(figure)) {
         let yardstick = figure.yardstick.as_ref().map_or("", |yardstick| &yardstick.name);
         let mut cells = vec![figure.name.clone(), yardstick.to_owned()];
         for subject in &subjects {
@@ -286,36 +277,44 @@ fn ratios(ratios: &Measured) -> Result<String, String> {
     Ok(table.0)
 }
 
+/// Work on Apple's tables. Each layout was measured with several shares of functions in DWARF mode: a row has the range.
 fn unwind_info(all: &All) -> Result<String, String> {
     let mut table = Table::new(&["", "cfipack", "the other", "times as fast"]);
     for group in APPLE {
+        let mut rows: Vec<(String, Vec<&Figure>)> = Vec::new();
         for figure in &of(all, group)?.figures {
-            if let Some(yardstick) = &figure.yardstick {
-                let name = format!("{}, {} vs {}", figure.name, figure.subject, yardstick.name);
-                pair(&mut table, name, figure);
+            let Some(yardstick) = &figure.yardstick else { continue };
+            // Without the share: the subject is, for example, "Lld, 5 of 1000 functions in DWARF mode".
+            let layout = figure.subject.split(", ").next().unwrap_or_default();
+            let name = format!("{}, {layout} vs {}", figure.name, yardstick.name);
+            if let Some((_, figures)) = rows.iter_mut().find(|(other, _)| *other == name) {
+                figures.push(figure);
+            } else {
+                rows.push((name, vec![figure]));
             }
+        }
+        for (name, figures) in rows {
+            table.row([
+                name,
+                range(&figures, |figure| figure.value, duration),
+                range(
+                    &figures,
+                    |figure| figure.yardstick.as_ref().map_or(0.0, |yardstick| yardstick.value),
+                    duration,
+                ),
+                range(&figures, Figure::times_less, times),
+            ]);
         }
     }
     Ok(table.0)
 }
 
-fn frames(profile: &Measured) -> Result<String, String> {
-    let mut table =
-        Table::new(&["program", "by table", "framehop without cache", "framehop, all in its cache", "gimli"]);
-    for subject in profile.subjects() {
-        let of = |way| profile.find(subject, "a frame by table", way);
-        let mut cells = vec![format!("`{subject}`"), duration(of("gimli")?.value)];
-        for way in ["framehop, uncached", "framehop, all", "gimli"] {
-            let figure = of(way)?;
-            cells.push(format!(
-                "{}, {}",
-                duration(figure.value * figure.times_less()),
-                times(figure.times_less())
-            ));
-        }
-        table.row(cells);
-    }
-    Ok(table.0)
+/// The least and the greatest value of figures, or the one text of both.
+fn range(figures: &[&Figure], value: fn(&Figure) -> f64, written: fn(f64) -> String) -> String {
+    let values: Vec<f64> = figures.iter().map(|figure| value(figure)).collect();
+    let least = written(values.iter().copied().fold(f64::INFINITY, f64::min));
+    let greatest = written(values.iter().copied().fold(f64::NEG_INFINITY, f64::max));
+    if least == greatest { least } else { format!("{least} to {greatest}") }
 }
 
 fn linker(linker: &Measured) -> Result<String, String> {
@@ -378,30 +377,19 @@ fn processes(counted: &Measured) -> Result<String, String> {
 
 /// What a call costs more than in Rust.
 fn c_interface(capi: &Measured) -> Result<String, String> {
-    let mut table = Table::new(&["", "library", "through the C interface", "in Rust", "times as long"]);
-    for figure in &capi.figures {
-        let yardstick = figure.yardstick.as_ref().ok_or("a figure without Rust's")?;
-        table.row([
-            figure.name.clone(),
-            format!("`{}`", figure.subject),
-            duration(figure.value),
-            duration(yardstick.value),
-            format!("{:.2}", figure.value / yardstick.value),
-        ]);
+    let subjects = capi.subjects();
+    let head: Vec<_> = ["in C vs in Rust"].into_iter().chain(subjects.iter().copied()).collect();
+    let mut table = Table::new(&head);
+    let first = subjects.first().ok_or("no library was measured")?;
+    for call in capi.figures.iter().filter(|figure| figure.subject == *first) {
+        let mut cells = vec![call.name.clone()];
+        for subject in &subjects {
+            let figure = capi.find(subject, &call.name, "")?;
+            let rust = figure.yardstick.as_ref().ok_or("a figure without Rust's")?.value;
+            let ratio = figure.value / rust;
+            cells.push(format!("{} vs {}: {ratio:.2} ×", duration(figure.value), duration(rust)));
+        }
+        table.row(cells);
     }
     Ok(table.0)
-}
-
-/// When, where and with what the benches ran.
-fn provenance(all: &All, benches: &[&str]) -> String {
-    let mut text = String::new();
-    for (bench, measured) in benches.iter().filter_map(|bench| Some((bench, all.get(*bench)?))) {
-        let lines = measured.provenance.iter().map(|(key, value)| match value.starts_with(&**key) {
-            true => value.clone(),
-            false => format!("{key} {value}"),
-        });
-        let lines: Vec<_> = lines.collect();
-        text += &format!("- `{bench}`: {}\n", lines.join("; "));
-    }
-    text
 }

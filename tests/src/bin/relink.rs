@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Exits with 0 if all bytes are the same, with 1 if not, after the first difference, and with 2 if a file cannot be
-//! read. What `ld` is known to do wrong (docs/for-linkers.md) is named and not a difference. `cfipack_tests::relink`
+//! read. What `ld` is known to do wrong (docs/known-errors.md) is named and not a difference. `cfipack_tests::relink`
 //! describes which links it takes.
 
 use std::error::Error;

@@ -5,7 +5,8 @@ use cfipack_container::{File, members};
 use cfipack_roundtrip::structure::check_compact_unwind_edit;
 use cfipack_roundtrip::unwind_info::{Code, Report, Table};
 
-use crate::verbs::unwind_info::{source, verify};
+use crate::compact::source;
+use crate::report::compact_verdict;
 
 /// The price of compact encodings: the number of PCs where they are not exact, although the FDEs are.
 #[derive(Clone, Copy, Default, Debug)]
@@ -64,5 +65,5 @@ fn judge(file: &File<'_>) -> anyhow::Result<Report> {
     let code = Code::new(sections.iter().map(|section| (section.address, &section.bytes[..])));
     let compact = source::rows(file)?;
     let rows = compact.iter().flat_map(source::entries_of_rows).map(|(_, entry)| entry).collect();
-    verify::of_file(file, &Table::of_object(file.arch(), rows, code))
+    compact_verdict::of_file(file, &Table::of_object(file.arch(), rows, code))
 }

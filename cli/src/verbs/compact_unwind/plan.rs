@@ -11,9 +11,9 @@ use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, SectionOffset};
 use cfipack_roundtrip::unwind_info::Code;
 
+use crate::compact::encodings::CompactEncoder;
+use crate::compact::source;
 use crate::report::reasons::MALFORMED;
-use crate::verbs::unwind_info::encodings::CompactEncoder;
-use crate::verbs::unwind_info::source;
 
 /// How many personalities a linked file can have.
 const MAX_PERSONALITIES: usize = 3;

@@ -1,0 +1,227 @@
+//! Compares `__unwind_info` and `__compact_unwind` with the CFI and with the rules of their readers, and prints the
+//! verdict.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use cfipack_container::{File, Kind};
+use cfipack_format::Address;
+use cfipack_format::widen::ToU64;
+use cfipack_roundtrip::Options;
+use cfipack_roundtrip::unwind_info::{Code, Image, Report, Table, Violation, verify, violations};
+use serde::Serialize;
+
+use crate::compact::source::function_starts;
+use crate::report::count::Counts;
+use crate::report::place::Places;
+use crate::report::unverified;
+use crate::report::verdict::DUPLICATES;
+
+/// How many violations of each rule are described. All violations are counted.
+const DESCRIBED: usize = 100;
+
+/// The name of a fault: the entry names an FDE after the function's own FDE, which only a scan of the section finds.
+const SCANNED: &str = "whose FDE is found by a scan only";
+
+/// Verifies a table against the CFI of a file. The file may have no CFI.
+pub fn of_file(file: &File<'_>, table: &Table<'_>) -> anyhow::Result<Report> {
+    let sections = file.call_frame_sections()?;
+    let cfi: Vec<_> = sections.iter().map(|section| section.cfi()).collect();
+    Ok(verify(&cfi, table, &Options::default()))
+}
+
+/// Returns the violations of the rules that readers of an `__unwind_info` rely on.
+pub fn of_table(
+    file: &File<'_>,
+    base: Address,
+    code: &Code<'_>,
+    section: &cfipack_decoder::unwind_info::Section<'_>,
+) -> anyhow::Result<Vec<Violation>> {
+    let sections = file.call_frame_sections()?;
+    let cfi: Vec<_> = sections.iter().map(|section| section.cfi()).collect();
+    let function_starts = function_starts(file)?;
+    // Sections of pointers that the loader fills in, as lld, ld-prime, and ld64 with and without i386 name them.
+    let names = ["__got", "__auth_got", "__nl_symbol_ptr", "__pointers"];
+    // An object has no slots yet, and an ELF file has them anywhere.
+    let is_anywhere = file.kind() == Kind::Relocatable || file.as_macho().is_none();
+    let is_slot =
+        |address| is_anywhere || file.locate(address).is_some_and(|place| names.contains(&&*place.name));
+    let arch = file.arch();
+    let image =
+        Image::new(arch, base, code, &cfi).with_function_starts(&function_starts).with_slots(&is_slot);
+    Ok(violations(section, &image))
+}
+
+/// The verdict on a table: it is compared with the CFI, and its readers' rules are checked.
+pub struct Verdict {
+    /// The comparison with the CFI.
+    pub report: Report,
+    /// The violations of its readers' rules.
+    pub broken: Vec<Violation>,
+}
+
+impl Verdict {
+    /// Returns whether everything is judged and correct.
+    pub fn is_good(&self) -> bool {
+        self.report.is_complete() && !is_broken(&self.broken)
+    }
+
+    /// Returns the verdict for a summary in JSON.
+    pub fn json(&self) -> VerdictJson<'_> {
+        VerdictJson { report: &self.report, rules: RulesJson::new(&self.broken) }
+    }
+}
+
+/// The verdict in the summary of another verb.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct VerdictJson<'r> {
+    #[serde(flatten)]
+    report: &'r Report,
+    #[serde(flatten)]
+    rules: RulesJson,
+}
+
+/// Writes the report as text, after a line with its subject.
+pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> anyhow::Result<()> {
+    let Report { equal, different, missing, .. } = report;
+    write!(out, "  functions: {equal} equal, {different} different, {missing} missing")?;
+    let rest = [
+        ("in DWARF mode", report.dwarf),
+        (SCANNED, report.scanned),
+        ("unjudged", report.unjudged),
+        (DUPLICATES, report.duplicates),
+    ];
+    writeln!(out, "{}", Counts(&rest))?;
+    let Report { pcs, pcs_equal, pcs_different, pcs_missing, .. } = report;
+    write!(out, "  pcs: {pcs}: {pcs_equal} equal, {pcs_different} different, {pcs_missing} missing")?;
+    let rest = [
+        ("not exact in prologues", report.pcs_prologue),
+        ("not exact in epilogues", report.pcs_epilogue),
+        ("in DWARF mode", report.pcs_dwarf),
+        (SCANNED, report.pcs_scanned),
+        ("unjudged", report.pcs_unjudged),
+    ];
+    writeln!(out, "{}", Counts(&rest))?;
+    if report.pcs_compared() == 0 {
+        writeln!(out, "  nothing was compared with CFI: {}", nothing(report))?;
+    }
+    if report.without_cfi != 0 || report.pcs_without_cfi != 0 {
+        let Report { without_cfi, pcs_without_cfi, .. } = report;
+        writeln!(out, "  without CFI, not judged: {without_cfi} entries, {pcs_without_cfi} pcs")?;
+    }
+    if report.handlers_different != 0 {
+        writeln!(out, "  with a different personality or LSDA: {} functions", report.handlers_different)?;
+    }
+    let reasons = report.reasons_by_count();
+    if !reasons.is_empty() {
+        writeln!(out, "  missing or unjudged: {}", Counts(&reasons).list())?;
+    }
+    for difference in &report.differences {
+        writeln!(out, "  {}: {difference}", places.name(difference.start))?;
+    }
+    if report.more_differences != 0 {
+        writeln!(out, "  and {} more", report.more_differences)?;
+    }
+    unverified::print(out, &report.unverified, report.more_unverified, places)?;
+    Ok(())
+}
+
+/// Returns the reason why no entry of a table was compared.
+fn nothing(report: &Report) -> &'static str {
+    match report.functions {
+        0 => "the file has none, so the table is held against its readers' rules only",
+        _ => "the table has no entry for its functions, or none can be judged",
+    }
+}
+
+/// Returns whether a rule is broken that a reader relies on.
+pub fn is_broken(violations: &[Violation]) -> bool {
+    violations.iter().any(|violation| !violation.is_warning())
+}
+
+/// Writes the violations, errors before warnings, or that no rule is broken.
+pub fn print_violations(out: &mut impl Write, section: &str, violations: &[Violation]) -> anyhow::Result<()> {
+    if violations.is_empty() {
+        writeln!(out, "  {section}: no rule is broken")?;
+    }
+    let DescribedViolations { first, more } = DescribedViolations::select(violations);
+    for (is_warning, kind) in [(false, ""), (true, "warning: ")] {
+        for violation in first.iter().filter(|violation| violation.is_warning() == is_warning) {
+            writeln!(out, "  {section}: {kind}{violation}")?;
+        }
+        for ((_, name), more) in more.iter().filter(|((warns, _), _)| *warns == is_warning) {
+            writeln!(out, "  {section}: {kind}and {more} more {name}")?;
+        }
+    }
+    Ok(())
+}
+
+/// The violations that a report describes.
+struct DescribedViolations<'v> {
+    /// The first [`DESCRIBED`] violations of each rule, with errors before warnings.
+    first: Vec<&'v Violation>,
+    /// The number of further violations of each rule. The key is true for warnings, and has the rule's name.
+    more: BTreeMap<(bool, &'static str), usize>,
+}
+
+impl<'v> DescribedViolations<'v> {
+    fn select(violations: &'v [Violation]) -> Self {
+        let mut counts: BTreeMap<_, usize> = BTreeMap::new();
+        let mut first = Vec::new();
+        for violation in violations {
+            let count = counts.entry((violation.is_warning(), violation.name())).or_default();
+            *count += 1;
+            if *count <= DESCRIBED {
+                first.push(violation);
+            }
+        }
+        first.sort_by_key(|violation| violation.is_warning());
+        let more = counts.into_iter().filter_map(|(rule, count)| {
+            let more = count.checked_sub(DESCRIBED).filter(|more| *more != 0)?;
+            Some((rule, more))
+        });
+        Self { first, more: more.collect() }
+    }
+}
+
+/// The rules that a table breaks.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct RulesJson {
+    /// Descriptions of the first violations of each rule.
+    violations: Vec<String>,
+    /// The number of violations that are not described.
+    more_violations: u64,
+    /// Descriptions of the first violations of each rule that is only worth a warning.
+    warnings: Vec<String>,
+    /// The number of warnings that are not described.
+    more_warnings: u64,
+    /// The number of violations and warnings by the rule's name.
+    rules: BTreeMap<&'static str, u64>,
+}
+
+impl RulesJson {
+    /// Counts the violations by rule, and describes the first of each rule.
+    pub fn new(broken: &[Violation]) -> Self {
+        let mut rules = BTreeMap::new();
+        for violation in broken {
+            *rules.entry(violation.name()).or_default() += 1;
+        }
+        let DescribedViolations { first, more } = DescribedViolations::select(broken);
+        let (warnings, violations): (Vec<&Violation>, _) =
+            first.into_iter().partition(|violation| violation.is_warning());
+        let words = |list: Vec<&Violation>| list.into_iter().map(Violation::to_string).collect();
+        let more = |is_warning| {
+            let of_kind = more.iter().filter(|((warns, _), _)| *warns == is_warning);
+            of_kind.map(|(_, more)| (*more).to_u64()).sum()
+        };
+        Self {
+            violations: words(violations),
+            more_violations: more(false),
+            warnings: words(warnings),
+            more_warnings: more(true),
+            rules,
+        }
+    }
+}

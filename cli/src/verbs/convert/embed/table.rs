@@ -1,0 +1,264 @@
+//! Puts a table into an object or a linked file, and judges the table in the new file.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context as _;
+use cfipack_container::{CallFrameSection, File, Kind};
+use cfipack_decoder::sframe;
+use cfipack_edit::{Embedding, Rewrite, StartRelocation, embed_in_object, without_sframe};
+use cfipack_encoder::sframe::Builder;
+use cfipack_format::Unsupported;
+use cfipack_format::widen::ToU64;
+use cfipack_lint::coverage::CodeBytes;
+use cfipack_roundtrip::{Options, Report};
+use serde::Serialize;
+
+use super::Conversions;
+use crate::conversion::{Consumer, Conversion};
+use crate::edit::{Edit, Problem, Skip};
+use crate::io::input;
+use crate::missing::ConversionReasons;
+use crate::report::cfi_bytes::{CfiBytes, TableBytes};
+use crate::report::count::Counts;
+use crate::report::kernel::KernelReport;
+use crate::report::place::Places;
+use crate::report::verification;
+use crate::synthesized::SynthesizedCounts;
+
+/// The edit: a table for an object or a linked file.
+pub struct Embed {
+    /// The options of the tables.
+    pub conversions: Conversions,
+    /// True if a file that has a table of the requested version stays as it is.
+    pub skip_done: bool,
+    /// True if relocatable objects stay as they are, also in archives.
+    pub linked_only: bool,
+    /// True if tables are verified.
+    pub verify: bool,
+}
+
+/// The report about the table of a file or of an archive's member.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Table {
+    /// The way in which a linked file got room for its table. Null for a relocatable object, and without a table.
+    pub way: Option<&'static str>,
+    /// The address of the table in a linked file.
+    pub address: Option<String>,
+    /// The version of the format.
+    pub version: u8,
+    /// Functions of the CFI.
+    pub functions: u64,
+    /// Functions in the table.
+    pub converted: u64,
+    /// Functions that the table omits.
+    pub omitted: u64,
+    /// The omitted functions by reason.
+    pub reasons: BTreeMap<&'static str, u64>,
+    /// Functions that no CFI covers, with `--synthesize`. The other counts do not include them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub synthesized: Option<SynthesizedCounts>,
+    /// Bytes of the table and of the CFI.
+    pub bytes: TableBytes,
+    /// The code and the part of it that the table covers, if it was counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code_coverage: Option<CodeBytes>,
+    /// Rows of outermost frames.
+    pub outermost: u64,
+    /// True if the table in the new file is verified against the CFI.
+    pub verified: bool,
+    /// FDEs that cannot be read.
+    pub unreadable: u64,
+    #[serde(skip)]
+    /// The omitted functions, for the verification of the new file.
+    omitted_functions: Vec<Unsupported>,
+}
+
+impl Edit for Embed {
+    type Report = Table;
+
+    fn edit<'a>(&self, object: &'a [u8]) -> Result<(Option<Rewrite<'a>>, Table), Problem> {
+        let file = File::parse(object)?;
+        let options = self.conversions.table.get();
+        let Some(elf) = file.as_elf() else { return Err(Problem::Skip(Skip::MachO)) };
+        if Builder::new(file.arch(), options).is_err() {
+            return Err(Problem::Skip(Skip::OtherKind));
+        }
+        if self.linked_only && file.kind() == Kind::Relocatable {
+            return Err(Problem::Skip(Skip::NotLinked));
+        }
+        if self.skip_done && self.is_done(&file)? {
+            return Err(Problem::Skip(Skip::HasTable));
+        }
+        let sections = file.call_frame_sections()?;
+        if !input::describe_functions(&sections) && !self.conversions.table.synthesizes() {
+            return Err(Problem::Skip(match () {
+                () if elf.is_debug_file() => Skip::DebugFile,
+                () if elf.is_gcc_lto() => Skip::GccLto,
+                () => Skip::NoCfi,
+            }));
+        }
+        let Conversions { table, threads, .. } = self.conversions;
+        let table = if file.kind() == Kind::Relocatable { table.for_linker() } else { table };
+        let conversion = Conversion::unplaced(&file, &sections, &table, threads)?;
+        if conversion.section.num_fdes() == 0 {
+            // No reader needs a table without functions. If the file has a table, it is stale.
+            return Ok((without_sframe(&file)?, self.table(&file, &sections, conversion, &[])?));
+        }
+        match file.kind() {
+            Kind::Linked => self.linked(&file, &sections, conversion),
+            Kind::Relocatable => self.relocatable(&file, &sections, conversion),
+        }
+    }
+
+    fn judge(&self, new: &[u8], table: &mut Table) -> Result<(), Problem> {
+        if !self.verify {
+            return Ok(());
+        }
+        let file = File::parse(new)?;
+        let sections = file.sframe_sections()?;
+        let tables = match &sections[..] {
+            [section] => input::relocated_tables(&file, section)?,
+            [] if table.is_empty() => Vec::new(),
+            _ => return Err(Problem::Refused(format!("the new file has {} tables", sections.len()))),
+        };
+        self.check_cfi(&file, &tables, table)?;
+        let is_for_kernel = self.conversions.table.consumer() == Some(Consumer::Kernel);
+        if is_for_kernel && file.kind() == Kind::Linked {
+            check_kernel_rules(&file, &tables)?;
+        }
+        table.verified = true;
+        Ok(())
+    }
+}
+
+/// Refuses tables that break a rule of the kernel's reader.
+fn check_kernel_rules(file: &File<'_>, tables: &[sframe::Section<'_>]) -> Result<(), Problem> {
+    let report = KernelReport::new(file, tables, 1)?;
+    match report.violations(&Places::new(file)).first() {
+        Some(first) => Err(Problem::Refused(format!("the new table breaks a rule of the kernel: {first}"))),
+        None => Ok(()),
+    }
+}
+
+impl Embed {
+    /// Returns whether the file has a single table of the requested version, and its program header points to it.
+    fn is_done(&self, file: &File<'_>) -> Result<bool, Problem> {
+        let tables = file.sframe_sections()?;
+        let [section] = &tables[..] else { return Ok(false) };
+        let Ok(table) = sframe::Section::parse(&section.bytes, section.address) else { return Ok(false) };
+        let segment = file.as_elf().and_then(|elf| elf.sframe_segment());
+        let is_found = file.kind() == Kind::Relocatable || segment == Some(section.address);
+        let version = self.conversions.table.get().version;
+        Ok(is_found && table.version() == version && table.arch() == file.arch())
+    }
+
+    /// Verifies the tables of a new file against its CFI.
+    fn check_cfi(
+        &self,
+        file: &File<'_>,
+        tables: &[sframe::Section<'_>],
+        table: &mut Table,
+    ) -> Result<(), Problem> {
+        let cfi = file.call_frame_sections()?;
+        let options = Options::new().with_padding(self.conversions.table.get().padding());
+        let reasons = ConversionReasons::new(&std::mem::take(&mut table.omitted_functions));
+        let threads = self.conversions.threads;
+        let report =
+            verification::against(file, &cfi, tables, &options, threads, |missing| reasons.reason(missing))?;
+        table.unreadable = report.unreadable;
+        let Report { different, malformed, unexplained, unjudged_in_table, .. } = report;
+        if report.is_true() && unexplained == 0 && unjudged_in_table == 0 {
+            return Ok(());
+        }
+        let parts = [
+            ("different", different),
+            ("missing", unexplained),
+            ("not judged", unjudged_in_table),
+            ("defects of the table", malformed),
+        ];
+        Err(Problem::Refused(format!(
+            "the new table is not what the CFI describes: {}",
+            Counts(&parts).list()
+        )))
+    }
+
+    /// Puts a table into a linked file.
+    fn linked<'a>(
+        &self,
+        file: &File<'a>,
+        sections: &[CallFrameSection<'_>],
+        mut conversion: Conversion,
+    ) -> Result<(Option<Rewrite<'a>>, Table), Problem> {
+        let embedding = loop {
+            let len = conversion.section.len();
+            let embedding = Embedding::of(file, len)?;
+            // In version 2, functions that are too far from the table are omitted. Then the table is smaller, and may
+            // get another address.
+            conversion.place(embedding.address());
+            if conversion.section.len() == len {
+                break embedding;
+            }
+        };
+        let bytes = conversion.linked()?;
+        let mut table = self.table(file, sections, conversion, &bytes)?;
+        table.way = Some(embedding.way().name());
+        table.address = Some(embedding.address().to_string());
+        Ok((Some(embedding.rewrite(bytes)), table))
+    }
+
+    /// Puts a table and its relocations into a relocatable object.
+    fn relocatable<'a>(
+        &self,
+        file: &File<'a>,
+        sections: &[CallFrameSection<'_>],
+        conversion: Conversion,
+    ) -> Result<(Option<Rewrite<'a>>, Table), Problem> {
+        let bytes = conversion.relocatable()?;
+        let mut starts = Vec::new();
+        for field in conversion.section.start_fields() {
+            let start = field.address();
+            let place = file.locate(start).with_context(|| format!("function at {start}: in no section"))?;
+            starts.push(StartRelocation {
+                offset: field.field.0 as u32,
+                section: place.section,
+                addend: place.offset,
+            });
+        }
+        let rewrite = embed_in_object(file, &bytes, &starts)?;
+        Ok((Some(rewrite), self.table(file, sections, conversion, &bytes)?))
+    }
+
+    /// Returns the report about a table with these bytes.
+    fn table(
+        &self,
+        file: &File<'_>,
+        sections: &[CallFrameSection<'_>],
+        conversion: Conversion,
+        bytes: &[u8],
+    ) -> anyhow::Result<Table> {
+        Ok(Table {
+            way: None,
+            address: None,
+            version: conversion.version as u8,
+            functions: conversion.functions,
+            converted: conversion.converted(),
+            omitted: conversion.num_omitted(),
+            reasons: conversion.reasons(),
+            synthesized: conversion.synthesized.as_ref().map(|own| own.counts.clone()),
+            bytes: TableBytes { sframe: bytes.len().to_u64(), cfi: CfiBytes::measure(file, sections)? },
+            code_coverage: conversion.code(file, bytes, &self.conversions.limits)?,
+            outermost: conversion.outermost_rows(bytes)?,
+            verified: false,
+            unreadable: conversion.malformed.len().to_u64(),
+            omitted_functions: conversion.omitted,
+        })
+    }
+}
+
+impl Table {
+    /// Returns whether the table has no functions.
+    pub fn is_empty(&self) -> bool {
+        self.converted == 0 && self.synthesized.as_ref().is_none_or(|own| own.functions == 0)
+    }
+}

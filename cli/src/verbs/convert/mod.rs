@@ -1,0 +1,397 @@
+//! The conversion of CFI into a `.sframe` section. It runs if the command line has no verb.
+
+pub mod embed;
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use cfipack_container::{CallFrameSection, File, Kind, Placement};
+use cfipack_decoder::sframe;
+use cfipack_format::Address;
+use cfipack_format::sframe::Abi;
+use cfipack_format::widen::ToU64;
+use cfipack_format::{Reason, Unsupported};
+use cfipack_lint::coverage::CodeBytes;
+use cfipack_roundtrip::{Options, Report, most_frequent_first};
+use serde::Serialize;
+
+use self::embed::Conversions;
+use crate::conversion::{self, Conversion, TableOptions};
+use crate::io::absent;
+use crate::io::check;
+use crate::io::each::{self, Outcome};
+use crate::io::input::{self, CALL_FRAMES, Input, Object};
+use crate::io::output;
+use crate::missing::ConversionReasons;
+use crate::report::cfi_bytes::{CfiBytes, TableBytes};
+use crate::report::code;
+use crate::report::count::{Counts, Number, percent};
+use crate::report::excluded::{self, Excluded};
+use crate::report::fault::TableNames;
+use crate::report::limits::{Covered, Limits};
+use crate::report::place::Places;
+use crate::report::status::{self, Status};
+use crate::report::symbol::Names;
+use crate::report::unverified;
+use crate::report::verdict::{self, ReportJson};
+use crate::report::verification;
+use crate::synthesized::SynthesizedCounts;
+
+/// Options of the conversion
+#[derive(clap::Args, Debug)]
+pub struct Arguments {
+    /// Objects, linked files or archives with .eh_frame or .debug_frame
+    #[arg(value_name = "INPUT", required = true)]
+    inputs: Vec<PathBuf>,
+    /// Write the .sframe section to FILE; "-" is standard output
+    #[arg(long, value_name = "FILE")]
+    section: Option<PathBuf>,
+    /// Address of the section in memory [default: 0]; functions that version 2 cannot reach from
+    /// this address are omitted
+    #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
+    address: Option<Address>,
+    /// Verify the table against the CFI as gimli evaluates it; exit status 1 if a function in the table
+    /// differs or cannot be judged, or if an FDE cannot be read
+    #[arg(long)]
+    verify: bool,
+    /// Print the summary as one JSON object on standard output
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    slice: input::Slice,
+    /// Number of threads; the bytes do not depend on it
+    #[arg(long, value_name = "N", default_value = "1", value_parser = input::number_in(1..=256_u16))]
+    threads: u16,
+    #[command(flatten)]
+    names: Names,
+    #[command(flatten)]
+    limits: Limits,
+    /// Also make rows of functions that no CFI covers, from their code: only where every way through a
+    /// function is decided
+    #[arg(long)]
+    synthesize: bool,
+    #[command(flatten)]
+    table: TableOptions,
+    #[command(flatten)]
+    embed: embed::FileOptions,
+}
+
+/// Converts the input.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
+    check_verb(&arguments.inputs)?;
+    if arguments.embed.writes_files() {
+        let table = arguments.table.with_synthesize(arguments.synthesize);
+        table.check()?;
+        arguments.slice.check_unused()?;
+        let Arguments { limits, json, .. } = *arguments;
+        let threads = arguments.threads.into();
+        let conversions = Conversions { table, threads, limits, json };
+        return arguments.embed.run(&arguments.inputs, conversions);
+    }
+    arguments.embed.check_unused()?;
+    if let Some(path) = arguments.inputs.iter().find(|path| path.is_dir()) {
+        bail!("{}: a directory: --in-place -r puts tables into the files in it", path.display());
+    }
+    let section = arguments.section.as_deref();
+    if arguments.json && section.is_some_and(output::is_standard) {
+        bail!("--section and --json both write to standard output");
+    }
+    if arguments.address.is_some() && section.is_none() {
+        bail!("--address: needs --section, without which no bytes are written");
+    }
+    let table = arguments.table.with_synthesize(arguments.synthesize);
+    table.check()?;
+    let Some(section) = section else {
+        return each::for_each(&arguments.inputs, &arguments.slice, Placement::Apart, |object, _| {
+            convert(object, arguments, &table)
+        });
+    };
+    let [path] = &arguments.inputs[..] else {
+        bail!("--section: {} inputs, but one section: convert each by itself", arguments.inputs.len())
+    };
+    if output::is_same_file(section, path) {
+        bail!("{}: --section would overwrite the input", path.display());
+    }
+    check::output(section)?;
+    let input = Input::open(path, &arguments.slice)?;
+    let object = input.object(Placement::Apart)?;
+    let name = || object.name.to_string();
+    let Some(summary) = summary(&object, arguments, &table).with_context(name)? else {
+        return Err(absent::from_object(&object, CALL_FRAMES)).with_context(name);
+    };
+    let written = output::binary(section, &summary.bytes).and_then(|()| summary.write(arguments.json));
+    status::judged(summary.status(&arguments.limits), written)
+}
+
+/// Converts an object and writes the summary.
+fn convert(object: &Object<'_>, arguments: &Arguments, table: &TableOptions) -> anyhow::Result<Outcome> {
+    let Some(summary) = summary(object, arguments, table)? else { return Ok(Outcome::Absent(CALL_FRAMES)) };
+    let written = summary.write(arguments.json);
+    status::judged(summary.status(&arguments.limits), written).map(Outcome::Done)
+}
+
+/// Converts an object. Returns `None` if it has no CFI.
+fn summary<'s, 'a>(
+    object: &'s Object<'a>,
+    arguments: &Arguments,
+    table: &TableOptions,
+) -> anyhow::Result<Option<Summary<'s, 'a>>> {
+    let file = object.file()?;
+    if file.as_macho().is_some() {
+        bail!("{}", absent::mach_o(file));
+    }
+    let sections = file.call_frame_sections()?;
+    if !arguments.synthesize && !input::describe_functions(&sections) {
+        return Ok(None);
+    }
+    Summary::new(object, file, &sections, arguments, table).map(Some)
+}
+
+/// Refuses an input that is no file and could be a misspelt verb.
+fn check_verb(inputs: &[PathBuf]) -> anyhow::Result<()> {
+    let Some(name) = inputs.first().filter(|path| !path.exists()).and_then(|path| path.to_str()) else {
+        return Ok(());
+    };
+    let command = crate::command();
+    let similarity = |verb: &str| (strsim::jaro(name, verb) * 1000.0) as u32;
+    let verbs = command.get_subcommands().map(clap::Command::get_name);
+    match verbs.max_by_key(|verb| similarity(verb)).filter(|verb| similarity(verb) > 750) {
+        Some(verb) if verb == name => {
+            bail!("{name}: a command, which comes before the options; there is no file of that name")
+        }
+        Some(verb) => bail!("{name}: no file, and no command; a similar command: {verb}"),
+        None => Ok(()),
+    }
+}
+
+fn is_far(unsupported: &&Unsupported) -> bool {
+    matches!(unsupported.reason, Reason::StartTooFar(_))
+}
+
+/// A conversion, and the data of its report.
+struct Summary<'s, 'a> {
+    object: &'s Object<'a>,
+    file: &'s File<'a>,
+    conversion: Conversion,
+    /// The section.
+    bytes: Vec<u8>,
+    cfi: CfiBytes,
+    /// The code, if it was counted.
+    code: Option<CodeBytes>,
+    /// FDEs that describe no function of their own.
+    excluded: Excluded,
+    report: Option<Report>,
+    names: Names,
+}
+
+impl<'s, 'a> Summary<'s, 'a> {
+    fn new(
+        object: &'s Object<'a>,
+        file: &'s File<'a>,
+        sections: &[CallFrameSection<'a>],
+        arguments: &Arguments,
+        options: &TableOptions,
+    ) -> anyhow::Result<Self> {
+        let is_relocatable = file.kind() == Kind::Relocatable;
+        if is_relocatable && arguments.address.is_some() {
+            bail!("--address: the linker places the section of a relocatable object");
+        }
+        let address = match (arguments.address, &arguments.section) {
+            (Some(address), _) => address,
+            // Verbs that read a bare section assume this address.
+            (None, Some(_)) => Address(0),
+            (None, None) => conversion::place(file, sections)?,
+        };
+        let threads = arguments.threads.into();
+        let conversion = Conversion::at(file, sections, options, threads, address)?;
+        if let Some(far) = conversion.section.omitted().iter().find(is_far)
+            && arguments.address.is_none()
+            && arguments.section.is_some()
+        {
+            let place = conversion::place(file, sections)?;
+            bail!(
+                "--address: the default, 0x0, is too far: function {}: {}; {place} is near the code",
+                far.function,
+                far.reason
+            );
+        }
+        let bytes = if is_relocatable { conversion.relocatable()? } else { conversion.linked()? };
+        let relocated = is_relocatable.then(|| conversion.relocated(&bytes, file.arch()));
+        let table = sframe::Section::parse(relocated.as_deref().unwrap_or(&bytes), address)?;
+        let code = conversion.code(file, &bytes, &arguments.limits)?;
+        let mut report = None;
+        if arguments.verify {
+            let options = Options::new().with_padding(options.get().padding());
+            let reasons = ConversionReasons::new(&conversion.omitted);
+            report = Some(verification::against(file, sections, &[table], &options, threads, |missing| {
+                reasons.reason(missing)
+            })?);
+        }
+        let cfi = CfiBytes::measure(file, sections)?;
+        let excluded = excluded::count(sections);
+        let names = arguments.names;
+        Ok(Self { object, file, conversion, bytes, cfi, code, excluded, report, names })
+    }
+
+    /// Returns `Done` if every converted function is judged and equal, enough functions are converted, and only
+    /// functions that the conversion reports as omitted are missing.
+    fn status(&self, limits: &Limits) -> Status {
+        let malformed = &self.conversion.malformed;
+        let is_true = self.report.as_ref().is_none_or(|report| {
+            let is_judged = report.unjudged_in_table == 0 && report.unreadable == 0 && malformed.is_empty();
+            is_judged && report.is_true() && report.unexplained == 0
+        });
+        let covered = Covered {
+            functions: self.conversion.functions,
+            converted: self.conversion.converted(),
+            code: self.code,
+        };
+        Status::differs_if(!is_true).max(limits.status(&self.object.name, &covered))
+    }
+
+    fn write(&self, json: bool) -> anyhow::Result<()> {
+        if json { self.print_json() } else { self.print() }
+    }
+
+    /// Writes the summary to standard error, in a single write.
+    fn print(&self) -> anyhow::Result<()> {
+        let Conversion { functions, .. } = self.conversion;
+        let (converted, omitted) = (self.conversion.converted(), self.conversion.num_omitted());
+        let mut text = Vec::new();
+        let all = Number(functions, "function");
+        write!(text, "{}: {all}: {converted} converted", self.object.name)?;
+        writeln!(text, " ({}), {omitted} omitted", percent(converted, functions))?;
+        let reasons = self.conversion.reasons();
+        let reasons = most_frequent_first(&reasons);
+        if !reasons.is_empty() {
+            writeln!(text, "  omitted: {}", Counts(&reasons).list())?;
+        }
+        if let Some(synthesized) = &self.conversion.synthesized {
+            writeln!(text, "  {}", synthesized.counts.line())?;
+        }
+        if let Some(line) = excluded::line(&self.excluded) {
+            writeln!(text, "{line}")?;
+        }
+        let Conversion { outside_dwarf, undefined, .. } = self.conversion;
+        if outside_dwarf + undefined != 0 {
+            let all = Number(outside_dwarf + undefined, "function");
+            let parts = [("converted", outside_dwarf), ("omitted", undefined)];
+            writeln!(text, "  CFI not defined by DWARF: {all}{}", Counts(&parts))?;
+        }
+        let (sframe, cfi) = (self.bytes.len().to_u64(), &self.cfi);
+        writeln!(text, "  .sframe: {}, {} of {cfi}", Number(sframe, "byte"), percent(sframe, cfi.total()))?;
+        if let Some(code) = &self.code {
+            writeln!(text, "  {}", code::line(code))?;
+        }
+        if let Some(report) = &self.report {
+            writeln!(text, "  verified against the CFI, as gimli evaluates it:")?;
+            let places = Places::new(self.file).with_names(self.names);
+            verdict::print(&mut text, report, &TableNames::default(), &places)?;
+            // The reasons of functions that the conversion omits are printed above, and `explain` names the functions.
+            if report.unexplained != 0 {
+                unverified::print(&mut text, &report.unverified, report.more_unverified, &places)?;
+            }
+        }
+        std::io::stderr().write_all(&text)?;
+        Ok(())
+    }
+
+    fn print_json(&self) -> anyhow::Result<()> {
+        let mut out = output::standard();
+        output::json(&mut out, &self.json())?;
+        Ok(out.flush()?)
+    }
+
+    fn json(&self) -> SummaryJson<'_> {
+        SummaryJson {
+            schema: "cfipack/convert/1",
+            file: self.object.name.plain(),
+            functions: self.conversion.functions,
+            converted: self.conversion.converted(),
+            omitted: self.conversion.num_omitted(),
+            reasons: self.conversion.reasons(),
+            outside_dwarf: OutsideJson {
+                converted: self.conversion.outside_dwarf,
+                omitted: self.conversion.undefined,
+            },
+            ambiguous: self.conversion.omitted_for(Reason::Ambiguous.name()),
+            synthesized: self.conversion.synthesized.as_ref().map(|own| &own.counts),
+            excluded: &self.excluded,
+            bytes: TableBytes { sframe: self.bytes.len().to_u64(), cfi: self.cfi },
+            code_coverage: self.code,
+            relocations: self.relocations(),
+            verify: self
+                .report
+                .as_ref()
+                .map(|report| ReportJson::new(report, &TableNames::default(), &Places::new(self.file))),
+        }
+    }
+
+    /// Returns the relocations that a relocatable object's section needs, or `None` for a linked file.
+    fn relocations(&self) -> Option<Vec<RelocationJson>> {
+        if self.file.kind() != Kind::Relocatable {
+            return None;
+        }
+        let kind = Abi::for_arch(self.file.arch())?.start_relocation(self.conversion.version).name;
+        let fields = self.conversion.section.start_fields();
+        let relocations = fields.map(|field| {
+            let (field, start) = (field.field, field.address());
+            let place = self.file.locate(start);
+            RelocationJson {
+                offset: field.to_string(),
+                r#type: kind,
+                section_index: place.as_ref().map(|place| place.section),
+                symbol: place.as_ref().map(|place| place.name.to_string()),
+                addend: place.map_or(start.0, |place| place.offset),
+            }
+        });
+        Some(relocations.collect())
+    }
+}
+
+/// The summary, as `cfipack/convert/1`.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SummaryJson<'r> {
+    schema: &'static str,
+    file: String,
+    functions: u64,
+    converted: u64,
+    omitted: u64,
+    reasons: BTreeMap<&'static str, u64>,
+    outside_dwarf: OutsideJson,
+    ambiguous: u64,
+    /// Functions that no CFI covers, with `--synthesize`. The other counts do not include them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    synthesized: Option<&'r SynthesizedCounts>,
+    excluded: &'r Excluded,
+    bytes: TableBytes,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code_coverage: Option<CodeBytes>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    relocations: Option<Vec<RelocationJson>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verify: Option<ReportJson<'r>>,
+}
+
+/// The number of functions whose CFI DWARF does not define.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct OutsideJson {
+    converted: u64,
+    omitted: u64,
+}
+
+/// A relocation against the symbol of a section. `section_index` is the section's number in the section table, because
+/// several sections can have the same name.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct RelocationJson {
+    offset: String,
+    r#type: &'static str,
+    section_index: Option<usize>,
+    symbol: Option<String>,
+    addend: u64,
+}

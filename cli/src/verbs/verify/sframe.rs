@@ -1,0 +1,126 @@
+//! `verify` of `.sframe`.
+
+use std::io::Write;
+
+use anyhow::bail;
+use cfipack_container::Kind;
+use cfipack_roundtrip::{Options, Report};
+
+use super::{Arguments, Profile};
+use crate::io::absent::{self, SFRAME_TABLE};
+use crate::io::each::Outcome;
+use crate::io::input::{self, Contents, Object};
+use crate::io::output;
+use crate::report::count::Number;
+use crate::report::displaced::Displaced;
+use crate::report::excluded::{self, Excluded};
+use crate::report::fault::TableNames;
+use crate::report::kernel::KernelReport;
+use crate::report::place::Places;
+use crate::report::status::{self, Status};
+use crate::report::unverified;
+use crate::report::verdict::{self, AgainstCode, VerifyJson};
+use crate::report::verification;
+
+/// Checks tables for the code of another object.
+pub fn check_for(table: &Object<'_>, object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<()> {
+    table.check_address(arguments.address)?;
+    if arguments.unwind_info.is_some() {
+        bail!("the file has no __unwind_info");
+    }
+    let sections = table.sframe_sections(arguments.address.unwrap_or_default())?;
+    let tables: Vec<_> = sections.iter().map(input::tables).collect::<Result<_, _>>()?;
+    let tables = tables.concat();
+    if tables.is_empty() {
+        return Err(absent::from_object(table, SFRAME_TABLE));
+    }
+    match &object.contents {
+        Contents::File(file) if file.as_macho().is_none() => {
+            TableNames::from_sections(&tables, &sections).require_arch(&tables, file.arch(), &object.name)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Verifies the tables of an object, or the tables in `elsewhere`, against its CFI.
+pub fn verify(
+    object: &Object<'_>,
+    elsewhere: Option<&Object<'_>>,
+    arguments: &Arguments,
+) -> anyhow::Result<Outcome> {
+    let file = object.file()?;
+    if elsewhere.is_some() && file.kind() == Kind::Relocatable {
+        bail!("--sframe: not for a relocatable object: verify the table in it, or convert with --verify");
+    }
+    let table = elsewhere.unwrap_or(object);
+    let sections = table.sframe_sections(arguments.address.unwrap_or_default())?;
+    let tables = table.tables(&sections)?;
+    if tables.is_empty() {
+        let has_cfi = input::describe_functions(&file.call_frame_sections()?);
+        let missing = if has_cfi { Outcome::MissingTable } else { Outcome::Absent };
+        return Ok(missing(SFRAME_TABLE));
+    }
+    let names = TableNames::from_sections(&tables, &sections);
+    names.require_arch(&tables, file.arch(), &"the file")?;
+    let options = Options::new().with_padding(arguments.padding);
+    let sections = input::call_frame_sections(file)?;
+    let report = verification::against_any(file, &sections, &tables, &options, arguments.threads.into())?;
+    let excluded = excluded::count(&sections);
+    let kernel = arguments.profile.map(|Profile::Kernel| KernelReport::new(file, &tables, options.limit));
+    let kernel = kernel.transpose()?;
+    let places = Places::new(file).with_names(arguments.names);
+    let mut code = None;
+    if arguments.lint {
+        let lint = cfipack_lint::lint(file, &sections, arguments.threads.into(), &|_| true, &|_, _| {})?;
+        code = Some(AgainstCode::new(&lint));
+    }
+    let is_bare = elsewhere.is_some_and(Object::is_bare_sframe) && !report.is_faultless();
+    let address = arguments.address.unwrap_or_default();
+    let displaced = is_bare.then(|| Displaced::find(&sections, &tables, address)).flatten();
+    let (kernel, displaced) = (kernel.as_ref(), displaced.as_ref());
+    let written = if arguments.json {
+        let name = object.name.plain();
+        let json = VerifyJson::new(&name, &report, kernel, &excluded, &names, &places, code);
+        print_json(&json.with_displaced(displaced))
+    } else {
+        print_all(object, (&report, displaced), kernel, &excluded, &names, &places, code)
+    };
+    let keeps_rules = kernel.is_none_or(|kernel| kernel.is_accepted());
+    let wrong_cfi = code.is_some_and(|code| code.wrong != 0);
+    let status =
+        Status::differs_if(!report.is_faultless() || !keeps_rules || wrong_cfi || report.pcs_compared() == 0);
+    status::judged(status, written).map(Outcome::Done)
+}
+
+fn print_json(report: &VerifyJson<'_>) -> anyhow::Result<()> {
+    let mut out = output::standard();
+    output::json(&mut out, report)?;
+    Ok(out.flush()?)
+}
+
+/// Writes the report, and the report of a profile.
+fn print_all(
+    object: &Object<'_>,
+    (report, displaced): (&Report, Option<&Displaced>),
+    kernel: Option<&KernelReport>,
+    excluded: &Excluded,
+    names: &TableNames,
+    places: &Places<'_, '_>,
+    code: Option<AgainstCode>,
+) -> anyhow::Result<()> {
+    let mut out = output::standard();
+    writeln!(out, "{}: {}", object.name, Number(report.functions, "function"))?;
+    if let Some(displaced) = displaced {
+        writeln!(out, "  {}", displaced.words())?;
+    }
+    verdict::print(&mut out, report, names, places)?;
+    unverified::print(&mut out, &report.unverified, report.more_unverified, places)?;
+    if let Some(line) = excluded::line(excluded) {
+        writeln!(out, "{line}")?;
+    }
+    writeln!(out, "  {}", verdict::against_code(code))?;
+    if let Some(kernel) = kernel {
+        kernel.print(&mut out, places)?;
+    }
+    Ok(out.flush()?)
+}

@@ -1,0 +1,95 @@
+//! `verify` of `__unwind_info` and `__compact_unwind`.
+
+use std::io::Write as _;
+
+use anyhow::bail;
+use cfipack_container::Kind;
+use cfipack_roundtrip::unwind_info::{Report, Violation, row_violations};
+use serde::Serialize;
+
+use super::Arguments;
+use crate::compact::source::{Source, TABLES, image_base};
+use crate::io::each::Outcome;
+use crate::io::input::Object;
+use crate::io::output;
+use crate::report::compact_verdict::{self, RulesJson};
+use crate::report::count::Number;
+use crate::report::place::Places;
+use crate::report::status::{self, Status};
+
+/// Checks that an object has a table that can be read.
+pub fn check_for(table: &Object<'_>, arguments: &Arguments) -> anyhow::Result<()> {
+    table.check_address(arguments.address)?;
+    Source::with_table(table)?.parse().map(|_| ())
+}
+
+/// Verifies a table against the object's CFI and the rules of its readers. The table is the object's own, or the table
+/// in `elsewhere`.
+pub fn check(
+    object: &Object<'_>,
+    elsewhere: Option<&Object<'_>>,
+    arguments: &Arguments,
+) -> anyhow::Result<Outcome> {
+    if arguments.profile.is_some() {
+        bail!("--profile kernel: the kernel reads only .sframe");
+    }
+    let own = Source::find(object)?;
+    let file = object.file()?;
+    let other = elsewhere.map(Source::with_table).transpose()?;
+    let source = other.as_ref().unwrap_or(&own);
+    if source.is_empty() {
+        let has_cfi = !file.call_frame_sections()?.is_empty();
+        return Ok(if has_cfi { Outcome::MissingTable(TABLES) } else { Outcome::Absent(TABLES) });
+    }
+    let is_object = file.kind() == Kind::Relocatable;
+    let table = source.entries(file.arch(), image_base(file), own.code())?;
+    // A table for an object has slots, but a linker will put them elsewhere.
+    let table = if is_object { table.without_slots() } else { table };
+    let report = compact_verdict::of_file(file, &table)?;
+    let broken = match source.parse()? {
+        Some(section) => compact_verdict::of_table(file, image_base(file), &own.code(), &section)?,
+        None => row_violations(file.arch(), &source.object_rows(), &own.code()),
+    };
+    let section = if source.table.is_some() { "__unwind_info" } else { "__compact_unwind" };
+    let written = write(object, section, &report, &broken, arguments);
+    let status = Status::differs_if(!report.is_complete() || compact_verdict::is_broken(&broken));
+    status::judged(status, written).map(Outcome::Done)
+}
+
+/// Writes the report about a section.
+fn write(
+    object: &Object<'_>,
+    section: &str,
+    report: &Report,
+    broken: &[Violation],
+    arguments: &Arguments,
+) -> anyhow::Result<()> {
+    let mut out = output::standard();
+    if arguments.json {
+        output::json(&mut out, &VerifyJson::new(object.name.plain(), report, broken))?;
+    } else {
+        writeln!(out, "{}: {} with CFI", object.name, Number(report.functions, "function"))?;
+        compact_verdict::print(&mut out, report, &Places::of_object(object).with_names(arguments.names))?;
+        compact_verdict::print_violations(&mut out, section, broken)?;
+    }
+    Ok(out.flush()?)
+}
+
+/// The report, as `cfipack/verify/1`.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "CompactReport"))]
+pub struct VerifyJson<'r> {
+    schema: &'static str,
+    file: String,
+    #[serde(flatten)]
+    report: &'r Report,
+    #[serde(flatten)]
+    rules: RulesJson,
+}
+
+impl<'r> VerifyJson<'r> {
+    fn new(file: String, report: &'r Report, broken: &[Violation]) -> Self {
+        Self { schema: "cfipack/verify/1", file, report, rules: RulesJson::new(broken) }
+    }
+}
