@@ -1,7 +1,6 @@
 //! Collects the functions of an object or of a region of generated code.
 
 use alloc::vec::Vec;
-use core::fmt;
 use core::ops::Range;
 
 use cfipack_format::{Arch, Key, UnsupportedFormat};
@@ -55,28 +54,34 @@ impl Function {
     }
 }
 
-/// The reason why a function cannot be added, or a section cannot be made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum AssemblyError {
-    /// A directive has no meaning.
-    Directive(Error),
-    /// The directives are for another architecture.
-    Architecture {
-        /// The architecture of the directives.
-        directives: Arch,
-        /// The architecture of the assembly.
-        assembly: Arch,
-    },
-    /// The format does not have the architecture, or this crate does not write its version.
-    Unsupported(UnsupportedFormat),
-    /// A record's field cannot hold its value.
-    Record {
-        /// The function.
-        function: Key,
-        /// The field and the value.
-        error: write::Error,
-    },
+cfipack_format::errors! {
+    /// The reason why a function cannot be added, or a section cannot be made.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[non_exhaustive]
+    pub enum AssemblyError {
+        /// A directive has no meaning.
+        #[error("{error}")]
+        Directive(error: Error),
+        /// The directives are for another architecture.
+        #[error("directives for {directives} in an assembly for {assembly}")]
+        Architecture {
+            /// The architecture of the directives.
+            directives: Arch,
+            /// The architecture of the assembly.
+            assembly: Arch,
+        },
+        /// The format does not have the architecture, or this crate does not write its version.
+        #[error("{unsupported}")]
+        Unsupported(unsupported: UnsupportedFormat),
+        /// A record's field cannot hold its value.
+        #[error("function {function}: {error}")]
+        Record {
+            /// The function.
+            function: Key,
+            /// The field and the value.
+            error: write::Error,
+        },
+    }
 }
 
 impl Assembly {
@@ -154,21 +159,6 @@ impl Assembly {
         Records::new(self, SectionKind::DebugFrame).write_all()
     }
 }
-
-impl fmt::Display for AssemblyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Directive(error) => error.fmt(f),
-            Self::Architecture { directives, assembly } => {
-                write!(f, "directives for {directives} in an assembly for {assembly}")
-            }
-            Self::Unsupported(unsupported) => unsupported.fmt(f),
-            Self::Record { function, error } => write!(f, "function {function}: {error}"),
-        }
-    }
-}
-
-impl core::error::Error for AssemblyError {}
 
 impl From<Error> for AssemblyError {
     fn from(error: Error) -> Self {

@@ -1,7 +1,6 @@
 //! Directives from the frame tables of `gimli::write`.
 
 use alloc::vec::Vec;
-use core::fmt;
 
 use cfipack_format::{Arch, Endian, Key, SectionOffset, Unsupported};
 use gimli::write::{Address, EhFrame, EndianVec, FrameTable, Writer};
@@ -10,16 +9,21 @@ use gimli::{DwEhPe, RunTimeEndian};
 use crate::Directives;
 use crate::cfi::{self, Functions, Section, SectionKind};
 
-/// The reason why a frame table gives no directives.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum GimliError {
-    /// gimli cannot write the table.
-    Write(gimli::write::Error),
-    /// A record that gimli wrote cannot be read.
-    Read(cfi::Error),
-    /// A function's instructions have no directives.
-    Function(Unsupported),
+cfipack_format::errors! {
+    /// The reason why a frame table gives no directives.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[non_exhaustive]
+    pub enum GimliError {
+        /// gimli cannot write the table.
+        #[error("{error}")]
+        Write(error: gimli::write::Error),
+        /// A record that gimli wrote cannot be read.
+        #[error("{error}")]
+        Read(error: cfi::Error),
+        /// A function's instructions have no directives.
+        #[error("{unsupported}")]
+        Function(unsupported: Unsupported),
+    }
 }
 
 /// Returns the functions of a frame table of gimli 0.34, in order. For example, a code generator with
@@ -104,15 +108,3 @@ impl Writer for Recorder {
         self.write_eh_pointer_data(0, eh_pe.format(), size)
     }
 }
-
-impl fmt::Display for GimliError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Write(error) => error.fmt(f),
-            Self::Read(error) => error.fmt(f),
-            Self::Function(unsupported) => unsupported.fmt(f),
-        }
-    }
-}
-
-impl core::error::Error for GimliError {}

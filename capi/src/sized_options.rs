@@ -1,6 +1,5 @@
 //! Structures of options that can grow in later versions.
 
-use core::fmt;
 use core::mem::{align_of, size_of};
 
 use cfipack_format::widen::ToUsize;
@@ -18,21 +17,16 @@ pub(crate) unsafe trait SizedOptions: Copy {
     const DEFAULT: Self;
 }
 
-/// The reason why a structure is refused.
-pub(crate) enum Refused {
-    Misaligned,
-    Size(usize),
-    /// A field that this version does not know, and must not ignore, is set.
-    Fields,
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Misaligned => f.write_str("a structure is misaligned"),
-            Self::Size(size) => write!(f, "{size} is not the size of a structure"),
-            Self::Fields => f.write_str("this version has not all fields of a structure"),
-        }
+cfipack_format::messages! {
+    /// The reason why a structure is refused.
+    pub(crate) enum Refused {
+        #[error("a structure is misaligned")]
+        Misaligned,
+        #[error("{size} is not the size of a structure")]
+        Size(size: usize),
+        /// A field that this version does not know, and must not ignore, is set.
+        #[error("this version has not all fields of a structure")]
+        Fields,
     }
 }
 

@@ -5,10 +5,11 @@ use core::fmt;
 use crate::unknown;
 
 /// The reason why a file cannot be read or changed, with the place of the error and the value there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(thiserror::Error, Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The file is neither an object, nor a linked file, nor an archive.
+    #[error(fmt = not_object)]
     NotObject {
         /// The first bytes. Zeros fill the place of missing bytes.
         magic: [u8; 4],
@@ -16,6 +17,7 @@ pub enum Error {
         length: u8,
     },
     /// cfipack does not know this kind of file.
+    #[error(fmt = unsupported)]
     Unsupported {
         /// The field of the file's header.
         what: &'static str,
@@ -27,6 +29,7 @@ pub enum Error {
         name: Option<&'static str>,
     },
     /// A table of the file is damaged, or lies beyond the end of the file.
+    #[error("offset {offset:#x}: damaged {what} (size or count {value:#x})")]
     Table {
         /// The part that cannot be read.
         what: &'static str,
@@ -36,6 +39,7 @@ pub enum Error {
         value: u64,
     },
     /// A section or segment lies beyond the end of the file.
+    #[error("section {section}: offset {offset:#x}: {size:#x} bytes end beyond the file")]
     SectionBounds {
         /// The section.
         section: SectionName,
@@ -45,6 +49,7 @@ pub enum Error {
         size: u64,
     },
     /// Sections that are copied overlap: together they are longer than the file.
+    #[error("section {section}: offset {offset:#x}: {size:#x} bytes overlap other sections")]
     SectionsOverlap {
         /// The section that made the sum too long.
         section: SectionName,
@@ -54,6 +59,7 @@ pub enum Error {
         size: u64,
     },
     /// The sections of a relocatable object do not fit into 64-bit addresses together.
+    #[error("section {section}: offset 0x0: {size:#x} bytes do not fit into the address space")]
     SectionSize {
         /// The section.
         section: SectionName,
@@ -61,6 +67,7 @@ pub enum Error {
         size: u64,
     },
     /// A compressed section is too short for its compression header, or lies beyond the file.
+    #[error("section {section}: offset 0x0: no compression header in {size:#x} bytes")]
     CompressionHeader {
         /// The section.
         section: SectionName,
@@ -68,6 +75,7 @@ pub enum Error {
         size: u64,
     },
     /// A section is compressed in a way that cfipack does not know.
+    #[error("section {section}: offset 0x0: compression type {value:#x} is not supported")]
     CompressionType {
         /// The section.
         section: SectionName,
@@ -75,6 +83,7 @@ pub enum Error {
         value: u32,
     },
     /// A compressed section cannot be decompressed.
+    #[error("section {section}: offset 0x0: cannot be decompressed to {size:#x} bytes")]
     Compressed {
         /// The section.
         section: SectionName,
@@ -83,6 +92,9 @@ pub enum Error {
     },
     /// The decompressed sections of the file would be too long: together they may have 64 bytes for each byte
     /// of the file.
+    #[error(
+        "section {section}: offset 0x0: decompresses to {size:#x} bytes, of which {room:#x} are left: 64 for each byte of the file"
+    )]
     CompressedSize {
         /// The section.
         section: SectionName,
@@ -92,6 +104,7 @@ pub enum Error {
         room: u64,
     },
     /// A relocation has a type that is not for fields of data.
+    #[error("section {section}: offset {offset:#x}: relocation type {value} is not one of data")]
     RelocationType {
         /// The section that contains the field.
         section: SectionName,
@@ -101,6 +114,9 @@ pub enum Error {
         value: u32,
     },
     /// A relocation names a symbol or section that does not exist.
+    #[error(
+        "section {section}: offset {offset:#x}: relocation against symbol {value}, which is damaged or missing"
+    )]
     RelocationSymbol {
         /// The section that contains the field.
         section: SectionName,
@@ -110,6 +126,7 @@ pub enum Error {
         value: u64,
     },
     /// A relocation's field lies beyond the end of its section.
+    #[error("section {section}: offset {offset:#x}: relocation of a field beyond the section's end")]
     RelocationField {
         /// The section that contains the field.
         section: SectionName,
@@ -117,6 +134,7 @@ pub enum Error {
         offset: u64,
     },
     /// A relocation's value does not fit into its field.
+    #[error("section {section}: offset {offset:#x}: relocated value {value:#x} does not fit its field")]
     RelocationOverflow {
         /// The section that contains the field.
         section: SectionName,
@@ -126,6 +144,7 @@ pub enum Error {
         value: u64,
     },
     /// `.eh_frame_hdr` is damaged.
+    #[error("section .eh_frame_hdr: offset {offset:#x}: unexpected value {value:#x}")]
     EhFrameHdr {
         /// The offset of the wrong byte in `.eh_frame_hdr`.
         offset: u64,
@@ -133,11 +152,13 @@ pub enum Error {
         value: u64,
     },
     /// A member of an archive is damaged. The members after it cannot be read either.
+    #[error("offset {offset:#x}: damaged archive member")]
     Archive {
         /// The offset of the member.
         offset: u64,
     },
     /// An entry of an archive's symbol index does not lead to a member.
+    #[error("offset {offset:#x}: the archive's symbol index leads to {value:#x}, where no member starts")]
     ArchiveIndex {
         /// The place of the wrong offset in the file.
         offset: u64,
@@ -145,6 +166,7 @@ pub enum Error {
         value: u64,
     },
     /// A changed archive has a size or an offset that does not fit into the field for it.
+    #[error("offset {offset:#x}: the archive has no room for the size or offset {value:#x}")]
     ArchiveSize {
         /// The offset of the field in the old archive.
         offset: u64,
@@ -152,102 +174,39 @@ pub enum Error {
         value: u64,
     },
     /// An archive has no members.
+    #[error("offset {offset:#x}: an archive without members")]
     EmptyArchive {
         /// The offset where the first member would start.
         offset: u64,
     },
     /// The archive is a thin archive: its members are separate files.
+    #[error("offset 0x0: thin archive: its members are files of their own, name them instead")]
     ThinArchive,
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::NotObject { length: 0, .. } => {
-                f.write_str("offset 0x0: neither an ELF file, a Mach-O file nor an archive: it is empty")
-            }
-            Self::NotObject { magic, length } => {
-                f.write_str("offset 0x0: neither an ELF file, a Mach-O file nor an archive: starts with")?;
-                let start = &magic[..length.into()];
-                start.iter().try_for_each(|byte| write!(f, " {byte:02x}"))?;
-                unknown::name(start).map_or(Ok(()), |name| write!(f, ", {name}"))
-            }
-            Self::Unsupported { what, offset, value, name: Some(name) } => {
-                write!(f, "offset {offset:#x}: {what} {name} ({value:#x}) is not supported")
-            }
-            Self::Unsupported { what, offset, value, name: None } => {
-                write!(f, "offset {offset:#x}: {what} {value:#x} is not supported")
-            }
-            Self::Table { what, offset, value } => {
-                write!(f, "offset {offset:#x}: damaged {what} (size or count {value:#x})")
-            }
-            Self::SectionBounds { section, offset, size } => {
-                write!(f, "section {section}: offset {offset:#x}: {size:#x} bytes end beyond the file")
-            }
-            Self::SectionsOverlap { section, offset, size } => {
-                write!(f, "section {section}: offset {offset:#x}: {size:#x} bytes overlap other sections")
-            }
-            Self::SectionSize { section, size } => {
-                write!(f, "section {section}: offset 0x0: {size:#x} bytes do not fit into the address space")
-            }
-            Self::CompressionHeader { section, size } => {
-                write!(f, "section {section}: offset 0x0: no compression header in {size:#x} bytes")
-            }
-            Self::CompressionType { section, value } => {
-                write!(f, "section {section}: offset 0x0: compression type {value:#x} is not supported")
-            }
-            Self::Compressed { section, size } => {
-                write!(f, "section {section}: offset 0x0: cannot be decompressed to {size:#x} bytes")
-            }
-            Self::CompressedSize { section, size, room } => {
-                write!(
-                    f,
-                    "section {section}: offset 0x0: decompresses to {size:#x} bytes, of which {room:#x} are left: 64 for each byte of the file"
-                )
-            }
-            Self::RelocationType { section, offset, value } => {
-                write!(f, "section {section}: offset {offset:#x}: relocation type {value} is not one of data")
-            }
-            Self::RelocationSymbol { section, offset, value } => {
-                write!(
-                    f,
-                    "section {section}: offset {offset:#x}: relocation against symbol {value}, which is damaged or missing"
-                )
-            }
-            Self::RelocationField { section, offset } => {
-                write!(
-                    f,
-                    "section {section}: offset {offset:#x}: relocation of a field beyond the section's end"
-                )
-            }
-            Self::RelocationOverflow { section, offset, value } => {
-                write!(
-                    f,
-                    "section {section}: offset {offset:#x}: relocated value {value:#x} does not fit its field"
-                )
-            }
-            Self::EhFrameHdr { offset, value } => {
-                write!(f, "section .eh_frame_hdr: offset {offset:#x}: unexpected value {value:#x}")
-            }
-            Self::Archive { offset } => write!(f, "offset {offset:#x}: damaged archive member"),
-            Self::ArchiveIndex { offset, value } => {
-                write!(
-                    f,
-                    "offset {offset:#x}: the archive's symbol index leads to {value:#x}, where no member starts"
-                )
-            }
-            Self::ArchiveSize { offset, value } => {
-                write!(f, "offset {offset:#x}: the archive has no room for the size or offset {value:#x}")
-            }
-            Self::EmptyArchive { offset } => write!(f, "offset {offset:#x}: an archive without members"),
-            Self::ThinArchive => {
-                f.write_str("offset 0x0: thin archive: its members are files of their own, name them instead")
-            }
-        }
+fn not_object(magic: &[u8; 4], length: &u8, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str("offset 0x0: neither an ELF file, a Mach-O file nor an archive: ")?;
+    let start = &magic[..usize::from(*length)];
+    if start.is_empty() {
+        return f.write_str("it is empty");
     }
+    f.write_str("starts with")?;
+    start.iter().try_for_each(|byte| write!(f, " {byte:02x}"))?;
+    unknown::name(start).map_or(Ok(()), |name| write!(f, ", {name}"))
 }
 
-impl core::error::Error for Error {}
+fn unsupported(
+    what: &str,
+    offset: &u64,
+    value: &u64,
+    name: &Option<&'static str>,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    match name {
+        Some(name) => write!(f, "offset {offset:#x}: {what} {name} ({value:#x}) is not supported"),
+        None => write!(f, "offset {offset:#x}: {what} {value:#x} is not supported"),
+    }
+}
 
 /// A section's name inside an error. Only the first 23 bytes of a long name are kept, so that errors stay small and
 /// are `Copy`.

@@ -27,6 +27,7 @@ pub mod cfi;
 pub mod compact_unwind;
 pub mod elf;
 mod endian;
+mod errors;
 #[cfg(feature = "alloc")]
 pub mod pool;
 mod register_name;

@@ -41,38 +41,29 @@ impl fmt::Display for Unsupported {
 
 impl core::error::Error for Unsupported {}
 
-/// The reason why a table cannot be written at all. Builders and encoders return it when you create them.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
-pub enum UnsupportedFormat {
-    /// The format does not support the architecture.
-    Arch {
-        /// The architecture.
-        arch: Arch,
-        /// The name of the format's section.
-        format: &'static str,
-    },
-    /// cfipack reads tables of this version but does not write them.
-    Version {
-        /// The version.
-        version: Version,
-        /// The name of the format's section.
-        format: &'static str,
-    },
-}
-
-impl fmt::Display for UnsupportedFormat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Arch { arch, format } => write!(f, "{format} is not defined for {arch}"),
-            Self::Version { version, format } => {
-                write!(f, "version {} of {format} cannot be written", version as u8)
-            }
-        }
+crate::errors! {
+    /// The reason why a table cannot be written at all. Builders and encoders return it when you create them.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+    #[non_exhaustive]
+    pub enum UnsupportedFormat {
+        /// The format does not support the architecture.
+        #[error("{format} is not defined for {arch}")]
+        Arch {
+            /// The architecture.
+            arch: Arch,
+            /// The name of the format's section.
+            format: &'static str,
+        },
+        /// cfipack reads tables of this version but does not write them.
+        #[error("version {} of {format} cannot be written", version as u8)]
+        Version {
+            /// The version.
+            version: Version,
+            /// The name of the format's section.
+            format: &'static str,
+        },
     }
 }
-
-impl core::error::Error for UnsupportedFormat {}
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $variant:ident $(($($field:ident: $kind:ty),*))? = $name:literal, $text:literal;)*) => {

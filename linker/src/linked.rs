@@ -28,7 +28,6 @@
 //! ```
 
 use alloc::vec::Vec;
-use core::fmt;
 
 use crate::decoder::sframe::{Error, Function, Section};
 use crate::encoder::sframe::{self as encoder, Builder, TableFunction, TableRows};
@@ -42,19 +41,24 @@ pub struct Tables<'a> {
     arch: Arch,
 }
 
-/// The reason why a table cannot be merged.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum MergeError {
-    /// The table is for this architecture, and the output is for another.
-    Architecture(Arch),
-    /// A function or row of the table cannot be read.
-    Malformed(Error),
-    /// Rows of different functions overlap.
-    OverlappingRows {
-        /// The number of rows. Rows that several functions share in full are counted once.
-        rows: u64,
-    },
+cfipack_format::errors! {
+    /// The reason why a table cannot be merged.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[non_exhaustive]
+    pub enum MergeError {
+        /// The table is for this architecture, and the output is for another.
+        #[error("it is for {arch}, and the tables before it are not")]
+        Architecture(arch: Arch),
+        /// A function or row of the table cannot be read.
+        #[error("{error}")]
+        Malformed(error: Error),
+        /// Rows of different functions overlap.
+        #[error("its {rows} rows are more than its bytes can hold: those of different functions overlap")]
+        OverlappingRows {
+            /// The number of rows. Rows that several functions share in full are counted once.
+            rows: u64,
+        },
+    }
 }
 
 /// Counts the functions of a table by their result.
@@ -175,23 +179,6 @@ fn push(builder: &mut Builder<'_>, function: &Function<'_>) -> Result<(), Unsupp
     builder.push_table(&entry, TableRows::Rows(rows))?;
     Ok(())
 }
-
-impl fmt::Display for MergeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Architecture(arch) => write!(f, "it is for {arch}, and the tables before it are not"),
-            Self::Malformed(error) => error.fmt(f),
-            Self::OverlappingRows { rows } => {
-                write!(
-                    f,
-                    "its {rows} rows are more than its bytes can hold: those of different functions overlap"
-                )
-            }
-        }
-    }
-}
-
-impl core::error::Error for MergeError {}
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,6 @@
 //! The section of call frame information.
 
 use alloc::vec::Vec;
-use core::fmt;
 
 use cfipack_format::elf::{Relocated, RelocationType};
 use cfipack_format::widen::ToU64;
@@ -52,31 +51,36 @@ pub enum Target {
     Section,
 }
 
-/// The reason why a section cannot be placed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum PlaceError {
-    /// The memory is not as long as the section.
-    Length {
-        /// Bytes of the section.
-        section: usize,
-        /// Bytes of the memory.
-        memory: usize,
-    },
-    /// A field cannot hold its value.
-    OutOfRange {
-        /// The offset of the field.
-        offset: SectionOffset,
-        /// Bytes of the field.
-        size: u8,
-        /// The value, as 64 bits.
-        value: u64,
-    },
-    /// The object format has no relocation for a field.
-    NoRelocation {
-        /// The offset of the field.
-        offset: SectionOffset,
-    },
+cfipack_format::errors! {
+    /// The reason why a section cannot be placed.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[non_exhaustive]
+    pub enum PlaceError {
+        /// The memory is not as long as the section.
+        #[error("a section of {section} bytes does not fit memory of {memory}")]
+        Length {
+            /// Bytes of the section.
+            section: usize,
+            /// Bytes of the memory.
+            memory: usize,
+        },
+        /// A field cannot hold its value.
+        #[error("the field of {size} bytes at {offset} cannot hold {value:#x}")]
+        OutOfRange {
+            /// The offset of the field.
+            offset: SectionOffset,
+            /// Bytes of the field.
+            size: u8,
+            /// The value, as 64 bits.
+            value: u64,
+        },
+        /// The object format has no relocation for a field.
+        #[error("the object has no relocation for the field at {offset}")]
+        NoRelocation {
+            /// The offset of the field.
+            offset: SectionOffset,
+        },
+    }
 }
 
 impl CallFrames {
@@ -202,21 +206,3 @@ impl Relocation {
         }
     }
 }
-
-impl fmt::Display for PlaceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Length { section, memory } => {
-                write!(f, "a section of {section} bytes does not fit memory of {memory}")
-            }
-            Self::OutOfRange { offset, size, value } => {
-                write!(f, "the field of {size} bytes at {offset} cannot hold {value:#x}")
-            }
-            Self::NoRelocation { offset } => {
-                write!(f, "the object has no relocation for the field at {offset}")
-            }
-        }
-    }
-}
-
-impl core::error::Error for PlaceError {}

@@ -1,7 +1,5 @@
 //! The reasons why a file is left as it is.
 
-use std::fmt;
-
 use cfipack_container::Error;
 use cfipack_edit::EmbedError;
 
@@ -21,37 +19,52 @@ pub enum Problem {
 }
 
 /// The reason why there is nothing to do for a file.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(thiserror::Error, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Skip {
     /// Neither an ELF file nor an archive.
+    #[error("neither an ELF file nor an archive")]
     NotElf,
     /// An archive without a member that is an ELF file.
+    #[error("an archive without ELF files")]
     NoObjects,
     /// A Mach-O file, or an ELF file of a machine or kind that has no `.sframe`.
+    #[error("a Mach-O file, or ELF of a machine or kind without .sframe")]
     OtherKind,
     /// A Mach-O file. The message names the commands for Mach-O files.
+    #[error("a Mach-O file: compact-unwind and unwind-info are the commands for it")]
     MachO,
     /// A file without CFI for any function.
+    #[error("no call frame information")]
     NoCfi,
     /// The code lies in another file.
+    #[error("a debug file: its code and its .eh_frame are empty (NOBITS)")]
     DebugFile,
     /// The code is made at the link.
+    #[error("{GCC_LTO}")]
     GccLto,
     /// An object or an archive, where only linked files are wanted.
+    #[error("an object or archive")]
     NotLinked,
     /// A file that has a table already.
+    #[error("has a table already")]
     HasTable,
     /// A file that has no table to remove.
+    #[error("no table")]
     NoTable,
     /// A symbolic link in a directory.
+    #[error("symbolic link")]
     SymbolicLink,
     /// A FIFO, a socket or a device in a directory.
+    #[error("not a regular file")]
     Special,
     /// A temporary file that a killed run has left.
+    #[error("temporary file of a killed run")]
     LeftOver,
     /// A thin archive in a directory has this member, but it is not a file in the searched directories.
+    #[error("member of a thin archive outside of its directory tree, or behind a symbolic link")]
     Outside,
     /// A thin archive in a directory has this member, but it does not exist or is no regular file.
+    #[error("member of a thin archive that is not there, or not a regular file")]
     Missing,
 }
 
@@ -92,30 +105,6 @@ impl Skip {
     /// Returns whether `--strict` reports this for a file that the command line names.
     pub fn is_missed(self) -> bool {
         self.is_wrong_input() || matches!(self, Self::NoCfi | Self::DebugFile | Self::GccLto)
-    }
-}
-
-impl fmt::Display for Skip {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotElf => "neither an ELF file nor an archive",
-            Self::NoObjects => "an archive without ELF files",
-            Self::OtherKind => "a Mach-O file, or ELF of a machine or kind without .sframe",
-            Self::MachO => "a Mach-O file: compact-unwind and unwind-info are the commands for it",
-            Self::NoCfi => "no call frame information",
-            Self::DebugFile => "a debug file: its code and its .eh_frame are empty (NOBITS)",
-            Self::GccLto => GCC_LTO,
-            Self::NotLinked => "an object or archive",
-            Self::HasTable => "has a table already",
-            Self::NoTable => "no table",
-            Self::SymbolicLink => "symbolic link",
-            Self::Special => "not a regular file",
-            Self::LeftOver => "temporary file of a killed run",
-            Self::Outside => {
-                "member of a thin archive outside of its directory tree, or behind a symbolic link"
-            }
-            Self::Missing => "member of a thin archive that is not there, or not a regular file",
-        })
     }
 }
 

@@ -1,55 +1,43 @@
 //! Decodes an encoding into a row.
 
-use core::fmt;
-
 use cfipack_format::compact_unwind::{Encoding, Mode, PAIRS, callee_saved, decode_order};
 use cfipack_format::{Arch, Cfa, FunctionOffset, Register, Row, Rule, Saved};
 
-/// The reason why an encoding has no meaning.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
-pub enum EncodingError {
-    /// The architecture has no mode with this number.
-    Mode(Encoding),
-    /// x86, frame mode: a slot names register 6 or 7, or a register that another slot names too.
-    Slot {
-        /// The encoding.
-        encoding: Encoding,
-        /// The number of the slot, from 0 at the lowest address.
-        slot: u8,
-    },
-    /// x86, frameless: this count and permutation encode no order of registers.
-    Permutation(Encoding),
-    /// x86, indirect: the code is too short for the `imm32` that holds the stack's size.
-    Code {
-        /// The encoding.
-        encoding: Encoding,
-        /// The number of bytes of code.
-        given: usize,
-    },
-}
-
-impl fmt::Display for EncodingError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Mode(encoding) => write!(f, "encoding {encoding}: mode {}", encoding.mode_number()),
-            Self::Slot { encoding, slot } => {
-                let number = encoding.frame_slots().get(usize::from(slot)).copied().unwrap_or(0);
-                write!(f, "encoding {encoding}: register number {number} in slot {slot}")
-            }
-            Self::Permutation(encoding) => {
-                let (count, permutation) = (encoding.count(), encoding.permutation());
-                write!(f, "encoding {encoding}: permutation {permutation} of {count} registers")
-            }
-            Self::Code { encoding, given } => {
-                let end = usize::from(encoding.immediate_at()) + 4;
-                write!(f, "encoding {encoding}: stack size in code bytes up to {end} of {given}")
-            }
-        }
+cfipack_format::errors! {
+    /// The reason why an encoding has no meaning.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+    #[non_exhaustive]
+    pub enum EncodingError {
+        /// The architecture has no mode with this number.
+        #[error("encoding {encoding}: mode {}", encoding.mode_number())]
+        Mode(encoding: Encoding),
+        /// x86, frame mode: a slot names register 6 or 7, or a register that another slot names too.
+        #[error(
+            "encoding {encoding}: register number {} in slot {slot}",
+            encoding.frame_slots().get(usize::from(slot)).unwrap_or(&0)
+        )]
+        Slot {
+            /// The encoding.
+            encoding: Encoding,
+            /// The number of the slot, from 0 at the lowest address.
+            slot: u8,
+        },
+        /// x86, frameless: this count and permutation encode no order of registers.
+        #[error("encoding {encoding}: permutation {} of {} registers", encoding.permutation(), encoding.count())]
+        Permutation(encoding: Encoding),
+        /// x86, indirect: the code is too short for the `imm32` that holds the stack's size.
+        #[error(
+            "encoding {encoding}: stack size in code bytes up to {} of {given}",
+            usize::from(encoding.immediate_at()) + 4
+        )]
+        Code {
+            /// The encoding.
+            encoding: Encoding,
+            /// The number of bytes of code.
+            given: usize,
+        },
     }
 }
-
-impl core::error::Error for EncodingError {}
 
 /// Decodes an encoding into the row for the body of a function, and the saved registers other than the frame
 /// pointer. An encoding does not describe the prologue and the epilogue.

@@ -1,7 +1,5 @@
 //! The section `__LD,__compact_unwind` of a relocatable object.
 
-use core::fmt;
-
 use cfipack_format::SectionOffset;
 use cfipack_format::compact_unwind::Entry;
 
@@ -12,34 +10,24 @@ pub struct Section<'a> {
     pointer_size: u8,
 }
 
-/// The reason why bytes are not a `__compact_unwind` section.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
-pub enum Error {
-    /// The pointer size is neither 4 nor 8 bytes.
-    PointerSize(u8),
-    /// The section's length is not a multiple of the size of a row.
-    Length {
-        /// The length of the section, in bytes.
-        length: usize,
-        /// The size of a row, in bytes: 32 or 20.
-        row: usize,
-    },
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::PointerSize(size) => write!(f, "pointers of {size} bytes, neither 4 nor 8"),
-            Self::Length { length, row } => {
-                let whole = length - length % row;
-                write!(f, "offset {whole:#x}: {} bytes of a row of {row}", length - whole)
-            }
-        }
+cfipack_format::errors! {
+    /// The reason why bytes are not a `__compact_unwind` section.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+    #[non_exhaustive]
+    pub enum Error {
+        /// The pointer size is neither 4 nor 8 bytes.
+        #[error("pointers of {size} bytes, neither 4 nor 8")]
+        PointerSize(size: u8),
+        /// The section's length is not a multiple of the size of a row.
+        #[error("offset {:#x}: {} bytes of a row of {row}", length - length % row, length % row)]
+        Length {
+            /// The length of the section, in bytes.
+            length: usize,
+            /// The size of a row, in bytes: 32 or 20.
+            row: usize,
+        },
     }
 }
-
-impl core::error::Error for Error {}
 
 impl<'a> Section<'a> {
     /// Takes the bytes of a section. `pointer_size` is 8 or 4 bytes.

@@ -1,7 +1,5 @@
 //! One step up the stack: from a row and the registers of a frame to the registers of its caller.
 
-use core::fmt;
-
 use cfipack_format::{Address, Arch, Cfa, Register, RegisterName, Row, Rule};
 
 /// The known registers of a frame.
@@ -77,47 +75,43 @@ impl Caller {
     }
 }
 
-/// The reason why [`step`] finds no caller.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum StepError {
-    /// The row encodes an outermost frame. This is the normal end of a stack.
-    Outermost,
-    /// A rule needs a register that is not known. In a caller, only the stack pointer and the frame pointer are
-    /// known, see [`Row::innermost_register`].
-    Register {
-        /// The architecture, which gives the register its name.
-        arch: Arch,
-        /// The register.
-        register: Register,
-    },
-    /// A word of memory could not be read.
-    Memory {
-        /// The address.
-        address: Address,
-    },
-    /// The row has a rule that only CFI can represent, or no rule for the CFA. A table never has such a row.
-    Rule,
-}
-
-impl fmt::Display for StepError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Outermost => f.write_str("the frame is outermost"),
-            Self::Register { arch, register } => {
-                write!(f, "the value of {} is not known", RegisterName(*arch, *register))?;
-                if *register == arch.stack_pointer() || *register == arch.frame_pointer() {
-                    return Ok(());
-                }
-                f.write_str(": a table does not restore it for a caller")
-            }
-            Self::Memory { address } => write!(f, "no memory at {address}"),
-            Self::Rule => f.write_str("a rule that no table has"),
-        }
+cfipack_format::errors! {
+    /// The reason why [`step`] finds no caller.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[non_exhaustive]
+    pub enum StepError {
+        /// The row encodes an outermost frame. This is the normal end of a stack.
+        #[error("the frame is outermost")]
+        Outermost,
+        /// A rule needs a register that is not known. In a caller, only the stack pointer and the frame
+        /// pointer are known, see [`Row::innermost_register`].
+        #[error("the value of {} is not known{}", RegisterName(arch, register), why_unknown(arch, register))]
+        Register {
+            /// The architecture, which gives the register its name.
+            arch: Arch,
+            /// The register.
+            register: Register,
+        },
+        /// A word of memory could not be read.
+        #[error("no memory at {address}")]
+        Memory {
+            /// The address.
+            address: Address,
+        },
+        /// The row has a rule that only CFI can represent, or no rule for the CFA. A table never has such a
+        /// row.
+        #[error("a rule that no table has")]
+        Rule,
     }
 }
 
-impl core::error::Error for StepError {}
+/// Returns the reason why a register is not known, or nothing for a register that a table can restore.
+fn why_unknown(arch: Arch, register: Register) -> &'static str {
+    if register == arch.stack_pointer() || register == arch.frame_pointer() {
+        return "";
+    }
+    ": a table does not restore it for a caller"
+}
 
 /// Steps from a frame to its caller. `memory` returns the pointer at an address of the stack, in the byte order
 /// of the machine, or `None` if it cannot read the address.

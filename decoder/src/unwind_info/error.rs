@@ -26,112 +26,130 @@ pub enum Part {
     LocalEncodings,
 }
 
-/// The reason why an `__unwind_info` section cannot be read, with the place of the error.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
-pub enum Error {
-    /// A part does not lie inside the section.
-    OutOfBounds {
-        /// The part of the section.
-        part: Part,
-        /// The declared start.
-        offset: SectionOffset,
-        /// The declared length in bytes.
-        size: u64,
-        /// The number of bytes in the section.
-        section: usize,
-    },
-    /// The version is not 1.
-    Version(u32),
-    /// The index does not even have a sentinel.
-    NoIndex,
-    /// The function of an index entry lies below the function of the entry before it.
-    IndexUnsorted {
-        /// The offset of the entry.
-        offset: SectionOffset,
-        /// The function.
-        function: ImageOffset,
-    },
-    /// An index entry other than the sentinel names no page.
-    NoPage {
-        /// The offset of the page field in the index entry.
-        offset: SectionOffset,
-    },
-    /// A page overlaps an earlier page.
-    PageOverlap {
-        /// The offset of the page field in the index entry.
-        offset: SectionOffset,
-        /// The offset of the page.
-        page: SectionOffset,
-        /// The end of the earlier pages.
-        end: SectionOffset,
-    },
-    /// A page is neither regular nor compressed.
-    PageKind {
-        /// The offset of the page.
-        offset: SectionOffset,
-        /// The kind.
-        kind: u32,
-    },
-    /// The function of a compressed entry lies beyond 32 bits.
-    Function {
-        /// The offset of the entry.
-        offset: SectionOffset,
-        /// The entry as stored.
-        entry: u32,
-        /// The start of the page's first function.
-        base: ImageOffset,
-    },
-    /// The function of an entry lies below the entry before it, or outside the range of its page.
-    EntryUnsorted {
-        /// The offset of the entry.
-        offset: SectionOffset,
-        /// The function.
-        function: ImageOffset,
-    },
-    /// An entry of the last page starts after the sentinel, where no reader looks for entries.
-    AfterSentinel {
-        /// The offset of the entry.
-        offset: SectionOffset,
-        /// The function.
-        function: ImageOffset,
-        /// The sentinel's function.
-        sentinel: ImageOffset,
-    },
-    /// A compressed entry names an encoding that is in neither the common nor the local palette.
-    EncodingIndex {
-        /// The offset of the entry.
-        offset: SectionOffset,
-        /// The number of the encoding.
-        index: u8,
-        /// The number of encodings.
-        count: u64,
-    },
-    /// The LSDA index of a page ends before it starts, or its length is not a multiple of an entry's.
-    LsdaRange {
-        /// The offset of the LSDA field in the index entry.
-        offset: SectionOffset,
-        /// Offset of its start.
-        start: u32,
-        /// Offset of its end.
-        end: u32,
-    },
-    /// An encoding has the LSDA flag, but the LSDA index has no LSDA for the entry.
-    NoLsda {
-        /// The offset of the page's part of the LSDA index.
-        offset: SectionOffset,
-        /// The start of the entry.
-        function: ImageOffset,
-    },
-    /// An encoding names a personality that the section does not have.
-    Personality {
-        /// The start of the entry.
-        function: ImageOffset,
-        /// The number of the personality, from 1.
-        number: u8,
-        /// The number of personalities in the section.
-        count: usize,
-    },
+cfipack_format::errors! {
+    /// The reason why an `__unwind_info` section cannot be read, with the place of the error.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+    #[non_exhaustive]
+    pub enum Error {
+        /// A part does not lie inside the section.
+        #[error("offset {offset}: {part} of {size} bytes in a section of {section}")]
+        OutOfBounds {
+            /// The part of the section.
+            part: Part,
+            /// The declared start.
+            offset: SectionOffset,
+            /// The declared length in bytes.
+            size: u64,
+            /// The number of bytes in the section.
+            section: usize,
+        },
+        /// The version is not 1.
+        #[error("offset 0x0: version {version}, not 1")]
+        Version(version: u32),
+        /// The index does not even have a sentinel.
+        #[error("offset 0x18: an index of 0 entries")]
+        NoIndex,
+        /// The function of an index entry lies below the function of the entry before it.
+        #[error("offset {offset}: index entry of function {function} out of order")]
+        IndexUnsorted {
+            /// The offset of the entry.
+            offset: SectionOffset,
+            /// The function.
+            function: ImageOffset,
+        },
+        /// An index entry other than the sentinel names no page.
+        #[error("offset {offset}: page offset 0 before the index's end")]
+        NoPage {
+            /// The offset of the page field in the index entry.
+            offset: SectionOffset,
+        },
+        /// A page overlaps an earlier page.
+        #[error("offset {offset}: page at {page}, and the pages before it end at {end}")]
+        PageOverlap {
+            /// The offset of the page field in the index entry.
+            offset: SectionOffset,
+            /// The offset of the page.
+            page: SectionOffset,
+            /// The end of the earlier pages.
+            end: SectionOffset,
+        },
+        /// A page is neither regular nor compressed.
+        #[error("offset {offset}: page of kind {kind}")]
+        PageKind {
+            /// The offset of the page.
+            offset: SectionOffset,
+            /// The kind.
+            kind: u32,
+        },
+        /// The function of a compressed entry lies beyond 32 bits.
+        #[error("offset {offset}: entry {entry:#x} counted from {base} lies beyond 32 bits")]
+        Function {
+            /// The offset of the entry.
+            offset: SectionOffset,
+            /// The entry as stored.
+            entry: u32,
+            /// The start of the page's first function.
+            base: ImageOffset,
+        },
+        /// The function of an entry lies below the entry before it, or outside the range of its page.
+        #[error("offset {offset}: entry of function {function} out of order")]
+        EntryUnsorted {
+            /// The offset of the entry.
+            offset: SectionOffset,
+            /// The function.
+            function: ImageOffset,
+        },
+        /// An entry of the last page starts after the sentinel, where no reader looks for entries.
+        #[error(
+            "offset {offset}: entry of function {function} after the sentinel {sentinel}, where no reader looks for it"
+        )]
+        AfterSentinel {
+            /// The offset of the entry.
+            offset: SectionOffset,
+            /// The function.
+            function: ImageOffset,
+            /// The sentinel's function.
+            sentinel: ImageOffset,
+        },
+        /// A compressed entry names an encoding that is in neither the common nor the local palette.
+        #[error("offset {offset}: encoding number {index} of {count}")]
+        EncodingIndex {
+            /// The offset of the entry.
+            offset: SectionOffset,
+            /// The number of the encoding.
+            index: u8,
+            /// The number of encodings.
+            count: u64,
+        },
+        /// The LSDA index of a page ends before it starts, or its length is not a multiple of an entry's.
+        #[error("offset {offset}: LSDA index from {start:#x} to {end:#x}")]
+        LsdaRange {
+            /// The offset of the LSDA field in the index entry.
+            offset: SectionOffset,
+            /// Offset of its start.
+            start: u32,
+            /// Offset of its end.
+            end: u32,
+        },
+        /// An encoding has the LSDA flag, but the LSDA index has no LSDA for the entry.
+        #[error("offset {offset}: no LSDA for function {function}, whose encoding has one")]
+        NoLsda {
+            /// The offset of the page's part of the LSDA index.
+            offset: SectionOffset,
+            /// The start of the entry.
+            function: ImageOffset,
+        },
+        /// An encoding names a personality that the section does not have.
+        #[error("function {function}: personality number {number} of {count}")]
+        Personality {
+            /// The start of the entry.
+            function: ImageOffset,
+            /// The number of the personality, from 1.
+            number: u8,
+            /// The number of personalities in the section.
+            count: usize,
+        },
+    }
 }
 
 impl fmt::Display for Part {
@@ -148,50 +166,3 @@ impl fmt::Display for Part {
         })
     }
 }
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::OutOfBounds { part, offset, size, section } => {
-                write!(f, "offset {offset}: {part} of {size} bytes in a section of {section}")
-            }
-            Self::Version(version) => write!(f, "offset 0x0: version {version}, not 1"),
-            Self::NoIndex => f.write_str("offset 0x18: an index of 0 entries"),
-            Self::IndexUnsorted { offset, function } => {
-                write!(f, "offset {offset}: index entry of function {function} out of order")
-            }
-            Self::NoPage { offset } => write!(f, "offset {offset}: page offset 0 before the index's end"),
-            Self::PageOverlap { offset, page, end } => {
-                write!(f, "offset {offset}: page at {page}, and the pages before it end at {end}")
-            }
-            Self::PageKind { offset, kind } => write!(f, "offset {offset}: page of kind {kind}"),
-            Self::Function { offset, entry, base } => {
-                write!(f, "offset {offset}: entry {entry:#x} counted from {base} lies beyond 32 bits")
-            }
-            Self::EntryUnsorted { offset, function } => {
-                write!(f, "offset {offset}: entry of function {function} out of order")
-            }
-            Self::AfterSentinel { offset, function, sentinel } => {
-                write!(
-                    f,
-                    "offset {offset}: entry of function {function} after the sentinel {sentinel}, where no reader \
-                     looks for it"
-                )
-            }
-            Self::EncodingIndex { offset, index, count } => {
-                write!(f, "offset {offset}: encoding number {index} of {count}")
-            }
-            Self::LsdaRange { offset, start, end } => {
-                write!(f, "offset {offset}: LSDA index from {start:#x} to {end:#x}")
-            }
-            Self::NoLsda { offset, function } => {
-                write!(f, "offset {offset}: no LSDA for function {function}, whose encoding has one")
-            }
-            Self::Personality { function, number, count } => {
-                write!(f, "function {function}: personality number {number} of {count}")
-            }
-        }
-    }
-}
-
-impl core::error::Error for Error {}

@@ -1,6 +1,5 @@
 //! Loaded files and their tables.
 
-use core::fmt;
 use core::ops::{Deref, Range};
 
 use cfipack_format::{Address, Arch};
@@ -83,20 +82,24 @@ pub struct Modules<L> {
     modules: L,
 }
 
-/// The reason why [`Modules::new`] refuses a list.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum ModulesError {
-    /// A module ends before it starts, or starts before the end of the module before it.
-    Order {
-        /// The number of the module, from 0.
-        module: usize,
-    },
-    /// The table of a module is for another architecture.
-    Arch {
-        /// The number of the module, from 0.
-        module: usize,
-    },
+cfipack_format::errors! {
+    /// The reason why [`Modules::new`] refuses a list.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[non_exhaustive]
+    pub enum ModulesError {
+        /// A module ends before it starts, or starts before the end of the module before it.
+        #[error("module {module} does not lie after the one before")]
+        Order {
+            /// The number of the module, from 0.
+            module: usize,
+        },
+        /// The table of a module is for another architecture.
+        #[error("the table of module {module} is for another architecture")]
+        Arch {
+            /// The number of the module, from 0.
+            module: usize,
+        },
+    }
 }
 
 impl<'a, 'm, L: Deref<Target = [Module<'a, 'm>]>> Modules<L> {
@@ -176,14 +179,3 @@ fn is_in(ranges: &[Range<Address>], pc: Address) -> bool {
     let Some(range) = ranges.get(after.wrapping_sub(1)) else { return false };
     range.contains(&pc)
 }
-
-impl fmt::Display for ModulesError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Order { module } => write!(f, "module {module} does not lie after the one before"),
-            Self::Arch { module } => write!(f, "the table of module {module} is for another architecture"),
-        }
-    }
-}
-
-impl core::error::Error for ModulesError {}

@@ -49,33 +49,24 @@ impl fmt::Display for Warning {
     }
 }
 
-/// The reason why a table was not written.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
-pub enum WriteError {
-    /// The table is too large for its own 32-bit offsets.
-    TooLarge {
-        /// The size that it would have, in bytes.
-        size: u64,
-    },
-    /// The output buffer has another length than [`Placed::len`](super::Placed::len).
-    OutputLength {
-        /// The length of the buffer in bytes.
-        given: usize,
-        /// The length of the table in bytes.
-        needed: usize,
-    },
-}
-
-impl fmt::Display for WriteError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLarge { size } => write!(f, "__unwind_info of {size} bytes is over 4 GiB"),
-            Self::OutputLength { given, needed } => {
-                write!(f, "__unwind_info has {needed} bytes, the buffer for it {given}")
-            }
-        }
+cfipack_format::errors! {
+    /// The reason why a table was not written.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+    #[non_exhaustive]
+    pub enum WriteError {
+        /// The table is too large for its own 32-bit offsets.
+        #[error("__unwind_info of {size} bytes is over 4 GiB")]
+        TooLarge {
+            /// The size that it would have, in bytes.
+            size: u64,
+        },
+        /// The output buffer has another length than [`Placed::len`](super::Placed::len).
+        #[error("__unwind_info has {needed} bytes, the buffer for it {given}")]
+        OutputLength {
+            /// The length of the buffer in bytes.
+            given: usize,
+            /// The length of the table in bytes.
+            needed: usize,
+        },
     }
 }
-
-impl core::error::Error for WriteError {}

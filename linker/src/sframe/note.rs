@@ -1,41 +1,49 @@
 //! The parts of an object that the output does not have, with the reasons.
 
-use core::fmt;
-
 use crate::cfi;
 use crate::decoder::sframe::Error;
 use crate::encoder::sframe::OmittedFunction;
 use crate::format::{Arch, SectionOffset, Unsupported};
 
-/// Reports a part of an object that is not in the output.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Note {
-    /// The object's `.sframe` is not used, from the table at this offset on. Its functions get rows from CFI,
-    /// if the object has CFI and the options allow it.
-    Skipped {
-        /// The offset of the table in the section. Offsets in `reason` count from the start of the table.
-        table: SectionOffset,
-        /// The reason.
-        reason: SkipReason,
-    },
-    /// A live function has no rows in the output.
-    Omitted(Unsupported),
-    /// A record of `.eh_frame` cannot be read. After [`cfi::Error::Length`] the rest of the section is not read
-    /// either.
-    Unread(cfi::Error),
+cfipack_format::messages! {
+    /// Reports a part of an object that is not in the output.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum Note {
+        /// The object's `.sframe` is not used, from the table at this offset on. Its functions get rows from
+        /// CFI, if the object has CFI and the options allow it.
+        #[error("table at offset {table} is skipped: {reason}")]
+        Skipped {
+            /// The offset of the table in the section. Offsets in `reason` count from the start of the table.
+            table: SectionOffset,
+            /// The reason.
+            reason: SkipReason,
+        },
+        /// A live function has no rows in the output.
+        #[error("omitted: {unsupported}")]
+        Omitted(unsupported: Unsupported),
+        /// A record of `.eh_frame` cannot be read. After [`cfi::Error::Length`] the rest of the section is
+        /// not read either.
+        #[error(".eh_frame: {error}")]
+        Unread(error: cfi::Error),
+    }
 }
 
-/// The reason why a table is not used.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum SkipReason {
-    /// The table is damaged, or has an unknown version or unknown flags.
-    Malformed(Error),
-    /// The table is for this architecture, and the output is for another architecture.
-    Architecture(Arch),
-    /// Rows of different functions overlap: the rows at this offset of the FRE sub-section start inside another
-    /// function's rows.
-    OverlappingRows(u32),
+cfipack_format::errors! {
+    /// The reason why a table is not used.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[non_exhaustive]
+    pub enum SkipReason {
+        /// The table is damaged, or has an unknown version or unknown flags.
+        #[error("{error}")]
+        Malformed(error: Error),
+        /// The table is for this architecture, and the output is for another architecture.
+        #[error("it is for {arch}")]
+        Architecture(arch: Arch),
+        /// Rows of different functions overlap: the rows at this offset of the FRE sub-section start inside
+        /// another function's rows.
+        #[error("the rows at {offset:#x} of the FRE sub-section are part of another function's")]
+        OverlappingRows(offset: u32),
+    }
 }
 
 impl From<OmittedFunction> for Note {
@@ -46,27 +54,3 @@ impl From<OmittedFunction> for Note {
         }
     }
 }
-
-impl fmt::Display for Note {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Skipped { table, reason } => write!(f, "table at offset {table} is skipped: {reason}"),
-            Self::Omitted(unsupported) => write!(f, "omitted: {unsupported}"),
-            Self::Unread(error) => write!(f, ".eh_frame: {error}"),
-        }
-    }
-}
-
-impl fmt::Display for SkipReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Malformed(error) => error.fmt(f),
-            Self::Architecture(arch) => write!(f, "it is for {arch}"),
-            Self::OverlappingRows(offset) => {
-                write!(f, "the rows at {offset:#x} of the FRE sub-section are part of another function's")
-            }
-        }
-    }
-}
-
-impl core::error::Error for SkipReason {}

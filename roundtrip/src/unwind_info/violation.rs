@@ -5,230 +5,292 @@ use cfipack_decoder::unwind_info;
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Address, ImageOffset, SectionOffset};
 
-/// A rule that a table breaks. Offsets count from the start of its section.
-///
-/// Sources of the rules: LLVM 22's libunwind, dyld's `mach_o/CompactUnwind.cpp`, lldb and llvm-objdump 23
-/// as readers; lld 23, ld64-956 and ld-1267 as writers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Violation {
-    /// The table cannot be read at this place.
-    Malformed(unwind_info::Error),
-    /// The last index entry names a page. Readers take it for an ordinary entry.
-    SentinelPage {
-        /// The offset of the field.
-        offset: SectionOffset,
-        /// The page in the field.
-        page: u32,
-    },
-    /// The sentinel lies more than one byte after the end of the code. The last entry then answers for addresses
-    /// without code. (ld64 puts the sentinel one byte after the end.)
-    SentinelBeyond {
-        /// The offset of the sentinel's index entry.
-        offset: SectionOffset,
-        /// The sentinel's function.
-        function: ImageOffset,
-        /// The end of the code.
-        end: Address,
-    },
-    /// An index entry does not start after the entry before it.
-    IndexOrder {
-        /// The offset of the entry.
-        offset: SectionOffset,
-        /// The function.
-        function: ImageOffset,
-    },
-    /// A page's first entry does not have the start that the index gives for the page.
-    FirstEntry {
-        /// The offset of the entry.
-        offset: SectionOffset,
-        /// The function.
-        function: ImageOffset,
-        /// The start in the index.
-        index: ImageOffset,
-    },
-    /// An entry starts after the sentinel. Readers look for entries before the sentinel, so they find no entry for this
-    /// function.
-    AfterSentinel {
-        /// The offset of the entry.
-        offset: SectionOffset,
-        /// The function.
-        function: ImageOffset,
-        /// The sentinel's function.
-        sentinel: ImageOffset,
-    },
-    /// A page has no entries.
-    NoEntries {
-        /// The offset of the page.
-        offset: SectionOffset,
-    },
-    /// Two entries start at the same address, and both or neither have unwind information. Readers never find the first
-    /// entry. This is a warning: ld64 writes these pairs for aliases.
-    Shared {
-        /// The offset of the first entry.
-        offset: SectionOffset,
-        /// The function at which both entries start.
-        function: ImageOffset,
-    },
-    /// Two entries start at the same address, and only one of them has unwind information. Readers take the last entry.
-    /// If it has no unwind information, the function cannot be unwound. Otherwise this is a warning: ld-prime writes
-    /// such pairs.
-    NullShared {
-        /// The offset of the first entry.
-        offset: SectionOffset,
-        /// The function at which both entries start.
-        function: ImageOffset,
-        /// True if the last entry has no unwind information.
-        is_last: bool,
-    },
-    /// An entry starts within a function of the CFI, and no entry before it starts in this function. So the entry of an
-    /// earlier function answers for the function's start. Unwinding can still be right at every PC. This is a warning:
-    /// the CFI may describe the code of several symbols as one function.
-    WithinFunction {
-        /// The offset of the entry.
-        offset: SectionOffset,
-        /// The start of the entry.
-        function: ImageOffset,
-        /// The start of the CFI's function.
-        start: Address,
-    },
-    /// An LSDA record is not after the record before it.
-    LsdaOrder {
-        /// The offset of the record.
-        offset: SectionOffset,
-        /// The function.
-        function: ImageOffset,
-    },
-    /// An LSDA record is in the part of the LSDA index for a page, but its function is not in this page.
-    LsdaPage {
-        /// The offset of the record.
-        offset: SectionOffset,
-        /// The function.
-        function: ImageOffset,
-        /// The page, from 0.
-        page: usize,
-    },
-    /// No entry with an LSDA flag belongs to this LSDA record. This is a warning for an entry in DWARF mode: lld writes
-    /// a record for it, and the FDE has the LSDA too.
-    LsdaOrphan {
-        /// The offset of the record.
-        offset: SectionOffset,
-        /// The function.
-        function: ImageOffset,
-        /// True if the entry is in DWARF mode.
-        is_dwarf: bool,
-    },
-    /// A personality's slot is not among the pointers that the loader fills in.
-    PersonalitySlot {
-        /// The offset of the personality in the table.
-        offset: SectionOffset,
-        /// The slot.
-        slot: ImageOffset,
-    },
-    /// An encoding has no meaning.
-    Encoding {
-        /// The offset of the entry.
-        offset: SectionOffset,
-        /// The function.
-        function: ImageOffset,
-        /// The error.
-        error: EncodingError,
-    },
-    /// An encoding has bits set that its mode leaves unused.
-    UnusedBits {
-        /// The offset of the entry.
-        offset: SectionOffset,
-        /// The function.
-        function: ImageOffset,
-        /// The encoding.
-        encoding: Encoding,
-    },
-    /// In frame mode of x86, a register's slot is not below the frame pointer.
-    FrameSlot {
-        /// The offset of the entry.
-        offset: SectionOffset,
-        /// The function.
-        function: ImageOffset,
-        /// The encoding.
-        encoding: Encoding,
-    },
-    /// In frameless mode of x86, the stack has no room for the registers and the return address.
-    FramelessSize {
-        /// The offset of the entry.
-        offset: SectionOffset,
-        /// The function.
-        function: ImageOffset,
-        /// The encoding.
-        encoding: Encoding,
-    },
-    /// In indirect mode, the encoding does not point at a `sub $imm32`.
-    NoImmediate {
-        /// The offset of the entry.
-        offset: SectionOffset,
-        /// The function.
-        function: ImageOffset,
-        /// The encoding.
-        encoding: Encoding,
-    },
-    /// An entry has arm64's frameless mode with saved registers, and every reader takes it differently. This is a
-    /// warning: compilers write it, and their code stores the registers from the CFA down.
-    FramelessPairs {
-        /// The offset of the entry.
-        offset: SectionOffset,
-        /// The function.
-        function: ImageOffset,
-        /// The encoding.
-        encoding: Encoding,
-    },
-    /// An entry has DWARF mode, but no record of `__eh_frame` starts at its offset.
-    DwarfRecord {
-        /// The offset of the entry.
-        offset: SectionOffset,
-        /// The function.
-        function: ImageOffset,
-        /// The offset into `__eh_frame`.
-        record: u32,
-    },
-    /// An entry has DWARF mode, but there is no FDE for the function from its offset on.
-    DwarfFde {
-        /// The offset of the entry.
-        offset: SectionOffset,
-        /// The function.
-        function: ImageOffset,
-        /// The offset into `__eh_frame`.
-        record: u32,
-    },
-    /// A row of `__compact_unwind` has the number of a personality. Only a linker may set this number.
-    RowPersonality {
-        /// The offset of the row, in `__compact_unwind`.
-        offset: SectionOffset,
-        /// The function's address.
-        function: ImageOffset,
-        /// The encoding.
-        encoding: Encoding,
-    },
-    /// A row of `__compact_unwind` has an LSDA without the flag for it, or the flag without an LSDA.
-    RowLsda {
-        /// The offset of the row, in `__compact_unwind`.
-        offset: SectionOffset,
-        /// The function's address.
-        function: ImageOffset,
-        /// The encoding.
-        encoding: Encoding,
-    },
-    /// A row of `__compact_unwind` starts within another row.
-    RowOverlap {
-        /// The offset of the row, in `__compact_unwind`.
-        offset: SectionOffset,
-        /// The function's address.
-        function: ImageOffset,
-    },
-    /// `LC_FUNCTION_STARTS` has a function for which the table has no entry. This is a warning: readers then look for
-    /// an FDE.
-    Uncovered {
-        /// The function.
-        function: Address,
-    },
+cfipack_format::messages! {
+    /// A rule that a table breaks. Offsets count from the start of its section.
+    ///
+    /// Sources of the rules: LLVM 22's libunwind, dyld's `mach_o/CompactUnwind.cpp`, lldb and llvm-objdump 23
+    /// as readers; lld 23, ld64-956 and ld-1267 as writers.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[non_exhaustive]
+    pub enum Violation {
+        /// The table cannot be read at this place.
+        #[error("{error}")]
+        Malformed(error: unwind_info::Error),
+        /// The last index entry names a page. Readers take it for an ordinary entry.
+        #[error("offset {offset}: the sentinel names a page at {page:#x}")]
+        SentinelPage {
+            /// The offset of the field.
+            offset: SectionOffset,
+            /// The page in the field.
+            page: u32,
+        },
+        /// The sentinel lies more than one byte after the end of the code. The last entry then answers for addresses
+        /// without code. (ld64 puts the sentinel one byte after the end.)
+        #[error("offset {offset}: the sentinel {function} lies beyond the code, which ends at {end}")]
+        SentinelBeyond {
+            /// The offset of the sentinel's index entry.
+            offset: SectionOffset,
+            /// The sentinel's function.
+            function: ImageOffset,
+            /// The end of the code.
+            end: Address,
+        },
+        /// An index entry does not start after the entry before it.
+        #[error("offset {offset}: index entry of function {function} does not ascend")]
+        IndexOrder {
+            /// The offset of the entry.
+            offset: SectionOffset,
+            /// The function.
+            function: ImageOffset,
+        },
+        /// A page's first entry does not have the start that the index gives for the page.
+        #[error("offset {offset}: the page's first entry is of function {function}, and the index has {index}")]
+        FirstEntry {
+            /// The offset of the entry.
+            offset: SectionOffset,
+            /// The function.
+            function: ImageOffset,
+            /// The start in the index.
+            index: ImageOffset,
+        },
+        /// An entry starts after the sentinel. Readers look for entries before the sentinel, so they find no entry for
+        /// this function.
+        #[error(
+            "offset {offset}: the entry of function {function} is after the sentinel {sentinel}, where no reader looks for it"
+        )]
+        AfterSentinel {
+            /// The offset of the entry.
+            offset: SectionOffset,
+            /// The function.
+            function: ImageOffset,
+            /// The sentinel's function.
+            sentinel: ImageOffset,
+        },
+        /// A page has no entries.
+        #[error("offset {offset}: a page without entries")]
+        NoEntries {
+            /// The offset of the page.
+            offset: SectionOffset,
+        },
+        /// Two entries start at the same address, and both or neither have unwind information. Readers never find the
+        /// first entry. This is a warning: ld64 writes these pairs for aliases.
+        #[error("offset {offset}: the next entry is of function {function} too")]
+        Shared {
+            /// The offset of the first entry.
+            offset: SectionOffset,
+            /// The function at which both entries start.
+            function: ImageOffset,
+        },
+        /// Two entries start at the same address, and only one of them has unwind information. Readers take the last
+        /// entry. If it has no unwind information, the function cannot be unwound. Otherwise this is a warning:
+        /// ld-prime writes such pairs.
+        #[error(
+            "offset {offset}: function {function} has {}",
+            if is_last {
+                "unwind information here, and none in its last entry, which readers find"
+            } else {
+                "no unwind information here; the next entry has it"
+            }
+        )]
+        NullShared {
+            /// The offset of the first entry.
+            offset: SectionOffset,
+            /// The function at which both entries start.
+            function: ImageOffset,
+            /// True if the last entry has no unwind information.
+            is_last: bool,
+        },
+        /// An entry starts within a function of the CFI, and no entry before it starts in this function. So the entry
+        /// of an earlier function answers for the function's start. Unwinding can still be right at every PC. This is a
+        /// warning: the CFI may describe the code of several symbols as one function.
+        #[error(
+            "offset {offset}: the entry of function {function} starts within a function at {start}, which has no entry of its own"
+        )]
+        WithinFunction {
+            /// The offset of the entry.
+            offset: SectionOffset,
+            /// The start of the entry.
+            function: ImageOffset,
+            /// The start of the CFI's function.
+            start: Address,
+        },
+        /// An LSDA record is not after the record before it.
+        #[error("offset {offset}: LSDA of function {function} does not ascend")]
+        LsdaOrder {
+            /// The offset of the record.
+            offset: SectionOffset,
+            /// The function.
+            function: ImageOffset,
+        },
+        /// An LSDA record is in the part of the LSDA index for a page, but its function is not in this page.
+        #[error("offset {offset}: LSDA of function {function}, which is not in page {page}")]
+        LsdaPage {
+            /// The offset of the record.
+            offset: SectionOffset,
+            /// The function.
+            function: ImageOffset,
+            /// The page, from 0.
+            page: usize,
+        },
+        /// No entry with an LSDA flag belongs to this LSDA record. This is a warning for an entry in DWARF mode: lld
+        /// writes a record for it, and the FDE has the LSDA too.
+        #[error(
+            "offset {offset}: LSDA of function {function}, {}",
+            if is_dwarf {
+                "whose FDE has it too"
+            } else {
+                "and no entry there has the LSDA flag"
+            }
+        )]
+        LsdaOrphan {
+            /// The offset of the record.
+            offset: SectionOffset,
+            /// The function.
+            function: ImageOffset,
+            /// True if the entry is in DWARF mode.
+            is_dwarf: bool,
+        },
+        /// A personality's slot is not among the pointers that the loader fills in.
+        #[error("offset {offset}: personality slot {slot} is not among the loader's pointers")]
+        PersonalitySlot {
+            /// The offset of the personality in the table.
+            offset: SectionOffset,
+            /// The slot.
+            slot: ImageOffset,
+        },
+        /// An encoding has no meaning.
+        #[error("offset {offset}: function {function}: {error}")]
+        Encoding {
+            /// The offset of the entry.
+            offset: SectionOffset,
+            /// The function.
+            function: ImageOffset,
+            /// The error.
+            error: EncodingError,
+        },
+        /// An encoding has bits set that its mode leaves unused.
+        #[error("offset {offset}: function {function}: encoding {encoding} has unused bits set")]
+        UnusedBits {
+            /// The offset of the entry.
+            offset: SectionOffset,
+            /// The function.
+            function: ImageOffset,
+            /// The encoding.
+            encoding: Encoding,
+        },
+        /// In frame mode of x86, a register's slot is not below the frame pointer.
+        #[error(
+            "offset {offset}: function {function}: encoding {encoding}: a register is not below the frame pointer"
+        )]
+        FrameSlot {
+            /// The offset of the entry.
+            offset: SectionOffset,
+            /// The function.
+            function: ImageOffset,
+            /// The encoding.
+            encoding: Encoding,
+        },
+        /// In frameless mode of x86, the stack has no room for the registers and the return address.
+        #[error(
+            "offset {offset}: function {function}: encoding {encoding}: the stack is too small for its registers"
+        )]
+        FramelessSize {
+            /// The offset of the entry.
+            offset: SectionOffset,
+            /// The function.
+            function: ImageOffset,
+            /// The encoding.
+            encoding: Encoding,
+        },
+        /// In indirect mode, the encoding does not point at a `sub $imm32`.
+        #[error(
+            "offset {offset}: function {function}: encoding {encoding}: no stack adjustment by an imm32 at byte {}",
+            encoding.immediate_at()
+        )]
+        NoImmediate {
+            /// The offset of the entry.
+            offset: SectionOffset,
+            /// The function.
+            function: ImageOffset,
+            /// The encoding.
+            encoding: Encoding,
+        },
+        /// An entry has arm64's frameless mode with saved registers, and every reader takes it differently. This is a
+        /// warning: compilers write it, and their code stores the registers from the CFA down.
+        #[error(
+            "offset {offset}: function {function}: encoding {encoding}: readers disagree on where a frameless function has its registers"
+        )]
+        FramelessPairs {
+            /// The offset of the entry.
+            offset: SectionOffset,
+            /// The function.
+            function: ImageOffset,
+            /// The encoding.
+            encoding: Encoding,
+        },
+        /// An entry has DWARF mode, but no record of `__eh_frame` starts at its offset.
+        #[error("offset {offset}: function {function}: no record of __eh_frame at {record:#x}")]
+        DwarfRecord {
+            /// The offset of the entry.
+            offset: SectionOffset,
+            /// The function.
+            function: ImageOffset,
+            /// The offset into `__eh_frame`.
+            record: u32,
+        },
+        /// An entry has DWARF mode, but there is no FDE for the function from its offset on.
+        #[error("offset {offset}: function {function}: no FDE in __eh_frame from {record:#x} on")]
+        DwarfFde {
+            /// The offset of the entry.
+            offset: SectionOffset,
+            /// The function.
+            function: ImageOffset,
+            /// The offset into `__eh_frame`.
+            record: u32,
+        },
+        /// A row of `__compact_unwind` has the number of a personality. Only a linker may set this number.
+        #[error("offset {offset}: function {function}: encoding {encoding} of an object has a personality's number")]
+        RowPersonality {
+            /// The offset of the row, in `__compact_unwind`.
+            offset: SectionOffset,
+            /// The function's address.
+            function: ImageOffset,
+            /// The encoding.
+            encoding: Encoding,
+        },
+        /// A row of `__compact_unwind` has an LSDA without the flag for it, or the flag without an LSDA.
+        #[error(
+            "offset {offset}: function {function}: encoding {encoding} has {}",
+            if encoding.has_lsda() {
+                "an LSDA, and the row none"
+            } else {
+                "no LSDA, and the row one"
+            }
+        )]
+        RowLsda {
+            /// The offset of the row, in `__compact_unwind`.
+            offset: SectionOffset,
+            /// The function's address.
+            function: ImageOffset,
+            /// The encoding.
+            encoding: Encoding,
+        },
+        /// A row of `__compact_unwind` starts within another row.
+        #[error("offset {offset}: the row of function {function} starts within another")]
+        RowOverlap {
+            /// The offset of the row, in `__compact_unwind`.
+            offset: SectionOffset,
+            /// The function's address.
+            function: ImageOffset,
+        },
+        /// `LC_FUNCTION_STARTS` has a function for which the table has no entry. This is a warning: readers then look
+        /// for an FDE.
+        #[error("function {function} has no entry")]
+        Uncovered {
+            /// The function.
+            function: Address,
+        },
+    }
 }
 
 impl Violation {
