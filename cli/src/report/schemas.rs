@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::report::comparison::DiffJson;
 use crate::report::edits::FileJson;
 use crate::report::explanation::ExplainJson;
-use crate::report::lint::LintJson;
+use crate::report::lint::LintReport;
 use crate::report::verdict::VerifyJson;
 use crate::verbs::{annotate, compact_unwind, convert, embed, gaps, merge, sframe, strip, unwind_info};
 
@@ -47,7 +47,7 @@ fn schemas() -> Vec<(&'static str, Value)> {
             >,
         >("explain"),
         schema_of::<gaps::GapsJson>("gaps"),
-        schema_of::<LintJson<'_>>("lint"),
+        schema_of::<LintReport>("lint"),
         schema_of::<Either<sframe::lookup::AnswerJson, unwind_info::lookup::AnswerJson>>("lookup"),
         schema_of::<merge::MergeJson<'_>>("merge"),
         schema_of::<Either<sframe::stats::StatsJson, unwind_info::stats::StatsJson>>("stats"),
