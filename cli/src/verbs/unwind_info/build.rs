@@ -16,7 +16,7 @@ use super::encodings::Coverage;
 use super::entries::Entries;
 use super::source::Source;
 use super::table::{BuiltTable, TableOptions};
-use super::verify::{self, Verdict, VerdictJson};
+use super::verify::{self, Verdict};
 use crate::io::check;
 use crate::io::each::{self, Outcome};
 use crate::io::input::{self, CALL_FRAMES, Input, Object};
@@ -250,7 +250,7 @@ impl Summary<'_, '_> {
             own_bytes: self.own,
             warnings: warnings.iter().take(WARNINGS).map(Warning::to_string).collect(),
             more_warnings: warnings.len().saturating_sub(WARNINGS),
-            verify: self.verdict.as_ref().map(Verdict::json),
+            verify: self.verdict.as_ref(),
         })
     }
 }
@@ -282,5 +282,5 @@ pub struct SummaryJson<'r> {
     warnings: Vec<String>,
     more_warnings: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
-    verify: Option<VerdictJson<'r>>,
+    verify: Option<&'r Verdict>,
 }

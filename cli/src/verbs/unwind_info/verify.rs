@@ -11,7 +11,7 @@ use cfipack_roundtrip::Options;
 use cfipack_roundtrip::unwind_info::{
     Code, Image, Report, Table, Violation, row_violations, verify, violations,
 };
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::source::{Source, TABLES, function_starts, image_base};
 use crate::io::each::Outcome;
@@ -64,23 +64,19 @@ pub fn check(
         None => row_violations(file.arch(), &source.object_rows(), &own.code()),
     };
     let section = if source.table.is_some() { "__unwind_info" } else { "__compact_unwind" };
-    let written = write(object, section, &report, &broken, arguments);
-    let status = Status::differs_if(!report.is_complete() || is_broken(&broken));
-    status::judged(status, written).map(Outcome::Done)
+    let verdict = Verdict { report, broken };
+    let written = write(object, section, &verdict, arguments);
+    status::judged(Status::differs_if(!verdict.is_good()), written).map(Outcome::Done)
 }
 
 /// Writes the report about a section.
-fn write(
-    object: &Object<'_>,
-    section: &str,
-    report: &Report,
-    broken: &[Violation],
-    arguments: &Arguments,
-) -> anyhow::Result<()> {
+fn write(object: &Object<'_>, section: &str, verdict: &Verdict, arguments: &Arguments) -> anyhow::Result<()> {
     let mut out = output::standard();
     if arguments.json {
-        output::json(&mut out, &VerifyJson::new(object.name.plain(), report, broken))?;
+        let file = object.name.plain();
+        output::json(&mut out, &VerifyJson { schema: "cfipack/verify/1", file, verdict })?;
     } else {
+        let Verdict { report, broken } = verdict;
         writeln!(out, "{}: {} with CFI", object.name, Number(report.functions, "function"))?;
         print(&mut out, report, &Places::of_object(object).with_names(arguments.names))?;
         print_violations(&mut out, section, broken)?;
@@ -118,33 +114,23 @@ pub fn of_table(
 }
 
 /// The verdict on a table: it is compared with the CFI, and its readers' rules are checked.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Verdict {
     /// The comparison with the CFI.
+    #[serde(flatten)]
     pub report: Report,
     /// The violations of its readers' rules.
+    #[serde(flatten, serialize_with = "rules")]
+    #[cfg_attr(test, schemars(with = "Rules"))]
     pub broken: Vec<Violation>,
 }
 
 impl Verdict {
-    /// Returns whether everything is judged and correct.
+    /// Returns whether everything is judged and correct, and no rule is broken that a reader relies on.
     pub fn is_good(&self) -> bool {
-        self.report.is_complete() && !is_broken(&self.broken)
+        self.report.is_complete() && self.broken.iter().all(|violation| violation.is_warning())
     }
-
-    /// Returns the verdict for a summary in JSON.
-    pub fn json(&self) -> VerdictJson<'_> {
-        VerdictJson { report: &self.report, rules: RulesJson::new(&self.broken) }
-    }
-}
-
-/// The verdict in the summary of another verb.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct VerdictJson<'r> {
-    #[serde(flatten)]
-    report: &'r Report,
-    #[serde(flatten)]
-    rules: RulesJson,
 }
 
 /// Writes the report as text, after a line with its subject.
@@ -200,11 +186,6 @@ fn nothing(report: &Report) -> &'static str {
     }
 }
 
-/// Returns whether a rule is broken that a reader relies on.
-pub fn is_broken(violations: &[Violation]) -> bool {
-    violations.iter().any(|violation| !violation.is_warning())
-}
-
 /// Writes the violations, errors before warnings, or that no rule is broken.
 pub fn print_violations(out: &mut impl Write, section: &str, violations: &[Violation]) -> anyhow::Result<()> {
     if violations.is_empty() {
@@ -258,15 +239,13 @@ pub struct VerifyJson<'r> {
     schema: &'static str,
     file: String,
     #[serde(flatten)]
-    report: &'r Report,
-    #[serde(flatten)]
-    rules: RulesJson,
+    verdict: &'r Verdict,
 }
 
 /// The rules that a table breaks.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct RulesJson {
+struct Rules {
     /// Descriptions of the first violations of each rule.
     violations: Vec<String>,
     /// The number of violations that are not described.
@@ -279,13 +258,7 @@ pub struct RulesJson {
     rules: BTreeMap<&'static str, u64>,
 }
 
-impl<'r> VerifyJson<'r> {
-    fn new(file: String, report: &'r Report, broken: &[Violation]) -> Self {
-        Self { schema: "cfipack/verify/1", file, report, rules: RulesJson::new(broken) }
-    }
-}
-
-impl RulesJson {
+impl Rules {
     fn new(broken: &[Violation]) -> Self {
         let mut rules = BTreeMap::new();
         for violation in broken {
@@ -307,4 +280,8 @@ impl RulesJson {
             rules,
         }
     }
+}
+
+fn rules<S: Serializer>(broken: &[Violation], serializer: S) -> Result<S::Ok, S::Error> {
+    Rules::new(broken).serialize(serializer)
 }
