@@ -33,17 +33,11 @@ pub fn report(
     let places = Places::of_object(if a.file().is_ok() { a } else { b }).with_names(symbols);
     let written = if json {
         let names = objects.map(|object| object.name.plain());
-        print_json(&DiffJson::new(names, arch, diff, faults, &places))
+        output::print_json(&DiffJson::new(names, arch, diff, faults, &places))
     } else {
         print(objects, diff, faults, counted, &places)
     };
     status::judged(Status::differs_if(!diff.is_equal()), written)
-}
-
-fn print_json(report: &DiffJson<'_>) -> anyhow::Result<()> {
-    let mut out = output::standard();
-    output::json(&mut out, report)?;
-    Ok(out.flush()?)
 }
 
 fn print(

@@ -102,7 +102,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         reasons: reasons(&annotated),
         functions: omitted,
     };
-    let reported = if arguments.json { summary.print_json() } else { summary.print(&annotated) };
+    let reported = if arguments.json { output::print_json(&summary) } else { summary.print(&annotated) };
     status::judged(status, reported)
 }
 
@@ -144,12 +144,6 @@ struct OmittedJson {
 }
 
 impl AnnotateJson {
-    fn print_json(&self) -> anyhow::Result<()> {
-        let mut out = output::standard();
-        output::json(&mut out, self)?;
-        Ok(out.flush()?)
-    }
-
     fn print(&self, annotated: &Annotated) -> anyhow::Result<()> {
         let functions = Number(annotated.functions, "function");
         let directives = Number(self.directives, "directive");

@@ -250,7 +250,7 @@ impl<'s, 'a> Summary<'s, 'a> {
     }
 
     fn write(&self, json: bool) -> anyhow::Result<()> {
-        if json { self.print_json() } else { self.print() }
+        if json { output::print_json(&self.json()) } else { self.print() }
     }
 
     /// Writes the summary to standard error, in a single write.
@@ -294,12 +294,6 @@ impl<'s, 'a> Summary<'s, 'a> {
         }
         std::io::stderr().write_all(&text)?;
         Ok(())
-    }
-
-    fn print_json(&self) -> anyhow::Result<()> {
-        let mut out = output::standard();
-        output::json(&mut out, &self.json())?;
-        Ok(out.flush()?)
     }
 
     fn json(&self) -> SummaryJson<'_> {

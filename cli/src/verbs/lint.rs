@@ -89,9 +89,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         lint_object(object, arguments, &mut baseline.borrow_mut(), &mut sarif.borrow_mut())
     });
     if arguments.sarif {
-        let mut out = output::standard();
-        output::json(&mut out, &sarif.into_inner().log())?;
-        out.flush()?;
+        output::print_json(&sarif.into_inner().log())?;
     }
     Ok(result?.max(if failed { Status::Failed } else { Status::Done }))
 }
@@ -158,7 +156,7 @@ fn lint_object(
         sarif.add(&report.file, &report.findings);
         Ok(())
     } else if arguments.json {
-        print_json(&report)
+        output::print_json(&report)
     } else {
         print(&report, object)
     };
@@ -234,11 +232,5 @@ fn print(report: &LintReport, object: &Object<'_>) -> anyhow::Result<()> {
         let reasons: Vec<_> = report.reasons.iter().map(|(reason, count)| (*reason, *count)).collect();
         writeln!(out, "  not decided: {}", Counts(&reasons).list())?;
     }
-    Ok(out.flush()?)
-}
-
-fn print_json(report: &LintReport) -> anyhow::Result<()> {
-    let mut out = output::standard();
-    output::json(&mut out, report)?;
     Ok(out.flush()?)
 }

@@ -250,8 +250,7 @@ impl Merge {
     }
 
     fn print_json(&self) -> anyhow::Result<()> {
-        let mut out = output::standard();
-        let report = MergeJson {
+        output::print_json(&MergeJson {
             schema: "cfipack/merge/1",
             inputs: &self.inputs,
             address: self.address,
@@ -260,9 +259,7 @@ impl Merge {
             functions: self.section.num_fdes().to_u64(),
             omitted: self.omitted.len().to_u64(),
             reasons: self.reasons(),
-        };
-        output::json(&mut out, &report)?;
-        Ok(out.flush()?)
+        })
     }
 }
 

@@ -67,7 +67,7 @@ impl Summary<'_, '_> {
     /// Writes the summary to standard output, as a line of JSON.
     pub fn print_json(&self) -> anyhow::Result<()> {
         let (Edited { plan, rewrite, .. }, price) = (self.edited, self.price);
-        let json = SummaryJson {
+        output::print_json(&SummaryJson {
             schema: "cfipack/compact-unwind/1",
             file: &self.name,
             objects: self.edited.objects,
@@ -88,10 +88,7 @@ impl Summary<'_, '_> {
             old_bytes: self.old_len,
             new_bytes: rewrite.len(),
             changes: changes(rewrite),
-        };
-        let mut out = output::standard();
-        output::json(&mut out, &json)?;
-        Ok(out.flush()?)
+        })
     }
 }
 

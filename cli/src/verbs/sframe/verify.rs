@@ -85,7 +85,7 @@ pub fn verify(
     let written = if arguments.json {
         let name = object.name.plain();
         let json = VerifyJson::new(&name, &report, kernel, &excluded, &names, &places, code);
-        print_json(&json.with_displaced(displaced))
+        output::print_json(&json.with_displaced(displaced))
     } else {
         print_all(object, (&report, displaced), kernel, &excluded, &names, &places, code)
     };
@@ -94,12 +94,6 @@ pub fn verify(
     let status =
         Status::differs_if(!report.is_faultless() || !keeps_rules || wrong_cfi || report.pcs_compared() == 0);
     status::judged(status, written).map(Outcome::Done)
-}
-
-fn print_json(report: &VerifyJson<'_>) -> anyhow::Result<()> {
-    let mut out = output::standard();
-    output::json(&mut out, report)?;
-    Ok(out.flush()?)
 }
 
 /// Writes the report, and the report of a profile.

@@ -115,7 +115,7 @@ fn build(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<(Status, 
         names: arguments.names,
     };
     let strict = Status::differs_if(arguments.strict && !built.warnings.is_empty());
-    let written = if arguments.json { summary.print_json() } else { summary.print() };
+    let written = if arguments.json { output::print_json(&summary.json()?) } else { summary.print() };
     Ok((status::judged(summary.status().max(strict), written)?, built.bytes))
 }
 
@@ -220,12 +220,6 @@ impl Summary<'_, '_> {
             status::warn(&format_args!("{name}: {}, the first: {first}", Number(count, "function")));
         }
         Ok(())
-    }
-
-    fn print_json(&self) -> anyhow::Result<()> {
-        let mut out = output::standard();
-        output::json(&mut out, &self.json()?)?;
-        Ok(out.flush()?)
     }
 
     fn json(&self) -> anyhow::Result<SummaryJson<'_>> {
