@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::disassembly::{Code, MAX_CODE};
 use super::frame::Frame;
-use super::marks::{self, Kind, Mark};
+use super::marks::{self, Mark, TABLE};
 use super::rows::{self, RulesWords, TableRows};
 use crate::report::count::Number;
 use crate::report::escaped::Escaped;
@@ -239,7 +239,7 @@ impl Line {
         if words != *last
             && let Some(words) = &words
         {
-            self.marks.push(Mark { kind: Kind::Table, words: words.clone() });
+            self.marks.push(Mark { kind: TABLE, words: words.clone() });
         }
         *last = words;
     }
