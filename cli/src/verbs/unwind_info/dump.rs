@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 use cfipack_decoder::compact_unwind::{self, Destination};
 use cfipack_decoder::unwind_info;
 use cfipack_format::compact_unwind::Encoding;
-use cfipack_format::unwind_info::PageKind;
+use cfipack_format::unwind_info::{LsdaEntry, PageKind};
 use cfipack_format::widen::ToUsize;
 use cfipack_format::{Address, Arch, ImageOffset, SectionOffset};
 use serde::Serialize;
@@ -99,16 +99,8 @@ struct TableJson {
     common_encodings: Vec<Encoding>,
     personalities: Vec<ImageOffset>,
     end: Option<ImageOffset>,
-    lsdas: Vec<LsdaJson>,
+    lsdas: Vec<LsdaEntry>,
     pages: Vec<PageJson>,
-}
-
-/// An LSDA record.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct LsdaJson {
-    function: ImageOffset,
-    lsda: ImageOffset,
 }
 
 /// A page, or the reason why it cannot be read.
@@ -171,7 +163,6 @@ impl<'d> DumpJson<'d> {
 
 impl TableJson {
     fn new(table: &unwind_info::Section<'_>) -> Result<Self, unwind_info::Error> {
-        let lsdas = table.all_lsdas()?.map(|lsda| LsdaJson { function: lsda.function, lsda: lsda.lsda });
         let pages = table.pages().map(|page| match page {
             Ok(page) => PageJson::new(&page),
             Err(error) => PageJson::Error { error: error.to_string() },
@@ -181,7 +172,7 @@ impl TableJson {
             common_encodings: table.common_encodings().collect(),
             personalities: table.personalities().collect(),
             end: table.index().last().map(|sentinel| sentinel.function),
-            lsdas: lsdas.collect(),
+            lsdas: table.all_lsdas()?.collect(),
             pages: pages.collect(),
         })
     }
