@@ -4,15 +4,13 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use cfipack_cfi::Function;
-use cfipack_code::{
-    Analysis, CfaWords, FullRow, Instruction, Instructions, Judge, NoMemory, State, Ways, name,
-};
+use cfipack_code::{Analysis, FullRow, Instruction, Instructions, Judge, NoMemory, State, Ways, name};
 use cfipack_container::File;
 use cfipack_decoder::sframe::Section;
 use cfipack_format::widen::{ToU64, ToUsize};
-use cfipack_format::{Address, Arch, Cfa, Row};
+use cfipack_format::{Address, Arch, Cfa, CfaWords, Row, RuleWords};
 use cfipack_roundtrip::same_row;
-use cfipack_roundtrip::words::{RuleWords, Words};
+use cfipack_roundtrip::words::Words;
 use serde::Serialize;
 
 use super::disassembly::{Code, MAX_CODE};

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use cfipack_format::{Arch, Register, Rule};
+use cfipack_format::{Arch, Register, Rule, RuleWords};
 
 use super::{Meaning, Violation};
 use crate::cfi::Answer;
-use crate::words::{Name, RuleWords, Words};
+use crate::words::{Name, Words};
 
 /// Prints a meaning, such as `CFA = rbp+16, return address at CFA-8, rbp at CFA-16, rbx at CFA-24`. Registers are in
 /// ascending order.
