@@ -49,7 +49,7 @@ fn schemas() -> Vec<(&'static str, Value)> {
         schema_of::<gaps::GapsJson>("gaps"),
         schema_of::<LintReport>("lint"),
         schema_of::<Either<sframe::lookup::AnswerJson, unwind_info::lookup::AnswerJson>>("lookup"),
-        schema_of::<merge::MergeJson<'_>>("merge"),
+        schema_of::<merge::MergeReport>("merge"),
         schema_of::<Either<sframe::stats::StatsJson, unwind_info::stats::StatsJson>>("stats"),
         schema_of::<FileJson<'_, strip::Stripped>>("strip"),
         schema_of::<unwind_info::build::SummaryJson<'_>>("unwind-info"),
