@@ -23,7 +23,7 @@ use crate::report::kernel::KernelReport;
 use crate::report::place::Places;
 use crate::report::status::{self, Status};
 use crate::report::unverified;
-use crate::report::verdict::{self, AgainstCode, VerifyJson};
+use crate::report::verdict::{self, AgainstCode, ReportJson, VerifyJson};
 use crate::verbs::verify::{Arguments, Profile};
 
 /// Checks tables for the code of another object.
@@ -83,9 +83,17 @@ pub fn verify(
     let displaced = is_bare.then(|| Displaced::find(&sections, &tables, address)).flatten();
     let (kernel, displaced) = (kernel.as_ref(), displaced.as_ref());
     let written = if arguments.json {
-        let name = object.name.plain();
-        let json = VerifyJson::new(&name, &report, kernel, &excluded, &names, &places, code);
-        output::print_json(&json.with_displaced(displaced))
+        output::print_json(&VerifyJson {
+            schema: "cfipack/verify/1",
+            file: object.name.plain(),
+            report: ReportJson::new(&report, &names, &places),
+            violations: kernel.map(|kernel| kernel.violations(&places)).unwrap_or_default(),
+            more_violations: kernel.map_or(0, KernelReport::more),
+            fallback: kernel.and_then(|kernel| kernel.fallback),
+            excluded: &excluded,
+            cfi_against_code: code,
+            displaced,
+        })
     } else {
         print_all(object, (&report, displaced), kernel, &excluded, &names, &places, code)
     };
