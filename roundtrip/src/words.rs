@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-pub use cfipack_format::RegisterName as Name;
-use cfipack_format::{Arch, Cfa, CfaWords, Row, Rule, RuleWords};
+use cfipack_format::{Arch, Cfa, CfaWords, RegisterName, Row, Rule, RuleWords};
 
 use crate::cfi::Flags;
 use crate::sframe::TableAnswer;
@@ -25,7 +24,9 @@ impl fmt::Display for Words {
             Cfa::Expression => f.write_str("CFA = a DWARF expression")?,
         }
         match row.return_address {
-            Rule::SameValue => write!(f, ", return address in {}", Name(arch, arch.return_address()))?,
+            Rule::SameValue => {
+                write!(f, ", return address in {}", RegisterName(arch, arch.return_address()))?
+            }
             rule => write!(f, ", return address {}", RuleWords(arch, rule))?,
         }
         if row.signed {
@@ -33,7 +34,7 @@ impl fmt::Display for Words {
         }
         match row.frame_pointer {
             Rule::SameValue => Ok(()),
-            rule => write!(f, ", {} {}", Name(arch, arch.frame_pointer()), RuleWords(arch, rule)),
+            rule => write!(f, ", {} {}", RegisterName(arch, arch.frame_pointer()), RuleWords(arch, rule)),
         }
     }
 }
