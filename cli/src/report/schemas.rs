@@ -37,7 +37,7 @@ fn schemas() -> Vec<(&'static str, Value)> {
         schema_of::<compact_unwind::SummaryJson<'_>>("compact-unwind"),
         schema_of::<convert::SummaryJson<'_>>("convert"),
         schema_of::<DiffJson<'_>>("diff"),
-        schema_of::<Either<sframe::dump::TableJson<'_>, unwind_info::dump::DumpJson<'_>>>("dump"),
+        schema_of::<Either<sframe::dump::TableJson<'_>, unwind_info::dump::DumpJson>>("dump"),
         schema_of::<sframe::symbols::SymbolsJson<'_, '_, '_>>("dump-symbols"),
         schema_of::<FileJson<'_, embed::Table>>("embed"),
         schema_of::<

@@ -31,8 +31,7 @@ pub fn dump(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcom
     let table = source.parse()?;
     let mut out = output::standard();
     if arguments.json {
-        let name = object.name.plain();
-        output::json(&mut out, &DumpJson::new(&name, &source, table.as_ref())?)?;
+        output::json(&mut out, &DumpJson::new(object.name.plain(), &source, table.as_ref())?)?;
         out.flush()?;
         return match table.and_then(|table| table.pages().find_map(Result::err)) {
             Some(error) => Err(error).context("section __unwind_info"),
@@ -81,9 +80,9 @@ fn format_name(arch: Arch) -> &'static str {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "CompactTables"))]
-pub struct DumpJson<'d> {
+pub struct DumpJson {
     schema: &'static str,
-    file: &'d str,
+    file: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     unwind_info: Option<TableJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -136,9 +135,9 @@ struct RowJson {
     lsda: Option<Address>,
 }
 
-impl<'d> DumpJson<'d> {
+impl DumpJson {
     fn new(
-        file: &'d str,
+        file: String,
         source: &Source<'_, '_>,
         table: Option<&unwind_info::Section<'_>>,
     ) -> anyhow::Result<Self> {
