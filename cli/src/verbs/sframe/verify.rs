@@ -83,11 +83,12 @@ pub fn verify(
     let displaced = is_bare.then(|| Displaced::find(&sections, &tables, address)).flatten();
     let (kernel, displaced) = (kernel.as_ref(), displaced.as_ref());
     let written = if arguments.json {
+        let violations = kernel.map(|kernel| kernel.violations(&places)).unwrap_or_default();
         output::print_json(&VerifyJson {
             schema: "cfipack/verify/1",
             file: object.name.plain(),
             report: ReportJson::new(&report, &names, &places),
-            violations: kernel.map(|kernel| kernel.violations(&places)).unwrap_or_default(),
+            violations,
             more_violations: kernel.map_or(0, KernelReport::more),
             fallback: kernel.and_then(|kernel| kernel.fallback),
             excluded: &excluded,

@@ -129,7 +129,7 @@ pub struct Verdict {
 impl Verdict {
     /// Returns whether everything is judged and correct, and no rule is broken that a reader relies on.
     pub fn is_good(&self) -> bool {
-        self.report.is_complete() && self.broken.iter().all(|violation| violation.is_warning())
+        self.report.is_complete() && self.broken.iter().all(Violation::is_warning)
     }
 }
 
