@@ -17,6 +17,7 @@ use cfipack_format::{Address, Arch, Key};
 
 use cfipack_lint::coverage::CodeBytes;
 use cfipack_roundtrip::stats;
+use serde::Serialize;
 
 use crate::io::input::{by_name, number_in};
 use crate::report::limits::Limits;
@@ -197,10 +198,8 @@ pub struct Conversion {
     pub version: Version,
     /// The number of functions in the CFI, including omitted functions.
     pub functions: u64,
-    /// The number of functions in the section whose CFI has instructions that DWARF does not define.
-    pub outside_dwarf: u64,
-    /// The number of omitted functions whose CFI DWARF does not define. FDEs that cannot be read are included.
-    pub undefined: u64,
+    /// The functions whose CFI DWARF does not define.
+    pub outside_dwarf: Outside,
     /// Functions that the table cannot represent, in the order of the CFI. After them, functions that the table cannot
     /// distinguish or reach.
     pub omitted: Vec<Unsupported>,
@@ -212,6 +211,16 @@ pub struct Conversion {
     pub address: Address,
     /// The threads that write the section.
     pool: Threads,
+}
+
+/// The number of functions whose CFI DWARF does not define.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Outside {
+    /// Functions in the section.
+    pub converted: u64,
+    /// Omitted functions, and FDEs that cannot be read.
+    pub omitted: u64,
 }
 
 impl Conversion {
@@ -270,7 +279,7 @@ impl Conversion {
             synthesized = Some(Synthesized::push(file, sections, &mut builder)?);
         }
         let (version, odd) = (options.get().version, builder.undefined_cfi());
-        let (outside_dwarf, undefined) = (odd.added, odd.refused + malformed.len().to_u64());
+        let outside_dwarf = Outside { converted: odd.added, omitted: odd.refused + malformed.len().to_u64() };
         let section = builder.finish_with(Finish::on(&pool)).into_owned();
         omitted.extend(with_cfi(section.omitted(), synthesized.as_mut()));
         Ok(Self {
@@ -278,7 +287,6 @@ impl Conversion {
             version,
             functions,
             outside_dwarf,
-            undefined,
             omitted,
             malformed,
             synthesized,

@@ -8,7 +8,7 @@ mod compare;
 mod expected;
 mod finding;
 
-use cfipack_format::{Arch, Cfa, Register, RegisterName, Rule};
+use cfipack_format::{Arch, Cfa, CfaWords, Register, RegisterName, Rule};
 
 use self::compare::{CfaState, Compared, RETURN_ADDRESS, SIGNATURE};
 use self::expected::Expected;
@@ -18,7 +18,7 @@ use crate::instruction::{Flow, Instruction, register_of};
 use crate::rows::{FullRow, Rows};
 use crate::state::State;
 use crate::value::Value;
-use crate::words::{CfaWords, PlaceWords, ValueWords, name};
+use crate::words::{PlaceWords, ValueWords, name};
 
 /// Checks the rows of a function. Make a judge with [`Judge::new`], then call [`Judge::judge`].
 pub struct Judge<'j, 'c> {

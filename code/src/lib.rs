@@ -75,4 +75,4 @@ pub use synthesize::{Candidate, Jump, Omission, Surroundings, synthesize, synthe
 pub use table::{Memory, NoMemory};
 pub use text::{Disassembler, Text};
 pub use value::Value;
-pub use words::{CfaWords, name};
+pub use words::name;

@@ -2,24 +2,9 @@
 
 use std::fmt;
 
-use cfipack_format::{Arch, Cfa, Register, RegisterName, Rule};
+use cfipack_format::{Arch, Register, RegisterName, Rule, RuleWords};
 
 use crate::value::Value;
-
-/// Displays a CFA, for example `rsp+16`.
-#[derive(Clone, Copy, Debug)]
-pub struct CfaWords(pub Arch, pub Cfa);
-
-impl fmt::Display for CfaWords {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.1 {
-            Cfa::Undefined => f.write_str("undefined"),
-            Cfa::Register { register, offset } => write!(f, "{}{offset:+}", RegisterName(self.0, register)),
-            Cfa::Memory { register, offset } => write!(f, "*({}{offset:+})", RegisterName(self.0, register)),
-            Cfa::Expression => f.write_str("expression"),
-        }
-    }
-}
 
 /// Returns a register's name. The return address of x86 is not a register; its name is `ra`.
 pub fn name(arch: Arch, register: Register) -> String {
@@ -37,13 +22,12 @@ impl fmt::Display for PlaceWords {
         let Self(arch, own, rule) = *self;
         match rule {
             Rule::SameValue => write!(f, "in {}", name(arch, own)),
-            Rule::Undefined => f.write_str("undefined"),
-            Rule::Cfa(offset) => write!(f, "at CFA{offset:+}"),
-            Rule::ValCfa(offset) => write!(f, "= CFA{offset:+}"),
             Rule::Register { register, offset: 0 } => write!(f, "in {}", name(arch, register)),
             Rule::Register { register, offset } => write!(f, "= {}{offset:+}", name(arch, register)),
             Rule::Memory { register, offset } => write!(f, "at {}{offset:+}", name(arch, register)),
-            Rule::Expression => f.write_str("by a DWARF expression"),
+            Rule::Undefined | Rule::Cfa(_) | Rule::ValCfa(_) | Rule::Expression => {
+                write!(f, "{}", RuleWords(arch, rule))
+            }
         }
     }
 }

@@ -42,6 +42,7 @@ mod stack_starts;
 mod unsupported;
 pub mod unwind_info;
 pub mod widen;
+mod words;
 
 pub use address::{Address, FunctionOffset, ImageOffset, Key, LsdaKey, PersonalityKey, SectionOffset};
 pub use arch::{Arch, Family, FrameRecord, Register};
@@ -51,3 +52,4 @@ pub use row::{Cfa, Row, Rule};
 pub use saved::Saved;
 pub use stack_starts::{starts_stacks, switches_stacks};
 pub use unsupported::{Reason, Unsupported, UnsupportedFormat};
+pub use words::{CfaWords, RuleWords};

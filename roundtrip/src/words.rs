@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-pub use cfipack_format::RegisterName as Name;
-use cfipack_format::{Arch, Cfa, Row, Rule};
+use cfipack_format::{Arch, Cfa, CfaWords, RegisterName, Row, Rule, RuleWords};
 
 use crate::cfi::Flags;
 use crate::sframe::TableAnswer;
@@ -21,12 +20,13 @@ impl fmt::Display for Words {
         }
         match row.cfa {
             Cfa::Undefined => f.write_str("no CFA")?,
-            Cfa::Register { register, offset } => write!(f, "CFA = {}{offset:+}", Name(arch, register))?,
-            Cfa::Memory { register, offset } => write!(f, "CFA = *({}{offset:+})", Name(arch, register))?,
+            Cfa::Register { .. } | Cfa::Memory { .. } => write!(f, "CFA = {}", CfaWords(arch, row.cfa))?,
             Cfa::Expression => f.write_str("CFA = a DWARF expression")?,
         }
         match row.return_address {
-            Rule::SameValue => write!(f, ", return address in {}", Name(arch, arch.return_address()))?,
+            Rule::SameValue => {
+                write!(f, ", return address in {}", RegisterName(arch, arch.return_address()))?
+            }
             rule => write!(f, ", return address {}", RuleWords(arch, rule))?,
         }
         if row.signed {
@@ -34,27 +34,7 @@ impl fmt::Display for Words {
         }
         match row.frame_pointer {
             Rule::SameValue => Ok(()),
-            rule => write!(f, ", {} {}", Name(arch, arch.frame_pointer()), RuleWords(arch, rule)),
-        }
-    }
-}
-
-/// Prints a register's rule, such as `at CFA-8` or `= rbx`.
-#[derive(Clone, Copy, Debug)]
-pub struct RuleWords(pub Arch, pub Rule);
-
-impl fmt::Display for RuleWords {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(arch, rule) = *self;
-        match rule {
-            Rule::SameValue => f.write_str("unchanged"),
-            Rule::Undefined => f.write_str("undefined"),
-            Rule::Cfa(offset) => write!(f, "at CFA{offset:+}"),
-            Rule::ValCfa(offset) => write!(f, "= CFA{offset:+}"),
-            Rule::Register { register, offset: 0 } => write!(f, "= {}", Name(arch, register)),
-            Rule::Register { register, offset } => write!(f, "= {}{offset:+}", Name(arch, register)),
-            Rule::Memory { register, offset } => write!(f, "at {}{offset:+}", Name(arch, register)),
-            Rule::Expression => f.write_str("by a DWARF expression"),
+            rule => write!(f, ", {} {}", RegisterName(arch, arch.frame_pointer()), RuleWords(arch, rule)),
         }
     }
 }

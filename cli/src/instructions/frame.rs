@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use cfipack_code::{CfaWords, FullRow, State, Value, name as name_of};
-use cfipack_format::{Arch, Cfa, Register, Rule};
+use cfipack_code::{FullRow, State, Value, name as name_of};
+use cfipack_format::{Arch, Cfa, CfaWords, Register, Rule, RuleWords};
 use serde::Serialize;
 
 /// The stack frame before an instruction: where its registers are.
@@ -47,10 +47,7 @@ impl Frame {
             let name = if is_return_address { "return address".to_string() } else { name_of(arch, register) };
             match rule {
                 Rule::Cfa(offset) => slots.push(Slot { offset, register: name }),
-                rule => {
-                    let words = cfipack_roundtrip::words::RuleWords(arch, rule).to_string();
-                    elsewhere.insert(name, words);
-                }
+                rule => _ = elsewhere.insert(name, RuleWords(arch, rule).to_string()),
             }
         }
         let stack = arch.stack_pointer();

@@ -4,20 +4,18 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use cfipack_cfi::Function;
-use cfipack_code::{
-    Analysis, CfaWords, FullRow, Instruction, Instructions, Judge, NoMemory, State, Ways, name,
-};
+use cfipack_code::{Analysis, FullRow, Instruction, Instructions, Judge, NoMemory, State, Ways, name};
 use cfipack_container::File;
 use cfipack_decoder::sframe::Section;
 use cfipack_format::widen::{ToU64, ToUsize};
-use cfipack_format::{Address, Arch, Cfa, Row};
+use cfipack_format::{Address, Arch, Cfa, CfaWords, Row, RuleWords};
 use cfipack_roundtrip::same_row;
-use cfipack_roundtrip::words::{RuleWords, Words};
+use cfipack_roundtrip::words::Words;
 use serde::Serialize;
 
 use super::disassembly::{Code, MAX_CODE};
 use super::frame::Frame;
-use super::marks::{self, Kind, Mark};
+use super::marks::{self, Mark, TABLE};
 use super::rows::{self, RulesWords, TableRows};
 use crate::report::count::Number;
 use crate::report::escaped::Escaped;
@@ -239,7 +237,7 @@ impl Line {
         if words != *last
             && let Some(words) = &words
         {
-            self.marks.push(Mark { kind: Kind::Table, words: words.clone() });
+            self.marks.push(Mark { kind: TABLE, words: words.clone() });
         }
         *last = words;
     }

@@ -5,8 +5,7 @@ use std::fmt;
 use cfipack_cfi::{Change, Function, Interpreter, Registers, RowSink, State};
 use cfipack_code::{FullRow, Rows, name};
 use cfipack_decoder::sframe::Section;
-use cfipack_format::{Address, Arch, FunctionOffset, Reason, Register, Row, Rule, Unsupported};
-use cfipack_roundtrip::words::RuleWords;
+use cfipack_format::{Address, Arch, FunctionOffset, Reason, Register, Row, Rule, RuleWords, Unsupported};
 
 /// A listing shows at most this many rows of a function.
 const MAX_ROWS: usize = 1 << 16;

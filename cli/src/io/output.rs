@@ -43,6 +43,13 @@ pub fn json(out: &mut impl Write, object: &impl Serialize) -> anyhow::Result<()>
     Ok(())
 }
 
+/// Prints an object as a line of JSON on standard output.
+pub fn print_json(object: &impl Serialize) -> anyhow::Result<()> {
+    let mut out = standard();
+    json(&mut out, object)?;
+    Ok(out.flush()?)
+}
+
 /// An adapter from `fmt::Write` to `io::Write`. It keeps the error, because `fmt` cannot return it.
 #[derive(Debug)]
 pub struct Text<W> {

@@ -9,7 +9,7 @@ use cfipack_format::Address;
 use cfipack_format::widen::ToU64;
 use cfipack_roundtrip::Options;
 use cfipack_roundtrip::unwind_info::{Code, Image, Report, Table, Violation, verify, violations};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::compact::source::function_starts;
 use crate::report::count::Counts;
@@ -53,33 +53,23 @@ pub fn of_table(
 }
 
 /// The verdict on a table: it is compared with the CFI, and its readers' rules are checked.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Verdict {
     /// The comparison with the CFI.
+    #[serde(flatten)]
     pub report: Report,
     /// The violations of its readers' rules.
+    #[serde(flatten, serialize_with = "rules")]
+    #[cfg_attr(test, schemars(with = "Rules"))]
     pub broken: Vec<Violation>,
 }
 
 impl Verdict {
-    /// Returns whether everything is judged and correct.
+    /// Returns whether everything is judged and correct, and no rule is broken that a reader relies on.
     pub fn is_good(&self) -> bool {
-        self.report.is_complete() && !is_broken(&self.broken)
+        self.report.is_complete() && self.broken.iter().all(Violation::is_warning)
     }
-
-    /// Returns the verdict for a summary in JSON.
-    pub fn json(&self) -> VerdictJson<'_> {
-        VerdictJson { report: &self.report, rules: RulesJson::new(&self.broken) }
-    }
-}
-
-/// The verdict in the summary of another verb.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct VerdictJson<'r> {
-    #[serde(flatten)]
-    report: &'r Report,
-    #[serde(flatten)]
-    rules: RulesJson,
 }
 
 /// Writes the report as text, after a line with its subject.
@@ -135,11 +125,6 @@ fn nothing(report: &Report) -> &'static str {
     }
 }
 
-/// Returns whether a rule is broken that a reader relies on.
-pub fn is_broken(violations: &[Violation]) -> bool {
-    violations.iter().any(|violation| !violation.is_warning())
-}
-
 /// Writes the violations, errors before warnings, or that no rule is broken.
 pub fn print_violations(out: &mut impl Write, section: &str, violations: &[Violation]) -> anyhow::Result<()> {
     if violations.is_empty() {
@@ -188,7 +173,7 @@ impl<'v> DescribedViolations<'v> {
 /// The rules that a table breaks.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct RulesJson {
+struct Rules {
     /// Descriptions of the first violations of each rule.
     violations: Vec<String>,
     /// The number of violations that are not described.
@@ -201,9 +186,9 @@ pub struct RulesJson {
     rules: BTreeMap<&'static str, u64>,
 }
 
-impl RulesJson {
+impl Rules {
     /// Counts the violations by rule, and describes the first of each rule.
-    pub fn new(broken: &[Violation]) -> Self {
+    fn new(broken: &[Violation]) -> Self {
         let mut rules = BTreeMap::new();
         for violation in broken {
             *rules.entry(violation.name()).or_default() += 1;
@@ -224,4 +209,8 @@ impl RulesJson {
             rules,
         }
     }
+}
+
+fn rules<S: Serializer>(broken: &[Violation], serializer: S) -> Result<S::Ok, S::Error> {
+    Rules::new(broken).serialize(serializer)
 }

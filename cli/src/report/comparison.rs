@@ -32,18 +32,19 @@ pub fn report(
     let [a, b] = objects;
     let places = Places::of_object(if a.file().is_ok() { a } else { b }).with_names(symbols);
     let written = if json {
-        let names = objects.map(|object| object.name.plain());
-        print_json(&DiffJson::new(names, arch, diff, faults, &places))
+        let differences = diff.differences.iter().map(|found| DifferenceJson::new(arch, found, &places));
+        output::print_json(&DiffJson {
+            schema: "cfipack/diff/1",
+            a: a.name.plain(),
+            b: b.name.plain(),
+            diff: WithoutLists(diff),
+            faults,
+            differences: differences.collect(),
+        })
     } else {
         print(objects, diff, faults, counted, &places)
     };
     status::judged(Status::differs_if(!diff.is_equal()), written)
-}
-
-fn print_json(report: &DiffJson<'_>) -> anyhow::Result<()> {
-    let mut out = output::standard();
-    output::json(&mut out, report)?;
-    Ok(out.flush()?)
 }
 
 fn print(
@@ -156,19 +157,5 @@ impl DifferenceJson {
         let [rows_a, rows_b] = difference.rows.each_ref().map(|rows| rows.iter().map(row).collect());
         let only_in = difference.only_in;
         Self { difference: difference::listed(places, difference.clone().into()), only_in, rows_a, rows_b }
-    }
-}
-
-impl<'r> DiffJson<'r> {
-    fn new(
-        [a, b]: [String; 2],
-        arch: Arch,
-        diff: &'r Diff,
-        faults: &'r [Vec<String>; 2],
-        places: &Places<'_, '_>,
-    ) -> Self {
-        let differences = diff.differences.iter().map(|found| DifferenceJson::new(arch, found, places));
-        let differences = differences.collect();
-        Self { schema: "cfipack/diff/1", a, b, diff: WithoutLists(diff), faults, differences }
     }
 }

@@ -16,9 +16,9 @@ use crate::report::symbol::SymbolName;
 /// The report about an object, as `cfipack/lint/1`.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct LintJson<'l> {
+pub struct LintReport {
     pub schema: &'static str,
-    pub file: &'l str,
+    pub file: String,
     /// Functions of which every instruction was compared.
     pub decided: u64,
     /// Functions of which not every instruction was compared.
@@ -28,19 +28,18 @@ pub struct LintJson<'l> {
     /// Instructions whose row is right.
     pub instructions: u64,
     /// The undecided functions by the reason.
-    pub reasons: &'l BTreeMap<&'static str, u64>,
+    pub reasons: BTreeMap<&'static str, u64>,
     /// The first undecided functions of each reason.
     pub examples: Vec<String>,
     /// Findings that the baseline has. They are not listed.
     pub known: u64,
-    pub findings: &'l [FindingJson],
+    pub findings: Vec<LintFinding>,
 }
 
 /// A finding.
-#[derive(Clone, Serialize)]
+#[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "LintFinding"))]
-pub struct FindingJson {
+pub struct LintFinding {
     /// The address of the instruction, or in an object the section and the offset in it.
     pc: String,
     #[serde(flatten)]
@@ -62,7 +61,7 @@ pub struct FindingJson {
     address: u64,
 }
 
-impl FindingJson {
+impl LintFinding {
     /// Describes a finding in the function at `start` of the file `name`. `instruction` is the instruction's text.
     pub fn new(
         name: &str,
@@ -140,7 +139,7 @@ impl Baseline {
     }
 
     /// Returns whether a finding is known, and removes it once from the baseline.
-    pub fn takes(&mut self, finding: &FindingJson) -> bool {
+    pub fn takes(&mut self, finding: &LintFinding) -> bool {
         match self.0.get_mut(&finding.fingerprint) {
             Some(count) if *count > 0 => {
                 *count -= 1;
@@ -159,7 +158,7 @@ pub struct Sarif {
 
 impl Sarif {
     /// Adds the findings of a file.
-    pub fn add(&mut self, file: &str, findings: &[FindingJson]) {
+    pub fn add(&mut self, file: &str, findings: &[LintFinding]) {
         self.results.extend(findings.iter().map(|finding| {
             let name = finding.symbol.linkage().unwrap_or(&finding.pc);
             json!({

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cfipack_format::{Arch, Cfa, Register, Row, Rule, Saved};
-use cfipack_roundtrip::words::Name;
+use cfipack_format::{Arch, Cfa, Register, RegisterName, Row, Rule, Saved};
 use serde::Serialize;
 
 /// A row. `start` counts from the function's start. `cfa` is null in an outermost frame, and for a DWARF expression.
@@ -47,14 +46,15 @@ fn is_false(value: &bool) -> bool {
 /// Returns the saved registers of a compact encoding by name, each with its offset from the CFA in bytes.
 pub fn saved(arch: Arch, saved: &Saved) -> BTreeMap<String, i32> {
     let registers = saved.as_slice().iter();
-    registers.map(|&(register, at)| (Name(arch, register).to_string(), at)).collect()
+    registers.map(|&(register, at)| (RegisterName(arch, register).to_string(), at)).collect()
 }
 
 impl RowJson {
     /// Describes a row of a function for this architecture.
     pub fn new(arch: Arch, row: &Row) -> Self {
-        let value =
-            |register, offset, stored| Some(Value { base: Name(arch, register).to_string(), offset, stored });
+        let value = |register, offset, stored| {
+            Some(Value { base: RegisterName(arch, register).to_string(), offset, stored })
+        };
         Self {
             start: row.start.0,
             cfa: match row.cfa {
@@ -72,7 +72,7 @@ impl RowJson {
 impl RuleJson {
     fn new(arch: Arch, rule: Rule) -> Self {
         let cfa = |offset, stored| Self::Value(Value { base: "cfa".to_string(), offset, stored });
-        let name = |register: Register| Name(arch, register).to_string();
+        let name = |register: Register| RegisterName(arch, register).to_string();
         match rule {
             Rule::SameValue => Self::Word("same"),
             Rule::Undefined => Self::Word("undefined"),

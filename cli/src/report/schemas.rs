@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::report::comparison::DiffJson;
 use crate::report::edits::FileJson;
 use crate::report::explanation::ExplainJson;
-use crate::report::lint::LintJson;
+use crate::report::lint::LintReport;
 use crate::report::verdict::VerifyJson;
 use crate::verbs::{
     annotate, compact_unwind, convert, dump, explain, gaps, lookup, merge, stats, strip, unwind_info, verify,
@@ -39,7 +39,7 @@ fn schemas() -> Vec<(&'static str, Value)> {
         schema_of::<compact_unwind::SummaryJson<'_>>("compact-unwind"),
         schema_of::<convert::SummaryJson<'_>>("convert"),
         schema_of::<DiffJson<'_>>("diff"),
-        schema_of::<Either<dump::sframe::TableJson<'_>, dump::unwind_info::DumpJson<'_>>>("dump"),
+        schema_of::<Either<dump::sframe::TableJson<'_>, dump::unwind_info::DumpJson>>("dump"),
         schema_of::<dump::symbols::SymbolsJson<'_, '_, '_>>("dump-symbols"),
         schema_of::<FileJson<'_, convert::embed::Table>>("embed"),
         schema_of::<
@@ -49,9 +49,9 @@ fn schemas() -> Vec<(&'static str, Value)> {
             >,
         >("explain"),
         schema_of::<gaps::GapsJson>("gaps"),
-        schema_of::<LintJson<'_>>("lint"),
+        schema_of::<LintReport>("lint"),
         schema_of::<Either<lookup::sframe::AnswerJson, lookup::unwind_info::AnswerJson>>("lookup"),
-        schema_of::<merge::MergeJson<'_>>("merge"),
+        schema_of::<merge::MergeReport>("merge"),
         schema_of::<Either<stats::sframe::StatsJson, stats::unwind_info::StatsJson>>("stats"),
         schema_of::<FileJson<'_, strip::Stripped>>("strip"),
         schema_of::<unwind_info::SummaryJson<'_>>("unwind-info"),

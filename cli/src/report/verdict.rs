@@ -12,7 +12,7 @@ use crate::report::difference;
 use crate::report::displaced::Displaced;
 use crate::report::excluded::Excluded;
 use crate::report::fault::TableNames;
-use crate::report::kernel::{Fallback, KernelReport};
+use crate::report::kernel::Fallback;
 use crate::report::place::Places;
 use crate::report::unverified;
 use crate::report::without_lists::WithoutLists;
@@ -101,53 +101,19 @@ fn nothing(report: &Report) -> &'static str {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "SframeReport"))]
 pub struct VerifyJson<'r> {
-    schema: &'static str,
-    file: &'r str,
+    pub schema: &'static str,
+    pub file: String,
     #[serde(flatten)]
-    report: ReportJson<'r>,
-    violations: Vec<String>,
-    more_violations: u64,
-    fallback: Option<Fallback>,
-    excluded: &'r Excluded,
+    pub report: ReportJson<'r>,
+    pub violations: Vec<String>,
+    pub more_violations: u64,
+    pub fallback: Option<Fallback>,
+    pub excluded: &'r Excluded,
     /// The comparison of the CFI with the code. Null without `--lint`.
-    cfi_against_code: Option<AgainstCode>,
+    pub cfi_against_code: Option<AgainstCode>,
     /// Present if `--address` is wrong for a bare section, and another address fits.
     #[serde(skip_serializing_if = "Option::is_none")]
-    displaced: Option<&'r Displaced>,
-}
-
-impl<'r> VerifyJson<'r> {
-    /// Creates the report, with the rules of a profile that the tables break.
-    pub fn new(
-        file: &'r str,
-        report: &'r Report,
-        kernel: Option<&KernelReport>,
-        excluded: &'r Excluded,
-        names: &TableNames,
-        places: &Places<'_, '_>,
-        cfi_against_code: Option<AgainstCode>,
-    ) -> Self {
-        let violations = kernel.map(|kernel| kernel.violations(places)).unwrap_or_default();
-        let more_violations = kernel.map_or(0, KernelReport::more);
-        let fallback = kernel.and_then(|kernel| kernel.fallback);
-        let report = ReportJson::new(report, names, places);
-        Self {
-            schema: "cfipack/verify/1",
-            file,
-            report,
-            violations,
-            more_violations,
-            fallback,
-            excluded,
-            cfi_against_code,
-            displaced: None,
-        }
-    }
-
-    /// Adds the address that fits, if `--address` is wrong.
-    pub fn with_displaced(self, displaced: Option<&'r Displaced>) -> Self {
-        Self { displaced, ..self }
-    }
+    pub displaced: Option<&'r Displaced>,
 }
 
 /// The number of functions whose CFI was compared with their code.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use cfipack_container::{Placement, has_known_magic};
-use cfipack_lint::annotate::{Annotated, annotate, reasons};
+use cfipack_lint::annotate::{annotate, reasons};
 use cfipack_roundtrip::most_frequent_first;
 use serde::Serialize;
 
@@ -102,7 +102,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         reasons: reasons(&annotated),
         functions: omitted,
     };
-    let reported = if arguments.json { summary.print_json() } else { summary.print(&annotated) };
+    let reported = if arguments.json { output::print_json(&summary) } else { summary.print() };
     status::judged(status, reported)
 }
 
@@ -144,14 +144,8 @@ struct OmittedJson {
 }
 
 impl AnnotateJson {
-    fn print_json(&self) -> anyhow::Result<()> {
-        let mut out = output::standard();
-        output::json(&mut out, self)?;
-        Ok(out.flush()?)
-    }
-
-    fn print(&self, annotated: &Annotated) -> anyhow::Result<()> {
-        let functions = Number(annotated.functions, "function");
+    fn print(&self) -> anyhow::Result<()> {
+        let functions = Number(self.annotated, "function");
         let directives = Number(self.directives, "directive");
         let name = Escaped(&self.file);
         let mut line = format!("{name}: {functions} annotated with {directives}, {} omitted", self.omitted);

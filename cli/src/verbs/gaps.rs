@@ -165,16 +165,13 @@ impl Report {
             symbol: symbol(gap, places),
             padding: gap.is_padding,
         });
-        let report = GapsJson {
+        output::print_json(&GapsJson {
             schema: "cfipack/gaps/1",
             file: object.name.plain(),
             source: if arguments.cfi { Source::Cfi } else { Source::Table },
             code_coverage: self.bytes,
             gaps: gaps.collect(),
-        };
-        let mut out = output::standard();
-        output::json(&mut out, &report)?;
-        Ok(out.flush()?)
+        })
     }
 }
 

@@ -1,7 +1,6 @@
 //! `lint`: compares the CFI of whole files with their code.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -20,7 +19,7 @@ use crate::io::input::{self, CALL_FRAMES, Object};
 use crate::io::output;
 use crate::report::count::{Counts, Number};
 use crate::report::escaped::Escaped;
-use crate::report::lint::{Baseline, FindingJson, LintJson, Sarif};
+use crate::report::lint::{Baseline, LintFinding, LintReport, Sarif};
 use crate::report::place::Places;
 use crate::report::status::{self, Status};
 use crate::report::symbol::Names;
@@ -90,9 +89,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         lint_object(object, arguments, &mut baseline.borrow_mut(), &mut sarif.borrow_mut())
     });
     if arguments.sarif {
-        let mut out = output::standard();
-        output::json(&mut out, &sarif.into_inner().log())?;
-        out.flush()?;
+        output::print_json(&sarif.into_inner().log())?;
     }
     Ok(result?.max(if failed { Status::Failed } else { Status::Done }))
 }
@@ -153,15 +150,15 @@ fn lint_object(
     if let Ok(bar) = bar.lock() {
         bar.finish_and_clear();
     }
-    let report = Report::new(object, &result?, arguments, baseline, &places);
+    let report = report(object, result?, arguments, baseline, &places);
     let status = Status::differs_if(!report.findings.is_empty());
     let written = if arguments.sarif {
-        sarif.add(&report.name, &report.findings);
+        sarif.add(&report.file, &report.findings);
         Ok(())
     } else if arguments.json {
-        report.print_json()
+        output::print_json(&report)
     } else {
-        report.print(object)
+        print(&report, object)
     };
     status::judged(status, written).map(Outcome::Done)
 }
@@ -179,93 +176,61 @@ fn progress(object: &Object<'_>) -> Mutex<ProgressBar> {
     Mutex::new(bar)
 }
 
-/// The report about an object.
-struct Report {
-    name: String,
-    findings: Vec<FindingJson>,
-    /// Findings that the baseline has.
-    known: u64,
-    /// Functions with findings.
-    wrong: u64,
-    decided: u64,
-    instructions: u64,
-    undecided: BTreeMap<&'static str, u64>,
-    /// Examples of functions that were not decided: the reason, and the place for a reader of the report.
-    examples: Vec<(&'static str, String)>,
+/// Describes the result for an object, without the findings of the baseline.
+fn report(
+    object: &Object<'_>,
+    lint: Lint,
+    arguments: &Arguments,
+    baseline: &mut Baseline,
+    places: &Places<'_, '_>,
+) -> LintReport {
+    let file = object.name.plain();
+    let (mut findings, mut known, mut wrong) = (Vec::new(), 0, 0);
+    for function in &lint.functions {
+        let (before, start) = (findings.len(), function.start);
+        for found in &function.findings {
+            let kind = found.finding.kind;
+            if !arguments.kind.is_empty() && !arguments.kind.contains(&kind) {
+                continue;
+            }
+            let text = with_target(found.text.clone(), places);
+            let finding = LintFinding::new(&file, start, found, text, places);
+            if baseline.takes(&finding) {
+                known += 1;
+            } else {
+                findings.push(finding);
+            }
+        }
+        wrong += u64::from(before != findings.len());
+    }
+    let examples = lint.examples.iter();
+    let examples = examples.map(|(reason, start)| format!("{reason}: {}", places.name(*start))).collect();
+    LintReport {
+        schema: "cfipack/lint/1",
+        file,
+        decided: lint.decided,
+        undecided: lint.undecided.values().sum(),
+        wrong,
+        instructions: lint.instructions,
+        reasons: lint.undecided,
+        examples,
+        known,
+        findings,
+    }
 }
 
-impl Report {
-    fn new(
-        object: &Object<'_>,
-        lint: &Lint,
-        arguments: &Arguments,
-        baseline: &mut Baseline,
-        places: &Places<'_, '_>,
-    ) -> Self {
-        let name = object.name.plain();
-        let (mut findings, mut known, mut wrong) = (Vec::new(), 0, 0);
-        for function in &lint.functions {
-            let (before, start) = (findings.len(), function.start);
-            for found in &function.findings {
-                let kind = found.finding.kind;
-                if !arguments.kind.is_empty() && !arguments.kind.contains(&kind) {
-                    continue;
-                }
-                let text = with_target(found.text.clone(), places);
-                let finding = FindingJson::new(&name, start, found, text, places);
-                if baseline.takes(&finding) {
-                    known += 1;
-                } else {
-                    findings.push(finding);
-                }
-            }
-            wrong += u64::from(before != findings.len());
-        }
-        let examples = lint.examples.iter().map(|(reason, start)| (*reason, places.name(*start))).collect();
-        Self {
-            name,
-            findings,
-            known,
-            wrong,
-            decided: lint.decided,
-            instructions: lint.instructions,
-            undecided: lint.undecided.clone(),
-            examples,
-        }
+fn print(report: &LintReport, object: &Object<'_>) -> anyhow::Result<()> {
+    let mut out = output::standard();
+    write!(out, "{}: {} decided, ", object.name, Number(report.decided, "function"))?;
+    write!(out, "{} not; {} with wrong CFI", report.undecided, report.wrong)?;
+    writeln!(out, "{}", Counts(&[("known findings", report.known)]))?;
+    for finding in &report.findings {
+        writeln!(out, "  {}: {}", finding.heading(), Escaped(finding.instruction()))?;
+        writeln!(out, "    {}", Escaped(finding.words()))?;
     }
-
-    fn print(&self, object: &Object<'_>) -> anyhow::Result<()> {
-        let mut out = output::standard();
-        let undecided: u64 = self.undecided.values().sum();
-        write!(out, "{}: {} decided, ", object.name, Number(self.decided, "function"))?;
-        write!(out, "{undecided} not; {} with wrong CFI", self.wrong)?;
-        writeln!(out, "{}", Counts(&[("known findings", self.known)]))?;
-        for finding in &self.findings {
-            writeln!(out, "  {}: {}", finding.heading(), Escaped(finding.instruction()))?;
-            writeln!(out, "    {}", Escaped(finding.words()))?;
-        }
-        if undecided != 0 {
-            let reasons: Vec<_> = self.undecided.iter().map(|(reason, count)| (*reason, *count)).collect();
-            writeln!(out, "  not decided: {}", Counts(&reasons).list())?;
-        }
-        Ok(out.flush()?)
+    if report.undecided != 0 {
+        let reasons: Vec<_> = report.reasons.iter().map(|(reason, count)| (*reason, *count)).collect();
+        writeln!(out, "  not decided: {}", Counts(&reasons).list())?;
     }
-
-    fn print_json(&self) -> anyhow::Result<()> {
-        let mut out = output::standard();
-        let report = LintJson {
-            schema: "cfipack/lint/1",
-            file: &self.name,
-            decided: self.decided,
-            undecided: self.undecided.values().sum(),
-            wrong: self.wrong,
-            instructions: self.instructions,
-            reasons: &self.undecided,
-            examples: self.examples.iter().map(|(reason, place)| format!("{reason}: {place}")).collect(),
-            known: self.known,
-            findings: &self.findings,
-        };
-        output::json(&mut out, &report)?;
-        Ok(out.flush()?)
-    }
+    Ok(out.flush()?)
 }

@@ -9,8 +9,7 @@ use anyhow::{Context as _, bail};
 use cfipack_container::{Kind, Placement, Section as FileSection};
 use cfipack_decoder::sframe;
 use cfipack_edit::with_section;
-use cfipack_encoder::sframe::{Options, Section};
-use cfipack_format::Unsupported;
+use cfipack_encoder::sframe::Options;
 use cfipack_format::sframe::Version;
 use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Key};
@@ -81,15 +80,15 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     if bare.next().is_some() {
         bail!("--address: there are fewer bare .sframe sections than addresses");
     }
-    let merge = Merge::new(&sources, arguments)?;
+    let (report, bytes) = merge(&sources, arguments)?;
     if let Some(path) = &arguments.section {
-        output::binary(path, &merge.bytes)?;
+        output::binary(path, &bytes)?;
     }
     if let Some(path) = &arguments.output {
-        let in_place = in_place(&objects[0], &sources[0], &merge.bytes);
+        let in_place = in_place(&objects[0], &sources[0], &bytes);
         output::binary(path, &in_place.with_context(|| objects[0].name.to_string())?)?;
     }
-    let written = if arguments.json { merge.print_json() } else { merge.print() };
+    let written = if arguments.json { output::print_json(&report) } else { report.print() };
     status::judged(Status::Done, written)
 }
 
@@ -173,55 +172,65 @@ fn names(sources: &[Source<'_>]) -> String {
     names.join(", ")
 }
 
-/// The merged table, and the tables that it was made of.
-struct Merge {
-    section: Section<'static>,
-    bytes: Vec<u8>,
-    address: Address,
-    version: Version,
-    inputs: Vec<InputJson>,
-    omitted: Vec<Unsupported>,
+/// Merges the tables of all sources. Returns the report, and the bytes of the merged table.
+fn merge(sources: &[Source<'_>], arguments: &Arguments) -> anyhow::Result<(MergeReport, Vec<u8>)> {
+    let mut tables = Vec::new();
+    for source in sources {
+        for section in &source.sections {
+            let found = input::tables(section).with_context(|| source.name.clone())?;
+            tables.extend(found.into_iter().map(|table| (source, table)));
+        }
+    }
+    let Some((_, first)) = tables.first() else {
+        bail!("{}: there is no .sframe table in the input", names(sources))
+    };
+    let address = arguments.place.unwrap_or_else(|| first.address());
+    let highest = tables.iter().map(|(_, table)| table.version()).max();
+    let highest = highest.map_or(Version::DEFAULT, Version::writable);
+    let version = arguments.sframe_version.unwrap_or(highest);
+    let mut merged = Tables::new(first.arch(), Options::new().with_version(version))?;
+    let (mut inputs, mut omitted) = (Vec::new(), Vec::new());
+    for (source, table) in &tables {
+        let pushed =
+            merged.push(table, |function| source.has_code(function.start()), |reason| omitted.push(reason));
+        let pushed = pushed.with_context(|| format!("{}: table at {}", source.name, table.address()))?;
+        inputs.push(InputJson::new(source, table, pushed));
+    }
+    let mut section = merged.finish();
+    section.omit_distant(address, Key::address);
+    omitted.extend_from_slice(section.omitted());
+    let mut bytes = vec![0; section.len()];
+    section.write(&mut bytes, address, Key::address)?;
+    let report = MergeReport {
+        schema: "cfipack/merge/1",
+        inputs,
+        address,
+        version: version as u8,
+        bytes: bytes.len().to_u64(),
+        functions: section.num_fdes().to_u64(),
+        omitted: omitted.len().to_u64(),
+        reasons: reasons::count(&omitted, 0),
+    };
+    Ok((report, bytes))
 }
 
-impl Merge {
-    fn new(sources: &[Source<'_>], arguments: &Arguments) -> anyhow::Result<Self> {
-        let mut tables = Vec::new();
-        for source in sources {
-            for section in &source.sections {
-                let found = input::tables(section).with_context(|| source.name.clone())?;
-                tables.extend(found.into_iter().map(|table| (source, table)));
-            }
-        }
-        let Some((_, first)) = tables.first() else {
-            bail!("{}: there is no .sframe table in the input", names(sources))
-        };
-        let address = arguments.place.unwrap_or_else(|| first.address());
-        let highest = tables.iter().map(|(_, table)| table.version()).max();
-        let highest = highest.map_or(Version::DEFAULT, Version::writable);
-        let version = arguments.sframe_version.unwrap_or(highest);
-        let mut merged = Tables::new(first.arch(), Options::new().with_version(version))?;
-        let (mut inputs, mut omitted) = (Vec::new(), Vec::new());
-        for (source, table) in &tables {
-            let pushed = merged.push(
-                table,
-                |function| source.has_code(function.start()),
-                |reason| omitted.push(reason),
-            );
-            let pushed = pushed.with_context(|| format!("{}: table at {}", source.name, table.address()))?;
-            inputs.push(InputJson::new(source, table, pushed));
-        }
-        let mut section = merged.finish().into_owned();
-        section.omit_distant(address, Key::address);
-        omitted.extend_from_slice(section.omitted());
-        let mut bytes = vec![0; section.len()];
-        section.write(&mut bytes, address, Key::address)?;
-        Ok(Self { section, bytes, address, version, inputs, omitted })
-    }
+/// The report, as `cfipack/merge/1`.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct MergeReport {
+    schema: &'static str,
+    inputs: Vec<InputJson>,
+    address: Address,
+    version: u8,
+    bytes: u64,
+    /// Entries of the merged table.
+    functions: u64,
+    omitted: u64,
+    reasons: BTreeMap<&'static str, u64>,
+}
 
-    fn reasons(&self) -> BTreeMap<&'static str, u64> {
-        reasons::count(&self.omitted, 0)
-    }
-
+impl MergeReport {
+    /// Writes the report to standard error, in a single write.
     fn print(&self) -> anyhow::Result<()> {
         let mut text = Vec::new();
         for input in &self.inputs {
@@ -237,48 +246,15 @@ impl Merge {
             )?;
         }
         let all = self.inputs.iter().map(|input| input.bytes).sum();
-        let entries = self.section.num_fdes().to_u64();
-        let Self { bytes, address, version, .. } = self;
-        write!(text, "merged: table at {address}, version {}: {} of ", *version as u8, bytes.len())?;
-        writeln!(text, "{}, {}", Number(all, "byte"), Number(entries, "function"))?;
-        let reasons = self.reasons();
-        if !reasons.is_empty() {
-            let reasons: Vec<_> = reasons.iter().map(|(name, count)| (*name, *count)).collect();
+        let Self { bytes, address, version, functions, .. } = self;
+        write!(text, "merged: table at {address}, version {version}: {bytes} of ")?;
+        writeln!(text, "{}, {}", Number(all, "byte"), Number(*functions, "function"))?;
+        if !self.reasons.is_empty() {
+            let reasons: Vec<_> = self.reasons.iter().map(|(name, count)| (*name, *count)).collect();
             writeln!(text, "  omitted: {}", Counts(&reasons).list())?;
         }
         Ok(std::io::stderr().write_all(&text)?)
     }
-
-    fn print_json(&self) -> anyhow::Result<()> {
-        let mut out = output::standard();
-        let report = MergeJson {
-            schema: "cfipack/merge/1",
-            inputs: &self.inputs,
-            address: self.address,
-            version: self.version as u8,
-            bytes: self.bytes.len().to_u64(),
-            functions: self.section.num_fdes().to_u64(),
-            omitted: self.omitted.len().to_u64(),
-            reasons: self.reasons(),
-        };
-        output::json(&mut out, &report)?;
-        Ok(out.flush()?)
-    }
-}
-
-/// The report, as `cfipack/merge/1`.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct MergeJson<'m> {
-    schema: &'static str,
-    inputs: &'m [InputJson],
-    address: Address,
-    version: u8,
-    bytes: u64,
-    /// Entries of the merged table.
-    functions: u64,
-    omitted: u64,
-    reasons: BTreeMap<&'static str, u64>,
 }
 
 /// A table of the input.

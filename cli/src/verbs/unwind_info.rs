@@ -20,7 +20,7 @@ use crate::io::check;
 use crate::io::each::{self, Outcome};
 use crate::io::input::{self, CALL_FRAMES, Input, Object};
 use crate::io::output;
-use crate::report::compact_verdict::{self, Verdict, VerdictJson};
+use crate::report::compact_verdict::{self, Verdict};
 use crate::report::count::{Counts, Number, percent};
 use crate::report::place::Places;
 use crate::report::reasons::MALFORMED;
@@ -115,7 +115,7 @@ fn build(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<(Status, 
         names: arguments.names,
     };
     let strict = Status::differs_if(arguments.strict && !built.warnings.is_empty());
-    let written = if arguments.json { summary.print_json() } else { summary.print() };
+    let written = if arguments.json { output::print_json(&summary.json()?) } else { summary.print() };
     Ok((status::judged(summary.status().max(strict), written)?, built.bytes))
 }
 
@@ -222,12 +222,6 @@ impl Summary<'_, '_> {
         Ok(())
     }
 
-    fn print_json(&self) -> anyhow::Result<()> {
-        let mut out = output::standard();
-        output::json(&mut out, &self.json()?)?;
-        Ok(out.flush()?)
-    }
-
     fn json(&self) -> anyhow::Result<SummaryJson<'_>> {
         let warnings = &self.built.warnings;
         Ok(SummaryJson {
@@ -250,7 +244,7 @@ impl Summary<'_, '_> {
             own_bytes: self.own,
             warnings: warnings.iter().take(WARNINGS).map(Warning::to_string).collect(),
             more_warnings: warnings.len().saturating_sub(WARNINGS),
-            verify: self.verdict.as_ref().map(Verdict::json),
+            verify: self.verdict.as_ref(),
         })
     }
 }
@@ -282,5 +276,5 @@ pub struct SummaryJson<'r> {
     warnings: Vec<String>,
     more_warnings: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
-    verify: Option<VerdictJson<'r>>,
+    verify: Option<&'r Verdict>,
 }

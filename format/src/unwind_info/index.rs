@@ -46,6 +46,8 @@ impl IndexEntry {
 /// | 0 | u32 | image offset of the function: exactly the start of its entry |
 /// | 4 | u32 | image offset of the LSDA |
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(description = "An LSDA record."))]
 pub struct LsdaEntry {
     /// Start of the function's entry.
     pub function: ImageOffset,

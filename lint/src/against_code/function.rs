@@ -1,10 +1,10 @@
 //! Compares one function's CFI with its code.
 
 use cfipack_code::{
-    Analysis, CallSite, CfaWords, Code, Disassembler, Doubt, Entry, Instructions, Judge, Judgement,
-    Memory as _, Rows, State, Value, Ways, landing_pads,
+    Analysis, CallSite, Code, Disassembler, Doubt, Entry, Instructions, Judge, Judgement, Memory as _, Rows,
+    State, Value, Ways, landing_pads,
 };
-use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Row, Rule};
+use cfipack_format::{Address, Arch, Cfa, CfaWords, FunctionOffset, Row, Rule};
 use cfipack_roundtrip::cfi::{Answer, Evaluator, Function, Functions};
 
 use super::Found;

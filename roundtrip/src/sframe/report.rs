@@ -7,14 +7,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use cfipack_format::{Address, Arch};
+use cfipack_format::{Address, Arch, RuleWords};
 
 use super::fault::Fault;
 use super::repeat::Recurrence;
 use super::table::TableAnswer;
 use crate::cfi::{Answer, Flags};
 use crate::limited::Piece;
-use crate::words::{Answered, RuleWords};
+use crate::words::Answered;
 
 /// The result of holding a table against CFI. Functions are FDEs of the CFI, PCs are bytes of code.
 ///

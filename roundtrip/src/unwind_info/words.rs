@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use cfipack_format::{Arch, Register, Rule};
+use cfipack_format::{Arch, Register, RegisterName, Rule, RuleWords};
 
 use super::Meaning;
 use crate::cfi::Answer;
-use crate::words::{Name, RuleWords, Words};
+use crate::words::Words;
 
 /// Prints a meaning, such as `CFA = rbp+16, return address at CFA-8, rbp at CFA-16, rbx at CFA-24`. Registers are in
 /// ascending order.
@@ -56,5 +56,5 @@ impl fmt::Display for CfiWords<'_> {
 }
 
 fn rule(f: &mut fmt::Formatter<'_>, arch: Arch, register: Register, rule: Rule) -> fmt::Result {
-    write!(f, ", {} {}", Name(arch, register), RuleWords(arch, rule))
+    write!(f, ", {} {}", RegisterName(arch, register), RuleWords(arch, rule))
 }

@@ -3,8 +3,7 @@
 
 use cfipack_container::{File, Placement};
 use cfipack_format::Reason;
-use cfipack_format::{Address, Cfa, Key};
-use cfipack_roundtrip::words::Name;
+use cfipack_format::{Address, Cfa, Key, RegisterName};
 use cfipack_testkit::random::{Random, cases};
 use cfipack_tests::convert::{all_options, cfi_of, convert};
 use cfipack_tests::directives::{TARGETS, Target};
@@ -100,7 +99,7 @@ fn expressions_are_those_that_readelf_prints() {
                     let is_same = match row.cfa {
                         _ if cfa == "exp" => true,
                         Cfa::Register { register, offset } => {
-                            format!("{}{offset:+}", Name(target.arch, register)) == cfa
+                            format!("{}{offset:+}", RegisterName(target.arch, register)) == cfa
                         }
                         _ => false,
                     };

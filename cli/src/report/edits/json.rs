@@ -1,7 +1,5 @@
 //! Outcomes of files, in JSON on standard output.
 
-use std::io::Write as _;
-
 use serde::Serialize;
 
 use crate::edit::{Change, FileReport, Outcome, Part, Place, Problem};
@@ -58,8 +56,7 @@ pub fn print<R: Serialize>(
         [] => (None, None),
         parts => (None, Some(parts.iter().map(member_json).collect())),
     };
-    let mut out = output::standard();
-    let object = FileJson {
+    output::print_json(&FileJson {
         schema: format!("cfipack/{verb}/1"),
         file: file.name.display().to_string(),
         output: match place {
@@ -75,9 +72,7 @@ pub fn print<R: Serialize>(
         links: file.others.iter().map(|path| path.display().to_string()).collect(),
         changes: &file.changes,
         warnings: &file.warnings,
-    };
-    output::json(&mut out, &object)?;
-    Ok(out.flush()?)
+    })
 }
 
 fn member_json<R>(part: &Part<R>) -> MemberJson<'_, R> {

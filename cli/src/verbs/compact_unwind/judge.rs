@@ -4,19 +4,21 @@ use anyhow::{Context as _, bail};
 use cfipack_container::{File, members};
 use cfipack_roundtrip::structure::check_compact_unwind_edit;
 use cfipack_roundtrip::unwind_info::{Code, Report, Table};
+use serde::Serialize;
 
 use crate::compact::source;
 use crate::report::compact_verdict;
 
 /// The price of compact encodings: the number of PCs where they are not exact, although the FDEs are.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Price {
-    /// PCs in prologues where the encoding is not exact.
-    pub prologue: u64,
-    /// PCs in epilogues where the encoding is not exact.
-    pub epilogue: u64,
-    /// All PCs of the functions that get a compact encoding.
+    /// The PCs of the functions that get a compact encoding.
     pub pcs: u64,
+    /// The PCs in prologues for which the new rows are not exact.
+    pub pcs_prologue: u64,
+    /// The PCs in epilogues for which the new rows are not exact.
+    pub pcs_epilogue: u64,
 }
 
 impl Price {
@@ -52,8 +54,8 @@ impl Price {
             let first = new.differences.first().map_or(String::new(), |first| format!(": {first}"));
             bail!("the new rows do not represent the CFI{first}");
         }
-        self.prologue += new.pcs_prologue.saturating_sub(old.pcs_prologue);
-        self.epilogue += new.pcs_epilogue.saturating_sub(old.pcs_epilogue);
+        self.pcs_prologue += new.pcs_prologue.saturating_sub(old.pcs_prologue);
+        self.pcs_epilogue += new.pcs_epilogue.saturating_sub(old.pcs_epilogue);
         self.pcs += old.pcs_dwarf.saturating_sub(new.pcs_dwarf);
         Ok(())
     }

@@ -58,8 +58,8 @@ impl Summary<'_, '_> {
             writeln!(text, "  personalities: {}", names.join(", "))?;
         }
         writeln!(text, "  a linker can remove {} bytes of FDEs", plan.fde_bytes)?;
-        write!(text, "  pcs that were exact: {} in prologues and ", price.prologue)?;
-        writeln!(text, "{} in epilogues, of {}", price.epilogue, price.pcs)?;
+        write!(text, "  pcs that were exact: {} in prologues and ", price.pcs_prologue)?;
+        writeln!(text, "{} in epilogues, of {}", price.pcs_epilogue, price.pcs)?;
         writeln!(text, "  file: {} bytes, before {}", rewrite.len(), self.old_len)?;
         Ok(std::io::stderr().write_all(&text)?)
     }
@@ -67,7 +67,7 @@ impl Summary<'_, '_> {
     /// Writes the summary to standard output, as a line of JSON.
     pub fn print_json(&self) -> anyhow::Result<()> {
         let (Edited { plan, rewrite, .. }, price) = (self.edited, self.price);
-        let json = SummaryJson {
+        output::print_json(&SummaryJson {
             schema: "cfipack/compact-unwind/1",
             file: &self.name,
             objects: self.edited.objects,
@@ -82,16 +82,11 @@ impl Summary<'_, '_> {
             new_rows: plan.added(),
             personalities: &plan.personalities,
             fde_bytes: plan.fde_bytes,
-            pcs: price.pcs,
-            pcs_prologue: price.prologue,
-            pcs_epilogue: price.epilogue,
+            price,
             old_bytes: self.old_len,
             new_bytes: rewrite.len(),
             changes: changes(rewrite),
-        };
-        let mut out = output::standard();
-        output::json(&mut out, &json)?;
-        Ok(out.flush()?)
+        })
     }
 }
 
@@ -117,12 +112,8 @@ pub struct SummaryJson<'s> {
     personalities: &'s BTreeSet<String>,
     /// Bytes of the FDEs that a linker can remove.
     fde_bytes: u64,
-    /// The PCs of the functions in `gained`.
-    pcs: u64,
-    /// The PCs in prologues for which the new rows are not exact.
-    pcs_prologue: u64,
-    /// The PCs in epilogues for which the new rows are not exact.
-    pcs_epilogue: u64,
+    #[serde(flatten)]
+    price: Price,
     old_bytes: usize,
     new_bytes: usize,
     /// The bytes of the file that are new or have moved.

@@ -18,7 +18,7 @@ use cfipack_roundtrip::{Options, Report, most_frequent_first};
 use serde::Serialize;
 
 use self::embed::Conversions;
-use crate::conversion::{self, Conversion, TableOptions};
+use crate::conversion::{self, Conversion, Outside, TableOptions};
 use crate::io::absent;
 use crate::io::check;
 use crate::io::each::{self, Outcome};
@@ -252,7 +252,7 @@ impl<'s, 'a> Summary<'s, 'a> {
     }
 
     fn write(&self, json: bool) -> anyhow::Result<()> {
-        if json { self.print_json() } else { self.print() }
+        if json { output::print_json(&self.json()) } else { self.print() }
     }
 
     /// Writes the summary to standard error, in a single write.
@@ -274,10 +274,10 @@ impl<'s, 'a> Summary<'s, 'a> {
         if let Some(line) = excluded::line(&self.excluded) {
             writeln!(text, "{line}")?;
         }
-        let Conversion { outside_dwarf, undefined, .. } = self.conversion;
-        if outside_dwarf + undefined != 0 {
-            let all = Number(outside_dwarf + undefined, "function");
-            let parts = [("converted", outside_dwarf), ("omitted", undefined)];
+        let Outside { converted, omitted } = self.conversion.outside_dwarf;
+        if converted + omitted != 0 {
+            let all = Number(converted + omitted, "function");
+            let parts = [("converted", converted), ("omitted", omitted)];
             writeln!(text, "  CFI not defined by DWARF: {all}{}", Counts(&parts))?;
         }
         let (sframe, cfi) = (self.bytes.len().to_u64(), &self.cfi);
@@ -298,12 +298,6 @@ impl<'s, 'a> Summary<'s, 'a> {
         Ok(())
     }
 
-    fn print_json(&self) -> anyhow::Result<()> {
-        let mut out = output::standard();
-        output::json(&mut out, &self.json())?;
-        Ok(out.flush()?)
-    }
-
     fn json(&self) -> SummaryJson<'_> {
         SummaryJson {
             schema: "cfipack/convert/1",
@@ -312,10 +306,7 @@ impl<'s, 'a> Summary<'s, 'a> {
             converted: self.conversion.converted(),
             omitted: self.conversion.num_omitted(),
             reasons: self.conversion.reasons(),
-            outside_dwarf: OutsideJson {
-                converted: self.conversion.outside_dwarf,
-                omitted: self.conversion.undefined,
-            },
+            outside_dwarf: self.conversion.outside_dwarf,
             ambiguous: self.conversion.omitted_for(Reason::Ambiguous.name()),
             synthesized: self.conversion.synthesized.as_ref().map(|own| &own.counts),
             excluded: &self.excluded,
@@ -361,7 +352,7 @@ pub struct SummaryJson<'r> {
     converted: u64,
     omitted: u64,
     reasons: BTreeMap<&'static str, u64>,
-    outside_dwarf: OutsideJson,
+    outside_dwarf: Outside,
     ambiguous: u64,
     /// Functions that no CFI covers, with `--synthesize`. The other counts do not include them.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -374,14 +365,6 @@ pub struct SummaryJson<'r> {
     relocations: Option<Vec<RelocationJson>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     verify: Option<ReportJson<'r>>,
-}
-
-/// The number of functions whose CFI DWARF does not define.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct OutsideJson {
-    converted: u64,
-    omitted: u64,
 }
 
 /// A relocation against the symbol of a section. `section_index` is the section's number in the section table, because

@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 use cfipack_decoder::compact_unwind::{self, Destination};
 use cfipack_decoder::unwind_info;
 use cfipack_format::compact_unwind::Encoding;
-use cfipack_format::unwind_info::PageKind;
+use cfipack_format::unwind_info::{LsdaEntry, PageKind};
 use cfipack_format::widen::ToUsize;
 use cfipack_format::{Address, Arch, ImageOffset, SectionOffset};
 use serde::Serialize;
@@ -31,8 +31,7 @@ pub fn dump(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcom
     let table = source.parse()?;
     let mut out = output::standard();
     if arguments.json {
-        let name = object.name.plain();
-        output::json(&mut out, &DumpJson::new(&name, &source, table.as_ref())?)?;
+        output::json(&mut out, &DumpJson::new(object.name.plain(), &source, table.as_ref())?)?;
         out.flush()?;
         return match table.and_then(|table| table.pages().find_map(Result::err)) {
             Some(error) => Err(error).context("section __unwind_info"),
@@ -81,9 +80,9 @@ fn format_name(arch: Arch) -> &'static str {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "CompactTables"))]
-pub struct DumpJson<'d> {
+pub struct DumpJson {
     schema: &'static str,
-    file: &'d str,
+    file: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     unwind_info: Option<TableJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,16 +98,8 @@ struct TableJson {
     common_encodings: Vec<Encoding>,
     personalities: Vec<ImageOffset>,
     end: Option<ImageOffset>,
-    lsdas: Vec<LsdaJson>,
+    lsdas: Vec<LsdaEntry>,
     pages: Vec<PageJson>,
-}
-
-/// An LSDA record.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct LsdaJson {
-    function: ImageOffset,
-    lsda: ImageOffset,
 }
 
 /// A page, or the reason why it cannot be read.
@@ -144,9 +135,9 @@ struct RowJson {
     lsda: Option<Address>,
 }
 
-impl<'d> DumpJson<'d> {
+impl DumpJson {
     fn new(
-        file: &'d str,
+        file: String,
         source: &Source<'_, '_>,
         table: Option<&unwind_info::Section<'_>>,
     ) -> anyhow::Result<Self> {
@@ -171,7 +162,6 @@ impl<'d> DumpJson<'d> {
 
 impl TableJson {
     fn new(table: &unwind_info::Section<'_>) -> Result<Self, unwind_info::Error> {
-        let lsdas = table.all_lsdas()?.map(|lsda| LsdaJson { function: lsda.function, lsda: lsda.lsda });
         let pages = table.pages().map(|page| match page {
             Ok(page) => PageJson::new(&page),
             Err(error) => PageJson::Error { error: error.to_string() },
@@ -181,7 +171,7 @@ impl TableJson {
             common_encodings: table.common_encodings().collect(),
             personalities: table.personalities().collect(),
             end: table.index().last().map(|sentinel| sentinel.function),
-            lsdas: lsdas.collect(),
+            lsdas: table.all_lsdas()?.collect(),
             pages: pages.collect(),
         })
     }

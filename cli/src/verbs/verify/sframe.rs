@@ -19,7 +19,7 @@ use crate::report::kernel::KernelReport;
 use crate::report::place::Places;
 use crate::report::status::{self, Status};
 use crate::report::unverified;
-use crate::report::verdict::{self, AgainstCode, VerifyJson};
+use crate::report::verdict::{self, AgainstCode, ReportJson, VerifyJson};
 use crate::report::verification;
 
 /// Checks tables for the code of another object.
@@ -79,9 +79,18 @@ pub fn verify(
     let displaced = is_bare.then(|| Displaced::find(&sections, &tables, address)).flatten();
     let (kernel, displaced) = (kernel.as_ref(), displaced.as_ref());
     let written = if arguments.json {
-        let name = object.name.plain();
-        let json = VerifyJson::new(&name, &report, kernel, &excluded, &names, &places, code);
-        print_json(&json.with_displaced(displaced))
+        let violations = kernel.map(|kernel| kernel.violations(&places)).unwrap_or_default();
+        output::print_json(&VerifyJson {
+            schema: "cfipack/verify/1",
+            file: object.name.plain(),
+            report: ReportJson::new(&report, &names, &places),
+            violations,
+            more_violations: kernel.map_or(0, KernelReport::more),
+            fallback: kernel.and_then(|kernel| kernel.fallback),
+            excluded: &excluded,
+            cfi_against_code: code,
+            displaced,
+        })
     } else {
         print_all(object, (&report, displaced), kernel, &excluded, &names, &places, code)
     };
@@ -90,12 +99,6 @@ pub fn verify(
     let status =
         Status::differs_if(!report.is_faultless() || !keeps_rules || wrong_cfi || report.pcs_compared() == 0);
     status::judged(status, written).map(Outcome::Done)
-}
-
-fn print_json(report: &VerifyJson<'_>) -> anyhow::Result<()> {
-    let mut out = output::standard();
-    output::json(&mut out, report)?;
-    Ok(out.flush()?)
 }
 
 /// Writes the report, and the report of a profile.

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use anyhow::bail;
 use cfipack_container::Kind;
-use cfipack_roundtrip::unwind_info::{Report, Violation, row_violations};
+use cfipack_roundtrip::unwind_info::row_violations;
 use serde::Serialize;
 
 use super::Arguments;
@@ -12,7 +12,7 @@ use crate::compact::source::{Source, TABLES, image_base};
 use crate::io::each::Outcome;
 use crate::io::input::Object;
 use crate::io::output;
-use crate::report::compact_verdict::{self, RulesJson};
+use crate::report::compact_verdict::{self, Verdict};
 use crate::report::count::Number;
 use crate::report::place::Places;
 use crate::report::status::{self, Status};
@@ -51,23 +51,19 @@ pub fn check(
         None => row_violations(file.arch(), &source.object_rows(), &own.code()),
     };
     let section = if source.table.is_some() { "__unwind_info" } else { "__compact_unwind" };
-    let written = write(object, section, &report, &broken, arguments);
-    let status = Status::differs_if(!report.is_complete() || compact_verdict::is_broken(&broken));
-    status::judged(status, written).map(Outcome::Done)
+    let verdict = Verdict { report, broken };
+    let written = write(object, section, &verdict, arguments);
+    status::judged(Status::differs_if(!verdict.is_good()), written).map(Outcome::Done)
 }
 
 /// Writes the report about a section.
-fn write(
-    object: &Object<'_>,
-    section: &str,
-    report: &Report,
-    broken: &[Violation],
-    arguments: &Arguments,
-) -> anyhow::Result<()> {
+fn write(object: &Object<'_>, section: &str, verdict: &Verdict, arguments: &Arguments) -> anyhow::Result<()> {
     let mut out = output::standard();
     if arguments.json {
-        output::json(&mut out, &VerifyJson::new(object.name.plain(), report, broken))?;
+        let file = object.name.plain();
+        output::json(&mut out, &VerifyJson { schema: "cfipack/verify/1", file, verdict })?;
     } else {
+        let Verdict { report, broken } = verdict;
         writeln!(out, "{}: {} with CFI", object.name, Number(report.functions, "function"))?;
         compact_verdict::print(&mut out, report, &Places::of_object(object).with_names(arguments.names))?;
         compact_verdict::print_violations(&mut out, section, broken)?;
@@ -83,13 +79,5 @@ pub struct VerifyJson<'r> {
     schema: &'static str,
     file: String,
     #[serde(flatten)]
-    report: &'r Report,
-    #[serde(flatten)]
-    rules: RulesJson,
-}
-
-impl<'r> VerifyJson<'r> {
-    fn new(file: String, report: &'r Report, broken: &[Violation]) -> Self {
-        Self { schema: "cfipack/verify/1", file, report, rules: RulesJson::new(broken) }
-    }
+    verdict: &'r Verdict,
 }
