@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-/// Applies `work` to each item on `threads` threads, and calls `done` on this thread with each result, in order.
+/// Applies `work` to each item on `threads` threads, and calls `done` on this thread with each result, in order. If the
+/// system starts fewer threads, for example because of a limit on processes, fewer threads do the work.
 pub fn for_each<T: Sync, R: Send>(
     items: &[T],
     threads: usize,
@@ -15,16 +16,24 @@ pub fn for_each<T: Sync, R: Send>(
     let next = AtomicUsize::new(0);
     let (sender, receiver) = mpsc::channel();
     thread::scope(|scope| {
-        for _ in 0..threads.min(items.len()) {
+        let mut started = 0;
+        while started < threads.min(items.len()) {
             let (sender, work, next) = (sender.clone(), &work, &next);
-            scope.spawn(move || {
+            let worker = move || {
                 while let Some((place, item)) = take(items, next) {
                     // The receiver lives as long as this scope.
                     let _ = sender.send((place, work(item)));
                 }
-            });
+            };
+            if thread::Builder::new().spawn_scoped(scope, worker).is_err() {
+                break;
+            }
+            started += 1;
         }
         drop(sender);
+        if started == 0 {
+            return items.iter().for_each(|item| done(work(item)));
+        }
         let (mut waiting, mut wanted) = (BTreeMap::new(), 0);
         for (place, result) in receiver {
             waiting.insert(place, result);

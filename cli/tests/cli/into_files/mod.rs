@@ -3,6 +3,7 @@
 mod attributes;
 mod hostile;
 mod interrupted;
+mod leftovers;
 mod links;
 mod many;
 mod options;

@@ -380,13 +380,25 @@ fn find_headers(source: &Source<'_>, plan: &Plan) -> Option<Tail> {
     let len = wanted.len().to_u64();
     let mut ranges: Vec<_> = plan.sections.iter().filter(|one| one.has_bytes()).map(Header::range).collect();
     ranges.sort_by_key(|range| range.start);
-    let mut gaps = ranges.windows(2).map(|pair| pair[0].end.next_multiple_of(8)..pair[1].start);
-    let found = gaps.find(|gap| {
-        let start = (gap.start + plan.skip).wrapping_sub(plan.prefix);
-        gap.end.saturating_sub(gap.start) >= len && source.bytes(start..start.saturating_add(len)) == wanted
-    });
+    // Bytes that may be compared, so that hostile gaps do not cost the product of both lengths.
+    let mut budget = source.len().saturating_mul(4);
+    let mut find_in = |gap: Range<u64>| {
+        for offset in gap.step_by(8) {
+            let start = (offset + plan.skip).wrapping_sub(plan.prefix);
+            let bytes = source.bytes(start..start.saturating_add(len));
+            let equal = bytes.iter().zip(&wanted).take_while(|(a, b)| a == b).count().to_u64();
+            if equal == len {
+                return Some(offset);
+            }
+            budget = budget.checked_sub(equal + 1)?;
+        }
+        None
+    };
+    let gaps = ranges.windows(2).map(|pair| pair[0].end.next_multiple_of(8)..pair[1].start);
+    let found =
+        gaps.filter_map(|gap| Some(gap.start..(gap.end.checked_sub(len)? + 1))).find_map(&mut find_in);
     let offset = match found {
-        Some(gap) => gap.start,
+        Some(offset) => offset,
         None => find_overwritten(source, plan, &wanted)?,
     };
     Some(Tail::At(offset, names.clone()))

@@ -163,13 +163,14 @@ pub(super) fn check(check: &Check<'_>) -> Result<(), StructureError> {
         let end = all.iter().map(|region| region.end).max().unwrap_or(0);
         // Bytes before all sections move with the first segment.
         let first = if lost { first } else { first.wrapping_neg() };
+        let headers = other.sections_at.wrapping_sub(this.sections_at).to_usize();
         for (gap, [before, after]) in gaps(&all, 0..end, first) {
-            // Bytes between two sections move with the first section, with the second section, or stay with the file if
-            // a section moves alone. For example, patchelf leaves old section headers after the names of sections.
-            compare
-                .in_file(gap.clone(), before)
-                .or_else(|error| compare.in_file(gap.clone(), after).map_err(|_| error))
-                .or_else(|error| compare.in_file(gap, first).map_err(|_| error))?;
+            // Bytes between two parts move with one of both, or stay with the file if a part moves alone. For example,
+            // patchelf leaves old section headers after the names of sections.
+            let mut shifts = [before, after, first, headers].into_iter();
+            if !shifts.any(|shift| compare.in_file(gap.clone(), shift).is_ok()) {
+                compare.in_file(gap, before)?;
+            }
         }
         let tail = other.bytes.len().wrapping_sub(this.bytes.len());
         compare.in_file(end..this.bytes.len(), tail)?;

@@ -97,6 +97,10 @@ impl Reported for Embed {
         if totals.code.wanted() != 0 && !totals.has_uncounted_code {
             lines.push(code::line(&totals.code));
         }
+        if totals.tables == 0 {
+            lines.push("no table: no function has code that a table can represent".into());
+            return lines;
+        }
         let version = self.conversions.table.get().version;
         let consumer = self.conversions.table.consumer();
         let readers = consumer.map_or_else(|| Consumer::of_version(version), Consumer::readers);

@@ -175,10 +175,13 @@ impl Embed {
             ("different", different),
             ("missing", unexplained),
             ("not judged", unjudged_in_table),
+            ("PCs outside the functions of the CFI", report.pcs_extra),
+            ("records that cannot be read", report.unreadable),
             ("defects of the table", malformed),
         ];
+        let first = report.differences.first().map(|first| format!("; {first}")).unwrap_or_default();
         Err(Problem::Refused(format!(
-            "the new table is not what the CFI describes: {}",
+            "the new table is not what the CFI describes: {}{first}",
             Counts(&parts).list()
         )))
     }
@@ -257,8 +260,8 @@ impl Embed {
 }
 
 impl Table {
-    /// Returns whether the table has no functions.
+    /// Returns whether the file gets no table, because no function has code that a table can represent.
     pub fn is_empty(&self) -> bool {
-        self.converted == 0 && self.synthesized.as_ref().is_none_or(|own| own.functions == 0)
+        self.bytes.sframe == 0
     }
 }

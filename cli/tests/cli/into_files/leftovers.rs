@@ -1,0 +1,74 @@
+//! Files with bytes that no header describes, as patchelf 0.19 and the linker of Zig leave them: old section headers, and
+//! old contents of sections that have moved. They stay where they are.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use cfipack_testkit::rustc;
+
+use super::{built, messages};
+
+/// The number of leftover bytes. A multiple of the section headers' alignment.
+const LEFT: usize = 64;
+
+/// Reads a number of `SIZE` bytes, in little-endian order.
+fn number<const SIZE: usize>(bytes: &[u8], at: usize) -> usize {
+    bytes[at..at + SIZE].iter().rev().fold(0, |number, &byte| number << 8 | usize::from(byte))
+}
+
+/// Inserts leftover bytes before the section headers, which end the file.
+fn leave_before_headers(path: &Path) {
+    let mut bytes = fs::read(path).unwrap();
+    let headers = number::<8>(&bytes, 0x28);
+    assert_eq!(headers + 64 * number::<2>(&bytes, 0x3c), bytes.len());
+    bytes.splice(headers..headers, [0x4f; LEFT]);
+    bytes[0x28..0x30].copy_from_slice(&((headers + LEFT) as u64).to_le_bytes());
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn leftovers_stay_and_the_old_file_comes_back() {
+    let directory = built("into_leftovers");
+    for name in ["program", "library.so", "object.o"] {
+        let path = directory.join(name);
+        leave_before_headers(&path);
+        let old = fs::read(&path).unwrap();
+        messages(&directory, &["--in-place", name], 0);
+        let new = fs::read(&path).unwrap();
+        assert!(new.windows(LEFT).any(|bytes| bytes == [0x4f; LEFT]), "{name}");
+        messages(&directory, &["verify", name], 0);
+        messages(&directory, &["strip", name], 0);
+        assert!(fs::read(&path).unwrap() == old, "{name}: other bytes than before");
+    }
+    let status = Command::new(directory.join("program")).arg("word").status().unwrap();
+    assert_eq!(status.code(), Some(2));
+}
+
+/// A section without bytes has an offset that no reader uses. GNU `ld -static` and Dart's linker write other offsets than
+/// the end of the section before it.
+#[test]
+fn an_offset_without_a_meaning_refuses_no_file() {
+    let directory = built("into_offsets");
+    let path = directory.join("program");
+    let mut bytes = fs::read(&path).unwrap();
+    let (headers, count) = (number::<8>(&bytes, 0x28), number::<2>(&bytes, 0x3c));
+    let no_bits = (0..count).map(|index| headers + 64 * index).find(|&at| number::<4>(&bytes, at + 4) == 8);
+    let offset = no_bits.expect(".bss") + 24;
+    bytes[offset..offset + 8].copy_from_slice(&3_u64.to_le_bytes());
+    fs::write(&path, &bytes).unwrap();
+    messages(&directory, &["--in-place", "program"], 0);
+    messages(&directory, &["verify", "program"], 0);
+    messages(&directory, &["strip", "program"], 0);
+    assert!(fs::read(&path).unwrap() == bytes, "other bytes than before");
+}
+
+/// The function has no bytes, so the object gets no table, and that is no error.
+#[test]
+fn a_function_without_bytes_needs_no_table() {
+    let directory = built("into_empty_function");
+    rustc::assemble(&directory, ".globl f\nf: .cfi_startproc\n.cfi_endproc\n", "empty.o");
+    let text = messages(&directory, &["--in-place", "empty.o"], 0);
+    assert!(text.starts_with("empty.o: unchanged, 0 bytes, 1 of 1 function\n"), "{text}");
+    assert!(text.contains("  no table: no function has code that a table can represent\n"), "{text}");
+}
