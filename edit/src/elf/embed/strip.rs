@@ -356,15 +356,18 @@ fn rebuild_tail(source: &Source<'_>, plan: &mut Plan) {
     let names = old.start..old.end - NAME.len().to_u64();
     let mut without = sections;
     without[source.names].size = 0;
-    let contents = source.contents(&segments, &without, 0);
+    let mut contents = source.contents(&segments, &without, 0);
+    contents.end = source.end_with_strays(contents.end);
     match find_copy(source, &without, &names) {
-        Some(offset) if offset < contents.end => {
+        Some(offset) => {
+            let len = names.end - names.start;
             plan.sections[source.names].offset = offset - plan.skip;
-            plan.sections[source.names].size = names.end - names.start;
+            plan.sections[source.names].size = len;
+            contents.end = contents.end.max(offset + len);
             plan.contents = contents;
             plan.tail = Tail::Rebuild(None);
         }
-        _ => plan.tail = Tail::Rebuild(Some(Names { old: names, append: &[] })),
+        None => plan.tail = Tail::Rebuild(Some(Names { old: names, append: &[] })),
     }
 }
 
@@ -434,6 +437,11 @@ fn find_copy(source: &Source<'_>, sections: &[Header], names: &Range<u64>) -> Op
     let len = wanted.len().to_u64();
     let mut ranges: Vec<_> = sections.iter().filter(|one| one.has_bytes()).map(Header::range).collect();
     ranges.sort_by_key(|range| range.start);
+    // After the last section, bytes are free up to a section that is removed, or to the names that are in use.
+    let last = ranges.last()?.end;
+    let later = source.sections.iter().filter(|one| one.has_bytes() && one.offset >= last);
+    let later = later.map(|one| one.offset).min().unwrap_or(source.len());
+    ranges.push(later..later);
     let gaps = ranges.windows(2).map(|pair| pair[0].end..pair[1].start.min(pair[0].end + len + MAX_PADDING));
     gaps.filter(|gap| gap.start + len <= gap.end).find_map(|gap| {
         let bytes = source.bytes(gap.clone());

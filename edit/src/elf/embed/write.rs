@@ -114,9 +114,9 @@ impl<'a> Writer<'_, 'a> {
     fn tail(&mut self) -> u64 {
         self.count_in_first_section();
         if let Tail::At(shoff, names) = self.plan.tail.clone() {
-            if names.is_some() {
-                self.names(names.as_ref());
-                // wild writes the section headers before the names, and pads the end of the names.
+            self.names(names.as_ref());
+            // wild writes the section headers before the names, and pads the end of the names.
+            if self.plan.sections[self.plan.names].range().end == self.rewrite.len().to_u64() {
                 self.rewrite.align(8);
             }
             self.overwritten_headers(shoff);

@@ -72,11 +72,11 @@ pub(super) fn parts(headers: &Headers<'_>, slots: &[Slot<'_>]) -> Result<Vec<Par
             let (offset, size) = (part.old.start.to_u64(), part.old.len().to_u64());
             return Err(EmbedError::File(Error::SectionsOverlap { section, offset, size }));
         };
-        if gap.iter().any(|&byte| byte != 0) {
-            parts.push(unknown(end..part.old.start));
-        } else {
-            part.old_gap = gap.len();
+        let len = gap.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+        if len != 0 {
+            parts.push(unknown(end..end + len));
         }
+        part.old_gap = gap.len() - len;
         end = part.old.end;
         parts.push(part);
     }
@@ -95,8 +95,14 @@ pub(super) fn place(
     endian: Endianness,
     len: impl Fn(PartKind, &[Slot<'_>]) -> usize,
 ) -> Vec<Part> {
-    let mut kinds = parts.iter().map(|part| part.kind);
-    let last_section = kinds.rposition(|kind| !matches!(kind, PartKind::SectionHeaders | PartKind::Unknown));
+    let is_section = |part: &Part| !matches!(part.kind, PartKind::SectionHeaders | PartKind::Unknown);
+    let mut last_section = parts.iter().rposition(is_section);
+    // Bytes that nothing describes stay with the part before them.
+    if let Some(last) = &mut last_section
+        && parts.get(*last + 1).is_some_and(|next| next.kind == PartKind::Unknown)
+    {
+        *last += 1;
+    }
     let mut added = Vec::new();
     for (index, slot) in slots.iter().enumerate() {
         if slot.old.is_none() && slot.new.is_some() && !slot.is_removed {

@@ -23,8 +23,8 @@ fn free(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
         if name == ".shstrtab" || name == ".strtab" && is_object {
             free.push(at + 32..at + 40);
         }
-        // In an object, the offset of a section without bytes has no meaning.
-        if is_object && (kind == 8 || size == 0) {
+        // The offset of a section without bytes has no meaning.
+        if kind == 8 || size == 0 {
             free.push(at + 24..at + 32);
         }
     }

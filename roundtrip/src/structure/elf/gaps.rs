@@ -19,6 +19,15 @@ pub(super) struct Region {
     end: usize,
     /// The number to add to the offset of a byte to find it in the other file, modulo 2^64.
     shift: Option<usize>,
+    /// The same for the byte after the part, which may be longer in the other file.
+    end_shift: Option<usize>,
+}
+
+impl Region {
+    /// Creates a part whose place in the other file is not of use.
+    fn new(range: Range<usize>) -> Self {
+        Self { start: range.start, end: range.end, shift: None, end_shift: None }
+    }
 }
 
 /// The parts of both files that other checks compare, in ascending order.
@@ -38,8 +47,10 @@ impl Regions {
             let (from, to) = (old.sections[pair.old], new.sections[pair.new]);
             let shift = to.offset.to_usize().wrapping_sub(from.offset.to_usize());
             let is_kept = from.addr == to.addr;
-            push_section(&mut all[0], old, pair.old, is_kept.then_some(shift));
-            push_section(&mut all[1], new, pair.new, is_kept.then_some(shift.wrapping_neg()));
+            let end_shift = shift.wrapping_add(to.size.to_usize()).wrapping_sub(from.size.to_usize());
+            let shifts = is_kept.then_some([shift, end_shift]);
+            push_section(&mut all[0], old, pair.old, shifts);
+            push_section(&mut all[1], new, pair.new, shifts.map(|shifts| shifts.map(usize::wrapping_neg)));
         }
         for (image, regions) in [old, new].into_iter().zip(&mut all) {
             for index in (0..image.sections.len()).filter(|&index| image.belongs_to_table(index)) {
@@ -83,7 +94,7 @@ fn copies_of_headers(image: &Image<'_>, other: &Image<'_>, shift: u64) -> Vec<Re
         let start = offset.wrapping_add(shift);
         image.range(start, size)
     });
-    ranges.map(|range| Region { start: range.start, end: range.end, shift: None }).collect()
+    ranges.map(Region::new).collect()
 }
 
 /// Returns the ELF header, the program headers and the section headers.
@@ -93,15 +104,16 @@ fn headers(image: &Image<'_>) -> Vec<Region> {
         [(0, HEADER), (image.segments_at, segments_size(image)), (image.sections_at, section_headers)];
     let ranges = tables.into_iter().filter(|&(_, size)| size != 0);
     let ranges = ranges.filter_map(|(offset, size)| image.range(offset, size));
-    ranges.map(|range| Region { start: range.start, end: range.end, shift: None }).collect()
+    ranges.map(Region::new).collect()
 }
 
-fn push_section(regions: &mut Vec<Region>, image: &Image<'_>, index: usize, shift: Option<usize>) {
+fn push_section(regions: &mut Vec<Region>, image: &Image<'_>, index: usize, shifts: Option<[usize; 2]>) {
     let section = image.sections[index];
     if let Some(Range { start, end }) =
         image.range(section.offset, section.size).filter(|_| section.has_bytes())
     {
-        regions.push(Region { start, end, shift });
+        let [shift, end_shift] = shifts.map_or([None; 2], |shifts| shifts.map(Some));
+        regions.push(Region { start, end, shift, end_shift });
     }
 }
 
@@ -118,23 +130,24 @@ fn loaded_regions(image: &Image<'_>) -> Vec<Region> {
     regions
 }
 
-/// Returns the parts of a range that no region covers. Each part has the shifts of the last section before it, or
-/// `shift` if there is none, and of the region after it.
+/// Returns the parts of a range that no region covers. Each part has the shifts of the last section before it, of its end,
+/// and of the region after it, or `shift` if there is none.
 fn gaps(
     regions: &[Region],
     range: Range<usize>,
     mut shift: usize,
-) -> impl Iterator<Item = (Range<usize>, [usize; 2])> {
+) -> impl Iterator<Item = (Range<usize>, [usize; 3])> {
     let first = regions.partition_point(|region| region.end <= range.start);
-    let last = Region { start: range.end, end: range.end, shift: None };
+    let last = Region::new(range.end..range.end);
     let inside = regions[first..].iter().take_while(move |region| region.start < range.end).copied();
-    let mut next = range.start;
+    let (mut next, mut end_shift) = (range.start, shift);
     inside.chain([last]).filter_map(move |region| {
         let gap = next..region.start.max(next);
-        let before = shift;
+        let (before, before_end) = (shift, end_shift);
         next = next.max(region.end);
         shift = region.shift.unwrap_or(shift);
-        (!gap.is_empty()).then_some((gap, [before, shift]))
+        end_shift = region.end_shift.unwrap_or(end_shift);
+        (!gap.is_empty()).then_some((gap, [before, before_end, shift]))
     })
 }
 
@@ -156,21 +169,15 @@ pub(super) fn check(check: &Check<'_>) -> Result<(), StructureError> {
         let mut all = regions.all[side].clone();
         all.extend(this.loads.0.iter().map(|load| {
             let (start, size) = (load.segment.offset.to_usize(), load.segment.filesz.to_usize());
-            Region { start, end: start + size, shift: None }
+            Region::new(start..start + size)
         }));
         // If a segment and a section start at the same byte, the segment comes first.
         all.sort_by_key(|region| (region.start, core::cmp::Reverse(region.end)));
         let end = all.iter().map(|region| region.end).max().unwrap_or(0);
         // Bytes before all sections move with the first segment.
         let first = if lost { first } else { first.wrapping_neg() };
-        let headers = other.sections_at.wrapping_sub(this.sections_at).to_usize();
-        for (gap, [before, after]) in gaps(&all, 0..end, first) {
-            // Bytes between two parts move with one of both, or stay with the file if a part moves alone. For example,
-            // patchelf leaves old section headers after the names of sections.
-            let mut shifts = [before, after, first, headers].into_iter();
-            if !shifts.any(|shift| compare.in_file(gap.clone(), shift).is_ok()) {
-                compare.in_file(gap, before)?;
-            }
+        for (gap, shifts) in gaps(&all, 0..end, first) {
+            compare.moved(gap, shifts, first, &regions.all[1 - side])?;
         }
         let tail = other.bytes.len().wrapping_sub(this.bytes.len());
         compare.in_file(end..this.bytes.len(), tail)?;
@@ -190,6 +197,41 @@ struct Compare<'c> {
 const FILLERS: [u8; 2] = *b"XZ";
 
 impl Compare<'_> {
+    /// Compares the bytes between two parts with the other file. They move with the part before them. If they do not, they
+    /// must be whole, outside of the parts of the other file: tools leave old section headers and old contents of
+    /// sections there. `shifts` are the distances by which the part before, its end and the part after have moved. `first`
+    /// is the distance of the first segment.
+    fn moved(
+        &self,
+        gap: Range<usize>,
+        [before, before_end, after]: [usize; 3],
+        first: usize,
+        others: &[Region],
+    ) -> Result<(), StructureError> {
+        let found = self.in_file(gap.clone(), before);
+        let Err(error) = found else { return Ok(()) };
+        let is_zero = |byte: &u8| *byte == 0;
+        let bytes = &self.this.bytes[gap.clone()];
+        let start = gap.start + bytes.iter().take_while(|byte| is_zero(byte)).count();
+        let end = gap.end - bytes.iter().rev().take_while(|byte| is_zero(byte)).count();
+        let names = self.other.sections.get(self.other.names).map_or(0..0, |names| {
+            let start = names.offset.to_usize();
+            start..start.saturating_add(names.size.to_usize())
+        });
+        let is_left = |shift: usize| {
+            let (from, to) = (start.wrapping_add(shift), end.wrapping_add(shift));
+            // Names of sections that move as a whole may leave a copy.
+            let are_names =
+                |region: &Region| names == (region.start..region.end) && end - start >= names.len();
+            let is_outside = |region: &Region| region.end <= from || to <= region.start || are_names(region);
+            self.other.bytes.get(from..to) == Some(&self.this.bytes[start..end])
+                && others.iter().all(is_outside)
+        };
+        let headers = self.other.sections_at.wrapping_sub(self.this.sections_at).to_usize();
+        let is_left = [first, before_end, after, headers].into_iter().any(is_left);
+        if is_left { Ok(()) } else { Err(error) }
+    }
+
     /// Compares loaded bytes with the bytes at the same address in the other file.
     fn in_memory(&self, mut gap: Range<usize>, mut address: u64) -> Result<(), StructureError> {
         while !gap.is_empty() {
