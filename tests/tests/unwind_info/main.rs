@@ -11,7 +11,6 @@ mod libunwind;
 mod linked_inputs;
 mod linked_objects;
 mod links;
-mod live_lld;
 mod lookup_sizes;
 mod mach_o;
 mod readers;
