@@ -4,13 +4,12 @@
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::Output;
 
 use cfipack_tests::corpora::{self, Assembled, Link};
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 
-use crate::program::{command, run, scratch};
+use crate::program::{run, run_in, scratch};
 
 mod verified;
 
@@ -43,11 +42,6 @@ pub fn unpack(test: &str, names: &[&str]) -> PathBuf {
         fs::write(directory.join(name), linked(name)).unwrap();
     }
     directory
-}
-
-/// Runs the program in a directory.
-pub fn run_in(directory: &Path, arguments: &[&str]) -> Output {
-    command(arguments).current_dir(directory).output().unwrap()
 }
 
 pub fn text(bytes: Vec<u8>) -> String {
