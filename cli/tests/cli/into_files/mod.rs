@@ -22,7 +22,7 @@ use cfipack_testkit::{needs, rustc};
 use object::read::elf::ElfFile64;
 use object::{Object as _, elf};
 
-use crate::program::{run_in, scratch};
+use crate::program::{names, run_in, scratch};
 
 /// Makes a directory with `program`, `library.so` and `object.o`.
 fn built(name: &str) -> PathBuf {
@@ -63,14 +63,6 @@ fn messages(directory: &Path, arguments: &[&str], status: i32) -> String {
 fn state(path: &Path) -> (u64, i64, i64, i64, Vec<u8>) {
     let it = fs::metadata(path).unwrap();
     (it.ino(), it.mtime(), it.mtime_nsec(), it.ctime_nsec(), fs::read(path).unwrap())
-}
-
-/// Returns the names in a directory.
-fn names(directory: &Path) -> Vec<String> {
-    let entries = fs::read_dir(directory).unwrap();
-    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
 }
 
 /// Returns whether a file has a section `.sframe`, and whether it has a program header for the table.
