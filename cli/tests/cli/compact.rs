@@ -2,11 +2,9 @@
 //! them.
 
 use std::fs;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use cfipack_tests::corpora::{self, Assembled, Link};
-use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 
 use crate::program::{run, run_in, scratch};
@@ -19,10 +17,7 @@ fn corpus() -> PathBuf {
 
 /// Reads and decompresses a file of `link/`.
 pub fn linked(name: &str) -> Vec<u8> {
-    let file = fs::File::open(corpus().join("link").join(format!("{name}.gz"))).unwrap();
-    let mut bytes = Vec::new();
-    GzDecoder::new(file).read_to_end(&mut bytes).unwrap();
-    bytes
+    corpora::decompress(&corpus().join("link").join(format!("{name}.gz")))
 }
 
 /// The name of every linked page layout in the corpus: `l_…`, `la_…`.
