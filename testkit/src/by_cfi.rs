@@ -5,9 +5,9 @@ use std::fmt;
 
 use cfipack_format::{Arch, Endian};
 use gimli::{
-    BaseAddresses, CfaRule, DebugFrame, EhFrame, Encoding, EndianSlice, EvaluationResult,
-    FrameDescriptionEntry, Location, Piece, RegisterRule, RunTimeEndian, UnwindContext, UnwindExpression,
-    UnwindSection, UnwindTableRow,
+    BaseAddresses, CfaRule, DebugFrame, EhFrame, Encoding, EndianSlice, EvaluationResult, Expression,
+    FrameDescriptionEntry, Location, Piece, Reader, RegisterRule, RunTimeEndian, UnwindContext,
+    UnwindExpression, UnwindSection, UnwindTableRow,
 };
 
 /// Bytes of CFI, as gimli reads them.
@@ -180,7 +180,7 @@ impl<'a, S: UnwindSection<Slice<'a>>> Cfi<'a, S> {
     }
 }
 
-/// Evaluates the rules of a row in a frame.
+/// Evaluates the rules of a row in a frame. The section can have any reader of gimli's.
 pub struct Values<'v, S> {
     /// The section that has the row's expressions.
     pub section: &'v S,
@@ -203,7 +203,7 @@ impl<S> fmt::Debug for Values<'_, S> {
 /// The most steps of an expression. After them its evaluation is an error.
 const MAX_STEPS: u32 = 1000;
 
-impl<'a, S: UnwindSection<Slice<'a>>> Values<'_, S> {
+impl<S> Values<'_, S> {
     fn own(&self, number: u16) -> Result<u64, Stop> {
         (self.registers)(number).ok_or(Stop::Lost)
     }
@@ -213,7 +213,10 @@ impl<'a, S: UnwindSection<Slice<'a>>> Values<'_, S> {
     }
 
     /// Returns the canonical frame address.
-    pub fn cfa(&self, row: &UnwindTableRow<usize>) -> Result<u64, Stop> {
+    pub fn cfa<R: Reader<Offset = usize>>(&self, row: &UnwindTableRow<usize>) -> Result<u64, Stop>
+    where
+        S: UnwindSection<R>,
+    {
         match row.cfa() {
             CfaRule::RegisterAndOffset { register, offset } => {
                 Ok(self.own(register.0)?.wrapping_add_signed(*offset))
@@ -223,12 +226,15 @@ impl<'a, S: UnwindSection<Slice<'a>>> Values<'_, S> {
     }
 
     /// Returns the caller's value of a register. `None` if it is lost, or if it depends on an unknown `cfa`.
-    pub fn register(
+    pub fn register<R: Reader<Offset = usize>>(
         &self,
         row: &UnwindTableRow<usize>,
         number: u16,
         cfa: Option<u64>,
-    ) -> Result<Option<u64>, Stop> {
+    ) -> Result<Option<u64>, Stop>
+    where
+        S: UnwindSection<R>,
+    {
         let Some(rule) = row.register(gimli::Register(number)) else {
             return Ok(self.own(number).ok());
         };
@@ -252,8 +258,15 @@ impl<'a, S: UnwindSection<Slice<'a>>> Values<'_, S> {
         }
     }
 
-    fn evaluate(&self, expression: &UnwindExpression<usize>, initial: Option<u64>) -> Result<u64, Stop> {
-        let expression = expression.get(self.section)?;
+    fn evaluate<R: Reader<Offset = usize>>(
+        &self,
+        expression: &UnwindExpression<usize>,
+        initial: Option<u64>,
+    ) -> Result<u64, Stop>
+    where
+        S: UnwindSection<R>,
+    {
+        let expression: Expression<R> = expression.get(self.section)?;
         let mut evaluation = expression.evaluation(self.encoding);
         evaluation.set_max_iterations(MAX_STEPS);
         if let Some(initial) = initial {

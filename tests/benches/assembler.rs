@@ -3,11 +3,7 @@
 //!
 //!     cargo bench -p cfipack-tests --bench assembler
 
-#![allow(unsafe_code, reason = "an allocator that counts")]
-
-use std::alloc::{GlobalAlloc, Layout as Memory, System};
 use std::hint::black_box;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use cfipack_assembler::region::{DynInfoLayout, EhFrame, LibunwindForm, LibunwindTable, Pointers, Region};
@@ -15,6 +11,7 @@ use cfipack_assembler::{Assembly, CallFrames, Directives, Target};
 use cfipack_cfi::{Functions, Section as Cfi, SectionKind};
 use cfipack_encoder::sframe::{Builder, Layout, Options, Section};
 use cfipack_format::{Address, Arch, Key, Register};
+use cfipack_tests::allocated::{Counting, allocations};
 use cfipack_tests::figures;
 use cfipack_tests::timing::median;
 
@@ -25,26 +22,8 @@ const EH_FRAME: Address = Address(0x2000);
 const DEBUG_FRAME: Address = Address(0);
 const SFRAME: Address = Address(0x3000);
 
-struct Counting;
-
-static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
-
 #[global_allocator]
 static COUNTING: Counting = Counting;
-
-// SAFETY: everything is passed on to the system's allocator, which keeps the contract.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Memory) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Relaxed);
-        // SAFETY: as of the caller.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Memory) {
-        // SAFETY: as of the caller.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
 
 fn main() {
     let mut again =
@@ -169,10 +148,7 @@ fn convert(eh_frame: &[u8], options: Options) -> Vec<u8> {
 
 fn report<T>(what: &str, mut work: impl FnMut() -> T) {
     black_box(work());
-    let before = ALLOCATIONS.load(Relaxed);
-    let result = black_box(work());
-    let allocations = ALLOCATIONS.load(Relaxed) - before;
-    drop(result);
+    let allocations = allocations(&mut work);
     let (nanoseconds, _) = by_turns(&mut work, || ());
     println!("  {what:<30} {nanoseconds:>8.0} ns   {allocations} allocations");
 }

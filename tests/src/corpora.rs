@@ -106,7 +106,8 @@ pub fn compact_unwind_objects() -> Vec<Assembled> {
     assembled
 }
 
-fn decompress(path: &Path) -> Vec<u8> {
+/// Reads and decompresses a file `.gz`.
+pub fn decompress(path: &Path) -> Vec<u8> {
     let file = fs::File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut bytes = Vec::new();
     GzDecoder::new(file).read_to_end(&mut bytes).unwrap();

@@ -4,7 +4,8 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::compact::{json_of, offset_of_table, run_in, text, unpack};
+use crate::compact::{json_of, offset_of_table, text, unpack};
+use crate::program::run_in;
 
 fn word(bytes: &mut [u8], at: usize) -> &mut [u8; 4] {
     bytes[at..].first_chunk_mut().unwrap()

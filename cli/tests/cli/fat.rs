@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::compact::{error_of, heading, linked, run_in, text};
-use crate::program::scratch;
+use crate::compact::{error_of, heading, linked, text};
+use crate::program::{run_in, scratch};
 
 /// Makes a fat file of an x86-64 and an arm64 image, as `mach-o/fat.h` describes it.
 fn fat(images: [(u32, Vec<u8>); 2]) -> Vec<u8> {

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::compact::{json_of, run_in, text, unpack};
+use crate::compact::{json_of, text, unpack};
 #[cfg(target_os = "linux")]
 use crate::program::corpus;
-use crate::program::{run, scratch};
+use crate::program::{run, run_in, scratch};
 
 /// Two objects with tables: `all.o` of f1, f2 and f3, and `without.o`, whose table lacks f2. By the source, x_mixed_flex.s, f2
 /// has 7 bytes, and its CFA is based on r10 from byte 5 on, which needs a flex FDE.

@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use crate::program::{command, corpus, run, scratch, waiting};
+use crate::program::{command, corpus, names, run, scratch, waiting};
 
 /// Number of the user and of the group `nobody`.
 const NOBODY: u32 = 65534;
@@ -31,13 +31,6 @@ fn prepared(name: &str) -> (PathBuf, Vec<u8>) {
     let directory = scratch(name);
     fs::copy(corpus().join("linked.so"), directory.join("linked.so")).unwrap();
     (directory, run(&["linked.so", "--section", "-"]).stdout)
-}
-
-fn names(directory: &Path) -> Vec<String> {
-    let entries = fs::read_dir(directory).unwrap();
-    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
 }
 
 /// If standard output is closed, Rust opens `/dev/null` in its place. Other programs pass `/dev/null` to their children

@@ -57,6 +57,14 @@ pub fn scratch(name: &str) -> PathBuf {
     directory
 }
 
+/// Returns the names in a directory, in order.
+pub fn names(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
 /// Starts a new program that ends when its input ends.
 pub fn waiting(directory: &Path, name: &str) -> Child {
     std::fs::write(

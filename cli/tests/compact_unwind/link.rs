@@ -3,6 +3,7 @@
 
 use cfipack_format::{Address, Arch};
 use cfipack_testkit::random::{Random, assert_enough, cases};
+use cfipack_tests::corpora;
 use cfipack_tests::encoding_by_cfi::Judge;
 use cfipack_tests::reference::Tools;
 
@@ -161,9 +162,7 @@ fn links_of_changed_objects_unwind_alike() {
 fn unchanged_files_are_copied() {
     let directory = scratch("compact-unwind-unchanged");
     let object = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/compact-unwind/link");
-    let compressed = std::fs::read(object.join("l_003_two_same.o.gz")).unwrap();
-    let mut bytes = Vec::new();
-    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&compressed[..]), &mut bytes).unwrap();
+    let bytes = corpora::decompress(&object.join("l_003_two_same.o.gz"));
     let path = directory.join("two.o");
     std::fs::write(&path, &bytes).unwrap();
     let (new, json) = edited(&path);

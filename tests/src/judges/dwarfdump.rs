@@ -5,7 +5,7 @@
 
 use cfipack_format::{Arch, Cfa, Rule};
 
-use super::{Column, Fde, Fdes, Printed, registers, signed};
+use super::{Column, Fde, Fdes, Printed, hexadecimal, registers, signed};
 
 /// Parses the output. Returns the sections with their names, in order. If several have one name, the tool prints one of
 /// them.
@@ -38,10 +38,6 @@ pub fn parse(text: &str, arch: Arch) -> Vec<(String, Fdes)> {
         fdes.retain(|_, fde| !fde.rows.is_empty());
     }
     sections
-}
-
-fn hexadecimal(text: &str) -> Option<u64> {
-    u64::from_str_radix(text, 16).ok()
 }
 
 fn row(at: u64, text: &str, arch: Arch) -> Printed {

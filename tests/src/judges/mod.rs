@@ -69,3 +69,7 @@ impl Fde {
 fn signed(text: &str) -> Option<i64> {
     text.strip_prefix('+').unwrap_or(text).parse().ok()
 }
+
+fn hexadecimal(text: &str) -> Option<u64> {
+    u64::from_str_radix(text, 16).ok()
+}

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use cfipack_format::{Arch, Cfa, Register, Rule};
 
-use super::{Column, Fde, Fdes, Printed, registers, signed};
+use super::{Column, Fde, Fdes, Printed, hexadecimal, registers, signed};
 
 /// Parses the output. Returns the sections with their names, in order.
 pub fn parse(text: &str, arch: Arch) -> Vec<(String, Fdes)> {
@@ -107,10 +107,6 @@ impl Records {
             fde.rows.push(row);
         }
     }
-}
-
-fn hexadecimal(text: &str) -> Option<u64> {
-    u64::from_str_radix(text, 16).ok()
 }
 
 fn cfa(cell: &str, arch: Arch) -> Column<Cfa> {

@@ -1,9 +1,12 @@
 //! Walks by the CFI itself, as gimli evaluates it. The tables are made of this CFI.
 
+use std::cell::Cell;
+
+use cfipack_format::Arch;
+use cfipack_testkit::by_cfi::{Stop, Values};
 use gimli::{
-    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, Evaluation, EvaluationResult,
-    FrameDescriptionEntry, LittleEndian, Location, ParsedEhFrameHdr, Piece, Pointer, RegisterRule,
-    UnwindContext, UnwindExpression, UnwindSection as _, UnwindTableRow, Value, X86_64,
+    BaseAddresses, EhFrame, EhFrameHdr, EndianSlice, FrameDescriptionEntry, LittleEndian, ParsedEhFrameHdr,
+    Pointer, RegisterRule, UnwindContext, UnwindSection as _, X86_64,
 };
 
 use super::recording::{SP, Sample};
@@ -64,16 +67,41 @@ impl<'f> Cfi<'f> {
         let fde = self.fde_at(address).map_err(no_row)?;
         let row =
             fde.unwind_info_for_address(&self.section, &self.bases, context, address).map_err(no_row)?;
-        let values = Values { cfi: self, fde: &fde, registers, sample };
-        let cfa = values.cfa(row)?;
+        // What was not known last, if a rule needs it.
+        let lost = Cell::new(End::Broken);
+        let own = |number: u16| {
+            let value = registers.get(usize::from(number)).copied().flatten();
+            if value.is_none() {
+                lost.set(End::Register(number));
+            }
+            value
+        };
+        let memory = |address| {
+            let word = sample.word(address);
+            if word.is_none() {
+                lost.set(End::Stack);
+            }
+            word
+        };
+        let end = |stop: Stop| match stop {
+            Stop::Lost => lost.replace(End::Broken),
+            _ => End::Broken,
+        };
+        let (section, encoding, arch) = (&self.section, fde.cie().encoding(), Arch::Amd64);
+        let values = Values { section, encoding, registers: &own, memory: &memory, arch };
+        let cfa = values.cfa(row).map_err(end)?;
         let pc = match row.register(X86_64::RA) {
             Some(RegisterRule::Undefined) => return Err(End::Outermost),
-            _ => values.caller(row, X86_64::RA.0, cfa)?,
+            // A call pushes the return address, even if the CFI does not mention it.
+            None => memory(cfa.wrapping_sub(8)),
+            Some(_) => values.register(row, X86_64::RA.0, Some(cfa)).map_err(end)?,
         };
+        let pc = pc.ok_or_else(|| end(Stop::Lost))?;
         let mut callers = [None; 17];
         for (number, value) in callers.iter_mut().enumerate() {
-            *value = values.caller(row, number as u16, cfa).ok();
+            *value = values.register(row, number as u16, Some(cfa)).ok().flatten();
         }
+        callers[usize::from(X86_64::RA.0)] = Some(pc);
         if row.register(X86_64::RSP).is_none() {
             callers[SP] = Some(cfa);
         }
@@ -108,75 +136,5 @@ fn no_row(error: gimli::Error) -> End {
     match error {
         gimli::Error::NoUnwindInfoForAddress => End::NoRow,
         _ => End::Broken,
-    }
-}
-
-/// The frame in which the rules of a row are evaluated.
-struct Values<'v, 'f> {
-    cfi: &'v Cfi<'f>,
-    fde: &'v FrameDescriptionEntry<Slice<'f>>,
-    registers: &'v Registers,
-    sample: &'v Sample,
-}
-
-impl<'f> Values<'_, 'f> {
-    fn own(&self, number: u16) -> Result<u64, End> {
-        let known = self.registers.get(usize::from(number)).copied().flatten();
-        known.ok_or(End::Register(number))
-    }
-
-    fn word(&self, address: u64) -> Result<u64, End> {
-        self.sample.word(address).ok_or(End::Stack)
-    }
-
-    fn cfa(&self, row: &UnwindTableRow<usize>) -> Result<u64, End> {
-        match row.cfa() {
-            CfaRule::RegisterAndOffset { register, offset } => {
-                Ok(self.own(register.0)?.wrapping_add_signed(*offset))
-            }
-            CfaRule::Expression(expression) => self.evaluate(expression, None),
-        }
-    }
-
-    /// Returns the caller's value of a register.
-    fn caller(&self, row: &UnwindTableRow<usize>, number: u16, cfa: u64) -> Result<u64, End> {
-        match row.register(gimli::Register(number)) {
-            // A call pushes the return address, even if the CFI does not say so.
-            None if number == X86_64::RA.0 => self.word(cfa.wrapping_sub(8)),
-            None | Some(RegisterRule::SameValue) => self.own(number),
-            Some(RegisterRule::Offset(offset)) => self.word(cfa.wrapping_add_signed(offset)),
-            Some(RegisterRule::ValOffset(offset)) => Ok(cfa.wrapping_add_signed(offset)),
-            Some(RegisterRule::Register(other)) => self.own(other.0),
-            Some(RegisterRule::Expression(expression)) => self.word(self.evaluate(&expression, Some(cfa))?),
-            Some(RegisterRule::ValExpression(expression)) => self.evaluate(&expression, Some(cfa)),
-            Some(RegisterRule::Constant(value)) => Ok(value),
-            Some(_) => Err(End::Register(number)),
-        }
-    }
-
-    fn evaluate(&self, expression: &UnwindExpression<usize>, initial: Option<u64>) -> Result<u64, End> {
-        let broken = |_| End::Broken;
-        let expression = expression.get(&self.cfi.section).map_err(broken)?;
-        let mut evaluation: Evaluation<Slice<'f>> = expression.evaluation(self.fde.cie().encoding());
-        if let Some(initial) = initial {
-            evaluation.set_initial_value(initial);
-        }
-        let mut result = evaluation.evaluate().map_err(broken)?;
-        loop {
-            result = match result {
-                EvaluationResult::Complete => break,
-                EvaluationResult::RequiresRegister { register, .. } => {
-                    evaluation.resume_with_register(Value::Generic(self.own(register.0)?)).map_err(broken)?
-                }
-                EvaluationResult::RequiresMemory { address, size: 8, .. } => {
-                    evaluation.resume_with_memory(Value::Generic(self.word(address)?)).map_err(broken)?
-                }
-                _ => return Err(End::Broken),
-            };
-        }
-        match evaluation.as_result() {
-            [Piece { location: Location::Address { address }, .. }] => Ok(*address),
-            _ => Err(End::Broken),
-        }
     }
 }

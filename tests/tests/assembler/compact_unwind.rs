@@ -153,102 +153,76 @@ impl Function {
     }
 }
 
-#[test]
-#[ignore = "needs the reference tools"]
-fn random_functions_have_what_llvm_mc_writes() {
-    let what = "__compact_unwind of directives against llvm-mc";
+/// Architectures with their triples for llvm-mc.
+const TARGETS: [(Arch, &str); 4] = [
+    (Arch::Amd64, "x86_64-apple-macos11"),
+    (Arch::I386, "i386-apple-macos11"),
+    (Arch::Aarch64, "arm64-apple-macos11"),
+    (Arch::Arm64_32, "arm64_32-apple-watchos"),
+];
+
+/// Hands random functions, and the object that llvm-mc makes of them, to `check`. `lsda` is the text of a section with
+/// the label `Llsda`. Returns how many files each target has.
+fn each_file(
+    (what, count): (&str, usize),
+    targets: &[(Arch, &str)],
+    options: &[&str],
+    lsda: &str,
+    mut check: impl FnMut(Arch, &[Function], &[u8]) -> Result<(), String>,
+) -> usize {
     let tools = Tools::find();
-    let (seed, count) = cases(what, 5);
+    let (seed, count) = cases(what, count);
     let mut random = Random::new(seed);
-    for (arch, triple) in [
-        (Arch::Amd64, "x86_64-apple-macos11"),
-        (Arch::I386, "i386-apple-macos11"),
-        (Arch::Aarch64, "arm64-apple-macos11"),
-    ] {
+    for &(arch, triple) in targets {
+        let triple = format!("-triple={triple}");
+        let first = ["llvm-mc-23", "-filetype=obj", triple.as_str(), "f.s", "-o", "f.o"];
+        let command = [&first[..], options].concat();
         for number in 0..count {
             let functions: Vec<_> =
                 (0..FUNCTIONS_PER_FILE).map(|number| Function::random(&mut random, arch, number)).collect();
-            let texts: Vec<_> = functions.iter().map(|function| function.text.as_str()).collect();
-            let text = format!("\t.text\n{}\t.section __TEXT,__lsda\nLlsda:\n\t.byte 0\n", texts.concat());
+            let texts: String = functions.iter().map(|function| function.text.as_str()).collect();
+            let text = format!("\t.text\n{texts}\t.section __TEXT,__lsda\n{lsda}");
             tools.write("f.s", &text);
-            tools.run_well(&[
-                "llvm-mc-23",
-                "-filetype=obj",
-                &format!("-triple={triple}"),
-                "f.s",
-                "-o",
-                "f.o",
-            ]);
-            if let Err(why) = compare(arch, &functions, &tools.read("f.o")) {
+            tools.run_well(&command);
+            if let Err(why) = check(arch, &functions, &tools.read("f.o")) {
                 panic!("{arch}, file {number}: {why}\n{text}");
             }
         }
     }
+    count
 }
+
+#[test]
+#[ignore = "needs the reference tools"]
+fn random_functions_have_what_llvm_mc_writes() {
+    let what = ("__compact_unwind of directives against llvm-mc", 5);
+    each_file(what, &TARGETS[..3], &[], "Llsda:\n\t.byte 0\n", compare);
+}
+
+/// Makes llvm-mc write a record for each function.
+const ALWAYS: &[&str] = &["--emit-dwarf-unwind=always"];
 
 /// The checked encoder must give the same encodings for directives and for the FDEs that llvm-mc writes of them. The
 /// CFA of a body must be the one that gimli reads from the FDE.
 #[test]
 #[ignore = "needs the reference tools"]
 fn checked_encodings_are_those_of_llvm_mc_s_fdes() {
-    let what = "checked __compact_unwind of directives against llvm-mc's __eh_frame";
-    let tools = Tools::find();
-    let (seed, count) = cases(what, 3);
-    let mut random = Random::new(seed);
+    let what = ("checked __compact_unwind of directives against llvm-mc's __eh_frame", 3);
     let mut encoded = 0;
-    for (arch, triple) in [
-        (Arch::Amd64, "x86_64-apple-macos11"),
-        (Arch::I386, "i386-apple-macos11"),
-        (Arch::Aarch64, "arm64-apple-macos11"),
-    ] {
-        for _ in 0..count {
-            let functions: Vec<_> =
-                (0..FUNCTIONS_PER_FILE).map(|number| Function::random(&mut random, arch, number)).collect();
-            let texts: Vec<_> = functions.iter().map(|function| function.text.as_str()).collect();
-            tools.write(
-                "f.s",
-                format!("\t.text\n{}\t.section __TEXT,__lsda\nLlsda:\n\t.byte 0\n", texts.concat()),
-            );
-            let triple = format!("-triple={triple}");
-            let always = "--emit-dwarf-unwind=always";
-            tools.run_well(&["llvm-mc-23", "-filetype=obj", always, &triple, "f.s", "-o", "f.o"]);
-            encoded += compare_checked(arch, &functions, &tools.read("f.o"));
-        }
-    }
+    let lsda = "Llsda:\n\t.byte 0\n";
+    let count = each_file(what, &TARGETS[..3], ALWAYS, lsda, |arch, functions, object| {
+        encoded += compare_checked(arch, functions, object);
+        Ok(())
+    });
     assert!(encoded > 10 * count, "{encoded}");
 }
 
-/// Compares `__eh_frame`. An option makes llvm-mc write a record for each function.
+/// Compares `__eh_frame`.
 #[test]
 #[ignore = "needs the reference tools"]
 fn eh_frames_are_those_of_llvm_mc() {
-    let what = "__eh_frame of directives against llvm-mc";
-    let tools = Tools::find();
-    let (seed, count) = cases(what, 3);
-    let mut random = Random::new(seed);
-    for (arch, triple) in [
-        (Arch::Amd64, "x86_64-apple-macos11"),
-        (Arch::I386, "i386-apple-macos11"),
-        (Arch::Aarch64, "arm64-apple-macos11"),
-        (Arch::Arm64_32, "arm64_32-apple-watchos"),
-    ] {
-        for number in 0..count {
-            let functions: Vec<_> =
-                (0..FUNCTIONS_PER_FILE).map(|number| Function::random(&mut random, arch, number)).collect();
-            let texts: Vec<_> = functions.iter().map(|function| function.text.as_str()).collect();
-            let text = format!(
-                "\t.text\n{}\t.section __TEXT,__lsda\n\t.byte 0\nLlsda:\n\t.byte 0\n",
-                texts.concat()
-            );
-            tools.write("f.s", &text);
-            let triple = format!("-triple={triple}");
-            let always = "--emit-dwarf-unwind=always";
-            tools.run_well(&["llvm-mc-23", "-filetype=obj", always, &triple, "f.s", "-o", "f.o"]);
-            if let Err(why) = compare_eh_frame(arch, &functions, &tools.read("f.o")) {
-                panic!("{arch}, file {number}: {why}\n{text}");
-            }
-        }
-    }
+    let what = ("__eh_frame of directives against llvm-mc", 3);
+    each_file(what, &TARGETS, ALWAYS, "\t.byte 0\nLlsda:\n\t.byte 0\n", compare_eh_frame);
 }
 
 fn compare_eh_frame(arch: Arch, functions: &[Function], object: &[u8]) -> Result<(), String> {

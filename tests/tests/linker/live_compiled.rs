@@ -11,8 +11,7 @@ use cfipack_tests::linkers::{LinkerKind, linkers};
 use cfipack_tests::reference::Tools;
 
 use crate::compiled::source;
-use crate::live_ld::linker;
-use crate::live_relink::{Count, Kept, compare};
+use crate::live_relink::{Count, Kept, compare, linker};
 
 /// Returns the functions that the sources call, as a shared library for any architecture.
 fn library() -> String {

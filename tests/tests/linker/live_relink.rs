@@ -5,7 +5,6 @@ use cfipack_testkit::random::{Case, Random, assert_enough, cases};
 use cfipack_tests::directives::{TARGETS, Target};
 use cfipack_tests::reference::Tools;
 
-use crate::live_ld::linker;
 use crate::programs::{Program, external};
 use cfipack_tests::relink::{self, map::Map, output::Linked, table::Report};
 
@@ -73,6 +72,15 @@ pub fn compare(map: &[u8], output: &[u8], files: &[std::path::PathBuf]) -> Repor
     let objects = relink::files::read(&map, files).expect("the files that the map names");
     let linked = Linked::parse(output).expect("an ELF file");
     relink::table::compare(&map, &objects, &linked).expect("a table")
+}
+
+/// Returns the name of GNU `ld` for an architecture.
+pub fn linker(arch: Arch) -> &'static str {
+    match arch {
+        Arch::Amd64 => "ld",
+        Arch::Aarch64 => "aarch64-linux-gnu-ld",
+        _ => "s390x-linux-gnu-ld",
+    }
 }
 
 /// Assembles all objects, and makes the archives and the shared library, in one run of a shell.
@@ -180,7 +188,7 @@ fn command(random: &mut Random, program: &Program) -> Vec<String> {
     command
 }
 
-/// Links an object of relocatable output again.
+/// Links a program by a command, and compares the table.
 fn link(tools: &Tools, program: &Program, command: &[String]) -> Report {
     let linker = linker(program.target.arch);
     let mut whole = vec![linker, "-Map=map", "-o", "out"];
@@ -192,6 +200,18 @@ fn link(tools: &Tools, program: &Program, command: &[String]) -> Report {
     compare(&tools.read("map"), &tools.read("out"), &files)
 }
 
+/// Links all objects into relocatable output, which is then the only object of a library.
+fn link_again(tools: &Tools, program: &Program) -> Report {
+    let linker = linker(program.target.arch);
+    let objects: Vec<_> = program.objects.iter().map(|object| format!("{}.o", object.path)).collect();
+    let mut first = vec![linker, "-r", "-o", "whole.o"];
+    first.extend(objects.iter().map(String::as_str));
+    tools.run_well(&first);
+    let personality = "--defsym=__gxx_personality_v0=0";
+    tools.run_well(&[linker, "-Map=map", "-o", "out", "-shared", personality, "whole.o"]);
+    compare(&tools.read("map"), &tools.read("out"), &[tools.path("whole.o")])
+}
+
 /// Links each random program in several ways, on each architecture.
 #[test]
 #[ignore = "needs the reference tools"]
@@ -201,7 +221,7 @@ fn random_programs_are_linked_as_relink_expects() {
     let tools = Kept::find();
     let (seed, count) = cases(what, 4);
     let mut seeds = Random::new(seed);
-    let mut sum = Count::default();
+    let (mut sum, mut again) = (Count::default(), Count::default());
     for number in 0..count {
         let (_case, mut random) = Case::new(if number == 0 { seed } else { seeds.next() });
         for target in TARGETS {
@@ -212,9 +232,10 @@ fn random_programs_are_linked_as_relink_expects() {
                 println!("{}", command.join(" "));
                 sum.add(&link(&tools, &program, &command));
             }
+            again.add(&link_again(&tools, &program));
         }
     }
-    println!("{sum:?}");
+    println!("{sum:?}; again: {again:?}");
     assert!(sum.identical >= sum.malformed);
     assert_enough(sum.with_functions > 0, sum);
 }

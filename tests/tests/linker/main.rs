@@ -5,7 +5,6 @@ mod damaged;
 mod damaged_links;
 mod linked;
 mod live_compiled;
-mod live_ld;
 mod live_relink;
 mod mixed;
 mod programs;

@@ -19,7 +19,7 @@ use cfipack_tests::embedded_objects::embed;
 use cfipack_tests::reference::Tools;
 
 use crate::linked::{Linked, section};
-use crate::live_ld::linker;
+use crate::live_relink::linker;
 
 /// The assembler of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -183,7 +183,7 @@ fn mixed_objects_become_one_true_table() {
             command.extend(names.iter().map(String::as_str));
             tools.run_well(&command);
             let (map, output) = (String::from_utf8(tools.read("map")).unwrap(), tools.read("out"));
-            let linked = Linked::new(&objects, &map, &output);
+            let linked = Linked::new(&objects, &map);
             for table in all_options() {
                 for prefer in [Prefer::Table, Prefer::Cfi] {
                     let options = Options::new().with_prefer(prefer).with_table(table);

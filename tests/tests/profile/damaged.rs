@@ -4,13 +4,10 @@ use std::path::Path;
 use std::rc::Rc;
 
 use cfipack_testkit::random::{Case, Random, cases};
-use cfipack_tests::written_recording::{Mapped, SAMPLES, written};
-
-use cfipack_tests::profile::compare::{Comparison, Walks};
-use cfipack_tests::profile::file::{File, Image};
-use cfipack_tests::profile::hop;
+use cfipack_tests::any_bytes;
+use cfipack_tests::profile::file::File;
 use cfipack_tests::profile::recording::Recording;
-use cfipack_tests::profile::walk::Space;
+use cfipack_tests::written_recording::{Mapped, SAMPLES, written};
 
 /// Returns the path of a small library with CFI.
 fn library() -> String {
@@ -22,17 +19,6 @@ fn library() -> String {
 fn recording(path: &str) -> Vec<u8> {
     let mapped = Mapped { path, start: 0x5000_1000, len: 0x1000, offset: 0x1000 };
     written(&mapped, &[0x5000_1004, 0x7000_0020, 0x5000_1008, 0, 0, 0, 0, 0])
-}
-
-/// Walks all stacks as the example does, with every mapping of the same file.
-fn walk(recording: &Recording, image: &Image<'_>) -> usize {
-    let spaces: Vec<_> = recording.spaces.iter().map(|space| Space::new(space, |_| Some(image))).collect();
-    let unwinders: Vec<_> = spaces.iter().map(hop::unwinder).collect();
-    let (mut comparison, mut walks) = (Comparison::default(), Walks::default());
-    for sample in &recording.samples {
-        comparison.add(sample, &spaces[sample.space], &unwinders[sample.space], &mut walks);
-    }
-    comparison.samples
 }
 
 #[test]
@@ -69,9 +55,9 @@ fn damaged_recordings_do_no_harm() {
         for _ in 0..=random.below(4) {
             damage(&mut bytes, &mut random);
         }
-        match Recording::parse(bytes) {
-            Ok(recording) => walked += walk(&recording, &image),
-            Err(_) => refused += 1,
+        match any_bytes::recording(&bytes, &image) {
+            Some(stacks) => walked += stacks,
+            None => refused += 1,
         }
     }
     println!("{refused} refused, {walked} stacks of others");

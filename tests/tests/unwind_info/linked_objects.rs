@@ -1,6 +1,9 @@
 //! Makes `__unwind_info` of objects as a linker does, and compares it with what ld64.lld links of them.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
 
 use cfipack_decoder::unwind_info as decoder;
 use cfipack_encoder::unwind_info::{Layout, Options};
@@ -14,23 +17,18 @@ use cfipack_tests::mach_link::Link;
 use cfipack_tests::mach_object::{self, Mix};
 use cfipack_tests::reference::Tools;
 
-const LD: [&str; 10] = [
-    "ld64.lld-23",
-    "-dylib",
-    "-undefined",
-    "dynamic_lookup",
-    "-platform_version",
-    "macos",
-    "11.0",
-    "11.0",
-    "-map",
-    "f.map",
-];
+const LD: [&str; 9] =
+    ["-dylib", "-undefined", "dynamic_lookup", "-platform_version", "macos", "11.0", "11.0", "-map", "f.map"];
 
-/// Links objects with ld64.lld. Returns the image and its map.
-fn link(tools: &Tools, arch: Arch, options: &[&str], objects: &[&str]) -> (Vec<u8>, String) {
+/// Returns the arguments of a link.
+fn arguments<'a>(arch: Arch, options: &[&'a str], objects: &[&'a str]) -> Vec<&'a str> {
     let arch = if arch == Arch::Amd64 { "x86_64" } else { "arm64" };
-    tools.run_well(&[&LD[..], &["-arch", arch], options, objects, &["-o", "f.dylib"]].concat());
+    [&LD[..], &["-arch", arch], options, objects, &["-o", "f.dylib"]].concat()
+}
+
+/// Links objects with ld64.lld 23. Returns the image and its map.
+fn link(tools: &Tools, arch: Arch, options: &[&str], objects: &[&str]) -> (Vec<u8>, String) {
+    tools.run_well(&[&["ld64.lld-23"][..], &arguments(arch, options, objects)].concat());
     (tools.read("f.dylib"), String::from_utf8(tools.read("f.map")).unwrap())
 }
 
@@ -70,28 +68,71 @@ fn meaning(bytes: &[u8]) -> BTreeMap<u32, (Encoding, Option<ImageOffset>, Option
     section.entries().map(entry).collect()
 }
 
-#[test]
-#[ignore = "needs the reference tools"]
-fn random_objects_through_lld() {
-    let what = "the linker's __unwind_info of random objects, against ld64.lld 23";
-    let tools = Tools::find();
-    let (seed, count) = cases(what, 30);
+/// Links random objects with `link`, which returns image and map, and compares the tables.
+fn compare_random(what: &str, link: impl Fn(Arch, &[u8]) -> (Vec<u8>, String)) {
+    let (seed, count) = cases(what, 60);
     let mut random = Random::new(seed);
     for number in 0..count {
         let arch = random.pick(&[Arch::Amd64, Arch::Aarch64]);
-        let limit = random.pick(&[3, 600, 3000]);
+        let limit = random.pick(&[3, 600, 5000]);
         let mix = Mix::random(&mut random, limit);
         let object = mach_object::random(&mut random, arch, mix);
-        tools.write("f.o", &object);
-        let (image, map) = link(&tools, arch, &[], &["f.o"]);
+        let (image, map) = link(arch, &object);
         let mut link = Link::new(&[&object], &image, &map);
         let (ours, _) = in_layout(&mut link, Layout::Lld);
-        assert!(
-            ours == link.table(),
-            "object {number}, {arch:?}, {mix:?}: {}",
-            difference(&ours, &link.table())
-        );
+        let theirs = link.table();
+        assert!(ours == theirs, "object {number}, {arch:?}, {mix:?}: {}", difference(&ours, &theirs));
+        let (small, _) = in_layout(&mut link, Layout::Small);
+        assert!(small.len() <= ours.len(), "object {number}: {} bytes, lld {}", small.len(), ours.len());
     }
+}
+
+/// Returns the lld of the Rust toolchain, in its directory `gcc-ld`.
+fn toolchain_lld() -> PathBuf {
+    let rustc = env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
+    let print = |what: &[&str]| {
+        let output = Command::new(&rustc).args(what).output().expect("rustc runs");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let version = print(&["-vV"]);
+    let host = version.lines().find_map(|line| line.strip_prefix("host: ")).expect("rustc names its host");
+    let root = PathBuf::from(print(&["--print", "sysroot"]).trim());
+    let lld = root.join("lib/rustlib").join(host).join("bin/gcc-ld/ld64.lld");
+    assert!(
+        lld.exists(),
+        "this test needs {}, which is a part of the Rust toolchains of rustup",
+        lld.display()
+    );
+    lld
+}
+
+#[test]
+fn random_objects_through_the_toolchains_lld() {
+    let lld = toolchain_lld();
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("toolchain-lld");
+    fs::create_dir_all(&directory).unwrap();
+    compare_random(
+        "the linker's __unwind_info of random objects, against the toolchain's",
+        |arch, object| {
+            fs::write(directory.join("f.o"), object).unwrap();
+            let mut command = Command::new(&lld);
+            let output =
+                command.args(arguments(arch, &[], &["f.o"])).current_dir(&directory).output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let [image, map] = ["f.dylib", "f.map"].map(|name| fs::read(directory.join(name)).unwrap());
+            (image, String::from_utf8(map).unwrap())
+        },
+    );
+}
+
+#[test]
+#[ignore = "needs the reference tools"]
+fn random_objects_through_lld() {
+    let tools = Tools::find();
+    compare_random("the linker's __unwind_info of random objects, against ld64.lld 23", |arch, object| {
+        tools.write("f.o", object);
+        link(&tools, arch, &[], &["f.o"])
+    });
 }
 
 #[test]

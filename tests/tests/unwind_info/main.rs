@@ -3,7 +3,6 @@
 mod apple;
 mod bounds;
 mod damaged;
-mod dump;
 mod edges;
 mod framehop;
 mod layouts;
@@ -11,8 +10,8 @@ mod libunwind;
 mod linked_inputs;
 mod linked_objects;
 mod links;
-mod live_lld;
 mod lookup_sizes;
+mod lookups;
 mod mach_o;
 mod readers;
 mod real_libraries;

@@ -6,10 +6,9 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cfipack_testkit::needs;
 use cfipack_testkit::rustc::rustc;
 
-use super::{built, names, run_in};
+use super::{built, mounting, names, run_in};
 use crate::program::{command, scratch};
 
 /// Makes a directory with a library that has 16 MiB of data.
@@ -97,7 +96,6 @@ fn ended_by_a_signal() {
 #[test]
 #[ignore = "needs root"]
 fn a_full_disk() {
-    needs::program("unshare", "util-linux");
     let directory = built("into_full");
     let script = r#"
 mkdir small && mount -t tmpfs -o size=2m none small 2>/dev/null || exit 99
@@ -106,15 +104,7 @@ head -c 10000000 /dev/zero >small/filler 2>/dev/null
 "$0" --in-place small/library.so; status=$?
 cmp small/library.so old.so && ls -A small
 exit $status"#;
-    let output = Command::new("unshare")
-        .args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_cfi2sframe")])
-        .current_dir(&directory)
-        .output();
-    let output = output.unwrap();
-    assert!(
-        !matches!(output.status.code(), Some(99 | 1)),
-        "this test needs root, which mounts a file system: {output:?}"
-    );
+    let output = mounting(&directory, script);
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert!(text.starts_with("error: small/library.so: temporary file small/.cfi2sframe."), "{text}");

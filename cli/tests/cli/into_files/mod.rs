@@ -19,11 +19,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 
-use cfipack_testkit::rustc;
+use cfipack_testkit::{needs, rustc};
 use object::read::elf::ElfFile64;
 use object::{Object as _, elf};
 
-use crate::program::{command, scratch};
+use crate::program::{names, run_in, scratch};
 
 /// Makes a directory with `program`, `library.so` and `object.o`.
 fn built(name: &str) -> PathBuf {
@@ -41,9 +41,15 @@ fn built(name: &str) -> PathBuf {
     directory
 }
 
-/// Runs `cfi2sframe` in a directory.
-fn run_in(directory: &Path, arguments: &[&str]) -> Output {
-    command(arguments).current_dir(directory).output().unwrap()
+/// Runs a script in which `$0` is the command, with mounts of its own. A status of 99 or 1 means that it cannot mount.
+fn mounting(directory: &Path, script: &str) -> Output {
+    needs::program("unshare", "util-linux");
+    let mut unshare = Command::new("unshare");
+    unshare.args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_cfi2sframe")]);
+    let output = unshare.current_dir(directory).output().unwrap();
+    let is_refused = matches!(output.status.code(), Some(99 | 1));
+    assert!(!is_refused, "this test needs root, which mounts a file system: {output:?}");
+    output
 }
 
 /// Returns standard error. The exit status must be `status`.
@@ -58,14 +64,6 @@ fn messages(directory: &Path, arguments: &[&str], status: i32) -> String {
 fn state(path: &Path) -> (u64, i64, i64, i64, Vec<u8>) {
     let it = fs::metadata(path).unwrap();
     (it.ino(), it.mtime(), it.mtime_nsec(), it.ctime_nsec(), fs::read(path).unwrap())
-}
-
-/// Returns the names in a directory.
-fn names(directory: &Path) -> Vec<String> {
-    let entries = fs::read_dir(directory).unwrap();
-    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
 }
 
 /// Returns whether a file has a section `.sframe`, and whether it has a program header for the table.

@@ -1,16 +1,11 @@
 //! Tests files of a lower layer of overlayfs, as containers have them.
 
-use std::process::Command;
-
-use cfipack_testkit::needs;
-
-use super::built;
+use super::{built, mounting};
 
 /// The lower layer keeps the old file, and the upper layer gets only the new file.
 #[test]
 #[ignore = "needs root"]
 fn a_file_of_a_lower_layer() {
-    needs::program("unshare", "util-linux");
     let directory = built("into_overlay");
     let script = r#"
 mkdir lower layers && mount -t tmpfs none layers && cp library.so lower/ &&
@@ -19,15 +14,7 @@ mount -t overlay -o lowerdir=lower,upperdir=layers/upper,workdir=layers/work non
 "$0" --in-place layers/merged/library.so && "$0" verify layers/merged/library.so || exit 2
 cmp library.so lower/library.so && ls -A layers/upper
 "$0" strip layers/merged/library.so && cmp library.so layers/merged/library.so"#;
-    let output = Command::new("unshare")
-        .args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_cfi2sframe")])
-        .current_dir(&directory)
-        .output();
-    let output = output.unwrap();
-    assert!(
-        !matches!(output.status.code(), Some(99 | 1)),
-        "this test needs root, which mounts an overlay: {output:?}"
-    );
+    let output = mounting(&directory, script);
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{text}");
     let printed = String::from_utf8(output.stdout).unwrap();

@@ -2,7 +2,6 @@
 //! writes their memory. Each frame that the table finds must be the frame by CFI.
 
 mod core_file;
-mod truth;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,12 +10,13 @@ use cfipack_container::File;
 use cfipack_encoder::sframe::Options;
 use cfipack_format::{Address, Arch};
 use cfipack_roundtrip::kernel_verdict;
+use cfipack_testkit::by_cfi::{Cfi, Registers, Slice, Stop};
 use cfipack_testkit::needs;
 use cfipack_tests::convert::{build, cfi_of};
 use cfipack_tests::kernel_reader::{Frame, Table, Way, step};
+use gimli::EhFrame;
 
 use core_file::Core;
-use truth::{Caller, Cfi};
 
 /// An architecture, with the tools for its programs.
 struct Target {
@@ -104,28 +104,38 @@ fn walk_all(arch: Arch, program: &[u8], cores: &[Core], has_flex: bool) -> Count
     table.validate(0..u64::MAX).expect("the model takes all of it");
     let cfi =
         sections.iter().find(|section| section.section.name == ".eh_frame").expect("call frame information");
-    let cfi = Cfi::new(&file, &cfi.section.bytes, cfi.section.address.0);
+    let (address, text, data) = (cfi.section.address.0, cfi.text.0, cfi.data.0);
+    let cfi = Cfi::eh_frame(&cfi.section.bytes, address, text, data, arch);
+    let mut cfi = cfi.expect("well-formed CFI");
     let mut counts = Counts::default();
     for core in cores {
-        walk_one(arch, &table, &cfi, core, &mut counts);
+        walk_one(arch, &table, &mut cfi, core, &mut counts);
     }
     counts
 }
 
-fn walk_one(arch: Arch, table: &Table<'_>, cfi: &Cfi<'_>, core: &Core, counts: &mut Counts) {
+fn walk_one<'f>(
+    arch: Arch,
+    table: &Table<'_>,
+    cfi: &mut Cfi<'f, EhFrame<Slice<'f>>>,
+    core: &Core,
+    counts: &mut Counts,
+) {
     let own = |register: cfipack_format::Register| core.registers[usize::from(register.0)];
     let mut frame =
         Frame { pc: core.pc, sp: own(arch.stack_pointer()), fp: own(arch.frame_pointer()), is_exact: true };
-    let mut registers: Vec<_> = core.registers.iter().map(|value| Some(*value)).collect();
+    let mut registers: Registers = std::array::from_fn(|number| core.registers.get(number).copied());
     counts.stacks += 1;
     for depth in 0..100 {
         let address = if frame.is_exact { frame.pc } else { frame.pc - 1 };
         let row = table.find(address).expect("a valid table");
         let machine = (depth == 0).then_some(&core.registers[..]);
         let found = step(arch, row, &frame, machine, &|address| core.word(address));
-        let caller = cfi.caller(address, &registers, core);
+        let caller = cfi.caller(address, &registers, &|address| core.word(address));
         match (found, caller) {
-            (Ok(found), Caller::Frame { pc, sp, registers: callers }) => {
+            (Ok(found), Ok(caller)) => {
+                let pc = caller.return_address.expect("the return address");
+                let sp = caller.registers[usize::from(arch.stack_pointer().0)].expect("the stack pointer");
                 let is_equal = (found.frame.pc, found.frame.sp) == (pc, sp);
                 match found.way {
                     Way::Table => {
@@ -138,10 +148,10 @@ fn walk_one(arch: Arch, table: &Table<'_>, cfi: &Cfi<'_>, core: &Core, counts: &
                     }
                 }
                 counts.by_table += usize::from(found.way == Way::Table);
-                (frame, registers) = (found.frame, callers);
+                (frame, registers) = (found.frame, caller.registers);
             }
             // Without CFI, only the frame pointer tells the caller, so there is nothing to compare with.
-            (Ok(found), Caller::NoRow) => {
+            (Ok(found), Err(Stop::NoRow)) => {
                 assert_eq!(found.way, Way::FramePointer);
                 counts.without_cfi += 1;
                 frame = found.frame;
@@ -150,11 +160,14 @@ fn walk_one(arch: Arch, table: &Table<'_>, cfi: &Cfi<'_>, core: &Core, counts: &
                 registers[usize::from(arch.frame_pointer().0)] = Some(frame.fp);
             }
             // For an outermost frame the reader tries the frame pointer, which is 0.
-            (Err(_), Caller::Outermost) => {
+            (Err(_), Err(Stop::Outermost)) => {
                 counts.complete += 1;
                 return;
             }
-            (Ok(found), Caller::Outermost) => panic!("{arch:?}: beyond the outermost frame: {found:?}"),
+            (_, Err(stop @ (Stop::Lost | Stop::Malformed(_)))) => {
+                panic!("{arch:?} at {address:#x}: {stop:?}")
+            }
+            (Ok(found), Err(Stop::Outermost)) => panic!("{arch:?}: beyond the outermost frame: {found:?}"),
             (Err(_), _) => return,
         }
     }
