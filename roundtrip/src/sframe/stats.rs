@@ -1,7 +1,7 @@
 //! Counts how a table uses its bytes, and statistics of its functions.
 
 use cfipack_decoder::sframe::{self, Function, Section};
-use cfipack_format::sframe::{FdeType, FreInfo, Header, Version};
+use cfipack_format::sframe::{FdeType, FreInfo, Header, Version, WordSize};
 use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Arch, Register, Row};
 
@@ -41,7 +41,7 @@ pub struct Stats {
     /// Stored rows of outermost frames.
     pub outermost: u64,
     /// Stored rows by the width of their data words: 1, 2, 4 bytes; outermost ones not among them.
-    pub rows_by_word_width: [u64; 3],
+    pub rows_by_word_width: [u64; WordSize::ALL.len()],
     /// Functions whose block is also another function's.
     pub sharing: u64,
     /// Blocks that several functions share.
@@ -164,7 +164,7 @@ impl Stats {
             self.rows_stored += 1;
             self.bytes.starts += function.fre_type().width().to_u64();
             self.bytes.infos += 1;
-            self.bytes.data_words += fre.word_size.width().to_u64() * u64::from(fre.info.count());
+            self.bytes.data_words += fre.word_size.len_of(fre.info.count().into()).to_u64();
             if fre.info == FreInfo::OUTERMOST {
                 self.outermost += 1;
             } else {
