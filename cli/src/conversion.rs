@@ -217,9 +217,9 @@ pub struct Conversion {
 #[derive(Clone, Copy, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Outside {
-    /// Functions in the section.
+    /// The number of these functions that the section has.
     pub converted: u64,
-    /// Omitted functions, and FDEs that cannot be read.
+    /// The number of these functions that are omitted, and of FDEs that cannot be read.
     pub omitted: u64,
 }
 

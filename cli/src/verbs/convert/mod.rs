@@ -354,7 +354,7 @@ pub struct SummaryJson<'r> {
     reasons: BTreeMap<&'static str, u64>,
     outside_dwarf: Outside,
     ambiguous: u64,
-    /// Functions that no CFI covers, with `--synthesize`. The other counts do not include them.
+    /// The functions that no CFI covers, if `--synthesize` is given. The other counts do not include them.
     #[serde(skip_serializing_if = "Option::is_none")]
     synthesized: Option<&'r SynthesizedCounts>,
     excluded: &'r Excluded,
