@@ -94,11 +94,15 @@ fn check_load(check: &Check<'_>, from: &Load, to: &Load) -> Result<(), Structure
 
 /// Checks that an offset and an address agree modulo the alignment, if the original's do.
 fn check_congruent(index: usize, new: Segment, old: Segment) -> Result<(), StructureError> {
-    let remainder = |segment: Segment| segment.vaddr.wrapping_sub(segment.offset) % segment.align.max(1);
-    if remainder(new) == 0 || remainder(old) != 0 {
+    if misalignment(new) == 0 || misalignment(old) != 0 {
         return Ok(());
     }
-    Err(differs(index, "p_offset", new.offset.wrapping_add(remainder(new)), new.offset))
+    Err(differs(index, "p_offset", new.offset.wrapping_add(misalignment(new)), new.offset))
+}
+
+/// Returns the difference of a segment's address and offset, modulo the alignment.
+fn misalignment(segment: Segment) -> u64 {
+    segment.vaddr.wrapping_sub(segment.offset) % segment.align.max(1)
 }
 
 /// Checks the added segment. It must be read-only, on pages of its own, and hold the table or moved sections.
