@@ -212,8 +212,7 @@ impl Check<'_> {
             return Ok(());
         }
         let at = old.iter().zip(new).position(|(old, new)| old != new).unwrap_or(old.len().min(new.len()));
-        let byte = |bytes: &[u8]| bytes.get(at).copied().unwrap_or(0);
-        let (old, new) = (byte(old), byte(new));
+        let [old, new] = [old, new].map(|bytes| bytes.get(at).copied().unwrap_or(0));
         Err(StructureError::SectionByte { index: pair.new, offset: at.to_u64(), old, new })
     }
 }

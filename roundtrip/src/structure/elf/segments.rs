@@ -121,13 +121,12 @@ fn check_added(check: &Check<'_>, index: usize) -> Result<(), StructureError> {
         return Err(differs(index, field, old, new));
     }
     check_congruent(index, segment, Segment { offset: 0, vaddr: 0, ..segment })?;
-    let page = |address: u64| address - address % PAGE;
     for load in new.loads.0.iter().filter(|load| load.index != index) {
         let other = load.segment;
         let (end, other_end) = (segment.vaddr + segment.memsz, load.end());
         if other.memsz != 0
-            && end > page(other.vaddr)
-            && page(segment.vaddr) < other_end.next_multiple_of(PAGE)
+            && end > start_of_page(other.vaddr)
+            && start_of_page(segment.vaddr) < other_end.next_multiple_of(PAGE)
         {
             let (what, offset) = ("pages", segment.vaddr);
             return Err(StructureError::Overlap { file: Version::New, what, offset, end: other_end });
@@ -147,6 +146,11 @@ fn check_added(check: &Check<'_>, index: usize) -> Result<(), StructureError> {
         return Ok(());
     }
     Err(StructureError::AddedSegment { index, kind: segment.kind })
+}
+
+/// Returns the start of the page that contains an address.
+fn start_of_page(address: u64) -> u64 {
+    address - address % PAGE
 }
 
 /// Checks that the program headers are loaded where the kernel and `PT_PHDR` place them.
