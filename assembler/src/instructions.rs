@@ -214,7 +214,6 @@ fn put(
     writer: &mut InstructionWriter,
     marks: &mut Vec<Mark>,
 ) -> Result<(), Error> {
-    let put = |writer: &mut InstructionWriter, instruction| writer.put(instruction);
     match placed.directive {
         Directive::DefCfa(..) | Directive::DefCfaOffset(_) | Directive::AdjustCfaOffset(_)
             if dialect.is_llvm() && cfa_offset < 0 =>
@@ -222,23 +221,23 @@ fn put(
             negative_cfa_offset(&placed.directive, cfa_offset, writer);
             Ok(())
         }
-        Directive::DefCfa(register, offset) => put(writer, Instruction::DefCfa(register, offset)),
+        Directive::DefCfa(register, offset) => writer.put(Instruction::DefCfa(register, offset)),
         Directive::DefCfaOffset(_) | Directive::AdjustCfaOffset(_) => {
-            put(writer, Instruction::DefCfaOffset(cfa_offset))
+            writer.put(Instruction::DefCfaOffset(cfa_offset))
         }
-        Directive::DefCfaRegister(register) => put(writer, Instruction::DefCfaRegister(register)),
-        Directive::Offset(register, offset) => put(writer, Instruction::Offset(register, offset)),
+        Directive::DefCfaRegister(register) => writer.put(Instruction::DefCfaRegister(register)),
+        Directive::Offset(register, offset) => writer.put(Instruction::Offset(register, offset)),
         Directive::RelOffset(register, offset) => {
-            put(writer, Instruction::Offset(register, offset.wrapping_sub(cfa_offset)))
+            writer.put(Instruction::Offset(register, offset.wrapping_sub(cfa_offset)))
         }
-        Directive::ValOffset(register, offset) => put(writer, Instruction::ValOffset(register, offset)),
-        Directive::Register(register, source) => put(writer, Instruction::Register(register, source)),
-        Directive::Restore(register) => put(writer, Instruction::Restore(register)),
-        Directive::Undefined(register) => put(writer, Instruction::Undefined(register)),
-        Directive::SameValue(register) => put(writer, Instruction::SameValue(register)),
-        Directive::RememberState => put(writer, Instruction::RememberState),
-        Directive::RestoreState => put(writer, Instruction::RestoreState),
-        Directive::WindowSave | Directive::NegateRaState => put(writer, Instruction::NegateRaState),
+        Directive::ValOffset(register, offset) => writer.put(Instruction::ValOffset(register, offset)),
+        Directive::Register(register, source) => writer.put(Instruction::Register(register, source)),
+        Directive::Restore(register) => writer.put(Instruction::Restore(register)),
+        Directive::Undefined(register) => writer.put(Instruction::Undefined(register)),
+        Directive::SameValue(register) => writer.put(Instruction::SameValue(register)),
+        Directive::RememberState => writer.put(Instruction::RememberState),
+        Directive::RestoreState => writer.put(Instruction::RestoreState),
+        Directive::WindowSave | Directive::NegateRaState => writer.put(Instruction::NegateRaState),
         Directive::NegateRaStateWithPc => {
             writer.raw(&[0x2c]);
             Ok(())

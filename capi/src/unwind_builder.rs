@@ -176,8 +176,7 @@ impl FieldTargets<'_> {
                 array(object.lsdas, object.num_lsdas)?,
             )
         };
-        let place = |reference: &cfipack_reference| (reference.part, reference.offset);
-        if !references.is_sorted_by(|a, b| place(a) < place(b)) {
+        if !references.is_sorted_by(|a, b| (a.part, a.offset) < (b.part, b.offset)) {
             return Err(Failure::argument(&"references do not ascend"));
         }
         for places in [functions, lsdas] {

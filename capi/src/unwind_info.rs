@@ -85,13 +85,12 @@ pub unsafe extern "C" fn cfipack_unwind_info_parse(
 fn entry(section: &Section<'_>, entry: &Entry) -> Result<cfipack_unwind_info_entry, cfipack_status> {
     let personality = section.personality(entry).map_err(malformed)?;
     let lsda = section.lsda(entry).map_err(malformed)?;
-    let or_zero = |offset: Option<ImageOffset>| offset.map_or(0, |offset| offset.0);
     Ok(cfipack_unwind_info_entry {
         start: entry.start.0,
         end: entry.end.0,
         encoding: entry.encoding.0,
-        personality: or_zero(personality),
-        lsda: or_zero(lsda),
+        personality: personality.map_or(0, |slot| slot.0),
+        lsda: lsda.map_or(0, |lsda| lsda.0),
         reserved: 0,
         page: entry.page.to_usize(),
     })

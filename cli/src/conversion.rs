@@ -180,13 +180,17 @@ pub fn place(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> anyhow::Resu
     if let Some(own) = file.sframe_sections()?.first() {
         return Ok(own.address);
     }
-    let end = |section: &FileSection<'_>| section.address.0.saturating_add(section.bytes.len().to_u64());
     let eh_frame = sections.iter().find(|section| section.kind == SectionKind::EhFrame);
     let end = match eh_frame {
-        Some(eh_frame) => end(&eh_frame.section),
-        None => file.code_sections()?.iter().map(end).max().unwrap_or_default(),
+        Some(eh_frame) => end_of(&eh_frame.section),
+        None => file.code_sections()?.iter().map(end_of).max().unwrap_or_default(),
     };
     Ok(Address(end.checked_next_multiple_of(8).unwrap_or(end)))
+}
+
+/// Returns the address after the last byte of a section.
+fn end_of(section: &FileSection<'_>) -> u64 {
+    section.address.0.saturating_add(section.bytes.len().to_u64())
 }
 
 /// A `.sframe` section that was built from a file's CFI, and the functions that it omits.
@@ -217,9 +221,9 @@ pub struct Conversion {
 #[derive(Clone, Copy, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Outside {
-    /// Functions in the section.
+    /// The number of these functions that the section has.
     pub converted: u64,
-    /// Omitted functions, and FDEs that cannot be read.
+    /// The number of these functions that are omitted, and of FDEs that cannot be read.
     pub omitted: u64,
 }
 

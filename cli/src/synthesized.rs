@@ -16,11 +16,11 @@ use crate::report::count::{Counts, Number};
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SynthesizedCounts {
-    /// Functions with rows from code.
+    /// The number of functions whose rows are made from their code.
     pub functions: u64,
-    /// Functions and other code without rows.
+    /// The number of functions, and of other pieces of code, that get no rows.
     pub omitted: u64,
-    /// The omitted functions by reason.
+    /// The number of omitted functions for each reason.
     pub reasons: BTreeMap<&'static str, u64>,
 }
 

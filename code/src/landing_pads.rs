@@ -4,7 +4,7 @@
 //! implementations. This module reads the form that GCC, LLVM and Rust write. The pointer encodings are in the LSB
 //! Core specification, "DWARF Extensions".
 
-use cfipack_format::{Address, Arch, Endian};
+use cfipack_format::{Address, Arch};
 
 use crate::analysis::CallSite;
 
@@ -65,11 +65,7 @@ impl Cursor<'_> {
     fn number(&mut self, size: usize) -> Option<u64> {
         let (bytes, rest) = self.bytes.split_at_checked(size)?;
         (self.bytes, self.at) = (rest, self.at.wrapping_add(size as u64));
-        let add = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
-        Some(match self.arch.endian() {
-            Endian::Little => bytes.iter().rev().fold(0, add),
-            Endian::Big => bytes.iter().fold(0, add),
-        })
+        Some(crate::table::number(bytes, self.arch.endian()))
     }
 
     fn uleb(&mut self) -> Option<u64> {

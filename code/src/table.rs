@@ -163,10 +163,14 @@ impl JumpTable {
     }
 }
 
-fn number(bytes: &[u8], endian: Endian) -> u64 {
-    let add = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
+/// Reads a number of at most 8 bytes.
+pub(crate) fn number(bytes: &[u8], endian: Endian) -> u64 {
     match endian {
-        Endian::Little => bytes.iter().rev().fold(0, add),
-        Endian::Big => bytes.iter().fold(0, add),
+        Endian::Little => bytes.iter().rev().fold(0, push_byte),
+        Endian::Big => bytes.iter().fold(0, push_byte),
     }
+}
+
+fn push_byte(value: u64, byte: &u8) -> u64 {
+    value << 8 | u64::from(*byte)
 }

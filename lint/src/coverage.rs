@@ -13,18 +13,19 @@ use cfipack_format::{Address, Arch};
 use crate::Error;
 use crate::padding::is_padding;
 
-/// Bytes in executable sections.
+/// The size of the code in executable sections, in bytes. The parts `covered`, `gap_bytes` and `padding_bytes` add up
+/// to `code`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct CodeBytes {
-    /// All of them: those of the next three together.
+    /// All code.
     pub code: u64,
-    /// With a row.
+    /// Code with a row.
     pub covered: u64,
-    /// Without a row.
+    /// Code without a row, except for padding.
     pub gap_bytes: u64,
-    /// Without a row, and no instructions that do anything.
+    /// Padding: code without a row, and without instructions that do anything.
     pub padding_bytes: u64,
 }
 

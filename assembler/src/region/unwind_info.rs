@@ -60,14 +60,15 @@ impl Region {
         {
             return Err(Error::CodeLength { given: code.len().to_u64(), needed: self.length });
         }
-        let too_large = |what, value, most| Error::TooLarge { what, value, most };
         if self.length > u32::MAX.into() {
-            return Err(too_large("bytes of code for __unwind_info", self.length, u32::MAX.into()));
+            let what = "bytes of code for __unwind_info";
+            return Err(Error::TooLarge { what, value: self.length, most: u32::MAX.into() });
         }
         let eh_frame = self.eh_frame(Pointers::Absolute)?;
         // The offset of an FDE has 24 bits.
         if eh_frame.bytes().len() >= 1 << 24 {
-            return Err(too_large("bytes of __eh_frame", eh_frame.bytes().len().to_u64(), (1 << 24) - 1));
+            let (what, value) = ("bytes of __eh_frame", eh_frame.bytes().len().to_u64());
+            return Err(Error::TooLarge { what, value, most: (1 << 24) - 1 });
         }
         let mut builder = Builder::new(arch, Options::default()).map_err(|_| no_format)?;
         builder.reserve(self.len());

@@ -189,8 +189,8 @@ impl Original {
     /// Refuses to replace the file if its name leads to a different file by now, or if another process has changed its
     /// bytes or attributes.
     fn check_untouched(&self) -> anyhow::Result<()> {
-        let changed = |file: &Metadata| (file.ctime(), file.ctime_nsec());
-        if changed(&self.file.metadata()?) != changed(&self.metadata) {
+        let now = self.file.metadata()?;
+        if (now.ctime(), now.ctime_nsec()) != (self.metadata.ctime(), self.metadata.ctime_nsec()) {
             bail!(CHANGED);
         }
         self.check_unchanged(&self.entry.metadata()?)

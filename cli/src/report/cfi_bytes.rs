@@ -7,7 +7,7 @@ use cfipack_container::{CallFrameSection, File};
 use cfipack_format::widen::ToU64;
 use serde::Serialize;
 
-/// Bytes of each section of call frame information.
+/// The size of each section of call frame information, in bytes.
 #[derive(Clone, Copy, Serialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CfiBytes {
@@ -16,13 +16,13 @@ pub struct CfiBytes {
     debug_frame: u64,
 }
 
-/// Bytes of a table and of its CFI.
+/// The sizes of a table and of its CFI, in bytes.
 #[derive(Clone, Copy, Serialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TableBytes {
-    /// The table.
+    /// The size of the table.
     pub sframe: u64,
-    /// The CFI.
+    /// The sizes of the sections of CFI.
     #[serde(flatten)]
     pub cfi: CfiBytes,
 }

@@ -196,15 +196,14 @@ impl Rules {
         let DescribedViolations { first, more } = DescribedViolations::select(broken);
         let (warnings, violations): (Vec<&Violation>, _) =
             first.into_iter().partition(|violation| violation.is_warning());
-        let words = |list: Vec<&Violation>| list.into_iter().map(Violation::to_string).collect();
         let more = |is_warning| {
             let of_kind = more.iter().filter(|((warns, _), _)| *warns == is_warning);
             of_kind.map(|(_, more)| (*more).to_u64()).sum()
         };
         Self {
-            violations: words(violations),
+            violations: violations.into_iter().map(Violation::to_string).collect(),
             more_violations: more(false),
-            warnings: words(warnings),
+            warnings: warnings.into_iter().map(Violation::to_string).collect(),
             more_warnings: more(true),
             rules,
         }

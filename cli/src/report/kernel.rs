@@ -21,8 +21,8 @@ pub struct KernelReport {
     pub fallback: Option<Fallback>,
 }
 
-/// Bytes of code at which the kernel's reader continues with the frame pointer. This is a guess, and only right in
-/// functions that keep a frame pointer.
+/// The bytes of code at which the kernel's reader continues with the frame pointer. This is a guess, and only right in
+/// functions that keep a frame pointer. All three fields count bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Fallback {

@@ -19,24 +19,24 @@ use crate::report::symbol::SymbolName;
 pub struct LintReport {
     pub schema: &'static str,
     pub file: String,
-    /// Functions of which every instruction was compared.
+    /// The number of functions of which every instruction was compared.
     pub decided: u64,
-    /// Functions of which not every instruction was compared.
+    /// The number of functions of which some instructions could not be compared.
     pub undecided: u64,
-    /// Functions with findings.
+    /// The number of functions with findings.
     pub wrong: u64,
-    /// Instructions whose row is right.
+    /// The number of instructions whose row is right.
     pub instructions: u64,
-    /// The undecided functions by the reason.
+    /// The number of undecided functions for each reason.
     pub reasons: BTreeMap<&'static str, u64>,
     /// The first undecided functions of each reason.
     pub examples: Vec<String>,
-    /// Findings that the baseline has. They are not listed.
+    /// The number of findings that the baseline has. They are not listed.
     pub known: u64,
     pub findings: Vec<LintFinding>,
 }
 
-/// A finding.
+/// A place where a row of the CFI contradicts the code.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LintFinding {
@@ -48,7 +48,7 @@ pub struct LintFinding {
     function: String,
     kind: &'static str,
     instruction: String,
-    /// The CFA of the row.
+    /// The rule of the row for the CFA.
     row: String,
     words: String,
     /// The first PC of the range for which the row is wrong.

@@ -216,9 +216,10 @@ impl<'f, 'a> Places<'f, 'a> {
     pub fn similar_symbol(&self, name: &str) -> Option<String> {
         let names = self.symbols()?.iter().map(|(_, linkage)| self.names.symbol(&linkage, 0));
         let names = names.filter_map(|symbol| Some(symbol.text()?.to_owned()));
-        let similarity = |other: &String| (strsim::jaro(name, other) * 1000.0) as u32;
-        let best = names.filter(|other| other.len() <= name.len() * 2).max_by_key(similarity)?;
-        (similarity(&best) > 850).then(|| Escaped(best).to_string())
+        let best = names
+            .filter(|other| other.len() <= name.len() * 2)
+            .max_by_key(|other| similarity(name, other))?;
+        (similarity(name, &best) > 850).then(|| Escaped(best).to_string())
     }
 
     fn symbols(&self) -> Option<&Symbols<'a>> {
@@ -274,6 +275,11 @@ impl<'f, 'a> Places<'f, 'a> {
 /// Returns a section's name with its index.
 fn indexed(code: &Section<'_>) -> String {
     format!("{}[{}]", code.name, code.index.unwrap_or(0))
+}
+
+/// Returns how similar two names are: 0 if they have nothing in common, 1000 if they are equal.
+pub fn similarity(name: &str, other: &str) -> u32 {
+    (strsim::jaro(name, other) * 1000.0) as u32
 }
 
 /// Returns whether a section has this name. The name can include the section's index.

@@ -120,11 +120,11 @@ pub struct VerifyJson<'r> {
 #[derive(Clone, Copy, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AgainstCode {
-    /// Functions of which every instruction was compared.
+    /// The number of functions of which every instruction was compared.
     pub decided: u64,
-    /// Functions of which not every instruction was compared.
+    /// The number of functions of which some instructions could not be compared.
     pub undecided: u64,
-    /// Functions with a disagreement.
+    /// The number of functions whose CFI disagrees with their code.
     pub wrong: u64,
 }
 
@@ -149,7 +149,7 @@ pub fn against_code(code: Option<AgainstCode>) -> String {
     }
 }
 
-/// A report: counts of functions and PCs, and the first differences.
+/// The result of comparing a table with CFI: counts of functions and PCs, and the first differences.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ReportJson<'r> {

@@ -117,17 +117,17 @@ fn print(text: &[u8]) -> anyhow::Result<()> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AnnotateJson {
     schema: &'static str,
-    /// The source.
+    /// The path of the assembler source.
     file: String,
-    /// The object.
+    /// The path of the object.
     object: String,
-    /// Functions that have directives now.
+    /// The number of functions that got directives.
     annotated: u64,
-    /// Functions and other code without CFI that got no directives.
+    /// The number of functions, and of other pieces of code without CFI, that got no directives.
     omitted: u64,
-    /// Directives, without `.cfi_startproc` and `.cfi_endproc`.
+    /// The number of added directives, without `.cfi_startproc` and `.cfi_endproc`.
     directives: u64,
-    /// The omitted functions by reason.
+    /// The number of omitted functions for each reason.
     reasons: BTreeMap<&'static str, u64>,
     /// The omitted functions, in the order of their addresses.
     functions: Vec<OmittedJson>,

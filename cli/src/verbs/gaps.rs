@@ -191,7 +191,7 @@ pub struct GapsJson {
     gaps: Vec<GapJson>,
 }
 
-/// A stretch of code that is not covered.
+/// Consecutive code that no row of a table covers, or with `--cfi` no CFI.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct GapJson {

@@ -223,7 +223,7 @@ pub struct MergeReport {
     address: Address,
     version: u8,
     bytes: u64,
-    /// Entries of the merged table.
+    /// The number of entries of the merged table.
     functions: u64,
     omitted: u64,
     reasons: BTreeMap<&'static str, u64>,

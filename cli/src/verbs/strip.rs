@@ -56,7 +56,7 @@ struct Strip;
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Stripped {
-    /// Bytes of the tables that are removed.
+    /// The size of the removed tables in bytes.
     sframe_bytes: u64,
 }
 

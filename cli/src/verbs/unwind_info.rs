@@ -271,7 +271,7 @@ pub struct SummaryJson<'r> {
     /// The number of compact entries that are omitted because their code has no FDE.
     without_fde: u64,
     unwind_info: Stats,
-    /// Bytes of the file's own section.
+    /// The size of the file's own `__unwind_info` in bytes, or null if it has none.
     own_bytes: Option<usize>,
     warnings: Vec<String>,
     more_warnings: usize,

@@ -38,15 +38,14 @@ impl<'r> Expected<'r> {
         let named = [index_of(arch, arch.stack_pointer()), index_of(arch, arch.return_address()), base];
         let registers = named.into_iter().flatten().fold(saved, |bits, index| bits | 1 << index);
         let is_odd = !row.saved.iter().all(|(_, rule)| matches!(rule, Rule::Cfa(_)));
-        let is_usual = |rule| matches!(rule, Rule::SameValue | Rule::Cfa(_));
         // The frame pointer and the return address have their own fields in a row. A rule for them in `saved` is not
         // usual.
         let named = [arch.frame_pointer(), arch.return_address()];
         let is_plain = !row.saved.iter().any(|(register, _)| named.contains(register))
             && !is_odd
             && !row.row.signed
-            && is_usual(row.row.return_address)
-            && is_usual(row.row.frame_pointer);
+            && matches!(row.row.return_address, Rule::SameValue | Rule::Cfa(_))
+            && matches!(row.row.frame_pointer, Rule::SameValue | Rule::Cfa(_));
         let cfa = match row.row.cfa {
             Cfa::Register { offset, .. } => {
                 let place = offset.checked_neg().and_then(|place| i32::try_from(place).ok());

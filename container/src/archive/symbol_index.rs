@@ -76,6 +76,9 @@ impl Numbers {
 
 /// Reads a number of at most 8 bytes.
 fn number(bytes: &[u8], is_big: bool) -> u64 {
-    let push = |value, &byte: &u8| value << 8 | u64::from(byte);
-    if is_big { bytes.iter().fold(0, push) } else { bytes.iter().rev().fold(0, push) }
+    if is_big { bytes.iter().fold(0, push_byte) } else { bytes.iter().rev().fold(0, push_byte) }
+}
+
+fn push_byte(value: u64, byte: &u8) -> u64 {
+    value << 8 | u64::from(*byte)
 }

@@ -51,12 +51,11 @@ pub(super) fn find_eh_frame<'a>(headers: &Headers<'a>) -> Result<Option<Section<
 
 /// Reads the pointer at offset 4.
 fn eh_frame_address(headers: &Headers<'_>, header: &Section<'_>) -> Result<Address, Error> {
-    let error = |offset: usize, value: u64| Error::EhFrameHdr { offset: offset.to_u64(), value };
     let Some((&[version, encoding, ..], field)) = header.bytes.split_first_chunk::<4>() else {
-        return Err(error(0, header.bytes.len().to_u64()));
+        return Err(Error::EhFrameHdr { offset: 0, value: header.bytes.len().to_u64() });
     };
     if version != 1 {
-        return Err(error(0, version.into()));
+        return Err(Error::EhFrameHdr { offset: 0, value: version.into() });
     }
     let endian = headers.arch.endian();
     let four = field.first_chunk().map(|&bytes| endian.u32(bytes));
@@ -66,14 +65,14 @@ fn eh_frame_address(headers: &Headers<'_>, header: &Section<'_>) -> Result<Addre
         0x3 => four.map(u64::from),
         0xb => four.map(|value| i64::from(value.cast_signed()).cast_unsigned()),
         0x0 | 0x4 | 0xc => eight,
-        _ => return Err(error(1, encoding.into())),
+        _ => return Err(Error::EhFrameHdr { offset: 1, value: encoding.into() }),
     };
-    let value = value.ok_or(error(4, header.bytes.len().to_u64()))?;
+    let value = value.ok_or(Error::EhFrameHdr { offset: 4, value: header.bytes.len().to_u64() })?;
     let base = match encoding & 0xf0 {
         0 => 0,
         DW_EH_PE_PCREL => header.address.0.wrapping_add(4),
         DW_EH_PE_DATAREL => header.address.0,
-        _ => return Err(error(1, encoding.into())),
+        _ => return Err(Error::EhFrameHdr { offset: 1, value: encoding.into() }),
     };
     Ok(Address(base.wrapping_add(value)))
 }

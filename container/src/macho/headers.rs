@@ -92,7 +92,6 @@ impl<'a> Headers<'a> {
     fn read_commands<H: MachHeader<Endian = LE>>(&mut self, header: &'a H) -> Result<(), Error> {
         let start = size_of::<H>().to_u64();
         let (count, size) = (header.ncmds(LE), header.sizeofcmds(LE));
-        let damaged = |offset, value| Error::Table { what: "load commands", offset, value };
         let commands = header.load_commands(LE, self.bytes, 0).map_err(|_| damaged(start, size.into()))?;
         let mut offset = start;
         for command in commands {
@@ -203,4 +202,8 @@ fn arch_of(cpu: CpuType) -> Result<Arch, Error> {
 
 fn unsupported(what: &'static str, offset: u64, value: u32, name: Option<&'static str>) -> Error {
     Error::Unsupported { what, offset, value: value.into(), name }
+}
+
+fn damaged(offset: u64, value: u64) -> Error {
+    Error::Table { what: "load commands", offset, value }
 }

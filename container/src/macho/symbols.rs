@@ -60,11 +60,11 @@ impl<'a> SymbolTable<'a> {
     ) -> Result<Self, Error> {
         let size = usize::from(pointer_size) + 8;
         let (offset, count) = (command.symoff.get(LE).into(), u64::from(command.nsyms.get(LE)));
-        let damaged = |what, offset, value| Error::Table { what, offset, value };
         let entries = range(bytes, offset, count * size.to_u64());
-        let entries = entries.ok_or(damaged("symbol table", offset, count))?;
+        let entries = entries.ok_or(Error::Table { what: "symbol table", offset, value: count })?;
         let (offset, length) = (command.stroff.get(LE).into(), command.strsize.get(LE).into());
-        let strings = range(bytes, offset, length).ok_or(damaged("string table", offset, length))?;
+        let strings = range(bytes, offset, length);
+        let strings = strings.ok_or(Error::Table { what: "string table", offset, value: length })?;
         Ok(Self { offset: command.symoff.get(LE).to_usize(), entries, strings, size })
     }
 

@@ -25,10 +25,10 @@ pub struct Fre {
 
 impl Fre {
     /// The greatest number of data words in an FRE: a pair for each of the CFA, the RA and the FP.
-    pub const MAX_WORDS: usize = 6;
+    pub const MAX_WORDS: usize = FreInfo::MAX_WORDS;
 
     /// The greatest length in bytes: a start, an info byte and six words.
-    const MAX_LEN: usize = 4 + 1 + 4 * Self::MAX_WORDS;
+    const MAX_LEN: usize = FreType::Addr4.width() + 1 + WordSize::MAX_WIDTH * Self::MAX_WORDS;
 
     /// Returns the data words, sign-extended.
     #[inline]
@@ -49,19 +49,19 @@ impl Fre {
     /// Returns the size in bytes.
     #[inline(always)]
     fn len(&self, fre_type: FreType) -> usize {
-        fre_type.width() + 1 + (usize::from(self.info.count()) << self.word_size as u8)
+        fre_type.width() + 1 + self.word_size.len_of(self.info.count().into())
     }
 
     /// Reads the FRE at the start of `bytes` if it has at most three words and `bytes` are long enough for
-    /// three words of 4 bytes. Does not set the FRE's offset.
+    /// three words of the widest size. Does not set the FRE's offset.
     #[inline(always)]
     pub(super) fn read_short(bytes: &[u8], fre_type: FreType, endian: Endian) -> Option<Self> {
-        let window = bytes.first_chunk::<{ 4 + 1 + 4 * 3 }>()?;
+        let window = bytes.first_chunk::<{ FreType::Addr4.width() + 1 + WordSize::MAX_WIDTH * 3 }>()?;
         let (start, info) = head(window, fre_type, endian);
         let word_size = info.word_size().filter(|_| info.count() <= 3)?;
         let mut words = [0; Self::MAX_WORDS];
         for (i, slot) in words[..3].iter_mut().enumerate() {
-            let at = fre_type.width() + 1 + (i << word_size as u8);
+            let at = fre_type.width() + 1 + word_size.len_of(i);
             *slot = word([window[at], window[at + 1], window[at + 2], window[at + 3]], word_size, endian);
         }
         Some(Self { offset: SectionOffset(0), start: FunctionOffset(start), info, word_size, words })
@@ -91,14 +91,14 @@ impl Fre {
         if count > Self::MAX_WORDS {
             return Err(Error::WordCount { offset, value: info.count() });
         }
-        let len = head + (count << word_size as u8);
+        let len = head + word_size.len_of(count);
         if len > bytes.len() {
             return Err(Error::FreTruncated { offset });
         }
         let mut words = [0; Self::MAX_WORDS];
         let read = if count <= 3 { 3 } else { Self::MAX_WORDS };
         for (i, slot) in words[..read].iter_mut().enumerate() {
-            let at = head + (i << word_size as u8);
+            let at = head + word_size.len_of(i);
             *slot = word([window[at], window[at + 1], window[at + 2], window[at + 3]], word_size, endian);
         }
         Ok((Self { offset, start: FunctionOffset(start), info, word_size, words }, len))
@@ -120,8 +120,8 @@ pub(super) fn head<const N: usize>(bytes: &[u8; N], fre_type: FreType, endian: E
 /// Reads a data word from the four bytes that start with it. The size changes from row to row, so no branch
 /// depends on it.
 #[inline(always)]
-fn word(bytes: [u8; 4], size: WordSize, endian: Endian) -> i32 {
-    let unused_bits = 32 - 8 * size.width() as u32;
+fn word(bytes: [u8; WordSize::MAX_WIDTH], size: WordSize, endian: Endian) -> i32 {
+    let unused_bits = 32 - size.len_of(8) as u32;
     let aligned = match endian {
         Endian::Little => u32::from_le_bytes(bytes) << unused_bits,
         Endian::Big => u32::from_be_bytes(bytes),

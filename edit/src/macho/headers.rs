@@ -92,7 +92,6 @@ impl Commands {
     /// Returns an error if a command is unknown or does not belong in an object, or if a part lies beyond the end of
     /// the file.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, Error> {
-        let damaged = |offset, value| Error::Table { what: "load commands", offset, value };
         let header = MachHeader64::<LE>::parse(bytes, 0).map_err(|_| damaged(0, bytes.len().to_u64()))?;
         let len = header.sizeofcmds(LE);
         let start = size_of::<MachHeader64<LE>>().to_u64();
@@ -290,4 +289,8 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
 fn name_of(name: &[u8; 16]) -> String {
     let len = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
     String::from_utf8_lossy(&name[..len]).into_owned()
+}
+
+fn damaged(offset: u64, value: u64) -> Error {
+    Error::Table { what: "load commands", offset, value }
 }

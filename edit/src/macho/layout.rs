@@ -116,14 +116,13 @@ impl CompactUnwindEditor<'_, '_> {
     fn end_of_addresses(&self, len: u64) -> Result<u64, Error> {
         let own = self.section_index();
         let others = self.file.sections.iter().enumerate().filter(|(index, _)| Some(*index) != own);
-        let damaged = |offset, value| Error::Table { what: "addresses of sections", offset, value };
         let mut end = self.commands.vmaddr;
         for (_, header) in others {
             let section = header.address.checked_add(header.size);
-            end = end.max(section.ok_or(damaged(header.address, header.size))?);
+            end = end.max(section.ok_or(does_not_fit(header.address, header.size))?);
         }
         let start = end.checked_next_multiple_of(ALIGNMENT).filter(|start| start.checked_add(len).is_some());
-        start.ok_or(damaged(end, len))
+        start.ok_or(does_not_fit(end, len))
     }
 
     fn new_contents(&self, rows: &[(usize, RowBytes)], len: usize) -> Vec<u8> {
@@ -225,4 +224,8 @@ fn check_unclaimed(file: &Headers<'_>) -> Result<(), Error> {
             })
         }
     }
+}
+
+fn does_not_fit(offset: u64, value: u64) -> Error {
+    Error::Table { what: "addresses of sections", offset, value }
 }

@@ -170,11 +170,10 @@ impl<'a> Draft<'a> {
         self.fres.begin(fre_type);
         for row in rows {
             let start = row.start.0;
-            let at = |reason| (start, reason);
             if row.return_address == Rule::Undefined && !self.options.outermost {
                 return Err((start, Reason::ReturnAddressRule));
             }
-            let fre = Fre::new(arch, &row, fde_type).map_err(at)?;
+            let fre = Fre::new(arch, &row, fde_type).map_err(|reason| (start, reason))?;
             if is_small && (self.fres.repeats(&fre) || start >= function.size && !is_mask) {
                 continue;
             }
@@ -182,7 +181,7 @@ impl<'a> Draft<'a> {
                 if is_mask || !is_small {
                     return Err((start, Reason::RowCount));
                 }
-                self.end_rows(function, info, fde_type, part..start).map_err(at)?;
+                self.end_rows(function, info, fde_type, part..start).map_err(|reason| (start, reason))?;
                 part = start;
                 self.fres.begin(fre_type);
             }

@@ -14,6 +14,9 @@
 use crate::Register;
 
 /// The width of an FRE's data words. Each FRE has its own width.
+///
+/// This type is the only list of the widths. Code that decides by a width matches every size, so that a new size is a
+/// list of compile errors.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum WordSize {
     /// 1 byte.
@@ -25,10 +28,37 @@ pub enum WordSize {
 }
 
 impl WordSize {
+    /// Every size, from the narrowest to the widest. The position of a size is its number in an info byte.
+    pub const ALL: [Self; 3] = [Self::B1, Self::B2, Self::B4];
+
+    /// The width of the widest word in bytes.
+    pub const MAX_WIDTH: usize = Self::ALL[Self::ALL.len() - 1].width();
+
     /// Returns the width of a word in bytes.
     #[inline]
     pub const fn width(self) -> usize {
-        1 << self as u8
+        match self {
+            Self::B1 => 1,
+            Self::B2 => 2,
+            Self::B4 => 4,
+        }
+    }
+
+    /// Returns the length of `count` words in bytes. This is a shift without a branch, for code that reads many FREs.
+    #[inline(always)]
+    pub const fn len_of(self, count: usize) -> usize {
+        count << self as u8
+    }
+
+    /// Returns the size with this number in an info byte, or `None` for an invalid number.
+    #[inline]
+    pub const fn from_number(number: u8) -> Option<Self> {
+        match number {
+            0 => Some(Self::B1),
+            1 => Some(Self::B2),
+            2 => Some(Self::B4),
+            _ => None,
+        }
     }
 
     /// Returns the narrowest size for a signed value, or `None` if the value does not fit into 4 bytes.
@@ -56,6 +86,17 @@ impl WordSize {
     }
 }
 
+// The numbers of the sizes, the shift in `len_of`, and `from_number` agree with `ALL` and `width`.
+const _: () = {
+    let mut number = 0;
+    while number < WordSize::ALL.len() {
+        let size = WordSize::ALL[number];
+        assert!(size as usize == number && size.len_of(1) == size.width());
+        assert!(matches!(WordSize::from_number(number as u8), Some(read) if read as usize == number));
+        number += 1;
+    }
+};
+
 /// The info byte of an FRE.
 ///
 /// | bits | meaning |
@@ -71,6 +112,9 @@ impl FreInfo {
     /// The outermost frame: there are no words, and the return address is undefined (version 2 errata 2,
     /// version 3).
     pub const OUTERMOST: Self = Self(0);
+
+    /// The greatest number of data words that mean something: a pair for each of the CFA, the RA and the FP.
+    pub const MAX_WORDS: usize = 6;
 
     /// Packs the four fields. `count` is at most 15.
     #[inline]
@@ -93,12 +137,7 @@ impl FreInfo {
     /// Returns the size of a data word, or `None` for the invalid number 3.
     #[inline]
     pub const fn word_size(self) -> Option<WordSize> {
-        match self.0 >> 5 & 3 {
-            0 => Some(WordSize::B1),
-            1 => Some(WordSize::B2),
-            2 => Some(WordSize::B4),
-            _ => None,
-        }
+        WordSize::from_number(self.0 >> 5 & 3)
     }
 
     /// Returns the number of bytes of the FRE after its start: the info byte and the words. Returns `None` for
@@ -106,7 +145,7 @@ impl FreInfo {
     #[inline]
     pub const fn fre_len(self) -> Option<usize> {
         match self.word_size() {
-            Some(size) => Some(1 + ((self.count() as usize) << size as u8)),
+            Some(size) => Some(1 + size.len_of(self.count() as usize)),
             None => None,
         }
     }

@@ -130,8 +130,12 @@ impl Pattern {
 }
 
 fn matches(pair: [u8; 2], byte: u8) -> bool {
-    let is = |digit: u8, nibble: u8| digit == b'.' || (digit as char).to_digit(16) == Some(nibble.into());
-    is(pair[0], byte >> 4) && is(pair[1], byte & 15)
+    is_digit(pair[0], byte >> 4) && is_digit(pair[1], byte & 15)
+}
+
+/// Returns whether a digit of a pattern allows four bits of the code.
+fn is_digit(digit: u8, nibble: u8) -> bool {
+    digit == b'.' || (digit as char).to_digit(16) == Some(nibble.into())
 }
 
 const fn header(kind: StubKind, code: &'static str) -> Pattern {

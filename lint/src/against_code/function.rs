@@ -49,6 +49,12 @@ pub struct Outcome {
     pub right: u64,
 }
 
+impl Outcome {
+    fn undecided(doubt: &'static str) -> Self {
+        Self { doubt: Some(doubt), ..Self::default() }
+    }
+}
+
 /// A jump to another function with the frame in place.
 #[derive(Debug)]
 pub struct Leaving {
@@ -122,13 +128,12 @@ impl<'l, 'f> Linter<'l, 'f> {
         is_function: &dyn Fn(Address) -> bool,
         evaluated: &Evaluated,
     ) -> Outcome {
-        let undecided = |doubt| Outcome { doubt: Some(doubt), ..Outcome::default() };
         let size = function.end.0 - function.start.0;
         let Some((bytes, relocated)) = self.memory.code(function.start, size) else {
-            return undecided("no-code");
+            return Outcome::undecided("no-code");
         };
         if self.rows.is_empty() {
-            return undecided("cfi");
+            return Outcome::undecided("cfi");
         }
         // An unwinder ends at an outermost frame, and never uses the CFA.
         if self.rows.iter().all(|row| row.row.return_address == Rule::Undefined) {
@@ -144,7 +149,7 @@ impl<'l, 'f> Linter<'l, 'f> {
         let is_fragment = !starts && evaluated.stubs.is_none();
         let is_entered = starts || (is_fragment && own.is_empty() && is_function(function.start));
         if !is_entered && own.is_empty() {
-            return Outcome { waits: true, ..undecided("fragment") };
+            return Outcome { waits: true, ..Outcome::undecided("fragment") };
         }
         let call_sites = self.call_sites(function, size as u32);
         let (mut noreturn, mut is_asked) = (Vec::new(), false);
@@ -169,7 +174,7 @@ impl<'l, 'f> Linter<'l, 'f> {
             noreturn.extend(calls);
             noreturn.sort_unstable();
         }
-        undecided(Doubt::TooLarge.name())
+        Outcome::undecided(Doubt::TooLarge.name())
     }
 
     /// Evaluates the CFI into `rows`.

@@ -34,12 +34,17 @@ impl<'f> Program<'f> {
 
     /// Returns a hash: equal programs have the same hash, and other programs may have it too.
     pub(crate) fn hash(&self) -> u64 {
-        let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
         let (words, rest) = self.instructions.as_chunks::<8>();
         let hash = mix(self.cie.to_u64(), self.instructions.len().to_u64() << 32 | self.section.to_u64());
         let hash = words.iter().fold(hash, |hash, word| mix(hash, u64::from_ne_bytes(*word)));
         rest.iter().fold(hash, |hash, &byte| mix(hash, byte.into()))
     }
+}
+
+/// Adds a word to a hash.
+#[inline]
+fn mix(hash: u64, word: u64) -> u64 {
+    (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95)
 }
 
 /// The part of an FDE before the instructions.

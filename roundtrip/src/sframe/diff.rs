@@ -17,38 +17,40 @@ use crate::options::Options;
 use crate::words::Answered;
 
 /// The result of comparing table `a` with table `b`, by [`diff`] or [`unwind_info::diff`](crate::unwind_info::diff).
-/// A function is here what a table has an index entry for: an FDE of `.sframe`, an entry of `__unwind_info`.
-/// How the tables are cut into them does not matter: what was merged or split and answers alike is equal.
+/// Here a function is an entry of a table's index: an FDE of `.sframe`, or an entry of `__unwind_info`. Only the
+/// answers for PCs count. For example, two functions that one table has merged into a single function are equal if the
+/// answers are the same.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Diff {
-    /// Functions of `a` for which `b` has the same rows at every PC.
+    /// The number of functions of `a` for which `b` has the same rows at every PC.
     pub equal: u64,
-    /// Functions of `a` for which `b` has another row, or none, at some PC.
+    /// The number of functions of `a` for which `b` has, at some PC, another row or none.
     pub different: u64,
-    /// Functions of `a` for none of whose PCs `b` has an answer.
+    /// The number of functions of `a` for which `b` has no answer at any PC.
     pub only_a: u64,
-    /// Functions of `b` with an answer, for none of whose PCs `a` has one.
+    /// The number of functions of `b` with an answer for which `a` has no answer at any PC.
     pub only_b: u64,
-    /// The number of faults in either table: functions that cannot be read, or that no search finds; a wrong number of
-    /// FREs in a header; that one is for another architecture than the first of `a`.
+    /// The number of faults in both tables. A fault is a function that cannot be read, a function that no search
+    /// finds, a wrong number of FREs in a header, or a table for another architecture than the first table of `a`.
     pub malformed: u64,
-    /// The first of that of `.sframe` tables: of `a`, and of `b`, each at most [`Options::limit`].
+    /// The first faults of `.sframe` tables: a list for `a` and a list for `b`, each with at most [`Options::limit`]
+    /// faults.
     pub faults: [Vec<Fault>; 2],
-    /// PCs for which both tables have the same row.
+    /// The number of PCs for which both tables have the same row.
     pub pcs_equal: u64,
-    /// PCs for which both tables have an answer, and not the same one.
+    /// The number of PCs for which both tables have an answer, and the answers differ.
     pub pcs_different: u64,
-    /// PCs for which only `a` has an answer.
+    /// The number of PCs for which only `a` has an answer.
     pub pcs_only_a: u64,
-    /// PCs for which only `b` has an answer.
+    /// The number of PCs for which only `b` has an answer.
     pub pcs_only_b: u64,
     /// The first differences in order of address, at most [`Options::limit`].
     #[cfg_attr(feature = "schemars", schemars(with = "Vec<ListedDifference>"))]
     pub differences: Vec<TableDifference>,
-    /// Differences after those.
+    /// The number of differences that `differences` does not list.
     pub more_differences: u64,
 }
 
@@ -89,9 +91,9 @@ pub struct TableDifference {
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub enum Side {
-    /// The first.
+    /// The first table.
     A,
-    /// The second.
+    /// The second table.
     B,
 }
 

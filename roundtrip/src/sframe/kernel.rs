@@ -99,19 +99,19 @@ impl KernelViolation {
     }
 }
 
-/// What the kernel's reader makes of a table. Every row may break a rule, and rows may be shared, so that even a small
-/// table breaks more than memory holds.
+/// The verdict of the kernel's reader on a table. It lists only the first violations. Every row may break a rule, and
+/// functions may share rows, so even a small table can have more violations than fit in memory.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct KernelVerdict {
-    /// The first violations, in the table's order, at most as many as asked for.
+    /// The first violations in the order of the table, at most as many as the caller has asked for.
     pub first: Vec<KernelViolation>,
-    /// Violations after those.
+    /// The number of violations that `first` does not list.
     pub more: u64,
-    /// PCs of rows of outermost frames: the reader ends with an error before it looks at such a row, and goes on by the
-    /// frame pointer instead of ending the walk.
+    /// The number of PCs that have the row of an outermost frame. The kernel's reader ends with an error before it
+    /// looks at such a row. It then continues with the frame pointer instead of ending the walk.
     pub outermost: u64,
     #[cfg_attr(feature = "serde", serde(skip))]
     limit: usize,

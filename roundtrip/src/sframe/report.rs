@@ -16,77 +16,84 @@ use crate::cfi::{Answer, Flags};
 use crate::limited::Piece;
 use crate::words::Answered;
 
-/// The result of holding a table against CFI. Functions are FDEs of the CFI, PCs are bytes of code.
+/// The result of comparing a table with CFI. A function is an FDE of the CFI, and a PC is a byte of code.
 ///
-/// `pcs` is the sum of `pcs_equal`, `pcs_different`, `pcs_missing`, `pcs_unjudged`, `pcs_padding` and
-/// `pcs_judged`;
-/// `functions` that of `equal`, `different`, `missing` and `unjudged`.
+/// `pcs` is the sum of `pcs_equal`, `pcs_different`, `pcs_missing`, `pcs_unjudged`, `pcs_padding` and `pcs_judged`.
+/// `functions` is the sum of `equal`, `different`, `missing` and `unjudged`.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Report {
-    /// Functions of the CFI; several FDEs for one address are one function.
+    /// The number of functions of the CFI. Several FDEs with the same start count as one function.
     pub functions: u64,
-    /// Functions for which table and CFI agree at every PC; those without code among them.
+    /// The number of functions for which table and CFI agree at every PC. Functions without code count too.
     pub equal: u64,
-    /// Functions with a PC for which they differ.
+    /// The number of functions with at least one PC for which table and CFI differ.
     pub different: u64,
-    /// Functions with a PC for which the table has no row though the CFI has one, and no different PC.
+    /// The number of functions with a PC for which the CFI has a row and the table has none. A function for which
+    /// table and CFI also differ at a PC counts as `different` instead.
     pub missing: u64,
-    /// Functions of `missing` for which the caller of [`verify_with_reasons`](crate::verify_with_reasons) has no
-    /// reason: omitted without a report. Without a caller who knows the reasons, all of `missing`.
+    /// The number of functions of `missing` for which the caller of
+    /// [`verify_with_reasons`](crate::verify_with_reasons) gives no reason: they were omitted without a report. If no
+    /// caller gives reasons, this is all of `missing`.
     pub unexplained: u64,
-    /// Functions that gimli cannot evaluate to their end, and that do not differ up to there; and those of
-    /// which FDEs with one start disagree.
+    /// The number of functions that could not be judged. Either gimli cannot evaluate the CFI up to the function's
+    /// end, and the table does not differ before that point; or several FDEs have the function's start, and they
+    /// disagree.
     pub unjudged: u64,
-    /// Functions of `unjudged` for which the table answers at a PC that could not be judged: its answer there
-    /// is unproven. The others are omitted in the table, which is not wrong about them.
+    /// The number of functions of `unjudged` for which the table answers at a PC that could not be judged. The answer
+    /// there is unproven. The table omits the other functions of `unjudged`, so it cannot be wrong about them.
     pub unjudged_in_table: u64,
-    /// Functions of `unjudged` whose record cannot be read: where they lie is unknown.
+    /// The number of functions of `unjudged` whose FDE or CIE cannot be read. It is unknown where they lie.
     pub unreadable: u64,
-    /// FDEs that start where another one starts; not in `functions`.
+    /// The number of FDEs that start where another FDE starts. They do not count in `functions`.
     pub duplicates: u64,
-    /// Functions of the table that answer for PCs which no function of the CFI has.
+    /// The number of functions of the table that answer for a PC outside of all functions of the CFI. See `pcs_extra`.
     pub extra: u64,
-    /// The number of faults of the table: functions that cannot be read, or that no search finds; a wrong number of
-    /// FREs in the header; that it is for another architecture.
+    /// The number of faults of the table. A fault is a function that cannot be read, a function that no search finds,
+    /// a wrong number of FREs in the header, or a table for another architecture.
     pub malformed: u64,
-    /// PCs that the table or the CFI covers.
+    /// The number of PCs that the table or the CFI covers, except for `pcs_hidden`.
     pub pcs: u64,
-    /// PCs for which both agree; also that there is no CFA.
+    /// The number of PCs for which table and CFI agree. They also agree if the CFI has no CFA and the table has no
+    /// row.
     pub pcs_equal: u64,
-    /// PCs for which they differ, `pcs_extra` among them.
+    /// The number of PCs for which table and CFI differ. This includes `pcs_extra`.
     pub pcs_different: u64,
-    /// PCs for which the CFI has a row and the table has none.
+    /// The number of PCs for which the CFI has a row and the table has none.
     pub pcs_missing: u64,
-    /// PCs that gimli cannot evaluate, or for which FDEs differ.
+    /// The number of PCs that gimli cannot evaluate, or for which several FDEs disagree.
     pub pcs_unjudged: u64,
-    /// PCs of `pcs_unjudged` for which the table answers.
+    /// The number of PCs of `pcs_unjudged` for which the table answers.
     pub pcs_unjudged_in_table: u64,
-    /// PCs that only the table answers for, outside all functions of the CFI.
+    /// The number of PCs outside of all functions of the CFI for which the table answers. PCs of `pcs_padding` and
+    /// `pcs_judged` do not count.
     pub pcs_extra: u64,
-    /// PCs between two functions of the CFI that are one function in the table: see
+    /// The number of PCs between two functions of the CFI that are a single function in the table. See
     /// [`Options::padding`](crate::Options::padding).
     pub pcs_padding: u64,
-    /// PCs that only the table answers for, outside all functions of the CFI, and that the caller has
+    /// The number of PCs outside of all functions of the CFI for which the table answers, and which the caller has
     /// [judged](crate::Table::with_judged).
     pub pcs_judged: u64,
-    /// PCs of a function after another one that lies inside it, which no search by start address finds for it,
-    /// and for which the table has no row either; not in `pcs`.
+    /// The number of PCs that a search by start address cannot find. If a function lies inside another function, the
+    /// search finds the inner function for every PC after it, also for PCs of the outer function after the end of the
+    /// inner function. Such a PC counts here if the table has no row for it. It does not count in `pcs`.
     pub pcs_hidden: u64,
-    /// The reason why functions are missing or unjudged, and how many.
+    /// The number of missing and unjudged functions for each reason.
     pub reasons: BTreeMap<String, u64>,
     /// The first differences in order of address, at most [`Options::limit`](crate::Options::limit).
     #[cfg_attr(feature = "schemars", schemars(with = "Vec<ListedDifference>"))]
     pub differences: Vec<Difference>,
-    /// Differences after those.
+    /// The number of differences that `differences` does not list.
     pub more_differences: u64,
-    /// The first of that; as many.
+    /// The first faults of the table, at most [`Options::limit`](crate::Options::limit). `malformed` is the number of
+    /// all faults.
     pub faults: Vec<Fault>,
-    /// The first functions that are missing or unjudged, with the reason in words; as many.
+    /// The first functions that are missing or unjudged, each with its reason, at most
+    /// [`Options::limit`](crate::Options::limit).
     pub unverified: Vec<Unverified>,
-    /// Missing and unjudged functions after those.
+    /// The number of missing and unjudged functions that `unverified` does not list.
     pub more_unverified: u64,
 }
 
@@ -210,19 +217,19 @@ impl fmt::Display for DifferenceWords {
     }
 }
 
-/// A difference as it is serialized. `P` is how places are named.
+/// A range of PCs for which two sides differ, as reports list it. `P` is the type that names a place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct ListedDifference<P = Address> {
-    /// First PC.
+    /// The first PC of the range.
     pub start: P,
-    /// One past the last PC.
+    /// The end of the range: one past the last PC.
     pub end: P,
-    /// Start of the function; `None` between functions.
+    /// The start of the function, or `None` for PCs between functions.
     pub function: Option<P>,
-    /// The description by both sides.
+    /// Describes the answers of both sides.
     pub words: String,
 }
 
@@ -240,19 +247,19 @@ impl From<Difference> for ListedDifference {
     }
 }
 
-/// A function that is missing in the table, or that gimli could not judge. `P` is how places are named.
+/// A function that is missing in the table, or that gimli could not judge. `P` is the type that names a place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Unverified<P = Address> {
-    /// First address, where known.
+    /// The start of the function, or `None` if its FDE cannot be read.
     pub function: Option<P>,
-    /// The PC whose row stands in the way, where there is one.
+    /// The PC of the row that the table cannot represent, or `None` if no such row is known.
     pub pc: Option<P>,
     /// True if the table lacks the function, false if gimli could not judge it.
     pub missing: bool,
-    /// The cause, in words without addresses.
+    /// The reason in words, without addresses.
     pub words: String,
 }
 

@@ -1,7 +1,7 @@
 //! Counts how a table uses its bytes, and statistics of its functions.
 
 use cfipack_decoder::sframe::{self, Function, Section};
-use cfipack_format::sframe::{FdeType, FreInfo, Header, Version};
+use cfipack_format::sframe::{FdeType, FreInfo, Header, Version, WordSize};
 use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Arch, Register, Row};
 
@@ -11,71 +11,72 @@ use cfipack_format::{Arch, Register, Row};
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Stats {
-    /// The use of the bytes.
+    /// The sizes of the table's parts in bytes.
     pub bytes: Bytes,
-    /// Functions.
+    /// The number of functions.
     pub functions: u64,
-    /// Functions by the width of their FREs' starts: 1, 2, 4 bytes.
+    /// The number of functions by the width of their FREs' starts: 1, 2 and 4 bytes.
     pub functions_by_start_width: [u64; 3],
-    /// Flex functions.
+    /// The number of flex functions.
     pub flex: u64,
-    /// PC-mask functions.
+    /// The number of PC-mask functions.
     pub pc_mask: u64,
-    /// Signal frames.
+    /// The number of functions that are signal frames.
     pub signal_frames: u64,
-    /// Functions whose return addresses are signed with key B.
+    /// The number of functions whose return addresses are signed with key B.
     pub key_b: u64,
-    /// Functions with a row by which none but an innermost frame can be unwound, see
+    /// The number of functions with a row that can only unwind an innermost frame. See
     /// [`Row::innermost_register`](cfipack_format::Row::innermost_register).
     pub innermost_only: u64,
-    /// Functions without rows.
+    /// The number of functions without rows.
     pub without_rows: u64,
-    /// Functions that cannot be read to their end.
+    /// The number of functions that cannot be read to their end.
     pub malformed: u64,
-    /// Bytes of code in all functions.
+    /// The size of the code of all functions in bytes.
     pub code: u64,
-    /// Rows, those in shared blocks counted for each function.
+    /// The number of rows. A row in a shared block counts for each function that has the block.
     pub rows: u64,
-    /// Rows as stored, those in shared blocks counted once.
+    /// The number of rows that the table stores. A row in a shared block counts once.
     pub rows_stored: u64,
-    /// Stored rows of outermost frames.
+    /// The number of stored rows of outermost frames.
     pub outermost: u64,
-    /// Stored rows by the width of their data words: 1, 2, 4 bytes; outermost ones not among them.
-    pub rows_by_word_width: [u64; 3],
-    /// Functions whose block is also another function's.
+    /// The number of stored rows by the width of their data words: 1, 2 and 4 bytes. Rows of outermost frames do not
+    /// count.
+    pub rows_by_word_width: [u64; WordSize::ALL.len()],
+    /// The number of functions that share their block of rows with another function.
     pub sharing: u64,
-    /// Blocks that several functions share.
+    /// The number of blocks of rows that several functions share.
     pub shared_blocks: u64,
-    /// Functions by number of rows: `rows_per_function[k]` is how many have up to 2^k rows, and more than
-    /// half as many (`[0]`: 0 or 1, `[1]`: 2, `[2]`: 3 or 4, `[3]`: 5 to 8, ...).
+    /// The number of functions by their number of rows. Item 0 counts the functions with 0 or 1 rows, item 1 with 2
+    /// rows, item 2 with 3 or 4 rows, and item `k` with 2^(k-1) + 1 to 2^k rows.
     pub rows_per_function: Vec<u64>,
-    /// The most rows of a function.
+    /// The number of rows of the function with the most rows.
     pub most_rows: u32,
 }
 
-/// The use of a table's bytes. The parts add up to `total`.
+/// The sizes of a table's parts in bytes. `total` is the sum of the parts, without `saved_by_sharing`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Bytes {
-    /// The whole table, padding after it not included.
+    /// The size of the whole table, without padding after it.
     pub total: u64,
-    /// Header and auxiliary header.
+    /// The header and the auxiliary header.
     pub header: u64,
     /// The function index.
     pub index: u64,
-    /// Attributes (version 3).
+    /// The attributes, which only version 3 has.
     pub attributes: u64,
-    /// Starts of FREs.
+    /// The starts of the FREs.
     pub starts: u64,
-    /// Info bytes of FREs.
+    /// The info bytes of the FREs.
     pub infos: u64,
-    /// Data words of FREs.
+    /// The data words of the FREs.
     pub data_words: u64,
-    /// Bytes that no function refers to, or that cannot be read. 0 where functions' blocks overlap.
+    /// Bytes that no function refers to, or that cannot be read. This is 0 if the blocks of functions overlap.
     pub other: u64,
-    /// Not part of the sum: what functions that share a block would take more if each had its own.
+    /// The bytes that the table would grow by if each function had its own block. They are not part of `total`.
     pub saved_by_sharing: u64,
 }
 
@@ -164,7 +165,7 @@ impl Stats {
             self.rows_stored += 1;
             self.bytes.starts += function.fre_type().width().to_u64();
             self.bytes.infos += 1;
-            self.bytes.data_words += fre.word_size.width().to_u64() * u64::from(fre.info.count());
+            self.bytes.data_words += fre.word_size.len_of(fre.info.count().into()).to_u64();
             if fre.info == FreInfo::OUTERMOST {
                 self.outermost += 1;
             } else {

@@ -33,9 +33,8 @@ impl core::error::Error for MachODifference {}
 /// # Errors
 /// Returns the first difference. A file that cannot be read counts as a difference.
 pub fn check_compact_unwind_edit(old: &[u8], new: &[u8]) -> Result<(), MachODifference> {
-    let unreadable = |index| MachODifference { what: "file", index };
-    let old_file = File::parse(old).map_err(|_| unreadable(0))?;
-    let new_file = File::parse(new).map_err(|_| unreadable(1))?;
+    let old_file = File::parse(old).map_err(|_| MachODifference { what: "file", index: 0 })?;
+    let new_file = File::parse(new).map_err(|_| MachODifference { what: "file", index: 1 })?;
     check_sections(&old_file, &new_file)?;
     check_symbols(&old_file, &new_file)?;
     check_commands(old, new)
@@ -71,9 +70,8 @@ fn check_sections(old: &File<'_>, new: &File<'_>) -> Result<(), MachODifference>
 
 /// Returns whether two sections have the same address, bytes and relocations.
 fn is_same(old: &MachOSection64<'_, '_, Endianness>, new: &MachOSection64<'_, '_, Endianness>) -> bool {
-    let data = |section: &MachOSection64<'_, '_, Endianness>| section.data().ok().map(<[u8]>::to_vec);
     (old.address(), old.size()) == (new.address(), new.size())
-        && data(old).is_some_and(|bytes| data(new) == Some(bytes))
+        && old.data().is_ok_and(|bytes| new.data().is_ok_and(|other| other == bytes))
         && old.macho_relocations().is_ok_and(|old| {
             new.macho_relocations()
                 .is_ok_and(|new| object::pod::bytes_of_slice(old) == object::pod::bytes_of_slice(new))
@@ -117,8 +115,9 @@ fn comparable_value(file: &File<'_>, symbol: &MachOSymbol64<'_, '_, Endianness>)
 
 /// Compares the contents of load commands. The parts for sections and symbols have been compared before.
 fn check_commands(old: &[u8], new: &[u8]) -> Result<(), MachODifference> {
-    let unreadable = |index| MachODifference { what: "list of load commands", index };
-    let (old, new) = (contents(old).ok_or(unreadable(0))?, contents(new).ok_or(unreadable(1))?);
+    let what = "list of load commands";
+    let old = contents(old).ok_or(MachODifference { what, index: 0 })?;
+    let new = contents(new).ok_or(MachODifference { what, index: 1 })?;
     match old.iter().zip(&new).position(|(old, new)| old != new) {
         Some(index) => Err(MachODifference { what: "load command", index }),
         None if old.len() != new.len() => {

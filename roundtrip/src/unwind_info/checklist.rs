@@ -167,8 +167,7 @@ impl Checklist<'_, '_> {
             return;
         };
         let function = before.start;
-        let is_null = |entry: &Entry| entry.encoding.mode_number() == 0;
-        let violation = match (is_null(&before), is_null(entry)) {
+        let violation = match (before.encoding.mode_number() == 0, entry.encoding.mode_number() == 0) {
             (false, true) => {
                 self.shadowed = Some((self.found.len(), offset));
                 Violation::NullShared { offset, function, is_last: true }

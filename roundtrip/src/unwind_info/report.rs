@@ -8,9 +8,10 @@ use cfipack_format::Address;
 use crate::limited::Piece;
 use crate::sframe::Unverified;
 
-/// Functions are FDEs of the CFI, PCs are bytes of code.
+/// The result of comparing a table of compact unwind with CFI. A function is an FDE of the CFI, and a PC is a byte of
+/// code.
 ///
-/// `functions` is the sum of `equal`, `dwarf`, `scanned`, `different`, `missing` and `unjudged`; `pcs` that of
+/// `functions` is the sum of `equal`, `dwarf`, `scanned`, `different`, `missing` and `unjudged`. `pcs` is the sum of
 /// `pcs_equal`, `pcs_prologue`, `pcs_epilogue`, `pcs_dwarf`, `pcs_scanned`, `pcs_different`, `pcs_missing` and
 /// `pcs_unjudged`.
 #[derive(Clone, Debug, Default)]
@@ -18,59 +19,65 @@ use crate::sframe::Unverified;
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Report {
-    /// Functions of the CFI; several FDEs for one address are one function.
+    /// The number of functions of the CFI. Several FDEs with the same start count as one function.
     pub functions: u64,
-    /// Functions in whose body their compact entries represent the CFI.
+    /// The number of functions whose compact entries represent the CFI in the function's body.
     pub equal: u64,
-    /// Functions that the table leaves to their FDEs, where readers find them.
+    /// The number of functions that the table leaves to their FDEs. Readers find these FDEs without a scan.
     pub dwarf: u64,
-    /// Functions with a PC for which the table names an FDE after theirs, and no different or missing PC. LLVM's
-    /// libunwind then scans all of `__eh_frame` and finds theirs; framehop does not.
+    /// The number of functions with a PC for which the table names an FDE after the function's own FDE, and without a
+    /// different or missing PC. LLVM's libunwind then scans all of `__eh_frame` and finds the right FDE; framehop does
+    /// not find it.
     pub scanned: u64,
-    /// Functions with a PC in their body for which the table encodes something else.
+    /// The number of functions with a PC in the body for which the table encodes something else than the CFI.
     pub different: u64,
-    /// Functions with a PC for which the table has nothing though the CFI has a row, and no different PC.
+    /// The number of functions with a PC for which the CFI has a row and the table has nothing. A function with a
+    /// different PC counts as `different` instead.
     pub missing: u64,
-    /// Functions that gimli cannot evaluate to their end, and that do not differ up to there; and those of
-    /// which FDEs with one start disagree.
+    /// The number of functions that could not be judged. Either gimli cannot evaluate the CFI up to the function's
+    /// end, and the table does not differ before that point; or several FDEs have the function's start, and they
+    /// disagree.
     pub unjudged: u64,
-    /// FDEs that start where another one starts; not in `functions`.
+    /// The number of FDEs that start where another FDE starts. They do not count in `functions`.
     pub duplicates: u64,
-    /// Compact entries with PCs that no function of the CFI has: nothing to compare them with.
+    /// The number of compact entries that begin outside of all functions of the CFI. There is nothing to compare them
+    /// with.
     pub without_cfi: u64,
-    /// PCs of the CFI's functions.
+    /// The number of PCs in all functions of the CFI.
     pub pcs: u64,
-    /// PCs for which both agree.
+    /// The number of PCs for which table and CFI agree.
     pub pcs_equal: u64,
-    /// PCs on the way into a body: the entry is not exact there, as is the nature of compact unwind.
+    /// The number of PCs in prologues, before a function's body, for which the entry is not exact. This is no fault,
+    /// because compact unwind only represents bodies.
     pub pcs_prologue: u64,
-    /// The number of PCs on the way out.
+    /// The number of PCs in epilogues, after a function's body, for which the entry is not exact. This is no fault
+    /// either.
     pub pcs_epilogue: u64,
-    /// PCs that are left to FDEs.
+    /// The number of PCs that the table leaves to FDEs.
     pub pcs_dwarf: u64,
-    /// PCs for which the table names an FDE after the function's.
+    /// The number of PCs for which the table names an FDE after the function's own FDE.
     pub pcs_scanned: u64,
-    /// PCs for which they differ.
+    /// The number of PCs for which table and CFI differ.
     pub pcs_different: u64,
-    /// PCs for which the CFI has a row and the table has nothing.
+    /// The number of PCs for which the CFI has a row and the table has nothing.
     pub pcs_missing: u64,
-    /// PCs that gimli cannot evaluate, or for which FDEs differ.
+    /// The number of PCs that gimli cannot evaluate, or for which several FDEs disagree.
     pub pcs_unjudged: u64,
-    /// PCs of compact entries that no function of the CFI has; not in `pcs`.
+    /// The number of PCs of compact entries outside of all functions of the CFI. They do not count in `pcs`.
     pub pcs_without_cfi: u64,
-    /// Functions with compact entries and another personality or LSDA than their FDEs have; they are equal
-    /// or different by how they are unwound.
+    /// The number of functions whose compact entry has another personality or LSDA than their FDE. Such a function can
+    /// still be `equal`, because only the rows decide that.
     pub handlers_different: u64,
-    /// The reason why functions are missing or unjudged, and how many.
+    /// The number of missing and unjudged functions for each reason.
     pub reasons: BTreeMap<String, u64>,
-    /// The first differences in order of address, and after them the first ranges of PCs that are missing;
-    /// of each at most [`Options::limit`](crate::Options::limit).
+    /// The first differences in the order of their addresses, followed by the first ranges of PCs that are missing.
+    /// Each of the two lists has at most [`Options::limit`](crate::Options::limit) items.
     pub differences: Vec<Difference>,
-    /// Differences and missing ranges after those.
+    /// The number of differences and missing ranges that `differences` does not list.
     pub more_differences: u64,
-    /// The first functions that are unjudged, with the reason in words; as many.
+    /// The first unjudged functions, each with its reason, at most [`Options::limit`](crate::Options::limit).
     pub unverified: Vec<Unverified>,
-    /// Unjudged functions after those.
+    /// The number of unjudged functions that `unverified` does not list.
     pub more_unverified: u64,
 }
 
@@ -97,19 +104,19 @@ impl Report {
     }
 }
 
-/// Some PCs for which table and CFI differ in one way.
+/// A range of PCs for which table and CFI differ, in the same way at each PC.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Difference {
-    /// Start of the CFI's function.
+    /// The start of the function in the CFI.
     pub function: Address,
-    /// First PC.
+    /// The first PC of the range.
     pub start: Address,
-    /// One past the last PC.
+    /// The end of the range: one past the last PC.
     pub end: Address,
-    /// The description by both.
+    /// Describes the answers of both sides.
     pub words: String,
 }
 

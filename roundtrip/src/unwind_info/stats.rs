@@ -18,51 +18,52 @@ use cfipack_format::widen::ToU64;
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schemars", schemars(rename = "UnwindInfoStats"))]
 pub struct Stats {
-    /// The use of the bytes.
+    /// The sizes of the table's parts in bytes.
     pub bytes: Bytes,
-    /// Compressed pages.
+    /// The number of compressed pages.
     pub compressed_pages: u64,
-    /// Regular pages.
+    /// The number of regular pages.
     pub regular_pages: u64,
-    /// Pages that cannot be read.
+    /// The number of pages that cannot be read.
     pub malformed_pages: u64,
-    /// Entries.
+    /// The number of entries.
     pub entries: u64,
-    /// Entries by mode.
+    /// The number of entries in each mode.
     pub modes: Modes,
-    /// Different encodings.
+    /// The number of different encodings.
     pub encodings: u64,
-    /// LSDA records.
+    /// The number of LSDA records.
     pub lsdas: u64,
-    /// Personalities.
+    /// The number of personalities.
     pub personalities: u64,
-    /// Bytes of code from the first entry to the sentinel.
+    /// The size of the code from the first entry to the sentinel, in bytes.
     pub code: u64,
 }
 
-/// Entries by mode.
+/// The number of entries in each mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Modes {
-    /// Entries with a frame pointer.
+    /// Entries of functions with a frame pointer.
     pub frame: u64,
-    /// Without, the stack's size in the encoding.
+    /// Entries of functions without a frame pointer, with the size of the stack frame in the encoding.
     pub frameless: u64,
-    /// Without, the stack's size in the code.
+    /// Entries of functions without a frame pointer, with the size of the stack frame in the function's code.
     pub indirect: u64,
     /// Entries in DWARF mode.
     pub dwarf: u64,
-    /// Without unwind information.
+    /// Entries without unwind information.
     pub none: u64,
-    /// Entries in a mode that does not exist, or that cannot be read.
+    /// Entries in an unknown mode, and entries that cannot be read.
     pub malformed: u64,
-    /// Entries with the flag for those that begin inside a function; they have a mode too.
+    /// Entries with the flag that says that they do not begin at the start of a function. They also count in their
+    /// mode.
     pub not_function_start: u64,
 }
 
-/// The use of a table's bytes. The parts add up to `total`.
+/// The sizes of a table's parts in bytes. `total` is the sum of the parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -81,13 +82,13 @@ pub struct Bytes {
     pub index: u64,
     /// The LSDA index.
     pub lsdas: u64,
-    /// Headers of pages.
+    /// The headers of the pages.
     pub page_headers: u64,
-    /// Entries.
+    /// The entries of the pages.
     pub entries: u64,
-    /// Pages' own encodings.
+    /// The local palettes: the encodings that pages have of their own.
     pub page_encodings: u64,
-    /// Padding, slack, and what cannot be read. 0 where parts overlap.
+    /// Padding, slack, and bytes that cannot be read. This is 0 if parts overlap.
     pub other: u64,
 }
 

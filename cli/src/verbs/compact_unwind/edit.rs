@@ -95,13 +95,19 @@ fn is_other(slice: &Member<'_>) -> anyhow::Result<bool> {
     if !["x86_64", "x86_64h", "arm64", "arm64e"].contains(&name) {
         return Ok(true);
     }
-    // Subtypes may differ: a linker takes code of an older subtype.
-    let cpu = |name: &str| name.trim_end_matches(['e', 'h']).to_owned();
     match Member::only(slice.bytes).arch {
-        Some(own) if cpu(&own) != cpu(name) => bail!("{name}: the slice's own header says {own}"),
+        Some(own) if without_subtype(&own) != without_subtype(name) => {
+            bail!("{name}: the slice's own header says {own}")
+        }
         Some(_) => Ok(false),
         None => Ok(Entries::parse(slice.bytes).is_none()),
     }
+}
+
+/// Returns the name of an architecture without its subtype. Subtypes may differ: a linker takes code of an older
+/// subtype.
+fn without_subtype(name: &str) -> &str {
+    name.trim_end_matches(['e', 'h'])
 }
 
 /// Returns a member as an object, if it is an object for x86-64 or arm64.

@@ -110,7 +110,7 @@ pub struct SummaryJson<'s> {
     changed_rows: u64,
     new_rows: u64,
     personalities: &'s BTreeSet<String>,
-    /// Bytes of the FDEs that a linker can remove.
+    /// The size of the FDEs that a linker can remove, in bytes.
     fde_bytes: u64,
     #[serde(flatten)]
     price: Price,

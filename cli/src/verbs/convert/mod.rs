@@ -31,7 +31,7 @@ use crate::report::count::{Counts, Number, percent};
 use crate::report::excluded::{self, Excluded};
 use crate::report::fault::TableNames;
 use crate::report::limits::{Covered, Limits};
-use crate::report::place::Places;
+use crate::report::place::{Places, similarity};
 use crate::report::status::{self, Status};
 use crate::report::symbol::Names;
 use crate::report::unverified;
@@ -155,9 +155,8 @@ fn check_verb(inputs: &[PathBuf]) -> anyhow::Result<()> {
         return Ok(());
     };
     let command = crate::command();
-    let similarity = |verb: &str| (strsim::jaro(name, verb) * 1000.0) as u32;
     let verbs = command.get_subcommands().map(clap::Command::get_name);
-    match verbs.max_by_key(|verb| similarity(verb)).filter(|verb| similarity(verb) > 750) {
+    match verbs.max_by_key(|verb| similarity(name, verb)).filter(|verb| similarity(name, verb) > 750) {
         Some(verb) if verb == name => {
             bail!("{name}: a command, which comes before the options; there is no file of that name")
         }
@@ -354,7 +353,7 @@ pub struct SummaryJson<'r> {
     reasons: BTreeMap<&'static str, u64>,
     outside_dwarf: Outside,
     ambiguous: u64,
-    /// Functions that no CFI covers, with `--synthesize`. The other counts do not include them.
+    /// The functions that no CFI covers, if `--synthesize` is given. The other counts do not include them.
     #[serde(skip_serializing_if = "Option::is_none")]
     synthesized: Option<&'r SynthesizedCounts>,
     excluded: &'r Excluded,

@@ -44,12 +44,11 @@ pub fn dump(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcom
     if let Some(compact) = &source.rows {
         let section = compact_unwind::Section::parse(&compact.section.bytes, source.arch()?.pointer_size())
             .with_context(|| format!("section {}", compact.section.name))?;
-        let destination = |field: SectionOffset| {
+        let mut text = Text::new(&mut out);
+        let written = section.dump(&mut text, |field| {
             let referent = compact.referent(field)?;
             Some(Destination { name: &referent.name, addend: referent.addend })
-        };
-        let mut text = Text::new(&mut out);
-        let written = section.dump(&mut text, destination);
+        });
         text.finish(written)?;
     }
     let mut broken = None;

@@ -170,9 +170,8 @@ impl WayToTry {
 /// core files.
 fn ways(source: &Source<'_>) -> Vec<WayToTry> {
     if !source.is_fixed {
-        let with = |spare| Attempt::new(spare, Kinds::Dynamic);
-        let attempts =
-            [with(1).keep_build_id(), with(1), with(0).keep_build_id(), with(0), with(0).reuse_note()];
+        let (spare, none) = (Attempt::new(1, Kinds::Dynamic), Attempt::new(0, Kinds::Dynamic));
+        let attempts = [spare.keep_build_id(), spare, none.keep_build_id(), none, none.reuse_note()];
         return attempts.map(WayToTry::Evict).into();
     }
     // Old versions of patchelf break a program with fixed addresses if its symbols have moved. Code of static programs

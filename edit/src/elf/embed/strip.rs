@@ -313,7 +313,6 @@ fn restore_note(source: &Source<'_>, plan: &mut Plan) {
         return;
     };
     let range = properties.range();
-    let is_note = |one: &Segment| one.kind == elf::PT_NOTE.0;
     let mut notes = plan.segments.iter().filter(|one| is_note(one)).map(Segment::range);
     let is_covered = notes.any(|note| note.start <= range.start && range.end <= note.end);
     if is_covered || plan.segments.len() >= source.segments.len() {
@@ -334,6 +333,10 @@ fn restore_note(source: &Source<'_>, plan: &mut Plan) {
         (None, None) => 0,
     };
     plan.segments.insert(at, Segment { kind: elf::PT_NOTE.0, ..properties });
+}
+
+fn is_note(segment: &Segment) -> bool {
+    segment.kind == elf::PT_NOTE.0
 }
 
 /// Plans the names of sections and the section headers, if no other bytes follow them.

@@ -223,14 +223,13 @@ impl<'a> Writer<'_, 'a> {
         let reserved = u64::from(elf::SHN_LORESERVE);
         let sections = self.plan.sections.len().to_u64();
         let (segments, names) = (self.plan.segments.len().to_u64(), self.plan.names.to_u64());
-        let small = |number: u64, limit: u64, other: u16| if number < limit { number as u16 } else { other };
         let mut header = self.source.bytes(0..EHSIZE).to_vec();
         let mut put =
             |offset: usize, bytes: &[u8]| header[offset..offset + bytes.len()].copy_from_slice(bytes);
         put(E_SHOFF, &endian.put_u64(shoff));
-        put(E_PHNUM, &endian.put_u16(small(segments, PN_XNUM, PN_XNUM as u16)));
-        put(E_SHNUM, &endian.put_u16(small(sections, reserved, 0)));
-        put(E_SHSTRNDX, &endian.put_u16(small(names, reserved, elf::SHN_XINDEX.0)));
+        put(E_PHNUM, &endian.put_u16(number_or(segments, PN_XNUM, PN_XNUM as u16)));
+        put(E_SHNUM, &endian.put_u16(number_or(sections, reserved, 0)));
+        put(E_SHSTRNDX, &endian.put_u16(number_or(names, reserved, elf::SHN_XINDEX.0)));
         self.replace(0, "ELF header".into(), header);
     }
 
@@ -258,4 +257,9 @@ impl<'a> Writer<'_, 'a> {
             self.patches.push(Patch { offset: offset.to_usize(), what: what.into(), bytes });
         }
     }
+}
+
+/// Returns a number that is below a limit, and `other` instead of a greater number.
+fn number_or(number: u64, limit: u64, other: u16) -> u16 {
+    if number < limit { number as u16 } else { other }
 }

@@ -34,6 +34,13 @@ pub(super) struct Part {
     pub(super) start: usize,
 }
 
+impl Part {
+    /// Creates a part of the old file, before its gap and its place in the new file are known.
+    fn kept(kind: PartKind, old: Range<usize>, align: usize) -> Self {
+        Self { kind, old, old_gap: 0, align, is_new: false, start: 0 }
+    }
+}
+
 /// The kind of a part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PartKind {
@@ -48,16 +55,14 @@ pub(super) enum PartKind {
 /// Returns the parts of the old file, in its order. Between them are gaps of zeros.
 pub(super) fn parts(headers: &Headers<'_>, slots: &[Slot<'_>]) -> Result<Vec<Part>, EmbedError> {
     let file = headers.bytes;
-    let part = |kind, old, align| Part { kind, old, old_gap: 0, align, is_new: false, start: 0 };
-    let unknown = |old| part(PartKind::Unknown, old, 1);
-    let mut all = vec![part(PartKind::FileHeader, 0..size_of::<FileHeader64<Endianness>>(), 1)];
+    let mut all = vec![Part::kept(PartKind::FileHeader, 0..size_of::<FileHeader64<Endianness>>(), 1)];
     let table_len = headers.sections.len() * size_of::<SectionHeader64<Endianness>>();
     let table = headers.file.e_shoff(headers.endian).to_usize();
-    all.push(part(PartKind::SectionHeaders, table..table + table_len, HEADERS_ALIGN));
+    all.push(Part::kept(PartKind::SectionHeaders, table..table + table_len, HEADERS_ALIGN));
     for (index, slot) in slots.iter().enumerate().take(headers.sections.len()) {
         if let Some(old) = slot.old.clone() {
             let align = usize::try_from(slot.header.sh_addralign(headers.endian)).unwrap_or(1).max(1);
-            all.push(Part { is_new: slot.new.is_some(), ..part(PartKind::Section(index), old, align) });
+            all.push(Part { is_new: slot.new.is_some(), ..Part::kept(PartKind::Section(index), old, align) });
         }
     }
     all.sort_by_key(|part| part.old.start);
@@ -74,7 +79,7 @@ pub(super) fn parts(headers: &Headers<'_>, slots: &[Slot<'_>]) -> Result<Vec<Par
         };
         let len = gap.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
         if len != 0 {
-            parts.push(unknown(end..end + len));
+            parts.push(Part::kept(PartKind::Unknown, end..end + len, 1));
         }
         part.old_gap = gap.len() - len;
         end = part.old.end;
@@ -83,7 +88,7 @@ pub(super) fn parts(headers: &Headers<'_>, slots: &[Slot<'_>]) -> Result<Vec<Par
     if file[end..].iter().any(|&byte| byte != 0) {
         return Err(EmbedError::Overlay { offset: end.to_u64(), size: (file.len() - end).to_u64() });
     }
-    parts.push(unknown(end..file.len()));
+    parts.push(Part::kept(PartKind::Unknown, end..file.len(), 1));
     Ok(parts)
 }
 

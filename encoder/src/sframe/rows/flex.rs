@@ -10,7 +10,7 @@ use crate::sframe::rows::fre::{Fre, cfa_word};
 #[inline(never)]
 pub(crate) fn flex(abi: Abi, row: &Row) -> Result<Fre, Reason> {
     let arch = abi.arch();
-    let mut words = FlexWords { words: [0; 6], count: 0, size: WordSize::B1 };
+    let mut words = FlexWords { words: [0; FreInfo::MAX_WORDS], count: 0, size: WordSize::B1 };
     let (register, offset, deref) = match row.cfa {
         Cfa::Register { register, offset } => (register, offset, false),
         Cfa::Memory { register, offset } => (register, offset, true),
@@ -34,7 +34,7 @@ pub(crate) fn flex(abi: Abi, row: &Row) -> Result<Fre, Reason> {
 
 /// The data words of a flex FRE.
 struct FlexWords {
-    words: [u32; 6],
+    words: [u32; FreInfo::MAX_WORDS],
     count: usize,
     size: WordSize,
 }

@@ -84,8 +84,8 @@ impl LongFre {
 }
 
 impl Fre {
-    /// The info byte and six words of four bytes; rounded up so that a copy is two vectors.
-    pub(crate) const MAX_SIZE: usize = 32;
+    /// The info byte and six words of the widest size; rounded up so that a copy is two vectors.
+    pub(crate) const MAX_SIZE: usize = (1 + FreInfo::MAX_WORDS * WordSize::MAX_WIDTH).next_multiple_of(16);
 
     /// Reads back the bytes of an FRE. Bytes after the largest FRE are ignored.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
@@ -189,10 +189,13 @@ impl Fre {
             None => return Err(out_of_range(words)),
         };
         let info = FreInfo::new(sp_based, count, size, signed);
-        if size == WordSize::B4 {
-            return Ok(Self::pack(endian, info, size, &words.map(|word| word as u32)[..count.into()]));
+        match size {
+            WordSize::B1 | WordSize::B2 => {}
+            WordSize::B4 => {
+                return Ok(Self::pack(endian, info, size, &words.map(|word| word as u32)[..count.into()]));
+            }
         }
-        let width = 8 * size.width();
+        let width = size.len_of(8);
         let mut head = u64::from(info.0);
         for (number, word) in words.into_iter().enumerate() {
             let word = match endian {
@@ -201,7 +204,7 @@ impl Fre {
             };
             head |= u64::from(word) << (8 + number * width);
         }
-        let len = 1 + usize::from(count) * size.width();
+        let len = 1 + size.len_of(count.into());
         Ok(Self::Short(ShortFre(head | len.to_u64() << 56)))
     }
 

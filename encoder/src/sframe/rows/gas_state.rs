@@ -46,10 +46,9 @@ impl GasStates {
             Instruction::Offset(register, _) => self.set_on_stack(arch, register, true),
             Instruction::SameValue(register) => self.set_on_stack(arch, register, false),
             Instruction::Restore(register) => {
-                let on_stack = |rule| matches!(rule, Rule::Cfa(_));
                 let first = self.first.unwrap_or(GasState {
-                    fp_on_stack: on_stack(initial.frame_pointer),
-                    ra_on_stack: on_stack(initial.return_address),
+                    fp_on_stack: matches!(initial.frame_pointer, Rule::Cfa(_)),
+                    ra_on_stack: matches!(initial.return_address, Rule::Cfa(_)),
                     ..self.current
                 });
                 let is_fp = register == arch.frame_pointer();

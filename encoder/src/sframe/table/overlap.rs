@@ -233,9 +233,9 @@ impl Plan {
     }
 
     fn carry_out(self, entries: &mut Entries<'_>, arch: Arch, options: Options) -> Vec<Unsupported> {
-        let unsupported = |start, reason| Unsupported::function(Key(start), reason);
+        let ambiguous = self.ambiguous.iter();
         let mut omitted: Vec<_> =
-            self.ambiguous.iter().map(|function| unsupported(function.start, Reason::Ambiguous)).collect();
+            ambiguous.map(|function| Unsupported::function(Key(function.start), Reason::Ambiguous)).collect();
         let mut rebuilt = Rebuilt::new(&entries.blocks, arch, options);
         let functions = entries.function_starts();
         let mut parts = Vec::new();
@@ -246,7 +246,9 @@ impl Plan {
                 Fate::Dropped | Fate::Omitted => Ok(()),
                 Fate::Cut(pieces) => rebuilt.cut(*entry, overlapping(&self.pieces[pieces], entry)),
             };
-            omitted.extend(added.err().map(|reason| unsupported(entry.start, reason)));
+            if let Err(reason) = added {
+                omitted.push(Unsupported::function(Key(entry.start), reason));
+            }
             let starts = rebuilt.entries()[before..].iter().map(|entry| entry.start);
             parts.extend(starts.filter(|start| *start != function).map(|start| (start, function)));
         }

@@ -370,7 +370,6 @@ impl<'a> Section<'a> {
         num_fdes: usize,
         num_fres: u64,
     ) -> Result<&'o mut [u8], WriteError> {
-        let count = |count: usize| u32::try_from(count).map_err(|_| WriteError::Count { count });
         let header = Header {
             version: self.options.version as u8,
             flags,
@@ -378,11 +377,11 @@ impl<'a> Section<'a> {
             fixed_fp_offset: 0,
             fixed_ra_offset: self.abi.fixed_ra_offset(),
             auxhdr_len: 0,
-            num_fdes: count(num_fdes)?,
-            num_fres: count(num_fres.to_usize())?,
-            fre_len: count(self.blocks.len_in_bytes())?,
+            num_fdes: count_field(num_fdes)?,
+            num_fres: count_field(num_fres.to_usize())?,
+            fre_len: count_field(self.blocks.len_in_bytes())?,
             fde_off: 0,
-            fre_off: count(self.fres_at() - Header::SIZE)?,
+            fre_off: count_field(self.fres_at() - Header::SIZE)?,
         };
         let (head, rest) = out.split_at_mut(Header::SIZE);
         head.copy_from_slice(&header.write(self.abi.arch().endian()));
@@ -421,4 +420,9 @@ fn linked_flags(version: Version) -> Flags {
 fn shared(omitted: &Omitted, section: Address, address_of: &impl Fn(Key) -> Address) -> Shared {
     let start = address_of(Key(omitted.start)).distance_from(section);
     Shared { start, size: u32::try_from(omitted.size).unwrap_or(u32::MAX), rows: None }
+}
+
+/// Returns a count as the header has it, in 32 bits.
+fn count_field(count: usize) -> Result<u32, WriteError> {
+    u32::try_from(count).map_err(|_| WriteError::Count { count })
 }

@@ -104,7 +104,7 @@ impl<'t> Walk<'_, 't> {
         let bytes: &[u8; 4 + 8] = self.bytes.first_chunk()?;
         let word = u64::from_le_bytes(*bytes[width..].first_chunk()?);
         let info = FreInfo(word as u8);
-        let len = 1 + (usize::from(info.count()) << info.word_size()? as u8);
+        let len = info.fre_len()?;
         if len > LONGEST {
             return None;
         }

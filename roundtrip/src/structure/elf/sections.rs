@@ -34,10 +34,9 @@ pub(super) fn check(check: &Check<'_>, maps: &[SymbolMap]) -> Result<(), Structu
 /// such number in either file must stay.
 fn check_first(old: &Image<'_>, new: &Image<'_>) -> Result<(), StructureError> {
     let (from, to) = (old.sections[0], new.sections[0]);
-    let in_first = |image: &Image<'_>, field: usize, means: u16| image.u16(image.bytes, field) == means;
     let expected = |field: usize, means: u16, number: u64, from: u64| match (
-        in_first(new, field, means),
-        in_first(old, field, means),
+        new.u16(new.bytes, field) == means,
+        old.u16(old.bytes, field) == means,
     ) {
         (true, _) => number,
         (false, true) => 0,
@@ -213,8 +212,7 @@ impl Check<'_> {
             return Ok(());
         }
         let at = old.iter().zip(new).position(|(old, new)| old != new).unwrap_or(old.len().min(new.len()));
-        let byte = |bytes: &[u8]| bytes.get(at).copied().unwrap_or(0);
-        let (old, new) = (byte(old), byte(new));
+        let [old, new] = [old, new].map(|bytes| bytes.get(at).copied().unwrap_or(0));
         Err(StructureError::SectionByte { index: pair.new, offset: at.to_u64(), old, new })
     }
 }

@@ -94,11 +94,15 @@ fn check_load(check: &Check<'_>, from: &Load, to: &Load) -> Result<(), Structure
 
 /// Checks that an offset and an address agree modulo the alignment, if the original's do.
 fn check_congruent(index: usize, new: Segment, old: Segment) -> Result<(), StructureError> {
-    let remainder = |segment: Segment| segment.vaddr.wrapping_sub(segment.offset) % segment.align.max(1);
-    if remainder(new) == 0 || remainder(old) != 0 {
+    if misalignment(new) == 0 || misalignment(old) != 0 {
         return Ok(());
     }
-    Err(differs(index, "p_offset", new.offset.wrapping_add(remainder(new)), new.offset))
+    Err(differs(index, "p_offset", new.offset.wrapping_add(misalignment(new)), new.offset))
+}
+
+/// Returns the difference of a segment's address and offset, modulo the alignment.
+fn misalignment(segment: Segment) -> u64 {
+    segment.vaddr.wrapping_sub(segment.offset) % segment.align.max(1)
 }
 
 /// Checks the added segment. It must be read-only, on pages of its own, and hold the table or moved sections.
@@ -117,13 +121,12 @@ fn check_added(check: &Check<'_>, index: usize) -> Result<(), StructureError> {
         return Err(differs(index, field, old, new));
     }
     check_congruent(index, segment, Segment { offset: 0, vaddr: 0, ..segment })?;
-    let page = |address: u64| address - address % PAGE;
     for load in new.loads.0.iter().filter(|load| load.index != index) {
         let other = load.segment;
         let (end, other_end) = (segment.vaddr + segment.memsz, load.end());
         if other.memsz != 0
-            && end > page(other.vaddr)
-            && page(segment.vaddr) < other_end.next_multiple_of(PAGE)
+            && end > start_of_page(other.vaddr)
+            && start_of_page(segment.vaddr) < other_end.next_multiple_of(PAGE)
         {
             let (what, offset) = ("pages", segment.vaddr);
             return Err(StructureError::Overlap { file: Version::New, what, offset, end: other_end });
@@ -143,6 +146,11 @@ fn check_added(check: &Check<'_>, index: usize) -> Result<(), StructureError> {
         return Ok(());
     }
     Err(StructureError::AddedSegment { index, kind: segment.kind })
+}
+
+/// Returns the start of the page that contains an address.
+fn start_of_page(address: u64) -> u64 {
+    address - address % PAGE
 }
 
 /// Checks that the program headers are loaded where the kernel and `PT_PHDR` place them.

@@ -44,11 +44,11 @@ fn check_kept(pair: Pair, from: &[u8], to: &[u8], start: usize, end: usize) -> R
     if bytes.starts_with(kept) && bytes[kept.len()..].iter().all(|&byte| byte == 0) {
         return Ok(());
     }
-    let old = |at: usize| kept.get(at).copied().unwrap_or(0);
     for (at, &new) in bytes.iter().enumerate() {
-        if new != 0 && new != old(at) {
+        let old = kept.get(at).copied().unwrap_or(0);
+        if new != 0 && new != old {
             let offset = (start + at).to_u64();
-            return Err(StructureError::SectionByte { index: pair.new, offset, old: old(at), new });
+            return Err(StructureError::SectionByte { index: pair.new, offset, old, new });
         }
     }
     Ok(())

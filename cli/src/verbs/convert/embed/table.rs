@@ -47,27 +47,27 @@ pub struct Table {
     pub address: Option<String>,
     /// The version of the format.
     pub version: u8,
-    /// Functions of the CFI.
+    /// The number of functions of the CFI.
     pub functions: u64,
-    /// Functions in the table.
+    /// The number of functions in the table.
     pub converted: u64,
-    /// Functions that the table omits.
+    /// The number of functions that the table omits.
     pub omitted: u64,
-    /// The omitted functions by reason.
+    /// The number of omitted functions for each reason.
     pub reasons: BTreeMap<&'static str, u64>,
-    /// Functions that no CFI covers, with `--synthesize`. The other counts do not include them.
+    /// The functions that no CFI covers, if `--synthesize` is given. The other counts do not include them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub synthesized: Option<SynthesizedCounts>,
-    /// Bytes of the table and of the CFI.
+    /// The sizes of the table and of the CFI, in bytes.
     pub bytes: TableBytes,
     /// The code and the part of it that the table covers, if it was counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code_coverage: Option<CodeBytes>,
-    /// Rows of outermost frames.
+    /// The number of rows of outermost frames.
     pub outermost: u64,
     /// True if the table in the new file is verified against the CFI.
     pub verified: bool,
-    /// FDEs that cannot be read.
+    /// The number of FDEs that cannot be read.
     pub unreadable: u64,
     #[serde(skip)]
     /// The omitted functions, for the verification of the new file.
