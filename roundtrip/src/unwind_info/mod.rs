@@ -8,7 +8,7 @@
 //! - `verify`: compares a table with CFI. `inexact`, `step` and `calls` decide about prologues and epilogues. `report`
 //!   has the result.
 //! - `violation`: the rules that readers rely on. Each check stands where its rule applies: `checklist` checks a
-//!   table, `rows` the rows of an object, and `encoding` a single encoding of either, with the `code` that it describes.
+//!   table, `rows` the rows of an object, and `encoding` an encoding of either, with the `code` that it describes.
 //! - `diff`, `stats`: compare two tables, and count bytes and modes.
 
 mod calls;
