@@ -1,9 +1,9 @@
 //! Decodes x86 instructions into effects, with iced-x86.
 //!
 //! To teach an instruction: `register_effects` has the effects on a first operand that is a whole register, and
-//! `changes` all other effects. `flow` says where execution goes on, and `special` whether the kernel is called. Changes
-//! of the stack pointer and of unknown registers need nothing: iced knows them. `usual.rs` answers faster than iced; an
-//! instruction that it has as writing nothing has no effects, except `cmp`.
+//! `changes` all other effects. `flow` says where execution goes on, and `special` whether the kernel is called.
+//! Changes of the stack pointer and of unknown registers need nothing: iced knows them. `usual.rs` answers faster than
+//! iced; an instruction that it has as writing nothing has no effects, except `cmp`.
 
 mod usual;
 

@@ -153,3 +153,18 @@ impl Default for Options {
         Self::new()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_has_each_layout_at_its_number() {
+        // The match fails to compile without a new layout, and the numbers then fail if `ALL` lacks it.
+        let number = |layout| match layout {
+            Layout::Small => 0,
+            Layout::Gnu => 1,
+        };
+        assert!(Layout::ALL.into_iter().map(number).eq(0..2));
+    }
+}
