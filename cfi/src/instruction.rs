@@ -167,7 +167,7 @@ impl<'a, 'f> Instructions<'a, 'f> {
         Some(instruction.ok_or_else(|| self.malformed(opcode)))
     }
 
-    /// Returns why an instruction was not decoded. The opcodes are those of [`operands`](Self::operands), see the tests.
+    /// Returns why an instruction was not decoded. A test compares these opcodes with those that are decoded.
     #[cold]
     fn malformed(&self, opcode: u8) -> Reason {
         match opcode {
