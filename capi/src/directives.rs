@@ -10,6 +10,9 @@ use crate::arguments::array;
 use crate::cfipack_status;
 use crate::handle::Failure;
 
+// C has no `.cfi_negate_ra_state_with_pc`, `.cfi_mte_tagged_frame` and `.cfi_label`, and no operands of `.cfi_escape`
+// but bytes.
+
 /// `.cfi_def_cfa reg, value`
 pub const CFIPACK_CFI_DEF_CFA: u32 = 1;
 /// `.cfi_def_cfa_offset value`

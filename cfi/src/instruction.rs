@@ -63,6 +63,10 @@ pub enum Short {
     DefCfaOffset(i64),
 }
 
+/// The opcodes [outside DWARF](Instructions::is_outside_dwarf).
+const MIPS_ADVANCE_LOC8: u8 = 0x1d;
+const GNU_NEGATIVE_OFFSET_EXTENDED: u8 = 0x2f;
+
 /// An iterator over the instructions of a CIE or an FDE. After an error, do not rely on further items.
 #[derive(Clone, Copy, Debug)]
 pub struct Instructions<'a, 'f> {
@@ -93,7 +97,7 @@ impl<'a, 'f> Instructions<'a, 'f> {
     /// Returns whether the next instruction is known to this crate but neither to DWARF nor to the judge of
     /// `cfipack-roundtrip`: `DW_CFA_MIPS_advance_loc8` or `DW_CFA_GNU_negative_offset_extended`.
     pub fn is_outside_dwarf(&self) -> bool {
-        matches!(self.rest(), [0x1d | 0x2f, ..])
+        matches!(self.rest(), [MIPS_ADVANCE_LOC8 | GNU_NEGATIVE_OFFSET_EXTENDED, ..])
     }
 
     /// Returns whether an instruction so far is [outside DWARF](Self::is_outside_dwarf).
@@ -163,11 +167,14 @@ impl<'a, 'f> Instructions<'a, 'f> {
         Some(instruction.ok_or_else(|| self.malformed(opcode)))
     }
 
+    /// Returns why an instruction was not decoded. A test compares these opcodes with those that are decoded.
     #[cold]
     fn malformed(&self, opcode: u8) -> Reason {
         match opcode {
             0x2c if self.function.arch().is_aarch64() => Reason::SignedWithPc,
-            0x00..=0x0f | 0x10..=0x16 | 0x1d | 0x2d..=0x2f | 0x40.. => Reason::InstructionMalformed(opcode),
+            0x00..=0x16 | MIPS_ADVANCE_LOC8 | 0x2d | 0x2e | GNU_NEGATIVE_OFFSET_EXTENDED | 0x40.. => {
+                Reason::InstructionMalformed(opcode)
+            }
             _ => Reason::InstructionUnknown(opcode),
         }
     }
@@ -218,16 +225,14 @@ impl<'a, 'f> Instructions<'a, 'f> {
             0x14 => Instruction::ValOffset(self.register()?, self.factored()?),
             0x15 => Instruction::ValOffset(self.register()?, self.factored_signed()?),
             0x16 => Instruction::ValExpression(self.register()?, self.block()?),
-            // DW_CFA_MIPS_advance_loc8
-            0x1d => {
+            MIPS_ADVANCE_LOC8 => {
                 self.outside_dwarf = true;
                 let delta = self.cursor.u64()?;
                 self.advance(delta)
             }
             0x2d => Instruction::NegateRaState,
             0x2e => Instruction::ArgsSize(self.cursor.uleb()?),
-            // DW_CFA_GNU_negative_offset_extended
-            0x2f => {
+            GNU_NEGATIVE_OFFSET_EXTENDED => {
                 self.outside_dwarf = true;
                 Instruction::Offset(self.register()?, self.factored()?.wrapping_neg())
             }

@@ -52,7 +52,15 @@ fn effects(arch: Arch, ops: &[Op], flow: Flow) -> (u64, u64) {
     ops.iter().fold(own, |(bits, reads), op| {
         let changed = match op {
             Op::Store { .. } | Op::Sign | Op::Authenticate => OTHER,
-            op => op.written(),
+            Op::Set { .. }
+            | Op::Constant { .. }
+            | Op::Keep { .. }
+            | Op::Sum { .. }
+            | Op::Align { .. }
+            | Op::Load { .. }
+            | Op::Entry { .. }
+            | Op::Compare { .. }
+            | Op::Limit { .. } => op.written(),
         };
         (bits | changed, reads | op.read(arch))
     })

@@ -1,4 +1,9 @@
 //! Decodes x86 instructions into effects, with iced-x86.
+//!
+//! To teach an instruction: `register_effects` has the effects on a first operand that is a whole register, and
+//! `changes` all other effects. `flow` says where execution goes on, and `special` whether the kernel is called.
+//! Changes of the stack pointer and of unknown registers need nothing: iced knows them. `usual.rs` answers faster than
+//! iced; an instruction that it has as writing nothing has no effects, except `cmp`.
 
 mod usual;
 
@@ -203,7 +208,7 @@ impl<'c> X86Decoder<'c> {
 
     /// Appends the known effects, and returns the registers with unknown values as bits.
     fn effect(&mut self, instruction: &Instruction, relocated: bool, ops: &mut Vec<Op>) -> u64 {
-        let usual = usual::written(instruction);
+        let usual = usual::writes_if_common(instruction);
         // Among instructions that write nothing, only comparisons have effects.
         if usual == Some(Written::NOTHING) && instruction.mnemonic() != Mnemonic::Cmp {
             return 0;

@@ -28,7 +28,7 @@ static COUNTING: Counting = Counting;
 fn main() {
     let mut again =
         Again { directives: Directives::new(Arch::Amd64, 0), assembly: Assembly::new(Arch::Amd64) };
-    for layout in [Layout::Small, Layout::Gnu] {
+    for layout in Layout::ALL {
         let options = Options::new().with_layout(layout);
         let eh_frame = placed(&assembly().eh_frame().unwrap(), EH_FRAME);
         println!("layout {layout:?}");

@@ -32,7 +32,7 @@ pub struct Converted {
 
 /// Returns the options of both layouts in both versions.
 pub fn all_options() -> impl Iterator<Item = Options> {
-    [Layout::Small, Layout::Gnu].into_iter().flat_map(|layout| {
+    Layout::ALL.into_iter().flat_map(|layout| {
         [Version::V3, Version::V2]
             .into_iter()
             .map(move |version| Options::new().with_layout(layout).with_version(version))

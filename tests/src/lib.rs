@@ -39,6 +39,11 @@ pub mod unwind_table;
 pub mod workload;
 pub mod written_recording;
 
+use cfipack_format::Arch;
+
+/// The architectures of `.sframe`. Random numbers and bits of inputs choose from them by their order.
+pub const ARCHES: [Arch; 4] = [Arch::Amd64, Arch::Aarch64, Arch::Aarch64Be, Arch::S390x];
+
 /// Compiles the example in README.md.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]

@@ -8,10 +8,6 @@ use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::unwind_info::PageKind;
 use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
 
-/// All layouts.
-pub const LAYOUTS: [Layout; 5] =
-    [Layout::Small, Layout::Lld, Layout::LdPrime, Layout::Ld64, Layout::Ld64V253];
-
 /// ld64's layouts, whose sentinel is one byte after the end of the code.
 pub const LAYOUTS_OF_LD64: [Layout; 2] = [Layout::Ld64, Layout::Ld64V253];
 

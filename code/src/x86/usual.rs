@@ -20,7 +20,7 @@ impl Written {
 const RSP: u64 = 1 << 4;
 
 /// Returns the registers and operands that a common instruction writes, or `None` for other instructions.
-pub(super) fn written(instruction: &Instruction) -> Option<Written> {
+pub(super) fn writes_if_common(instruction: &Instruction) -> Option<Written> {
     use Mnemonic as M;
     let kind = instruction.op0_kind();
     match instruction.mnemonic() {
@@ -156,7 +156,7 @@ mod tests {
                     for operands in OPERANDS {
                         let code = [&start[..], &[opcode, operands, 0x24, 1, 2, 3, 4, 5, 6, 7, 8]].concat();
                         let instruction = decode(arch, &code, Address(0x1000));
-                        let own = super::written(&instruction).filter(|_| !instruction.is_invalid());
+                        let own = super::writes_if_common(&instruction).filter(|_| !instruction.is_invalid());
                         let Some(own) = own else { continue };
                         usual += 1;
                         let theirs = iced.written(&instruction);

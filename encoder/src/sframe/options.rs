@@ -28,6 +28,52 @@ impl Layout {
         }
     }
 
+    /// Returns whether this layout makes the smallest table, instead of the rows and FDEs that gas writes.
+    #[inline]
+    pub(crate) const fn is_smallest(self) -> bool {
+        match self {
+            Self::Small => true,
+            Self::Gnu => false,
+        }
+    }
+
+    /// Returns whether functions with equal rows may share a block.
+    #[inline]
+    pub(crate) const fn shares_rows(self) -> bool {
+        match self {
+            Self::Small => true,
+            Self::Gnu => false,
+        }
+    }
+
+    /// Returns whether the last row of an FDE narrows the FRE type.
+    #[inline]
+    pub(crate) const fn narrows_starts(self) -> bool {
+        match self {
+            Self::Small => true,
+            Self::Gnu => false,
+        }
+    }
+
+    /// Returns whether neighbouring functions may become one FDE.
+    #[inline]
+    const fn merges_functions(self) -> bool {
+        match self {
+            Self::Small => true,
+            Self::Gnu => false,
+        }
+    }
+
+    /// Returns whether entries are sorted already before they are written. Otherwise they keep the order of the
+    /// functions, as in an object.
+    #[inline]
+    pub(crate) const fn sorts_entries(self) -> bool {
+        match self {
+            Self::Small => true,
+            Self::Gnu => false,
+        }
+    }
+
     /// Returns the FRE type for a function or stubs of `size` bytes, before the last row narrows it. gas
     /// chooses the type by the size, with room for a start at the very end. ld chooses it by the size of a
     /// whole section of stubs.
@@ -135,7 +181,7 @@ impl Options {
 
     /// Returns whether neighbouring functions become one FDE.
     pub(crate) fn merges(&self) -> bool {
-        self.merge_functions > 1 && self.layout == Layout::Small
+        self.merge_functions > 1 && self.layout.merges_functions()
     }
 
     /// Returns how many bytes may lie between two merged functions: 15, or 0 without merging. If a function
@@ -151,5 +197,20 @@ const MAX_PADDING: u64 = 15;
 impl Default for Options {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_has_each_layout_at_its_number() {
+        // The match fails to compile without a new layout, and the numbers then fail if `ALL` lacks it.
+        let number = |layout| match layout {
+            Layout::Small => 0,
+            Layout::Gnu => 1,
+        };
+        assert!(Layout::ALL.into_iter().map(number).eq(0..2));
     }
 }

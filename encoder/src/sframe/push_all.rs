@@ -6,7 +6,6 @@ use crate::Unsupported;
 use crate::cfi::{self, Function, Functions, Keys};
 use crate::sframe::builder::Builder;
 use crate::sframe::fast::batch::Batch;
-use crate::sframe::options::Layout;
 
 /// A function that the section omits, with the reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,7 +66,7 @@ impl<'a> Builder<'a> {
         let expected = self.expect(functions);
         let mut count = 0;
         // Batches speed up lookups only, and there are no lookups if nothing is shared.
-        let in_batches = self.draft.options.layout == Layout::Small
+        let in_batches = self.draft.options.layout.shares_rows()
             && self.draft.options.share
             && functions.arch() == self.draft.abi.arch()
             && self.draft.can_take(K::ARE_ADDRESSES).is_ok();

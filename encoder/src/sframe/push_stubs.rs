@@ -6,7 +6,6 @@ use cfipack_format::{Key, Row};
 
 use crate::sframe::builder::Builder;
 use crate::sframe::draft::Draft;
-use crate::sframe::options::Layout;
 use crate::sframe::rows::fres::MAX_ROWS;
 use crate::sframe::table::encoded::{TableFunction, TableRows};
 use crate::{Reason, Unsupported};
@@ -144,8 +143,8 @@ impl Draft<'_> {
         if part.is_gap {
             return Ok(());
         }
-        let is_gnu = self.options.layout == Layout::Gnu;
-        let repeats = part.count.is_some() && (is_gnu || part.rows.len() > 1);
+        let is_smallest = self.options.layout.is_smallest();
+        let repeats = part.count.is_some() && (!is_smallest || part.rows.len() > 1);
         // The size after which rows repeat must fit a byte. With a single row, all pieces together need only an
         // entry.
         let (pieces, rep_size) = match u8::try_from(part.size) {

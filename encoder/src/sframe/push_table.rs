@@ -7,7 +7,6 @@ use cfipack_format::{Row, Rule};
 
 use crate::sframe::builder::Builder;
 use crate::sframe::draft::Draft;
-use crate::sframe::options::Layout;
 use crate::sframe::rows::fre::Fre;
 use crate::sframe::table::encoded::{EncodedRows, SharedRows, TableFunction, TableRows};
 use crate::sframe::table::wide_attribute::WideAttribute;
@@ -157,7 +156,7 @@ impl<'a> Draft<'a> {
         rows: impl Iterator<Item = Row> + Clone,
         fde_type: FdeType,
     ) -> Result<(), (u32, Reason)> {
-        let (arch, is_small) = (self.abi.arch(), self.options.layout == Layout::Small);
+        let (arch, is_small) = (self.abi.arch(), self.options.layout.is_smallest());
         let version = self.options.version;
         let info = if version.has_signal_frames() { function.info } else { function.info - FdeInfo::SIGNAL };
         let is_mask = info.contains(FdeInfo::PC_MASK);
@@ -201,7 +200,7 @@ impl<'a> Draft<'a> {
         fde_type: FdeType,
         part: Range<u32>,
     ) -> Result<(), Reason> {
-        if self.options.layout == Layout::Small {
+        if self.options.layout.narrows_starts() {
             self.fres.narrow();
         }
         let offset = function.offset + u64::from(part.start);

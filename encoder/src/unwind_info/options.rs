@@ -151,3 +151,21 @@ impl Options {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_has_each_layout_at_its_number() {
+        // The match fails to compile without a new layout, and the numbers then fail if `ALL` lacks it.
+        let number = |layout| match layout {
+            Layout::Small => 0,
+            Layout::Lld => 1,
+            Layout::LdPrime => 2,
+            Layout::Ld64 => 3,
+            Layout::Ld64V253 => 4,
+        };
+        assert!(Layout::ALL.into_iter().map(number).eq(0..5));
+    }
+}

@@ -23,8 +23,8 @@
 //!    pages as far as they go. For a table of more than 131072 entries, only 16 pieces of it are filled.
 //! 2. Rank the encodings by the number of pages that use them, in the best result so far, and try these palettes,
 //!    too.
-//! 3. Find the optimal boundaries for the best palette, and for the palettes of the other two layouts. The
-//!    smallest of these tables wins. So the table is never larger than the tables of these layouts.
+//! 3. Find the optimal boundaries for the best palette, and for the palettes of ld64.lld and of Apple's linkers. The
+//!    smallest of these tables wins. So the table is never larger than the tables of these linkers.
 //! 4. In a table of up to 1024 entries, an unnecessary place in the palette matters. There, fit palette and
 //!    boundaries to each other until neither makes the table smaller ([`refined`]).
 //!

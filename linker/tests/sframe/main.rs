@@ -150,7 +150,7 @@ fn merge(
 
 const VERSIONS: [Version; 3] = [Version::V1, Version::V2, Version::V3];
 const OUTPUTS: [Version; 2] = [Version::V2, Version::V3];
-const LAYOUTS: [Layout; 2] = [Layout::Small, Layout::Gnu];
+const LAYOUTS: [Layout; 2] = Layout::ALL;
 
 #[test]
 fn every_version_becomes_every_other() {

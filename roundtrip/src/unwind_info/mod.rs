@@ -4,10 +4,12 @@
 //! function, while the stack is set up or torn down, an entry need not be right. [`verify()`] counts the PCs there. It
 //! accepts them if the CFI describes a step of the set-up or the tear-down, and the code has no call there.
 //!
-//! - [`Table`]: the entries of a table, and the [`Meaning`] of each.
-//! - [`verify()`]: compares a table with CFI. `inexact` and `step` decide about prologues and epilogues.
-//! - [`violations`], [`row_violations`]: rules that readers rely on.
-//! - [`diff()`], [`stats()`], [`modes`]: compare two tables, and count bytes and modes.
+//! - `table`: the entries of a table, and the [`Meaning`] of each. `words` prints meanings.
+//! - `verify`: compares a table with CFI. `inexact`, `step` and `calls` decide about prologues and epilogues. `report`
+//!   has the result.
+//! - `violation`: the rules that readers rely on. Each check stands where its rule applies: `checklist` checks a
+//!   table, `rows` the rows of an object, and `encoding` an encoding of either, with the `code` that it describes.
+//! - `diff`, `stats`: compare two tables, and count bytes and modes.
 
 mod calls;
 mod checklist;

@@ -296,15 +296,34 @@ cfipack_format::messages! {
 impl Violation {
     /// Returns whether the table works in spite of this violation.
     pub fn is_warning(&self) -> bool {
-        matches!(
-            self,
+        match self {
+            Self::NullShared { is_last, .. } => !is_last,
+            Self::LsdaOrphan { is_dwarf, .. } => *is_dwarf,
             Self::Shared { .. }
-                | Self::NullShared { is_last: false, .. }
-                | Self::WithinFunction { .. }
-                | Self::LsdaOrphan { is_dwarf: true, .. }
-                | Self::FramelessPairs { .. }
-                | Self::Uncovered { .. }
-        )
+            | Self::WithinFunction { .. }
+            | Self::FramelessPairs { .. }
+            | Self::Uncovered { .. } => true,
+            Self::Malformed(_)
+            | Self::SentinelPage { .. }
+            | Self::SentinelBeyond { .. }
+            | Self::IndexOrder { .. }
+            | Self::FirstEntry { .. }
+            | Self::AfterSentinel { .. }
+            | Self::NoEntries { .. }
+            | Self::LsdaOrder { .. }
+            | Self::LsdaPage { .. }
+            | Self::PersonalitySlot { .. }
+            | Self::Encoding { .. }
+            | Self::UnusedBits { .. }
+            | Self::FrameSlot { .. }
+            | Self::FramelessSize { .. }
+            | Self::NoImmediate { .. }
+            | Self::DwarfRecord { .. }
+            | Self::DwarfFde { .. }
+            | Self::RowPersonality { .. }
+            | Self::RowLsda { .. }
+            | Self::RowOverlap { .. } => false,
+        }
     }
 
     /// Returns a short name for counting, with words joined by `-`.

@@ -6,15 +6,17 @@ use cfipack_decoder::sframe::Section;
 use cfipack_encoder::sframe::{Builder, Layout, Options, Parallel};
 use cfipack_format::pool::Threads;
 use cfipack_format::sframe::Version;
-use cfipack_format::{Address, Arch, Key};
+use cfipack_format::{Address, Key};
 use cfipack_roundtrip::{Table, verify};
+
+use crate::ARCHES;
 
 const ADDRESS: Address = Address(0x1_0000);
 
 /// Converts the input, whose first byte selects options, by every function of the library that accepts CFI.
 pub fn cfi(input: &[u8]) {
     let Some((&choice, bytes)) = input.split_first() else { return };
-    let arch = [Arch::Amd64, Arch::Aarch64, Arch::Aarch64Be, Arch::S390x][usize::from(choice & 3)];
+    let arch = ARCHES[usize::from(choice & 3)];
     let kind = if choice & 4 == 0 { SectionKind::EhFrame } else { SectionKind::DebugFrame };
     let options = Options::new()
         .with_layout(if choice & 8 == 0 { Layout::Small } else { Layout::Gnu })

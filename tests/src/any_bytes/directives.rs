@@ -9,6 +9,8 @@ use cfipack_encoder::sframe::{Layout, Options};
 use cfipack_format::{Address, Arch, Key, Register};
 use cfipack_roundtrip::{Table, verify};
 
+use crate::ARCHES;
+
 const EH_FRAME: Address = Address(0x1_0000);
 const SFRAME: Address = Address(0x2_0000);
 
@@ -16,7 +18,7 @@ const SFRAME: Address = Address(0x2_0000);
 pub fn directives(input: &[u8]) {
     let mut bytes = input.iter().copied();
     let choice = bytes.next().unwrap_or(0);
-    let arch = [Arch::Amd64, Arch::Aarch64, Arch::Aarch64Be, Arch::S390x][usize::from(choice & 3)];
+    let arch = ARCHES[usize::from(choice & 3)];
     let dialect = if choice & 4 == 0 { Dialect::Gas } else { Dialect::Llvm };
     let layout = if choice & 8 == 0 { Layout::Small } else { Layout::Gnu };
     let mut assembly = Assembly::new(arch).with_dialect(dialect);

@@ -8,7 +8,8 @@ use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Key};
 use cfipack_linker::sframe::{Field, Live, Merger, Object, Options, Prefer};
 
-use super::{ARCHES, table_and_cfi};
+use super::table_and_cfi;
+use crate::ARCHES;
 
 const ADDRESS: Address = Address(0x1_0000);
 

@@ -49,8 +49,7 @@ impl Addresses for Anywhere {
 pub fn linker_unwind_info(bytes: &[u8]) {
     let Some((&[how, factor, absent, cut], bytes)) = bytes.split_first_chunk::<4>() else { return };
     let arch = [Arch::Amd64, Arch::I386, Arch::Aarch64, Arch::Arm64_32][usize::from(how & 3)];
-    let layouts = [Layout::Small, Layout::Lld, Layout::LdPrime, Layout::Ld64, Layout::Ld64V253];
-    let layout = layouts[usize::from(how >> 2) % layouts.len()];
+    let layout = Layout::ALL[usize::from(how >> 2) % Layout::ALL.len()];
     let options = Options::new().with_layout(layout);
     let mut builder = Builder::new(arch, options).expect("an architecture of the format");
     let (rows, eh_frame) = bytes.split_at(bytes.len() * usize::from(cut) / 256);

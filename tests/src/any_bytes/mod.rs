@@ -15,8 +15,6 @@ mod structure;
 mod unwind_info;
 mod verify;
 
-use cfipack_format::Arch;
-
 pub use cfi::cfi;
 pub use code::code;
 pub use container::container;
@@ -48,9 +46,6 @@ pub const TARGETS: [Target; 11] = [
     ("unwind_info", unwind_info),
     ("verify", verify),
 ];
-
-/// The architectures of `.sframe`, which two bits of an input choose from.
-const ARCHES: [Arch; 4] = [Arch::Amd64, Arch::Aarch64, Arch::Aarch64Be, Arch::S390x];
 
 /// Splits an input into options, table and CFI. The first byte has the options, the next two the table's length.
 fn table_and_cfi(input: &[u8]) -> Option<(u8, &[u8], &[u8])> {

@@ -5,7 +5,8 @@ use cfipack_decoder::sframe::Section;
 use cfipack_format::Address;
 use cfipack_roundtrip::{Options, Table, diff, kernel_verdict, stats, verify as compare};
 
-use super::{ARCHES, table_and_cfi};
+use super::table_and_cfi;
+use crate::ARCHES;
 
 /// Verifies the input's table, and counts.
 pub fn verify(input: &[u8]) {

@@ -79,7 +79,7 @@ fn regions(places: &[u64]) {
 
 fn cfi(section: &cfi::Section<'_>) {
     let sections = [*section];
-    for layout in [Layout::Small, Layout::Gnu] {
+    for layout in Layout::ALL {
         let options = Options::new().with_layout(layout);
         let (table, ..) = build(sections, ARCH, options);
         let mut bytes = vec![0; table.len()];
@@ -138,7 +138,7 @@ fn merge(sections: [&[u8]; 2]) {
         }
     }
     for version in [Version::V3, Version::V2] {
-        for layout in [Layout::Small, Layout::Gnu] {
+        for layout in Layout::ALL {
             let mut options = LinkOptions::new();
             (options.table.version, options.table.layout) = (version, layout);
             merge_objects(&objects, options);

@@ -50,7 +50,7 @@ fn tables_say_what_the_cfi_says() {
                 let address = Address(0x30_0000);
                 let bytes = frames.to_vec(address, address_of).unwrap();
                 let cfi = cfipack_cfi::Section::new(frames.kind(), &bytes, address, target.arch);
-                for layout in [Layout::Small, Layout::Gnu] {
+                for layout in Layout::ALL {
                     let options = Options::new().with_layout(layout);
                     let sframe = assembly.sframe(options).unwrap();
                     let mut table = vec![0; sframe.section.len()];

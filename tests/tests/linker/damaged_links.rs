@@ -71,7 +71,7 @@ impl How {
     fn random(arch: Arch, random: &mut Random) -> Self {
         let mut any = |count: u64| random.below(count) as usize;
         let table = TableOptions::new()
-            .with_layout([Layout::Small, Layout::Gnu][any(2)])
+            .with_layout(Layout::ALL[any(2)])
             .with_version([Version::V3, Version::V3, Version::V2][any(3)]);
         let prefer = [Prefer::Table, Prefer::Cfi, Prefer::TableOnly][any(3)];
         let options = Options::new().with_prefer(prefer).with_table(table);

@@ -57,7 +57,7 @@ fn both_sides_skip_excluded_fdes() {
             judged.as_slice().iter().map(|function| function.start).eq(kept.iter().copied()),
             "the judge"
         );
-        for layout in [Layout::Small, Layout::Gnu] {
+        for layout in Layout::ALL {
             for threads in [1, 2, 3] {
                 let mut builder = Builder::new(Arch::Amd64, Options::new().with_layout(layout)).unwrap();
                 let pushed = builder

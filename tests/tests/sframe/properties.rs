@@ -10,6 +10,7 @@ use cfipack_format::sframe::Version;
 use cfipack_format::{Address, Arch, FunctionOffset, Key, Register, Row};
 use cfipack_testkit::by_cfi::{Cfi, Registers, Stop};
 use cfipack_testkit::random::{Case, Random, cases};
+use cfipack_tests::ARCHES;
 use cfipack_tests::cfi_bytes::CfiBytes;
 use cfipack_tests::convert::{Converted, all_options, convert};
 
@@ -26,7 +27,7 @@ fn each_section(what: &str, mut check: impl FnMut(&mut Random, &CfiBytes, cfi::S
     let (seed, count) = cases(what, 1000);
     for case in 0..count as u64 {
         let (_case, mut random) = Case::new(seed.wrapping_add(case));
-        let arch = random.pick(&[Arch::Amd64, Arch::Aarch64, Arch::Aarch64Be, Arch::S390x]);
+        let arch = random.pick(&ARCHES);
         let functions = random.pick(&[1, 2, 10, 40]);
         let generated = CfiBytes::random(&mut random, arch, functions);
         let kind = if generated.debug_frame { SectionKind::DebugFrame } else { SectionKind::EhFrame };

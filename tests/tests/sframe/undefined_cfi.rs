@@ -5,6 +5,7 @@ use cfipack_cfi::write::{Cie, Writer};
 use cfipack_cfi::{self as cfi, SectionKind};
 use cfipack_format::{Address, Arch};
 use cfipack_testkit::random::{Case, Random, cases};
+use cfipack_tests::ARCHES;
 use cfipack_tests::convert::{all_options, convert};
 
 const TABLE: Address = Address(0x100_0000);
@@ -89,7 +90,7 @@ fn what_gimli_refuses_is_not_converted() {
     let (mut functions, mut refused, mut unjudged) = (0, 0, 0);
     for case in 0..count as u64 {
         let (_case, mut random) = Case::new(seed.wrapping_add(case));
-        let arch = random.pick(&[Arch::Amd64, Arch::Aarch64, Arch::Aarch64Be, Arch::S390x]);
+        let arch = random.pick(&ARCHES);
         let bytes = eh_frame(&mut random, arch, 40);
         let section = cfi::Section::new(SectionKind::EhFrame, &bytes, Address(0), arch);
         for options in all_options() {
@@ -139,7 +140,7 @@ fn short_cies(arch: Arch) -> Vec<Vec<u8>> {
 
 #[test]
 fn short_cies_mean_the_same_in_every_layout() {
-    for arch in [Arch::Aarch64, Arch::Aarch64Be, Arch::Amd64, Arch::S390x] {
+    for arch in ARCHES {
         let mut section = Writer::new(SectionKind::EhFrame, arch, Address(0));
         section.alignment = 1;
         let mut start = 0x1000;

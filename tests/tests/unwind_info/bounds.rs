@@ -7,7 +7,6 @@ use cfipack_format::compact_unwind::{Encoding, Flags};
 use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
 use cfipack_testkit::random::{Random, cases};
 use cfipack_tests::random_entries;
-use cfipack_tests::unwind_table::LAYOUTS;
 
 /// Entries whose keys are their numbers. Numbers follow the first addresses.
 struct Functions {
@@ -102,7 +101,7 @@ fn any_layout_fits() {
     let mut random = Random::new(seed);
     let mut tightest = 0.0_f64;
     for number in 0..count {
-        let layout = LAYOUTS[if random.chance(60) { 0 } else { random.below(4) as usize }];
+        let layout = Layout::ALL[if random.chance(60) { 0 } else { random.below(4) as usize }];
         let entries = any(&mut random);
         let Functions { section, addresses } = functions(&mut random, layout, entries);
         let mut places: Vec<_> =
@@ -136,7 +135,7 @@ fn functions_in_order_fit() {
     let mut random = Random::new(seed);
     let mut exact = 0;
     for number in 0..count {
-        let layout = LAYOUTS[if random.chance(60) { 0 } else { random.below(4) as usize }];
+        let layout = Layout::ALL[if random.chance(60) { 0 } else { random.below(4) as usize }];
         let entries = any(&mut random);
         let Functions { section, mut addresses } = functions(&mut random, layout, entries);
         // The tentative addresses are ranks, or those of a first layout.
@@ -206,7 +205,7 @@ fn a_plan_of_final_addresses_is_exact() {
     let (seed, count) = cases("plans of final addresses", 100);
     let mut random = Random::new(seed);
     for number in 0..count {
-        let layout = LAYOUTS[random.below(4) as usize];
+        let layout = Layout::ALL[random.below(4) as usize];
         let entries = any(&mut random);
         let Functions { section, addresses } = functions(&mut random, layout, entries);
         let places: Vec<_> = addresses.into_iter().map(Some).collect();

@@ -8,7 +8,7 @@ use cfipack_format::UnsupportedFormat;
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::unwind_info::PageKind;
 use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
-use cfipack_tests::unwind_table::{LAYOUTS, Table, lay_out};
+use cfipack_tests::unwind_table::{Table, lay_out};
 use macho_unwind_info::UnwindInfo;
 
 fn table(layout: Layout, entries: &[Entry]) -> Vec<u8> {
@@ -25,7 +25,7 @@ fn frame(function: u32) -> Entry {
 #[test]
 fn neighbours_of_a_function_with_an_lsda() {
     let with_lsda = Entry { lsda: LsdaKey::at(ImageOffset(0x8000)), ..frame(0x1020) };
-    for layout in LAYOUTS {
+    for layout in Layout::ALL {
         let bytes = table(layout, &[frame(0x1000), with_lsda, frame(0x1040), frame(0x1060)]);
         let section = Section::parse(&bytes).unwrap();
         let entries = section
@@ -42,7 +42,7 @@ fn neighbours_of_a_function_with_an_lsda() {
 #[test]
 fn a_missing_lsda() {
     let with_lsda = Entry { lsda: LsdaKey::at(ImageOffset(0x8000)), ..frame(0x1020) };
-    for layout in LAYOUTS {
+    for layout in Layout::ALL {
         let mut builder = Builder::new(Arch::Amd64, Options::new().with_layout(layout)).unwrap();
         [frame(0x1000), with_lsda].into_iter().for_each(|entry| builder.push(entry));
         let moved = |offset: ImageOffset| if offset.0 == 0x8000 { ImageOffset(0) } else { offset };
@@ -63,7 +63,7 @@ fn a_missing_lsda() {
 fn neighbours_of_dwarf_mode_with_an_lsda() {
     let dwarf = |function| Entry { encoding: Encoding::dwarf(Arch::Amd64, 0x18), ..frame(function) };
     let with_lsda = Entry { lsda: LsdaKey::at(ImageOffset(0x8000)), ..dwarf(0x1020) };
-    for layout in LAYOUTS {
+    for layout in Layout::ALL {
         let bytes = table(layout, &[dwarf(0x1000), with_lsda, dwarf(0x1040), dwarf(0x1060)]);
         let section = Section::parse(&bytes).unwrap();
         let starts: Vec<_> = section.entries().map(|entry| entry.unwrap().start.0).collect();
@@ -79,7 +79,7 @@ fn neighbours_of_dwarf_mode_with_an_lsda() {
 #[test]
 fn the_end_after_a_function_without_information() {
     let none = Entry::new(ImageOffset(0x1020), 0x20, Encoding::NONE);
-    for (layout, end) in LAYOUTS.into_iter().zip([0x1040, 0x1020, 0x1040, 0x1041]) {
+    for (layout, end) in Layout::ALL.into_iter().zip([0x1040, 0x1020, 0x1040, 0x1041]) {
         let bytes = table(layout, &[frame(0x1000), none]);
         let index = Section::parse(&bytes).unwrap().index().last().unwrap();
         assert_eq!(index.function.0, end, "{layout:?}");
@@ -135,7 +135,7 @@ fn pages_of_511_functions() {
 #[test]
 fn remains_of_a_fourth_personality() {
     let part = 0x8000_0000;
-    for (layout, lsda) in LAYOUTS.into_iter().zip([0, 0, 0x4000_0000, 0]) {
+    for (layout, lsda) in Layout::ALL.into_iter().zip([0, 0, 0x4000_0000, 0]) {
         let mut builder = Builder::new(Arch::Amd64, Options::new().with_layout(layout)).unwrap();
         for number in 1..=4 {
             // The fourth personality is used least. An object's row may have a number where no number should be.
@@ -167,7 +167,7 @@ fn remains_of_a_fourth_personality() {
 /// except in DWARF mode, where it makes the encoding anew from the FDE.
 #[test]
 fn a_number_without_a_personality() {
-    for (layout, kept) in LAYOUTS.into_iter().zip([0, 0x1000_0000, 0, 0]) {
+    for (layout, kept) in Layout::ALL.into_iter().zip([0, 0x1000_0000, 0, 0]) {
         let entries = [0x1100_0000, 0x1400_0018].map(Encoding);
         let entries = [0x1000, 0x1020].into_iter().zip(entries);
         let entries: Vec<_> = entries.map(|(at, encoding)| Entry { encoding, ..frame(at) }).collect();
@@ -227,7 +227,7 @@ fn a_builder_is_for_an_architecture_of_the_format() {
 #[test]
 fn keys_of_functions_and_of_lsdas() {
     let number = |at: u64| 0xdead_0000_0000_0000 | at;
-    for layout in LAYOUTS {
+    for layout in Layout::ALL {
         let options = Options::new().with_layout(layout);
         let [mut offsets, mut keys] = [(); 2].map(|()| Builder::new(Arch::Amd64, options).unwrap());
         for at in 1..700_u32 {

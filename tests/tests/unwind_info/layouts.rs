@@ -9,7 +9,7 @@ use cfipack_format::unwind_info::PageKind;
 use cfipack_format::{Arch, ImageOffset, Key, LsdaKey};
 use cfipack_testkit::random::{Random, cases};
 use cfipack_tests::reference::Tools;
-use cfipack_tests::unwind_table::{LAYOUTS, Table, bytes_after_code, lay_out};
+use cfipack_tests::unwind_table::{Table, bytes_after_code, lay_out};
 use cfipack_tests::{mach_object, random_entries};
 
 fn options(layout: Layout) -> Options {
@@ -63,7 +63,7 @@ fn every_pc_finds_its_entry() {
         let most = random.pick(&[4, 700, 5000]);
         let entries = random_entries::random(&mut random, arch, most);
         let end = entries.last().unwrap().function.image_offset().0 + entries.last().unwrap().length;
-        for layout in LAYOUTS {
+        for layout in Layout::ALL {
             let bytes = lay_out(arch, options(layout), &entries, None, slot);
             assert_eq!(bytes.is_empty(), !is_written(layout, &entries), "table {number}, {layout:?}");
             if bytes.is_empty() {
@@ -92,12 +92,12 @@ fn every_pc_finds_its_entry() {
 fn small_is_never_larger() {
     let (seed, count) = cases("layout small against the others, random tables", 300);
     let mut random = Random::new(seed);
-    let mut sizes = [0; LAYOUTS.len()];
+    let mut sizes = [0; Layout::ALL.len()];
     for number in 0..count {
         let arch = random.pick(&[Arch::Amd64, Arch::Aarch64]);
         let most = random.pick(&[4, 700, 5000, 20_000]);
         let entries = random_entries::random(&mut random, arch, most);
-        let all = LAYOUTS.map(|layout| lay_out(arch, options(layout), &entries, None, slot));
+        let all = Layout::ALL.map(|layout| lay_out(arch, options(layout), &entries, None, slot));
         let all_sizes @ [small, lld, ld_prime, ld64, ld64_253] = all.each_ref().map(Vec::len);
         let [own_pages, _, _, pages_of_ld64, _] = all.each_ref().map(|bytes| largest_page(bytes));
         // A page of ld64 can be larger than 4096 bytes.
@@ -143,7 +143,7 @@ fn anything_can_be_pushed() {
         });
         let entries: Vec<_> = entries.collect();
         let mut sizes = Vec::new();
-        for layout in LAYOUTS {
+        for layout in Layout::ALL {
             let bytes = lay_out(arch, options(layout), &entries, None, slot);
             sizes.push(bytes.len());
             if let Ok(section) = Section::parse(&bytes) {
@@ -165,7 +165,7 @@ fn neither_the_order_of_pushing_nor_shards_matter() {
         for at in (1..shuffled.len()).rev() {
             shuffled.swap(at, random.below(at as u64 + 1) as usize);
         }
-        for layout in LAYOUTS {
+        for layout in Layout::ALL {
             let sorted = lay_out(Arch::Amd64, options(layout), &entries, None, slot);
             assert!(lay_out(Arch::Amd64, options(layout), &shuffled, None, slot) == sorted, "table {number}");
             let mut shards = Builder::new(Arch::Amd64, options(layout)).unwrap();
@@ -210,7 +210,7 @@ fn llvm_objdump_prints_what_we_print() {
         let arch = random.pick(&[Arch::Amd64, Arch::Aarch64]);
         let most = random.pick(&[4, 3000]);
         let entries = random_entries::random(&mut random, arch, most);
-        for layout in LAYOUTS {
+        for layout in Layout::ALL {
             let bytes = lay_out(arch, options(layout), &entries, None, slot);
             if bytes.is_empty() {
                 continue;
@@ -235,7 +235,7 @@ fn llvm_objdump_prints_what_we_print() {
 
 #[test]
 fn a_fourth_personality_falls_back_to_dwarf() {
-    for layout in LAYOUTS {
+    for layout in Layout::ALL {
         let mut builder = Builder::new(Arch::Aarch64, options(layout)).unwrap();
         // Personality 1 is used once, personality 2 twice, and so on.
         let users = [1, 2, 2, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 5];
@@ -271,7 +271,7 @@ fn nothing_shadows_a_function() {
     let none = Entry::new(ImageOffset(0x1000), 0, Encoding::NONE);
     let before = Entry::new(ImageOffset(0xf00), 0x100, Encoding(0x0201_0000));
     for entries in [[before, real, none], [before, none, real]] {
-        for layout in LAYOUTS {
+        for layout in Layout::ALL {
             let table = Table::read(&lay_out(Arch::Amd64, options(layout), &entries, None, slot));
             let behind = bytes_after_code(layout);
             let real = Entry { length: real.length + behind, ..real };
@@ -294,7 +294,7 @@ fn dead_lsda_records_are_omitted() {
         (records, flags, bytes.len())
     };
     let (both, one) = (vec![0x1000, 0x1020], vec![0x1020]);
-    for layout in LAYOUTS {
+    for layout in Layout::ALL {
         let (keep, omit) = (
             Options::new().with_layout(layout).with_keep_dwarf_lsda(true),
             Options::new().with_layout(layout).with_omit_dwarf_lsda(true),

@@ -7,7 +7,6 @@ use cfipack_format::{Address, Arch, ImageOffset, Key, LsdaKey, PersonalityKey, S
 use cfipack_linker::unwind_info::{Addresses, Builder, Fde, Input, Section, Warning};
 use cfipack_testkit::random::{Random, cases};
 use cfipack_tests::unlinked::{EH_FRAME, Moved, Unlinked, key};
-use cfipack_tests::unwind_table::LAYOUTS;
 use macho_unwind_info::UnwindInfo;
 
 const FRAME: u32 = 0x0100_0000;
@@ -131,7 +130,7 @@ fn which_of_several_rows_counts() {
 /// Of five personalities, three stay. Of the functions with the other two, one has no FDE.
 #[test]
 fn five_personalities() {
-    for layout in LAYOUTS {
+    for layout in Layout::ALL {
         let mut object = Unlinked::new(0);
         let mut fdes = Vec::new();
         let uses = [3, 1, 5, 2, 4];
@@ -264,7 +263,7 @@ fn any_bytes() {
     let mut random = Random::new(seed);
     for _ in 0..count {
         let arch = random.pick(&[Arch::Amd64, Arch::I386, Arch::Aarch64, Arch::Arm64_32]);
-        let layout = random.pick(&LAYOUTS);
+        let layout = random.pick(&Layout::ALL);
         let mut builder = Builder::new(arch, Options::new().with_layout(layout)).unwrap();
         for number in 0..3 {
             let mut object = Unlinked::new(number);

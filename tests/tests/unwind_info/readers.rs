@@ -7,17 +7,17 @@ use cfipack_container::File;
 use cfipack_decoder::compact_unwind::row;
 use cfipack_decoder::unwind_info::{Entry, Section};
 use cfipack_encoder::unwind_info as encoder;
-use cfipack_encoder::unwind_info::Options;
+use cfipack_encoder::unwind_info::{Layout, Options};
 use cfipack_format::compact_unwind::{Encoding, Pairs, encode_order};
 use cfipack_format::{Arch, ImageOffset, Register};
 use cfipack_testkit::random::{self, Random};
 use cfipack_tests::corpora;
-use cfipack_tests::unwind_table::{LAYOUTS, lay_out};
+use cfipack_tests::unwind_table::lay_out;
 use macho_unwind_info::UnwindInfo;
 
 /// Returns a table in a random layout, with many valid encodings.
 fn random_table(random: &mut Random, arch: Arch) -> Vec<u8> {
-    let layout = random.pick(&LAYOUTS);
+    let layout = random.pick(&Layout::ALL);
     let mut at = 0x1000;
     let mut entries = Vec::new();
     for _ in 0..random.below(3000) + 1 {

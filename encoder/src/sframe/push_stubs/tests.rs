@@ -69,7 +69,7 @@ fn pieces_too_large_for_a_mask_have_an_fde_each() {
 #[test]
 fn a_gap_has_no_row() {
     let (header, entry) = ([row(0, 16)], [row(0, 8)]);
-    for layout in [Layout::Small, Layout::Gnu] {
+    for layout in Layout::ALL {
         let mut builder = builder(layout);
         let parts = [StubPart::once(32, &header), StubPart::gap(16), StubPart::repeated(32, 2, &entry)];
         builder.push_stubs(Key(7), false, &parts).unwrap();

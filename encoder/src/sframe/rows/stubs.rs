@@ -52,7 +52,7 @@ impl StubRows<'_, '_> {
             return Err(Reason::StubAlignment);
         }
         if first != 0 {
-            if layout == Layout::Small {
+            if layout.is_smallest() {
                 rows.end_part(first)?;
             } else {
                 rows.entries.add(rows.start, first, rows.fres, rows.info, rows.fde_type, 0)?;

@@ -10,7 +10,7 @@ use cfipack_format::sframe::{Attribute, FdeInfo, FdeType, MAX_SHARED_FRES, Versi
 use cfipack_format::widen::ToUsize;
 
 use crate::Reason;
-use crate::sframe::options::{Layout, Options};
+use crate::sframe::options::Options;
 use crate::sframe::rows::fres::Fres;
 use crate::sframe::table::chunk::CHUNK;
 use crate::sframe::table::hash_index::{HashIndex, hash};
@@ -52,7 +52,7 @@ const TYPICAL_SIZE: usize = 64;
 
 impl<'a> Blocks<'a> {
     pub(crate) fn new(options: Options, endian: Endian, seed: u64) -> Self {
-        let index = (options.layout == Layout::Small && options.share).then(HashIndex::new);
+        let index = (options.layout.shares_rows() && options.share).then(HashIndex::new);
         let version = options.version;
         let (bytes, starts, attributes) = (vec![0; CHUNK], Vec::new(), Vec::new());
         let pieces = Pieces::default();

@@ -42,9 +42,8 @@ pub(crate) fn separate(
     }
     let sorted = Sorted::new(&entries.list, pool);
     if sorted.are_apart(&entries.omitted) {
-        // The sorted index is then written as it is. Layout `Gnu` keeps the order of the functions, as in an
-        // object.
-        let sorted = sorted.into_copy().filter(|_| options.layout == Layout::Small);
+        // The sorted index is then written as it is.
+        let sorted = sorted.into_copy().filter(|_| options.layout.sorts_entries());
         for (entry, sorted) in entries.list.iter_mut().zip(sorted.into_iter().flatten()) {
             *entry = sorted;
         }

@@ -111,10 +111,10 @@ impl<'o, 'a> Rebuilt<'o, 'a> {
             self.fres.push((base + start).saturating_sub(pcs.start), fre);
         }
         // In layout `Gnu`, an FDE without rows must stay: it hides the rows of functions around it.
-        if self.fres.count() == 0 && self.layout == Layout::Small {
+        if self.fres.count() == 0 && self.layout.is_smallest() {
             return Ok(());
         }
-        if self.layout == Layout::Small {
+        if self.layout.narrows_starts() {
             self.fres.narrow();
         }
         let start = entry.start.wrapping_add(pcs.start.into());

@@ -304,8 +304,7 @@ fn functions_with_keys_give_what_functions_with_addresses_give() {
         for arch in [Arch::Amd64, Arch::Aarch64] {
             let random = &mut Random::new(seed);
             let bytes = eh_frame(random, arch, 0x7_ffff);
-            let (version, layout) =
-                (random.pick(&[Version::V2, Version::V3]), random.pick(&[Layout::Small, Layout::Gnu]));
+            let (version, layout) = (random.pick(&[Version::V2, Version::V3]), random.pick(&Layout::ALL));
             let options =
                 Options::new().with_version(version).with_layout(layout).with_share(random.below(4) != 0);
             let section = Section::new(SectionKind::EhFrame, &bytes, Address(0), arch);

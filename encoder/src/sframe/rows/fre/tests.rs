@@ -1,4 +1,4 @@
-use cfipack_format::sframe::FdeType;
+use cfipack_format::sframe::{Abi, FdeType};
 use cfipack_format::{Arch, Cfa, FunctionOffset, Row, Rule};
 
 use super::Fre;
@@ -19,7 +19,7 @@ fn row(arch: Arch, offset: i64, return_address: Rule, frame_pointer: Rule) -> Ro
 fn another_cfa_offset() {
     let rules = [Rule::SameValue, Rule::Undefined, Rule::Cfa(-8), Rule::Cfa(-200), Rule::Cfa(-70_000)];
     let mut found = 0;
-    for arch in [Arch::Amd64, Arch::Aarch64, Arch::Aarch64Be, Arch::S390x] {
+    for arch in Arch::ALL.into_iter().filter(|arch| Abi::for_arch(*arch).is_some()) {
         for (return_address, frame_pointer) in rules.iter().flat_map(|ra| rules.map(|fp| (*ra, fp))) {
             let fre = |offset| {
                 Fre::new(arch, &row(arch, offset, return_address, frame_pointer), FdeType::Default).ok()
