@@ -50,17 +50,21 @@ fn leftovers_stay_and_the_old_file_comes_back() {
 #[test]
 fn an_offset_without_a_meaning_refuses_no_file() {
     let directory = built("into_offsets");
-    let path = directory.join("program");
-    let mut bytes = fs::read(&path).unwrap();
-    let (headers, count) = (number::<8>(&bytes, 0x28), number::<2>(&bytes, 0x3c));
-    let no_bits = (0..count).map(|index| headers + 64 * index).find(|&at| number::<4>(&bytes, at + 4) == 8);
-    let offset = no_bits.expect(".bss") + 24;
-    bytes[offset..offset + 8].copy_from_slice(&3_u64.to_le_bytes());
-    fs::write(&path, &bytes).unwrap();
-    messages(&directory, &["--in-place", "program"], 0);
-    messages(&directory, &["verify", "program"], 0);
-    messages(&directory, &["strip", "program"], 0);
-    assert!(fs::read(&path).unwrap() == bytes, "other bytes than before");
+    for name in ["program", "object.o"] {
+        let path = directory.join(name);
+        let mut bytes = fs::read(&path).unwrap();
+        let (headers, count) = (number::<8>(&bytes, 0x28), number::<2>(&bytes, 0x3c));
+        let mut offsets = (0..count).map(|index| headers + 64 * index + 24);
+        let Some(offset) = offsets.find(|at| number::<4>(&bytes, at - 20) == 8) else { continue };
+        for value in [3, 1 << 40_u64] {
+            bytes[offset..offset + 8].copy_from_slice(&u64::to_le_bytes(value));
+            fs::write(&path, &bytes).unwrap();
+            messages(&directory, &["--in-place", name], 0);
+            messages(&directory, &["verify", name], 0);
+            messages(&directory, &["strip", name], 0);
+            assert!(fs::read(&path).unwrap() == bytes, "{name}: other bytes than before");
+        }
+    }
 }
 
 /// The function has no bytes, so the object gets no table, and that is no error.

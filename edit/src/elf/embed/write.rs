@@ -113,6 +113,7 @@ impl<'a> Writer<'_, 'a> {
     /// Writes the names of sections and the section headers. Returns the offset of the section headers.
     fn tail(&mut self) -> u64 {
         self.count_in_first_section();
+        self.keep_empty_sections_inside();
         if let Tail::At(shoff, names) = self.plan.tail.clone() {
             self.names(names.as_ref());
             // wild writes the section headers before the names, and pads the end of the names.
@@ -176,6 +177,17 @@ impl<'a> Writer<'_, 'a> {
         header.size = old.end - old.start + append.len().to_u64();
         self.rewrite.old(old.start.to_usize()..old.end.to_usize());
         self.rewrite.bytes("name of section .sframe", *append);
+    }
+
+    /// Gives empty sections an offset in the new file, if they have one in the old file. `llvm-strip` leaves offsets in
+    /// bytes that are removed with the table.
+    fn keep_empty_sections_inside(&mut self) {
+        let (old_end, end) = (self.source.len(), self.rewrite.len().to_u64());
+        for section in self.plan.sections.iter_mut().filter(|section| !section.has_bytes()) {
+            if (end..=old_end).contains(&section.offset) {
+                section.offset = end;
+            }
+        }
     }
 
     fn section_headers(&mut self) {

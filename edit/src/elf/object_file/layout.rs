@@ -102,9 +102,10 @@ pub(super) fn place(
 ) -> Vec<Part> {
     let is_section = |part: &Part| !matches!(part.kind, PartKind::SectionHeaders | PartKind::Unknown);
     let mut last_section = parts.iter().rposition(is_section);
-    // Bytes that nothing describes stay with the part before them.
+    // Bytes that nothing describes stay with the part before them, unless they are the zeros at the end of the file.
     if let Some(last) = &mut last_section
-        && parts.get(*last + 1).is_some_and(|next| next.kind == PartKind::Unknown)
+        && *last + 2 < parts.len()
+        && parts[*last + 1].kind == PartKind::Unknown
     {
         *last += 1;
     }
