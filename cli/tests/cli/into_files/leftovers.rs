@@ -67,6 +67,28 @@ fn an_offset_without_a_meaning_refuses_no_file() {
     }
 }
 
+/// `llvm-strip` shortens a file and leaves the offset of an empty section where it was. GNU `strip` refuses a file with an
+/// empty section beyond its end.
+#[test]
+fn an_empty_section_stays_inside_a_shortened_file() {
+    let directory = built("into_shortened");
+    let path = directory.join("program");
+    messages(&directory, &["--in-place", "program"], 0);
+    let mut bytes = fs::read(&path).unwrap();
+    let (headers, count) = (number::<8>(&bytes, 0x28), number::<2>(&bytes, 0x3c));
+    let mut sections = (0..count).map(|index| headers + 64 * index);
+    let empty = sections.find(|&at| number::<4>(&bytes, at + 4) == 8).expect(".bss");
+    let end = bytes.len() as u64;
+    bytes[empty + 4] = 1;
+    bytes[empty + 24..empty + 32].copy_from_slice(&end.to_le_bytes());
+    bytes[empty + 32..empty + 40].fill(0);
+    fs::write(&path, &bytes).unwrap();
+    messages(&directory, &["strip", "program"], 0);
+    let bytes = fs::read(&path).unwrap();
+    let empty = number::<8>(&bytes, 0x28) + (empty - headers);
+    assert!((bytes.len() as u64) < end && number::<8>(&bytes, empty + 24) <= bytes.len());
+}
+
 /// The function has no bytes, so the object gets no table, and that is no error.
 #[test]
 fn a_function_without_bytes_needs_no_table() {
