@@ -24,8 +24,7 @@ macro_rules! messages {
         ),*}
 
         impl core::fmt::Display for $name {
-            // A message need not print all fields.
-            #[allow(unused_variables)]
+            #[allow(unused_variables, reason = "a message need not print all fields")]
             fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
                 match *self {
                     $(Self::$variant $({$($field),*})? $(($($inner),*))? => write!(f, $($message)+),)*

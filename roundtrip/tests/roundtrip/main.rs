@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 
 mod broken;
+mod cies;
 mod edges;
 mod gas;
 mod judged;

@@ -195,9 +195,14 @@ impl Header {
         self.flags & flag.0 == flag.0
     }
 
+    /// Returns whether the section has a place in the file, even if it is empty.
+    pub fn has_place(&self) -> bool {
+        !self.is(elf::SHT_NOBITS) && !self.is(elf::SHT_NULL)
+    }
+
     /// Returns whether the section occupies bytes of the file.
     pub fn has_bytes(&self) -> bool {
-        self.size != 0 && !self.is(elf::SHT_NOBITS) && !self.is(elf::SHT_NULL)
+        self.size != 0 && self.has_place()
     }
 
     /// Returns the range of the section in the file.

@@ -120,8 +120,7 @@ impl<'a> Source<'a> {
         }
         for (index, section) in self.sections.iter().enumerate() {
             let (name, offset, size) = (self.headers.name_for_error(index), section.offset, section.size);
-            let has_place = !section.is(elf::SHT_NOBITS) && !section.is(elf::SHT_NULL);
-            if has_place && section.range().end > self.len() {
+            if section.has_place() && section.range().end > self.len() {
                 return Err(EmbedError::File(Error::SectionBounds { section: name, offset, size }));
             }
             let is_code = section.has(elf::SHF_ALLOC) && section.has(elf::SHF_EXECINSTR);

@@ -183,8 +183,9 @@ impl<'a> Writer<'_, 'a> {
     /// bytes that are removed with the table.
     fn keep_empty_sections_inside(&mut self) {
         let (old_end, end) = (self.source.len(), self.rewrite.len().to_u64());
-        for section in self.plan.sections.iter_mut().filter(|section| !section.has_bytes()) {
-            if (end..=old_end).contains(&section.offset) {
+        for section in &mut self.plan.sections {
+            let is_empty = section.has_place() && section.size == 0;
+            if is_empty && (end..=old_end).contains(&section.offset) {
                 section.offset = end;
             }
         }

@@ -176,8 +176,11 @@ pub(super) fn check(check: &Check<'_>) -> Result<(), StructureError> {
         let end = all.iter().map(|region| region.end).max().unwrap_or(0);
         // Bytes before all sections move with the first segment.
         let first = if lost { first } else { first.wrapping_neg() };
+        let names = names_of(other);
+        let mut others = regions.all[1 - side].clone();
+        others.retain(|region| names != (region.start..region.end));
         for (gap, shifts) in gaps(&all, 0..end, first) {
-            compare.moved(gap, shifts, first, &regions.all[1 - side])?;
+            compare.moved(gap, shifts, first, &others)?;
         }
         let tail = other.bytes.len().wrapping_sub(this.bytes.len());
         compare.in_file(end..this.bytes.len(), tail)?;
@@ -193,11 +196,18 @@ struct Compare<'c> {
     lost: bool,
 }
 
+/// Returns the range of the names of sections.
+fn names_of(image: &Image<'_>) -> Range<usize> {
+    let names = image.sections.get(image.names);
+    names.and_then(|names| image.range(names.offset, names.size)).unwrap_or(0..0)
+}
+
 /// Bytes other than zero that patchelf leaves in the place of a moved section.
 const FILLERS: [u8; 2] = *b"XZ";
 
 impl Compare<'_> {
-    /// Compares the bytes between two parts with the other file. They move with the part before them. If they do not, they
+    /// Compares the bytes between two parts with the other file. `others` are the parts of the other file, without the names
+    /// of sections. The bytes move with the part before them. If they do not, they
     /// must be whole, outside of the parts of the other file: tools leave old section headers and old contents of
     /// sections there. `shifts` are the distances by which the part before, its end and the part after have moved. `first`
     /// is the distance of the first segment.
@@ -214,18 +224,18 @@ impl Compare<'_> {
         let bytes = &self.this.bytes[gap.clone()];
         let start = gap.start + bytes.iter().take_while(|byte| is_zero(byte)).count();
         let end = gap.end - bytes.iter().rev().take_while(|byte| is_zero(byte)).count();
-        let names = self.other.sections.get(self.other.names).map_or(0..0, |names| {
-            let start = names.offset.to_usize();
-            start..start.saturating_add(names.size.to_usize())
-        });
+        let names = names_of(self.other);
         let is_left = |shift: usize| {
-            let (from, to) = (start.wrapping_add(shift), end.wrapping_add(shift));
+            let there = start.wrapping_add(shift)..end.wrapping_add(shift);
+            if self.other.bytes.get(there.clone()) != Some(&self.this.bytes[start..end]) {
+                return false;
+            }
             // Names of sections that move as a whole may leave a copy.
-            let are_names =
-                |region: &Region| names == (region.start..region.end) && end - start >= names.len();
-            let is_outside = |region: &Region| region.end <= from || to <= region.start || are_names(region);
-            self.other.bytes.get(from..to) == Some(&self.this.bytes[start..end])
-                && others.iter().all(is_outside)
+            let are_names_whole = there.end <= names.start
+                || names.end <= there.start
+                || there.start <= names.start && names.end <= there.end;
+            let first = gaps(others, there.clone(), 0).next();
+            are_names_whole && first.is_some_and(|(outside, _)| outside == there)
         };
         let headers = self.other.sections_at.wrapping_sub(self.this.sections_at).to_usize();
         let is_left = [first, before_end, after, headers].into_iter().any(is_left);

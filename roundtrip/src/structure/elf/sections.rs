@@ -142,9 +142,11 @@ fn check_place(
                 new: load.segment.flags.into(),
             });
         }
+        if !from.has_bytes() {
+            return check_empty_place(check, pair, from, to, shift);
+        }
         // If the original loads other bytes for the section, there is no place to compare with.
         return match loaded(new, to) {
-            _ if !from.has_bytes() => check_empty_place(check, pair, from, to, shift),
             _ if from.offset != in_old && to.offset == from.offset => Ok(()),
             Some(in_new) if to.offset != in_new => differs(in_new, to.offset),
             Some(_) => Ok(()),
