@@ -325,7 +325,7 @@ impl<'c> Analysis<'c> {
 
     /// Returns the instructions that can execute next. One is the next instruction in memory, or the instruction that a
     /// call returns to. The other is the target of a direct branch.
-    pub(crate) fn next(&self, index: usize) -> [Option<usize>; 2] {
+    pub fn next(&self, index: usize) -> [Option<usize>; 2] {
         let next = (index + 1 < self.block_at.len()).then_some(index + 1);
         let target = |target: Option<Address>| target.and_then(|target| self.index_of(target));
         match self.instructions.as_slice()[index].flow {

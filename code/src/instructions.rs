@@ -3,7 +3,7 @@
 use cfipack_format::{Address, Arch, Family, Register};
 
 use crate::aarch64;
-use crate::instruction::{ALWAYS, Decoded, Flow, Instruction, Op, Special, index_of};
+use crate::instruction::{ALWAYS, Decoded, Flow, Instruction, Op, REGISTERS, Special, index_of};
 use crate::spare::Spare;
 use crate::x86::X86Decoder;
 
@@ -146,6 +146,35 @@ impl Instructions {
             *before = count;
             count += bits.count_ones();
         }
+    }
+
+    /// Returns the constants that instructions put into registers, each with the index of its instruction. A constant
+    /// can be an address, for example of `lea` or of `adrp` and `add`. This function reads the instructions in memory
+    /// order and follows no jumps, so a constant can be wrong where paths join.
+    pub fn constants(&self) -> impl Iterator<Item = (usize, u64)> {
+        let mut known = [None; REGISTERS];
+        self.list.iter().enumerate().flat_map(move |(index, instruction)| {
+            let mut found = None;
+            let mut next = known;
+            for register in 0..REGISTERS {
+                if instruction.affects & (1 << register) != 0 {
+                    next[register] = None;
+                }
+            }
+            for op in self.ops(instruction) {
+                let (to, value) = match *op {
+                    Op::Constant { to, value } => (to, Some(value)),
+                    Op::Set { to, from, add } => {
+                        (to, known[usize::from(from)].map(|value: u64| value.wrapping_add_signed(add.into())))
+                    }
+                    _ => continue,
+                };
+                next[usize::from(to)] = value;
+                found = value.or(found);
+            }
+            known = next;
+            found.map(|value| (index, value))
+        })
     }
 
     /// Returns the next instruction after `index` that is not padding.

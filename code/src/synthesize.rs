@@ -113,6 +113,15 @@ impl Analysis<'_> {
         Ok(rows)
     }
 
+    /// Returns whether the code shows by itself that it is a function: every path is known and leaves as the calling
+    /// convention asks, and at least one path returns. Jumps out of the code show nothing: a fragment of a function
+    /// jumps back into it, and runtimes with stacks of their own end all code with jumps.
+    pub fn is_function(&self) -> bool {
+        let mut returns = false;
+        self.for_each(|_, instruction, state| returns |= state.is_some() && instruction.flow == Flow::Return);
+        returns && self.synthesize().is_ok()
+    }
+
     /// Returns the function's rows as [`synthesize`](Self::synthesize) does, and adds the rules of all other
     /// callee-saved registers.
     ///

@@ -4,6 +4,7 @@
 //!   code needs.
 //! - [`synthesized`] makes rows for functions that no CFI covers, from their code.
 //! - [`annotate`] adds `.cfi_*` directives to the functions of an assembler source that have no directives.
+//! - `returns` finds calls of functions that never return.
 //! - [`coverage`] counts the code of a file that has rows, and finds the code without rows.
 //!
 //! gimli evaluates the CFI (`cfipack-roundtrip`), and `cfipack-code` follows the code. They share no code.
@@ -38,6 +39,7 @@ pub mod coverage;
 mod error;
 mod memory;
 mod padding;
+mod returns;
 pub mod synthesized;
 
 pub use against_code::{Found, Lint, WrongFunction, lint};

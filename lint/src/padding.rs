@@ -4,12 +4,16 @@ use cfipack_format::{Arch, Family};
 
 /// Returns whether all bytes are padding: instructions that do nothing, instructions that trap, or zeros.
 pub fn is_padding(arch: Arch, bytes: &[u8]) -> bool {
+    len(arch, bytes) == bytes.len()
+}
+
+/// Returns the number of bytes of padding at the start of `bytes`.
+pub fn len(arch: Arch, bytes: &[u8]) -> usize {
     let mut rest = bytes;
-    while !rest.is_empty() {
-        let Some(len) = first(arch, rest) else { return false };
+    while let Some(len) = first(arch, rest) {
         rest = &rest[len..];
     }
-    true
+    bytes.len() - rest.len()
 }
 
 /// Returns the length of the padding instruction at the start of `bytes`, or `None` if they start with anything else.

@@ -2,10 +2,11 @@
 //!
 //! - [`functions`] makes the rows of all functions without CFI, and [`at`] the rows of the function at an address.
 //! - [`judged`] finds the functions of a table with the same rows as their code gives.
-//! - `uncovered` divides the code without CFI into functions.
+//! - `uncovered` divides the code without CFI into functions, and `search` finds the functions without symbols.
 //! - `jumps` finds the jumps and calls into these functions from functions that have CFI.
 
 mod jumps;
+mod search;
 mod uncovered;
 
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ use cfipack_container::{CallFrameSection, File};
 use cfipack_decoder::sframe::Section;
 use cfipack_format::{Address, Row};
 
-use self::uncovered::Uncovered;
+use self::uncovered::{Evidence, Function, Uncovered};
 use crate::coverage;
 use crate::{Error, FileMemory};
 
@@ -38,8 +39,9 @@ pub fn functions(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> Result<W
     let memory = FileMemory::new(file)?;
     let uncovered = Uncovered::find(file, sections, &memory)?;
     let rows = rows(file, sections, &memory, &uncovered, |analysis| analysis.synthesize())?;
-    let functions = uncovered.functions.into_iter().zip(rows).collect();
-    Ok(WithoutCfi { functions, others: uncovered.others })
+    let ranges = uncovered.functions.into_iter().map(|function| function.range);
+    let functions = ranges.zip(rows).collect();
+    Ok(WithoutCfi { functions, others: uncovered.others.len() as u64 })
 }
 
 /// Makes rows with all registers for the functions that no CFI covers and that have symbols.
@@ -50,11 +52,12 @@ pub(crate) fn described(
     let memory = FileMemory::new(file)?;
     let uncovered = Uncovered::find(file, sections, &memory)?;
     let rows = rows(file, sections, &memory, &uncovered, |analysis| analysis.describe())?;
-    let Uncovered { functions, without_symbol, others } = uncovered;
-    let others = others + without_symbol.len() as u64;
-    let all = functions.into_iter().zip(rows);
-    let named = all.filter(|(range, _)| !without_symbol.contains(&range.start));
-    Ok(WithoutCfi { functions: named.collect(), others })
+    let others = uncovered.others.len() as u64;
+    let all = uncovered.functions.into_iter().zip(rows);
+    let (named, unnamed): (Vec<_>, Vec<_>) =
+        all.partition(|(function, _)| function.evidence == Evidence::Symbol);
+    let functions = named.into_iter().map(|(function, rows)| (function.range, rows)).collect();
+    Ok(WithoutCfi { functions, others: others + unnamed.len() as u64 })
 }
 
 /// Makes the rows of functions, from their code.
@@ -80,18 +83,22 @@ fn rows<T>(
     };
     let codes: Vec<_> = functions
         .iter()
-        .map(|range| memory.code(range.start, range.end.0 - range.start.0).unwrap_or_default())
+        .map(|Function { range, .. }| {
+            memory.code(range.start, range.end.0 - range.start.0).unwrap_or_default()
+        })
         .collect();
     let candidates: Vec<_> = functions
         .iter()
         .zip(&codes)
-        .map(|(range, (bytes, relocated))| Candidate {
-            code: Code { arch: file.arch(), start: range.start, bytes, relocated },
+        .map(|(function, (bytes, relocated))| Candidate {
+            code: Code { arch: file.arch(), start: function.range.start, bytes, relocated },
             call_sites: &[],
-            is_named: !uncovered.without_symbol.contains(&range.start),
+            noreturn: &function.noreturn,
+            is_known: function.evidence != Evidence::Code,
         })
         .collect();
-    let jumps::Into { jumps, calls } = jumps::into(file, sections, memory, functions);
+    let ranges: Vec<_> = functions.iter().map(|function| function.range.clone()).collect();
+    let jumps::Into { jumps, calls } = jumps::into(file, sections, memory, &ranges);
     let surroundings = Surroundings { jumps: &jumps, calls: &calls, is_inside: &is_inside };
     Ok(synthesize_with(&candidates, &surroundings, memory, rows))
 }
@@ -111,11 +118,11 @@ pub fn at(
 ) -> Result<Option<FunctionRows>, Error> {
     let memory = FileMemory::new(file)?;
     let uncovered = Uncovered::find(file, sections, &memory)?;
-    let index = uncovered.functions.iter().position(|range| range.contains(&address));
+    let index = uncovered.functions.iter().position(|function| function.range.contains(&address));
     let Some(index) = index else { return Ok(None) };
     // The other functions decide how this function is entered.
     let mut rows = rows(file, sections, &memory, &uncovered, |analysis| analysis.synthesize())?;
-    Ok(Some((uncovered.functions[index].clone(), rows.swap_remove(index))))
+    Ok(Some((uncovered.functions[index].range.clone(), rows.swap_remove(index))))
 }
 
 /// Returns the PCs of functions without CFI for which a table has the same rows as this module makes from their code.
@@ -153,8 +160,12 @@ pub fn judged(
     // Functions that the table omits are followed too: they decide how other functions are entered.
     let uncovered = Uncovered::find(file, sections, &memory)?;
     let by_code = rows(file, sections, &memory, &uncovered, |analysis| analysis.synthesize())?;
-    let made: BTreeMap<_, _> =
-        uncovered.functions.iter().zip(by_code).map(|(range, made)| (range.start, (range, made))).collect();
+    let made: BTreeMap<_, _> = uncovered
+        .functions
+        .iter()
+        .zip(by_code)
+        .map(|(function, made)| (function.range.start, (&function.range, made)))
+        .collect();
     found.sort_by_key(|(range, _)| range.start);
     found.dedup_by(|next, before| next.0.start < before.0.end);
     let judged = found.into_iter().filter_map(|(range, own)| {
@@ -162,7 +173,7 @@ pub fn judged(
         let mut pairs = own.iter().zip(rows);
         let is_same = own.len() == rows.len()
             && pairs.all(|(own, made)| own.start == made.start && own.unwinds_as(made));
-        (**made_of == range && is_same).then_some(range.start.0..range.end.0)
+        (*made_of == &range && is_same).then_some(range.start.0..range.end.0)
     });
     let mut all: Vec<Range<u64>> = Vec::new();
     for range in judged {

@@ -61,7 +61,8 @@ fn make_rows(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> usize {
     let candidate = |(start, bytes, relocated)| Candidate {
         code: Code { arch: file.arch(), start, bytes, relocated },
         call_sites: &[],
-        is_named: true,
+        noreturn: &[],
+        is_known: true,
     };
     let candidates: Vec<_> =
         codes.iter().map(|(start, bytes, relocated)| candidate((*start, bytes, &relocated[..]))).collect();

@@ -65,7 +65,8 @@ pub fn hide(file: &File<'_>) -> Result<Hidden, cfipack_container::Error> {
         .map(|(function, bytes, relocated, sites)| Candidate {
             code: Code { arch, start: function.start, bytes, relocated },
             call_sites: sites,
-            is_named: true,
+            noreturn: &[],
+            is_known: true,
         })
         .collect();
     let evaluator = RefCell::new(evaluator);

@@ -28,10 +28,11 @@ pub struct Candidate<'c> {
     pub code: Code<'c>,
     /// The function's calls that have landing pads, if you know them. For example, they can come from an LSDA.
     pub call_sites: &'c [CallSite],
-    /// Set this to false if only a call shows that a function starts here. The call may be a misread piece of data,
-    /// so the function is then omitted unless a path through it returns or ends in a jump to another function. Data
-    /// that is misread as code does not return with the stack pointer and all saved registers intact.
-    pub is_named: bool,
+    /// The offsets of calls that you know not to return, ascending.
+    pub noreturn: &'c [u32],
+    /// Set this to true if a symbol or a call shows that a function starts here. Otherwise the function is omitted
+    /// unless a path through it returns or ends in a jump to another function.
+    pub is_known: bool,
 }
 
 /// A jump from one function into another.
@@ -214,7 +215,7 @@ fn omit_groups<T>(rounds: &mut Rounds<'_, T>, candidates: &[Candidate<'_>]) {
         }
         let is_function = group
             .iter()
-            .any(|&index| rounds.all[index].leaves || rounds.is_called(index) && candidates[index].is_named);
+            .any(|&index| rounds.all[index].leaves || rounds.is_called(index) && candidates[index].is_known);
         for &index in &group {
             if !rounds.is_entered_as_followed(index) {
                 omit(rounds, index, Omission::NeverReturns);

@@ -8,8 +8,8 @@ use cfipack_format::{Address, Arch, Cfa, CfaWords, FunctionOffset, Row, Rule};
 use cfipack_roundtrip::cfi::{Answer, Evaluator, Function, Functions};
 
 use super::Found;
-use super::returns::{Imports, Returns};
 use crate::FileMemory;
+use crate::returns::{Imports, Returns};
 
 /// A function with more bytes of code than this is not followed.
 const MAX_CODE: u64 = 1 << 24;

@@ -3,12 +3,10 @@
 //! gimli evaluates the CFI (`cfipack-roundtrip`), and `cfipack-code` follows the code.
 //!
 //! - `function` compares one function.
-//! - `returns` finds calls of functions that never return.
 //!
 //! [`lint()`] runs them over all functions of a file, on several threads and in several rounds.
 
 mod function;
-mod returns;
 #[cfg(test)]
 mod tests;
 
@@ -21,8 +19,8 @@ use cfipack_format::Address;
 use cfipack_roundtrip::cfi::{Functions, Unreadable};
 
 use self::function::{Leaving, Linter, Outcome, Way};
-use self::returns::Imports;
 use crate::FileMemory;
+use crate::returns::Imports;
 
 /// The result for a file.
 #[derive(Debug, Default)]

@@ -6,8 +6,8 @@ use cfipack_format::{Cfa, Rule};
 use cfipack_roundtrip::cfi::Functions;
 
 use super::function::Linter;
-use super::returns::Imports;
 use crate::FileMemory;
+use crate::returns::Imports;
 
 const PATHS: [&str; 3] =
     ["/lib/x86_64-linux-gnu/libc.so.6", "/lib64/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6"];

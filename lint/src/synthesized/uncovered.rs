@@ -1,39 +1,60 @@
 //! Divides the code of a file that no CFI covers into functions.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 
-use cfipack_code::{Analysis, Code, Flow, Instructions, State, Ways};
+use cfipack_code::{Code, Instructions};
 use cfipack_container::{CallFrameSection, File};
-use cfipack_format::{Address, Arch};
+use cfipack_format::{Address, Arch, Endian};
 
+use super::search::Search;
 use crate::coverage::{self, Gaps};
+use crate::returns::{Ends, Imports, Returns};
 use crate::{Error, FileMemory};
+
+/// A function that no CFI covers.
+pub struct Function {
+    /// The function's addresses.
+    pub range: Range<Address>,
+    /// The evidence for a function at this place.
+    pub evidence: Evidence,
+    /// The offsets of calls that do not return, ascending.
+    pub noreturn: Vec<u32>,
+}
+
+/// The evidence for a function at a place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Evidence {
+    /// A symbol.
+    Symbol,
+    /// A call that a path leads to.
+    Call,
+    /// The function's code alone.
+    Code,
+}
 
 /// The code of a file that no CFI covers, without padding.
 pub struct Uncovered {
-    /// The functions, found by their symbols and by calls to them. Ascending, without overlap.
-    pub functions: Vec<Range<Address>>,
-    /// The starts of the functions that have no symbol.
-    pub without_symbol: BTreeSet<Address>,
-    /// The number of pieces of code that have neither a symbol nor a call to them.
-    pub others: u64,
+    /// The functions, ascending, without overlap.
+    pub functions: Vec<Function>,
+    /// The pieces of code that belong to no known function.
+    pub others: Vec<Range<Address>>,
 }
 
 impl Uncovered {
     /// Finds the functions of a file that no CFI covers.
     ///
     /// A symbol of type function starts a function. Other symbols do not, because a label can be in the middle of a
-    /// function. In code without symbols, the target of a direct call starts a function. The function ends after the
-    /// last instruction that execution can reach from its start, and before the next target of a call.
+    /// function. Code without symbols is searched.
     pub fn find(
         file: &File<'_>,
         sections: &[CallFrameSection<'_>],
         memory: &FileMemory<'_>,
     ) -> Result<Self, Error> {
-        let covered = coverage::merged(coverage::of_cfi(sections)?);
+        let mut covered = coverage::of_cfi(sections)?;
+        covered.sort_by_key(|range| (range.start, range.end));
+        let merged = coverage::merged(covered.clone());
         let mut pieces = Vec::new();
-        Gaps::new(file, &covered).for_each(|gap| pieces.push((gap.addresses, gap.is_padding)))?;
+        Gaps::new(file, &merged).for_each(|gap| pieces.push((gap.addresses, gap.is_padding)))?;
         let symbols = file.symbols()?;
         // Functions that have symbols.
         let mut functions: Vec<Range<Address>> = Vec::new();
@@ -46,6 +67,7 @@ impl Uncovered {
                 && !symbols.is_function(piece.start)
             {
                 last.end = piece.end.min(extent);
+                unnamed.push(last.end..piece.end);
                 continue;
             }
             if is_padding {
@@ -56,82 +78,102 @@ impl Uncovered {
                 continue;
             }
             extent = symbols.extent(piece.start).map_or(piece.end, |extent| extent.end);
-            functions.push(piece);
+            let end = piece.end.min(extent);
+            functions.push(piece.start..end);
+            unnamed.push(end..piece.end);
         }
-        let mut uncovered = Self { functions, without_symbol: BTreeSet::new(), others: 0 };
+        unnamed.retain(|piece| piece.start < piece.end);
+        let imports = Imports::find(file, &symbols);
+        let ends = KnownEnds { covered: &covered, functions: &functions, unnamed: &unnamed };
+        let mut returns = Returns::new(memory, &ends, file.arch(), &imports);
+        let mut uncovered = Self { functions: Vec::new(), others: Vec::new() };
+        let mut instructions = Instructions::default();
+        for range in &functions {
+            let size = range.end.0 - range.start.0;
+            let (bytes, relocated) = memory.code(range.start, size).unwrap_or_default();
+            let code = Code { arch: file.arch(), start: range.start, bytes, relocated: &relocated };
+            instructions.decode(&code);
+            let noreturn = returns.ends(&instructions);
+            uncovered.functions.push(Function { range: range.clone(), evidence: Evidence::Symbol, noreturn });
+        }
         if !unnamed.is_empty() {
-            let targets = called(file.arch(), memory, [&covered, &uncovered.functions, &unnamed]);
-            for piece in &unnamed {
-                uncovered.divide(file.arch(), memory, piece, &targets);
-            }
-            uncovered.functions.sort_by_key(|range| range.start);
+            let known = covered.iter().chain(&functions);
+            uncovered.search(file, Search::new(file.arch(), memory, &mut returns, &unnamed), known)?;
         }
         Ok(uncovered)
     }
 
-    /// Finds functions in a piece of code without symbols.
-    fn divide(
+    /// Searches code without symbols for functions.
+    fn search<'r>(
         &mut self,
-        arch: Arch,
-        memory: &FileMemory<'_>,
-        piece: &Range<Address>,
-        targets: &BTreeSet<Address>,
-    ) {
-        let mut end = piece.start;
-        let mut has_others = false;
-        let mut inside = targets.range(piece.clone()).peekable();
-        while let Some(start) = inside.next() {
-            has_others |= is_code(arch, memory, end..*start);
-            let next = inside.peek().map_or(piece.end, |next| **next);
-            end = self::end(arch, memory, *start..next);
-            if end > *start {
-                self.functions.push(*start..end);
-                self.without_symbol.insert(*start);
+        file: &File<'_>,
+        mut search: Search<'_, '_>,
+        known: impl Iterator<Item = &'r Range<Address>>,
+    ) -> Result<(), Error> {
+        known.for_each(|function| search.follow(function));
+        for section in file.data_sections()? {
+            pointers(file.arch(), &section.bytes).for_each(|pointer| search.suggest(pointer));
+        }
+        let (memory, unnamed) = (search.memory, search.code);
+        let found = search.run();
+        let mut rest = unnamed.to_vec();
+        for (start, found) in found {
+            let range = start..found.end;
+            let piece = rest.partition_point(|piece| piece.end <= start);
+            if let Some(piece) = rest.get_mut(piece) {
+                let before = std::mem::replace(piece, found.end..piece.end);
+                self.add_other(file.arch(), memory, before.start..start);
+            }
+            let evidence = if found.is_called { Evidence::Call } else { Evidence::Code };
+            self.functions.push(Function { range, evidence, noreturn: found.noreturn });
+        }
+        for piece in rest {
+            self.add_other(file.arch(), memory, piece);
+        }
+        self.functions.sort_by_key(|function| function.range.start);
+        Ok(())
+    }
+
+    /// Adds code that belongs to no function, unless it is padding.
+    fn add_other(&mut self, arch: Arch, memory: &FileMemory<'_>, range: Range<Address>) {
+        let code = memory.code(range.start, range.end.0.saturating_sub(range.start.0));
+        if code.is_some_and(|(bytes, _)| !crate::padding::is_padding(arch, bytes)) {
+            self.others.push(range);
+        }
+    }
+}
+
+/// Returns the words of a section of data as addresses.
+fn pointers(arch: Arch, bytes: &[u8]) -> impl Iterator<Item = Address> {
+    let size = usize::from(arch.pointer_size());
+    bytes.chunks_exact(size).map(move |word| {
+        let value = |byte: &u8, value: u64| value << 8 | u64::from(*byte);
+        Address(match arch.endian() {
+            Endian::Little => word.iter().rev().fold(0, |sum, byte| value(byte, sum)),
+            Endian::Big => word.iter().fold(0, |sum, byte| value(byte, sum)),
+        })
+    })
+}
+
+/// The functions that are known before the search, and the code without symbols.
+struct KnownEnds<'k> {
+    covered: &'k [Range<Address>],
+    functions: &'k [Range<Address>],
+    unnamed: &'k [Range<Address>],
+}
+
+impl Ends for KnownEnds<'_> {
+    fn end(&self, start: Address) -> Option<Address> {
+        for known in [self.covered, self.functions] {
+            if let Ok(index) = known.binary_search_by_key(&start, |range| range.start) {
+                return Some(known[index].end);
             }
         }
-        has_others |= is_code(arch, memory, end..piece.end);
-        self.others += u64::from(has_others);
+        let piece = self.unnamed.partition_point(|range| range.end <= start);
+        let piece = self.unnamed.get(piece).filter(|range| range.start <= start)?;
+        Some(piece.end.min(start.offset(MAX_UNNAMED)))
     }
 }
 
-/// Returns the targets of direct calls in code.
-fn called(arch: Arch, memory: &FileMemory<'_>, code: [&[Range<Address>]; 3]) -> BTreeSet<Address> {
-    let mut targets = BTreeSet::new();
-    let mut instructions = Instructions::default();
-    for range in code.into_iter().flatten() {
-        let Some((bytes, relocated)) = memory.code(range.start, range.end.0 - range.start.0) else {
-            continue;
-        };
-        instructions.decode(&Code { arch, start: range.start, bytes, relocated: &relocated });
-        targets.extend(instructions.as_slice().iter().filter_map(|instruction| match instruction.flow {
-            Flow::Call(target) => target,
-            _ => None,
-        }));
-    }
-    targets
-}
-
-/// Returns the end of the last instruction that execution can reach from the start of the range. Returns the start if
-/// there is no code.
-fn end(arch: Arch, memory: &FileMemory<'_>, range: Range<Address>) -> Address {
-    let Some((bytes, relocated)) = memory.code(range.start, range.end.0 - range.start.0) else {
-        return range.start;
-    };
-    let code = Code { arch, start: range.start, bytes, relocated: &relocated };
-    let instructions = Instructions::new(&code);
-    let entry = State::at_entry(arch);
-    let ways = Ways { start: Some(&entry), entries: &[], call_sites: &[], noreturn: &[] };
-    let mut end = 0;
-    Analysis::new(code, &instructions, memory, ways).for_each(|_, instruction, state| {
-        if state.is_some() {
-            end = instruction.offset + u32::from(instruction.len);
-        }
-    });
-    range.start.offset(end.into())
-}
-
-/// Returns whether a range has code that is not padding.
-fn is_code(arch: Arch, memory: &FileMemory<'_>, range: Range<Address>) -> bool {
-    let code = memory.code(range.start, range.end.0.saturating_sub(range.start.0));
-    code.is_some_and(|(bytes, _)| !crate::padding::is_padding(arch, bytes))
-}
+/// A function without a symbol is followed for this many bytes to see whether it returns.
+const MAX_UNNAMED: i64 = 1 << 12;

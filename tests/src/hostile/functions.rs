@@ -119,7 +119,7 @@ impl Functions {
             bytes: &self.bytes[start..end],
             relocated: &[],
         };
-        Candidate { code, call_sites: &[], is_named: true }
+        Candidate { code, call_sites: &[], noreturn: &[], is_known: true }
     }
 }
 

@@ -118,11 +118,11 @@ impl<'r, T> Rounds<'r, T> {
         self.called.binary_search(&self.candidates[index].code.start).is_ok()
     }
 
-    /// Returns whether we know how a function is entered. We know it if the function is a fragment, if it is named and
+    /// Returns whether we know how a function is entered. We know it if the function is a fragment, if it is known and
     /// a call leads to it, if a path from its start leaves it, or if it jumps into the middle of another function.
     pub fn is_entered_as_followed(&self, index: usize) -> bool {
         let followed = &self.all[index];
-        let is_called = self.candidates[index].is_named && self.is_called(index);
+        let is_called = self.candidates[index].is_known && self.is_called(index);
         self.fragments.contains(&index)
             || is_called
             || followed.leaves_from_start
@@ -214,7 +214,7 @@ impl<'r, T> Rounds<'r, T> {
     }
 
     fn follow(&mut self, index: usize, starts: bool, entries: &[Entry<'_>]) -> Followed<T> {
-        let Candidate { code, call_sites, .. } = self.candidates[index];
+        let Candidate { code, call_sites, noreturn, .. } = self.candidates[index];
         let omitted = |omission| Followed {
             rows: Err(omission),
             leaves: false,
@@ -233,7 +233,7 @@ impl<'r, T> Rounds<'r, T> {
         }
         self.instructions.decode(&code);
         let entry = State::at_entry(code.arch);
-        let ways = Ways { start: starts.then_some(&entry), entries, call_sites, noreturn: &[] };
+        let ways = Ways { start: starts.then_some(&entry), entries, call_sites, noreturn };
         let mut analysis = Analysis::new(code, &self.instructions, self.memory, ways);
         let own = entry.get(code.arch, code.arch.stack_pointer());
         let mut followed = omitted(Omission::NoCode);

@@ -106,10 +106,24 @@ impl Imports {
     }
 }
 
+/// Knows where functions end.
+pub trait Ends {
+    /// Returns the end of the function that starts at an address, or an address after it.
+    fn end(&self, start: Address) -> Option<Address>;
+}
+
+impl Ends for Functions<'_> {
+    fn end(&self, start: Address) -> Option<Address> {
+        let all = self.as_slice();
+        let function = all.binary_search_by_key(&start, |function| function.start).ok()?;
+        Some(all[function].end)
+    }
+}
+
 /// Finds out whether the functions of a file may return, and remembers the answers.
 pub struct Returns<'r, 'f> {
     memory: &'r FileMemory<'f>,
-    functions: &'r Functions<'f>,
+    functions: &'r dyn Ends,
     arch: Arch,
     imports: &'r Imports,
     known: HashMap<Address, bool>,
@@ -121,7 +135,7 @@ pub struct Returns<'r, 'f> {
 impl<'r, 'f> Returns<'r, 'f> {
     pub fn new(
         memory: &'r FileMemory<'f>,
-        functions: &'r Functions<'f>,
+        functions: &'r dyn Ends,
         arch: Arch,
         imports: &'r Imports,
     ) -> Self {
@@ -131,12 +145,20 @@ impl<'r, 'f> Returns<'r, 'f> {
     /// Returns the offsets of a function's calls to functions that never return. Omits calls that the analysis already
     /// treats this way.
     pub fn ending_calls(&mut self, analysis: &Analysis<'_>) -> Vec<u32> {
-        let calls = analysis.instructions().as_slice().iter().enumerate();
-        let ends = calls.filter(|(index, instruction)| match instruction.flow {
-            Flow::Call(Some(target)) => !analysis.is_noreturn(*index) && !self.may_return(target),
+        let all = analysis.instructions();
+        let mut ends = self.ends(all);
+        ends.retain(|offset| all.index_of(*offset).is_none_or(|index| !analysis.is_noreturn(index)));
+        ends
+    }
+
+    /// Returns the offsets of calls to functions that never return.
+    pub fn ends(&mut self, instructions: &Instructions) -> Vec<u32> {
+        let all = instructions.as_slice().iter();
+        let ends = all.filter(|instruction| match instruction.flow {
+            Flow::Call(Some(target)) => !self.may_return(target),
             _ => false,
         });
-        ends.map(|(_, instruction)| instruction.offset).collect()
+        ends.map(|instruction| instruction.offset).collect()
     }
 
     /// Returns whether the function at an address may return.
@@ -197,9 +219,7 @@ impl<'r, 'f> Returns<'r, 'f> {
                 Import::Own(address) => Some(self.ask(*address, depth - 1)),
             };
         }
-        let all = self.functions.as_slice();
-        let function = all.binary_search_by_key(&start, |function| function.start).ok()?;
-        let size = all[function].end.0 - start.0;
+        let size = self.functions.end(start)?.0 - start.0;
         if size > MAX_CODE {
             return None;
         }

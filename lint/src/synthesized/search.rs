@@ -1,0 +1,333 @@
+//! Searches code without symbols for functions.
+//!
+//! A call shows that a function starts at its target, if execution can reach the call: if the call lies on a path from
+//! a known function. Bytes of data can look like a call too, but no path leads to them.
+//!
+//! Other addresses only suggest a function: a pointer in the data, an address that an instruction computes, the target
+//! of a jump, the code after padding. Such an address starts a function only if all paths from it are known, and they
+//! return to a caller. Calls on these paths then lead to further functions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use cfipack_code::{Analysis, Code, Flow, Instructions, State, Ways};
+use cfipack_format::widen::{ToU64, ToUsize};
+use cfipack_format::{Address, Arch};
+
+use crate::returns::Returns;
+use crate::{FileMemory, padding};
+
+/// The number of bytes that are decoded first when a function's end is not known.
+const WINDOW: u64 = 1 << 12;
+/// The largest function that is found, in bytes.
+const MAX_FUNCTION: u64 = 1 << 20;
+/// The search stops after it has decoded this many times the bytes of the code.
+const WORK: u64 = 64;
+
+/// A function that the search has found.
+#[derive(Debug)]
+pub struct Found {
+    /// The address after the function's last instruction.
+    pub end: Address,
+    /// True if a path with a call leads to the function. False if its code shows that it is a function.
+    pub is_called: bool,
+    /// The offsets of calls that do not return, ascending.
+    pub noreturn: Vec<u32>,
+    /// The offsets of the function's instructions.
+    instructions: BTreeSet<u32>,
+}
+
+/// The search in code without symbols.
+pub struct Search<'s, 'f> {
+    arch: Arch,
+    pub memory: &'s FileMemory<'f>,
+    returns: &'s mut Returns<'s, 'f>,
+    /// The code without symbols, ascending.
+    pub code: &'s [Range<Address>],
+    found: BTreeMap<Address, Found>,
+    /// Targets of calls that wait.
+    called: Vec<Address>,
+    /// Addresses that may be functions and wait. The last goes first.
+    suggested: Vec<Address>,
+    seen: BTreeSet<Address>,
+    decoded: Instructions,
+    /// The number of bytes that may still be decoded.
+    work: u64,
+}
+
+/// What the paths from an address show.
+#[derive(Default)]
+struct Paths {
+    /// The end of the instructions from the start on that paths lead to.
+    end: u64,
+    instructions: BTreeSet<u32>,
+    noreturn: Vec<u32>,
+    calls: Vec<Address>,
+    suggested: Vec<Address>,
+    /// True if every path is known, and at least one returns or goes on at a known address.
+    is_function: bool,
+}
+
+impl<'s, 'f> Search<'s, 'f> {
+    /// Prepares a search in ranges of code. The ranges have to be ascending, without overlap.
+    pub fn new(
+        arch: Arch,
+        memory: &'s FileMemory<'f>,
+        returns: &'s mut Returns<'s, 'f>,
+        code: &'s [Range<Address>],
+    ) -> Self {
+        let size: u64 = code.iter().map(|range| range.end.0 - range.start.0).sum();
+        Self {
+            arch,
+            memory,
+            returns,
+            code,
+            found: BTreeMap::new(),
+            called: Vec::new(),
+            suggested: Vec::new(),
+            seen: BTreeSet::new(),
+            decoded: Instructions::default(),
+            work: size.saturating_mul(WORK),
+        }
+    }
+
+    /// Follows a function that is known, and keeps what it calls and refers to.
+    pub fn follow(&mut self, function: &Range<Address>) {
+        if let Some(paths) = self.paths(function.start, function.end) {
+            self.keep(paths.calls, paths.suggested);
+        }
+    }
+
+    /// Keeps an address that may be the start of a function.
+    pub fn suggest(&mut self, address: Address) {
+        if self.around(address).is_some() && self.seen.insert(address) {
+            self.suggested.push(address);
+        }
+    }
+
+    /// Finds the functions, by their starts.
+    pub fn run(mut self) -> BTreeMap<Address, Found> {
+        loop {
+            if let Some(address) = self.called.pop() {
+                self.add_called(address);
+            } else if let Some(address) = self.suggested.pop() {
+                self.try_suggested(address);
+            } else if !self.suggest_after_padding() {
+                return self.found;
+            }
+        }
+    }
+
+    fn keep(&mut self, calls: Vec<Address>, suggested: Vec<Address>) {
+        self.called.extend(calls);
+        suggested.into_iter().for_each(|address| self.suggest(address));
+    }
+
+    /// Returns the range of code without symbols that contains an address.
+    fn around(&self, address: Address) -> Option<&'s Range<Address>> {
+        let next = self.code.partition_point(|range| range.end <= address);
+        self.code.get(next).filter(|range| range.start <= address)
+    }
+
+    /// Returns the function that contains an address.
+    fn function_around(&self, address: Address) -> Option<(Address, &Found)> {
+        let (start, found) = self.found.range(..=address).next_back()?;
+        (address < found.end).then_some((*start, found))
+    }
+
+    /// Returns where a function ends at the latest that starts at an address.
+    fn limit(&self, start: Address) -> Option<Address> {
+        let range = self.around(start)?;
+        let next = self.found.range(Address(start.0 + 1)..).next();
+        Some(next.map_or(range.end, |(next, _)| (*next).min(range.end)))
+    }
+
+    fn add_called(&mut self, start: Address) {
+        if let Some(found) = self.found.get_mut(&start) {
+            found.is_called = true;
+            return;
+        }
+        // A call into the middle of an instruction is none.
+        let around = self.function_around(start).map(|(other, found)| {
+            (other, found.is_called, found.instructions.contains(&((start.0 - other.0) as u32)))
+        });
+        let mut divided = None;
+        match around {
+            Some((.., false)) => return,
+            Some((other, is_called, true)) => divided = Some((other, is_called)),
+            None => {}
+        }
+        let Some(limit) = self.limit(start) else { return };
+        if let Some((other, _)) = divided {
+            self.found.remove(&other);
+        }
+        self.add(start, limit, true);
+        if let Some((other, is_called)) = divided {
+            self.add(other, start, is_called);
+        }
+    }
+
+    fn try_suggested(&mut self, start: Address) {
+        if self.function_around(start).is_some() {
+            return;
+        }
+        if let Some(limit) = self.limit(start) {
+            self.add(start, limit, false);
+        }
+    }
+
+    /// Adds a function that ends before `limit`. If no call shows that it is a function, then its code has to.
+    fn add(&mut self, start: Address, limit: Address, is_called: bool) {
+        let Some(paths) = self.paths(start, limit) else { return };
+        if paths.end == 0 || !is_called && !paths.is_function {
+            return;
+        }
+        let end = start.offset(paths.end as i64);
+        let Paths { instructions, noreturn, .. } = paths;
+        self.found.insert(start, Found { end, is_called, noreturn, instructions });
+        self.keep(paths.calls, paths.suggested);
+    }
+
+    /// Suggests the code after each function's padding. Returns false if all of it was suggested before.
+    fn suggest_after_padding(&mut self) -> bool {
+        let mut starts = Vec::new();
+        for range in self.code {
+            let ends = self.found.range(range.clone()).map(|(_, found)| found.end);
+            for end in ends.chain([range.start]) {
+                let limit =
+                    self.found.range(end..).next().map_or(range.end, |(next, _)| (*next).min(range.end));
+                let Some((bytes, _)) = self.memory.code(end, limit.0.saturating_sub(end.0)) else { continue };
+                let padding = padding::len(self.arch, bytes).to_u64();
+                if padding < bytes.len().to_u64() {
+                    starts.push(end.offset(padding as i64));
+                }
+            }
+        }
+        // The lowest address goes first.
+        starts.into_iter().rev().for_each(|start| self.suggest(start));
+        !self.suggested.is_empty()
+    }
+
+    /// Follows the code from an address to `limit` at most.
+    fn paths(&mut self, start: Address, limit: Address) -> Option<Paths> {
+        let most = (limit.0 - start.0).min(MAX_FUNCTION);
+        let mut window = most.min(WINDOW);
+        loop {
+            self.work = self.work.checked_sub(window)?;
+            let (bytes, relocated) = self.memory.code(start, window)?;
+            let code = Code { arch: self.arch, start, bytes, relocated: &relocated };
+            self.decoded.decode(&code);
+            let mut noreturn = self.returns.ends(&self.decoded);
+            let analysis = follow(code, &self.decoded, self.memory, &noreturn);
+            // The end of a function is not known. So code after a call belongs to the function only if it leads back
+            // into the function, or to a return.
+            noreturn.extend(lost_calls(&analysis));
+            noreturn.sort_unstable();
+            noreturn.dedup();
+            drop(analysis);
+            let analysis = follow(code, &self.decoded, self.memory, &noreturn);
+            let mut paths = Paths { noreturn, ..Paths::default() };
+            let furthest = paths.read(&analysis);
+            drop(analysis);
+            let is_cut = paths.end + 16 > window || furthest < 4 * window;
+            if is_cut && window < most {
+                window = most.min(4 * window);
+                continue;
+            }
+            if paths.end != 0 {
+                let code = Code { bytes: &bytes[..paths.end.to_usize()], ..code };
+                self.decoded.decode(&code);
+                paths.is_function = follow(code, &self.decoded, self.memory, &paths.noreturn).is_function();
+            }
+            return Some(paths);
+        }
+    }
+}
+
+impl Paths {
+    /// Reads the paths from the start of code, up to the first code that no path leads to. Returns the distance of the
+    /// nearest jump beyond the code, or `u64::MAX` if there is none.
+    fn read(&mut self, analysis: &Analysis<'_>) -> u64 {
+        let (code, instructions) = (analysis.code(), analysis.instructions());
+        let mut is_reached = vec![false; instructions.as_slice().len()];
+        let mut is_cut = false;
+        analysis.for_each(|index, instruction, state| {
+            is_cut |= state.is_none() && !instruction.is_padding;
+            if state.is_none() || is_cut {
+                return;
+            }
+            is_reached[index] = true;
+            self.end = instruction.end().into();
+            self.instructions.insert(instruction.offset);
+            if let Flow::Call(Some(target)) = instruction.flow {
+                self.calls.push(target);
+            }
+        });
+        let constants = instructions.constants().filter(|(index, _)| is_reached[*index]);
+        self.suggested = constants.map(|(_, value)| Address(value)).collect();
+        let mut furthest = u64::MAX;
+        for (instruction, _) in instructions.as_slice().iter().zip(is_reached).filter(|(_, is)| *is) {
+            let (Flow::Jump(Some(target)) | Flow::Branch(Some(target), _)) = instruction.flow else {
+                continue;
+            };
+            let distance = target.0.wrapping_sub(code.start.0);
+            if distance >= code.bytes.len().to_u64() {
+                furthest = furthest.min(distance);
+            }
+            if distance >= self.end {
+                self.suggested.push(target);
+            }
+        }
+        furthest
+    }
+}
+
+/// Follows code from its start.
+fn follow<'c>(
+    code: Code<'c>,
+    instructions: &'c Instructions,
+    memory: &FileMemory<'_>,
+    noreturn: &[u32],
+) -> Analysis<'c> {
+    let entry = State::at_entry(code.arch);
+    Analysis::new(
+        code,
+        instructions,
+        memory,
+        Ways { start: Some(&entry), entries: &[], call_sites: &[], noreturn },
+    )
+}
+
+/// The most instructions that are followed to see where the code after a call leads.
+const MAX_AFTER_CALL: usize = 1 << 12;
+
+/// Returns the offsets of calls after which no path returns, leaves the code, or leads back to the call or before it.
+fn lost_calls(analysis: &Analysis<'_>) -> Vec<u32> {
+    let all = analysis.instructions().as_slice();
+    let exits: BTreeSet<usize> = analysis.exits().iter().map(|exit| exit.index).collect();
+    let leads_back = |call: usize, first: usize| {
+        let (mut waiting, mut seen) = (vec![first], BTreeSet::new());
+        while let Some(index) = waiting.pop() {
+            if index <= call || seen.len() > MAX_AFTER_CALL {
+                return true;
+            }
+            if !seen.insert(index) {
+                continue;
+            }
+            let may_leave = match all[index].flow {
+                Flow::Return | Flow::JumpRegister(_) | Flow::JumpMemory | Flow::JumpTable(_) => true,
+                Flow::Next | Flow::Call(_) | Flow::Branch(..) | Flow::Jump(_) | Flow::Stop => false,
+            };
+            if may_leave || exits.contains(&index) {
+                return true;
+            }
+            waiting.extend(analysis.next(index).into_iter().flatten());
+        }
+        false
+    };
+    let is_lost = |index: &usize| {
+        let is_call = matches!(all[*index].flow, Flow::Call(_)) && !analysis.is_noreturn(*index);
+        is_call && analysis.after_padding(*index).is_some_and(|next| !leads_back(*index, next))
+    };
+    (0..all.len()).filter(is_lost).map(|index| all[index].offset).collect()
+}
