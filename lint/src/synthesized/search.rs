@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use cfipack_code::{Analysis, Code, Flow, Instructions, State, Ways};
 use cfipack_format::widen::{ToU64, ToUsize};
-use cfipack_format::{Address, Arch};
+use cfipack_format::{Address, Arch, Family};
 
 use crate::returns::Returns;
 use crate::{FileMemory, padding};
@@ -47,6 +47,8 @@ pub struct Search<'s, 'f> {
     found: BTreeMap<Address, Found>,
     /// Targets of calls that wait.
     called: Vec<Address>,
+    /// Targets of jumps with a frame in place that wait.
+    fragments: Vec<Address>,
     /// Addresses that may be functions and wait. The last goes first.
     suggested: Vec<Address>,
     seen: BTreeSet<Address>,
@@ -63,6 +65,7 @@ struct Paths {
     instructions: BTreeSet<u32>,
     noreturn: Vec<u32>,
     calls: Vec<Address>,
+    fragments: BTreeSet<Address>,
     suggested: Vec<Address>,
     /// True if every path is known, and at least one returns or goes on at a known address.
     is_function: bool,
@@ -84,6 +87,7 @@ impl<'s, 'f> Search<'s, 'f> {
             code,
             found: BTreeMap::new(),
             called: Vec::new(),
+            fragments: Vec::new(),
             suggested: Vec::new(),
             seen: BTreeSet::new(),
             decoded: Instructions::default(),
@@ -94,12 +98,23 @@ impl<'s, 'f> Search<'s, 'f> {
     /// Follows a function that is known, and keeps what it calls and refers to.
     pub fn follow(&mut self, function: &Range<Address>) {
         if let Some(paths) = self.paths(function.start, function.end) {
-            self.keep(paths.calls, paths.suggested);
+            self.keep(paths);
         }
     }
 
-    /// Keeps an address that may be the start of a function.
+    /// Keeps an address that may be the start of a function. Compilers align functions, so other numbers are left out
+    /// that only happen to be the address of code.
     pub fn suggest(&mut self, address: Address) {
+        let alignment = match self.arch.family() {
+            Family::X86 => 16,
+            Family::Aarch64 | Family::S390x | Family::Riscv => 4,
+        };
+        if address.0.is_multiple_of(alignment) {
+            self.suggest_start(address);
+        }
+    }
+
+    fn suggest_start(&mut self, address: Address) {
         if self.around(address).is_some() && self.seen.insert(address) {
             self.suggested.push(address);
         }
@@ -110,17 +125,20 @@ impl<'s, 'f> Search<'s, 'f> {
         loop {
             if let Some(address) = self.called.pop() {
                 self.add_called(address);
+            } else if let Some(address) = self.fragments.pop() {
+                self.add_free(address, |_| true);
             } else if let Some(address) = self.suggested.pop() {
-                self.try_suggested(address);
+                self.add_free(address, |paths| paths.is_function);
             } else if !self.suggest_after_padding() {
                 return self.found;
             }
         }
     }
 
-    fn keep(&mut self, calls: Vec<Address>, suggested: Vec<Address>) {
-        self.called.extend(calls);
-        suggested.into_iter().for_each(|address| self.suggest(address));
+    fn keep(&mut self, paths: Paths) {
+        self.called.extend(paths.calls);
+        self.fragments.extend(paths.fragments);
+        paths.suggested.into_iter().for_each(|address| self.suggest(address));
     }
 
     /// Returns the range of code without symbols that contains an address.
@@ -161,31 +179,35 @@ impl<'s, 'f> Search<'s, 'f> {
         if let Some((other, _)) = divided {
             self.found.remove(&other);
         }
-        self.add(start, limit, true);
-        if let Some((other, is_called)) = divided {
-            self.add(other, start, is_called);
+        self.add(start, limit, true, |_| true);
+        match divided {
+            Some((other, true)) => self.add(other, start, true, |_| true),
+            Some((other, false)) => self.add(other, start, false, |paths| paths.is_function),
+            None => {}
         }
     }
 
-    fn try_suggested(&mut self, start: Address) {
+    /// Adds a function at an address that no other function contains.
+    fn add_free(&mut self, start: Address, is_function: fn(&Paths) -> bool) {
         if self.function_around(start).is_some() {
             return;
         }
         if let Some(limit) = self.limit(start) {
-            self.add(start, limit, false);
+            self.add(start, limit, false, is_function);
         }
     }
 
-    /// Adds a function that ends before `limit`. If no call shows that it is a function, then its code has to.
-    fn add(&mut self, start: Address, limit: Address, is_called: bool) {
-        let Some(paths) = self.paths(start, limit) else { return };
-        if paths.end == 0 || !is_called && !paths.is_function {
+    /// Adds a function that ends before `limit`, if its paths show that it is a function.
+    fn add(&mut self, start: Address, limit: Address, is_called: bool, is_function: fn(&Paths) -> bool) {
+        let Some(mut paths) = self.paths(start, limit) else { return };
+        if paths.end == 0 || !is_function(&paths) {
             return;
         }
         let end = start.offset(paths.end as i64);
-        let Paths { instructions, noreturn, .. } = paths;
+        let (instructions, noreturn) =
+            (std::mem::take(&mut paths.instructions), std::mem::take(&mut paths.noreturn));
         self.found.insert(start, Found { end, is_called, noreturn, instructions });
-        self.keep(paths.calls, paths.suggested);
+        self.keep(paths);
     }
 
     /// Suggests the code after each function's padding. Returns false if all of it was suggested before.
@@ -204,7 +226,7 @@ impl<'s, 'f> Search<'s, 'f> {
             }
         }
         // The lowest address goes first.
-        starts.into_iter().rev().for_each(|start| self.suggest(start));
+        starts.into_iter().rev().for_each(|start| self.suggest_start(start));
         !self.suggested.is_empty()
     }
 
@@ -263,6 +285,7 @@ impl Paths {
                 self.calls.push(target);
             }
         });
+        self.fragments = analysis.fragments();
         let constants = instructions.constants().filter(|(index, _)| is_reached[*index]);
         self.suggested = constants.map(|(_, value)| Address(value)).collect();
         let mut furthest = u64::MAX;

@@ -214,7 +214,7 @@ impl<'r, T> Rounds<'r, T> {
     }
 
     fn follow(&mut self, index: usize, starts: bool, entries: &[Entry<'_>]) -> Followed<T> {
-        let Candidate { code, call_sites, noreturn, .. } = self.candidates[index];
+        let Candidate { code, call_sites, noreturn, is_known } = self.candidates[index];
         let omitted = |omission| Followed {
             rows: Err(omission),
             leaves: false,
@@ -277,6 +277,7 @@ impl<'r, T> Rounds<'r, T> {
             analysis.let_stay();
             followed.rows = (self.rows)(&analysis);
         }
+        followed.leaves &= is_known || analysis.returns();
         followed.leaves_from_start = match entries {
             [] => followed.leaves,
             _ => starts && analysis.returns_from(0),
