@@ -75,9 +75,6 @@ impl Synthesized {
             let rows = match rows {
                 Ok(rows) => rows,
                 Err(omission) => {
-                    if std::env::var("DBG").is_ok() {
-                        eprintln!("DBG {} {:x} {:x}", omission.name(), range.start.0, range.end.0);
-                    }
                     synthesized.counts.count_omitted(omission.name(), 1);
                     continue;
                 }

@@ -82,6 +82,26 @@ fn reports() {
     insta::assert_snapshot!(runs.map(transcript).join("\n"));
 }
 
+/// In a stripped program without CFI, functions start where a call leads that a path reaches, where a jump with a frame
+/// leads, and where the code itself returns to a caller. `search.s` also has code that a runtime enters by jumps, data
+/// that looks like a call, and pointers into functions: nothing of these gets rows.
+#[test]
+fn a_function_needs_a_call_that_a_path_reaches_or_code_that_returns() {
+    let path = scratch("search").join("out");
+    let path = path.to_str().unwrap();
+    printed(0, &["search", "--synthesize", "-o", path]);
+    let dumped = printed(0, &["dump", path]);
+    let functions: Vec<_> = dumped.lines().filter(|line| line.contains("func idx")).collect();
+    let expected = [(0x4000b0, 7), (0x4000e0, 22), (0x400100, 8), (0x400110, 14), (0x400120, 8)];
+    assert_eq!(functions.len(), expected.len(), "{dumped}");
+    for (function, (pc, size)) in functions.iter().zip(expected) {
+        assert!(function.ends_with(&format!("pc = {pc:#x}, size = {size} bytes")), "{function}");
+    }
+    // The fragment has the frame of its function.
+    assert!(dumped.contains("00000000004000b0  sp+16"), "{dumped}");
+    assert!(printed(0, &["verify", path]).contains("judged by code"));
+}
+
 /// The program's own code has no CFI. In the stripped copy, only calls show where functions start. All rows made of the
 /// copy are also made of the program with its symbols.
 #[test]

@@ -52,6 +52,8 @@ pub struct Search<'s, 'f> {
     /// Addresses that may be functions and wait. The last goes first.
     suggested: Vec<Address>,
     seen: BTreeSet<Address>,
+    /// The ends of code that was followed, and the starts of the code without symbols.
+    ends: BTreeSet<Address>,
     decoded: Instructions,
     /// The number of bytes that may still be decoded.
     work: u64,
@@ -90,6 +92,7 @@ impl<'s, 'f> Search<'s, 'f> {
             fragments: Vec::new(),
             suggested: Vec::new(),
             seen: BTreeSet::new(),
+            ends: code.iter().map(|range| range.start).collect(),
             decoded: Instructions::default(),
             work: size.saturating_mul(WORK),
         }
@@ -99,6 +102,13 @@ impl<'s, 'f> Search<'s, 'f> {
     pub fn follow(&mut self, function: &Range<Address>) {
         if let Some(paths) = self.paths(function.start, function.end) {
             self.keep(paths);
+        }
+    }
+
+    /// Follows the code where the program starts. No call leads there, so it is no function that gets rows.
+    pub fn follow_entry(&mut self, entry: Address) {
+        if let Some(limit) = self.limit(entry) {
+            self.follow(&(entry..limit));
         }
     }
 
@@ -200,7 +210,11 @@ impl<'s, 'f> Search<'s, 'f> {
     /// Adds a function that ends before `limit`, if its paths show that it is a function.
     fn add(&mut self, start: Address, limit: Address, is_called: bool, is_function: fn(&Paths) -> bool) {
         let Some(mut paths) = self.paths(start, limit) else { return };
-        if paths.end == 0 || !is_function(&paths) {
+        if paths.end == 0 {
+            return;
+        }
+        self.ends.insert(start.offset(paths.end as i64));
+        if !is_function(&paths) {
             return;
         }
         let end = start.offset(paths.end as i64);
@@ -210,23 +224,21 @@ impl<'s, 'f> Search<'s, 'f> {
         self.keep(paths);
     }
 
-    /// Suggests the code after each function's padding. Returns false if all of it was suggested before.
+    /// Suggests the code after the padding that follows each end. Returns false if there is none that is new.
     fn suggest_after_padding(&mut self) -> bool {
-        let mut starts = Vec::new();
-        for range in self.code {
-            let ends = self.found.range(range.clone()).map(|(_, found)| found.end);
-            for end in ends.chain([range.start]) {
-                let limit =
-                    self.found.range(end..).next().map_or(range.end, |(next, _)| (*next).min(range.end));
-                let Some((bytes, _)) = self.memory.code(end, limit.0.saturating_sub(end.0)) else { continue };
-                let padding = padding::len(self.arch, bytes).to_u64();
-                if padding < bytes.len().to_u64() {
-                    starts.push(end.offset(padding as i64));
-                }
+        let ends = std::mem::take(&mut self.ends);
+        // The lowest address goes first.
+        for end in ends.into_iter().rev() {
+            if self.function_around(end).is_some() {
+                continue;
+            }
+            let Some(limit) = self.limit(end) else { continue };
+            let Some((bytes, _)) = self.memory.code(end, limit.0 - end.0) else { continue };
+            let padding = padding::len(self.arch, bytes);
+            if padding < bytes.len() {
+                self.suggest_start(end.offset(padding as i64));
             }
         }
-        // The lowest address goes first.
-        starts.into_iter().rev().for_each(|start| self.suggest_start(start));
         !self.suggested.is_empty()
     }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use cfipack_code::{Code, Instructions};
-use cfipack_container::{CallFrameSection, File};
+use cfipack_container::{CallFrameSection, Elf, File};
 use cfipack_format::{Address, Arch, Endian};
 
 use super::search::Search;
@@ -111,6 +111,9 @@ impl Uncovered {
         known: impl Iterator<Item = &'r Range<Address>>,
     ) -> Result<(), Error> {
         known.for_each(|function| search.follow(function));
+        if let Some(headers) = file.as_elf().map(Elf::headers) {
+            search.follow_entry(Address(headers.file.e_entry.get(headers.endian)));
+        }
         for section in file.data_sections()? {
             pointers(file.arch(), &section.bytes).for_each(|pointer| search.suggest(pointer));
         }
