@@ -1,7 +1,7 @@
 //! Makes rows for functions that no CFI covers, from their code.
 //!
 //! - [`functions`] makes the rows of all functions without CFI, and [`at`] the rows of the function at an address.
-//! - [`judged`] finds the functions of a table with the same rows as their code gives.
+//! - [`without_cfi`] finds such functions in a table, and [`have_rows_of_code`] those with the rows that their code gives.
 //! - `uncovered` divides the code without CFI into functions.
 //! - `jumps` finds the jumps and calls into these functions from functions that have CFI.
 
@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use cfipack_code::{Analysis, Candidate, Code, Omission, Rows, Surroundings, synthesize_with};
 use cfipack_container::{CallFrameSection, File};
-use cfipack_decoder::sframe::Section;
+use cfipack_decoder::sframe::{Function, Section};
 use cfipack_format::{Address, Row};
 
 use self::uncovered::Uncovered;
@@ -118,35 +118,48 @@ pub fn at(
     Ok(Some((uncovered.functions[index].clone(), rows.swap_remove(index))))
 }
 
-/// Returns the PCs of functions without CFI for which a table has the same rows as this module makes from their code.
-/// The ranges are in ascending order and do not touch.
+/// Returns the functions of tables that no CFI covers and that share no PC with another function, in ascending order.
+/// For example, a table has such functions for the stubs of its linker, and for code whose rows [were made](functions).
+/// The list is empty if the CFI cannot be read.
+pub fn without_cfi<'t>(sections: &[CallFrameSection<'_>], tables: &[Section<'t>]) -> Vec<Function<'t>> {
+    let Ok(covered) = coverage::of_cfi(sections) else { return Vec::new() };
+    let covered = coverage::merged(covered);
+    let mut all: Vec<_> = tables.iter().flat_map(Section::functions).filter_map(Result::ok).collect();
+    all.retain(|function| function.size() != 0);
+    all.sort_by_key(Function::start);
+    let mut found: Vec<Function<'t>> = Vec::new();
+    let mut reach = Address(0);
+    for (index, function) in all.iter().enumerate() {
+        let range = range_of(function);
+        let is_alone = reach <= range.start && all.get(index + 1).is_none_or(|next| range.end <= next.start());
+        reach = reach.max(range.end);
+        let next = covered.partition_point(|covered| covered.end <= range.start);
+        let is_covered = covered.get(next).is_some_and(|covered| covered.start < range.end);
+        if is_alone && !is_covered {
+            found.push(*function);
+        }
+    }
+    found
+}
+
+/// Returns the addresses of a function.
+pub fn range_of(function: &Function<'_>) -> Range<Address> {
+    function.start()..function.start().offset(function.size().into())
+}
+
+/// Returns for each function [without CFI](without_cfi) whether it has the rows that this module makes from its code.
 ///
 /// The same engine makes the rows of these functions. So this is no second opinion about the engine, but it checks the
 /// table as it is in the file.
 ///
 /// # Errors
-/// The sections or the symbols of the file cannot be read. CFI that cannot be read is no error here.
-pub fn judged(
+/// The sections or the symbols of the file cannot be read.
+pub fn have_rows_of_code(
     file: &File<'_>,
     sections: &[CallFrameSection<'_>],
-    tables: &[Section<'_>],
-) -> Result<Vec<Range<u64>>, Error> {
-    // The caller reports CFI that cannot be read.
-    let Ok(covered) = coverage::of_cfi(sections) else { return Ok(Vec::new()) };
-    let covered = coverage::merged(covered);
-    let mut found = Vec::new();
-    for function in tables.iter().flat_map(Section::functions).filter_map(Result::ok) {
-        let range = function.start()..function.start().offset(function.size().into());
-        let next = covered.partition_point(|covered| covered.end <= range.start);
-        let is_covered = covered.get(next).is_some_and(|covered| covered.start < range.end);
-        if is_covered || range.is_empty() || function.is_pc_mask() || function.is_signal_frame() {
-            continue;
-        }
-        if let Ok(rows) = function.rows().collect::<Result<Vec<Row>, _>>() {
-            found.push((range, rows));
-        }
-    }
-    if found.is_empty() {
+    functions: &[Function<'_>],
+) -> Result<Vec<bool>, Error> {
+    if functions.is_empty() {
         return Ok(Vec::new());
     }
     let memory = FileMemory::new(file)?;
@@ -155,21 +168,15 @@ pub fn judged(
     let by_code = rows(file, sections, &memory, &uncovered, |analysis| analysis.synthesize())?;
     let made: BTreeMap<_, _> =
         uncovered.functions.iter().zip(by_code).map(|(range, made)| (range.start, (range, made))).collect();
-    found.sort_by_key(|(range, _)| range.start);
-    found.dedup_by(|next, before| next.0.start < before.0.end);
-    let judged = found.into_iter().filter_map(|(range, own)| {
-        let (made_of, Ok(rows)) = made.get(&range.start)? else { return None };
-        let mut pairs = own.iter().zip(rows);
-        let is_same = own.len() == rows.len()
-            && pairs.all(|(own, made)| own.start == made.start && own.unwinds_as(made));
-        (**made_of == range && is_same).then_some(range.start.0..range.end.0)
-    });
-    let mut all: Vec<Range<u64>> = Vec::new();
-    for range in judged {
-        match all.last_mut() {
-            Some(last) if last.end == range.start => last.end = range.end,
-            _ => all.push(range),
-        }
-    }
-    Ok(all)
+    let has_rows = |function: &Function<'_>| {
+        let Some((range, Ok(made))) = made.get(&function.start()) else { return false };
+        let is_plain = !function.is_pc_mask() && !function.is_signal_frame();
+        let mut pairs = function.rows().zip(made);
+        let is_same = |own: &Row, made: &Row| own.start == made.start && own.unwinds_as(made);
+        is_plain
+            && **range == range_of(function)
+            && function.rows().count() == made.len()
+            && pairs.all(|(own, made)| own.is_ok_and(|own| is_same(&own, made)))
+    };
+    Ok(functions.iter().map(has_rows).collect())
 }

@@ -18,7 +18,7 @@ use crate::io::input::{self, CALL_FRAMES, Object};
 use crate::io::output;
 use crate::report::code;
 use crate::report::count::Number;
-use crate::report::escaped::Escaped;
+use crate::report::escaped::{Escaped, FileName};
 use crate::report::place::Places;
 use crate::report::source::Source;
 use crate::report::status::{self, Status};
@@ -77,6 +77,10 @@ fn list(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {
         let tables = object.tables(&sections)?;
         if tables.is_empty() {
             return Ok(Outcome::Absent(SFRAME_TABLE));
+        }
+        let (tables, hidden) = object.found(&sections, tables);
+        if let Some(hidden) = hidden {
+            status::warn(&format_args!("{}: {hidden}", object.name));
         }
         coverage::of_tables(&tables).collect::<Result<_, _>>()?
     };
@@ -185,7 +189,7 @@ fn symbol(gap: &ListedGap, places: &Places<'_, '_>) -> SymbolName {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct GapsJson {
     schema: &'static str,
-    file: String,
+    file: FileName,
     source: Source,
     code_coverage: CodeBytes,
     gaps: Vec<GapJson>,

@@ -198,6 +198,33 @@ fn section_header(bytes: &[u8], name: &str) -> (usize, usize, usize) {
     (header, word(header + 24), word(header + 32))
 }
 
+/// The size is in the header of each stream: 8 bytes, in `Elf64_Chdr` after the type, in the old format after "ZLIB".
+#[cfg(feature = "compression")]
+#[test]
+fn streams_of_another_size_than_stated_are_refused() {
+    for (kind, section, is_old) in [
+        ("zlib", ".debug_frame", false),
+        ("zlib-gnu", ".zdebug_frame", true),
+        ("zstd", ".debug_frame", false),
+    ] {
+        let name = format!("container/debug_frame.{kind}.o");
+        let old = std::fs::read(corpora().join(name)).unwrap();
+        let (_, start, _) = section_header(&old, section);
+        let (at, read, write): (_, fn([u8; 8]) -> u64, fn(u64) -> [u8; 8]) = if is_old {
+            (start + 4, u64::from_be_bytes, u64::to_be_bytes)
+        } else {
+            (start + 8, u64::from_le_bytes, u64::to_le_bytes)
+        };
+        let stated = read(old[at..at + 8].try_into().unwrap());
+        for size in [stated - 1, stated + 1] {
+            let mut bytes = old.clone();
+            bytes[at..at + 8].copy_from_slice(&write(size));
+            let error = File::parse(&bytes).unwrap().call_frame_sections().unwrap_err();
+            assert_eq!(error, Error::Compressed { section: SectionName::new(section), size }, "{kind}");
+        }
+    }
+}
+
 #[test]
 fn implicit_addends_come_from_the_fields() {
     let rela = std::fs::read(corpora().join("container/linkable.o")).unwrap();

@@ -3,6 +3,7 @@
 
 use core::ops::Range;
 
+use cfipack_container::Error;
 use cfipack_format::widen::ToU64;
 use object::elf;
 
@@ -259,8 +260,18 @@ impl Plan {
         }
     }
 
-    /// Refuses a file that becomes too long, and a plan that changes the same bytes twice.
+    /// Refuses a file that becomes too long, a plan that changes the same bytes twice, and a number without a section
+    /// that would lead to the new table.
     pub fn check(self, source: &Source<'_>) -> Result<Self, EmbedError> {
+        let value = source.sections.len();
+        let is_new = self.sections.len() > value;
+        if let Some(index) = self.sections.iter().position(|section| section.sections().contains(&value))
+            && is_new
+        {
+            let offset = source.shoff + index.to_u64() * Header::LEN;
+            let (what, value) = ("number of a section in a section", value.to_u64());
+            return Err(EmbedError::File(Error::Table { what, offset, value }));
+        }
         let len = self.table.map_or(0, |table| table.room);
         let total = [source.len(), self.prefix, EHSIZE].into_iter().try_fold(len, u64::checked_add);
         if total.is_none_or(|total| total > isize::MAX as u64 / 2) {

@@ -212,6 +212,28 @@ fn numbers_in_the_first_section_header() {
     }
 }
 
+/// A number without a section stays as it is, also when the table is removed. It must not become the table's number.
+#[test]
+fn numbers_without_a_section() {
+    let text = ([LOAD, 5], [0, 0x40_0000, 0x210, 0x210]);
+    let linking_to = |section: u32| {
+        let mut old = program(&[text], &[text_after(1)], 0x210);
+        let link = old.len() - 2 * 64 + 40;
+        old[link..][..4].copy_from_slice(&section.to_le_bytes());
+        old
+    };
+    let old = linking_to(0x1005);
+    let new = embedded(&old);
+    check_structure(&old, &new).unwrap();
+    let stripped = without_sframe(&File::parse(&new).unwrap()).unwrap().unwrap().to_vec(&new);
+    assert_eq!(stripped, old);
+    // The file has three sections, so 3 is the number of the table.
+    let old = linking_to(3);
+    let offset = old.len() as u64 - 2 * 64;
+    let damaged = Error::Table { what: "number of a section in a section", offset, value: 3 };
+    assert_eq!(Embedding::of(&File::parse(&old).unwrap(), 600).unwrap_err(), EmbedError::File(damaged));
+}
+
 /// The name of the table would become part of another name.
 #[test]
 fn names_of_sections_without_an_end() {
