@@ -296,7 +296,7 @@ impl Conversion {
         }
         let mut kept = Kept::default();
         if options.keeps_old_rows() {
-            kept = Kept::push(file, sections, options.synthesize, &mut builder)?;
+            kept = Kept::push(file, sections, !options.synthesize, &mut builder)?;
         }
         let mut synthesized = None;
         if options.synthesize {
@@ -325,8 +325,7 @@ impl Conversion {
         self.address = address;
         let known = self.section.omitted().len();
         self.section.omit_distant(address, Key::address);
-        let distant =
-            with_cfi(&self.section.omitted()[known..], &mut self.kept, self.synthesized.as_mut());
+        let distant = with_cfi(&self.section.omitted()[known..], &mut self.kept, self.synthesized.as_mut());
         self.omitted.extend(distant);
     }
 

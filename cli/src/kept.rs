@@ -8,10 +8,10 @@ use cfipack_decoder::sframe::{Function, Section};
 use cfipack_encoder::sframe::Builder;
 use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Unsupported};
-use cfipack_lint::coverage::{Gaps, merged, of_tables};
-use cfipack_lint::synthesized::{have_rows_of_code, range_of, without_cfi};
 use cfipack_linker::linked;
 use cfipack_linker::stubs::recognise;
+use cfipack_lint::coverage::{Gaps, merged, of_tables};
+use cfipack_lint::synthesized::{have_rows_of_code, range_of, without_cfi};
 use serde::Serialize;
 
 use crate::io::input;
@@ -37,25 +37,19 @@ pub struct Kept {
 
 impl Kept {
     /// Adds the functions of the file's old table that no CFI covers to a new table, if the code [proves](proven) their
-    /// rows. With `only_stubs`, only those of stubs.
+    /// rows. Without `by_code`, only those of stubs.
     ///
     /// # Errors
     /// The code of the file cannot be read.
     pub fn push(
         file: &File<'_>,
         sections: &[CallFrameSection<'_>],
-        only_stubs: bool,
+        by_code: bool,
         builder: &mut Builder<'_>,
     ) -> anyhow::Result<Self> {
         let mut kept = Self::default();
         with_old_tables(file, |tables| {
-            let functions = if only_stubs {
-                let (stubs, _) = divide(file, without_cfi(sections, tables))?;
-                stubs
-            } else {
-                proven(file, sections, tables)?
-            };
-            for function in functions {
+            for function in proven(file, sections, tables, by_code)? {
                 // A function that this version or these options cannot represent is counted as lost.
                 if linked::push(builder, &function).is_ok() {
                     let Range { start, end } = range_of(&function);
@@ -85,7 +79,8 @@ impl Kept {
     /// The code of the file cannot be read.
     pub fn count(&self, file: &File<'_>, new: &[Section<'_>]) -> anyhow::Result<Option<OldRows>> {
         let sizes = self.functions.iter().map(|(start, end)| end.0 - start.0);
-        let mut rows = OldRows { kept_functions: sizes.len().to_u64(), kept_bytes: sizes.sum(), lost_bytes: 0 };
+        let mut rows =
+            OldRows { kept_functions: sizes.len().to_u64(), kept_bytes: sizes.sum(), lost_bytes: 0 };
         with_old_tables(file, |old| {
             if old.is_empty() {
                 return Ok(None);
@@ -115,7 +110,7 @@ fn with_old_tables<T>(
 }
 
 /// Returns the functions of tables that no CFI covers and whose rows the code proves, in ascending order. The code is
-/// that of stubs that a linker wrote, or it is followed.
+/// that of stubs that a linker wrote. With `by_code`, other code is followed too.
 ///
 /// # Errors
 /// The sections or symbols of the file cannot be read.
@@ -123,32 +118,29 @@ pub fn proven<'t>(
     file: &File<'_>,
     sections: &[CallFrameSection<'_>],
     tables: &[Section<'t>],
+    by_code: bool,
 ) -> anyhow::Result<Vec<Function<'t>>> {
-    let (mut proven, others) = divide(file, without_cfi(sections, tables))?;
-    let have_rows = have_rows_of_code(file, sections, &others)?;
-    proven.extend(others.into_iter().zip(have_rows).filter_map(|(function, has_rows)| has_rows.then_some(function)));
-    proven.sort_by_key(Function::start);
-    Ok(proven)
-}
-
-/// Divides functions into those with the rows of stubs that a linker wrote, and others.
-fn divide<'t>(
-    file: &File<'_>,
-    functions: Vec<Function<'t>>,
-) -> anyhow::Result<(Vec<Function<'t>>, Vec<Function<'t>>)> {
-    if functions.is_empty() || file.kind() == Kind::Relocatable {
-        return Ok((Vec::new(), functions));
+    let functions = without_cfi(sections, tables);
+    if functions.is_empty() {
+        return Ok(functions);
     }
     let mut stubs = BTreeMap::new();
     for section in file.code_sections()? {
-        if let Some(recognised) = recognise(file.arch(), &section.bytes) {
-            stubs.insert(section.address, recognised);
-        }
+        let recognised = recognise(file.arch(), &section.bytes).filter(|_| file.kind() == Kind::Linked);
+        stubs.extend(recognised.map(|recognised| (section.address, recognised)));
     }
-    Ok(functions.into_iter().partition(|function| {
+    let (mut proven, others): (Vec<_>, Vec<_>) = functions.into_iter().partition(|function| {
         let section = stubs.range(..=function.start()).next_back();
         section.is_some_and(|(start, recognised)| recognised.has_rows_of(function, *start))
-    }))
+    });
+    if by_code {
+        let have_rows = have_rows_of_code(file, sections, &others)?;
+        proven.extend(
+            others.into_iter().zip(have_rows).filter(|(_, has_rows)| *has_rows).map(|(function, _)| function),
+        );
+        proven.sort_by_key(Function::start);
+    }
+    Ok(proven)
 }
 
 /// Returns the parts of ranges that lie in `outer`. The ranges are sorted and do not overlap.

@@ -8,7 +8,6 @@
 mod jumps;
 mod uncovered;
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use cfipack_code::{Analysis, Candidate, Code, Omission, Rows, Surroundings, synthesize_with};
@@ -35,9 +34,7 @@ pub struct WithoutCfi<R> {
 /// # Errors
 /// The sections or the symbols of the file, or its CFI, cannot be read.
 pub fn functions(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> Result<WithoutCfi<Vec<Row>>, Error> {
-    let memory = FileMemory::new(file)?;
-    let uncovered = Uncovered::find(file, sections, &memory)?;
-    let rows = rows(file, sections, &memory, &uncovered, |analysis| analysis.synthesize())?;
+    let (uncovered, rows) = made(file, sections, |analysis| analysis.synthesize())?;
     let functions = uncovered.functions.into_iter().zip(rows).collect();
     Ok(WithoutCfi { functions, others: uncovered.others })
 }
@@ -47,9 +44,7 @@ pub(crate) fn described(
     file: &File<'_>,
     sections: &[CallFrameSection<'_>],
 ) -> Result<WithoutCfi<Rows>, Error> {
-    let memory = FileMemory::new(file)?;
-    let uncovered = Uncovered::find(file, sections, &memory)?;
-    let rows = rows(file, sections, &memory, &uncovered, |analysis| analysis.describe())?;
+    let (uncovered, rows) = made(file, sections, |analysis| analysis.describe())?;
     let Uncovered { functions, without_symbol, others } = uncovered;
     let others = others + without_symbol.len() as u64;
     let all = functions.into_iter().zip(rows);
@@ -57,14 +52,14 @@ pub(crate) fn described(
     Ok(WithoutCfi { functions: named.collect(), others })
 }
 
-/// Makes the rows of functions, from their code.
-fn rows<T>(
+/// Finds the functions that no CFI covers, and makes the rows of each from its code.
+fn made<T>(
     file: &File<'_>,
     sections: &[CallFrameSection<'_>],
-    memory: &FileMemory<'_>,
-    uncovered: &Uncovered,
     rows: impl Fn(&Analysis<'_>) -> Result<T, Omission>,
-) -> Result<Vec<Result<T, Omission>>, Error> {
+) -> Result<(Uncovered, Vec<Result<T, Omission>>), Error> {
+    let memory = FileMemory::new(file)?;
+    let uncovered = Uncovered::find(file, sections, &memory)?;
     let functions = &uncovered.functions;
     let symbols = file.symbols()?;
     let mut covered = coverage::of_cfi(sections)?;
@@ -91,9 +86,10 @@ fn rows<T>(
             is_named: !uncovered.without_symbol.contains(&range.start),
         })
         .collect();
-    let jumps::Into { jumps, calls } = jumps::into(file, sections, memory, functions);
+    let jumps::Into { jumps, calls } = jumps::into(file, sections, &memory, functions);
     let surroundings = Surroundings { jumps: &jumps, calls: &calls, is_inside: &is_inside };
-    Ok(synthesize_with(&candidates, &surroundings, memory, rows))
+    let rows = synthesize_with(&candidates, &surroundings, &memory, rows);
+    Ok((uncovered, rows))
 }
 
 /// A function, and its rows or the reason why it gets no rows.
@@ -109,13 +105,9 @@ pub fn at(
     sections: &[CallFrameSection<'_>],
     address: Address,
 ) -> Result<Option<FunctionRows>, Error> {
-    let memory = FileMemory::new(file)?;
-    let uncovered = Uncovered::find(file, sections, &memory)?;
-    let index = uncovered.functions.iter().position(|range| range.contains(&address));
-    let Some(index) = index else { return Ok(None) };
     // The other functions decide how this function is entered.
-    let mut rows = rows(file, sections, &memory, &uncovered, |analysis| analysis.synthesize())?;
-    Ok(Some((uncovered.functions[index].clone(), rows.swap_remove(index))))
+    let made = functions(file, sections)?.functions;
+    Ok(made.into_iter().find(|(range, _)| range.contains(&address)))
 }
 
 /// Returns the functions of tables that no CFI covers and that share no PC with another function, in ascending order.
@@ -131,7 +123,8 @@ pub fn without_cfi<'t>(sections: &[CallFrameSection<'_>], tables: &[Section<'t>]
     let mut reach = Address(0);
     for (index, function) in all.iter().enumerate() {
         let range = range_of(function);
-        let is_alone = reach <= range.start && all.get(index + 1).is_none_or(|next| range.end <= next.start());
+        let is_alone =
+            reach <= range.start && all.get(index + 1).is_none_or(|next| range.end <= next.start());
         reach = reach.max(range.end);
         let next = covered.partition_point(|covered| covered.end <= range.start);
         let is_covered = covered.get(next).is_some_and(|covered| covered.start < range.end);
@@ -162,19 +155,16 @@ pub fn have_rows_of_code(
     if functions.is_empty() {
         return Ok(Vec::new());
     }
-    let memory = FileMemory::new(file)?;
     // Functions that the table omits are followed too: they decide how other functions are entered.
-    let uncovered = Uncovered::find(file, sections, &memory)?;
-    let by_code = rows(file, sections, &memory, &uncovered, |analysis| analysis.synthesize())?;
-    let made: BTreeMap<_, _> =
-        uncovered.functions.iter().zip(by_code).map(|(range, made)| (range.start, (range, made))).collect();
+    let made = self::functions(file, sections)?.functions;
     let has_rows = |function: &Function<'_>| {
-        let Some((range, Ok(made))) = made.get(&function.start()) else { return false };
+        let index = made.binary_search_by_key(&function.start(), |(range, _)| range.start);
+        let Some((range, Ok(made))) = index.ok().map(|index| &made[index]) else { return false };
         let is_plain = !function.is_pc_mask() && !function.is_signal_frame();
         let mut pairs = function.rows().zip(made);
         let is_same = |own: &Row, made: &Row| own.start == made.start && own.unwinds_as(made);
         is_plain
-            && **range == range_of(function)
+            && *range == range_of(function)
             && function.rows().count() == made.len()
             && pairs.all(|(own, made)| own.is_ok_and(|own| is_same(&own, made)))
     };

@@ -19,7 +19,6 @@ use crate::io::absent;
 use crate::io::mmap::Bytes;
 use crate::io::reach::{Bare, Reach};
 use crate::report::escaped::FileName;
-use crate::report::hidden::HiddenTables;
 use crate::report::status;
 
 /// The selected architecture of a fat file.
@@ -275,27 +274,6 @@ impl<'a> Object<'a> {
             });
         }
         Ok(all)
-    }
-
-    /// Divides its tables into those that readers find, and others. Readers of a linked file follow `PT_GNU_SFRAME`.
-    /// Without this program header they take the first table of the section. Nothing leads to the tables after it.
-    pub fn found<'s>(
-        &self,
-        sections: &[Section<'_>],
-        tables: Vec<sframe::Section<'s>>,
-    ) -> (Vec<sframe::Section<'s>>, Option<HiddenTables>) {
-        let segment = match &self.contents {
-            Contents::File(file) => file.as_elf().and_then(|elf| elf.sframe_segment()),
-            Contents::Table(_) | Contents::UnwindInfo(_) => None,
-        };
-        let starts: HashSet<_> = match segment {
-            Some(segment) => HashSet::from([segment]),
-            None => sections.iter().map(|section| section.address).collect(),
-        };
-        let (found, hidden): (Vec<_>, Vec<_>) =
-            tables.into_iter().partition(|table| starts.contains(&table.address()));
-        let hidden = HiddenTables::count(&hidden);
-        (found, hidden)
     }
 
     /// Returns the `.sframe` sections. `address` is the address of a bare section.

@@ -16,6 +16,7 @@ pub mod destination;
 pub mod directory;
 pub mod each;
 pub mod entry;
+pub mod found;
 pub mod input;
 pub mod mmap;
 pub mod original;

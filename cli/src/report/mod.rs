@@ -5,7 +5,7 @@
 //! - `verification` compares tables with their CFI. `verdict`, `comparison`, `difference`, `unverified` and `lint` are
 //!   results of checks, and `displaced` recognizes a wrong address of a table.
 //! - `compact_verdict` compares `__unwind_info` and `__compact_unwind` with the CFI and their readers' rules.
-//! - `source` names what figures are counted from, and `hidden` counts tables that readers do not find.
+//! - `source` names what figures are counted from.
 //! - `edits` is the summary of changed files.
 //! - `limits` and `status` decide the exit status.
 //! - `schemas` has the schemas of all JSON output.
@@ -22,7 +22,6 @@ pub mod escaped;
 pub mod excluded;
 pub mod explanation;
 pub mod fault;
-pub mod hidden;
 pub mod kernel;
 pub mod limits;
 pub mod lint;

@@ -7,13 +7,13 @@ use cfipack_lint::Lint;
 use cfipack_roundtrip::{ListedDifference, Report, Unverified};
 use serde::Serialize;
 
+use crate::io::found::HiddenTables;
 use crate::report::count::Counts;
 use crate::report::difference;
 use crate::report::displaced::Displaced;
 use crate::report::escaped::FileName;
 use crate::report::excluded::Excluded;
 use crate::report::fault::TableNames;
-use crate::report::hidden::HiddenTables;
 use crate::report::kernel::Fallback;
 use crate::report::place::Places;
 use crate::report::unverified;

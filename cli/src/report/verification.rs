@@ -49,7 +49,7 @@ pub fn against<'s>(
     if report.extra == 0 {
         return Ok(report);
     }
-    let judged = proven(file, sections, tables)?.iter().map(range_of).collect();
+    let judged = proven(file, sections, tables, true)?.iter().map(range_of).collect();
     let judged = coverage::merged(judged).into_iter().map(|range| range.start.0..range.end.0);
     Ok(verify(&table.with_judged(judged.collect())))
 }

@@ -78,10 +78,7 @@ fn list(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {
         if tables.is_empty() {
             return Ok(Outcome::Absent(SFRAME_TABLE));
         }
-        let (tables, hidden) = object.found(&sections, tables);
-        if let Some(hidden) = hidden {
-            status::warn(&format_args!("{}: {hidden}", object.name));
-        }
+        let tables = object.found_tables(&sections, tables);
         coverage::of_tables(&tables).collect::<Result<_, _>>()?
     };
     let report = Report::collect(file, &coverage::merged(covered))?;

@@ -22,8 +22,7 @@ fn renamed(mut bytes: Vec<u8>, names: &[(&[u8], &[u8])]) -> Vec<u8> {
 
 fn write_files(directory: &Path) {
     let own = |name: &str| fs::read(corpus().join(name)).unwrap();
-    let symbols: [(&[u8], &[u8]); 2] =
-        [(b"first\0", b"f\x1b[1m\0"), (b"second\0", b"s\xc2\x9b1\x7f\n\0")];
+    let symbols: [(&[u8], &[u8]); 2] = [(b"first\0", b"f\x1b[1m\0"), (b"second\0", b"s\xc2\x9b1\x7f\n\0")];
     let sections: [(&[u8], &[u8]); 2] =
         [(b".text\0", b".\x1b[1m\0"), (b".text.unlikely\0", b".text\x1b[2J\x7f\nQ\xc2\x9b\0")];
     let of_mach_o: [(&[u8], &[u8]); 2] =
@@ -50,7 +49,9 @@ fn linked_object(name: &str) -> Vec<u8> {
 /// Returns runs of a verb. `*` stands for the directory, and each run is made again with `--json`.
 fn runs(verb: &str) -> &'static [&'static str] {
     match verb {
-        "" => &["*object --verify", "*wrong", "*object -o *out", "*none.a -o *out", "*mach-o -o *out", "*gone"],
+        "" => {
+            &["*object --verify", "*wrong", "*object -o *out", "*none.a -o *out", "*mach-o -o *out", "*gone"]
+        }
         "dump" => &["dump *object *linked", "dump *mach-o", "dump --symbols *object *wrong", "dump *gone"],
         "lookup" => &["lookup *object 0x1", "lookup *linked first second", "lookup *mach-o 0x1"],
         "verify" => &["verify *object *wrong *linked", "verify *mach-o *dylib", "verify --lint *wrong"],

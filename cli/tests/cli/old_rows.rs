@@ -26,7 +26,10 @@ fn right_rows_of_stubs_are_kept_and_wrong_rows_are_lost() {
     ));
     assert!(report.contains("  without CFI: 2 functions kept from the old table\n"), "{report}");
     let verified = printed(0, &["verify", new]);
-    assert!(verified.contains("pcs: 49: 17 equal, 0 different, 0 missing, 32 judged by code\n"), "{verified}");
+    assert!(
+        verified.contains("pcs: 49: 17 equal, 0 different, 0 missing, 32 judged by code\n"),
+        "{verified}"
+    );
     assert!(printed(1, &["gaps", new]).contains("49 of 55 bytes"));
     // objdump shows the push of an entry's index at 0x246, and the jump after it at 0x24b.
     let rows = printed(0, &["lookup", new, "0x230", "0x236", "0x24a", "0x24b"]);

@@ -56,10 +56,7 @@ impl Section<'_> {
     }
 }
 
-fn end_of_line(
-    out: &mut impl Write,
-    destination: Option<Destination<impl fmt::Display>>,
-) -> fmt::Result {
+fn end_of_line(out: &mut impl Write, destination: Option<Destination<impl fmt::Display>>) -> fmt::Result {
     match destination {
         Some(Destination { name, addend: 0 }) => writeln!(out, "{name}"),
         Some(Destination { name, addend }) => writeln!(out, "{name} + {addend:#x}"),

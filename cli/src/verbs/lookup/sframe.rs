@@ -27,10 +27,7 @@ pub fn lookup(object: &Object<'_>, places: &Places<'_, '_>, arguments: &Argument
     if tables.is_empty() {
         return Err(absent::from_object(object, SFRAME_TABLE));
     }
-    let (tables, hidden) = object.found(&sections, tables);
-    if let Some(hidden) = hidden {
-        status::warn(&format_args!("{}: {hidden}", object.name));
-    }
+    let tables = object.found_tables(&sections, tables);
     let mut out = output::standard();
     let mut status = Status::Done;
     for target in &arguments.addresses {

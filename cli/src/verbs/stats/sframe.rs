@@ -45,10 +45,7 @@ pub fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outco
     let report = match &object.contents {
         Contents::File(file) if tables.is_empty() => converted(name, file, &arguments.table, &places)?,
         Contents::File(file) => {
-            let (found, hidden) = object.found(&sections, tables.clone());
-            if let Some(hidden) = hidden {
-                status::warn(&format_args!("{}: {hidden}", object.name));
-            }
+            let found = object.found_tables(&sections, tables.clone());
             let coverage = coverage(file, &found, &places)?;
             StatsJson { coverage, ..StatsJson::new(name, Source::Table, &tables) }
         }

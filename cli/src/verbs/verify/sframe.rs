@@ -10,13 +10,13 @@ use cfipack_roundtrip::{Options, Report};
 use super::{Arguments, Profile};
 use crate::io::absent::{self, SFRAME_TABLE};
 use crate::io::each::Outcome;
+use crate::io::found::HiddenTables;
 use crate::io::input::{self, Contents, Object};
 use crate::io::output;
 use crate::report::count::Number;
 use crate::report::displaced::Displaced;
 use crate::report::excluded::{self, Excluded};
 use crate::report::fault::TableNames;
-use crate::report::hidden::HiddenTables;
 use crate::report::kernel::KernelReport;
 use crate::report::place::Places;
 use crate::report::status::{self, Status};
@@ -61,7 +61,11 @@ pub fn verify(
         // Functions without code need no table.
         let functions = coverage::of_cfi(&file.call_frame_sections()?);
         let has_code = functions.map_or(true, |functions| functions.iter().any(|range| !range.is_empty()));
-        return Ok(if has_code { Outcome::MissingTable(SFRAME_TABLE) } else { Outcome::Absent(SFRAME_TABLE) });
+        return Ok(if has_code {
+            Outcome::MissingTable(SFRAME_TABLE)
+        } else {
+            Outcome::Absent(SFRAME_TABLE)
+        });
     }
     let names = TableNames::from_sections(&tables, &sections);
     names.require_arch(&tables, file.arch(), &"the file")?;

@@ -76,8 +76,10 @@ impl Reported for Embed {
         let mut remarks = self.conversions.limits.remarks(&Covered { functions, converted, code });
         if lost != 0 {
             let lost = Number(lost, "byte");
-            let hint = if self.conversions.table.synthesizes() { "" } else { "; --synthesize makes some from code" };
-            let words = format!("the old table had rows for {lost} of code, and the new table has none{hint}");
+            let hint =
+                if self.conversions.table.synthesizes() { "" } else { "; --synthesize makes some from code" };
+            let words =
+                format!("the old table had rows for {lost} of code, and the new table has none{hint}");
             remarks.push(Remark { words, fails: self.conversions.limits.strict() });
         }
         if unreadable != 0 {
