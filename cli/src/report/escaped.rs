@@ -8,9 +8,23 @@ use serde::Serialize;
 /// The name of a file for a report: text has it escaped, and JSON as it is. There is no other way to print it, so that no
 /// verb can forget to escape it.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct FileName(String);
+
+#[cfg(test)]
+impl schemars::JsonSchema for FileName {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        String::schema_name()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        String::json_schema(generator)
+    }
+}
 
 impl FileName {
     /// Takes the name of a file, or of a member of an archive with the archive's name.

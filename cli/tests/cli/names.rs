@@ -26,7 +26,7 @@ fn write_files(directory: &Path) {
     let sections: [(&[u8], &[u8]); 2] =
         [(b".text\0", b".\x1b[1m\0"), (b".text.unlikely\0", b".text\x1b[2J\x7f\nQ\xc2\x9b\0")];
     let of_mach_o: [(&[u8], &[u8]); 2] =
-        [(b"_f0\0", b"_\x1b\x7f\0"), (b"__gxx_personality_v0\0", b"__gxx\n\x1b\xc2\x9bonality_v0\0")];
+        [(b"_f0\0", b"_\x1b\x7f\0"), (b"__gxx_personality_v0\0", b"__gxx\nQ\x1b\xc2\x9bsonality\x7fv\0")];
     let files = [
         ("object", renamed(own("linkable.o"), &[symbols, sections].concat())),
         ("wrong", renamed(own("explain.o"), &[(b"no_row\0", b"n\xc2\x9b1\x7f\n\0"), sections[0]])),

@@ -21,9 +21,15 @@ fn violations_of(bytes: &[u8], form: &KernelTable) -> Vec<KernelViolation> {
 /// same start remain out of order.
 #[test]
 fn a_module_need_not_be_sorted() {
-    let functions = [0x1008, 0x1000, 0x1004].map(|start| Made::new(start, 4, &[(0, SP1, &[8])]));
+    let functions = [0x1000, 0x1004, 0x1008].map(|start| Made::new(start, 4, &[(0, SP1, &[8])]));
     let mut bytes = made::table(Arch::Amd64, &functions);
     bytes[3] &= !1;
+    // A start counts from its field.
+    for (index, start) in [0x1008, 0x1000, 0x1004_i64].into_iter().enumerate() {
+        let field = 28 + 16 * index;
+        let distance = start - TABLE_ADDRESS.0 as i64 - field as i64;
+        bytes[field..field + 8].copy_from_slice(&distance.to_le_bytes());
+    }
     assert_eq!(violations_of(&bytes, &KernelTable::Module), []);
     let start = Address(0x1000);
     let offset = SectionOffset(44);
