@@ -18,11 +18,11 @@ impl schemars::JsonSchema for FileName {
     }
 
     fn schema_name() -> std::borrow::Cow<'static, str> {
-        String::schema_name()
+        <String as schemars::JsonSchema>::schema_name()
     }
 
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        String::json_schema(generator)
+        <String as schemars::JsonSchema>::json_schema(generator)
     }
 }
 
