@@ -57,7 +57,7 @@ struct Initial<'a, R> {
     arch: Arch,
     rules: (Row, R),
     cfa_expression: &'a [u8],
-    sign_state_is_kept: bool,
+    sign_state_has_rule: bool,
     outside_dwarf: bool,
 }
 
@@ -87,13 +87,13 @@ impl<'a, R: Registers> Interpreter<'a, R> {
         if !self.initial.as_ref().is_some_and(|initial| initial.holds_for(function)) {
             self.run_cie(function)?;
         }
-        let Some(Initial { rules: initial, cfa_expression, sign_state_is_kept, outside_dwarf, .. }) =
+        let Some(Initial { rules: initial, cfa_expression, sign_state_has_rule, outside_dwarf, .. }) =
             &self.initial
         else {
             return Err(unsupported(function, 0, Reason::CfaMissing));
         };
-        let sign_state_is_kept = *sign_state_is_kept;
-        let mut state = State { row: initial.0, cfa_expression, registers: initial.1, sign_state_is_kept };
+        let sign_state_has_rule = *sign_state_has_rule;
+        let mut state = State { row: initial.0, cfa_expression, registers: initial.1, sign_state_has_rule };
         self.remembered.clear();
         let arch = function.arch();
         let ignored = state.registers.ignored(arch);
@@ -204,13 +204,13 @@ impl<'a, R: Registers> Interpreter<'a, R> {
                 .map_err(|reason| unsupported(function, 0, reason))?;
         }
         self.outside_dwarf = instructions.met_outside_dwarf();
-        let State { row, cfa_expression, registers, sign_state_is_kept } = state;
+        let State { row, cfa_expression, registers, sign_state_has_rule } = state;
         self.initial = Some(Initial {
             cie: function.cie,
             arch,
             rules: (row, registers),
             cfa_expression,
-            sign_state_is_kept,
+            sign_state_has_rule,
             outside_dwarf: self.outside_dwarf,
         });
         Ok(state)
@@ -245,6 +245,7 @@ impl Ruled {
             Instruction::RememberState
             | Instruction::RestoreState
             | Instruction::NegateRaState
+            | Instruction::SetRaState(..)
             | Instruction::ArgsSize(_) => {
                 self.0 = u128::MAX;
                 return;

@@ -5,7 +5,7 @@
 //!
 //! - [`Functions`]: the functions of a file, sorted by address. [`Unreadable`]: the records that gimli cannot read.
 //! - [`Evaluator`]: evaluates a function. It returns an [`Answer`] for each range of PCs, or an [`Unevaluated`].
-//! - `source`, `readable`, `cies`: prepare a section for gimli. `translate`, `expression`: turn gimli's rows into our rows.
+//! - `source`, `readable`, `sign_state`, `cies`: prepare a section for gimli. `translate`, `expression`: turn gimli's rows into our rows.
 //! - `dispute`: FDEs that start at the same address and disagree.
 //! - `program`: compares two functions by their bytes. `instructions`: looks at single instructions.
 
@@ -20,6 +20,7 @@ mod instructions;
 mod program;
 mod readable;
 mod record;
+mod sign_state;
 mod source;
 mod storage;
 mod translate;

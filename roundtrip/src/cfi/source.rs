@@ -13,6 +13,7 @@ use super::about::{About, Changed};
 use super::instructions::Listed;
 use super::readable::readable;
 use super::record::{Record, records};
+use super::sign_state::{SET_RA_STATE, SignStates};
 
 /// The reader that gimli reads from.
 pub(super) type Reader<'a, E> = EndianSlice<'a, E>;
@@ -55,6 +56,7 @@ impl<'a> Source<'a> {
         }
         let (bytes, changed) = readable(section, &cies);
         let mut source = Self { section: *section, bytes, changed, longest_cie: longest_cie(section, fdes) };
+        source.rewrite_sign_states();
         source.take_out_restores(&cies);
         source
     }
@@ -112,6 +114,15 @@ fn longest_cie(section: &Section<'_>, fdes: usize) -> usize {
 const LONGEST: usize = 128;
 
 impl Source<'_> {
+    fn rewrite_sign_states(&mut self) {
+        if !self.section.arch.is_aarch64() || !self.bytes.contains(&SET_RA_STATE) {
+            return;
+        }
+        for (at, patch) in self.visit(SignStates) {
+            self.bytes.to_mut()[at..at + patch.len()].copy_from_slice(&patch);
+        }
+    }
+
     /// Removes `DW_CFA_restore` from CIEs, because gimli 0.34 refuses it there. gas writes it for a `.cfi_restore`
     /// before a function's first instruction. The instruction restores the CIE's rule for a register. If the CIE has
     /// given the register no rule yet, the instruction changes nothing.

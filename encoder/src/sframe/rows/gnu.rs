@@ -11,7 +11,7 @@
 
 use alloc::vec::Vec;
 
-use cfipack_format::sframe::FdeType;
+use cfipack_format::sframe::{Abi, FdeType, Version};
 use cfipack_format::{Arch, Cfa, Row, Rule};
 
 use crate::cfi::StackPointer;
@@ -71,6 +71,7 @@ pub(crate) struct GnuRows<'a, 'f, 'b> {
     fres: &'b mut Fres,
     arch: Arch,
     fde_type: FdeType,
+    version: Version,
     /// True if the options allow rows without a caller.
     outermost: bool,
     gnu_state: GnuState,
@@ -91,15 +92,16 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         interpreter: &'b mut Interpreter<'a, StackPointer>,
         gnu: &'b mut Gnu<'a>,
         fres: &'b mut Fres,
+        options: &Options,
     ) -> Self {
         let arch = function.arch();
         let (fde_type, gnu_state) = (FdeType::Default, GnuState::new(arch));
-        Self { function, marks, interpreter, gnu, fres, arch, fde_type, outermost: true, gnu_state }
+        let (version, outermost) = (options.version, options.outermost);
+        Self { function, marks, interpreter, gnu, fres, arch, fde_type, version, outermost, gnu_state }
     }
 
     /// Writes the rows. Returns the type of the FDE.
     pub(crate) fn run(&mut self, options: &Options) -> Result<FdeType, Unsupported> {
-        self.outermost = options.outermost;
         if let Some((offset, reason)) = self.marks.omitted {
             return Err(Unsupported { function: self.function.key, offset, reason });
         }
@@ -244,6 +246,9 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         state: &mut State<'a, StackPointer>,
         initial: &(Row, StackPointer),
     ) -> Result<(), Reason> {
+        let has_register_words =
+            Abi::for_arch(self.arch).is_some_and(|abi| abi.has_register_words(self.version));
+        let is_word = has_register_words && matches!(instruction, Instruction::Register(..));
         let gnu_state = &mut self.gnu_state;
         let action = gas_action(self.arch, instruction, gnu_state.gas.current.cfa_base, gnu_state.begun)?;
         let remembered = &mut self.gnu.remembered;
@@ -258,7 +263,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         if action == GasAction::None {
             gnu_state.entered.get_or_insert(state.row);
         } else {
-            gnu_state.flex |= action == GasAction::Flex;
+            gnu_state.flex |= action == GasAction::Flex && !is_word;
             (gnu_state.touched, gnu_state.begun) = (true, true);
         }
         state.apply(instruction, self.arch, initial, remembered)?;
@@ -317,7 +322,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         if state.row.return_address == Rule::Undefined && !self.outermost {
             return Err(Reason::ReturnAddressRule);
         }
-        match Fre::new(self.arch, &state.row, self.fde_type) {
+        match Fre::new(self.arch, self.version, &state.row, self.fde_type) {
             Ok(fre) => {
                 gnu_state.only_offset = self.fde_type == FdeType::Default;
                 self.fres.push(start, &fre);
