@@ -66,7 +66,7 @@ impl<'a, R: Registers> State<'a, R> {
         &mut self,
         instruction: Instruction<'a>,
         arch: Arch,
-        initial: &(Row, R),
+        initial: &Self,
         remembered: &mut Vec<Self>,
     ) -> Result<bool, Reason> {
         match instruction {
@@ -186,15 +186,15 @@ impl<'a, R: Registers> State<'a, R> {
     }
 
     #[inline]
-    fn restore(&mut self, arch: Arch, register: Register, (row, registers): &(Row, R)) -> bool {
+    fn restore(&mut self, arch: Arch, register: Register, initial: &Self) -> bool {
         if register == arch.frame_pointer() {
-            self.row.frame_pointer = row.frame_pointer;
+            self.row.frame_pointer = initial.row.frame_pointer;
         } else if register == arch.return_address() {
-            self.row.return_address = row.return_address;
+            self.row.return_address = initial.row.return_address;
         } else if register == RA_SIGN_STATE && arch.is_aarch64() {
-            self.row.signed = row.signed;
+            self.row.signed = initial.row.signed;
         } else {
-            return self.registers.restore(register, registers);
+            return self.registers.restore(register, &initial.registers);
         }
         true
     }

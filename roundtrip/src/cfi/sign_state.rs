@@ -5,24 +5,19 @@
 //! `DW_CFA_restore_extended` goes back to the CIE's state, and `DW_CFA_AARCH64_negate_ra_state` makes the other state
 //! of it. `DW_CFA_nop` fills the rest. An instruction with another state stays, and gimli refuses its function.
 
-use gimli::{AArch64, EndianSlice, Endianity, LittleEndian, Reader as _, UnwindOffset, UnwindSection};
+use gimli::{AArch64, Endianity, UnwindOffset, UnwindSection};
 
 use super::about::About;
 use super::cies::Cies;
 use super::program::Head;
+use super::raw::{
+    NEGATE_RA_STATE, NOP, Patch, RESTORE_EXTENDED, SET_RA_STATE, filled, instructions_of_cie, register, split,
+};
 use super::record::{Record, record_at, records};
 use super::source::{Cie, Reader, Visit};
 
-/// The opcode of `DW_CFA_AARCH64_set_ra_state`.
-pub(super) const SET_RA_STATE: u8 = 0x2b;
-const NEGATE_RA_STATE: u8 = 0x2d;
-const NOP: u8 = 0x00;
-const RESTORE_EXTENDED: u8 = 0x06;
 /// The pseudo register for the state.
 const STATE: u8 = AArch64::RA_SIGN_STATE.0 as u8;
-
-/// Bytes to write at an offset of the section.
-pub(super) type Patch = (usize, Vec<u8>);
 
 /// Finds the instructions, and the bytes to write over them.
 pub(super) struct SignStates;
@@ -88,8 +83,8 @@ impl CieState {
                 }
                 [NEGATE_RA_STATE] => state.is_signed = !state.is_signed,
                 // Instructions that remember and restore states, and rules for the pseudo register.
-                [0x0a | 0x0b] | [0x05..=0x09 | 0x10 | 0x11 | 0x14..=0x16, STATE, ..] => return None,
-                [first, ..] if matches!(first, 0x80.. if first & 0x3f == STATE) => return None,
+                [0x0a | 0x0b] => return None,
+                _ if register(instruction) == Some(STATE.into()) => return None,
                 _ => {}
             }
         }
@@ -108,70 +103,4 @@ impl CieState {
         }
         patches
     }
-}
-
-/// Returns a patch that replaces an instruction by shorter ones.
-fn filled(at: usize, bytes: &[u8], instruction: &[u8]) -> Patch {
-    let mut bytes = bytes.to_vec();
-    bytes.resize(instruction.len(), NOP);
-    (at, bytes)
-}
-
-/// Returns the instructions of a CIE from its bytes after the CIE pointer.
-fn instructions_of_cie(body: &[u8]) -> Option<&[u8]> {
-    let mut rest = EndianSlice::new(body, LittleEndian);
-    let version = rest.read_u8().ok()?;
-    let augmentation = rest.read_null_terminated_slice().ok()?;
-    if version == 4 {
-        rest.skip(2).ok()?;
-    }
-    rest.skip_leb128().ok()?;
-    rest.skip_leb128().ok()?;
-    if version == 1 {
-        rest.skip(1).ok()?;
-    } else {
-        rest.skip_leb128().ok()?;
-    }
-    if augmentation.first() == Some(&b'z') {
-        let length = rest.read_uleb128().ok()?;
-        rest.skip(usize::try_from(length).ok()?).ok()?;
-    }
-    Some(rest.slice())
-}
-
-/// Splits bytes into instructions with their offsets, up to an instruction of unknown length. `DW_CFA_set_loc` counts
-/// as unknown: compilers do not write it.
-fn split(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        let rest = bytes.get(at..).filter(|rest| !rest.is_empty())?;
-        let found = (at, rest.get(..instruction_len(rest).ok()?)?);
-        at += found.1.len();
-        Some(found)
-    })
-}
-
-/// Returns the length of the first instruction (DWARF 5, section 7.24).
-fn instruction_len(bytes: &[u8]) -> gimli::Result<usize> {
-    let mut rest = EndianSlice::new(bytes, LittleEndian);
-    let (fixed, numbers, has_block) = match rest.read_u8()? {
-        0x00 | 0x0a | 0x0b | NEGATE_RA_STATE | 0x40..=0x7f | 0xc0.. => (0, 0, false),
-        0x02 => (1, 0, false),
-        0x03 => (2, 0, false),
-        0x04 => (4, 0, false),
-        RESTORE_EXTENDED..=0x08 | 0x0d | 0x0e | 0x13 | 0x2e | 0x80..=0xbf => (0, 1, false),
-        0x05 | 0x09 | 0x0c | 0x11 | 0x12 | 0x14 | 0x15 | SET_RA_STATE => (0, 2, false),
-        0x0f => (0, 0, true),
-        0x10 | 0x16 => (0, 1, true),
-        other => return Err(gimli::Error::UnknownCallFrameInstruction(gimli::DwCfa(other))),
-    };
-    rest.skip(fixed)?;
-    for _ in 0..numbers {
-        rest.skip_leb128()?;
-    }
-    if has_block {
-        let length = rest.read_uleb128()?;
-        rest.skip(usize::try_from(length).map_err(|_| gimli::Error::UnsupportedOffset)?)?;
-    }
-    Ok(bytes.len() - rest.len())
 }
