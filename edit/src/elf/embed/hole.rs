@@ -25,7 +25,9 @@ impl Hole {
             return None;
         }
         let align = source.align_after(end);
-        let is_other = |range: &Range<u64>| !range.is_empty() && range.end > start && !load.range().contains(&range.start);
+        let is_other = |range: &Range<u64>| {
+            !range.is_empty() && range.end > start && !load.range().contains(&range.start)
+        };
         let sections = source.sections.iter().map(Header::range);
         let segments = source.segments.iter().map(Segment::used);
         let others = sections.chain(segments).chain([source.headers_range()]).filter(is_other);
@@ -38,7 +40,8 @@ impl Hole {
 
     /// Returns by how much the hole has to grow for a segment of `size` bytes.
     pub fn growth(&self, size: u64) -> Option<u64> {
-        let len = (self.load.offset - self.range.start).checked_add(size)?.checked_next_multiple_of(self.align)?;
+        let len =
+            (self.load.offset - self.range.start).checked_add(size)?.checked_next_multiple_of(self.align)?;
         Some(len.saturating_sub(self.range.end - self.range.start))
     }
 }

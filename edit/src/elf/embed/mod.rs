@@ -9,7 +9,8 @@
 //! - `hole`: the place of the new segment in the file.
 //! - `movable`, `neighbours`: which sections can move, and which must move together.
 //! - `references`, `relocations`, `renumber`: update everything that refers to moved or removed sections.
-//! - `plan`, `write`: the planned changes, and the new file that they result in.
+//! - `plan`, `write`: the planned changes, and the new file that they result in. Bytes are inserted at a few places, and
+//!   all other bytes keep their order, with or without a header.
 
 mod evict;
 mod existing;

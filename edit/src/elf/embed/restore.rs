@@ -207,4 +207,3 @@ pub(super) fn note(source: &Source<'_>, plan: &mut Plan) {
 fn is_note(segment: &Segment) -> bool {
     segment.kind == elf::PT_NOTE.0
 }
-

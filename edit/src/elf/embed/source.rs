@@ -155,17 +155,18 @@ impl<'a> Source<'a> {
         sections.into_iter().fold(end, |end, one| if one.start < end { end.max(one.end) } else { end })
     }
 
-    /// Returns the largest alignment of the sections and section headers from an offset on.
+    /// Returns the largest alignment of the sections from an offset on, and at least that of section headers.
     pub fn align_after(&self, offset: u64) -> u64 {
         let sections = self.sections.iter().filter(|one| one.has_bytes() && one.offset >= offset);
         let aligns = sections.map(|one| one.align).filter(|align| align.is_power_of_two() && *align <= PAGE);
-        aligns.fold(if self.shoff >= offset { 8 } else { 1 }, u64::max)
+        aligns.fold(8, u64::max)
     }
 
     /// Returns whether bytes can be inserted after a range: no segment loads it, and it does not end within a section.
     pub fn may_grow(&self, range: &Range<u64>) -> bool {
         let mut sections = self.sections.iter().map(Header::range);
-        range.start >= self.loaded_end(None) && !sections.any(|one| one.start < range.end && range.end < one.end)
+        range.start >= self.loaded_end(None)
+            && !sections.any(|one| one.start < range.end && range.end < one.end)
     }
 
     /// Returns the range of the section headers.
@@ -265,7 +266,8 @@ impl<'a> Source<'a> {
             _ => segment.used(),
         });
         let headers = [self.headers_range()];
-        let used = sections.chain(segments).chain(headers).filter(|range| range.end > from && !range.is_empty());
+        let used =
+            sections.chain(segments).chain(headers).filter(|range| range.end > from && !range.is_empty());
         used.map(|range| range.start).min().unwrap_or(u64::MAX)
     }
 

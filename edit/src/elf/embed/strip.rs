@@ -159,9 +159,15 @@ fn remove_name(source: &Source<'_>, plan: &mut Plan) {
     plan.sections[source.names].size -= NAME.len().to_u64();
     let wanted = source.bytes(old.start..name.start).to_vec();
     match find_loaded(source, plan, &wanted, 1) {
-        // The names could not grow in their place.
+        // The names could not grow in their place, and were written again at the end, with the section headers after them.
         Some(offset) => {
-            plan.remove(source, old);
+            let end = source.next_use(old.end, None).min(source.len());
+            let is_last = end == source.len() || end == source.headers_range().start;
+            if is_last && source.is_zero(old.end..end, None) {
+                plan.splice(Splice::removed(old.start..end));
+            } else {
+                plan.remove(source, old);
+            }
             plan.sections[source.names].offset = offset;
         }
         None => plan.remove(source, name),
@@ -175,9 +181,7 @@ fn remove_headers(source: &Source<'_>, plan: &mut Plan) {
     let found = find_loaded(source, plan, &wanted, 8).or_else(|| find_overwritten(source, plan, &wanted));
     match found {
         Some(offset) => {
-            let before = source.name_range().end;
-            let start = if before <= old.start && old.start - before < 8 { before } else { old.start };
-            plan.remove(source, start..old.end);
+            plan.remove(source, old);
             plan.shoff = offset;
         }
         None => plan.remove(source, old.start + wanted.len().to_u64()..old.end),
@@ -189,7 +193,8 @@ fn find_loaded(source: &Source<'_>, plan: &Plan, wanted: &[u8], step: usize) -> 
     let len = wanted.len().to_u64();
     let end = plan.shift(source.loaded_end(None));
     let sections = plan.sections.iter().enumerate().filter(|(index, _)| *index != plan.names);
-    let mut ranges: Vec<_> = sections.filter(|(_, one)| one.has_bytes()).map(|(_, one)| one.range()).collect();
+    let mut ranges: Vec<_> =
+        sections.filter(|(_, one)| one.has_bytes()).map(|(_, one)| one.range()).collect();
     ranges.push(end..end);
     ranges.sort_by_key(|range| range.start);
     // Bytes that may be compared, so that hostile gaps do not cost the product of both lengths.

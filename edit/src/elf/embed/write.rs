@@ -48,9 +48,9 @@ impl<'a> Writer<'_, 'a> {
     /// Writes the old bytes that stay, the bytes that move, and the table.
     fn contents(&mut self, table: Option<Vec<u8>>) {
         let mut start = 0;
-        for splice in &mut self.plan.splices {
+        for splice in &self.plan.splices {
             self.rewrite.old(start..splice.at.to_usize());
-            self.rewrite.bytes("name of section .sframe", core::mem::take(&mut splice.bytes));
+            self.rewrite.bytes("name of section .sframe", splice.bytes.clone());
             self.rewrite.zeros("padding", splice.zeros.to_usize());
             start = (splice.at + splice.removed).to_usize();
         }
@@ -164,8 +164,9 @@ impl<'a> Writer<'_, 'a> {
         let len = bytes.len().to_u64();
         let old = self.plan.source_of(offset, len);
         // More program headers may have been written over section headers.
-        let is_same =
-            old.is_some_and(|old| !self.is_cleared(old..old + len) && self.source.bytes(old..old + len) == bytes);
+        let is_same = old.is_some_and(|old| {
+            !self.is_cleared(old..old + len) && self.source.bytes(old..old + len) == bytes
+        });
         if !is_same {
             self.patches.push(Patch { offset: offset.to_usize(), what: what.into(), bytes });
         }
