@@ -210,15 +210,13 @@ fn streams_of_another_size_than_stated_are_refused() {
         let name = format!("container/debug_frame.{kind}.o");
         let old = std::fs::read(corpora().join(name)).unwrap();
         let (_, start, _) = section_header(&old, section);
-        let (at, read, write): (_, fn([u8; 8]) -> u64, fn(u64) -> [u8; 8]) = if is_old {
-            (start + 4, u64::from_be_bytes, u64::to_be_bytes)
-        } else {
-            (start + 8, u64::from_le_bytes, u64::to_le_bytes)
-        };
-        let stated = read(old[at..at + 8].try_into().unwrap());
+        // The old format has the size in big-endian order.
+        let at = if is_old { start + 4 } else { start + 8 };
+        let swapped = |size: u64| if is_old { size.swap_bytes() } else { size };
+        let stated = swapped(u64::from_le_bytes(old[at..at + 8].try_into().unwrap()));
         for size in [stated - 1, stated + 1] {
             let mut bytes = old.clone();
-            bytes[at..at + 8].copy_from_slice(&write(size));
+            bytes[at..at + 8].copy_from_slice(&swapped(size).to_le_bytes());
             let error = File::parse(&bytes).unwrap().call_frame_sections().unwrap_err();
             assert_eq!(error, Error::Compressed { section: SectionName::new(section), size }, "{kind}");
         }

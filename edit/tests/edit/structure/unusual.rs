@@ -8,20 +8,20 @@ use cfipack_roundtrip::structure::{StructureError, check_structure};
 use super::{embedded, header};
 
 /// Types of segments.
-const LOAD: u32 = 1;
+pub(super) const LOAD: u32 = 1;
 const NOTE: u32 = 4;
 const TLS: u32 = 7;
 const SFRAME: u32 = 0x6474_e554;
 const RELRO: u32 = 0x6474_e552;
 
 /// A program header: type and flags, then offset, address, bytes in the file and in memory.
-type Segment = ([u32; 2], [u64; 4]);
+pub(super) type Segment = ([u32; 2], [u64; 4]);
 
 /// A section header: name, type and flags, then address, offset and size.
-type Section = (&'static str, [u32; 2], [u64; 3]);
+pub(super) type Section = (&'static str, [u32; 2], [u64; 3]);
 
 /// `.text` in the first segment.
-const TEXT: [u32; 2] = [1, 6];
+pub(super) const TEXT: [u32; 2] = [1, 6];
 
 /// `.text` from the end of this many program headers to 0x210. No section can move to make room.
 fn text_after(segments: u64) -> Section {
@@ -30,7 +30,7 @@ fn text_after(segments: u64) -> Section {
 }
 
 /// Makes an executable for x86-64 of `len` bytes, with its section headers after them.
-fn program(segments: &[Segment], sections: &[Section], len: usize) -> Vec<u8> {
+pub(super) fn program(segments: &[Segment], sections: &[Section], len: usize) -> Vec<u8> {
     let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
     bytes.resize(16, 0);
     bytes.extend([2, 0, 62, 0, 1, 0, 0, 0]);
