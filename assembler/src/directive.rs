@@ -41,6 +41,8 @@ pub enum Directive {
     NegateRaState,
     /// `.cfi_negate_ra_state_with_pc`
     NegateRaStateWithPc,
+    /// `.cfi_set_ra_state`: the state, and the distance in bytes to the instruction that signs.
+    SetRaState(u64, i64),
     /// `.cfi_escape`: bytes as they are.
     Escape {
         /// The place of the bytes in [`Directives::escaped`](crate::Directives::escaped).

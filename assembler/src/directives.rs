@@ -319,6 +319,15 @@ impl Directives {
         self.put(Directive::NegateRaStateWithPc, self.aarch64_only())
     }
 
+    /// `.cfi_set_ra_state`: the return address is not signed (state 0), signed with the stack pointer (1), or with
+    /// the stack pointer and the PC (2). `signing` is the distance in bytes from here to the instruction that
+    /// signs; it has no meaning in state 0. AArch64.
+    pub fn set_ra_state(&mut self, state: u64, signing: i64) -> &mut Self {
+        let (factor, _) = self.arch.cfi_alignment();
+        let misuse = self.aarch64_only().or_else(|| multiple(signing, factor as i64));
+        self.put(Directive::SetRaState(state, signing), misuse)
+    }
+
     /// `.cfi_escape` with an operand for each byte: the bytes are put among the instructions as they are.
     pub fn escape(&mut self, bytes: &[u8]) -> &mut Self {
         let start = self.escaped.len();
@@ -457,9 +466,12 @@ impl Directives {
     }
 
     fn factored(&self, value: i64) -> Option<Misuse> {
-        let (_, factor) = self.arch.cfi_alignment();
-        (value % factor != 0).then_some(Misuse::Factor { value, factor })
+        multiple(value, self.arch.cfi_alignment().1)
     }
+}
+
+fn multiple(value: i64, factor: i64) -> Option<Misuse> {
+    (value % factor != 0).then_some(Misuse::Factor { value, factor })
 }
 
 /// Most functions have at most this many directives.

@@ -78,6 +78,7 @@ impl Directives {
             Instruction::RestoreState => self.restore_state(),
             Instruction::NegateRaState if self.arch().is_aarch64() => self.negate_ra_state(),
             Instruction::NegateRaState => self.window_save(),
+            Instruction::SetRaState(state, signing) => self.set_ra_state(state, signing),
             Instruction::ArgsSize(size) => self.escape_block(0x2e, None, Some(size), None),
             Instruction::DefCfaExpression(block) => self.escape_block(0x0f, None, None, Some(block)),
             Instruction::Expression(register, block) => {

@@ -201,6 +201,7 @@ fn ends_the_cie(directive: &Directive) -> bool {
             | Directive::WindowSave
             | Directive::NegateRaState
             | Directive::NegateRaStateWithPc
+            | Directive::SetRaState(..)
             | Directive::Escape { .. }
             | Directive::Label
     )
@@ -242,6 +243,7 @@ fn put(
             writer.raw(&[0x2c]);
             Ok(())
         }
+        Directive::SetRaState(state, signing) => writer.put(Instruction::SetRaState(state, signing)),
         Directive::Escape { ref bytes, is_plain } => {
             let escaped = &directives.escaped[bytes.start.to_usize()..bytes.end.to_usize()];
             if let Some(&first) = escaped.first()

@@ -201,6 +201,9 @@
 /* `.cfi_lsda`: `reg` is the pointer encoding, and `value` is the address of the LSDA. */
 #define CFIPACK_CFI_LSDA 21
 
+/* `.cfi_set_ra_state`: `reg` is the state, and `value` is the distance in bytes to the instruction that signs. */
+#define CFIPACK_CFI_SET_RA_STATE 22
+
 /* Starts of functions count from the first PC (`UNW_INFO_FORMAT_IP_OFFSET`). The code may lie anywhere. */
 #define CFIPACK_LIBUNWIND_IP_OFFSET 0
 

@@ -56,6 +56,9 @@ pub const CFIPACK_CFI_PERSONALITY: u32 = 20;
 /// `.cfi_lsda`: `reg` is the pointer encoding, and `value` is the address of the LSDA.
 pub const CFIPACK_CFI_LSDA: u32 = 21;
 
+/// `.cfi_set_ra_state`: `reg` is the state, and `value` is the distance in bytes to the instruction that signs.
+pub const CFIPACK_CFI_SET_RA_STATE: u32 = 22;
+
 /// A CFI directive, as in assembler source. A function starts with the default rules of its architecture.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -123,6 +126,7 @@ unsafe fn add(directives: &mut Directives, given: &cfipack_directive) -> Result<
         CFIPACK_CFI_REMEMBER_STATE => at.remember_state(),
         CFIPACK_CFI_RESTORE_STATE => at.restore_state(),
         CFIPACK_CFI_NEGATE_RA_STATE => at.negate_ra_state(),
+        CFIPACK_CFI_SET_RA_STATE => at.set_ra_state(given.reg.into(), value),
         CFIPACK_CFI_WINDOW_SAVE => at.window_save(),
         // SAFETY: promised by the caller.
         CFIPACK_CFI_ESCAPE => at.escape(unsafe { array(given.bytes, given.num_bytes) }?),

@@ -5,6 +5,7 @@ use cfipack_format::{Arch, Endian, Register};
 use crate::cursor::Cursor;
 
 const DEREF: u8 = 0x06;
+const LIT0: u8 = 0x30;
 const BREG0: u8 = 0x70;
 const BREGX: u8 = 0x92;
 
@@ -32,6 +33,25 @@ pub(crate) fn simple(expression: &[u8]) -> Option<BaseOffset> {
         _ => return None,
     };
     Some(BaseOffset { register: Register(register), offset, deref })
+}
+
+/// Returns the value of an expression that is a single constant (`DW_OP_lit0` to `DW_OP_consts`).
+pub(crate) fn constant(expression: &[u8], endian: Endian) -> Option<u64> {
+    let mut cursor = Cursor::new(expression, endian);
+    let value = match cursor.u8()? {
+        0x08 => cursor.u8()?.into(),
+        0x09 => i64::from(cursor.u8()? as i8) as u64,
+        0x0a => cursor.u16()?.into(),
+        0x0b => i64::from(cursor.u16()? as i16) as u64,
+        0x0c => cursor.u32()?.into(),
+        0x0d => i64::from(cursor.u32()? as i32) as u64,
+        0x0e | 0x0f => cursor.u64()?,
+        0x10 => cursor.uleb()?,
+        0x11 => cursor.sleb()? as u64,
+        literal @ LIT0..=0x4f => (literal - LIT0).into(),
+        _ => return None,
+    };
+    cursor.rest().is_empty().then_some(value)
 }
 
 /// The CFA in a PLT of x86-64. Each stub has 16 bytes and pushes a word.

@@ -47,6 +47,9 @@ pub enum Instruction<'a> {
     ArgsSize(u64),
     /// Opcode 0x2d: `DW_CFA_AARCH64_negate_ra_state`, on other architectures `DW_CFA_GNU_window_save`.
     NegateRaState,
+    /// `DW_CFA_AARCH64_set_ra_state`: the new state of the return address's signature, and the distance in bytes
+    /// from here to the instruction that signs.
+    SetRaState(u64, i64),
 }
 
 /// The most common instructions in their shortest form. This type is faster to pass around than
@@ -172,6 +175,7 @@ impl<'a, 'f> Instructions<'a, 'f> {
     fn malformed(&self, opcode: u8) -> Reason {
         match opcode {
             0x2c if self.function.arch().is_aarch64() => Reason::SignedWithPc,
+            0x2b if self.function.arch().is_aarch64() => Reason::InstructionMalformed(opcode),
             0x00..=0x16 | MIPS_ADVANCE_LOC8 | 0x2d | 0x2e | GNU_NEGATIVE_OFFSET_EXTENDED | 0x40.. => {
                 Reason::InstructionMalformed(opcode)
             }
@@ -229,6 +233,10 @@ impl<'a, 'f> Instructions<'a, 'f> {
                 self.outside_dwarf = true;
                 let delta = self.cursor.u64()?;
                 self.advance(delta)
+            }
+            0x2b if self.function.arch().is_aarch64() => {
+                let (state, signing) = (self.cursor.uleb()?, self.cursor.sleb()?);
+                Instruction::SetRaState(state, signing.wrapping_mul(self.function.cie.code_alignment as i64))
             }
             0x2d => Instruction::NegateRaState,
             0x2e => Instruction::ArgsSize(self.cursor.uleb()?),

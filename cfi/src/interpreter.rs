@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use cfipack_format::{Address, Arch, Endian, FunctionOffset, Register, Row, Rule};
+use cfipack_format::{Address, Arch, Endian, FunctionOffset, Register, Rule};
 
 use cfipack_format::{Reason, Unsupported};
 
@@ -55,9 +55,7 @@ pub struct Interpreter<'a, R> {
 struct Initial<'a, R> {
     cie: crate::Cie<'a>,
     arch: Arch,
-    rules: (Row, R),
-    cfa_expression: &'a [u8],
-    sign_state_is_kept: bool,
+    state: State<'a, R>,
     outside_dwarf: bool,
 }
 
@@ -87,13 +85,10 @@ impl<'a, R: Registers> Interpreter<'a, R> {
         if !self.initial.as_ref().is_some_and(|initial| initial.holds_for(function)) {
             self.run_cie(function)?;
         }
-        let Some(Initial { rules: initial, cfa_expression, sign_state_is_kept, outside_dwarf, .. }) =
-            &self.initial
-        else {
+        let Some(Initial { state: initial, outside_dwarf, .. }) = &self.initial else {
             return Err(unsupported(function, 0, Reason::CfaMissing));
         };
-        let sign_state_is_kept = *sign_state_is_kept;
-        let mut state = State { row: initial.0, cfa_expression, registers: initial.1, sign_state_is_kept };
+        let mut state = *initial;
         self.remembered.clear();
         let arch = function.arch();
         let ignored = state.registers.ignored(arch);
@@ -185,7 +180,7 @@ impl<'a, R: Registers> Interpreter<'a, R> {
     pub fn run_cie(&mut self, function: &Function<'a>) -> Result<State<'a, R>, Unsupported> {
         let arch = function.arch();
         let mut state = State::at_entry(arch);
-        let entry = (state.row, state.registers);
+        let entry = state;
         self.remembered.clear();
         let mut ruled = Ruled(0);
         let mut instructions = Instructions::new(function, function.cie.instructions);
@@ -204,15 +199,8 @@ impl<'a, R: Registers> Interpreter<'a, R> {
                 .map_err(|reason| unsupported(function, 0, reason))?;
         }
         self.outside_dwarf = instructions.met_outside_dwarf();
-        let State { row, cfa_expression, registers, sign_state_is_kept } = state;
-        self.initial = Some(Initial {
-            cie: function.cie,
-            arch,
-            rules: (row, registers),
-            cfa_expression,
-            sign_state_is_kept,
-            outside_dwarf: self.outside_dwarf,
-        });
+        let (cie, outside_dwarf) = (function.cie, self.outside_dwarf);
+        self.initial = Some(Initial { cie, arch, state, outside_dwarf });
         Ok(state)
     }
 }
@@ -245,6 +233,7 @@ impl Ruled {
             Instruction::RememberState
             | Instruction::RestoreState
             | Instruction::NegateRaState
+            | Instruction::SetRaState(..)
             | Instruction::ArgsSize(_) => {
                 self.0 = u128::MAX;
                 return;

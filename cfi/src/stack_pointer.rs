@@ -10,15 +10,14 @@ use crate::{RA_SIGN_STATE, Registers};
 #[derive(Clone, Copy, Debug)]
 pub struct StackPointer {
     register: Register,
-    /// [`Rule::SameValue`] if the CFI has no rule. Every ABI then defines the stack pointer by the CFA, and
-    /// unwinders handle `DW_CFA_same_value` in the same way.
-    rule: Rule,
+    /// `None` if the CFI has no rule. Every ABI then defines the stack pointer by the CFA.
+    rule: Option<Rule>,
 }
 
 impl Registers for StackPointer {
     #[inline]
     fn at_entry(arch: Arch) -> Self {
-        Self { register: arch.stack_pointer(), rule: Rule::SameValue }
+        Self { register: arch.stack_pointer(), rule: None }
     }
 
     #[inline]
@@ -26,7 +25,7 @@ impl Registers for StackPointer {
         if register != self.register {
             return false;
         }
-        self.rule = rule;
+        self.rule = Some(rule);
         true
     }
 
@@ -51,30 +50,34 @@ impl StackPointer {
     /// Returns whether the CFI has no rule.
     #[inline(always)]
     pub fn is_unset(&self) -> bool {
-        matches!(self.rule, Rule::SameValue)
+        self.rule.is_none()
     }
 
     /// Returns whether the rule's value is the CFA of `row` plus [`Arch::stack_pointer_from_cfa`].
     #[inline(always)]
     pub fn is_cfa(&self, arch: Arch, row: &Row) -> bool {
-        self.is_unset() || self.equals_cfa(arch, row)
+        self.rule.is_none_or(|rule| equals_cfa(rule, arch, row))
     }
+}
 
-    #[cold]
-    fn equals_cfa(&self, arch: Arch, row: &Row) -> bool {
-        match self.rule {
-            Rule::SameValue => true,
-            Rule::ValCfa(offset) => offset == arch.stack_pointer_from_cfa(),
-            Rule::Cfa(_) | Rule::Register { offset: 0, .. } if arch.saves_stack_pointer() => true,
-            Rule::Register { register, offset } => {
-                let offset = offset.checked_sub(arch.stack_pointer_from_cfa());
-                offset.is_some_and(|offset| row.cfa == Cfa::Register { register, offset })
-            }
-            // In signal trampolines, both are loaded from the saved context.
-            Rule::Memory { register, offset } if arch.stack_pointer_from_cfa() == 0 => {
-                row.cfa == Cfa::Memory { register, offset }
-            }
-            Rule::Memory { .. } | Rule::Cfa(_) | Rule::Undefined | Rule::Expression => false,
+/// Returns whether a rule's value is the CFA of `row`.
+///
+/// `DW_CFA_same_value` is such a rule only where the CFA is the stack pointer itself (DWARF 5, section 6.4.1). GHC
+/// writes it for all Haskell code, which has its stack elsewhere.
+#[cold]
+fn equals_cfa(rule: Rule, arch: Arch, row: &Row) -> bool {
+    let (below, own) = (arch.stack_pointer_from_cfa(), arch.stack_pointer());
+    match rule {
+        Rule::SameValue => equals_cfa(Rule::Register { register: own, offset: 0 }, arch, row),
+        Rule::ValCfa(offset) => offset == below,
+        Rule::Cfa(_) if arch.saves_stack_pointer() => true,
+        Rule::Register { register, offset: 0 } if register != own && arch.saves_stack_pointer() => true,
+        Rule::Register { register, offset } => {
+            let offset = offset.checked_sub(below);
+            offset.is_some_and(|offset| row.cfa == Cfa::Register { register, offset })
         }
+        // In signal trampolines, both are loaded from the saved context.
+        Rule::Memory { register, offset } if below == 0 => row.cfa == Cfa::Memory { register, offset },
+        Rule::Memory { .. } | Rule::Cfa(_) | Rule::Undefined | Rule::Expression => false,
     }
 }

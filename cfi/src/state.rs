@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use cfipack_format::{Arch, Cfa, Register, Row, Rule};
 
 use crate::Instruction;
-use crate::expression::simple;
+use crate::expression::{constant, simple};
 use cfipack_format::Reason;
 
 /// The rules of registers other than the CFA, the return address and the frame pointer. Implement this trait
@@ -35,9 +35,9 @@ pub struct State<'a, R> {
     pub cfa_expression: &'a [u8],
     /// The rules of further registers.
     pub registers: R,
-    /// AArch64: true if a rule has kept the state of the signature at its value. After this rule,
+    /// AArch64: true if a rule gives the state of the signature, or keeps it. After this rule,
     /// `DW_CFA_AARCH64_negate_ra_state` is not allowed (DWARF for the Arm 64-bit Architecture, 4.6).
-    pub sign_state_is_kept: bool,
+    pub sign_state_has_rule: bool,
 }
 
 /// How deep `DW_CFA_remember_state` may nest. Compilers never come near this limit, and it bounds memory for
@@ -54,7 +54,7 @@ impl<'a, R: Registers> State<'a, R> {
             row: Row::at_entry(arch),
             cfa_expression: &[],
             registers: R::at_entry(arch),
-            sign_state_is_kept: false,
+            sign_state_has_rule: false,
         }
     }
 
@@ -66,7 +66,7 @@ impl<'a, R: Registers> State<'a, R> {
         &mut self,
         instruction: Instruction<'a>,
         arch: Arch,
-        initial: &(Row, R),
+        initial: &Self,
         remembered: &mut Vec<Self>,
     ) -> Result<bool, Reason> {
         match instruction {
@@ -107,6 +107,11 @@ impl<'a, R: Registers> State<'a, R> {
                 };
                 return self.set(arch, register, rule);
             }
+            Instruction::ValExpression(RA_SIGN_STATE, block) if arch.is_aarch64() => {
+                let state = constant(block, arch.endian()).ok_or(Reason::SignStateRule)?;
+                self.set_sign_state(state)?;
+                self.sign_state_has_rule = true;
+            }
             Instruction::ValExpression(register, block) => {
                 let rule = match simple(block) {
                     Some(base) if base.deref => Rule::Memory { register: base.register, offset: base.offset },
@@ -125,7 +130,10 @@ impl<'a, R: Registers> State<'a, R> {
             Instruction::RestoreState => {
                 *self = remembered.pop().ok_or(Reason::RestoreWithoutRemember)?;
             }
-            Instruction::NegateRaState if self.sign_state_is_kept => return Err(Reason::SignStateRule),
+            Instruction::NegateRaState | Instruction::SetRaState(..) if self.sign_state_has_rule => {
+                return Err(Reason::SignStateRule);
+            }
+            Instruction::SetRaState(state, _) => self.set_sign_state(state)?,
             Instruction::NegateRaState if arch.is_aarch64() => self.row.signed = !self.row.signed,
             Instruction::NegateRaState => return Err(Reason::InstructionUnknown(0x2d)),
         }
@@ -145,6 +153,18 @@ impl<'a, R: Registers> State<'a, R> {
         }
     }
 
+    /// Sets the state of the signature: not signed, signed with the stack pointer, or with the PC too (DWARF for the
+    /// Arm 64-bit Architecture, 4.1, "RA_SIGN_STATE").
+    fn set_sign_state(&mut self, state: u64) -> Result<(), Reason> {
+        self.row.signed = match state {
+            0 => false,
+            1 => true,
+            2 => return Err(Reason::SignedWithPc),
+            _ => return Err(Reason::SignStateRule),
+        };
+        Ok(())
+    }
+
     /// Sets the rule of a register. Returns whether the register matters.
     #[inline]
     pub(crate) fn set(&mut self, arch: Arch, register: Register, rule: Rule) -> Result<bool, Reason> {
@@ -157,7 +177,7 @@ impl<'a, R: Registers> State<'a, R> {
             if rule != Rule::SameValue || self.row.signed {
                 return Err(Reason::SignStateRule);
             }
-            self.sign_state_is_kept = true;
+            self.sign_state_has_rule = true;
             return Ok(false);
         } else {
             return Ok(self.registers.set(register, rule));
@@ -166,15 +186,15 @@ impl<'a, R: Registers> State<'a, R> {
     }
 
     #[inline]
-    fn restore(&mut self, arch: Arch, register: Register, (row, registers): &(Row, R)) -> bool {
+    fn restore(&mut self, arch: Arch, register: Register, initial: &Self) -> bool {
         if register == arch.frame_pointer() {
-            self.row.frame_pointer = row.frame_pointer;
+            self.row.frame_pointer = initial.row.frame_pointer;
         } else if register == arch.return_address() {
-            self.row.return_address = row.return_address;
+            self.row.return_address = initial.row.return_address;
         } else if register == RA_SIGN_STATE && arch.is_aarch64() {
-            self.row.signed = row.signed;
+            self.row.signed = initial.row.signed;
         } else {
-            return self.registers.restore(register, registers);
+            return self.registers.restore(register, &initial.registers);
         }
         true
     }

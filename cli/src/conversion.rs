@@ -20,6 +20,7 @@ use cfipack_roundtrip::stats;
 use serde::Serialize;
 
 use crate::io::input::{by_name, number_in};
+use crate::kept::Kept;
 use crate::report::limits::Limits;
 use crate::report::reasons;
 use crate::synthesized::Synthesized;
@@ -49,6 +50,9 @@ pub struct TableOptions {
     /// True if rows are also made for functions without CFI, from their code.
     #[arg(skip)]
     synthesize: bool,
+    /// True if the table replaces the file's own table.
+    #[arg(skip)]
+    replaces: bool,
 }
 
 /// A reader of tables.
@@ -126,6 +130,16 @@ impl TableOptions {
     /// Sets whether rows are made from code that no CFI covers.
     pub fn with_synthesize(self, synthesize: bool) -> Self {
         Self { synthesize, ..self }
+    }
+
+    /// Sets that the table replaces the file's own table. Then it keeps rows that only this table has.
+    pub fn replacing(self) -> Self {
+        Self { replaces: true, ..self }
+    }
+
+    /// Returns whether rows of the old table are kept. They are judged one by one, so no functions may be merged.
+    fn keeps_old_rows(&self) -> bool {
+        self.replaces && self.merge_functions == 0
     }
 
     /// Returns whether rows are made from code that no CFI covers.
@@ -211,6 +225,8 @@ pub struct Conversion {
     pub malformed: Vec<Malformed>,
     /// Rows made from code that no CFI covers, with `--synthesize`. No other field counts them.
     pub synthesized: Option<Synthesized>,
+    /// Rows of the file's old table, if the new table replaces it. No other field counts them.
+    pub kept: Kept,
     /// The address of a linked file's section.
     pub address: Address,
     /// The threads that write the section.
@@ -278,14 +294,18 @@ impl Conversion {
                 return Err(error).with_context(|| format!("section {}", section.section.name));
             }
         }
+        let mut kept = Kept::default();
+        if options.keeps_old_rows() {
+            kept = Kept::push(file, sections, !options.synthesize, &mut builder)?;
+        }
         let mut synthesized = None;
         if options.synthesize {
-            synthesized = Some(Synthesized::push(file, sections, &mut builder)?);
+            synthesized = Some(Synthesized::push(file, sections, &kept, &mut builder)?);
         }
         let (version, odd) = (options.get().version, builder.undefined_cfi());
         let outside_dwarf = Outside { converted: odd.added, omitted: odd.refused + malformed.len().to_u64() };
         let section = builder.finish_with(Finish::on(&pool)).into_owned();
-        omitted.extend(with_cfi(section.omitted(), synthesized.as_mut()));
+        omitted.extend(with_cfi(section.omitted(), &mut kept, synthesized.as_mut()));
         Ok(Self {
             section,
             version,
@@ -294,6 +314,7 @@ impl Conversion {
             omitted,
             malformed,
             synthesized,
+            kept,
             address: Address(0),
             pool,
         })
@@ -304,7 +325,7 @@ impl Conversion {
         self.address = address;
         let known = self.section.omitted().len();
         self.section.omit_distant(address, Key::address);
-        let distant = with_cfi(&self.section.omitted()[known..], self.synthesized.as_mut());
+        let distant = with_cfi(&self.section.omitted()[known..], &mut self.kept, self.synthesized.as_mut());
         self.omitted.extend(distant);
     }
 
@@ -405,8 +426,13 @@ impl Conversion {
     }
 }
 
-/// Returns the omitted functions that have CFI. `synthesized` counts the other omitted functions.
-fn with_cfi(omitted: &[Unsupported], synthesized: Option<&mut Synthesized>) -> Vec<Unsupported> {
-    let Some(synthesized) = synthesized else { return omitted.to_vec() };
-    omitted.iter().filter(|function| !synthesized.omit(function)).copied().collect()
+/// Returns the omitted functions that have CFI. `kept` and `synthesized` count the other omitted functions.
+fn with_cfi(
+    omitted: &[Unsupported],
+    kept: &mut Kept,
+    mut synthesized: Option<&mut Synthesized>,
+) -> Vec<Unsupported> {
+    let mut is_synthesized =
+        |function: &Unsupported| synthesized.as_mut().is_some_and(|synthesized| synthesized.omit(function));
+    omitted.iter().filter(|function| !kept.omit(function) && !is_synthesized(function)).copied().collect()
 }

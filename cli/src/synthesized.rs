@@ -10,6 +10,7 @@ use cfipack_lint::synthesized::functions;
 use cfipack_roundtrip::most_frequent_first;
 use serde::Serialize;
 
+use crate::kept::Kept;
 use crate::report::count::{Counts, Number};
 
 /// The number of functions that no CFI covers.
@@ -60,10 +61,12 @@ pub struct Synthesized {
 }
 
 impl Synthesized {
-    /// Adds the functions of a file that no CFI covers to a table.
+    /// Adds the functions of a file that no CFI covers to a table. Functions that are `kept` from an old table are
+    /// there already.
     pub fn push(
         file: &File<'_>,
         sections: &[CallFrameSection<'_>],
+        kept: &Kept,
         builder: &mut Builder<'_>,
     ) -> anyhow::Result<Self> {
         let mut synthesized = Self::default();
@@ -72,6 +75,9 @@ impl Synthesized {
             synthesized.counts.count_omitted(Omission::NoEntry.name(), without_cfi.others);
         }
         for (range, rows) in without_cfi.functions {
+            if kept.overlaps(&range) {
+                continue;
+            }
             let rows = match rows {
                 Ok(rows) => rows,
                 Err(omission) => {

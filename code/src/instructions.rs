@@ -156,9 +156,9 @@ impl Instructions {
         self.list.iter().enumerate().flat_map(move |(index, instruction)| {
             let mut found = None;
             let mut next = known;
-            for register in 0..REGISTERS {
+            for (register, value) in next.iter_mut().enumerate() {
                 if instruction.affects & (1 << register) != 0 {
-                    next[register] = None;
+                    *value = None;
                 }
             }
             for op in self.ops(instruction) {

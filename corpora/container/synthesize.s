@@ -170,8 +170,10 @@ after_cold:
 
 	.p2align 4
 label:
+	cfi startproc
 	xor %eax, %eax
 	ret
+	cfi endproc
 
 	.p2align 4
 	.globl has_cfi

@@ -155,8 +155,11 @@ fn check(table: &Section<'_>) -> Result<(), MergeError> {
 /// The smallest FRE has two bytes, and tables of version 2 may share FREs under several FDEs.
 const MAX_ROWS_PER_BYTE: u64 = 2;
 
-/// Adds a function. Its rows have been read without an error.
-fn push(builder: &mut Builder<'_>, function: &Function<'_>) -> Result<(), Unsupported> {
+/// Adds a function of a finished table to a builder. Rows that cannot be read are left out, so read them before.
+///
+/// # Errors
+/// The function cannot be represented.
+pub fn push(builder: &mut Builder<'_>, function: &Function<'_>) -> Result<(), Unsupported> {
     let key = Key::from(function.start());
     let unsupported = |reason| Unsupported::function(key, reason);
     // Version 1 has a mask instead of a size.

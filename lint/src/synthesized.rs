@@ -1,7 +1,7 @@
 //! Makes rows for functions that no CFI covers, from their code.
 //!
 //! - [`functions`] makes the rows of all functions without CFI, and [`at`] the rows of the function at an address.
-//! - [`judged`] finds the functions of a table with the same rows as their code gives.
+//! - [`without_cfi`] finds such functions in a table, and [`have_rows_of_code`] those with the rows that their code gives.
 //! - `uncovered` divides the code without CFI into functions, and `search` finds the functions without symbols.
 //! - `jumps` finds the jumps and calls into these functions from functions that have CFI.
 
@@ -9,15 +9,14 @@ mod jumps;
 mod search;
 mod uncovered;
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use cfipack_code::{Analysis, Candidate, Code, Omission, Rows, Surroundings, synthesize_with};
 use cfipack_container::{CallFrameSection, File};
-use cfipack_decoder::sframe::Section;
+use cfipack_decoder::sframe::{Function, Section};
 use cfipack_format::{Address, Row};
 
-use self::uncovered::{Evidence, Function, Uncovered};
+use self::uncovered::{Evidence, FunctionCode, Uncovered};
 use crate::coverage;
 use crate::{Error, FileMemory};
 
@@ -36,12 +35,9 @@ pub struct WithoutCfi<R> {
 /// # Errors
 /// The sections or the symbols of the file, or its CFI, cannot be read.
 pub fn functions(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> Result<WithoutCfi<Vec<Row>>, Error> {
-    let memory = FileMemory::new(file)?;
-    let uncovered = Uncovered::find(file, sections, &memory)?;
-    let rows = rows(file, sections, &memory, &uncovered, |analysis| analysis.synthesize())?;
+    let (uncovered, rows) = made(file, sections, |analysis| analysis.synthesize())?;
     let ranges = uncovered.functions.into_iter().map(|function| function.range);
-    let functions = ranges.zip(rows).collect();
-    Ok(WithoutCfi { functions, others: uncovered.others.len() as u64 })
+    Ok(WithoutCfi { functions: ranges.zip(rows).collect(), others: uncovered.others.len() as u64 })
 }
 
 /// Makes rows with all registers for the functions that no CFI covers and that have symbols.
@@ -49,25 +45,22 @@ pub(crate) fn described(
     file: &File<'_>,
     sections: &[CallFrameSection<'_>],
 ) -> Result<WithoutCfi<Rows>, Error> {
-    let memory = FileMemory::new(file)?;
-    let uncovered = Uncovered::find(file, sections, &memory)?;
-    let rows = rows(file, sections, &memory, &uncovered, |analysis| analysis.describe())?;
-    let others = uncovered.others.len() as u64;
+    let (uncovered, rows) = made(file, sections, |analysis| analysis.describe())?;
     let all = uncovered.functions.into_iter().zip(rows);
     let (named, unnamed): (Vec<_>, Vec<_>) =
         all.partition(|(function, _)| function.evidence == Evidence::Symbol);
     let functions = named.into_iter().map(|(function, rows)| (function.range, rows)).collect();
-    Ok(WithoutCfi { functions, others: others + unnamed.len() as u64 })
+    Ok(WithoutCfi { functions, others: (uncovered.others.len() + unnamed.len()) as u64 })
 }
 
-/// Makes the rows of functions, from their code.
-fn rows<T>(
+/// Finds the functions that no CFI covers, and makes the rows of each from its code.
+fn made<T>(
     file: &File<'_>,
     sections: &[CallFrameSection<'_>],
-    memory: &FileMemory<'_>,
-    uncovered: &Uncovered,
     rows: impl Fn(&Analysis<'_>) -> Result<T, Omission>,
-) -> Result<Vec<Result<T, Omission>>, Error> {
+) -> Result<(Uncovered, Vec<Result<T, Omission>>), Error> {
+    let memory = FileMemory::new(file)?;
+    let uncovered = Uncovered::find(file, sections, &memory)?;
     let functions = &uncovered.functions;
     let symbols = file.symbols()?;
     let mut covered = coverage::of_cfi(sections)?;
@@ -83,7 +76,7 @@ fn rows<T>(
     };
     let codes: Vec<_> = functions
         .iter()
-        .map(|Function { range, .. }| {
+        .map(|FunctionCode { range, .. }| {
             memory.code(range.start, range.end.0 - range.start.0).unwrap_or_default()
         })
         .collect();
@@ -98,9 +91,10 @@ fn rows<T>(
         })
         .collect();
     let ranges: Vec<_> = functions.iter().map(|function| function.range.clone()).collect();
-    let jumps::Into { jumps, calls } = jumps::into(file, sections, memory, &ranges);
+    let jumps::Into { jumps, calls } = jumps::into(file, sections, &memory, &ranges);
     let surroundings = Surroundings { jumps: &jumps, calls: &calls, is_inside: &is_inside };
-    Ok(synthesize_with(&candidates, &surroundings, memory, rows))
+    let rows = synthesize_with(&candidates, &surroundings, &memory, rows);
+    Ok((uncovered, rows))
 }
 
 /// A function, and its rows or the reason why it gets no rows.
@@ -116,71 +110,68 @@ pub fn at(
     sections: &[CallFrameSection<'_>],
     address: Address,
 ) -> Result<Option<FunctionRows>, Error> {
-    let memory = FileMemory::new(file)?;
-    let uncovered = Uncovered::find(file, sections, &memory)?;
-    let index = uncovered.functions.iter().position(|function| function.range.contains(&address));
-    let Some(index) = index else { return Ok(None) };
     // The other functions decide how this function is entered.
-    let mut rows = rows(file, sections, &memory, &uncovered, |analysis| analysis.synthesize())?;
-    Ok(Some((uncovered.functions[index].range.clone(), rows.swap_remove(index))))
+    let made = functions(file, sections)?.functions;
+    Ok(made.into_iter().find(|(range, _)| range.contains(&address)))
 }
 
-/// Returns the PCs of functions without CFI for which a table has the same rows as this module makes from their code.
-/// The ranges are in ascending order and do not touch.
+/// Returns the functions of tables that no CFI covers and that share no PC with another function, in ascending order.
+/// For example, a table has such functions for the stubs of its linker, and for code whose rows [were made](functions).
+/// The list is empty if the CFI cannot be read.
+pub fn without_cfi<'t>(sections: &[CallFrameSection<'_>], tables: &[Section<'t>]) -> Vec<Function<'t>> {
+    let Ok(covered) = coverage::of_cfi(sections) else { return Vec::new() };
+    let covered = coverage::merged(covered);
+    let mut all: Vec<_> = tables.iter().flat_map(Section::functions).filter_map(Result::ok).collect();
+    all.retain(|function| function.size() != 0);
+    all.sort_by_key(Function::start);
+    let mut found: Vec<Function<'t>> = Vec::new();
+    let mut reach = Address(0);
+    for (index, function) in all.iter().enumerate() {
+        let range = range_of(function);
+        let is_alone =
+            reach <= range.start && all.get(index + 1).is_none_or(|next| range.end <= next.start());
+        reach = reach.max(range.end);
+        let next = covered.partition_point(|covered| covered.end <= range.start);
+        let is_covered = covered.get(next).is_some_and(|covered| covered.start < range.end);
+        if is_alone && !is_covered {
+            found.push(*function);
+        }
+    }
+    found
+}
+
+/// Returns the addresses of a function.
+pub fn range_of(function: &Function<'_>) -> Range<Address> {
+    function.start()..function.start().offset(function.size().into())
+}
+
+/// Returns for each function [without CFI](without_cfi) whether it has the rows that this module makes from its code.
 ///
 /// The same engine makes the rows of these functions. So this is no second opinion about the engine, but it checks the
 /// table as it is in the file.
 ///
 /// # Errors
-/// The sections or the symbols of the file cannot be read. CFI that cannot be read is no error here.
-pub fn judged(
+/// The sections or the symbols of the file cannot be read.
+pub fn have_rows_of_code(
     file: &File<'_>,
     sections: &[CallFrameSection<'_>],
-    tables: &[Section<'_>],
-) -> Result<Vec<Range<u64>>, Error> {
-    // The caller reports CFI that cannot be read.
-    let Ok(covered) = coverage::of_cfi(sections) else { return Ok(Vec::new()) };
-    let covered = coverage::merged(covered);
-    let mut found = Vec::new();
-    for function in tables.iter().flat_map(Section::functions).filter_map(Result::ok) {
-        let range = function.start()..function.start().offset(function.size().into());
-        let next = covered.partition_point(|covered| covered.end <= range.start);
-        let is_covered = covered.get(next).is_some_and(|covered| covered.start < range.end);
-        if is_covered || range.is_empty() || function.is_pc_mask() || function.is_signal_frame() {
-            continue;
-        }
-        if let Ok(rows) = function.rows().collect::<Result<Vec<Row>, _>>() {
-            found.push((range, rows));
-        }
-    }
-    if found.is_empty() {
+    functions: &[Function<'_>],
+) -> Result<Vec<bool>, Error> {
+    if functions.is_empty() {
         return Ok(Vec::new());
     }
-    let memory = FileMemory::new(file)?;
     // Functions that the table omits are followed too: they decide how other functions are entered.
-    let uncovered = Uncovered::find(file, sections, &memory)?;
-    let by_code = rows(file, sections, &memory, &uncovered, |analysis| analysis.synthesize())?;
-    let made: BTreeMap<_, _> = uncovered
-        .functions
-        .iter()
-        .zip(by_code)
-        .map(|(function, made)| (function.range.start, (&function.range, made)))
-        .collect();
-    found.sort_by_key(|(range, _)| range.start);
-    found.dedup_by(|next, before| next.0.start < before.0.end);
-    let judged = found.into_iter().filter_map(|(range, own)| {
-        let (made_of, Ok(rows)) = made.get(&range.start)? else { return None };
-        let mut pairs = own.iter().zip(rows);
-        let is_same = own.len() == rows.len()
-            && pairs.all(|(own, made)| own.start == made.start && own.unwinds_as(made));
-        (*made_of == &range && is_same).then_some(range.start.0..range.end.0)
-    });
-    let mut all: Vec<Range<u64>> = Vec::new();
-    for range in judged {
-        match all.last_mut() {
-            Some(last) if last.end == range.start => last.end = range.end,
-            _ => all.push(range),
-        }
-    }
-    Ok(all)
+    let made = self::functions(file, sections)?.functions;
+    let has_rows = |function: &Function<'_>| {
+        let index = made.binary_search_by_key(&function.start(), |(range, _)| range.start);
+        let Some((range, Ok(made))) = index.ok().map(|index| &made[index]) else { return false };
+        let is_plain = !function.is_pc_mask() && !function.is_signal_frame();
+        let mut pairs = function.rows().zip(made);
+        let is_same = |own: &Row, made: &Row| own.start == made.start && own.unwinds_as(made);
+        is_plain
+            && *range == range_of(function)
+            && function.rows().count() == made.len()
+            && pairs.all(|(own, made)| own.is_ok_and(|own| is_same(&own, made)))
+    };
+    Ok(functions.iter().map(has_rows).collect())
 }

@@ -56,8 +56,8 @@ pub use lines::{Line, LineSections, Lines};
 pub use options::Options;
 pub use same_row::same_row;
 pub use sframe::{
-    Bytes, Cursor, Diff, Difference, Fault, FaultKind, KernelVerdict, KernelViolation, ListedDifference,
-    MissingFunction, Recurrence, Report, Segment, Side, Stats, Table, TableAnswer, TableDifference,
-    Unverified, diff, innermost, kernel_verdict, most_frequent_first, stats, verify, verify_on,
-    verify_with_reasons, verify_with_reasons_on,
+    Bytes, Cursor, Diff, Difference, Fault, FaultKind, KernelTable, KernelVerdict, KernelViolation,
+    ListedDifference, MissingFunction, Recurrence, Report, Segment, Side, Stats, Table, TableAnswer,
+    TableDifference, Unverified, diff, innermost, kernel_verdict, most_frequent_first, stats, verify,
+    verify_on, verify_with_reasons, verify_with_reasons_on,
 };

@@ -4,7 +4,7 @@
 //! `docs/gnu-exceptions.md` names exactly these goldens (`tests/tests/sframe/gnu.rs`).
 
 /// Golden, number of wrong PCs, and the verifier's text about the first wrong PC.
-pub const WRONG: [(&str, u64, &str); 28] = [
+pub const WRONG: [(&str, u64, &str); 29] = [
     // gas remembers one state, but DWARF has a stack of states.
     ("x_remember_nested", 1, "CFA = rsp+16, return address at CFA-8; table: CFA = rsp+24"),
     ("x_remember_nested2", 1, "CFA = rsp+16, return address at CFA-8; table: CFA = rsp+24"),
@@ -25,6 +25,7 @@ pub const WRONG: [(&str, u64, &str); 28] = [
     ("x_same_ra", 4, "return address in ra; table: CFA = rsp+16, return address at CFA-8"),
     // On x86-64, gas also ignores where the caller's stack pointer is, and that there is no CFA.
     ("x_offset_sp", 4, "the caller's stack pointer is at CFA-16; table: CFA = rsp+16"),
+    ("x_same_sp", 1, "the caller's stack pointer is unchanged; table: CFA = rsp+8"),
     ("x_simple_offset_late", 4, "no CFA; table: CFA = rsp+0, return address at CFA-8, rbp at CFA-16"),
     // `restore` does not bring a register's number back. Expressions on other registers than rbp get number -1.
     ("x_flex_reenter_first", 1, "rbp = rax; table: CFA = rsp+8, return address at CFA-8, rbp undefined"),

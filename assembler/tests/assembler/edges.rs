@@ -36,6 +36,21 @@ fn the_start_of_an_fde_stays_out_of_the_cie() {
     }
 }
 
+/// DWARF for the Arm 64-bit Architecture, 4.6: the state as ULEB128, and the distance to the instruction that signs in
+/// units of code as SLEB128.
+#[test]
+fn the_state_of_a_signature_is_set() {
+    let mut directives = Directives::new(Arch::Aarch64, 16);
+    directives.at(4).set_ra_state(1, -4).at(12).set_ra_state(0, 0);
+    let frames = eh_frame(Dialect::Gas, &directives);
+    let own = [0x41, 0x2b, 1, 0x7f, 0x42, 0x2b, 0, 0];
+    assert!(contains(frames.as_bytes(), &own), "{:02x?}", frames.as_bytes());
+    let cie = Cie::from_parts(4, -8, Register(30), &[0x0c, 31, 0]);
+    let function = Function::from_parts(Arch::Aarch64, Key(1), 16, cie, &own);
+    let read = Directives::from_cfi(&function).unwrap();
+    assert_eq!(eh_frame(Dialect::Gas, &read).as_bytes(), frames.as_bytes());
+}
+
 /// LLVM's CIEs have the architecture's rules alone. If `DW_CFA_restore` returned to a rule of another CIE,
 /// this rule is written out.
 #[test]

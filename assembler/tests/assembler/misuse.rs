@@ -86,6 +86,10 @@ fn registers_and_directives_are_the_architecture_s() {
     }
     let misused = only(Arch::Amd64, |directives| _ = directives.def_cfa_offset(16).negate_ra_state());
     assert_eq!(misused, (1, 0, Misuse::Architecture { arch: Arch::Amd64 }));
+    let misused = only(Arch::Amd64, |directives| _ = directives.set_ra_state(0, 0));
+    assert_eq!(misused, (0, 0, Misuse::Architecture { arch: Arch::Amd64 }));
+    let misused = only(Arch::Aarch64, |directives| _ = directives.at(4).set_ra_state(1, -6));
+    assert_eq!(misused, (0, 4, Misuse::Factor { value: -6, factor: 4 }));
     let misused = only(Arch::S390x, |directives| _ = directives.b_key_frame());
     assert_eq!(misused, (0, 0, Misuse::Architecture { arch: Arch::S390x }));
     let misused = only(Arch::Aarch64, |directives| _ = directives.window_save().return_column(Register(45)));

@@ -102,6 +102,12 @@ impl InstructionWriter {
             Instruction::RememberState => self.raw(&[0x0a]),
             Instruction::RestoreState => self.raw(&[0x0b]),
             Instruction::NegateRaState => self.raw(&[0x2d]),
+            Instruction::SetRaState(state, signing) => {
+                let signing = divided(signing, self.code_alignment as i64)?;
+                self.raw(&[0x2b]);
+                self.uleb(state);
+                self.sleb(signing);
+            }
             Instruction::ArgsSize(size) => {
                 self.raw(&[0x2e]);
                 self.uleb(size);
@@ -163,11 +169,7 @@ impl InstructionWriter {
     }
 
     fn factored(&self, value: i64) -> Result<i64, Error> {
-        let factor = self.data_alignment;
-        match (value.checked_rem(factor), value.checked_div(factor)) {
-            (Some(0), Some(factored)) => Ok(factored),
-            _ => Err(Error::Factor { value, factor }),
-        }
+        divided(value, self.data_alignment)
     }
 
     fn with_register(&mut self, opcode: u8, register: Register) {
@@ -186,5 +188,12 @@ impl InstructionWriter {
 
     fn sleb(&mut self, value: i64) {
         leb128::signed(&mut self.bytes, value);
+    }
+}
+
+fn divided(value: i64, factor: i64) -> Result<i64, Error> {
+    match (value.checked_rem(factor), value.checked_div(factor)) {
+        (Some(0), Some(factored)) => Ok(factored),
+        _ => Err(Error::Factor { value, factor }),
     }
 }

@@ -85,6 +85,22 @@ fn the_sign_state_is_restored() {
     assert_eq!(signed(&signed_at_entry, &[0x41, 0x2d, 0x41, 0xc0 | 34]), [true, false, true]);
 }
 
+/// The ABI of AArch64: `DW_CFA_AARCH64_set_ra_state` has the state and the place of the signing instruction. Cranelift
+/// writes the state as a rule with a constant.
+#[test]
+fn the_sign_state_is_set() {
+    let signed = |fde: &[u8]| {
+        let rows = rows(Arch::Aarch64, &[0x0c, 31, 0], fde).unwrap();
+        rows.iter().map(|(row, _)| row.signed).collect::<Vec<_>>()
+    };
+    // const2u 1, const4s 0.
+    let rule = [0x41, 0x16, 34, 3, 0x0a, 1, 0, 0x41, 0x0a, 0x16, 34, 5, 0x0d, 0, 0, 0, 0, 0x41, 0x0b];
+    assert_eq!(signed(&rule), [false, true, false, true]);
+    let set = [0x41, 0x2b, 1, 0x7f, 0x41, 0x0a, 0x2b, 0, 0, 0x41, 0x0b, 0x41, 0xc0 | 34];
+    assert_eq!(signed(&set), [false, true, false, true, false]);
+    assert_eq!(refused(&[0x41, 0x2b, 1, 0]), Some((Reason::InstructionUnknown(0x2b), 4)));
+}
+
 /// The ABI of AArch64: a state that keeps its value is the state at entry, and no negation may follow this
 /// rule. A row cannot represent a signature with a PC.
 #[test]
@@ -94,15 +110,24 @@ fn the_sign_state_is_kept() {
     assert_eq!(kept.iter().map(|(row, _)| row.signed).collect::<Vec<_>>(), [false; 3]);
     let reason = |cie: &[u8], fde: &[u8]| rows(Arch::Aarch64, cie, fde).unwrap_err().reason;
     let kept_in_cie = [0x0c, 31, 0, 0x08, 34];
+    let set_in_cie = [0x0c, 31, 0, 0x16, 34, 1, 0x31];
     for (cie, fde) in [
         (&unsigned[..], &[0x2d, 0x41, 0x08, 34][..]),
         (&unsigned, &[0x08, 34, 0x41, 0x2d]),
         (&kept_in_cie, &[0x41, 0x2d]),
+        (&set_in_cie, &[0x41, 0x2d]),
+        (&set_in_cie, &[0x41, 0x2b, 0, 0]),
+        (&unsigned, &[0x41, 0x16, 34, 1, 0x33]),
+        (&unsigned, &[0x41, 0x16, 34, 2, 0x70, 0]),
+        (&unsigned, &[0x41, 0x2b, 3, 0]),
         (&unsigned, &[0x41, 0x07, 34]),
     ] {
         assert_eq!(reason(cie, fde), Reason::SignStateRule, "{cie:02x?} {fde:02x?}");
     }
-    assert_eq!(reason(&unsigned, &[0x41, 0x2c]), Reason::SignedWithPc);
+    // DW_CFA_AARCH64_negate_ra_state_with_pc, and state 2.
+    for with_pc in [&[0x41, 0x2c][..], &[0x41, 0x2b, 2, 0x7f], &[0x41, 0x16, 34, 1, 0x32]] {
+        assert_eq!(reason(&unsigned, with_pc), Reason::SignedWithPc);
+    }
     assert_eq!(refused(&[0x41, 0x2c]), Some((Reason::InstructionUnknown(0x2c), 4)));
 }
 

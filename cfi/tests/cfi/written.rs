@@ -197,7 +197,10 @@ fn instructions_have_their_shortest_form() {
         big.put(Instruction::Advance(delta)).unwrap();
     }
     big.put(Instruction::NegateRaState).unwrap();
-    assert_eq!(big.as_bytes(), [0x03, 1, 2, 0x04, 0, 1, 2, 3, 0x2d]);
+    big.put(Instruction::SetRaState(1, -4)).unwrap();
+    assert_eq!(big.as_bytes(), [0x03, 1, 2, 0x04, 0, 1, 2, 3, 0x2d, 0x2b, 1, 0x7f]);
+    let uneven = Error::Factor { value: -6, factor: 4 };
+    assert_eq!(big.put(Instruction::SetRaState(1, -6)), Err(uneven));
     // An instruction that does not fit appends nothing.
     for refused in [Instruction::Advance(2), Instruction::Offset(low, 4), Instruction::Advance(4 << 32)] {
         assert!(big.put(refused).is_err(), "{refused:?}");

@@ -6,9 +6,12 @@ use anyhow::bail;
 
 use super::destination::Destination;
 
-/// Refuses an output that cannot be written, because it is a directory or because its directory does not exist.
+/// Refuses an output that cannot be written: a directory, a file in no directory, or a loop of symbolic links.
 pub fn output(path: &Path) -> anyhow::Result<()> {
     let target = match Destination::resolve(path) {
+        Destination::File(target) if target.is_symlink() => {
+            bail!("{}: a symbolic link that leads to itself; the output is a file", path.display())
+        }
         Destination::File(target) => target,
         Destination::Special(target) if target.is_dir() => {
             bail!("{}: a directory; the output is a file", path.display())

@@ -18,7 +18,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use crate::io::absent;
 use crate::io::mmap::Bytes;
 use crate::io::reach::{Bare, Reach};
-use crate::report::escaped::Escaped;
+use crate::report::escaped::FileName;
 use crate::report::status;
 
 /// The selected architecture of a fat file.
@@ -102,16 +102,16 @@ pub struct Name<'a> {
 }
 
 impl Name<'_> {
-    /// Returns the name without escapes, for JSON.
-    pub fn plain(&self) -> String {
+    /// Returns the name for a report that outlives the object.
+    pub fn plain(&self) -> FileName {
         let member = self.member.as_ref().map(|member| format!("({member})"));
-        format!("{}{}", self.path.display(), member.unwrap_or_default())
+        FileName::new(format!("{}{}", self.path.display(), member.unwrap_or_default()))
     }
 }
 
 impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Escaped(self.plain()).fmt(f)
+        self.plain().fmt(f)
     }
 }
 

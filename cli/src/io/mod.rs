@@ -2,6 +2,7 @@
 //!
 //! - `input` and `each` open inputs and find the objects in them; `mmap` maps files, and `reach` limits how much is
 //!   read.
+//! - `found` finds out which tables readers find.
 //! - `absent` has the messages about data that a file does not have, and names where to find it instead.
 //! - `destination` and `output` write new files and standard output; `spool` keeps standard input in a file.
 //! - `original` replaces a file with a changed version; `temporary`, `replace` and `attributes` help it.
@@ -16,6 +17,7 @@ pub mod destination;
 pub mod directory;
 pub mod each;
 pub mod entry;
+pub mod found;
 pub mod input;
 pub mod mmap;
 pub mod original;

@@ -128,8 +128,10 @@ impl Original {
         policy: Policy,
         judge: impl FnOnce(&[u8]) -> Result<(), E>,
     ) -> Result<Vec<String>, E> {
-        let target = Entry::at_path(target).map_err(anyhow::Error::from)?;
-        let old = target.writable().map_err(anyhow::Error::from)?;
+        // The caller names the input in errors.
+        let name = || target.display().to_string();
+        let target = Entry::at_path(target).with_context(name)?;
+        let old = target.writable().with_context(name)?;
         let mode = if old.is_some() { 0o600 } else { self.metadata.mode() & 0o777 };
         let temporary = self.written(&target, mode, new, judge)?;
         let warning = match old {

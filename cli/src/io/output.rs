@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use serde::Serialize;
+use serde_json::ser::Formatter;
 
 use super::descriptors;
 use super::destination::Destination;
@@ -36,11 +37,29 @@ fn named(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("standard output: {error}"))
 }
 
-/// Writes an object as a line of JSON.
+/// Writes an object as a line of JSON. All control characters in names are escaped, also DEL and U+0080 to U+009F,
+/// which JSON allows and terminals obey.
 pub fn json(out: &mut impl Write, object: &impl Serialize) -> anyhow::Result<()> {
-    serde_json::to_writer(&mut *out, object).map_err(io::Error::from)?;
+    let mut serializer = serde_json::Serializer::with_formatter(&mut *out, ControlEscapes);
+    object.serialize(&mut serializer).map_err(io::Error::from)?;
     writeln!(out)?;
     Ok(())
+}
+
+/// A formatter of JSON on one line. serde_json itself escapes what JSON demands.
+struct ControlEscapes;
+
+impl Formatter for ControlEscapes {
+    fn write_string_fragment<W: Write + ?Sized>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
+        for piece in fragment.split_inclusive(char::is_control) {
+            let plain = piece.trim_end_matches(char::is_control);
+            out.write_all(plain.as_bytes())?;
+            for char in piece[plain.len()..].chars() {
+                write!(out, "\\u{:04x}", u32::from(char))?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Prints an object as a line of JSON on standard output.

@@ -12,6 +12,7 @@ use crate::io::input::Object;
 use crate::io::output;
 use crate::report::count::Counts;
 use crate::report::difference;
+use crate::report::escaped::FileName;
 use crate::report::place::Places;
 use crate::report::row::{self, RowJson};
 use crate::report::status::{self, Status};
@@ -117,8 +118,8 @@ fn print_faults(
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DiffJson<'r> {
     schema: &'static str,
-    a: String,
-    b: String,
+    a: FileName,
+    b: FileName,
     #[serde(flatten)]
     diff: WithoutLists<'r, Diff>,
     /// The defects of the tables of A, and of the tables of B.

@@ -6,6 +6,7 @@ use std::ops::Range;
 use cfipack_format::Address;
 use cfipack_roundtrip::ListedDifference;
 
+use crate::report::escaped::Escaped;
 use crate::report::place::Places;
 
 /// Returns a difference with the names that the file has for its places.
@@ -24,7 +25,7 @@ pub fn words(
 ) -> String {
     let pcs = places.range(pcs);
     match function {
-        Some(function) => format!("{pcs} in the function at {}: {what}", places.location(function)),
+        Some(function) => format!("{pcs} in the function at {}: {what}", Escaped(places.location(function))),
         None => format!("{pcs}: {what}"),
     }
 }

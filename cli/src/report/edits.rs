@@ -77,6 +77,8 @@ pub struct Totals {
     pub reasons: BTreeMap<&'static str, u64>,
     /// Functions that no CFI covers, if their rows are to be made from code.
     pub synthesized: Option<SynthesizedCounts>,
+    /// Functions that no CFI covers, and whose rows are from an old table.
+    pub kept: u64,
     /// Bytes of tables.
     pub sframe: u64,
     /// Bytes of CFI.

@@ -1,6 +1,53 @@
-//! Escapes names from input files, because they can contain line breaks and control sequences of terminals.
+//! Escapes names of files, and names in them, because they can contain line breaks and control sequences of terminals.
 
 use std::fmt::{self, Write as _};
+use std::path::Path;
+
+use serde::Serialize;
+
+/// The name of a file for a report: text has it escaped, and JSON as it is. There is no other way to print it, so that no
+/// verb can forget to escape it.
+#[derive(Clone, PartialEq, Eq, Serialize, Debug)]
+#[serde(transparent)]
+pub struct FileName(String);
+
+#[cfg(test)]
+impl schemars::JsonSchema for FileName {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        <String as schemars::JsonSchema>::schema_name()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        <String as schemars::JsonSchema>::json_schema(generator)
+    }
+}
+
+impl FileName {
+    /// Takes the name of a file, or of a member of an archive with the archive's name.
+    pub fn new(name: String) -> Self {
+        Self(name)
+    }
+
+    /// Takes the name from a path.
+    pub fn of_path(path: &Path) -> Self {
+        Self(path.display().to_string())
+    }
+
+    /// Returns the name as it is, to hash it or to put it into JSON.
+    pub fn as_is(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for FileName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Escaped(&self.0).fmt(f)
+    }
+}
 
 /// Prints a text with its control characters as escapes, so that a line stays a single line.
 #[derive(Debug)]

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::io::input::Object;
 use crate::io::output;
+use crate::report::escaped::FileName;
 use crate::report::place::Places;
 use crate::report::status::{self, Status};
 
@@ -41,7 +42,7 @@ pub fn function_at<'s>(
 #[cfg_attr(test, schemars(rename = "{F}s"))]
 pub struct ExplainJson<'e, F> {
     schema: &'static str,
-    file: String,
+    file: FileName,
     functions: &'e [F],
 }
 

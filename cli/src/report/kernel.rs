@@ -7,7 +7,7 @@ use cfipack_container::{File, Kind};
 use cfipack_decoder::sframe::Section;
 use cfipack_format::Address;
 use cfipack_lint::coverage::CodeBytes;
-use cfipack_roundtrip::{KernelVerdict, kernel_verdict};
+use cfipack_roundtrip::{KernelTable, KernelVerdict, kernel_verdict};
 use serde::Serialize;
 
 use crate::report::count::Number;
@@ -40,8 +40,11 @@ impl KernelReport {
     /// # Errors
     /// A section of code cannot be read.
     pub fn new(file: &File<'_>, tables: &[Section<'_>], limit: usize) -> anyhow::Result<Self> {
-        let text = text(file)?;
-        let verdicts = tables.iter().map(|table| kernel_verdict(table, text.clone(), limit));
+        let form = match file.kind() {
+            Kind::Linked => KernelTable::Linked(text(file)?),
+            Kind::Relocatable => KernelTable::Module,
+        };
+        let verdicts = tables.iter().map(|table| kernel_verdict(table, &form, limit));
         let mut report = Self { verdicts: verdicts.collect(), fallback: None };
         if file.kind() == Kind::Linked {
             let code = CodeBytes::of_tables(file, tables)?;
@@ -90,9 +93,6 @@ impl KernelReport {
 
 /// Returns the range of the code of a linked file.
 fn text(file: &File<'_>) -> anyhow::Result<Option<Range<Address>>> {
-    if file.kind() == Kind::Relocatable {
-        return Ok(None);
-    }
     let code = file.code_sections()?;
     let start = code.iter().map(|section| section.address).min();
     let end = code.iter().map(|section| section.address.offset(section.bytes.len() as i64)).max();

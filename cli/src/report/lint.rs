@@ -10,6 +10,7 @@ use cfipack_lint::Found;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::report::escaped::{Escaped, FileName};
 use crate::report::place::Places;
 use crate::report::symbol::SymbolName;
 
@@ -18,7 +19,7 @@ use crate::report::symbol::SymbolName;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LintReport {
     pub schema: &'static str,
-    pub file: String,
+    pub file: FileName,
     /// The number of functions of which every instruction was compared.
     pub decided: u64,
     /// The number of functions of which some instructions could not be compared.
@@ -64,7 +65,7 @@ pub struct LintFinding {
 impl LintFinding {
     /// Describes a finding in the function at `start` of the file `name`. `instruction` is the instruction's text.
     pub fn new(
-        name: &str,
+        name: &FileName,
         start: Address,
         found: &Found,
         instruction: String,
@@ -73,6 +74,7 @@ impl LintFinding {
         let finding = &found.finding;
         let function = places.symbol_at(start);
         let kind = finding.kind.name();
+        let name = name.as_is();
         let file = Path::new(name).file_name().map(|name| name.to_string_lossy().into_owned());
         let own = function.linkage().map_or_else(|| places.location(start), str::to_owned);
         let mnemonic = instruction.split_whitespace().next().unwrap_or_default();
@@ -94,7 +96,7 @@ impl LintFinding {
 
     /// Returns the place and the kind.
     pub fn heading(&self) -> String {
-        format!("{}{}: {}", self.pc, self.symbol.in_angles(), self.kind)
+        format!("{}{}: {}", Escaped(&self.pc), self.symbol.in_angles(), self.kind)
     }
 
     /// Returns the text of the instruction.
@@ -158,7 +160,7 @@ pub struct Sarif {
 
 impl Sarif {
     /// Adds the findings of a file.
-    pub fn add(&mut self, file: &str, findings: &[LintFinding]) {
+    pub fn add(&mut self, file: &FileName, findings: &[LintFinding]) {
         self.results.extend(findings.iter().map(|finding| {
             let name = finding.symbol.linkage().unwrap_or(&finding.pc);
             json!({

@@ -113,10 +113,10 @@ impl<'f, 'a> Places<'f, 'a> {
         }
     }
 
-    /// Returns a range of places: `0x1139..0x1141`, or `.text+0x4..0xc` in a relocatable object.
+    /// Returns a range of places as text: `0x1139..0x1141`, or `.text+0x4..0xc` in a relocatable object.
     pub fn range(&self, range: Range<Address>) -> String {
         let end = self.offset(range.start).offset(range.end.distance_from(range.start));
-        format!("{}..{end}", self.location(range.start))
+        format!("{}..{end}", Escaped(self.location(range.start)))
     }
 
     /// Returns the range's end, in the section of its start.

@@ -7,9 +7,11 @@ use cfipack_lint::Lint;
 use cfipack_roundtrip::{ListedDifference, Report, Unverified};
 use serde::Serialize;
 
+use crate::io::found::HiddenTables;
 use crate::report::count::Counts;
 use crate::report::difference;
 use crate::report::displaced::Displaced;
+use crate::report::escaped::FileName;
 use crate::report::excluded::Excluded;
 use crate::report::fault::TableNames;
 use crate::report::kernel::Fallback;
@@ -102,13 +104,16 @@ fn nothing(report: &Report) -> &'static str {
 #[cfg_attr(test, schemars(rename = "SframeReport"))]
 pub struct VerifyJson<'r> {
     pub schema: &'static str,
-    pub file: String,
+    pub file: FileName,
     #[serde(flatten)]
     pub report: ReportJson<'r>,
     pub violations: Vec<String>,
     pub more_violations: u64,
     pub fallback: Option<Fallback>,
     pub excluded: &'r Excluded,
+    /// Present if readers do not find all tables of the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hidden_tables: Option<HiddenTables>,
     /// The comparison of the CFI with the code. Null without `--lint`.
     pub cfi_against_code: Option<AgainstCode>,
     /// Present if `--address` is wrong for a bare section, and another address fits.

@@ -4,9 +4,11 @@ use cfipack_container::{CallFrameSection, File};
 use cfipack_decoder::sframe;
 use cfipack_format::Unsupported;
 use cfipack_format::pool::Threads;
-use cfipack_lint::synthesized;
+use cfipack_lint::coverage;
+use cfipack_lint::synthesized::range_of;
 use cfipack_roundtrip::{MissingFunction, Options, Report, Table, verify_with_reasons_on};
 
+use crate::kept::proven;
 use crate::missing::AnyTableReasons;
 
 /// Verifies tables of any origin against the CFI of their file, on `threads` threads.
@@ -47,5 +49,7 @@ pub fn against<'s>(
     if report.extra == 0 {
         return Ok(report);
     }
-    Ok(verify(&table.with_judged(synthesized::judged(file, sections, tables)?)))
+    let judged = proven(file, sections, tables, true)?.iter().map(range_of).collect();
+    let judged = coverage::merged(judged).into_iter().map(|range| range.start.0..range.end.0);
+    Ok(verify(&table.with_judged(judged.collect())))
 }

@@ -14,7 +14,7 @@ use crate::io::input::{self, Input};
 use crate::io::mmap::Bytes;
 use crate::io::{check, output};
 use crate::report::count::{Counts, Number};
-use crate::report::escaped::Escaped;
+use crate::report::escaped::FileName;
 use crate::report::status::{self, Status};
 use crate::report::symbol::{Names, SymbolName};
 
@@ -55,7 +55,7 @@ pub struct Arguments {
 
 /// Annotates the source.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
-    let name = arguments.input.display().to_string();
+    let name = FileName::of_path(&arguments.input);
     let destination = arguments.output.as_deref();
     if arguments.json && destination.is_none_or(output::is_standard) {
         bail!("--json asks for standard output too: give --output FILE");
@@ -68,7 +68,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         check::output(destination)?;
     }
     let text = Bytes::open(input::or_standard_input(&arguments.input), |_| u64::MAX);
-    let text = text.with_context(|| name.clone())?;
+    let text = text.with_context(|| name.to_string())?;
     if has_known_magic(&text) {
         bail!("{name}: an object, a linked file or an archive, not assembler text");
     }
@@ -118,9 +118,9 @@ fn print(text: &[u8]) -> anyhow::Result<()> {
 pub struct AnnotateJson {
     schema: &'static str,
     /// The path of the assembler source.
-    file: String,
+    file: FileName,
     /// The path of the object.
-    object: String,
+    object: FileName,
     /// The number of functions that got directives.
     annotated: u64,
     /// The number of functions, and of other pieces of code without CFI, that got no directives.
@@ -147,7 +147,7 @@ impl AnnotateJson {
     fn print(&self) -> anyhow::Result<()> {
         let functions = Number(self.annotated, "function");
         let directives = Number(self.directives, "directive");
-        let name = Escaped(&self.file);
+        let name = &self.file;
         let mut line = format!("{name}: {functions} annotated with {directives}, {} omitted", self.omitted);
         let reasons = most_frequent_first(&self.reasons);
         if !reasons.is_empty() {

@@ -18,7 +18,7 @@ use crate::io::input::{self, CALL_FRAMES, Object};
 use crate::io::output;
 use crate::report::code;
 use crate::report::count::Number;
-use crate::report::escaped::Escaped;
+use crate::report::escaped::{Escaped, FileName};
 use crate::report::place::Places;
 use crate::report::source::Source;
 use crate::report::status::{self, Status};
@@ -78,6 +78,7 @@ fn list(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {
         if tables.is_empty() {
             return Ok(Outcome::Absent(SFRAME_TABLE));
         }
+        let tables = object.found_tables(&sections, tables);
         coverage::of_tables(&tables).collect::<Result<_, _>>()?
     };
     let report = Report::collect(file, &coverage::merged(covered))?;
@@ -185,7 +186,7 @@ fn symbol(gap: &ListedGap, places: &Places<'_, '_>) -> SymbolName {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct GapsJson {
     schema: &'static str,
-    file: String,
+    file: FileName,
     source: Source,
     code_coverage: CodeBytes,
     gaps: Vec<GapJson>,

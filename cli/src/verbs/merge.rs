@@ -21,7 +21,7 @@ use crate::io::check;
 use crate::io::input::{self, Contents, Input, Object};
 use crate::io::output;
 use crate::report::count::{Counts, Number};
-use crate::report::escaped::Escaped;
+use crate::report::escaped::FileName;
 use crate::report::reasons;
 use crate::report::status::{self, Status};
 
@@ -117,7 +117,7 @@ fn check(arguments: &Arguments) -> anyhow::Result<()> {
 
 /// A file's tables.
 struct Source<'a> {
-    name: String,
+    name: FileName,
     sections: Vec<FileSection<'a>>,
     /// The ranges of the file's code, or `None` for a bare section.
     code: Option<Vec<Range<Address>>>,
@@ -168,7 +168,7 @@ fn in_place(object: &Object<'_>, source: &Source<'_>, table: &[u8]) -> anyhow::R
 
 /// Returns the names of the inputs.
 fn names(sources: &[Source<'_>]) -> String {
-    let names: Vec<_> = sources.iter().map(|source| Escaped(&source.name).to_string()).collect();
+    let names: Vec<_> = sources.iter().map(|source| source.name.to_string()).collect();
     names.join(", ")
 }
 
@@ -177,7 +177,7 @@ fn merge(sources: &[Source<'_>], arguments: &Arguments) -> anyhow::Result<(Merge
     let mut tables = Vec::new();
     for source in sources {
         for section in &source.sections {
-            let found = input::tables(section).with_context(|| source.name.clone())?;
+            let found = input::tables(section).with_context(|| source.name.to_string())?;
             tables.extend(found.into_iter().map(|table| (source, table)));
         }
     }
@@ -261,7 +261,7 @@ impl MergeReport {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct InputJson {
-    file: String,
+    file: FileName,
     address: Address,
     version: u8,
     bytes: u64,

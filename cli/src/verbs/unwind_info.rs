@@ -22,6 +22,7 @@ use crate::io::input::{self, CALL_FRAMES, Input, Object};
 use crate::io::output;
 use crate::report::compact_verdict::{self, Verdict};
 use crate::report::count::{Counts, Number, percent};
+use crate::report::escaped::FileName;
 use crate::report::place::Places;
 use crate::report::reasons::MALFORMED;
 use crate::report::status::{self, Status};
@@ -257,7 +258,7 @@ const WARNINGS: usize = 100;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SummaryJson<'r> {
     schema: &'static str,
-    file: String,
+    file: FileName,
     /// `cfi`, `unwind_info` or `compact_unwind`.
     source: &'static str,
     layout: &'static str,

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::program::{corpus, run, scratch};
 
 /// Writes an archive as `ar` does. Names have at most 15 bytes.
-fn archive(members: &[(&str, &[u8])]) -> Vec<u8> {
+pub fn archive(members: &[(&str, &[u8])]) -> Vec<u8> {
     let mut bytes = b"!<arch>\n".to_vec();
     for (name, contents) in members {
         let (name, size) = (format!("{name}/"), contents.len());

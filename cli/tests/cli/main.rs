@@ -14,6 +14,7 @@ mod faults;
 mod files;
 mod gaps;
 mod growth;
+mod hidden_tables;
 mod innermost;
 mod inputs;
 #[cfg(unix)]
@@ -29,7 +30,9 @@ mod merge;
 #[cfg(unix)]
 mod messages;
 mod missing;
+mod names;
 mod objects;
+mod old_rows;
 mod options;
 #[cfg(unix)]
 mod outputs;

@@ -156,3 +156,17 @@ fn internal_addresses_are_not_printed() {
     assert_eq!(report["unverified"][0]["function"], ".text+0x0");
     assert!(!report["unverified"][0]["words"].as_str().unwrap().contains("0x"));
 }
+
+/// The kernel sorts the table of a module, so `--for kernel` and its profile take what gas and we write for objects.
+#[test]
+fn tables_of_objects_keep_the_rules_of_the_kernel() {
+    let path = scratch("kernel_object").join("new.o");
+    let path = path.to_str().unwrap();
+    printed(0, &["linkable.o", "--for", "kernel", "-o", path]);
+    for object in [path, "linkable.o", &gas("x_two_sections.gas247")] {
+        let verified = printed(0, &["verify", "--profile", "kernel", object]);
+        assert!(verified.contains("  kernel profile: no rule is broken\n"), "{verified}");
+    }
+    let old = printed(1, &["verify", "--profile", "kernel", &gas("x_two_sections.gas244")]);
+    assert!(old.contains("  kernel profile: version 2, not 3\n"), "{old}");
+}

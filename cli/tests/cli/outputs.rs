@@ -84,6 +84,28 @@ fn descriptors_are_written_through() {
     assert_eq!(printed(&both), "error: --section and --json both write to standard output\n");
 }
 
+/// symlink(7): a path through a loop leads to no file. The error names the output and not the input.
+#[test]
+fn a_loop_of_symbolic_links_is_named() {
+    let (directory, _) = prepared("loop");
+    for (link, target) in [("one", "two"), ("two", "one")] {
+        symlink(target, directory.join(link)).unwrap();
+    }
+    let verbs: [&[&str]; 5] = [
+        &["linked.so", "-o", "one"],
+        &["linked.so", "--section", "one"],
+        &["strip", "linked.so", "-o", "one"],
+        &["merge", "linked.so", "-o", "one"],
+        &["compact-unwind", "linked.so", "-o", "one"],
+    ];
+    for arguments in verbs {
+        let output = command(arguments).current_dir(&directory).output().unwrap();
+        let message = printed(&output);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
+        assert_eq!(message, "error: one: a symbolic link that leads to itself; the output is a file\n");
+    }
+}
+
 #[test]
 fn fifos_and_devices_are_written_through() {
     let (directory, table) = prepared("special");

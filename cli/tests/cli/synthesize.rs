@@ -35,9 +35,9 @@ fn what_is_not_synthesized_has_a_reason() {
     let report = converted(&["synthesize.o", "--synthesize"]);
     let reasons = json!({
         "cfa-not-known": 1, "entered-elsewhere": 2, "indirect-jump": 1, "into-function": 2, "never-returns": 1,
-        "no-entry": 1, "odd-call": 1, "register-not-restored": 1, "stack-at-return": 1, "system-call": 1,
+        "odd-call": 1, "register-not-restored": 1, "stack-at-return": 1, "system-call": 1,
     });
-    let expected = json!({ "functions": 8, "omitted": 12, "reasons": reasons });
+    let expected = json!({ "functions": 9, "omitted": 11, "reasons": reasons });
     assert_eq!(report["synthesized"], expected);
     // Functions without rows have a count of their own.
     assert_eq!((&report["functions"], &report["omitted"]), (&json!(2), &json!(0)));
@@ -99,7 +99,6 @@ fn a_function_needs_a_call_that_a_path_reaches_or_code_that_returns() {
     }
     // The fragment has the frame of its function.
     assert!(dumped.contains("00000000004000b0  sp+16"), "{dumped}");
-    assert!(printed(0, &["verify", path]).contains("judged by code"));
 }
 
 /// The program's own code has no CFI. In the stripped copy, only calls show where functions start. All rows made of the

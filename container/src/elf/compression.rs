@@ -75,5 +75,20 @@ fn inflate(
     section: SectionName,
 ) -> Result<Cow<'_, [u8]>, Error> {
     let refused = Error::Compressed { section, size: uncompressed_size };
+    #[cfg(feature = "compression")]
+    if format == CompressionFormat::Zlib {
+        return inflate_zlib(data, uncompressed_size.to_usize()).map(Cow::Owned).ok_or(refused);
+    }
     CompressedData { format, data, uncompressed_size }.decompress().map_err(|_| refused)
+}
+
+/// Decompresses a zlib stream. Returns `None` if the stream has more or fewer than `size` bytes.
+#[cfg(feature = "compression")]
+fn inflate_zlib(data: &[u8], size: usize) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    // The stream only ends before this buffer is full.
+    bytes.try_reserve_exact(size.checked_add(1)?).ok()?;
+    let mut decompress = flate2::Decompress::new(true);
+    let status = decompress.decompress_vec(data, &mut bytes, flate2::FlushDecompress::Finish).ok()?;
+    (status == flate2::Status::StreamEnd && bytes.len() == size).then_some(bytes)
 }

@@ -198,6 +198,31 @@ fn section_header(bytes: &[u8], name: &str) -> (usize, usize, usize) {
     (header, word(header + 24), word(header + 32))
 }
 
+/// The size is in the header of each stream: 8 bytes, in `Elf64_Chdr` after the type, in the old format after "ZLIB".
+#[cfg(feature = "compression")]
+#[test]
+fn streams_of_another_size_than_stated_are_refused() {
+    for (kind, section, is_old) in [
+        ("zlib", ".debug_frame", false),
+        ("zlib-gnu", ".zdebug_frame", true),
+        ("zstd", ".debug_frame", false),
+    ] {
+        let name = format!("container/debug_frame.{kind}.o");
+        let old = std::fs::read(corpora().join(name)).unwrap();
+        let (_, start, _) = section_header(&old, section);
+        // The old format has the size in big-endian order.
+        let at = if is_old { start + 4 } else { start + 8 };
+        let swapped = |size: u64| if is_old { size.swap_bytes() } else { size };
+        let stated = swapped(u64::from_le_bytes(old[at..at + 8].try_into().unwrap()));
+        for size in [stated - 1, stated + 1] {
+            let mut bytes = old.clone();
+            bytes[at..at + 8].copy_from_slice(&swapped(size).to_le_bytes());
+            let error = File::parse(&bytes).unwrap().call_frame_sections().unwrap_err();
+            assert_eq!(error, Error::Compressed { section: SectionName::new(section), size }, "{kind}");
+        }
+    }
+}
+
 #[test]
 fn implicit_addends_come_from_the_fields() {
     let rela = std::fs::read(corpora().join("container/linkable.o")).unwrap();

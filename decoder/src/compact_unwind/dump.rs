@@ -7,11 +7,12 @@ use cfipack_format::compact_unwind::Entry;
 
 use super::Section;
 
-/// The target of a relocated pointer: a name and an offset.
+/// The target of a relocated pointer: a name and an offset. `N` prints the name, for example with its control characters
+/// escaped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Destination<'a> {
+pub struct Destination<N> {
     /// The name of the symbol, or of the section if no symbol of the section is at or below the target.
-    pub name: &'a str,
+    pub name: N,
     /// The offset from the name, in bytes.
     pub addend: u64,
 }
@@ -28,10 +29,10 @@ impl Section<'_> {
     ///
     /// # Errors
     /// The errors of `out`.
-    pub fn dump<'n>(
+    pub fn dump<N: fmt::Display>(
         &self,
         out: &mut impl Write,
-        destination: impl Fn(SectionOffset) -> Option<Destination<'n>>,
+        destination: impl Fn(SectionOffset) -> Option<Destination<N>>,
     ) -> fmt::Result {
         let pointer_size = self.pointer_size();
         out.write_str("Contents of __compact_unwind section:\n")?;
@@ -55,7 +56,7 @@ impl Section<'_> {
     }
 }
 
-fn end_of_line(out: &mut impl Write, destination: Option<Destination<'_>>) -> fmt::Result {
+fn end_of_line(out: &mut impl Write, destination: Option<Destination<impl fmt::Display>>) -> fmt::Result {
     match destination {
         Some(Destination { name, addend: 0 }) => writeln!(out, "{name}"),
         Some(Destination { name, addend }) => writeln!(out, "{name} + {addend:#x}"),

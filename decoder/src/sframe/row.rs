@@ -2,9 +2,7 @@
 
 use core::hint::select_unpredictable;
 
-use cfipack_format::sframe::{
-    Abi, CONTROL_CFA_SLOT, ControlWord, FdeType, FreInfo, FreType, Header, Version,
-};
+use cfipack_format::sframe::{Abi, CONTROL_CFA_SLOT, ControlWord, FdeType, FreInfo, FreType, Header};
 use cfipack_format::{Cfa, Register, Row, Rule, SectionOffset};
 
 use super::fde::Body;
@@ -193,14 +191,10 @@ impl Fre {
 /// The rules of the CFA, the return address and the frame pointer.
 type Rules = (Cfa, Rule, Rule);
 
-/// Returns whether words of DEFAULT rows can be registers. This is so on s390x in version 2, since binutils
-/// 2.45: an odd word is a register number times 2 plus 1.
+/// Returns whether words of DEFAULT rows can be registers.
 #[inline]
 pub(super) fn has_registers(section: &Section<'_>) -> bool {
-    match section.version {
-        Version::V2 => section.abi.has_register_words(),
-        Version::V1 | Version::V3 => false,
-    }
+    section.abi.has_register_words(section.version)
 }
 
 /// Returns the CFA's offset for its word, also in FLEX rows.

@@ -12,7 +12,7 @@ use crate::rewrite::Rewrite;
 ///
 /// Sections that moved to make room for the table go back, and program headers that gave it their place are restored.
 /// So the result is the file that the table was embedded in, byte for byte. There are two exceptions, in which the
-/// result may differ but behaves the same. Either the original had bytes outside of sections (patchelf leaves some), or
+/// result may differ but behaves the same. Either the original had patchelf's filler after the program headers, or
 /// another program has written the file since. Then sections without room in their old place stay where they are. If a
 /// linker wrote the table, the sections after it get new indexes, also in symbols.
 ///

@@ -76,7 +76,7 @@ impl Registers for SavedRegisters {
         if let Some(index) = self.index(register) {
             self.set_slot(index, slot_of(rule));
         } else if register == self.arch.stack_pointer() {
-            self.stack_pointer_is_not_cfa = !matches!(rule, Rule::SameValue | Rule::ValCfa(0));
+            self.stack_pointer_is_not_cfa = rule != Rule::ValCfa(0);
         } else {
             // A register that a call may change does not have to be restored.
             let lost = matches!(rule, Rule::SameValue | Rule::Undefined);

@@ -156,6 +156,7 @@ impl<'a> Builder<'a> {
             &mut self.machines.interpreter,
             &mut self.machines.gnu,
             &mut self.draft.fres,
+            &self.draft.options,
         );
         let result = check(self.draft.abi.arch(), function).and_then(|_| rows.run(&self.draft.options));
         match result {

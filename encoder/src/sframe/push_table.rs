@@ -172,7 +172,7 @@ impl<'a> Draft<'a> {
             if row.return_address == Rule::Undefined && !self.options.outermost {
                 return Err((start, Reason::ReturnAddressRule));
             }
-            let fre = Fre::new(arch, &row, fde_type).map_err(|reason| (start, reason))?;
+            let fre = Fre::new(arch, version, &row, fde_type).map_err(|reason| (start, reason))?;
             if is_small && (self.fres.repeats(&fre) || start >= function.size && !is_mask) {
                 continue;
             }

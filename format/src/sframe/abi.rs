@@ -79,13 +79,15 @@ impl Abi {
         }
     }
 
-    /// Returns whether an odd word of a default FRE in version 2 is a register number times 2 plus 1 (binutils
-    /// 2.45). Then an odd offset cannot be represented.
+    /// Returns whether an odd word of a default FRE is a register number times 2 plus 1, as binutils 2.45 writes
+    /// it on s390x. Then an odd offset cannot be represented. Version 3 has flex FDEs instead.
     #[inline]
-    pub const fn has_register_words(self) -> bool {
-        match self {
-            Self::S390x => true,
-            Self::Amd64 | Self::Aarch64 | Self::Aarch64Be => false,
+    pub const fn has_register_words(self, version: Version) -> bool {
+        match (self, version) {
+            (Self::S390x, Version::V2) => true,
+            (Self::S390x, Version::V1 | Version::V3) | (Self::Amd64 | Self::Aarch64 | Self::Aarch64Be, _) => {
+                false
+            }
         }
     }
 

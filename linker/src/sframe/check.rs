@@ -58,7 +58,7 @@ impl FreLens {
         let needs_a_closer_look = match table.version() {
             Version::V1 => is_mask,
             // Data words may be register numbers.
-            Version::V2 => table.section.abi().has_register_words(),
+            version @ Version::V2 => table.section.abi().has_register_words(version),
             Version::V3 => head.is_flex(),
         };
         let limit = if is_mask { head.rep_size.into() } else { head.size };

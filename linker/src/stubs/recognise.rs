@@ -1,9 +1,12 @@
 //! Recognises finished stubs from their bytes.
 
+use alloc::vec::Vec;
+
 use cfipack_format::widen::ToUsize;
 
 use super::{Code, Shape, StubKind};
-use crate::format::Arch;
+use crate::decoder::sframe::Function;
+use crate::format::{Address, Arch, Row};
 
 /// A section of stubs that was recognised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,6 +16,39 @@ pub struct Recognised {
     pub shape: Shape<'static>,
     /// The number of entries.
     pub entries: u32,
+}
+
+impl Recognised {
+    /// Returns the row at an offset from the start of the code, in bytes. Returns `None` if no row is true there, and
+    /// after the end.
+    pub fn row(&self, offset: u64) -> Option<&'static Row> {
+        let Shape { header, gap, entry, trailer } = self.shape;
+        let entries = u64::from(entry.size()) * u64::from(self.entries);
+        let in_entries = offset.checked_sub(u64::from(header.size()) + u64::from(gap));
+        let (code, offset) = match in_entries {
+            None => (header, offset),
+            Some(offset) if offset < entries => (entry, offset % u64::from(entry.size())),
+            Some(offset) => (trailer, offset - entries),
+        };
+        let is_inside = offset < u64::from(code.size());
+        code.rows().iter().rfind(|row| is_inside && u64::from(row.start.0) <= offset)
+    }
+
+    /// Returns whether a function of a table has the rows of these stubs wherever it has rows. `start` is the address of
+    /// the stubs.
+    pub fn has_rows_of(&self, function: &Function<'_>, start: Address) -> bool {
+        let period = if function.is_pc_mask() { function.rep_size().into() } else { function.size() };
+        let Ok(rows) = function.rows().collect::<Result<Vec<Row>, _>>() else { return false };
+        let Ok(from) = u64::try_from(function.start().distance_from(start)) else { return false };
+        if period == 0 || function.is_signal_frame() || !rows.is_sorted_by(|a, b| a.start < b.start) {
+            return false;
+        }
+        (0..function.size()).all(|offset| {
+            let after = rows.partition_point(|row| row.start.0 <= offset % period);
+            let Some(row) = after.checked_sub(1).map(|last| rows[last]) else { return true };
+            self.row(from + u64::from(offset)).is_some_and(|stub| stub.unwinds_as(&row))
+        })
+    }
 }
 
 /// Recognises the code of a whole section of stubs, such as `.plt` or `.plt.sec`, in a linked file. Use it to find

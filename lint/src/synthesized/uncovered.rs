@@ -12,7 +12,7 @@ use crate::returns::{Ends, Imports, Returns};
 use crate::{Error, FileMemory};
 
 /// A function that no CFI covers.
-pub struct Function {
+pub struct FunctionCode {
     /// The function's addresses.
     pub range: Range<Address>,
     /// The evidence for a function at this place.
@@ -35,7 +35,7 @@ pub enum Evidence {
 /// The code of a file that no CFI covers, without padding.
 pub struct Uncovered {
     /// The functions, ascending, without overlap.
-    pub functions: Vec<Function>,
+    pub functions: Vec<FunctionCode>,
     /// The pieces of code that belong to no known function.
     pub others: Vec<Range<Address>>,
 }
@@ -94,7 +94,11 @@ impl Uncovered {
             let code = Code { arch: file.arch(), start: range.start, bytes, relocated: &relocated };
             instructions.decode(&code);
             let noreturn = returns.ends(&instructions);
-            uncovered.functions.push(Function { range: range.clone(), evidence: Evidence::Symbol, noreturn });
+            uncovered.functions.push(FunctionCode {
+                range: range.clone(),
+                evidence: Evidence::Symbol,
+                noreturn,
+            });
         }
         if !unnamed.is_empty() {
             let known = covered.iter().chain(&functions);
@@ -128,7 +132,7 @@ impl Uncovered {
                 self.add_other(file.arch(), memory, before.start..start);
             }
             let evidence = if found.is_called { Evidence::Call } else { Evidence::Code };
-            self.functions.push(Function { range, evidence, noreturn: found.noreturn });
+            self.functions.push(FunctionCode { range, evidence, noreturn: found.noreturn });
         }
         for piece in rest {
             self.add_other(file.arch(), memory, piece);

@@ -12,6 +12,8 @@ pub(super) enum Shape {
     Sum { register: Register, offset: i64 },
     /// The pointer at `register + offset`.
     Load { register: Register, offset: i64 },
+    /// A number.
+    Constant(u64),
     /// `register + offset + (((rip & 15) >= from) << 3)`. ld and lld write it for x86-64's PLT, as `rsp + 8 + …`. An
     /// entry of the PLT has 16 bytes, and has pushed 8 bytes on the stack from its byte `from` on.
     Plt { register: Register, offset: i64, from: u64 },
@@ -36,6 +38,8 @@ pub(super) fn shape<E: Endianity>(
         count += 1;
     }
     Some(match operations[..count] {
+        [UnsignedConstant { value }] => Shape::Constant(value),
+        [SignedConstant { value }] => Shape::Constant(value as u64),
         [RegisterOffset { register, offset, .. }] => Shape::Sum { register: Register(register.0), offset },
         [RegisterOffset { register, offset, .. }, Deref { size, space: false, .. }]
             if size == encoding.address_size =>

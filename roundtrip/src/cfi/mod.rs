@@ -5,7 +5,7 @@
 //!
 //! - [`Functions`]: the functions of a file, sorted by address. [`Unreadable`]: the records that gimli cannot read.
 //! - [`Evaluator`]: evaluates a function. It returns an [`Answer`] for each range of PCs, or an [`Unevaluated`].
-//! - `source`, `readable`, `cies`: prepare a section for gimli. `translate`, `expression`: turn gimli's rows into our rows.
+//! - `source`, `readable`, `sign_state`, `raw`, `cies`: prepare a section for gimli. `translate`, `expression`: turn gimli's rows into our rows.
 //! - `dispute`: FDEs that start at the same address and disagree.
 //! - `program`: compares two functions by their bytes. `instructions`: looks at single instructions.
 
@@ -18,8 +18,10 @@ mod expression;
 mod functions;
 mod instructions;
 mod program;
+mod raw;
 mod readable;
 mod record;
+mod sign_state;
 mod source;
 mod storage;
 mod translate;

@@ -42,7 +42,8 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> 
             // Without a rule, the register of another column keeps its value, which is the return address.
             None => Rule::Register { register: Register(column.0), offset: 0 },
         };
-        let signed = matches!(sign_state, Some(RegisterRule::Constant(1)));
+        let sign_state = sign_state.map(|rule| (rule, self.constant(rule)));
+        let signed = matches!(sign_state, Some((_, Some(1))));
         let frame_pointer = of_fp.map_or(Rule::SameValue, |rule| self.rule(rule, frame_pointer));
         if return_address == Rule::Undefined {
             return Answer::Row(Row { start, cfa: Cfa::Undefined, return_address, frame_pointer, signed });
@@ -60,7 +61,7 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> 
                     plt = Some(from);
                     Cfa::Register { register, offset }
                 }
-                Some(Shape::Plt { .. }) | None => Cfa::Expression,
+                Some(Shape::Plt { .. } | Shape::Constant(_)) | None => Cfa::Expression,
             },
         };
         if let Some(rule) = of_sp {
@@ -70,8 +71,8 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> 
             }
         }
         match sign_state {
-            None | Some(RegisterRule::Constant(_) | RegisterRule::SameValue | RegisterRule::Undefined) => {}
-            Some(rule) => {
+            None | Some((RegisterRule::SameValue | RegisterRule::Undefined, _) | (_, Some(0 | 1))) => {}
+            Some((rule, _)) => {
                 let own = Register(gimli::AArch64::RA_SIGN_STATE.0);
                 return Answer::SignState(self.rule(rule, own));
             }
@@ -133,6 +134,18 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> 
         }
     }
 
+    /// Returns the value of a rule that gives a register a number.
+    fn constant(&self, rule: &RegisterRule<usize>) -> Option<u64> {
+        match rule {
+            RegisterRule::Constant(value) => Some(*value),
+            RegisterRule::ValExpression(expression) => match self.shape(expression)? {
+                Shape::Constant(value) => Some(value),
+                Shape::Sum { .. } | Shape::Load { .. } | Shape::Plt { .. } => None,
+            },
+            _ => None,
+        }
+    }
+
     fn shape(&self, expression: &gimli::UnwindExpression<usize>) -> Option<Shape> {
         shape(expression.get(self.section).ok()?, self.cie.encoding())
     }
@@ -157,15 +170,16 @@ fn has_stub_expression(arch: Arch) -> bool {
 /// bytes below the CFA on s390x.
 fn is_cfa(rule: Rule, cfa: Cfa, arch: Arch) -> bool {
     let below = arch.stack_pointer_from_cfa();
-    match rule {
-        // The rule is not set, or is DW_CFA_same_value, which libgcc treats as not set.
-        Rule::SameValue => true,
+    // DW_CFA_same_value: only where the CFA is counted from the stack pointer may this be the CFA.
+    let unchanged = Rule::Register { register: arch.stack_pointer(), offset: 0 };
+    match if rule == Rule::SameValue { unchanged } else { rule } {
         Rule::ValCfa(offset) => offset == below,
-        Rule::Cfa(_) | Rule::Register { offset: 0, .. } if arch.saves_stack_pointer() => true,
+        Rule::Cfa(_) if arch.saves_stack_pointer() => true,
+        moved @ Rule::Register { offset: 0, .. } if moved != unchanged && arch.saves_stack_pointer() => true,
         Rule::Register { register, offset } => {
             offset.checked_sub(below).is_some_and(|offset| cfa == Cfa::Register { register, offset })
         }
         Rule::Memory { register, offset } => below == 0 && cfa == Cfa::Memory { register, offset },
-        Rule::Cfa(_) | Rule::Undefined | Rule::Expression => false,
+        Rule::Cfa(_) | Rule::SameValue | Rule::Undefined | Rule::Expression => false,
     }
 }

@@ -1,8 +1,9 @@
 //! The rules of the Linux kernel's reader for a table beyond the format itself.
 //!
-//! Source: the reader that the series of April 2026 proposes for Linux (version 3 only). With validation on, it checks
-//! all these rules when a table is registered, and refuses the table at the first violation. If a table has no answer
-//! for a PC, the walk does not end: the kernel guesses, and goes on by the frame pointer.
+//! Source: the reader that version 5 of the series for arm64 (April 2026) proposes for Linux. It reads version 3 only.
+//! With validation on, it checks all these rules when a table is registered, and refuses the table at the first
+//! violation. The table of a module comes as the assembler wrote it, and the kernel sorts it after it has relocated
+//! it. If a table has no answer for a PC, the walk does not end: the kernel guesses, and goes on by the frame pointer.
 
 use std::fmt;
 use std::ops::Range;
@@ -19,7 +20,7 @@ pub enum KernelViolation {
     Malformed(sframe::Error),
     /// The version is not 3.
     Version(Version),
-    /// Flag `FDE_SORTED` is missing.
+    /// Flag `FDE_SORTED` is missing in the table of a linked file.
     NotSorted,
     /// Flag `FDE_FUNC_START_PCREL` is missing.
     NotPcRelative,
@@ -99,6 +100,16 @@ impl KernelViolation {
     }
 }
 
+/// The form in which the kernel gets a table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum KernelTable {
+    /// A linked table, which must be sorted. It may describe this code, or any code if you do not know the code.
+    Linked(Option<Range<Address>>),
+    /// The table of a relocatable object, for example of a module. The kernel sorts it when it loads the module.
+    Module,
+}
+
 /// The verdict of the kernel's reader on a table. It lists only the first violations. Every row may break a rule, and
 /// functions may share rows, so even a small table can have more violations than fit in memory.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -106,7 +117,7 @@ impl KernelViolation {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct KernelVerdict {
-    /// The first violations in the order of the table, at most as many as the caller has asked for.
+    /// The first violations, at most as many as the caller has asked for.
     pub first: Vec<KernelViolation>,
     /// The number of violations that `first` does not list.
     pub more: u64,
@@ -136,11 +147,10 @@ impl KernelVerdict {
 }
 
 /// Checks the rules of the kernel's reader. The verdict describes the first `limit` violations and counts the rest.
-/// `text` is the code that the table may describe, or `None` if you do not know it.
-pub fn kernel_verdict(section: &Section<'_>, text: Option<Range<Address>>, limit: usize) -> KernelVerdict {
+pub fn kernel_verdict(section: &Section<'_>, table: &KernelTable, limit: usize) -> KernelVerdict {
     let mut verdict = KernelVerdict { limit, ..KernelVerdict::default() };
-    check_header(section, &mut verdict);
-    let mut before = None;
+    check_header(section, table, &mut verdict);
+    let mut starts = Vec::new();
     let mut rows = 0;
     for (index, function) in section.functions().enumerate() {
         let function = match function {
@@ -151,28 +161,35 @@ pub fn kernel_verdict(section: &Section<'_>, text: Option<Range<Address>>, limit
             }
         };
         let (offset, start) = (section.fde_offset(index), function.start());
-        let ascends = before.is_none_or(|before| start > before);
-        verdict.require(ascends, KernelViolation::StartNotAscending { offset, start });
-        before = Some(start);
-        let end = start.offset(i64::from(function.size()));
-        let is_inside = text.as_ref().is_none_or(|text| start >= text.start && end <= text.end);
-        verdict.require(is_inside, KernelViolation::OutsideText { offset, start });
+        starts.push((start, offset));
+        if let KernelTable::Linked(Some(text)) = table {
+            let end = start.offset(i64::from(function.size()));
+            let is_inside = start >= text.start && end <= text.end;
+            verdict.require(is_inside, KernelViolation::OutsideText { offset, start });
+        }
         rows += u64::from(function.num_fres());
         check_rows(section, &function, &mut verdict);
+    }
+    if *table == KernelTable::Module {
+        starts.sort_unstable();
+    }
+    for pair in starts.windows(2) {
+        let (before, (start, offset)) = (pair[0].0, pair[1]);
+        verdict.require(start > before, KernelViolation::StartNotAscending { offset, start });
     }
     let header = section.header().num_fres;
     verdict.require(rows == u64::from(header), KernelViolation::RowCount { header, sum: rows });
     verdict
 }
 
-fn check_header(section: &Section<'_>, verdict: &mut KernelVerdict) {
+fn check_header(section: &Section<'_>, table: &KernelTable, verdict: &mut KernelVerdict) {
     let header = section.header();
     let is_read = match section.version() {
         Version::V1 | Version::V2 => false,
         Version::V3 => true,
     };
     verdict.require(is_read, KernelViolation::Version(section.version()));
-    verdict.require(section.is_sorted(), KernelViolation::NotSorted);
+    verdict.require(section.is_sorted() || *table == KernelTable::Module, KernelViolation::NotSorted);
     verdict.require(header.flags.contains(Flags::START_PCREL), KernelViolation::NotPcRelative);
     verdict.require(header.auxhdr_len == 0, KernelViolation::AuxiliaryHeader(header.auxhdr_len));
     verdict.require(header.num_fdes != 0, KernelViolation::NoFunctions);

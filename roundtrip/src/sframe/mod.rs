@@ -25,7 +25,7 @@ mod verify;
 pub use cursor::{Cursor, Segment};
 pub use diff::{Diff, Side, TableDifference, diff};
 pub use fault::{Fault, FaultKind};
-pub use kernel::{KernelVerdict, KernelViolation, kernel_verdict};
+pub use kernel::{KernelTable, KernelVerdict, KernelViolation, kernel_verdict};
 pub use missing::MissingFunction;
 pub use repeat::Recurrence;
 pub use report::{Difference, ListedDifference, Report, Unverified, most_frequent_first};

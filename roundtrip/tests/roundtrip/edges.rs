@@ -6,7 +6,8 @@ use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Address, Arch, Cfa, Register};
 use cfipack_roundtrip::unwind_info::{Code, Entry};
 use cfipack_roundtrip::{
-    KernelViolation, Options, Report, Table, TableAnswer, diff, kernel_verdict, unwind_info, verify,
+    KernelTable, KernelViolation, Options, Report, Table, TableAnswer, diff, kernel_verdict, unwind_info,
+    verify,
 };
 
 use crate::made::{self, Cfi, Made, SP1, TABLE_ADDRESS, flex};
@@ -156,7 +157,8 @@ fn a_difference_that_recurs() {
 fn functions_at_the_edges_of_the_text() {
     let bytes = made::table(Arch::Amd64, &[made(0x1000, 8), made(0x1008, 8)]);
     let outside = |text| {
-        let found = kernel_verdict(&Section::parse(&bytes, TABLE_ADDRESS).unwrap(), Some(text), 100).first;
+        let section = Section::parse(&bytes, TABLE_ADDRESS).unwrap();
+        let found = kernel_verdict(&section, &KernelTable::Linked(Some(text)), 100).first;
         let start = |violation| match violation {
             KernelViolation::OutsideText { start, .. } => start.0,
             other => panic!("{other}"),

@@ -294,12 +294,15 @@ fn callers_stack_pointer() {
         })
     );
     // val_offset 0, val_expression rsp+8: the CFA.
-    for same in [&[0x14, 7, 0][..], &[0x16, 7, 2, 0x77, 8], &[0x08, 7]] {
+    for same in [&[0x14, 7, 0][..], &[0x16, 7, 2, 0x77, 8]] {
         assert!(matches!(only(&amd64(2, same)), Answer::Row(Row { cfa, .. }) if cfa == sp(8)), "{same:x?}");
     }
-    // val_offset 8, saved at CFA-8 (longjmp), in rdx, val_expression rsp+16, saved elsewhere, undefined.
+    // The same value (Haskell), also as a register, val_offset 8, saved at CFA-8 (longjmp), in rdx, val_expression
+    // rsp+16, saved elsewhere, undefined.
     let others = [
-        &[0x14, 7, 1][..],
+        &[0x08, 7][..],
+        &[0x09, 7, 7],
+        &[0x14, 7, 1],
         &[0x87, 1],
         &[0x09, 7, 1],
         &[0x16, 7, 2, 0x77, 16],
@@ -316,6 +319,31 @@ fn callers_stack_pointer() {
         assert_eq!(found.reasons_by_count(), [("stack-pointer-rule", 1)]);
         let found = report(&cfi, &[Made::new(0x1000, 2, &[(0, SP1, &[8])])]);
         assert_eq!((found.different, found.pcs_different), (1, 2));
+    }
+}
+
+/// DWARF 5, 6.4.1: with the rule "same value", the caller's stack pointer is the frame's. That is what a row says only
+/// where the CFA is the stack pointer, or on s390x 160 bytes above it. gdb 13.1 unwinds so.
+#[test]
+fn a_stack_pointer_of_the_same_value() {
+    let cases: [(Arch, u8, &[u8], &[u8]); 2] =
+        [(Arch::Aarch64, 31, &[0], &[16]), (Arch::S390x, 15, &[0xa0, 1], &[0xc0, 2])];
+    for (arch, register, at_entry, deeper) in cases {
+        for rule in [&[0x08, register][..], &[0x09, register, register]] {
+            for (offset, is_cfa) in [(at_entry, true), (deeper, false)] {
+                let mut cfi = Cfi::new(arch, EhFrame);
+                let cie = cfi.cie(b"zR", &[1, 0], &[&[0x0c, register][..], offset].concat());
+                cfi.fde(cie, 0x1000, 4, rule);
+                let [(.., answer)] = answers(&cfi)[..] else { panic!("{arch}") };
+                assert_eq!(matches!(answer, Answer::Row(_)), is_cfa, "{arch} {rule:x?} {offset:x?}");
+                assert_eq!(matches!(answer, Answer::StackPointer(Rule::SameValue)), !is_cfa);
+                let empty = Table::new(&[]);
+                let found =
+                    verify_with_reasons(&[cfi.section()], &empty, &Options::default(), of_the_encoder);
+                let reason = if is_cfa { "not-in-the-table" } else { "stack-pointer-rule" };
+                assert_eq!(found.reasons_by_count(), [(reason, 1)], "{arch} {rule:x?} {offset:x?}");
+            }
+        }
     }
 }
 

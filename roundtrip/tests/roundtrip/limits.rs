@@ -3,7 +3,7 @@
 use cfipack_cfi::SectionKind;
 use cfipack_decoder::sframe::Section;
 use cfipack_format::{Address, Arch};
-use cfipack_roundtrip::{Options, Table, diff, kernel_verdict, verify};
+use cfipack_roundtrip::{KernelTable, Options, Table, diff, kernel_verdict, verify};
 
 use crate::made::{self, Cfi, Made, SP1, TABLE_ADDRESS};
 
@@ -39,7 +39,7 @@ fn violations_that_are_not_described_are_counted() {
     [1, 2].into_iter().for_each(|index| bytes[28 + 16 * index + 12..][..4].fill(0));
     let section = Section::parse(&bytes, TABLE_ADDRESS).unwrap();
     for (limit, described) in [(200, 120), (120, 120), (119, 119), (1, 1), (0, 0)] {
-        let found = kernel_verdict(&section, None, limit);
+        let found = kernel_verdict(&section, &KernelTable::Linked(None), limit);
         assert_eq!((found.first.len(), found.more), (described, 120 - described as u64));
         assert!(!found.is_accepted());
     }

@@ -2,15 +2,47 @@
 
 use cfipack_decoder::sframe::Section;
 use cfipack_format::{Address, Arch, SectionOffset};
-use cfipack_roundtrip::{KernelViolation, kernel_verdict, stats};
+use cfipack_roundtrip::{KernelTable, KernelViolation, kernel_verdict, stats};
 
 use crate::made::{self, Made, SP1, SP2, TABLE_ADDRESS, flex};
 
 fn violations(bytes: &[u8]) -> Vec<KernelViolation> {
+    violations_of(bytes, &KernelTable::Linked(Some(Address(0x1000)..Address(0x2000))))
+}
+
+fn violations_of(bytes: &[u8], form: &KernelTable) -> Vec<KernelViolation> {
     let section = Section::parse(bytes, TABLE_ADDRESS).unwrap();
-    let found = kernel_verdict(&section, Some(Address(0x1000)..Address(0x2000)), 100);
+    let found = kernel_verdict(&section, form, 100);
     assert_eq!(found.more, 0);
     found.first
+}
+
+/// The kernel sorts the table of a module, which gas writes in the order of the source, so only functions with the
+/// same start remain out of order.
+#[test]
+fn a_module_need_not_be_sorted() {
+    let functions = [0x1000, 0x1004, 0x1008].map(|start| Made::new(start, 4, &[(0, SP1, &[8])]));
+    let mut bytes = made::table(Arch::Amd64, &functions);
+    bytes[3] &= !1;
+    // A start counts from its field.
+    for (index, start) in [0x1008, 0x1000, 0x1004_i64].into_iter().enumerate() {
+        let field = 28 + 16 * index;
+        let distance = start - TABLE_ADDRESS.0 as i64 - field as i64;
+        bytes[field..field + 8].copy_from_slice(&distance.to_le_bytes());
+    }
+    assert_eq!(violations_of(&bytes, &KernelTable::Module), []);
+    let start = Address(0x1000);
+    let offset = SectionOffset(44);
+    assert_eq!(
+        violations(&bytes),
+        [KernelViolation::NotSorted, KernelViolation::StartNotAscending { offset, start }]
+    );
+
+    let twice = [0x1000, 0x1000].map(|start| Made::new(start, 4, &[(0, SP1, &[8])]));
+    assert_eq!(
+        violations_of(&made::table(Arch::Amd64, &twice), &KernelTable::Module),
+        [KernelViolation::StartNotAscending { offset, start }]
+    );
 }
 
 #[test]

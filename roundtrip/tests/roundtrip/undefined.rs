@@ -108,8 +108,8 @@ fn a_cfa_that_is_not_set_is_not_changed() {
 fn a_rule_for_the_sign_state() {
     let row = Made::new(0x1000, 8, &[(0, 0x03, &[0])]);
     let cie = [0x0c, 31, 0];
-    // DW_CFA_val_expression: lit1; lit0; DW_CFA_offset.
-    for rule in [&[0x16, 34, 1, 0x31][..], &[0x16, 34, 1, 0x30], &[0xa2, 1]] {
+    // DW_CFA_val_expression: lit2, breg0 0; DW_CFA_offset.
+    for rule in [&[0x16, 34, 1, 0x32][..], &[0x16, 34, 2, 0x70, 0], &[0xa2, 1]] {
         let cfi = function(Arch::Aarch64, &cie, rule);
         assert!(matches!(judged(&cfi).0[..], [(0x1000, Answer::SignState(_))]), "{rule:x?}");
         let found = report(&cfi, std::slice::from_ref(&row));
@@ -124,6 +124,45 @@ fn a_rule_for_the_sign_state() {
     let outermost = function(Arch::Aarch64, &cie, &[0xa2, 1, 0x07, 30]);
     let is_outermost = |answer| matches!(answer, Answer::Row(Row { return_address: Rule::Undefined, .. }));
     assert!(is_outermost(judged(&outermost).0[0].1));
+}
+
+/// `DW_CFA_AARCH64_set_ra_state` (DWARF for the Arm 64-bit Architecture, 4.6), and Cranelift's rule with a constant: the
+/// state holds from there on, is remembered and restored, and goes back to the CIE's. Advances are of 1 unit.
+#[test]
+fn states_that_are_set() {
+    let unsigned = [0x0c, 31, 0];
+    let states = |cie: &[u8], fde: &[u8]| {
+        let (answers, is_judged) = judged(&function(Arch::Aarch64, cie, fde));
+        let signed = |(_, answer): &(u64, Answer)| match answer {
+            Answer::Row(row) => row.signed,
+            other => panic!("{other:?}"),
+        };
+        (answers.iter().map(signed).collect::<Vec<_>>(), is_judged)
+    };
+    let judged = |signed: &[bool]| (signed.to_vec(), true);
+    // lit1, lit0, const1u 1, constu 0, consts 1.
+    for (block, signed) in [
+        (&[1, 0x31][..], true),
+        (&[1, 0x30], false),
+        (&[2, 0x08, 1], true),
+        (&[2, 0x10, 0], false),
+        (&[2, 0x11, 1], true),
+    ] {
+        assert_eq!(states(&unsigned, &[&[0x41, 0x16, 34], block].concat()), judged(&[false, signed]));
+    }
+    let fde = [0x41, 0x2b, 1, 0x7f, 0x41, 0x0a, 0x2b, 0, 0, 0x41, 0x0b, 0x41, 0xc0 | 34];
+    assert_eq!(states(&unsigned, &fde), judged(&[false, true, false, true, false]));
+    // The CIE is signed, and a distance of two bytes.
+    let signed = [0x0c, 31, 0, 0x2b, 0, 0, 0x2b, 1, 0xfc, 0x7f];
+    assert_eq!(states(&signed, &[0x41, 0x2b, 0, 0, 0x41, 0x2b, 1, 0xfc, 0x7f]), judged(&[true, false, true]));
+    assert_eq!(states(&signed, &[0x41, 0x2d, 0x41, 0x06, 34]), judged(&[true, false, true]));
+    // The same bytes in an operand.
+    let block = [0x41, 0x10, 19, 3, 0x2b, 1, 0, 0x41, 0x2d];
+    assert_eq!(states(&unsigned, &block), judged(&[false, false, true]));
+    // Signed with the PC, and a state without a meaning.
+    for state in [2, 3] {
+        assert_eq!(states(&unsigned, &[0x41, 0x2b, state, 0x7f]), (vec![false], false));
+    }
 }
 
 /// Register 16 is the PC only on x86-64.

@@ -3,7 +3,7 @@
 use cfipack_cfi::{Section as Cfi, SectionKind};
 use cfipack_decoder::sframe::Section;
 use cfipack_format::Address;
-use cfipack_roundtrip::{Options, Table, diff, kernel_verdict, stats, verify as compare};
+use cfipack_roundtrip::{KernelTable, Options, Table, diff, kernel_verdict, stats, verify as compare};
 
 use super::table_and_cfi;
 use crate::ARCHES;
@@ -20,7 +20,7 @@ pub fn verify(input: &[u8]) {
         [report.pcs_equal, report.pcs_different, report.pcs_missing, report.pcs_unjudged, report.pcs_padding];
     assert_eq!(report.pcs, pcs.iter().sum::<u64>(), "{report:#?}");
     assert_eq!(report.functions, report.equal + report.different + report.missing + report.unjudged);
-    kernel_verdict(&section, None, 100);
+    kernel_verdict(&section, &KernelTable::Linked(None), 100);
     let counted = stats(&section);
     let parts = counted.bytes;
     assert!(parts.header + parts.index + parts.attributes + parts.other <= parts.total);

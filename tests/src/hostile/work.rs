@@ -21,7 +21,7 @@ use cfipack_linker::sframe::{Field, Merger, Object, Options as LinkOptions};
 use cfipack_linker::unwind_info::{self as link, Addresses, Resolve};
 use cfipack_roundtrip::structure::{check_compact_unwind_edit, check_structure};
 use cfipack_roundtrip::unwind_info::{self as compact, Code, Image};
-use cfipack_roundtrip::{Table, diff, kernel_verdict, stats, verify};
+use cfipack_roundtrip::{KernelTable, Table, diff, kernel_verdict, stats, verify};
 
 use super::Input;
 use crate::convert::build;
@@ -116,7 +116,7 @@ fn tables(a: &[sframe::Section<'_>], b: &[sframe::Section<'_>]) {
     for table in a {
         let _ = table.validate();
         stats(table);
-        kernel_verdict(table, None, options.limit);
+        kernel_verdict(table, &KernelTable::Linked(None), options.limit);
         let _ = table.dump(&mut Nowhere, ".sframe");
         let mut memory = vec![0; sframe::Index::len_for(table)];
         let Ok(index) = sframe::Index::build(table, &mut memory) else { continue };

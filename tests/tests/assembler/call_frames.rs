@@ -86,8 +86,8 @@ fn triple(arch: Arch) -> &'static str {
 
 /// Offsets that are no multiple of a unit of CFI. No CFI can represent them, and assemblers cut them.
 const CUT: [&str; 2] = ["aarch64/a_unaligned", "x86_64/x_cfa_m3"];
-/// `.cfi_val_encoded_addr` is not among our directives. No compiler writes it.
-const UNKNOWN: [&str; 1] = ["x86_64/x_val_encoded"];
+/// Data in `.eh_frame` is no directive. `.cfi_val_encoded_addr` is not among our directives, and no compiler writes it.
+const UNKNOWN: [&str; 2] = ["x86_64/x_eh_frame_by_hand", "x86_64/x_val_encoded"];
 
 #[test]
 #[ignore = "needs the reference tools"]

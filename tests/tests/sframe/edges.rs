@@ -241,12 +241,32 @@ fn equal_starts_stay_in_order() {
 fn a_stack_pointer_that_is_not_the_cfa_for_a_while() {
     let mut frames = EhFrame::new();
     let cie = frames.cie(b"zR", AT_ENTRY);
-    // nop, saved at CFA-24, nop, as before, nop, def_cfa_offset 16, nop
+    // nop, saved at CFA-24 or of the same value, nop, as before, nop, def_cfa_offset 16, nop
     frames.function(cie, 0x1000, 4, &[0x41, 0x87, 3, 0x41, 0xc7, 0x41, 0x0e, 16]);
+    frames.function(cie, 0x1010, 4, &[0x41, 0x08, 7, 0x41, 0xc7, 0x41, 0x0e, 16]);
     for layout in [Layout::Gnu, Layout::Small] {
         let converted = frames.convert(Options::new().with_layout(layout));
         let reasons: Vec<_> = converted.omitted.iter().map(|unsupported| unsupported.reason).collect();
-        assert_eq!(reasons, [Reason::StackPointerRule], "{layout:?}");
+        assert_eq!(reasons, [Reason::StackPointerRule; 2], "{layout:?}");
+    }
+}
+
+/// The FREs as gas 2.45 writes them for r11 in f0 and the return address in f1 (erratum 1 of version 2): the info
+/// bytes of one and of three words, 0 for a return address in r14, and twice the register's number plus 1.
+#[test]
+fn registers_in_registers_of_s390x_in_version_2() {
+    let mut frames = Writer::new(SectionKind::EhFrame, Arch::S390x, Address(0));
+    let cie = frames.cie(&Cie::new(Arch::S390x, &[0x0c, 15, 0xa0, 1])).unwrap();
+    // advance 4, r11 in f0 (16), advance 4, r14 in f1 (17)
+    frames.fde(&cie, Address(0x1000), 0x40, None, &[0x44, 0x09, 11, 16, 0x44, 0x09, 14, 17]).unwrap();
+    let section = frames.section();
+    for layout in [Layout::Gnu, Layout::Small] {
+        let options = Options::new().with_layout(layout).with_version(Version::V2);
+        let converted = convert(&[section], Arch::S390x, TABLE, options);
+        assert!(converted.omitted.is_empty(), "{layout:?} {:?}", converted.omitted);
+        let fres = [0, 3, 0, 4, 7, 0, 0, 0x21, 8, 7, 0, 0x23, 0x21];
+        assert!(converted.bytes.ends_with(&fres), "{layout:?} {:x?}", converted.bytes);
+        assert!(converted.verify(&[section]).is_complete());
     }
 }
 

@@ -4,15 +4,16 @@ use serde::Serialize;
 
 use crate::edit::{Change, FileReport, Outcome, Part, Place, Problem};
 use crate::io::output;
+use crate::report::escaped::FileName;
 
 /// A file in JSON, as `cfipack/embed/1` and `cfipack/strip/1`.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FileJson<'r, R> {
     schema: String,
-    file: String,
+    file: FileName,
     #[serde(skip_serializing_if = "Option::is_none")]
-    output: Option<String>,
+    output: Option<FileName>,
     result: &'static str,
     reason: Option<String>,
     /// The report about the file, unless it is an archive.
@@ -22,7 +23,7 @@ pub struct FileJson<'r, R> {
     members: Option<Vec<MemberJson<'r, R>>>,
     old_bytes: Option<u64>,
     new_bytes: Option<u64>,
-    links: Vec<String>,
+    links: Vec<FileName>,
     changes: &'r [Change],
     warnings: &'r [String],
 }
@@ -58,9 +59,9 @@ pub fn print<R: Serialize>(
     };
     output::print_json(&FileJson {
         schema: format!("cfipack/{verb}/1"),
-        file: file.name.display().to_string(),
+        file: FileName::of_path(&file.name),
         output: match place {
-            Place::Other(path) => Some(path.display().to_string()),
+            Place::Other(path) => Some(FileName::of_path(path)),
             Place::Own { .. } => None,
         },
         result,
@@ -69,7 +70,7 @@ pub fn print<R: Serialize>(
         members,
         old_bytes: file.bytes.map(|(old, _)| old),
         new_bytes: file.bytes.map(|(_, new)| new),
-        links: file.others.iter().map(|path| path.display().to_string()).collect(),
+        links: file.others.iter().map(|path| FileName::of_path(path)).collect(),
         changes: &file.changes,
         warnings: &file.warnings,
     })

@@ -22,6 +22,7 @@ use crate::io::entry::Entry;
 use crate::io::original::{Original, Policy};
 use crate::io::output;
 use crate::io::spool::Spool;
+use crate::report::escaped::FileName;
 use crate::report::status::{self, Status};
 
 /// Gives functions of Mach-O objects compact encodings in place of DWARF mode
@@ -128,7 +129,7 @@ fn change(path: &Path, arguments: &Arguments) -> anyhow::Result<()> {
     for warning in written.with_context(name)? {
         status::warn(&format_args!("{}: {warning}", path.display()));
     }
-    let summary = Summary { name: name(), edited: &edited, price, old_len: old.len() };
+    let summary = Summary { name: FileName::of_path(path), edited: &edited, price, old_len: old.len() };
     if arguments.json { summary.print_json() } else { summary.print() }
 }
 

@@ -11,13 +11,13 @@ use super::judge::Price;
 use crate::edit::{Change, changes};
 use crate::io::output;
 use crate::report::count::{Counts, Number, percent};
-use crate::report::escaped::Escaped;
+use crate::report::escaped::{Escaped, FileName};
 
 /// A summary of the changes of a file.
 #[derive(Debug)]
 pub struct Summary<'s, 'a> {
     /// The name.
-    pub name: String,
+    pub name: FileName,
     /// The edited file.
     pub edited: &'s Edited<'a>,
     /// The price of the new encodings.
@@ -32,7 +32,7 @@ impl Summary<'_, '_> {
         let mut text = Vec::new();
         let (Edited { plan, rewrite, .. }, price) = (self.edited, self.price);
         let kept: u64 = plan.reasons.values().sum();
-        write!(text, "{}: {}", Escaped(&self.name), Number(plan.functions, "FDE"))?;
+        write!(text, "{}: {}", self.name, Number(plan.functions, "FDE"))?;
         if plan.functions != 0 {
             write!(text, ": {} get a compact encoding", plan.gained())?;
             write!(text, " ({})", percent(plan.gained(), plan.functions))?;
@@ -95,7 +95,7 @@ impl Summary<'_, '_> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SummaryJson<'s> {
     schema: &'static str,
-    file: &'s str,
+    file: &'s FileName,
     objects: u64,
     /// Members of an archive and slices that stay as they are, because they are no Mach-O objects for x86-64 or arm64.
     other_members: u64,

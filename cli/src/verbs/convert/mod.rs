@@ -28,6 +28,7 @@ use crate::missing::ConversionReasons;
 use crate::report::cfi_bytes::{CfiBytes, TableBytes};
 use crate::report::code;
 use crate::report::count::{Counts, Number, percent};
+use crate::report::escaped::FileName;
 use crate::report::excluded::{self, Excluded};
 use crate::report::fault::TableNames;
 use crate::report::limits::{Covered, Limits};
@@ -346,7 +347,7 @@ impl<'s, 'a> Summary<'s, 'a> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SummaryJson<'r> {
     schema: &'static str,
-    file: String,
+    file: FileName,
     functions: u64,
     converted: u64,
     omitted: u64,

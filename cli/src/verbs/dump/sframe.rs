@@ -14,6 +14,7 @@ use crate::io::absent::SFRAME_TABLE;
 use crate::io::each::Outcome;
 use crate::io::input::{self, Object};
 use crate::io::output::{self, Text};
+use crate::report::escaped::FileName;
 use crate::report::place::Places;
 use crate::report::row::RowJson;
 use crate::report::status::Status;
@@ -82,7 +83,7 @@ fn first_error(table: &Section<'_>) -> Option<sframe::Error> {
 #[cfg_attr(test, schemars(rename = "SframeTable"))]
 pub struct TableJson<'a> {
     schema: &'static str,
-    file: String,
+    file: FileName,
     section: &'a str,
     address: String,
     #[serde(flatten)]

@@ -16,6 +16,7 @@ use crate::io::absent::SFRAME_TABLE;
 use crate::io::each::Outcome;
 use crate::io::input::Object;
 use crate::io::output;
+use crate::report::escaped::FileName;
 use crate::report::place::Places;
 use crate::report::row::RowJson;
 use crate::report::status::Status;
@@ -117,7 +118,7 @@ fn print_json(
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SymbolsJson<'r, 'f, 'a> {
     schema: &'static str,
-    file: String,
+    file: FileName,
     #[cfg_attr(test, schemars(with = "Vec<Named>"))]
     functions: Functions<'r, 'f, 'a>,
 }

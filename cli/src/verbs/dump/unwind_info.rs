@@ -16,6 +16,7 @@ use crate::compact::source::{self, Source};
 use crate::io::each::Outcome;
 use crate::io::input::Object;
 use crate::io::output::{self, Text};
+use crate::report::escaped::{Escaped, FileName};
 use crate::report::status::Status;
 
 /// Dumps the tables of an object. If a page cannot be read, prints an error in its place, and returns the error after
@@ -47,7 +48,7 @@ pub fn dump(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcom
         let mut text = Text::new(&mut out);
         let written = section.dump(&mut text, |field| {
             let referent = compact.referent(field)?;
-            Some(Destination { name: &referent.name, addend: referent.addend })
+            Some(Destination { name: Escaped(&referent.name), addend: referent.addend })
         });
         text.finish(written)?;
     }
@@ -81,7 +82,7 @@ fn format_name(arch: Arch) -> &'static str {
 #[cfg_attr(test, schemars(rename = "CompactTables"))]
 pub struct DumpJson {
     schema: &'static str,
-    file: String,
+    file: FileName,
     #[serde(skip_serializing_if = "Option::is_none")]
     unwind_info: Option<TableJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -136,7 +137,7 @@ struct RowJson {
 
 impl DumpJson {
     fn new(
-        file: String,
+        file: FileName,
         source: &Source<'_, '_>,
         table: Option<&unwind_info::Section<'_>>,
     ) -> anyhow::Result<Self> {

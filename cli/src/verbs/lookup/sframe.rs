@@ -13,6 +13,7 @@ use super::Arguments;
 use crate::io::absent::{self, SFRAME_TABLE};
 use crate::io::input::Object;
 use crate::io::output;
+use crate::report::escaped::{Escaped, FileName};
 use crate::report::place::{Place, Places};
 use crate::report::row::RowJson;
 use crate::report::status::{self, Status};
@@ -26,6 +27,7 @@ pub fn lookup(object: &Object<'_>, places: &Places<'_, '_>, arguments: &Argument
     if tables.is_empty() {
         return Err(absent::from_object(object, SFRAME_TABLE));
     }
+    let tables = object.found_tables(&sections, tables);
     let mut out = output::standard();
     let mut status = Status::Done;
     for target in &arguments.addresses {
@@ -39,7 +41,7 @@ pub fn lookup(object: &Object<'_>, places: &Places<'_, '_>, arguments: &Argument
         if arguments.json {
             output::json(&mut out, &AnswerJson::new((pc, target), answer.as_ref(), places, object))?;
         } else {
-            let pc = pc.map_or_else(|| target.to_string(), |pc| places.name(pc));
+            let pc = pc.map_or_else(|| Escaped(target).to_string(), |pc| places.name(pc));
             writeln!(out, "{pc}: {}", words(answer.as_ref(), places))?;
         }
     }
@@ -114,7 +116,7 @@ fn words(answer: Option<&Answer<'_>>, places: &Places<'_, '_>) -> String {
 #[cfg_attr(test, schemars(rename = "SframeAnswer"))]
 pub struct AnswerJson {
     schema: &'static str,
-    file: String,
+    file: FileName,
     section: Option<String>,
     pc: String,
     #[serde(flatten)]

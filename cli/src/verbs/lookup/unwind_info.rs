@@ -14,6 +14,7 @@ use super::Arguments;
 use crate::compact::source::Source;
 use crate::io::input::Object;
 use crate::io::output;
+use crate::report::escaped::FileName;
 use crate::report::place::Places;
 use crate::report::row::{self, RowJson};
 use crate::report::status::{self, Status};
@@ -130,7 +131,7 @@ fn fde_text(encoding: Encoding) -> String {
 #[cfg_attr(test, schemars(rename = "CompactAnswer"))]
 pub struct AnswerJson {
     schema: &'static str,
-    file: String,
+    file: FileName,
     pc: String,
     #[serde(flatten)]
     symbol: SymbolName,
@@ -157,7 +158,7 @@ struct EntryJson {
 }
 
 impl AnswerJson {
-    fn new(answer: &Answer, file: String) -> Self {
+    fn new(answer: &Answer, file: FileName) -> Self {
         let Answer { arch, meaning, .. } = *answer;
         let (mut row, mut saved, mut words) = (None, BTreeMap::new(), None);
         if let Meaning::Row(found, registers) = meaning {

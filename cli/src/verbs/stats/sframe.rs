@@ -19,7 +19,7 @@ use crate::io::output;
 use crate::report::cfi_bytes::CfiBytes;
 use crate::report::code;
 use crate::report::count::{Counts, Number, percent};
-use crate::report::escaped::Escaped;
+use crate::report::escaped::FileName;
 use crate::report::limits::Covered;
 use crate::report::place::Places;
 use crate::report::source::Source;
@@ -45,7 +45,8 @@ pub fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outco
     let report = match &object.contents {
         Contents::File(file) if tables.is_empty() => converted(name, file, &arguments.table, &places)?,
         Contents::File(file) => {
-            let coverage = coverage(file, &tables, &places)?;
+            let found = object.found_tables(&sections, tables.clone());
+            let coverage = coverage(file, &found, &places)?;
             StatsJson { coverage, ..StatsJson::new(name, Source::Table, &tables) }
         }
         Contents::Table(_) | Contents::UnwindInfo(_) => {
@@ -70,7 +71,7 @@ pub fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outco
 
 /// Counts the table that a conversion writes.
 fn converted(
-    name: String,
+    name: FileName,
     file: &File<'_>,
     options: &TableOptions,
     places: &Places<'_, '_>,
@@ -121,7 +122,7 @@ fn coverage(
 #[cfg_attr(test, schemars(rename = "SframeReport"))]
 pub struct StatsJson {
     schema: &'static str,
-    file: String,
+    file: FileName,
     source: Source,
     tables: Vec<TableJson>,
     coverage: Option<Coverage>,
@@ -209,7 +210,7 @@ fn with_words(size: WordSize) -> &'static str {
 }
 
 impl StatsJson {
-    fn new(file: String, source: Source, tables: &[Section<'_>]) -> Self {
+    fn new(file: FileName, source: Source, tables: &[Section<'_>]) -> Self {
         let tables = tables.iter().map(TableJson::new).collect();
         Self { schema: "cfipack/stats/1", file, source, tables, coverage: None }
     }
@@ -219,7 +220,7 @@ impl StatsJson {
             Source::Table => "",
             Source::Cfi => " (no table in the file; as converted)",
         };
-        writeln!(out, "{}:{source}", Escaped(&self.file))?;
+        writeln!(out, "{}:{source}", self.file)?;
         for table in &self.tables {
             table.print(out)?;
         }

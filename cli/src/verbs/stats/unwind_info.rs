@@ -19,7 +19,7 @@ use crate::io::each::Outcome;
 use crate::io::input::{CALL_FRAMES, Object};
 use crate::io::output;
 use crate::report::count::{Counts, percent};
-use crate::report::escaped::Escaped;
+use crate::report::escaped::FileName;
 use crate::report::place::Places;
 use crate::report::reasons::ENCODABLE;
 use crate::report::source::Source as TableSource;
@@ -164,7 +164,7 @@ fn reasons_of_dwarf(
 #[cfg_attr(test, schemars(rename = "CompactReport"))]
 pub struct StatsJson {
     schema: &'static str,
-    file: String,
+    file: FileName,
     source: TableSource,
     #[serde(skip_serializing_if = "Option::is_none")]
     unwind_info: Option<Stats>,
@@ -246,7 +246,7 @@ impl StatsJson {
             TableSource::Table => "",
             TableSource::Cfi => " (no table in the file; as built from its CFI)",
         };
-        writeln!(out, "{}:{source}", Escaped(&self.file))?;
+        writeln!(out, "{}:{source}", self.file)?;
         if let Some(table) = &self.unwind_info {
             print_table(table, out)?;
         }

@@ -23,10 +23,11 @@ For Mach-O files, compares compact entries with the CFI of functions that have b
 must be equal in the body and at every call; and checks the rules that the table's readers
 rely on.
 Exit status 1: a PC differs or is missing in the table; or the table has a row for a PC that
-gimli cannot judge; or an FDE cannot be read; or a rule of the profile is broken; or a member
-of an archive has CFI and no table, and another member has one; or nothing was compared, since
-no function is in both or can be judged (a Mach-O file without CFI is held against the rules
-of its readers alone, which is no fault). Functions that gimli cannot evaluate and that the table omits are counted and are no fault.
+gimli cannot judge; or an FDE cannot be read; or a rule of the profile is broken; or readers do
+not find a table, because it comes after another; or a member of an archive has CFI and no
+table, and another member has one; or nothing was compared, since no function is in both or
+can be judged (a Mach-O file without CFI is held against the rules of its readers alone, which
+is no fault). Functions that gimli cannot evaluate and that the table omits are counted and are no fault.
 
 Examples:
   cfi2sframe verify a.out                           the table in a.out against its .eh_frame
@@ -46,7 +47,8 @@ pub struct Arguments {
     /// Address of a bare .sframe section in memory [default: 0]
     #[arg(long, value_name = "ADDR", value_parser = input::parse_address)]
     pub address: Option<Address>,
-    /// Also check the rules of a strict reader
+    /// Also check the rules of a strict reader: kernel is version 5 (April 2026) of the series for Linux on
+    /// arm64, which sorts the tables of modules itself
     #[arg(long, value_name = "NAME")]
     pub profile: Option<Profile>,
     /// Largest gap between merged functions that a table may cover, in bytes
@@ -70,7 +72,7 @@ pub struct Arguments {
 /// A reader that accepts less than the format allows.
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 pub enum Profile {
-    // The Linux kernel's unwinder, as the newest series proposes it.
+    // The reader of the series for arm64, version 5 (April 2026).
     Kernel,
 }
 

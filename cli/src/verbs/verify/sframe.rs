@@ -4,11 +4,13 @@ use std::io::Write;
 
 use anyhow::bail;
 use cfipack_container::Kind;
+use cfipack_lint::coverage;
 use cfipack_roundtrip::{Options, Report};
 
 use super::{Arguments, Profile};
 use crate::io::absent::{self, SFRAME_TABLE};
 use crate::io::each::Outcome;
+use crate::io::found::HiddenTables;
 use crate::io::input::{self, Contents, Object};
 use crate::io::output;
 use crate::report::count::Number;
@@ -56,12 +58,18 @@ pub fn verify(
     let sections = table.sframe_sections(arguments.address.unwrap_or_default())?;
     let tables = table.tables(&sections)?;
     if tables.is_empty() {
-        let has_cfi = input::describe_functions(&file.call_frame_sections()?);
-        let missing = if has_cfi { Outcome::MissingTable } else { Outcome::Absent };
-        return Ok(missing(SFRAME_TABLE));
+        // Functions without code need no table.
+        let functions = coverage::of_cfi(&file.call_frame_sections()?);
+        let has_code = functions.map_or(true, |functions| functions.iter().any(|range| !range.is_empty()));
+        return Ok(if has_code {
+            Outcome::MissingTable(SFRAME_TABLE)
+        } else {
+            Outcome::Absent(SFRAME_TABLE)
+        });
     }
     let names = TableNames::from_sections(&tables, &sections);
     names.require_arch(&tables, file.arch(), &"the file")?;
+    let (_, hidden) = table.found(&sections, tables.clone());
     let options = Options::new().with_padding(arguments.padding);
     let sections = input::call_frame_sections(file)?;
     let report = verification::against_any(file, &sections, &tables, &options, arguments.threads.into())?;
@@ -88,23 +96,25 @@ pub fn verify(
             more_violations: kernel.map_or(0, KernelReport::more),
             fallback: kernel.and_then(|kernel| kernel.fallback),
             excluded: &excluded,
+            hidden_tables: hidden,
             cfi_against_code: code,
             displaced,
         })
     } else {
-        print_all(object, (&report, displaced), kernel, &excluded, &names, &places, code)
+        print_all(object, (&report, displaced, hidden), kernel, &excluded, &names, &places, code)
     };
     let keeps_rules = kernel.is_none_or(|kernel| kernel.is_accepted());
     let wrong_cfi = code.is_some_and(|code| code.wrong != 0);
     let status =
         Status::differs_if(!report.is_faultless() || !keeps_rules || wrong_cfi || report.pcs_compared() == 0);
+    let status = status.max(Status::differs_if(hidden.is_some()));
     status::judged(status, written).map(Outcome::Done)
 }
 
 /// Writes the report, and the report of a profile.
 fn print_all(
     object: &Object<'_>,
-    (report, displaced): (&Report, Option<&Displaced>),
+    (report, displaced, hidden): (&Report, Option<&Displaced>, Option<HiddenTables>),
     kernel: Option<&KernelReport>,
     excluded: &Excluded,
     names: &TableNames,
@@ -115,6 +125,9 @@ fn print_all(
     writeln!(out, "{}: {}", object.name, Number(report.functions, "function"))?;
     if let Some(displaced) = displaced {
         writeln!(out, "  {}", displaced.words())?;
+    }
+    if let Some(hidden) = hidden {
+        writeln!(out, "  {hidden}")?;
     }
     verdict::print(&mut out, report, names, places)?;
     unverified::print(&mut out, &report.unverified, report.more_unverified, places)?;

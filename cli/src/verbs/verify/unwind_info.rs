@@ -14,6 +14,7 @@ use crate::io::input::Object;
 use crate::io::output;
 use crate::report::compact_verdict::{self, Verdict};
 use crate::report::count::Number;
+use crate::report::escaped::FileName;
 use crate::report::place::Places;
 use crate::report::status::{self, Status};
 
@@ -77,7 +78,7 @@ fn write(object: &Object<'_>, section: &str, verdict: &Verdict, arguments: &Argu
 #[cfg_attr(test, schemars(rename = "CompactReport"))]
 pub struct VerifyJson<'r> {
     schema: &'static str,
-    file: String,
+    file: FileName,
     #[serde(flatten)]
     verdict: &'r Verdict,
 }

@@ -8,6 +8,7 @@ use std::process::Command;
 use cfipack_testkit::rustc;
 
 use super::{built, messages};
+use crate::archives::archive;
 
 /// The number of leftover bytes. A multiple of the section headers' alignment.
 const LEFT: usize = 64;
@@ -87,6 +88,24 @@ fn an_empty_section_stays_inside_a_shortened_file() {
     let bytes = fs::read(&path).unwrap();
     let empty = number::<8>(&bytes, 0x28) + (empty - headers);
     assert!((bytes.len() as u64) < end && number::<8>(&bytes, empty + 24) <= bytes.len());
+}
+
+/// Two members stay as they are: a function has no bytes, and in the other object section 1, the code, has the names of
+/// sections. `strip` and `verify` say the same of them.
+#[test]
+fn members_without_code_or_names_keep_no_other_member_from_its_table() {
+    let directory = built("into_members");
+    rustc::assemble(&directory, ".globl f\nf: .cfi_startproc\n.cfi_endproc\n", "empty.o");
+    let [empty, object] = ["empty.o", "object.o"].map(|name| fs::read(directory.join(name)).unwrap());
+    let mut damaged = object.clone();
+    damaged[62..64].copy_from_slice(&[1, 0]);
+    let old = archive(&[("empty.o", &empty), ("object.o", &object), ("damaged.o", &damaged)]);
+    fs::write(directory.join("all.a"), &old).unwrap();
+    messages(&directory, &["--in-place", "all.a"], 0);
+    assert!(fs::read(directory.join("all.a")).unwrap() != old);
+    messages(&directory, &["verify", "all.a"], 0);
+    messages(&directory, &["strip", "all.a"], 0);
+    assert!(fs::read(directory.join("all.a")).unwrap() == old, "strip gives the original");
 }
 
 /// The function has no bytes, so the object gets no table, and that is no error.

@@ -3,8 +3,9 @@
 use object::elf;
 
 use super::header::Segment;
+use super::hole::Hole;
 use super::movable::{is_relocations_of, is_table};
-use super::plan::{Move, Plan};
+use super::plan::{Plan, Splice};
 use super::source::Source;
 use super::way::Way;
 
@@ -36,7 +37,6 @@ fn in_place(source: &Source<'_>, section: usize, table_len: u64) -> Option<Plan>
         return None;
     }
     let mut plan = Plan::unchanged(source);
-    plan.contents.end = source.len();
     plan.cleared.push(old.range());
     plan.place_table(source, Some(section), old.offset, old.address, table_len);
     Some(plan)
@@ -57,35 +57,13 @@ fn grow(source: &Source<'_>, section: usize, table_len: u64) -> Option<Plan> {
         return None;
     }
 
+    let hole = Hole::find(source, &load)?;
     let mut plan = Plan::unchanged(source);
     let index = plan.segments.iter().position(|segment| *segment == load)?;
-    let (mut segments, mut sections) = (plan.segments.clone(), plan.sections.clone());
-    segments.retain(|segment| segment.kind != elf::PT_GNU_SFRAME.0);
-    segments
-        .iter_mut()
-        .filter(|segment| **segment == load)
-        .for_each(|load| load.resize(old.offset - load.offset));
-    sections[section].size = 0;
-    plan.contents = source.contents(&segments, &sections, source.names);
-    if plan.contents.end > old.offset {
-        // Other bytes follow: the whole segment moves within the file, and keeps its addresses.
-        segments.retain(|segment| !load.range().contains(&segment.offset) || segment.file_size == 0);
-        let end = plan.contents.end;
-        let start = end + load.address.wrapping_sub(end) % source.page();
-        let from = load.offset..old.offset;
-        let by = start.wrapping_sub(load.offset);
-        let moved =
-            plan.sections.iter_mut().filter(|one| one.has_bytes() && load.range().contains(&one.offset));
-        moved.for_each(|one| one.offset = one.offset.wrapping_add(by));
-        let moved =
-            plan.segments.iter_mut().filter(|one| one.file_size != 0 && load.range().contains(&one.offset));
-        moved.for_each(|one| one.offset = one.offset.wrapping_add(by));
-        plan.cleared.push(load.range());
-        plan.moves.push(Move { from, to: start, delta: 0 });
-    }
-    let offset = plan.sections[section].offset;
+    plan.cleared.push(old.range());
+    plan.splice(Splice::zeros(hole.range.end, hole.growth(size)?));
     plan.segments[index].resize(size);
-    plan.place_table(source, Some(section), offset, old.address, table_len);
+    plan.place_table(source, Some(section), old.offset, old.address, table_len);
     Some(plan)
 }
 

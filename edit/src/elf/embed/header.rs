@@ -195,6 +195,12 @@ impl Header {
         self.flags & flag.0 == flag.0
     }
 
+    /// Returns the numbers of other sections in `sh_link` and `sh_info`. 0 stands for no section.
+    pub fn sections(&self) -> [usize; 2] {
+        let has_section = self.has(elf::SHF_INFO_LINK) || self.is(elf::SHT_RELA) || self.is(elf::SHT_REL);
+        [self.link.to_usize(), if has_section { self.info.to_usize() } else { 0 }]
+    }
+
     /// Returns whether the section has a place in the file, even if it is empty.
     pub fn has_place(&self) -> bool {
         !self.is(elf::SHT_NOBITS) && !self.is(elf::SHT_NULL)

@@ -5,14 +5,17 @@
 //! more program headers only if every reference to them is known ([`movable`]).
 //!
 //! - `source`, `header`: the old file and its headers.
-//! - `existing`, `evict`, `prepend`: the ways to make room. [`way`] lists them. `strip` undoes them.
+//! - `existing`, `evict`, `prepend`: the ways to make room. [`way`] lists them. `strip` and `restore` undo them.
+//! - `hole`: the place of the new segment in the file.
 //! - `movable`, `neighbours`: which sections can move, and which must move together.
 //! - `references`, `relocations`, `renumber`: update everything that refers to moved or removed sections.
-//! - `plan`, `write`: the planned changes, and the new file that they result in.
+//! - `plan`, `write`: the planned changes, and the new file that they result in. Bytes are inserted at a few places, and
+//!   all other bytes keep their order, with or without a header.
 
 mod evict;
 mod existing;
 mod header;
+mod hole;
 mod movable;
 mod neighbours;
 mod plan;
@@ -20,6 +23,7 @@ mod prepend;
 mod references;
 mod relocations;
 mod renumber;
+mod restore;
 mod source;
 mod strip;
 pub(crate) mod way;
@@ -123,7 +127,12 @@ impl<'a> Embedding<'a> {
 
 /// Returns the file without its tables, or `None` if it has no table.
 pub(super) fn without_sframe<'a>(headers: &Headers<'a>) -> Result<Option<Rewrite<'a>>, EmbedError> {
-    let source = Source::read(headers)?;
+    let source = Source::of(headers)?;
+    source.check_sections()?;
+    if !strip::has_table(&source) {
+        return Ok(None);
+    }
+    source.check()?;
     let plan = strip::plan(&source)?;
     Ok(plan.map(|plan| write::write(&source, plan, None)))
 }

@@ -98,11 +98,10 @@ impl Neighbours {
 
     /// Refuses bytes without a section or header, unless they are zero or patchelf's filler.
     fn check_free(&self, source: &Source<'_>, range: Range<u64>) -> Result<(), EmbedError> {
-        let shdrs = source.shoff..source.shoff + source.sections.len().to_u64() * super::header::Header::LEN;
         let mut at = range.start;
         let ranges = self.all.iter().filter(|one| one.section.is_some()).map(|one| one.range.clone());
         let mut ranges: Vec<_> = ranges.take_while(|one| one.start < range.end).collect();
-        ranges.push(shdrs);
+        ranges.push(source.headers_range());
         ranges.sort_by_key(|one| one.start);
         ranges.push(range.end..range.end);
         for known in ranges {

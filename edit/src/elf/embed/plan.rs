@@ -3,11 +3,12 @@
 
 use core::ops::Range;
 
+use cfipack_container::Error;
 use cfipack_format::widen::ToU64;
 use object::elf;
 
 use super::header::{Header, Segment};
-use super::source::{Contents, EHSIZE, Source};
+use super::source::{EHSIZE, Source};
 use crate::embed_error::EmbedError;
 
 /// The name of the section, with its terminator.
@@ -18,19 +19,19 @@ pub(super) const NAME: &[u8] = b".sframe\0";
 /// loaded segment is lost.
 pub(super) const LEAD: u64 = 8;
 
-/// A changed file. Offsets are offsets in the new file unless a comment says otherwise.
+/// A changed file: the old file with bytes inserted and removed at a few places ([`Splice`]). All other bytes keep their
+/// order, with or without a header that describes them. Offsets are offsets in the new file unless a comment says
+/// otherwise.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// The number of bytes that are dropped at the start of the old file.
-    pub skip: u64,
-    /// The number of new bytes before the first old byte that stays.
-    pub prefix: u64,
-    /// The part of the old file that stays before a rebuilt tail, as offsets in the old file.
-    pub contents: Contents,
+    /// The places in ascending order.
+    pub splices: Vec<Splice>,
     pub segments: Vec<Segment>,
     /// The size of the old `PT_PHDR` minus the size of the old program headers, modulo 2^64.
     pub phdr_surplus: u64,
     pub sections: Vec<Header>,
+    /// The offset of the section headers.
+    pub shoff: u64,
     /// The index of the section with the names of sections, or 0 if there is no such section.
     pub names: usize,
     /// Ranges of the old file that become zeros.
@@ -39,7 +40,35 @@ pub(super) struct Plan {
     /// New values for references to moved bytes.
     pub edits: Vec<Edit>,
     pub table: Option<Table>,
-    pub tail: Tail,
+}
+
+/// A place where new bytes replace bytes of the old file.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Splice {
+    /// The offset in the old file.
+    pub at: u64,
+    /// The number of old bytes that are dropped.
+    pub removed: u64,
+    /// New bytes.
+    pub bytes: Vec<u8>,
+    /// The number of zeros after the new bytes.
+    pub zeros: u64,
+}
+
+impl Splice {
+    /// Inserts zeros.
+    pub fn zeros(at: u64, zeros: u64) -> Self {
+        Self { at, zeros, ..Self::default() }
+    }
+
+    /// Drops bytes of the old file.
+    pub fn removed(range: Range<u64>) -> Self {
+        Self { at: range.start, removed: range.end - range.start, ..Self::default() }
+    }
+
+    fn added(&self) -> u64 {
+        self.bytes.len().to_u64() + self.zeros
+    }
 }
 
 /// Bytes that move within the file.
@@ -81,41 +110,14 @@ pub(super) struct Table {
     pub room: u64,
 }
 
-/// The tail of the file after its contents: the names of sections, and the section headers.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Tail {
-    /// The tail stays in its place. Section headers may get other values.
-    Keep,
-    /// The section headers are written again after the contents, and so are the names if they are given.
-    Rebuild(Option<Names>),
-    /// The contents have the section headers at this offset, apart from headers that were overwritten. The names are
-    /// written again after the contents if they are given.
-    At(u64, Option<Names>),
-}
-
-/// The names of sections: bytes of the old file, and a name to append.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Names {
-    pub old: Range<u64>,
-    pub append: &'static [u8],
-}
-
-impl Names {
-    /// Returns the size in bytes.
-    pub fn len(&self) -> u64 {
-        self.old.end - self.old.start + self.append.len().to_u64()
-    }
-}
-
 impl Plan {
     /// Plans no change.
     pub fn unchanged(source: &Source<'_>) -> Self {
         Self {
-            skip: 0,
-            prefix: 0,
-            contents: source.contents,
+            splices: Vec::new(),
             segments: source.segments.clone(),
             sections: source.sections.clone(),
+            shoff: source.shoff,
             names: source.names,
             phdr_surplus: source
                 .segment(elf::PT_PHDR)
@@ -124,40 +126,97 @@ impl Plan {
             moves: Vec::new(),
             edits: Vec::new(),
             table: None,
-            tail: Tail::Keep,
         }
     }
 
-    /// Plans a file that starts with `prefix` new bytes instead of the first `skip` old bytes. Offsets in the headers
-    /// follow, unless they lead to the skipped bytes.
-    pub fn shifted(source: &Source<'_>, skip: u64, prefix: u64) -> Self {
-        let mut plan = Self { skip, prefix, ..Self::unchanged(source) };
-        let shift = |offset: &mut u64| {
-            if *offset >= skip {
-                *offset = (*offset - skip).wrapping_add(prefix);
+    /// Adds a splice. Offsets in the headers follow, unless they lead to bytes before it. An empty section or segment at
+    /// the place of the splice stays there.
+    pub fn splice(&mut self, splice: Splice) {
+        let (start, end) = (self.shift(splice.at), self.shift(splice.at + splice.removed));
+        let follow = |offset: &mut u64, is_empty: bool| {
+            if *offset > end || *offset == end && !is_empty {
+                *offset = (*offset - splice.removed).wrapping_add(splice.added());
+            } else if *offset > start && is_empty {
+                *offset = start;
             }
         };
-        // An empty segment at offset 0, such as `PT_GNU_STACK`, has no place in the file. Other empty segments, such as
-        // a `PT_TLS` without initial values, have the offset of their section.
-        let segments = plan.segments.iter_mut();
-        segments.filter(|one| one.file_size != 0 || one.offset != 0).for_each(|one| shift(&mut one.offset));
+        for segment in &mut self.segments {
+            follow(&mut segment.offset, segment.file_size == 0);
+        }
         // The first section header belongs to no section.
-        let sections = plan.sections.iter_mut().skip(1);
-        sections.filter(|one| one.offset != 0).for_each(|one| shift(&mut one.offset));
-        plan
+        for section in self.sections.iter_mut().skip(1) {
+            let is_empty = !section.has_bytes();
+            follow(&mut section.offset, is_empty);
+        }
+        follow(&mut self.shoff, false);
+        let index = self.splices.partition_point(|other| other.at <= splice.at);
+        self.splices.insert(index, splice);
+    }
+
+    /// Drops a range of the old file, if the alignment of what follows allows it. Otherwise the range becomes zeros.
+    pub fn remove(&mut self, source: &Source<'_>, range: Range<u64>) {
+        let align = source.align_after(range.end);
+        let end = range.start + (range.end - range.start).next_multiple_of(align);
+        let is_whole = self.kept(range.clone()) == [range.clone()];
+        if is_whole && source.next_use(range.end, None) >= end && source.is_zero(range.end..end, None) {
+            self.splice(Splice::removed(range.start..end.min(source.len())));
+        } else {
+            self.cleared.push(range);
+        }
+    }
+
+    /// Inserts bytes before the old bytes at an offset, and zeros for the alignment of what follows.
+    fn insert(&mut self, source: &Source<'_>, at: u64, bytes: &[u8]) {
+        let len = bytes.len().to_u64();
+        let zeros = len.next_multiple_of(source.align_after(at)) - len;
+        self.splice(Splice { at, removed: 0, bytes: bytes.to_vec(), zeros });
     }
 
     /// Returns the new offset of a byte of the old file.
     pub fn offset_of(&self, old: u64) -> u64 {
         match self.moves.iter().find(|one| one.from.contains(&old)) {
             Some(one) => one.to + (old - one.from.start),
-            None => old.wrapping_sub(self.skip).wrapping_add(self.prefix),
+            None => self.shift(old),
         }
     }
 
-    /// Returns the new offset of the end of the old contents.
-    pub fn content_end(&self) -> u64 {
-        self.prefix + (self.contents.end - self.skip)
+    /// Returns the new offset of a byte of the old file that does not move in memory. The byte at a splice is the first
+    /// byte after it.
+    pub fn shift(&self, old: u64) -> u64 {
+        let splices = self.splices.iter().take_while(|splice| splice.at <= old);
+        splices.fold(old, |new, splice| new + splice.added() - splice.removed.min(old - splice.at))
+    }
+
+    /// Returns the old offset of a byte of the new file. New bytes have the offset of the splice.
+    pub fn old_of(&self, new: u64) -> u64 {
+        self.splices.iter().fold(new, |old, splice| {
+            if old >= splice.at + splice.added() {
+                old - splice.added() + splice.removed
+            } else {
+                old.min(splice.at)
+            }
+        })
+    }
+
+    /// Returns the old offset of bytes of the new file, or `None` if not all of them are consecutive old bytes.
+    pub fn source_of(&self, offset: u64, len: u64) -> Option<u64> {
+        let old = self.old_of(offset);
+        let range = old..old + len;
+        (self.shift(old) == offset && self.kept(range.clone()) == [range]).then_some(old)
+    }
+
+    /// Returns the parts of a range of the old file that stay, divided at the splices.
+    pub fn kept(&self, range: Range<u64>) -> Vec<Range<u64>> {
+        let mut parts = Vec::new();
+        let mut start = range.start;
+        for splice in &self.splices {
+            let at = splice.at.clamp(start, range.end.max(start));
+            parts.push(start..at);
+            start = at.max((splice.at + splice.removed).min(range.end));
+        }
+        parts.push(start..range.end);
+        parts.retain(|part| part.start < part.end);
+        parts
     }
 
     /// Inserts a segment after the last loaded segment.
@@ -166,8 +225,9 @@ impl Plan {
         self.segments.insert(last.map_or(0, |last| last + 1), load);
     }
 
-    /// Adds a segment after the contents. It has `before` bytes for moved sections, and then the table. The moved
-    /// sections start at an offset that is `residue` modulo `align`, after [`LEAD`] zeros. If `before` is 0, the
+    /// Inserts a segment after all loaded bytes. Other sections follow it, because `dwz` refuses a file in which a loaded
+    /// section comes after one that is not loaded. The segment has `before` bytes for moved sections, and then the table.
+    /// The moved sections start at an offset that is `residue` modulo `align`, after [`LEAD`] zeros. If `before` is 0, the
     /// segment has no zeros either.
     pub fn push_table_segment(
         &mut self,
@@ -177,7 +237,9 @@ impl Plan {
         (residue, align): (u64, u64),
     ) -> Result<Segment, EmbedError> {
         let lead = if before == 0 { 0 } else { LEAD };
-        let end = self.content_end() + lead;
+        let at = source.loaded_end(None);
+        let hole = self.shift(at);
+        let end = hole + lead;
         let start = end + residue.wrapping_sub(end) % align - lead;
         let free = source.free_address()?;
         let refused = EmbedError::Address { value: free, size: table_len };
@@ -186,6 +248,8 @@ impl Plan {
         let address = free.checked_add(start % source.page()).ok_or(refused)?;
         address.checked_add(size).ok_or(refused)?;
         let table_address = address + (offset - start);
+        let zeros = (start - hole + size).checked_next_multiple_of(source.align_after(at)).ok_or(refused)?;
+        self.splice(Splice::zeros(at, zeros));
         let load = Segment::new(elf::PT_LOAD.0, start, address, size, source.page());
         self.push_load(load);
         self.place_table(source, None, offset, table_address, table_len);
@@ -210,8 +274,7 @@ impl Plan {
             }
             None => {
                 let name = self.name_table(source);
-                self.sections.push(Header { name, ..header });
-                self.sections.len() - 1
+                self.push_section(source, Header { name, ..header })
             }
         };
         let segment = Segment::new(elf::PT_GNU_SFRAME.0, offset, address, len, 8);
@@ -221,9 +284,6 @@ impl Plan {
         }
         self.resize_phdr();
         self.table = Some(Table { section, offset, room: len });
-        if offset >= self.content_end() {
-            self.rebuild_tail(source);
-        }
     }
 
     /// Gives `PT_PHDR` the size of all program headers, plus the old surplus. lld counts a header in `PT_PHDR` that it
@@ -234,9 +294,9 @@ impl Plan {
         phdr.into_iter().for_each(|segment| segment.resize(size));
     }
 
-    /// Returns the offset of the name `.sframe` in the names of sections. The name is appended if it is missing.
+    /// Returns the offset of the name `.sframe` in the names of sections. If the name is missing, it is added after the
+    /// others. Names among loaded bytes cannot grow, and are written again at the end of the file.
     fn name_table(&mut self, source: &Source<'_>) -> u32 {
-        self.rebuild_tail(source);
         if source.names == 0 {
             return 0;
         }
@@ -245,47 +305,62 @@ impl Plan {
         if let Some(known) = bytes.windows(NAME.len()).position(|window| window == NAME) {
             return known as u32;
         }
-        let len = bytes.len() as u32;
-        self.tail = Tail::Rebuild(Some(Names { old, append: NAME }));
-        len
-    }
-
-    /// Plans to write the section headers again, and the names of sections if they lie in the tail. Does nothing if
-    /// this is planned already.
-    pub fn rebuild_tail(&mut self, source: &Source<'_>) {
-        if self.tail == Tail::Keep {
-            let names = Names { old: source.name_range(), append: &[] };
-            self.tail = Tail::Rebuild(self.contents.names_in_tail.then_some(names));
+        if source.may_grow(&old) {
+            self.insert(source, old.end, NAME);
+        } else {
+            let end = self.shift(source.len());
+            self.insert(source, source.len(), &[bytes, NAME].concat());
+            self.sections[self.names].offset = end;
         }
+        self.sections[self.names].size += NAME.len().to_u64();
+        bytes.len() as u32
     }
 
-    /// Refuses a file that becomes too long, and a plan that changes the same bytes twice.
+    /// Adds a section header after the others, and returns its index. Section headers among loaded bytes cannot grow, and
+    /// are written again at the end of the file.
+    fn push_section(&mut self, source: &Source<'_>, header: Header) -> usize {
+        let old = source.headers_range();
+        if source.may_grow(&old) {
+            let zeros = Header::LEN.next_multiple_of(source.align_after(old.end));
+            self.splice(Splice::zeros(old.end, zeros));
+        } else {
+            let end = self.shift(source.len());
+            self.shoff = end.next_multiple_of(8);
+            let zeros = self.shoff - end + (self.sections.len().to_u64() + 1) * Header::LEN;
+            self.splices.push(Splice::zeros(source.len(), zeros));
+        }
+        self.sections.push(header);
+        self.sections.len() - 1
+    }
+
+    /// Refuses a file that becomes too long, a plan that changes the same bytes twice, and a number without a section
+    /// that would lead to the new table.
     pub fn check(self, source: &Source<'_>) -> Result<Self, EmbedError> {
+        let value = source.sections.len();
+        let is_new = self.sections.len() > value;
+        if let Some(index) = self.sections.iter().position(|section| section.sections().contains(&value))
+            && is_new
+        {
+            let offset = source.shoff + index.to_u64() * Header::LEN;
+            let (what, value) = ("number of a section in a section", value.to_u64());
+            return Err(EmbedError::File(Error::Table { what, offset, value }));
+        }
         let len = self.table.map_or(0, |table| table.room);
-        let total = [source.len(), self.prefix, EHSIZE].into_iter().try_fold(len, u64::checked_add);
+        let total = [source.len(), source.page(), EHSIZE].into_iter().try_fold(len, u64::checked_add);
         if total.is_none_or(|total| total > isize::MAX as u64 / 2) {
             return Err(EmbedError::Address { value: source.len(), size: len });
         }
         let ph_end = source.phoff + self.segments.len().to_u64() * Segment::LEN;
-        let contents = self.contents.end;
-        if !(self.skip..=source.len()).contains(&contents) || self.content_end() < ph_end {
-            return Err(EmbedError::Overlap { offset: contents, size: 0 });
+        let end = self.shift(source.len());
+        if end < ph_end {
+            return Err(EmbedError::Overlap { offset: source.phoff, size: ph_end - source.phoff });
         }
         let mut changes = vec![0..EHSIZE, source.phoff..ph_end];
         changes.extend(self.table.map(|table| table.offset..table.offset + table.room));
-        let mut end = self.content_end();
-        if let Tail::At(shoff, _) = self.tail {
-            changes.push(shoff..shoff + self.sections.len().to_u64() * Header::LEN);
-        }
-        if self.tail == Tail::Keep {
-            let shoff = source.shoff - self.skip + self.prefix;
-            changes.push(shoff..shoff + self.sections.len().to_u64() * Header::LEN);
-            end = source.len();
-        }
+        changes.push(self.shoff..self.shoff + self.sections.len().to_u64() * Header::LEN);
         for edit in &self.edits {
             let (start, len) = (self.offset_of(edit.offset), edit.bytes.len().to_u64());
-            let moved_end = self.moves.iter().map(|one| one.to + (one.from.end - one.from.start)).max();
-            if start.checked_add(len).is_none_or(|last| last > end.max(moved_end.unwrap_or(0))) {
+            if start.checked_add(len).is_none_or(|last| last > end) {
                 return Err(EmbedError::Overlap { offset: edit.offset, size: len });
             }
             changes.push(start..start + len);

@@ -6,7 +6,7 @@ use cfipack_format::widen::{ToU64, ToUsize};
 use object::elf;
 
 use super::header::Segment;
-use super::plan::Plan;
+use super::plan::{Plan, Splice};
 use super::source::{EHSIZE, Source};
 use crate::embed_error::EmbedError;
 
@@ -17,7 +17,8 @@ const MIN_ADDRESS: u64 = 0x1_0000;
 /// this page too. This works only for fixed addresses, if there is a lower page.
 pub(super) fn plan(source: &Source<'_>, table_len: u64) -> Result<Option<Plan>, EmbedError> {
     let page = source.page();
-    let mut plan = Plan::shifted(source, 0, page);
+    let mut plan = Plan::unchanged(source);
+    plan.splice(Splice::zeros(0, page));
     let first = source.loaded().next().filter(|first| {
         let headers = first.offset == 0 && source.ph_end() <= first.range().end;
         headers && first.address >= MIN_ADDRESS + page && first.address.is_multiple_of(page)

@@ -155,7 +155,11 @@ fn remove_symbols(
 pub(super) fn sections(source: &Source<'_>, plan: &mut Plan, removed: &[usize]) -> Result<(), EmbedError> {
     let Some(&first) = removed.first() else { return Ok(()) };
     let is_removed = |index: usize| removed.binary_search(&index).is_ok();
-    let new_index = |index: usize| index - removed.partition_point(|&other| other < index);
+    let count = plan.sections.len();
+    // A number without a section stays as it is, also when a table is put in.
+    let new_index = |index: usize| {
+        if index >= count { index } else { index - removed.partition_point(|&other| other < index) }
+    };
     let is_last = first + removed.len() == plan.sections.len();
     let mut all = source.sections.iter();
     if let Some(at) = all.position(|section| section.is(elf::SHT_SYMTAB_SHNDX)).filter(|_| !is_last) {
@@ -164,15 +168,13 @@ pub(super) fn sections(source: &Source<'_>, plan: &mut Plan, removed: &[usize]) 
         return Err(EmbedError::SymbolNumbers { section, offset, value });
     }
     for (index, section) in plan.sections.iter_mut().enumerate().filter(|(index, _)| !is_removed(*index)) {
-        let has_section =
-            section.has(elf::SHF_INFO_LINK) || section.is(elf::SHT_RELA) || section.is(elf::SHT_REL);
-        let (link, info) = (section.link.to_usize(), if has_section { section.info.to_usize() } else { 0 });
+        let [link, info] = section.sections();
         if let Some(value) = [link, info].into_iter().find(|&other| is_removed(other)) {
             let (section, offset) = (source.headers.name_for_error(index), source.sections[index].offset);
             return Err(EmbedError::TableReference { section, offset, value: value.to_u64() });
         }
         section.link = new_index(link) as u32;
-        if has_section {
+        if info != 0 {
             section.info = new_index(info) as u32;
         }
     }

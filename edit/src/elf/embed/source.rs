@@ -33,7 +33,6 @@ pub(super) struct Source<'a> {
     pub names: usize,
     pub segments: Vec<Segment>,
     pub sections: Vec<Header>,
-    pub contents: Contents,
     /// The place of the interpreter's name.
     pub interp: Option<Range<u64>>,
     pub dynamic: Option<Segment>,
@@ -41,18 +40,16 @@ pub(super) struct Source<'a> {
     pub dynamic_names: Vec<u32>,
 }
 
-/// Describes the part of a file before its tail. A change writes the tail again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Contents {
-    /// The end of the last byte of the contents.
-    pub end: u64,
-    /// True if the names of sections are part of the tail.
-    pub names_in_tail: bool,
-}
-
 impl<'a> Source<'a> {
     /// Reads the headers. Refuses files that no change can leave intact.
     pub fn read(headers: &Headers<'a>) -> Result<Self, EmbedError> {
+        let source = Self::of(headers)?;
+        source.check()?;
+        Ok(source)
+    }
+
+    /// Reads the headers as they are.
+    pub fn of(headers: &Headers<'a>) -> Result<Self, EmbedError> {
         let Ok(header) = elf::FileHeader64::<object::Endianness>::parse(headers.bytes) else {
             return Err(EmbedError::NoSegments);
         };
@@ -66,23 +63,25 @@ impl<'a> Source<'a> {
             names: header.shstrndx(endian, headers.bytes).map_or(0, |index| index.to_usize()),
             segments: headers.segments.iter().map(|segment| Segment::read(segment, endian)).collect(),
             sections: headers.sections.iter().map(|section| Header::read(section, endian)).collect(),
-            contents: Contents { end: 0, names_in_tail: false },
             interp: None,
             dynamic: None,
             dynamic_names: Vec::new(),
         };
-        source.check_segments()?;
-        source.check_sections()?;
-        source.check_names()?;
-        source.contents = source.contents(&source.segments, &source.sections, source.names);
-        source.check_end()?;
-        source.contents.end = source.end_with_strays(source.contents.end);
         source.interp = source.segment(elf::PT_INTERP).map(Segment::range);
         source.dynamic = source.segment(elf::PT_DYNAMIC).copied();
         let symbols = source.sections.iter().filter(|section| section.is(elf::SHT_DYNSYM));
         source.dynamic_names = symbols.map(|section| section.link).collect();
         source.dynamic_names.sort_unstable();
         Ok(source)
+    }
+
+    /// Refuses files that no change can leave intact. A file of debug information is refused as such, because its program
+    /// headers may be those of the program that it describes.
+    pub fn check(&self) -> Result<(), EmbedError> {
+        self.check_sections()?;
+        self.check_segments()?;
+        self.check_names()?;
+        self.check_end()
     }
 
     /// Refuses segments that are damaged, unusual in a program, or not in ascending order.
@@ -114,7 +113,8 @@ impl<'a> Source<'a> {
         end.map(|_| ()).ok_or(EmbedError::NoSegments)
     }
 
-    fn check_sections(&self) -> Result<(), EmbedError> {
+    /// Refuses sections that do not lie in the file, and a file of debug information.
+    pub fn check_sections(&self) -> Result<(), EmbedError> {
         if self.sections.is_empty() {
             return Err(EmbedError::NoSectionHeaders);
         }
@@ -144,47 +144,44 @@ impl<'a> Source<'a> {
         Err(EmbedError::File(damaged))
     }
 
-    /// Returns the end of the bytes that these headers describe. Section headers do not count, and neither do names of
-    /// sections if only section headers follow them.
-    pub fn contents(&self, segments: &[Segment], sections: &[Header], names: usize) -> Contents {
-        let tables = EHSIZE.max(self.phoff + segments.len().to_u64() * Segment::LEN);
-        let segments = segments.iter().map(|segment| segment.used().end);
-        let others = sections.iter().enumerate().filter(|(index, _)| *index != names);
-        let others =
-            others.filter(|(_, section)| section.has_bytes()).map(|(_, section)| section.range().end);
-        let end = segments.chain(others).fold(tables, u64::max);
-        let name_range = sections.get(names).filter(|_| names != 0).map_or(0..0, Header::range);
-        let names_in_tail = names != 0 && name_range.start >= end && self.shoff >= end;
-        Contents { end: if names_in_tail { end } else { end.max(name_range.end) }, names_in_tail }
+    /// Returns the end of the bytes of all segments, without the loaded segment `except` and those within it. Sections
+    /// that start among these bytes count as a whole.
+    pub fn loaded_end(&self, except: Option<&Segment>) -> u64 {
+        let is_other = |one: &&Segment| except.is_none_or(|load| !load.range().contains(&one.offset));
+        let segments = self.segments.iter().filter(is_other).map(|segment| segment.used().end);
+        let end = segments.fold(EHSIZE.max(self.ph_end()), u64::max);
+        let mut sections: Vec<_> = self.sections.iter().map(Header::range).collect();
+        sections.sort_by_key(|range| range.start);
+        sections.into_iter().fold(end, |end, one| if one.start < end { end.max(one.end) } else { end })
     }
 
-    /// Returns the end of the last byte from `end` on that is not zero and that no header describes, or `end` if there is
-    /// no such byte. For example, patchelf 0.19 leaves the old section headers before the new ones. Such bytes stay where
-    /// they are.
-    pub fn end_with_strays(&self, end: u64) -> u64 {
-        let headers = self.shoff..self.shoff.saturating_add(self.sections.len().to_u64() * Header::LEN);
-        let sections = self.sections.iter().filter(|section| section.has_bytes()).map(Header::range);
-        let mut described: Vec<_> = sections.chain([headers]).filter(|range| range.end > end).collect();
-        described.sort_by_key(|range| range.start);
-        let (mut next, mut last) = (end, end);
-        let end_of_file = (self.len(), self.len());
-        let described = described.into_iter().map(|range| (range.start, range.end));
-        for (start, end) in described.chain([end_of_file]) {
-            let gap = self.bytes(next..start.max(next));
-            if let Some(at) = gap.iter().rposition(|&byte| byte != 0) {
-                last = next + at.to_u64() + 1;
-            }
-            next = next.max(end);
-        }
-        last
+    /// Returns the largest alignment of the sections from an offset on, and at least that of section headers.
+    pub fn align_after(&self, offset: u64) -> u64 {
+        let sections = self.sections.iter().filter(|one| one.has_bytes() && one.offset >= offset);
+        let aligns = sections.map(|one| one.align).filter(|align| align.is_power_of_two() && *align <= PAGE);
+        aligns.fold(8, u64::max)
+    }
+
+    /// Returns whether bytes can be inserted after a range: no segment loads it, and it does not end within a section.
+    pub fn may_grow(&self, range: &Range<u64>) -> bool {
+        let mut sections = self.sections.iter().map(Header::range);
+        range.start >= self.loaded_end(None)
+            && !sections.any(|one| one.start < range.end && range.end < one.end)
+    }
+
+    /// Returns the range of the section headers.
+    pub fn headers_range(&self) -> Range<u64> {
+        self.shoff..self.shoff.saturating_add(self.sections.len().to_u64() * Header::LEN)
     }
 
     /// Refuses bytes after everything that headers describe.
     fn check_end(&self) -> Result<(), EmbedError> {
         /// The mark that the kernel's `sign-file` writes at the end of a file.
         const SIGNATURE: &[u8] = b"~Module signature appended~\n";
-        let table = self.shoff.saturating_add(self.sections.len().to_u64() * Header::LEN);
-        let end = self.contents.end.max(table).max(self.name_range().end);
+        let segments = self.segments.iter().map(|segment| segment.used().end);
+        let sections = self.sections.iter().filter(|one| one.has_bytes()).map(|one| one.range().end);
+        let headers = [EHSIZE, self.ph_end(), self.headers_range().end];
+        let end = segments.chain(sections).chain(headers).fold(0, u64::max);
         let rest = &self.headers.bytes[end.min(self.len()).to_usize()..];
         if rest.iter().all(|&byte| byte == 0) {
             return Ok(());
@@ -255,8 +252,8 @@ impl<'a> Source<'a> {
         self.loaded().find(|load| load.range().start <= range.start && range.end <= load.range().end)
     }
 
-    /// Returns the first offset from `from` on that is in use. Sections use their bytes, apart from `except`. Segments
-    /// use their bytes if they are not loaded, or start at or after `from`.
+    /// Returns the first offset from `from` on that is in use. Section headers and sections use their bytes, apart from
+    /// the section `except`. Segments use their bytes if they are not loaded, or start at or after `from`.
     pub fn next_use(&self, from: u64, except: Option<usize>) -> u64 {
         let sections = self.sections.iter().enumerate().filter(|(index, _)| Some(*index) != except);
         let sections = sections.map(|(_, section)| section.range());
@@ -268,7 +265,9 @@ impl<'a> Source<'a> {
             kind if kind == elf::PT_PHDR.0 => self.phoff..self.ph_end(),
             _ => segment.used(),
         });
-        let used = sections.chain(segments).filter(|range| range.end > from && !range.is_empty());
+        let headers = [self.headers_range()];
+        let used =
+            sections.chain(segments).chain(headers).filter(|range| range.end > from && !range.is_empty());
         used.map(|range| range.start).min().unwrap_or(u64::MAX)
     }
 

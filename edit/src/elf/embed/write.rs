@@ -1,10 +1,12 @@
 //! Writes the new file from a plan and a table.
 
+use core::ops::Range;
+
 use cfipack_format::widen::{ToU64, ToUsize};
 use object::elf;
 
 use super::header::{Header, Segment};
-use super::plan::{Names, Plan, Tail};
+use super::plan::Plan;
 use super::source::{EHSIZE, Source};
 use crate::rewrite::{Patch, Rewrite};
 
@@ -27,8 +29,8 @@ pub(super) fn write<'a>(source: &Source<'a>, mut plan: Plan, table: Option<Vec<u
     }
     let mut writer = Writer { source, plan, rewrite: Rewrite::new(), patches: Vec::new() };
     writer.contents(table);
-    let shoff = writer.tail();
-    writer.elf_header(shoff);
+    writer.section_headers();
+    writer.elf_header();
     writer.program_headers();
     writer.edits();
     let Writer { rewrite, patches, .. } = writer;
@@ -45,162 +47,58 @@ struct Writer<'s, 'a> {
 impl<'a> Writer<'_, 'a> {
     /// Writes the old bytes that stay, the bytes that move, and the table.
     fn contents(&mut self, table: Option<Vec<u8>>) {
-        let end = match self.plan.tail {
-            Tail::Keep => self.source.len(),
-            Tail::Rebuild(_) | Tail::At(..) => self.plan.contents.end,
-        };
-        self.rewrite.zeros("page of program headers", self.plan.prefix.to_usize());
-        self.rewrite.old(self.plan.skip.to_usize()..end.to_usize());
-        let end = self.rewrite.len().to_u64();
-        let cleared = self.cleared();
-        self.rewrite = core::mem::take(&mut self.rewrite).patch(cleared);
-
-        let mut moves = self.plan.moves.clone();
-        moves.sort_by_key(|one| one.to);
-        let mut within = Vec::new();
-        for one in moves {
-            let from = one.from.start.to_usize()..one.from.end.to_usize();
-            if one.to < end {
-                let bytes = self.source.bytes(one.from).to_vec();
-                within.push(Patch { offset: one.to.to_usize(), what: "moved sections".into(), bytes });
-            } else {
-                self.pad_to(one.to);
-                self.rewrite.old(from);
-            }
+        let mut start = 0;
+        for splice in &self.plan.splices {
+            self.rewrite.old(start..splice.at.to_usize());
+            self.rewrite.bytes("name of section .sframe", splice.bytes.clone());
+            self.rewrite.zeros("padding", splice.zeros.to_usize());
+            start = (splice.at + splice.removed).to_usize();
         }
-        self.rewrite = core::mem::take(&mut self.rewrite).patch(within);
-        if let (Some(place), Some(mut bytes)) = (self.plan.table, table) {
-            bytes.resize(place.room.to_usize(), 0);
-            if place.offset < end {
-                self.rewrite = core::mem::take(&mut self.rewrite).patch(vec![Patch {
-                    offset: place.offset as usize,
-                    what: "section .sframe".into(),
-                    bytes,
-                }]);
-            } else {
-                self.pad_to(place.offset);
-                self.rewrite.bytes("section .sframe", bytes);
-            }
+        self.rewrite.old(start..self.source.len().to_usize());
+        let patches = [self.cleared(), self.moved(), self.table(table)];
+        for patches in patches {
+            self.rewrite = core::mem::take(&mut self.rewrite).patch(patches);
         }
     }
 
     /// Returns zeros for the cleared ranges of the old file that are not zero.
     fn cleared(&self) -> Vec<Patch> {
-        let end = match self.plan.tail {
-            Tail::Keep => self.source.len(),
-            Tail::Rebuild(_) | Tail::At(..) => self.plan.contents.end,
-        };
         let mut ranges = self.plan.cleared.clone();
         ranges.sort_by_key(|range| range.start);
-        let (mut patches, mut next) = (Vec::new(), self.plan.skip);
+        let (mut patches, mut next) = (Vec::new(), 0);
         for range in ranges {
-            let (start, end) = (range.start.max(next), range.end.min(end));
-            if start < end && !self.source.is_zero(start..end, None) {
-                let offset = (start - self.plan.skip + self.plan.prefix).to_usize();
-                let bytes = vec![0; (end - start) as usize];
-                patches.push(Patch { offset, what: "place of moved bytes".into(), bytes });
-            }
+            let end = range.end.min(self.source.len());
+            let parts = self.plan.kept(range.start.max(next)..end).into_iter();
+            patches.extend(parts.filter(|part| !self.source.is_zero(part.clone(), None)).map(|part| {
+                let (offset, len) = (self.plan.shift(part.start).to_usize(), part.end - part.start);
+                Patch { offset, what: "place of moved bytes".into(), bytes: vec![0; len.to_usize()] }
+            }));
             next = next.max(end);
         }
         patches
     }
 
-    fn pad_to(&mut self, offset: u64) {
-        let len = offset.to_usize().saturating_sub(self.rewrite.len());
-        self.rewrite.zeros("padding", len);
+    fn moved(&self) -> Vec<Patch> {
+        let moves = self.plan.moves.iter().map(|one| Patch {
+            offset: one.to.to_usize(),
+            what: "moved sections".into(),
+            bytes: self.source.bytes(one.from.clone()).to_vec(),
+        });
+        moves.collect()
     }
 
-    /// Writes the names of sections and the section headers. Returns the offset of the section headers.
-    fn tail(&mut self) -> u64 {
-        self.count_in_first_section();
-        self.keep_empty_sections_inside();
-        if let Tail::At(shoff, names) = self.plan.tail.clone() {
-            self.names(names.as_ref());
-            // wild writes the section headers before the names, and pads the end of the names.
-            if self.plan.sections[self.plan.names].range().end == self.rewrite.len().to_u64() {
-                self.rewrite.align(8);
-            }
-            self.overwritten_headers(shoff);
-            return shoff;
-        }
-        let Tail::Rebuild(names) = self.plan.tail.clone() else {
-            let shoff = self.source.shoff - self.plan.skip + self.plan.prefix;
-            for (index, header) in self.plan.sections.clone().into_iter().enumerate() {
-                if self.source.sections.get(index) != Some(&header) {
-                    let offset = shoff + index.to_u64() * Header::LEN;
-                    let bytes = header.to_bytes(self.source.endian);
-                    self.patches.push(Patch {
-                        offset: offset.to_usize(),
-                        what: self.section_title(index).into(),
-                        bytes,
-                    });
-                }
-            }
-            return shoff;
-        };
-        // The names and the headers keep their order.
-        let is_names_first = self.source.name_range().start < self.source.shoff;
-        if is_names_first {
-            self.names(names.as_ref());
-        }
-        self.rewrite.align(8);
-        let shoff = self.rewrite.len().to_u64();
-        if let Some(names) = names.as_ref().filter(|_| !is_names_first) {
-            let (headers, index) = (self.plan.sections.len().to_u64() * Header::LEN, self.plan.names);
-            self.plan.sections[index].offset = shoff + headers;
-            self.plan.sections[index].size = names.len();
-        }
-        self.section_headers();
-        if !is_names_first {
-            self.names(names.as_ref());
-        }
-        shoff
+    fn table(&self, table: Option<Vec<u8>>) -> Vec<Patch> {
+        let (Some(place), Some(mut bytes)) = (self.plan.table, table) else { return Vec::new() };
+        bytes.resize(place.room.to_usize(), 0);
+        vec![Patch { offset: place.offset.to_usize(), what: "section .sframe".into(), bytes }]
     }
 
-    /// Writes section headers again that program headers were written over.
-    fn overwritten_headers(&mut self, shoff: u64) {
-        for (index, header) in self.plan.sections.clone().into_iter().enumerate() {
-            let (offset, bytes) = (shoff + index.to_u64() * Header::LEN, header.to_bytes(self.source.endian));
-            let old = offset + self.plan.skip - self.plan.prefix;
-            if old < self.source.ph_end() || self.source.bytes(old..old + Header::LEN) != bytes {
-                let what = self.section_title(index).into();
-                self.patches.push(Patch { offset: offset.to_usize(), what, bytes });
-            }
-        }
-    }
-
-    /// Writes the names of sections, if they are given.
-    fn names(&mut self, names: Option<&Names>) {
-        let Some(Names { old, append }) = names else { return };
-        let header = &mut self.plan.sections[self.plan.names];
-        header.offset = self.rewrite.len().to_u64();
-        header.size = old.end - old.start + append.len().to_u64();
-        self.rewrite.old(old.start.to_usize()..old.end.to_usize());
-        self.rewrite.bytes("name of section .sframe", *append);
-    }
-
-    /// Gives empty sections an offset in the new file, if they have one in the old file. `llvm-strip` leaves offsets in
-    /// bytes that are removed with the table.
-    fn keep_empty_sections_inside(&mut self) {
-        let (old_end, end) = (self.source.len(), self.rewrite.len().to_u64());
-        for section in &mut self.plan.sections {
-            let is_empty = section.has_place() && section.size == 0;
-            if is_empty && (end..=old_end).contains(&section.offset) {
-                section.offset = end;
-            }
-        }
-    }
-
+    /// Writes the section headers that differ from the bytes in their place.
     fn section_headers(&mut self) {
+        self.count_in_first_section();
         for (index, header) in self.plan.sections.clone().into_iter().enumerate() {
-            let start = self.source.shoff.to_usize() + index * Header::LEN.to_usize();
-            match self.source.sections.get(index) {
-                Some(old) if *old == header => self.rewrite.old(start..start + Header::LEN.to_usize()),
-                _ => {
-                    let bytes = header.to_bytes(self.source.endian);
-                    self.rewrite.bytes(self.section_title(index), bytes);
-                }
-            }
+            let offset = self.plan.shoff + index.to_u64() * Header::LEN;
+            self.replace(offset, self.section_title(index), header.to_bytes(self.source.endian));
         }
     }
 
@@ -231,7 +129,7 @@ impl<'a> Writer<'_, 'a> {
         }
     }
 
-    fn elf_header(&mut self, shoff: u64) {
+    fn elf_header(&mut self) {
         let endian = self.source.endian;
         let reserved = u64::from(elf::SHN_LORESERVE);
         let sections = self.plan.sections.len().to_u64();
@@ -239,7 +137,7 @@ impl<'a> Writer<'_, 'a> {
         let mut header = self.source.bytes(0..EHSIZE).to_vec();
         let mut put =
             |offset: usize, bytes: &[u8]| header[offset..offset + bytes.len()].copy_from_slice(bytes);
-        put(E_SHOFF, &endian.put_u64(shoff));
+        put(E_SHOFF, &endian.put_u64(self.plan.shoff));
         put(E_PHNUM, &endian.put_u16(number_or(segments, PN_XNUM, PN_XNUM as u16)));
         put(E_SHNUM, &endian.put_u16(number_or(sections, reserved, 0)));
         put(E_SHSTRNDX, &endian.put_u16(number_or(names, reserved, elf::SHN_XINDEX.0)));
@@ -261,14 +159,21 @@ impl<'a> Writer<'_, 'a> {
         }
     }
 
-    /// Replaces bytes of the headers, unless they are the same already.
+    /// Writes bytes of the headers, unless the same bytes of the old file are in their place.
     fn replace(&mut self, offset: u64, what: String, bytes: Vec<u8>) {
-        let is_same = self.plan.prefix == 0
-            && self.plan.skip == 0
-            && self.source.bytes(offset..offset + bytes.len().to_u64()) == bytes;
+        let len = bytes.len().to_u64();
+        let old = self.plan.source_of(offset, len);
+        // More program headers may have been written over section headers.
+        let is_same = old.is_some_and(|old| {
+            !self.is_cleared(old..old + len) && self.source.bytes(old..old + len) == bytes
+        });
         if !is_same {
             self.patches.push(Patch { offset: offset.to_usize(), what: what.into(), bytes });
         }
+    }
+
+    fn is_cleared(&self, old: Range<u64>) -> bool {
+        self.plan.cleared.iter().any(|range| range.start < old.end && old.start < range.end)
     }
 }
 

@@ -82,7 +82,7 @@ fn embed<'a>(
     let mut edit = Edit::new(headers)?;
     check_header_zero(headers)?;
     check_names(&edit)?;
-    let tables = tables(&edit)?;
+    let tables = tables(headers)?;
     let first = tables.first().copied();
     let kept = first.filter(|&slot| {
         let flags = edit.slots[slot].header.sh_flags(headers.endian);
@@ -106,13 +106,14 @@ fn embed<'a>(
 
 /// Returns the object without its tables and their relocations, or `None` if it has no table.
 pub(super) fn without_sframe<'a>(headers: &Headers<'a>) -> Result<Option<Rewrite<'a>>, EmbedError> {
-    let mut edit = Edit::new(headers)?;
-    check_header_zero(headers)?;
-    check_names(&edit)?;
-    let mut removed = tables(&edit)?;
+    // Read nothing else first: an object without a table stays as it is, whatever else is wrong with it.
+    let mut removed = tables(headers)?;
     if removed.is_empty() {
         return Ok(None);
     }
+    let mut edit = Edit::new(headers)?;
+    check_header_zero(headers)?;
+    check_names(&edit)?;
     let holders = relocations_of(&edit, &removed);
     removed.extend(holders.into_iter().map(|(slot, _)| slot));
     removed.sort_unstable();
@@ -123,8 +124,7 @@ pub(super) fn without_sframe<'a>(headers: &Headers<'a>) -> Result<Option<Rewrite
 
 /// Returns the slots of the tables. A tool that does not know tables may have written the type of ordinary bytes, or of
 /// a section without bytes.
-fn tables(edit: &Edit<'_, '_>) -> Result<Vec<usize>, EmbedError> {
-    let headers = edit.headers;
+fn tables(headers: &Headers<'_>) -> Result<Vec<usize>, EmbedError> {
     let mut tables = Vec::new();
     // Section 0 stands for no section, whatever its header says.
     for (index, header) in headers.sections.enumerate().skip(1) {

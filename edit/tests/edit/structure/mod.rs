@@ -4,6 +4,7 @@ mod by_hand;
 mod changes;
 mod fields;
 mod flips;
+mod order;
 mod programs;
 mod unusual;
 

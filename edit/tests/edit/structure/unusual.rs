@@ -8,20 +8,20 @@ use cfipack_roundtrip::structure::{StructureError, check_structure};
 use super::{embedded, header};
 
 /// Types of segments.
-const LOAD: u32 = 1;
+pub(super) const LOAD: u32 = 1;
 const NOTE: u32 = 4;
 const TLS: u32 = 7;
 const SFRAME: u32 = 0x6474_e554;
 const RELRO: u32 = 0x6474_e552;
 
 /// A program header: type and flags, then offset, address, bytes in the file and in memory.
-type Segment = ([u32; 2], [u64; 4]);
+pub(super) type Segment = ([u32; 2], [u64; 4]);
 
 /// A section header: name, type and flags, then address, offset and size.
-type Section = (&'static str, [u32; 2], [u64; 3]);
+pub(super) type Section = (&'static str, [u32; 2], [u64; 3]);
 
 /// `.text` in the first segment.
-const TEXT: [u32; 2] = [1, 6];
+pub(super) const TEXT: [u32; 2] = [1, 6];
 
 /// `.text` from the end of this many program headers to 0x210. No section can move to make room.
 fn text_after(segments: u64) -> Section {
@@ -30,7 +30,7 @@ fn text_after(segments: u64) -> Section {
 }
 
 /// Makes an executable for x86-64 of `len` bytes, with its section headers after them.
-fn program(segments: &[Segment], sections: &[Section], len: usize) -> Vec<u8> {
+pub(super) fn program(segments: &[Segment], sections: &[Section], len: usize) -> Vec<u8> {
     let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
     bytes.resize(16, 0);
     bytes.extend([2, 0, 62, 0, 1, 0, 0, 0]);
@@ -210,6 +210,28 @@ fn numbers_in_the_first_section_header() {
         check_structure(&used, &new).unwrap();
         assert_eq!((new[60], new[62], first_of(&new, at)), (4, 2, 0));
     }
+}
+
+/// A number without a section stays as it is, also when the table is removed. It must not become the table's number.
+#[test]
+fn numbers_without_a_section() {
+    let text = ([LOAD, 5], [0, 0x40_0000, 0x210, 0x210]);
+    let linking_to = |section: u32| {
+        let mut old = program(&[text], &[text_after(1)], 0x210);
+        let link = old.len() - 2 * 64 + 40;
+        old[link..][..4].copy_from_slice(&section.to_le_bytes());
+        old
+    };
+    let old = linking_to(0x1005);
+    let new = embedded(&old);
+    check_structure(&old, &new).unwrap();
+    let stripped = without_sframe(&File::parse(&new).unwrap()).unwrap().unwrap().to_vec(&new);
+    assert_eq!(stripped, old);
+    // The file has three sections, so 3 is the number of the table.
+    let old = linking_to(3);
+    let offset = old.len() as u64 - 2 * 64;
+    let damaged = Error::Table { what: "number of a section in a section", offset, value: 3 };
+    assert_eq!(Embedding::of(&File::parse(&old).unwrap(), 600).unwrap_err(), EmbedError::File(damaged));
 }
 
 /// The name of the table would become part of another name.

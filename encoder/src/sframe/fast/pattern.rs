@@ -1,6 +1,6 @@
 //! Patterns: FREs of rows, except for the offset of the CFA.
 
-use cfipack_format::sframe::Abi;
+use cfipack_format::sframe::{Abi, Version};
 use cfipack_format::{Arch, Cfa, Endian, Row, Rule};
 
 use crate::sframe::rows::fre::{Fre, ShortFre};
@@ -39,7 +39,7 @@ impl Pattern {
         }
         let fre = |offset| {
             let row = Row { cfa: Cfa::Register { register, offset }, ..*row };
-            Fre::default(abi, &row).ok()?.as_short().map(ShortFre::number)
+            Fre::default(abi, Version::DEFAULT, &row).ok()?.as_short().map(ShortFre::number)
         };
         Some(Self { small: fre(0)?, large: fre(0x80)? & !0xff_ff00 })
     }

@@ -1,6 +1,6 @@
 //! Encodes rows as FREs (layout: [`cfipack_format::sframe`], "frame row entry").
 
-use cfipack_format::sframe::{Abi, FdeType, FreInfo, WordSize};
+use cfipack_format::sframe::{Abi, FdeType, FreInfo, Version, WordSize};
 use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Arch, Cfa, Endian, Row, Rule};
 
@@ -118,19 +118,19 @@ impl Fre {
 
     /// Encodes a row for an FDE of type `fde_type`.
     #[inline(always)]
-    pub(crate) fn new(arch: Arch, row: &Row, fde_type: FdeType) -> Result<Self, Reason> {
+    pub(crate) fn new(arch: Arch, version: Version, row: &Row, fde_type: FdeType) -> Result<Self, Reason> {
         if matches!(row.return_address, Rule::Undefined) {
             return Ok(Self::Short(ShortFre(u64::from(FreInfo::OUTERMOST.0) | 1 << 56)));
         }
         let Some(abi) = Abi::for_arch(arch) else { return Err(Reason::Architecture) };
         match fde_type {
-            FdeType::Default => Self::default(abi, row),
+            FdeType::Default => Self::default(abi, version, row),
             FdeType::Flex => flex(abi, row),
         }
     }
 
     #[inline(always)]
-    pub(crate) fn default(abi: Abi, row: &Row) -> Result<Self, Reason> {
+    pub(crate) fn default(abi: Abi, version: Version, row: &Row) -> Result<Self, Reason> {
         let arch = abi.arch();
         let Cfa::Register { register, offset } = row.cfa else {
             return Err(cfa_needs_flex(row.cfa));
@@ -140,10 +140,10 @@ impl Fre {
             return Err(Reason::CfaRegister(register));
         }
         let cfa = cfa_word(abi, offset)?;
+        let has_registers = abi.has_register_words(version);
         let fp = match row.frame_pointer {
             Rule::SameValue => None,
-            Rule::Cfa(offset) => Some(offset),
-            _ => return Err(Reason::FramePointerRule),
+            rule => Some(saved_word(rule, has_registers).ok_or(Reason::FramePointerRule)?),
         };
         let (count, words) = if abi.fixed_ra_offset() != 0 {
             match row.return_address {
@@ -152,21 +152,15 @@ impl Fre {
             }
             (1 + u8::from(fp.is_some()), [cfa, fp.unwrap_or(0), 0])
         } else {
-            if abi.has_register_words() && fp.is_some_and(|offset| offset & 1 != 0) {
-                return Err(Reason::FramePointerRule);
-            }
             match (row.return_address, fp) {
                 (Rule::SameValue, None) => (1, [cfa, 0, 0]),
-                (Rule::Cfa(offset), _) if abi.has_register_words() && offset & 1 != 0 => {
-                    return Err(Reason::ReturnAddressRule);
-                }
                 // An RA word of 0 is padding.
                 (Rule::SameValue, Some(fp)) if abi.pads_return_address() => (3, [cfa, 0, fp]),
                 (Rule::SameValue, Some(_)) => return Err(Reason::FramePointerAlone),
-                (Rule::Cfa(0), _) => return Err(Reason::ReturnAddressRule),
-                (Rule::Cfa(ra), None) => (2, [cfa, ra, 0]),
-                (Rule::Cfa(ra), Some(fp)) => (3, [cfa, ra, fp]),
-                _ => return Err(Reason::ReturnAddressRule),
+                (rule, fp) => match saved_word(rule, has_registers) {
+                    None | Some(0) => return Err(Reason::ReturnAddressRule),
+                    Some(ra) => (2 + u8::from(fp.is_some()), [cfa, ra, fp.unwrap_or(0)]),
+                },
             }
         };
         Self::signed_words(arch.endian(), sp_based, row.signed, count, words)
@@ -222,6 +216,17 @@ impl Fre {
             }
         }
         Self::from_bytes(&bytes[..1 + words.len() * width])
+    }
+}
+
+/// Returns the data word of a default FRE for a register that is saved on the stack or, with `has_registers`, in
+/// another register. Returns `None` for any other rule.
+#[inline(always)]
+fn saved_word(rule: Rule, has_registers: bool) -> Option<i64> {
+    match rule {
+        Rule::Cfa(offset) if !has_registers || offset & 1 == 0 => Some(offset),
+        Rule::Register { register, offset: 0 } if has_registers => Some(i64::from(register.0) << 1 | 1),
+        _ => None,
     }
 }
 

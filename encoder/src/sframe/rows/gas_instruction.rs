@@ -32,6 +32,7 @@ pub(crate) fn gas_action(
         Instruction::DefCfaOffset(_) | Instruction::RestoreState => Ok(GasAction::Touch),
         Instruction::NegateRaState if arch.is_aarch64() => Ok(GasAction::Touch),
         Instruction::NegateRaState => Err(Reason::GasInstruction(0x2d)),
+        Instruction::SetRaState(..) => Err(Reason::GasInstruction(0x2b)),
         // A load from rbp with an offset of a byte. GCC writes this if it realigns the stack.
         Instruction::DefCfaExpression([0x76, _, 0x06]) if loads_frame_pointer(arch) => Ok(GasAction::Flex),
         Instruction::DefCfaExpression(_) => Err(Reason::GasInstruction(0x0f)),

@@ -11,7 +11,7 @@
 
 use alloc::vec::Vec;
 
-use cfipack_format::sframe::FdeType;
+use cfipack_format::sframe::{Abi, FdeType, Version};
 use cfipack_format::{Arch, Cfa, Row, Rule};
 
 use crate::cfi::StackPointer;
@@ -38,7 +38,7 @@ pub(crate) struct Gnu<'a> {
 struct Start<'a> {
     cie: Cie<'a>,
     /// The rules that registers are restored to.
-    initial: (Row, StackPointer),
+    initial: State<'a, StackPointer>,
     state: State<'a, StackPointer>,
     gnu_state: GnuState,
 }
@@ -71,6 +71,7 @@ pub(crate) struct GnuRows<'a, 'f, 'b> {
     fres: &'b mut Fres,
     arch: Arch,
     fde_type: FdeType,
+    version: Version,
     /// True if the options allow rows without a caller.
     outermost: bool,
     gnu_state: GnuState,
@@ -91,15 +92,16 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         interpreter: &'b mut Interpreter<'a, StackPointer>,
         gnu: &'b mut Gnu<'a>,
         fres: &'b mut Fres,
+        options: &Options,
     ) -> Self {
         let arch = function.arch();
         let (fde_type, gnu_state) = (FdeType::Default, GnuState::new(arch));
-        Self { function, marks, interpreter, gnu, fres, arch, fde_type, outermost: true, gnu_state }
+        let (version, outermost) = (options.version, options.outermost);
+        Self { function, marks, interpreter, gnu, fres, arch, fde_type, version, outermost, gnu_state }
     }
 
     /// Writes the rows. Returns the type of the FDE.
     pub(crate) fn run(&mut self, options: &Options) -> Result<FdeType, Unsupported> {
-        self.outermost = options.outermost;
         if let Some((offset, reason)) = self.marks.omitted {
             return Err(Unsupported { function: self.function.key, offset, reason });
         }
@@ -128,8 +130,8 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
     fn rows(&mut self) -> Result<(), Reason> {
         let function = self.function;
         self.gnu.remembered.clear();
-        let (initial, mut state) = self.start()?;
-        let ignored = initial.1.ignored(self.arch);
+        let [initial, mut state] = self.start()?;
+        let ignored = initial.registers.ignored(self.arch);
         let mut instructions = Instructions::new(function, function.instructions);
         loop {
             match instructions.short() {
@@ -159,28 +161,27 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
     /// Finds the rules that registers are restored to, and the state in which the function's own instructions
     /// begin.
     #[inline]
-    fn start(&mut self) -> Result<((Row, StackPointer), State<'a, StackPointer>), Reason> {
+    fn start(&mut self) -> Result<[State<'a, StackPointer>; 2], Reason> {
         let (cie, flex) = (&self.function.cie, self.gnu_state.flex);
         match &self.gnu.start {
             // In a function without code no state is stored.
             Some(start) if self.function.size != 0 && start.cie.means_the_same(cie) => {
                 self.gnu_state = GnuState { flex: start.gnu_state.flex || flex, ..start.gnu_state };
-                Ok((start.initial, start.state))
+                Ok([start.initial, start.state])
             }
             _ => self.run_cie(),
         }
     }
 
     #[cold]
-    fn run_cie(&mut self) -> Result<((Row, StackPointer), State<'a, StackPointer>), Reason> {
+    fn run_cie(&mut self) -> Result<[State<'a, StackPointer>; 2], Reason> {
         let function = self.function;
         self.gnu.start = None;
         self.gnu_state = GnuState { flex: self.gnu_state.flex, ..GnuState::new(self.arch) };
         let initial = self.interpreter.run_cie(function).map_err(|unsupported| unsupported.reason)?;
-        let initial = (initial.row, initial.registers);
         let mut state = State::at_entry(self.arch);
         // A `DW_CFA_restore` in the CIE goes back to it.
-        let entry = (state.row, state.registers);
+        let entry = state;
         let mut instructions = Instructions::new(function, function.cie.instructions);
         while let Some(instruction) = next(&mut instructions) {
             self.instruction(instruction?, &mut state, &entry)?;
@@ -188,7 +189,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         if function.size != 0 && self.gnu.remembered.is_empty() && self.fde_type == FdeType::Default {
             self.gnu.start = Some(Start { cie: function.cie, initial, state, gnu_state: self.gnu_state });
         }
-        Ok((initial, state))
+        Ok([initial, state])
     }
 
     /// Carries out an instruction.
@@ -196,7 +197,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         &mut self,
         instruction: Instruction<'a>,
         state: &mut State<'a, StackPointer>,
-        initial: &(Row, StackPointer),
+        initial: &State<'a, StackPointer>,
     ) -> Result<(), Reason> {
         match instruction {
             Instruction::Advance(delta) => self.advance(state, self.gnu_state.location.saturating_add(delta)),
@@ -242,8 +243,11 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         &mut self,
         instruction: Instruction<'a>,
         state: &mut State<'a, StackPointer>,
-        initial: &(Row, StackPointer),
+        initial: &State<'a, StackPointer>,
     ) -> Result<(), Reason> {
+        let has_register_words =
+            Abi::for_arch(self.arch).is_some_and(|abi| abi.has_register_words(self.version));
+        let is_word = has_register_words && matches!(instruction, Instruction::Register(..));
         let gnu_state = &mut self.gnu_state;
         let action = gas_action(self.arch, instruction, gnu_state.gas.current.cfa_base, gnu_state.begun)?;
         let remembered = &mut self.gnu.remembered;
@@ -251,18 +255,18 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
             // gas writes a row even after the last PC. A change that gas ignores there concerns no PC.
             let mut ignored = *state;
             ignored.apply(instruction, self.arch, initial, remembered)?;
-            gnu_state.gas.follow(self.arch, instruction, &initial.0);
+            gnu_state.gas.follow(self.arch, instruction, &initial.row);
             return Ok(());
         }
         gnu_state.only_offset = false;
         if action == GasAction::None {
             gnu_state.entered.get_or_insert(state.row);
         } else {
-            gnu_state.flex |= action == GasAction::Flex;
+            gnu_state.flex |= action == GasAction::Flex && !is_word;
             (gnu_state.touched, gnu_state.begun) = (true, true);
         }
         state.apply(instruction, self.arch, initial, remembered)?;
-        gnu_state.gas.follow(self.arch, instruction, &initial.0);
+        gnu_state.gas.follow(self.arch, instruction, &initial.row);
         Ok(())
     }
 
@@ -317,7 +321,7 @@ impl<'a, 'f, 'b> GnuRows<'a, 'f, 'b> {
         if state.row.return_address == Rule::Undefined && !self.outermost {
             return Err(Reason::ReturnAddressRule);
         }
-        match Fre::new(self.arch, &state.row, self.fde_type) {
+        match Fre::new(self.arch, self.version, &state.row, self.fde_type) {
             Ok(fre) => {
                 gnu_state.only_offset = self.fde_type == FdeType::Default;
                 self.fres.push(start, &fre);

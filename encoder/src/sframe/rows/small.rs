@@ -132,7 +132,7 @@ impl SmallRows<'_, '_> {
         } else if !self.outermost {
             return Err(Reason::ReturnAddressRule);
         }
-        let fre = Fre::new(self.arch, row, self.fde_type)?;
+        let fre = Fre::new(self.arch, self.version, row, self.fde_type)?;
         if !self.fres.repeats(&fre) {
             if self.fres.count() >= self.version.max_fres() {
                 self.end_part(row.start.0)?;

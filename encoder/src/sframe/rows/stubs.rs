@@ -69,7 +69,7 @@ impl StubRows<'_, '_> {
             let register = rows.arch.stack_pointer();
             let cfa = Cfa::Register { register, offset: stub.offset.wrapping_add(pushed) };
             let start = FunctionOffset(start.into());
-            let fre = Fre::new(rows.arch, &Row { start, cfa, ..row }, FdeType::Default)?;
+            let fre = Fre::new(rows.arch, rows.version, &Row { start, cfa, ..row }, FdeType::Default)?;
             rows.fres.push(start.0, &fre);
         }
         let start = rows.start.wrapping_add(first.into());

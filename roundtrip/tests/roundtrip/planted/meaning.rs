@@ -157,7 +157,7 @@ impl<'a> Frames<'a> {
         let frame_pointer = value(arch.frame_pointer().0);
         let by_abi = cfa.map(|cfa| cfa.wrapping_add_signed(arch.stack_pointer_from_cfa()));
         let stack_pointer = match rule(Register(arch.stack_pointer().0)) {
-            None | Some(RegisterRule::SameValue) => by_abi,
+            None => by_abi,
             // s390x saves it on entry like any other register, when it has the value that the ABI gives it.
             Some(RegisterRule::Offset(_) | RegisterRule::Register(_)) if arch == Arch::S390x => by_abi,
             Some(_) => value(arch.stack_pointer().0),

@@ -9,7 +9,7 @@ use std::process::Command;
 use cfipack_container::File;
 use cfipack_encoder::sframe::Options;
 use cfipack_format::{Address, Arch};
-use cfipack_roundtrip::kernel_verdict;
+use cfipack_roundtrip::{KernelTable, kernel_verdict};
 use cfipack_testkit::by_cfi::{Cfi, Registers, Slice, Stop};
 use cfipack_testkit::needs;
 use cfipack_tests::convert::{build, cfi_of};
@@ -99,7 +99,7 @@ fn walk_all(arch: Arch, program: &[u8], cores: &[Core], has_flex: bool) -> Count
     let (section, ..) = build(cfi_of(&sections), arch, options);
     let bytes = section.into_bytes(Address(TABLE), |key| key.address()).expect("within reach");
     let ours = cfipack_decoder::sframe::Section::parse(&bytes, Address(TABLE)).expect("our table");
-    assert!(kernel_verdict(&ours, None, 1).is_accepted());
+    assert!(kernel_verdict(&ours, &KernelTable::Linked(None), 1).is_accepted());
     let table = Table::new(&bytes, TABLE, arch).expect("the model takes it");
     table.validate(0..u64::MAX).expect("the model takes all of it");
     let cfi =

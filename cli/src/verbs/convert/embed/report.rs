@@ -46,10 +46,14 @@ impl Reported for Embed {
     }
 
     fn add(&self, parts: &[Part<Table>], totals: &mut Totals) -> Vec<Remark> {
-        let (mut functions, mut converted, mut unreadable) = (0, 0, 0);
+        let (mut functions, mut converted, mut unreadable, mut lost) = (0, 0, 0, 0);
         for Part { report, .. } in parts {
             functions += report.functions;
             converted += report.converted;
+            if let Some(old) = &report.old_rows {
+                totals.kept += old.kept_functions;
+                lost += old.lost_bytes;
+            }
             totals.outermost += report.outermost;
             unreadable += report.unreadable;
             totals.tables += u64::from(!report.is_empty());
@@ -70,6 +74,14 @@ impl Reported for Embed {
             None => totals.has_uncounted_code = true,
         }
         let mut remarks = self.conversions.limits.remarks(&Covered { functions, converted, code });
+        if lost != 0 {
+            let lost = Number(lost, "byte");
+            let hint =
+                if self.conversions.table.synthesizes() { "" } else { "; --synthesize makes some from code" };
+            let words =
+                format!("the old table had rows for {lost} of code, and the new table has none{hint}");
+            remarks.push(Remark { words, fails: self.conversions.limits.strict() });
+        }
         if unreadable != 0 {
             let words = format!("{} cannot be read and are omitted", Number(unreadable, "FDE"));
             remarks.push(Remark { words, fails: true });
@@ -88,10 +100,14 @@ impl Reported for Embed {
             lines.push(format!("omitted: {}", Counts(&reasons).list()));
         }
         lines.extend(totals.synthesized.as_ref().map(SynthesizedCounts::line));
+        if totals.kept != 0 {
+            lines.push(format!("without CFI: {} kept from the old table", Number(totals.kept, "function")));
+        }
         let size = percent(sframe, cfi);
         let tables = if totals.tables == 1 { String::new() } else { format!(" in {} tables", totals.tables) };
         lines.push(format!(".sframe: {}{tables}, {size} of the CFI's {cfi}", Number(sframe, "byte")));
-        if self.verify && totals.synthesized.as_ref().is_some_and(|own| own.functions != 0) {
+        let synthesized = totals.synthesized.as_ref().map_or(0, |own| own.functions);
+        if self.verify && synthesized + totals.kept != 0 {
             lines.push(verdict::JUDGED_BY_CODE.into());
         }
         if totals.code.wanted() != 0 && !totals.has_uncounted_code {

@@ -17,6 +17,7 @@ use super::Conversions;
 use crate::conversion::{Consumer, Conversion};
 use crate::edit::{Edit, Problem, Skip};
 use crate::io::input;
+use crate::kept::OldRows;
 use crate::missing::ConversionReasons;
 use crate::report::cfi_bytes::{CfiBytes, TableBytes};
 use crate::report::count::Counts;
@@ -58,6 +59,9 @@ pub struct Table {
     /// The functions that no CFI covers, if `--synthesize` is given. The other counts do not include them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub synthesized: Option<SynthesizedCounts>,
+    /// The rows of the table that the file had before. Absent if it had none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub old_rows: Option<OldRows>,
     /// The sizes of the table and of the CFI, in bytes.
     pub bytes: TableBytes,
     /// The code and the part of it that the table covers, if it was counted.
@@ -99,6 +103,7 @@ impl Edit for Embed {
             }));
         }
         let Conversions { table, threads, .. } = self.conversions;
+        let table = table.replacing();
         let table = if file.kind() == Kind::Relocatable { table.for_linker() } else { table };
         let conversion = Conversion::unplaced(&file, &sections, &table, threads)?;
         if conversion.section.num_fdes() == 0 {
@@ -123,8 +128,7 @@ impl Edit for Embed {
             _ => return Err(Problem::Refused(format!("the new file has {} tables", sections.len()))),
         };
         self.check_cfi(&file, &tables, table)?;
-        let is_for_kernel = self.conversions.table.consumer() == Some(Consumer::Kernel);
-        if is_for_kernel && file.kind() == Kind::Linked {
+        if self.conversions.table.consumer() == Some(Consumer::Kernel) {
             check_kernel_rules(&file, &tables)?;
         }
         table.verified = true;
@@ -144,9 +148,10 @@ fn check_kernel_rules(file: &File<'_>, tables: &[sframe::Section<'_>]) -> Result
 impl Embed {
     /// Returns whether the file has a single table of the requested version, and its program header points to it.
     fn is_done(&self, file: &File<'_>) -> Result<bool, Problem> {
-        let tables = file.sframe_sections()?;
-        let [section] = &tables[..] else { return Ok(false) };
-        let Ok(table) = sframe::Section::parse(&section.bytes, section.address) else { return Ok(false) };
+        let sections = file.sframe_sections()?;
+        let [section] = &sections[..] else { return Ok(false) };
+        let tables = input::tables(section).unwrap_or_default();
+        let [table] = &tables[..] else { return Ok(false) };
         let segment = file.as_elf().and_then(|elf| elf.sframe_segment());
         let is_found = file.kind() == Kind::Relocatable || segment == Some(section.address);
         let version = self.conversions.table.get().version;
@@ -250,6 +255,7 @@ impl Embed {
             reasons: conversion.reasons(),
             synthesized: conversion.synthesized.as_ref().map(|own| own.counts.clone()),
             bytes: TableBytes { sframe: bytes.len().to_u64(), cfi: CfiBytes::measure(file, sections)? },
+            old_rows: conversion.with_table(file, bytes, |tables| conversion.kept.count(file, tables))?,
             code_coverage: conversion.code(file, bytes, &self.conversions.limits)?,
             outermost: conversion.outermost_rows(bytes)?,
             verified: false,

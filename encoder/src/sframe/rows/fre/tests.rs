@@ -1,4 +1,4 @@
-use cfipack_format::sframe::{Abi, FdeType};
+use cfipack_format::sframe::{Abi, FdeType, Version};
 use cfipack_format::{Arch, Cfa, FunctionOffset, Row, Rule};
 
 use super::Fre;
@@ -22,7 +22,13 @@ fn another_cfa_offset() {
     for arch in Arch::ALL.into_iter().filter(|arch| Abi::for_arch(*arch).is_some()) {
         for (return_address, frame_pointer) in rules.iter().flat_map(|ra| rules.map(|fp| (*ra, fp))) {
             let fre = |offset| {
-                Fre::new(arch, &row(arch, offset, return_address, frame_pointer), FdeType::Default).ok()
+                Fre::new(
+                    arch,
+                    Version::V3,
+                    &row(arch, offset, return_address, frame_pointer),
+                    FdeType::Default,
+                )
+                .ok()
             };
             for (from, to) in OFFSETS.iter().flat_map(|from| OFFSETS.map(|to| (*from, to))) {
                 let Some(before) = fre(from).and_then(|fre| fre.as_short()) else { continue };
@@ -46,7 +52,8 @@ fn words_of_both_byte_orders() {
         [(Arch::Aarch64, [0x25, 0x08, 0x01, 0xf8, 0xff]), (Arch::Aarch64Be, [0x25, 0x01, 0x08, 0xff, 0xf8])]
     {
         let fre =
-            Fre::new(arch, &row(arch, 0x108, Rule::Cfa(-8), Rule::SameValue), FdeType::Default).unwrap();
+            Fre::new(arch, Version::V3, &row(arch, 0x108, Rule::Cfa(-8), Rule::SameValue), FdeType::Default)
+                .unwrap();
         let short = fre.as_short().unwrap();
         assert_eq!((short.len(), &short.bytes()[..5]), (5, &expected[..]), "{arch:?}");
     }

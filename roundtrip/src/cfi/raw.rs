@@ -1,0 +1,112 @@
+//! The instructions of a CIE or an FDE as bytes, to rewrite those that gimli 0.34 refuses.
+
+use std::collections::HashSet;
+
+use gimli::{EndianSlice, LittleEndian, Reader as _};
+
+pub(super) const NOP: u8 = 0x00;
+pub(super) const RESTORE_EXTENDED: u8 = 0x06;
+/// `DW_CFA_AARCH64_set_ra_state`.
+pub(super) const SET_RA_STATE: u8 = 0x2b;
+/// `DW_CFA_AARCH64_negate_ra_state`.
+pub(super) const NEGATE_RA_STATE: u8 = 0x2d;
+
+/// Bytes to write at an offset of the section.
+pub(super) type Patch = (usize, Vec<u8>);
+
+/// Returns patches that remove each `DW_CFA_restore` of a register without a rule from a CIE, whose bytes after the CIE
+/// pointer are at an offset of the section.
+pub(super) fn restores_of_cie(body: &[u8], offset: usize) -> Vec<Patch> {
+    let (mut patches, mut ruled) = (Vec::new(), HashSet::new());
+    let Some(instructions) = instructions_of_cie(body) else { return patches };
+    for (at, instruction) in split(instructions) {
+        let named = register(instruction);
+        match instruction[0] {
+            NOP | 0x0c..=0x0f | 0x12 | 0x13 => {}
+            RESTORE_EXTENDED | 0xc0.. if !ruled.contains(&named) => {
+                patches.push(filled(offset + body.len() - instructions.len() + at, &[], instruction));
+            }
+            0x05 | 0x07..=0x09 | 0x10 | 0x11 | 0x14..=0x16 | 0x80..=0xbf => _ = ruled.insert(named),
+            // The instruction may be about any register.
+            _ => break,
+        }
+    }
+    patches
+}
+
+/// Returns the register that an instruction other than one for the CFA gives a rule, or restores.
+pub(super) fn register(instruction: &[u8]) -> Option<u64> {
+    match *instruction {
+        [first @ 0x80..=0xff, ..] => Some((first & 0x3f).into()),
+        [0x05..=0x09 | 0x10 | 0x11 | 0x14..=0x16, ref operands @ ..] => {
+            EndianSlice::new(operands, LittleEndian).read_uleb128().ok()
+        }
+        _ => None,
+    }
+}
+
+/// Returns a patch that replaces an instruction by shorter ones.
+pub(super) fn filled(at: usize, bytes: &[u8], instruction: &[u8]) -> Patch {
+    let mut bytes = bytes.to_vec();
+    bytes.resize(instruction.len(), NOP);
+    (at, bytes)
+}
+
+/// Returns the instructions of a CIE from its bytes after the CIE pointer.
+pub(super) fn instructions_of_cie(body: &[u8]) -> Option<&[u8]> {
+    let mut rest = EndianSlice::new(body, LittleEndian);
+    let version = rest.read_u8().ok()?;
+    let augmentation = rest.read_null_terminated_slice().ok()?;
+    if version == 4 {
+        rest.skip(2).ok()?;
+    }
+    rest.skip_leb128().ok()?;
+    rest.skip_leb128().ok()?;
+    if version == 1 {
+        rest.skip(1).ok()?;
+    } else {
+        rest.skip_leb128().ok()?;
+    }
+    if augmentation.first() == Some(&b'z') {
+        let length = rest.read_uleb128().ok()?;
+        rest.skip(usize::try_from(length).ok()?).ok()?;
+    }
+    Some(rest.slice())
+}
+
+/// Splits bytes into instructions with their offsets, up to an instruction of unknown length. `DW_CFA_set_loc` counts
+/// as unknown: compilers do not write it.
+pub(super) fn split(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let rest = bytes.get(at..).filter(|rest| !rest.is_empty())?;
+        let found = (at, rest.get(..instruction_len(rest).ok()?)?);
+        at += found.1.len();
+        Some(found)
+    })
+}
+
+/// Returns the length of the first instruction (DWARF 5, section 7.24).
+fn instruction_len(bytes: &[u8]) -> gimli::Result<usize> {
+    let mut rest = EndianSlice::new(bytes, LittleEndian);
+    let (fixed, numbers, has_block) = match rest.read_u8()? {
+        0x00 | 0x0a | 0x0b | NEGATE_RA_STATE | 0x40..=0x7f | 0xc0.. => (0, 0, false),
+        0x02 => (1, 0, false),
+        0x03 => (2, 0, false),
+        0x04 => (4, 0, false),
+        RESTORE_EXTENDED..=0x08 | 0x0d | 0x0e | 0x13 | 0x2e | 0x80..=0xbf => (0, 1, false),
+        0x05 | 0x09 | 0x0c | 0x11 | 0x12 | 0x14 | 0x15 | SET_RA_STATE => (0, 2, false),
+        0x0f => (0, 0, true),
+        0x10 | 0x16 => (0, 1, true),
+        other => return Err(gimli::Error::UnknownCallFrameInstruction(gimli::DwCfa(other))),
+    };
+    rest.skip(fixed)?;
+    for _ in 0..numbers {
+        rest.skip_leb128()?;
+    }
+    if has_block {
+        let length = rest.read_uleb128()?;
+        rest.skip(usize::try_from(length).map_err(|_| gimli::Error::UnsupportedOffset)?)?;
+    }
+    Ok(bytes.len() - rest.len())
+}

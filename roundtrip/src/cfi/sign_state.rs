@@ -1,0 +1,106 @@
+//! Rewrites `DW_CFA_AARCH64_set_ra_state`, which gimli 0.34 does not know.
+//!
+//! The instruction sets the state of the return address's signature: 0 is not signed, 1 is signed with the stack
+//! pointer. It takes at least three bytes, and other instructions for the state fit into them. In an FDE,
+//! `DW_CFA_restore_extended` goes back to the CIE's state, and `DW_CFA_AARCH64_negate_ra_state` makes the other state
+//! of it. `DW_CFA_nop` fills the rest. An instruction with another state stays, and gimli refuses its function.
+
+use gimli::{AArch64, Endianity, UnwindOffset, UnwindSection};
+
+use super::about::About;
+use super::cies::Cies;
+use super::program::Head;
+use super::raw::{
+    NEGATE_RA_STATE, NOP, Patch, RESTORE_EXTENDED, SET_RA_STATE, filled, instructions_of_cie, register, split,
+};
+use super::record::{Record, record_at, records};
+use super::source::{Cie, Reader, Visit};
+
+/// The pseudo register for the state.
+const STATE: u8 = AArch64::RA_SIGN_STATE.0 as u8;
+
+/// Finds the instructions, and the bytes to write over them.
+pub(super) struct SignStates;
+
+impl<'f> Visit<'f> for SignStates {
+    type Output = Vec<Patch>;
+
+    fn visit<E: Endianity + 'f, S: UnwindSection<Reader<'f, E>> + 'f>(
+        self,
+        section: S,
+        about: About<'f>,
+    ) -> Vec<Patch> {
+        let (mut patches, mut cies) = (Vec::new(), Cies::new());
+        for record in records(about.section) {
+            let Some(body) = about.bytes.get(record.body..record.end) else { continue };
+            if !body.contains(&SET_RA_STATE) {
+                continue;
+            }
+            let cie = if record.is_cie {
+                record.offset.into()
+            } else {
+                let fde = section.partial_fde_from_offset(&about.bases, record.offset.into());
+                let Ok(fde) = fde else { continue };
+                fde.cie_offset()
+            };
+            let state = cies.at(UnwindOffset::into(cie), || {
+                CieState::read(&section.cie_from_offset(&about.bases, cie).ok()?, &about)
+            });
+            let Some(state) = state else { continue };
+            if record.is_cie {
+                patches.extend_from_slice(&state.patches);
+            } else if let Some(instructions) = state.head.instructions(body) {
+                patches.extend(state.patches_of_fde(&record, instructions));
+            }
+        }
+        patches
+    }
+}
+
+/// The state of the signature after the instructions of a CIE.
+struct CieState {
+    head: Head,
+    is_signed: bool,
+    /// The bytes to write over instructions of the CIE itself.
+    patches: Vec<Patch>,
+}
+
+impl CieState {
+    /// Reads a CIE. Returns `None` if another instruction than those for the state may change it.
+    fn read<E: Endianity>(cie: &Cie<'_, E>, about: &About<'_>) -> Option<Self> {
+        let record = record_at(about.section, cie.offset())??;
+        let body = about.bytes.get(record.body..record.end)?;
+        let instructions = instructions_of_cie(body)?;
+        let mut state = Self { head: Head::of_fdes(cie, about)?, is_signed: false, patches: Vec::new() };
+        for (at, instruction) in split(instructions) {
+            match *instruction {
+                [SET_RA_STATE, wanted @ (0 | 1), ..] => {
+                    let is_wanted = state.is_signed == (wanted != 0);
+                    let first = if is_wanted { NOP } else { NEGATE_RA_STATE };
+                    state.is_signed = wanted != 0;
+                    let at = record.end - instructions.len() + at;
+                    state.patches.push(filled(at, &[first], instruction));
+                }
+                [NEGATE_RA_STATE] => state.is_signed = !state.is_signed,
+                // Instructions that remember and restore states, and rules for the pseudo register.
+                [0x0a | 0x0b] => return None,
+                _ if register(instruction) == Some(STATE.into()) => return None,
+                _ => {}
+            }
+        }
+        Some(state)
+    }
+
+    /// Returns the bytes to write over instructions of an FDE.
+    fn patches_of_fde(&self, record: &Record, instructions: &[u8]) -> Vec<Patch> {
+        let mut patches = Vec::new();
+        for (at, instruction) in split(instructions) {
+            if let [SET_RA_STATE, wanted @ (0 | 1), ..] = *instruction {
+                let last = if (wanted != 0) == self.is_signed { NOP } else { NEGATE_RA_STATE };
+                let at = record.end - instructions.len() + at;
+                patches.push(filled(at, &[RESTORE_EXTENDED, STATE, last], instruction));
+            }
+        }
+        patches
+    }
+}
