@@ -260,4 +260,6 @@ pub(crate) enum Special {
     SystemCall,
     /// The instruction signs the return address, but not with key A and the stack pointer.
     OtherSigning,
+    /// No instruction, but the bytes before the target of a branch. Their decoding would run over the target.
+    Cut,
 }

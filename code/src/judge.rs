@@ -282,6 +282,8 @@ impl<'j, 'c> Judge<'j, 'c> {
             // Functions in assembler sometimes rely on callees that keep more registers than the ABI asks for. We
             // cannot decide this.
             _ if matches!(instruction.flow, Flow::Call(_)) => return None,
+            // The row can be true for another stack that the code switches to.
+            Value::Unknown if register == self.arch.stack_pointer() => return None,
             _ if is_same && changes(register) => {
                 format!("{} has another value now", RegisterName(self.arch, register))
             }
@@ -403,12 +405,13 @@ impl<'j, 'c> Judge<'j, 'c> {
     /// Finds rows that start inside an instruction.
     fn boundaries(&self) -> impl Iterator<Item = Finding> {
         let instructions = self.analysis.instructions();
-        self.rows.iter().filter_map(move |row| {
-            let start = row.row.start.0;
-            if instructions.index_of(start).is_some() {
-                return None;
-            }
-            let around = instructions.index_around(start)?;
+        let inside = |row: &FullRow<'_>| instructions.index_of(row.row.start.0).is_none();
+        let mut reached = Vec::new();
+        if self.rows.iter().any(|row| inside(&row)) {
+            self.analysis.for_each(|_, _, state| reached.push(state.is_some()));
+        }
+        self.rows.iter().filter(inside).filter_map(move |row| {
+            let around = instructions.index_around(row.row.start.0).filter(|around| reached[*around])?;
             let instruction = instructions.as_slice()[around];
             if instruction.is_unknown {
                 return None;

@@ -116,10 +116,7 @@ impl<'c> X86Decoder<'c> {
         self.decoder.decode_out(&mut instruction);
         if instruction.is_invalid() {
             // We try again one byte later, wherever the decoder has stopped.
-            self.decoder.set_ip(self.start.0.wrapping_add(offset.to_u64() + 1));
-            if self.decoder.set_position(offset + 1).is_err() {
-                debug_assert!(false, "the byte at {offset} is there");
-            }
+            self.seek(offset + 1);
             return Decoded {
                 len: 1,
                 flow: Flow::Stop,
@@ -148,6 +145,14 @@ impl<'c> X86Decoder<'c> {
             sets_flags: instruction.rflags_modified() != 0,
             special: special(&instruction, control),
             writes,
+        }
+    }
+
+    /// Continues at an offset in the function, which is at most the function's size.
+    pub(crate) fn seek(&mut self, offset: usize) {
+        self.decoder.set_ip(self.start.0.wrapping_add(offset.to_u64()));
+        if self.decoder.set_position(offset).is_err() {
+            debug_assert!(false, "the offset {offset} is in the code");
         }
     }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, VecDeque};
 use cfipack_format::Address;
 
 use super::{Analysis, Block, Doubt, Exit, NONE, Ways};
-use crate::instruction::Flow;
+use crate::instruction::{Flow, Special};
 use crate::instructions::Code;
 use crate::state::State;
 use crate::table::{JumpTable, Memory};
@@ -232,6 +232,14 @@ impl Run<'_> {
         };
         state.apply(arch, &instruction, all.ops(&instruction), &mut analysis.context);
         let result = match instruction.flow {
+            Flow::Stop if instruction.special == Special::Cut && !self.is_last => match self.via {
+                // The bytes are no code, so the call on the way here does not return.
+                Some(call) => {
+                    analysis.noreturn.insert(call);
+                    Err(Restart)
+                }
+                None => Ok(()),
+            },
             Flow::Next | Flow::Return | Flow::Stop => Ok(()),
             Flow::Call(_) => return self.follow_call(analysis, index, state),
             Flow::Branch(target, _) if state.is_told_by(instruction.flow) => {

@@ -9,13 +9,6 @@ use crate::instruction::{ALWAYS, Condition, Flow, Index, Instruction, Op, REGIST
 use crate::table::TableBase;
 use crate::value::Value;
 
-/// Returns whether a register is the stack pointer or the frame pointer. Compilers address the slots of saved
-/// registers only by these two registers.
-fn is_frame(arch: Arch, base: Index) -> bool {
-    let base = Register(base.into());
-    base == arch.stack_pointer() || base == arch.frame_pointer()
-}
-
 /// Returns `amount << shift`, negated if `minus`, or `None` if the result is out of range.
 fn shifted(amount: i32, shift: u8, minus: bool) -> Option<i32> {
     let amount = i64::from(amount).checked_shl(shift.into())?;
@@ -132,7 +125,7 @@ impl State {
             }
             Op::Store { from, base, offset, size } => {
                 if let Some(place) = self.at(base).plus(offset).place()
-                    && (is_frame(arch, base) || !self.has_only_copy(arch, place, size))
+                    && !self.has_only_copy(arch, place, size)
                 {
                     self.store(place, from.map_or(Value::Unknown, |from| self.at(from)), size);
                 }

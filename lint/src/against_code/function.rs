@@ -183,8 +183,11 @@ impl<'l, 'f> Linter<'l, 'f> {
         let rows = &mut self.rows;
         rows.clear();
         let first = function.start.0;
+        let nothing = Row { cfa: Cfa::Expression, ..Row::at_entry(self.arch) };
+        let mut reached = FunctionOffset(0);
         let result = self.evaluator.evaluate_registers(function, |range, answer, saved| {
             let offset = |pc: u64| FunctionOffset((pc - first) as u32);
+            reached = offset(range.end);
             match *answer {
                 Answer::Row(row) => rows.push(Row { start: offset(range.start), ..row }, saved),
                 Answer::Plt { from, .. } => {
@@ -197,17 +200,19 @@ impl<'l, 'f> Linter<'l, 'f> {
                     }
                 }
                 Answer::Nothing | Answer::StackPointer(_) | Answer::SignState(_) => {
-                    let nothing = Row::at_entry(self.arch);
-                    rows.push(Row { start: offset(range.start), cfa: Cfa::Expression, ..nothing }, saved);
+                    rows.push(Row { start: offset(range.start), ..nothing }, saved);
                 }
             }
         });
         evaluated.is_partial = result.is_err();
+        if evaluated.is_partial && !rows.is_empty() {
+            // Nobody knows the rows from here on.
+            rows.push(Row { start: reached, ..nothing }, &[]);
+        }
         evaluated
     }
 
     /// Returns whether the function's first row has the CFA that a call leaves. For stubs, adds the start of each stub
-    /// to `entries` and returns false.
     /// to `entries` and returns false.
     fn starts<'e>(&self, stubs: Option<(u32, u32)>, entry: &'e State, entries: &mut Vec<Entry<'e>>) -> bool {
         if let Some((first, end)) = stubs {
