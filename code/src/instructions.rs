@@ -59,6 +59,7 @@ fn effects(arch: Arch, ops: &[Op], flow: Flow) -> (u64, u64) {
             Op::Store { .. } | Op::Sign | Op::Authenticate => OTHER,
             Op::Set { .. }
             | Op::Constant { .. }
+            | Op::Extend { .. }
             | Op::Keep { .. }
             | Op::Sum { .. }
             | Op::Align { .. }

@@ -19,11 +19,10 @@ impl State {
                 Value::Signed => arch.return_address(),
                 _ => return false,
             };
-            let copies = self.slots.iter().filter(|slot| slot.1 == value).count()
-                + self.registers.indexes().filter(|index| self.at(*index) == value).count();
+            let copies = self.slots.iter().filter(|slot| slot.1 == value && slot.0.is_in_frame()).count();
             let is_kept = own == arch.return_address()
                 || index_of(arch, own).is_some_and(|index| callee_saved(arch).contains(&index));
-            is_kept && copies == 1
+            is_kept && copies == 1 && self.get(arch, own) != value
         })
     }
 
