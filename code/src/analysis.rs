@@ -404,11 +404,11 @@ impl<'c> Analysis<'c> {
 
     /// Returns the index of the instruction that starts at an address.
     pub fn index_of(&self, address: Address) -> Option<usize> {
-        self.instructions.index_of(u32::try_from(address.0.checked_sub(self.code.start.0)?).ok()?)
+        self.instructions.index_of(self.code.offset_of(address)?)
     }
 
     pub(crate) fn is_inside(&self, address: Address) -> bool {
-        address.0.wrapping_sub(self.code.start.0) < self.code.bytes.len() as u64
+        self.code.offset_of(address).is_some()
     }
 
     /// Returns the index of the instruction that a call at `index` returns to. Padding after the call is skipped.

@@ -73,6 +73,12 @@ fn effects(arch: Arch, ops: &[Op], flow: Flow) -> (u64, u64) {
 }
 
 impl Code<'_> {
+    /// Returns the offset of an address in the code, or `None` if the address is outside.
+    pub(crate) fn offset_of(&self, address: Address) -> Option<u32> {
+        let offset = address.0.wrapping_sub(self.start.0);
+        u32::try_from(offset).ok().filter(|_| offset < self.bytes.len() as u64)
+    }
+
     /// Returns whether a relocation changes one of the `len` bytes from `offset` on.
     pub(crate) fn is_relocated(&self, offset: usize, len: usize) -> bool {
         let next = self.relocated.partition_point(|field| (*field as usize) < offset);
@@ -112,9 +118,7 @@ impl Instructions {
     fn hidden_targets(&self, code: &Code<'_>) -> Vec<u32> {
         let hidden = |instruction: &Instruction| match instruction.flow {
             Flow::Branch(Some(target), _) | Flow::Jump(Some(target)) => {
-                let offset = u32::try_from(target.0.wrapping_sub(code.start.0)).ok()?;
-                let is_inside = (offset as usize) < code.bytes.len();
-                (is_inside && self.index_of(offset).is_none()).then_some(offset)
+                code.offset_of(target).filter(|offset| self.index_of(*offset).is_none())
             }
             _ => None,
         };
@@ -137,16 +141,14 @@ impl Instructions {
                 _ => {}
             }
             if let Some(offset) = hidden(instruction) {
-                let is_seen = self.index_around(offset).is_some_and(|around| seen[around]);
-                let is_lock = self.index_around(offset).is_some_and(|around| {
-                    is_lock(&code.bytes[self.list[around].offset as usize..offset as usize])
-                });
-                if !is_seen || is_lock {
+                let around = self.index_around(offset).filter(|around| seen[*around]);
+                let before =
+                    around.map(|around| &code.bytes[self.list[around].offset as usize..offset as usize]);
+                if before.is_none_or(is_lock) {
                     found.push(offset);
                 }
             } else if let Flow::Branch(Some(target), _) | Flow::Jump(Some(target)) = flow {
-                let offset = u32::try_from(target.0.wrapping_sub(code.start.0)).ok();
-                waiting.extend(offset.and_then(|offset| self.index_of(offset)));
+                waiting.extend(code.offset_of(target).and_then(|offset| self.index_of(offset)));
             }
         }
         found.sort_unstable();

@@ -263,6 +263,14 @@ impl<'j, 'c> Judge<'j, 'c> {
             CfaState::Unknown | CfaState::Wrong => return None,
         };
         let (before, row) = (self.row_at(from)?.row.cfa, self.row_at(to)?.row);
+        // A subroutine of the function can have a frame of its own, which returns into the function.
+        let entry =
+            Cfa::Register { register: self.arch.stack_pointer(), offset: self.arch.cfa_offset_at_entry() };
+        let instruction = &self.analysis.instructions().as_slice()[from];
+        let is_call = self.analysis.returns_to(from) == Some(to);
+        if matches!(instruction.flow, Flow::Call(_)) && !is_call && row.cfa == entry {
+            return None;
+        }
         // Until another row starts, or until the row is right again, this is one fault: a row is missing.
         if self.is_same_fault(from, to) {
             return None;
@@ -272,8 +280,6 @@ impl<'j, 'c> Judge<'j, 'c> {
         }
         let Cfa::Register { register, offset } = row.cfa else { return None };
         let is_same = before == row.cfa;
-        let instruction = &self.analysis.instructions().as_slice()[from];
-        let is_call = self.analysis.returns_to(from) == Some(to);
         let changes = |register| {
             self.analysis.instructions().changes(instruction, self.arch, register) && !instruction.is_unknown
         };
