@@ -142,9 +142,7 @@ impl<'j, 'c> Judge<'j, 'c> {
                         judgement.undecided += 1;
                         judgement.first_undecided.get_or_insert(instruction.offset);
                     }
-                    (CfaState::Off(_) | CfaState::Wrong, Some(state))
-                        if index == 0 && *state == State::at_entry(self.arch) =>
-                    {
+                    (CfaState::Off(_) | CfaState::Wrong, Some(state)) if index == 0 => {
                         pending.extend(self.at_start(index, state));
                     }
                     (CfaState::Off(_) | CfaState::Wrong, _) => {}
@@ -232,13 +230,15 @@ impl<'j, 'c> Judge<'j, 'c> {
     fn at_start(&self, index: usize, state: &State) -> Option<Finding> {
         let row = self.row_at(index)?;
         let stack = self.arch.stack_pointer();
-        let has = match state.get(self.arch, stack) {
-            Value::Cfa(place) => self.cfa_words(stack, -i64::from(place)),
-            _ => return None,
+        let Value::Cfa(place) = state.get(self.arch, stack) else { return None };
+        let (kind, way) = if i64::from(place) == -self.arch.cfa_offset_at_entry() {
+            (Kind::Entry, "a call leaves")
+        } else {
+            (Kind::Branch, "the jumps that lead here leave")
         };
-        let words =
-            format!("a call leaves the CFA at {has}, but the row has {}", CfaWords(self.arch, row.row.cfa));
-        Some(self.finding(index, index, Kind::Entry, words))
+        let has = self.cfa_words(stack, -i64::from(place));
+        let words = format!("{way} the CFA at {has}, but the row has {}", CfaWords(self.arch, row.row.cfa));
+        Some(self.finding(index, index, kind, words))
     }
 
     /// Finds disagreements between an instruction and the instructions that can execute next.

@@ -66,6 +66,9 @@ fn parts_that_are_jumped_to_are_fragments() {
         is(&found(&tools, "jumped", &PART.replace("ENTER", "je part"), linked), &[]);
         let called = found(&tools, "called", &PART.replace("ENTER", "call part"), linked);
         assert!(called.contains(&("part".to_string(), "entry".to_string())), "{called:?}");
+        // The first row of the part has a frame of another size.
+        let size = PART.replace("offset 16\n\t.cfi_offset %rbx, -16\n\txor", "offset 24\n\txor");
+        is(&found(&tools, "size", &size.replace("ENTER", "je part"), linked), &[("part", "branch")]);
         // The part has no row after `pop`.
         let (function, part) = PART.split_once("\t.section").unwrap();
         let part = part.replace("\t.cfi_def_cfa_offset 8\n", "");
