@@ -166,9 +166,9 @@ impl<'l, 'f> Linter<'l, 'f> {
         let (entry, mut own) = (self.entry.clone(), Vec::new());
         let starts = self.starts(evaluated.stubs, &entry, &mut own);
         // Targets of another function's jump table are followed only into fragments, which have no other entry.
-        let ways = entries.iter().filter(|way| !starts || !way.is_from_table);
-        own.extend(ways.map(|way| Entry { offset: way.offset, state: &way.state }));
         let is_fragment = !starts && evaluated.stubs.is_none();
+        let ways = entries.iter().filter(|way| is_fragment || !way.is_from_table);
+        own.extend(ways.map(|way| Entry { offset: way.offset, state: &way.state }));
         let needs_call = is_fragment && own.is_empty() && !self.evaluator.is_signal_frame(function);
         let is_entered = starts || (needs_call && is_called(function.start));
         if !is_entered && own.is_empty() {
