@@ -133,6 +133,8 @@ pub struct Analysis<'c> {
     pub(crate) goes_on_at: BTreeSet<Address>,
     /// True if the function is a fragment of another function.
     pub(crate) is_fragment: bool,
+    /// True if a call leads to code of the function other than its start.
+    pub(crate) calls_itself: bool,
     /// True if the code counts as a function although no path leaves it.
     pub(crate) may_stay: bool,
 }
@@ -190,6 +192,7 @@ impl<'c> Analysis<'c> {
             doubtful: BTreeMap::new(),
             goes_on_at: BTreeSet::new(),
             is_fragment: false,
+            calls_itself: false,
             may_stay: false,
         };
         match code.arch.family() {
@@ -324,13 +327,16 @@ impl<'c> Analysis<'c> {
     }
 
     /// Returns the instructions that can execute next. One is the next instruction in memory, or the instruction that a
-    /// call returns to. The other is the target of a direct branch.
+    /// call returns to. The other is the target of a direct branch, or of a call within the function.
     pub fn next(&self, index: usize) -> [Option<usize>; 2] {
         let next = (index + 1 < self.block_at.len()).then_some(index + 1);
         let target = |target: Option<Address>| target.and_then(|target| self.index_of(target));
         match self.instructions.as_slice()[index].flow {
             Flow::Next => [next, None],
-            Flow::Call(_) => [self.after_padding(index).filter(|_| !self.is_noreturn(index)), None],
+            Flow::Call(to) => {
+                let called = to.filter(|to| *to != self.code.start);
+                [self.after_padding(index).filter(|_| !self.is_noreturn(index)), target(called)]
+            }
             Flow::Branch(to, _) => [next, target(to)],
             Flow::Jump(to) => [None, target(to)],
             Flow::JumpRegister(_) | Flow::JumpMemory | Flow::JumpTable(_) | Flow::Return | Flow::Stop => {
@@ -372,9 +378,14 @@ impl<'c> Analysis<'c> {
         states
     }
 
-    /// Returns the state after an instruction. Set `taken` to get the state at the target of a branch.
+    /// Returns the state after an instruction. Set `taken` to get the state at the target of a branch, or of a call
+    /// within the function.
     pub fn after(&self, state: &State, instruction: &Instruction, taken: bool) -> State {
         let mut after = state.clone();
+        if let (Flow::Call(_), true) = (instruction.flow, taken) {
+            after.enter_call(self.code.arch);
+            return after;
+        }
         let mut context = Shared::Borrowed(&*self.context);
         after.apply(self.code.arch, instruction, self.instructions.ops(instruction), &mut context);
         after.branched(instruction.flow, taken);
@@ -393,16 +404,24 @@ impl<'c> Analysis<'c> {
 
     /// Returns the index of the instruction that starts at an address.
     pub fn index_of(&self, address: Address) -> Option<usize> {
-        self.instructions.index_of(u32::try_from(address.0.checked_sub(self.code.start.0)?).ok()?)
+        self.instructions.index_of(self.code.offset_of(address)?)
     }
 
     pub(crate) fn is_inside(&self, address: Address) -> bool {
-        address.0.wrapping_sub(self.code.start.0) < self.code.bytes.len() as u64
+        self.code.offset_of(address).is_some()
     }
 
     /// Returns the index of the instruction that a call at `index` returns to. Padding after the call is skipped.
     pub fn after_padding(&self, index: usize) -> Option<usize> {
         self.instructions.after_padding(index)
+    }
+
+    /// Returns the index of the instruction that a call at `index` returns to, or `None` if no call is there.
+    pub(crate) fn returns_to(&self, index: usize) -> Option<usize> {
+        match self.instructions.as_slice()[index].flow {
+            Flow::Call(_) => self.after_padding(index),
+            _ => None,
+        }
     }
 
     fn find_unreached(&mut self) {

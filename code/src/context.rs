@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::table::{JumpTables, TableBase};
-use crate::value::Value;
+use crate::value::{OUTSIDE, Value};
 
 /// The jump tables and address-making instructions of a function, by number.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ impl Context {
 
     /// Returns the number of an instruction that makes an address without a known distance to the CFA.
     pub(crate) fn site(shared: &mut Shared<'_>, offset: u32) -> Option<u16> {
-        let next = u16::try_from(shared.sites.len()).ok();
+        let next = u16::try_from(shared.sites.len()).ok().filter(|next| *next < OUTSIDE);
         match shared.sites.get(&offset) {
             Some(number) => Some(*number),
             None => next.inspect(|number| {

@@ -168,6 +168,8 @@ pub(crate) enum Op {
     Set { to: Index, from: Index, add: i32 },
     /// `to = value`.
     Constant { to: Index, value: u64 },
+    /// `to` is a part of `from`, extended. A bound of the part is a bound of `to`.
+    Extend { to: Index, from: Index },
     /// Sixteen bits of a constant are replaced.
     Keep { to: Index, shift: u8, value: u16 },
     /// `to = left + (right << shift)`, or `left - (right << shift)` with `minus`. With `signed`, only the low part of
@@ -198,6 +200,7 @@ impl Op {
         match *self {
             Self::Set { to, .. }
             | Self::Constant { to, .. }
+            | Self::Extend { to, .. }
             | Self::Keep { to, .. }
             | Self::Sum { to, .. }
             | Self::Align { to, .. }
@@ -224,6 +227,7 @@ impl Op {
             Self::Entry { table: Table::Register(register), .. } => 1 << register,
             Self::Entry { table: Table::At(_), .. }
             | Self::Constant { .. }
+            | Self::Extend { .. }
             | Self::Compare { .. }
             | Self::Limit { .. }
             | Self::Sign
@@ -260,4 +264,6 @@ pub(crate) enum Special {
     SystemCall,
     /// The instruction signs the return address, but not with key A and the stack pointer.
     OtherSigning,
+    /// No instruction, but the bytes before the target of a branch. Their decoding would run over the target.
+    Cut,
 }

@@ -1,11 +1,16 @@
 //! The decoded instructions of a function.
 
+use std::collections::VecDeque;
+
 use cfipack_format::{Address, Arch, Family, Register};
 
 use crate::aarch64;
 use crate::instruction::{ALWAYS, Decoded, Flow, Instruction, Op, REGISTERS, Special, index_of};
 use crate::spare::Spare;
 use crate::x86::X86Decoder;
+
+/// How often a function is decoded again because a branch leads into an instruction.
+const MAX_CUTS: usize = 4;
 
 /// The code of a function.
 #[derive(Clone, Copy)]
@@ -54,6 +59,7 @@ fn effects(arch: Arch, ops: &[Op], flow: Flow) -> (u64, u64) {
             Op::Store { .. } | Op::Sign | Op::Authenticate => OTHER,
             Op::Set { .. }
             | Op::Constant { .. }
+            | Op::Extend { .. }
             | Op::Keep { .. }
             | Op::Sum { .. }
             | Op::Align { .. }
@@ -67,6 +73,12 @@ fn effects(arch: Arch, ops: &[Op], flow: Flow) -> (u64, u64) {
 }
 
 impl Code<'_> {
+    /// Returns the offset of an address in the code, or `None` if the address is outside.
+    pub(crate) fn offset_of(&self, address: Address) -> Option<u32> {
+        let offset = address.0.wrapping_sub(self.start.0);
+        u32::try_from(offset).ok().filter(|_| offset < self.bytes.len() as u64)
+    }
+
     /// Returns whether a relocation changes one of the `len` bytes from `offset` on.
     pub(crate) fn is_relocated(&self, offset: usize, len: usize) -> bool {
         let next = self.relocated.partition_point(|field| (*field as usize) < offset);
@@ -84,7 +96,68 @@ impl Instructions {
     }
 
     /// Decodes another function and reuses the memory. Call this in a loop over functions.
+    ///
+    /// Instructions are decoded one after the other. Bytes that are no code, for example after a call that never
+    /// returns, can hide the start of the next instruction. So an instruction also starts at the target of a branch
+    /// that execution reaches, and the bytes before the target are [cut off](Special::Cut).
     pub fn decode(&mut self, code: &Code<'_>) {
+        let mut starts = Vec::new();
+        self.decode_from(code, &starts);
+        for _ in 0..MAX_CUTS {
+            let hidden = self.hidden_targets(code);
+            if hidden.is_empty() {
+                break;
+            }
+            starts.extend(hidden);
+            starts.sort_unstable();
+            self.decode_from(code, &starts);
+        }
+    }
+
+    /// Returns the targets of reached branches that lie inside instructions that nothing has reached.
+    fn hidden_targets(&self, code: &Code<'_>) -> Vec<u32> {
+        let hidden = |instruction: &Instruction| match instruction.flow {
+            Flow::Branch(Some(target), _) | Flow::Jump(Some(target)) => {
+                code.offset_of(target).filter(|offset| self.index_of(*offset).is_none())
+            }
+            _ => None,
+        };
+        let mut found = Vec::new();
+        if self.list.iter().all(|instruction| hidden(instruction).is_none()) {
+            return found;
+        }
+        let mut seen = vec![false; self.list.len()];
+        let (mut waiting, mut calls) = (vec![0], VecDeque::new());
+        // A call may never return, so the code after calls comes last.
+        while let Some(index) = waiting.pop().or_else(|| calls.pop_front()) {
+            let Some(instruction) = self.list.get(index) else { continue };
+            if std::mem::replace(&mut seen[index], true) {
+                continue;
+            }
+            let (flow, next) = (instruction.flow, index + 1);
+            match flow {
+                Flow::Call(_) => calls.push_back(next),
+                _ if flow.falls_through() => waiting.push(next),
+                _ => {}
+            }
+            if let Some(offset) = hidden(instruction) {
+                let around = self.index_around(offset).filter(|around| seen[*around]);
+                let before =
+                    around.map(|around| &code.bytes[self.list[around].offset as usize..offset as usize]);
+                if before.is_none_or(is_lock) {
+                    found.push(offset);
+                }
+            } else if let Flow::Branch(Some(target), _) | Flow::Jump(Some(target)) = flow {
+                waiting.extend(code.offset_of(target).and_then(|offset| self.index_of(offset)));
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// Decodes a function. An instruction starts at each of the offsets `starts`, which ascend.
+    fn decode_from(&mut self, code: &Code<'_>, mut starts: &[u32]) {
         self.list.clear();
         self.ops.clear();
         let mut x86 = None;
@@ -94,9 +167,23 @@ impl Instructions {
             let pc = code.start.offset(offset as i64);
             let first = self.ops.len();
             let decoded = match (code.arch.family(), rest.first_chunk()) {
-                (Family::X86, _) => x86
-                    .get_or_insert_with(|| X86Decoder::new(code.arch, code.bytes, code.start))
-                    .decode(offset, |len| code.is_relocated(offset, len), &mut self.ops),
+                (Family::X86, _) => {
+                    let x86 = x86.get_or_insert_with(|| X86Decoder::new(code.arch, code.bytes, code.start));
+                    let decoded = x86.decode(offset, |len| code.is_relocated(offset, len), &mut self.ops);
+                    while let [start, rest @ ..] = starts
+                        && *start as usize <= offset
+                    {
+                        starts = rest;
+                    }
+                    match starts.first().map(|start| *start as usize - offset) {
+                        Some(len) if len < usize::from(decoded.len) => {
+                            self.ops.truncate(first);
+                            x86.seek(offset + len);
+                            cut(&rest[..len])
+                        }
+                        _ => decoded,
+                    }
+                }
                 (Family::Aarch64, Some(word)) => {
                     aarch64::decode(*word, (code.arch, pc), code.is_relocated(offset, 4), &mut self.ops)
                 }
@@ -226,6 +313,25 @@ fn s390x_len(first: u8) -> usize {
         0 => 2,
         1 | 2 => 4,
         _ => 6,
+    }
+}
+
+/// Returns whether these bytes are the prefix `lock`. A branch over the prefix runs the same instruction without it.
+fn is_lock(bytes: &[u8]) -> bool {
+    bytes == [0xf0]
+}
+
+/// Makes an instruction of bytes before the target of a branch. Execution does not get through them, except through
+/// the prefix `lock`.
+fn cut(bytes: &[u8]) -> Decoded {
+    let is_lock = is_lock(bytes);
+    Decoded {
+        flow: if is_lock { Flow::Next } else { Flow::Stop },
+        is_unknown: !is_lock,
+        sets_flags: false,
+        special: if is_lock { Special::No } else { Special::Cut },
+        writes: 0,
+        ..unknown(bytes.len())
     }
 }
 

@@ -34,19 +34,8 @@ pub struct Judge<'j, 'c> {
     /// Returns that leave the stack pointer in the wrong place.
     returns: Vec<Finding>,
     /// For each instruction with a wrong CFA: the last instruction of the run that follows it with the same wrong
-    /// CFA. One finding covers the whole run.
+    /// CFA or row. One finding covers the whole run.
     ends: Vec<u32>,
-}
-
-/// Finds the end of each run of instructions with the same wrong CFA.
-fn ends(cfa: &[CfaState]) -> Vec<u32> {
-    let mut ends: Vec<u32> = (0..cfa.len() as u32).collect();
-    for index in (1..cfa.len()).rev() {
-        if matches!(cfa[index], CfaState::Off(_) | CfaState::Wrong) && cfa[index - 1] == cfa[index] {
-            ends[index - 1] = ends[index];
-        }
-    }
-    ends
 }
 
 impl std::fmt::Debug for Judge<'_, '_> {
@@ -108,7 +97,7 @@ impl<'j, 'c> Judge<'j, 'c> {
             }
         });
         if judge.cfa.iter().any(|cfa| matches!(cfa, CfaState::Off(_) | CfaState::Wrong)) {
-            judge.ends = ends(&judge.cfa);
+            judge.ends = judge.ends();
         }
         // A function that never restores a register, or never returns, follows its own convention. So this is not a
         // fault.
@@ -116,6 +105,19 @@ impl<'j, 'c> Judge<'j, 'c> {
             judge.wrong[index] |= if returns { lost & kept } else { 0 };
         }
         judge
+    }
+
+    /// Finds the end of each run of instructions with the same fault.
+    fn ends(&self) -> Vec<u32> {
+        let mut ends: Vec<u32> = (0..self.cfa.len() as u32).collect();
+        for index in (1..self.cfa.len()).rev() {
+            if self.is_same_fault(index - 1, index)
+                || (matches!(self.cfa[index], CfaState::Off(_)) && self.cfa[index - 1] == self.cfa[index])
+            {
+                ends[index - 1] = ends[index];
+            }
+        }
+        ends
     }
 
     fn row_at(&self, index: usize) -> Option<FullRow<'j>> {
@@ -140,9 +142,7 @@ impl<'j, 'c> Judge<'j, 'c> {
                         judgement.undecided += 1;
                         judgement.first_undecided.get_or_insert(instruction.offset);
                     }
-                    (CfaState::Off(_) | CfaState::Wrong, Some(state))
-                        if index == 0 && *state == State::at_entry(self.arch) =>
-                    {
+                    (CfaState::Off(_) | CfaState::Wrong, Some(state)) if index == 0 => {
                         pending.extend(self.at_start(index, state));
                     }
                     (CfaState::Off(_) | CfaState::Wrong, _) => {}
@@ -230,13 +230,15 @@ impl<'j, 'c> Judge<'j, 'c> {
     fn at_start(&self, index: usize, state: &State) -> Option<Finding> {
         let row = self.row_at(index)?;
         let stack = self.arch.stack_pointer();
-        let has = match state.get(self.arch, stack) {
-            Value::Cfa(place) => self.cfa_words(stack, -i64::from(place)),
-            _ => return None,
+        let Value::Cfa(place) = state.get(self.arch, stack) else { return None };
+        let (kind, way) = if i64::from(place) == -self.arch.cfa_offset_at_entry() {
+            (Kind::Entry, "a call leaves")
+        } else {
+            (Kind::Branch, "the jumps that lead here leave")
         };
-        let words =
-            format!("a call leaves the CFA at {has}, but the row has {}", CfaWords(self.arch, row.row.cfa));
-        Some(self.finding(index, index, Kind::Entry, words))
+        let has = self.cfa_words(stack, -i64::from(place));
+        let words = format!("{way} the CFA at {has}, but the row has {}", CfaWords(self.arch, row.row.cfa));
+        Some(self.finding(index, index, kind, words))
     }
 
     /// Finds disagreements between an instruction and the instructions that can execute next.
@@ -261,12 +263,23 @@ impl<'j, 'c> Judge<'j, 'c> {
             CfaState::Unknown | CfaState::Wrong => return None,
         };
         let (before, row) = (self.row_at(from)?.row.cfa, self.row_at(to)?.row);
+        // A subroutine of the function can have a frame of its own, which returns into the function.
+        let entry =
+            Cfa::Register { register: self.arch.stack_pointer(), offset: self.arch.cfa_offset_at_entry() };
+        let instruction = &self.analysis.instructions().as_slice()[from];
+        let is_call = self.analysis.returns_to(from) == Some(to);
+        if matches!(instruction.flow, Flow::Call(_)) && !is_call && row.cfa == entry {
+            return None;
+        }
+        // Until another row starts, or until the row is right again, this is one fault: a row is missing.
+        if self.is_same_fault(from, to) {
+            return None;
+        }
         if row.return_address == Rule::Undefined {
             return None;
         }
         let Cfa::Register { register, offset } = row.cfa else { return None };
         let is_same = before == row.cfa;
-        let instruction = &self.analysis.instructions().as_slice()[from];
         let changes = |register| {
             self.analysis.instructions().changes(instruction, self.arch, register) && !instruction.is_unknown
         };
@@ -274,21 +287,23 @@ impl<'j, 'c> Judge<'j, 'c> {
             // We assume that the row before was right, so that a disagreement is only reported where it begins.
             Value::Cfa(place) => match i64::from(place).saturating_sub(off).saturating_add(offset) {
                 0 => return None,
-                wrong => format!("the CFA is now {}", self.cfa_words(register, offset.saturating_sub(wrong))),
+                _ => format!("the CFA is now {}", self.cfa_words(register, -i64::from(place))),
             },
             Value::Caller(own) if own == register => {
                 format!("{} has the caller's value now", RegisterName(self.arch, register))
             }
             // Functions in assembler sometimes rely on callees that keep more registers than the ABI asks for. We
             // cannot decide this.
-            _ if matches!(instruction.flow, Flow::Call(_)) => return None,
+            _ if is_call => return None,
+            // The row can be true for another stack that the code switches to.
+            value if register == self.arch.stack_pointer() && value.can_be_other_stack() => return None,
             _ if is_same && changes(register) => {
                 format!("{} has another value now", RegisterName(self.arch, register))
             }
             _ => return None,
         };
         let words = CfaWords(self.arch, row.cfa);
-        let (index, kind, words) = if to != from + 1 && !matches!(instruction.flow, Flow::Call(_)) {
+        let (index, kind, words) = if to != from + 1 && !is_call {
             let target = self.analysis.instructions().as_slice()[to].offset;
             (from, Kind::Branch, format!("{has}, but the row at the target, +{target:#x}, has {words}"))
         } else if is_same {
@@ -299,11 +314,17 @@ impl<'j, 'c> Judge<'j, 'c> {
         } else {
             (to, Kind::Mismatch, format!("the instruction before differs from the row: {has}"))
         };
-        let is_call = matches!(instruction.flow, Flow::Call(_));
         Some(Finding {
             after_call: (is_call && !is_same).then_some(from),
             ..self.finding(index, to, kind, words)
         })
+    }
+
+    /// Returns whether two instructions have the same wrong row.
+    fn is_same_fault(&self, from: usize, to: usize) -> bool {
+        let is_wrong = |index: usize| matches!(self.cfa[index], CfaState::Off(_) | CfaState::Wrong);
+        let row = |index: usize| self.row_at(index).map(|row| row.row.start);
+        is_wrong(from) && is_wrong(to) && row(from) == row(to)
     }
 
     fn cfa_words(&self, register: Register, offset: i64) -> String {
@@ -316,6 +337,11 @@ impl<'j, 'c> Judge<'j, 'c> {
         let expected = -self.arch.cfa_offset_at_entry();
         match state.get(self.arch, stack) {
             Value::Cfa(place) if i64::from(place) != expected => {
+                let link = Value::Caller(self.arch.return_address());
+                // A call within the function returns here.
+                if self.analysis.calls_itself && state.pointed(self.arch, stack, 0) != link {
+                    return None;
+                }
                 let here = self.cfa_words(stack, -i64::from(place));
                 let entry = self.cfa_words(stack, -expected);
                 let words = format!("returns where the CFA is {here}, not {entry}");
@@ -403,12 +429,13 @@ impl<'j, 'c> Judge<'j, 'c> {
     /// Finds rows that start inside an instruction.
     fn boundaries(&self) -> impl Iterator<Item = Finding> {
         let instructions = self.analysis.instructions();
-        self.rows.iter().filter_map(move |row| {
-            let start = row.row.start.0;
-            if instructions.index_of(start).is_some() {
-                return None;
-            }
-            let around = instructions.index_around(start)?;
+        let inside = |row: &FullRow<'_>| instructions.index_of(row.row.start.0).is_none();
+        let mut reached = Vec::new();
+        if self.rows.iter().any(|row| inside(&row)) {
+            self.analysis.for_each(|_, _, state| reached.push(state.is_some()));
+        }
+        self.rows.iter().filter(inside).filter_map(move |row| {
+            let around = instructions.index_around(row.row.start.0).filter(|around| reached[*around])?;
             let instruction = instructions.as_slice()[around];
             if instruction.is_unknown {
                 return None;

@@ -31,10 +31,6 @@ pub fn may_return(
     called: &mut dyn FnMut(Address) -> bool,
 ) -> bool {
     let all = instructions.as_slice();
-    let inside = |target: Address| {
-        let offset = u32::try_from(target.0.wrapping_sub(code.start.0)).ok()?;
-        (u64::from(offset) < code.bytes.len() as u64).then_some(offset)
-    };
     let mut seen = vec![false; all.len()];
     let mut waiting = vec![0];
     // The functions to ask about. If the function returns, execution continues at the index, or outside of the code
@@ -72,7 +68,7 @@ pub fn may_return(
             waiting.push(index + 1);
         }
         let Some(target) = target else { continue };
-        match target.map(|target| (inside(target), target)) {
+        match target.map(|target| (code.offset_of(target), target)) {
             Some((Some(offset), _)) => match instructions.index_of(offset) {
                 Some(index) => waiting.push(index),
                 None => return true,

@@ -134,6 +134,20 @@ impl State {
         self.slots.len()
     }
 
+    /// Changes the state before a call into the state at the called code: nothing is known about its return address.
+    pub(crate) fn enter_call(&mut self, arch: Arch) {
+        let pushed = arch.pushed_by_call() as i32;
+        if pushed == 0 {
+            self.set(arch, arch.return_address(), Value::Unknown);
+            return;
+        }
+        let top = self.get(arch, arch.stack_pointer()).plus(-pushed);
+        self.set(arch, arch.stack_pointer(), top);
+        if let Some(place) = top.place() {
+            self.store(place, Value::Unknown, pushed as u16);
+        }
+    }
+
     fn load(&self, place: Place) -> Value {
         // There are mostly few slots. The stack grows down, so recently stored values come first.
         let found = self.slots.iter().find(|slot| slot.0 >= place).filter(|slot| slot.0 == place);

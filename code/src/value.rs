@@ -36,6 +36,18 @@ pub enum Value {
     Target(u32),
 }
 
+/// The first number of a [`Value::Site`] or a [`Place`] that is relative to a caller's register: the register's number
+/// is added. Instructions have smaller numbers.
+pub(crate) const OUTSIDE: u16 = 0xff00;
+/// The numbers of places with a known address, and of places relative to the function's start.
+const ABSOLUTE: u16 = u16::MAX;
+const NEAR: u16 = u16::MAX - 1;
+
+/// Returns the number of addresses that are relative to the value of a register at the entry.
+fn outside_of(register: Register) -> u16 {
+    OUTSIDE + register.0.min(NEAR - 1 - OUTSIDE)
+}
+
 impl Value {
     /// Returns the value that a register has at the entry.
     pub(crate) fn caller(index: Index) -> Self {
@@ -47,17 +59,17 @@ impl Value {
         match self {
             value if add == 0 => value,
             Self::Cfa(offset) => offset.checked_add(add).map_or(Self::Unknown, Self::Cfa),
-            Self::Site(site, offset) => {
-                offset.checked_add(add).map_or(Self::Unknown, |offset| Self::Site(site, offset))
-            }
+            Self::Site(site, offset) => match (offset.checked_add(add), site.checked_sub(OUTSIDE)) {
+                (Some(0), Some(register)) => Self::Caller(Register(register)),
+                (Some(offset), _) => Self::Site(site, offset),
+                (None, _) => Self::Unknown,
+            },
             Self::Number(value) => value.checked_add(add).map_or(Self::Unknown, Self::Number),
             Self::Near(offset) => offset.checked_add(add).map_or(Self::Unknown, Self::Near),
-            Self::Unknown
-            | Self::Caller(_)
-            | Self::Signed
-            | Self::Perhaps(_)
-            | Self::Entry(_)
-            | Self::Target(_) => Self::Unknown,
+            Self::Caller(register) => Self::Site(outside_of(register), add),
+            Self::Unknown | Self::Signed | Self::Perhaps(_) | Self::Entry(_) | Self::Target(_) => {
+                Self::Unknown
+            }
         }
     }
 
@@ -90,6 +102,38 @@ impl Value {
         }
     }
 
+    /// Returns the place in memory outside of the frame that the value points at. The place is relative to the value
+    /// that a register had at the entry, or it has a known address.
+    pub(crate) fn outside(self) -> Option<Place> {
+        match self {
+            Self::Caller(register) => Some(Place::new(Some(outside_of(register)), 0)),
+            Self::Number(address) => Some(Place::new(Some(ABSOLUTE), address)),
+            Self::Near(offset) => Some(Place::new(Some(NEAR), offset)),
+            Self::Unknown
+            | Self::Signed
+            | Self::Perhaps(_)
+            | Self::Cfa(_)
+            | Self::Site(..)
+            | Self::Entry(_)
+            | Self::Target(_) => None,
+        }
+    }
+
+    /// Returns whether a stack pointer with this value can point into another stack: the value does not come from the
+    /// stack pointer at the entry.
+    pub(crate) fn can_be_other_stack(self) -> bool {
+        match self {
+            Self::Cfa(_) => false,
+            Self::Site(site, _) => site >= OUTSIDE,
+            _ => true,
+        }
+    }
+
+    /// Returns the place in memory that the value points at, in the frame or outside.
+    pub(crate) fn anywhere(self) -> Option<Place> {
+        self.place().or_else(|| self.outside())
+    }
+
     /// Returns whether a slot with this value is worth remembering.
     pub(crate) fn is_followed(self) -> bool {
         match self {
@@ -118,6 +162,12 @@ impl Place {
     pub fn site(self) -> Option<u16> {
         // The number is at most 2^16.
         (self.0 >> 32).checked_sub(1).map(|site| site as u16)
+    }
+
+    /// Returns whether the place can be in the function's frame.
+    #[inline]
+    pub fn is_in_frame(self) -> bool {
+        self.site().is_none_or(|site| site < OUTSIDE)
     }
 
     /// Returns the offset from the origin in bytes.

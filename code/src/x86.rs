@@ -22,6 +22,9 @@ use crate::instruction::{Condition, Decoded, Flow, Index, Op, Special, Table};
 const CALL_CHANGES: u64 = 0b0000_1111_1100_0111;
 const CALL_CHANGES_32: u64 = 0b0000_0111;
 
+/// The index for the target of a jump through a table whose address is in a register. No register has this index.
+const TARGET: Index = 16;
+
 /// Decodes the instructions of a function in memory order.
 pub(crate) struct X86Decoder<'c> {
     arch: Arch,
@@ -116,10 +119,7 @@ impl<'c> X86Decoder<'c> {
         self.decoder.decode_out(&mut instruction);
         if instruction.is_invalid() {
             // We try again one byte later, wherever the decoder has stopped.
-            self.decoder.set_ip(self.start.0.wrapping_add(offset.to_u64() + 1));
-            if self.decoder.set_position(offset + 1).is_err() {
-                debug_assert!(false, "the byte at {offset} is there");
-            }
+            self.seek(offset + 1);
             return Decoded {
                 len: 1,
                 flow: Flow::Stop,
@@ -148,6 +148,14 @@ impl<'c> X86Decoder<'c> {
             sets_flags: instruction.rflags_modified() != 0,
             special: special(&instruction, control),
             writes,
+        }
+    }
+
+    /// Continues at an offset in the function, which is at most the function's size.
+    pub(crate) fn seek(&mut self, offset: usize) {
+        self.decoder.set_ip(self.start.0.wrapping_add(offset.to_u64()));
+        if self.decoder.set_position(offset).is_err() {
+            debug_assert!(false, "the offset {offset} is in the code");
         }
     }
 
@@ -181,17 +189,27 @@ impl<'c> X86Decoder<'c> {
         if let Some(register) = self.register(instruction.op0_register()) {
             return Flow::JumpRegister(register);
         }
-        let is_table = instruction.memory_base() == X86::None
-            && self.register(instruction.memory_index()).is_some()
+        let is_table = self.register(instruction.memory_index()).is_some()
             && !relocated
             && instruction.memory_index_scale() == u32::from(self.arch.pointer_size());
-        if is_table { Flow::JumpTable(instruction.memory_displacement64()) } else { Flow::JumpMemory }
+        match self.register(instruction.memory_base()) {
+            None if is_table && instruction.memory_base() == X86::None => {
+                Flow::JumpTable(instruction.memory_displacement64())
+            }
+            Some(_) if is_table && instruction.memory_displacement64() == 0 => Flow::JumpRegister(TARGET),
+            _ => Flow::JumpMemory,
+        }
     }
 
     /// Returns the register if the name is of full width, such as `rax`.
     fn register(&self, register: X86) -> Option<Index> {
         let is_full = if self.is_wide { register.is_gpr64() } else { register.is_gpr32() };
         is_full.then(|| dwarf(self.arch, register.number()).0 as Index)
+    }
+
+    /// Returns the register if the name is of its low half, such as `eax`.
+    fn low_half(&self, register: X86) -> Option<Index> {
+        register.is_gpr32().then(|| dwarf(self.arch, register.number()).0 as Index)
     }
 
     /// Returns the register that a name of any width is a part of.
@@ -275,6 +293,9 @@ impl<'c> X86Decoder<'c> {
                 ops.push(Op::Store { from: first, base: stack, offset: 0, size });
             }
             Mnemonic::Cmp => self.compare(instruction, ops),
+            Mnemonic::Jmp if instruction.memory_base() != X86::None => {
+                self.entry(instruction, relocated, TARGET, false, ops);
+            }
             Mnemonic::Mov if instruction.op0_kind() == OpKind::Memory => {
                 if let Some((base, offset)) = self.memory(instruction) {
                     let from = (instruction.op1_kind() == OpKind::Register)
@@ -288,11 +309,16 @@ impl<'c> X86Decoder<'c> {
         }
         if let Some(to) = first {
             self.register_effects(instruction, relocated, to, ops);
+        } else if let Some(to) = self.low_half(instruction.op0_register())
+            && matches!(mnemonic, Mnemonic::Mov | Mnemonic::Movzx)
+            && let Some(from) = self.whole(instruction.op1_register())
+        {
+            ops.push(Op::Extend { to, from });
         } else if mnemonic == Mnemonic::Mov && !relocated {
             // Writing a constant to the low half of a register clears the upper half.
-            let half = instruction.op0_register();
-            if half.is_gpr32() && instruction.op1_kind() == OpKind::Immediate32 {
-                let to = dwarf(self.arch, half.number()).0 as Index;
+            if let Some(to) = self.low_half(instruction.op0_register())
+                && instruction.op1_kind() == OpKind::Immediate32
+            {
                 ops.push(Op::Constant { to, value: u64::from(instruction.immediate32()) });
             }
         }
@@ -317,6 +343,9 @@ impl<'c> X86Decoder<'c> {
                 }
                 _ => ops.extend(constant().map(|value| Op::Constant { to, value: value as u64 })),
             },
+            Mnemonic::Movsxd if instruction.op1_kind() == OpKind::Register => {
+                ops.extend(self.whole(instruction.op1_register()).map(|from| Op::Extend { to, from }));
+            }
             Mnemonic::Movsxd if instruction.op1_kind() == OpKind::Memory => {
                 self.entry(instruction, relocated, to, true, ops);
             }

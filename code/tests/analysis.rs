@@ -183,9 +183,10 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// No store by a pointer to an object takes what a function has to restore: its way is never taken.
+/// No store takes what a function has to restore: its way is never taken. GCC 16 expands `memcpy` for sizes that do not
+/// occur, with stores by the stack pointer.
 #[test]
-fn the_only_copy_of_a_register_is_not_overwritten_by_a_pointer() {
+fn the_only_copy_of_a_register_is_not_overwritten() {
     let restored = |change: u32, store: u32| {
         let bytes = words(&[
             0xa9be_7bfd, // stp x29, x30, [sp, #-32]!
@@ -208,9 +209,10 @@ fn the_only_copy_of_a_register_is_not_overwritten_by_a_pointer() {
     // mov x19, x0; str xzr, [x8]
     assert_eq!(restored(mov, by_pointer), Some(Value::Caller(Register(19))));
     // str xzr, [sp, #16]
-    assert_eq!(restored(mov, by_stack), Some(Value::Unknown));
+    assert_eq!(restored(mov, by_stack), Some(Value::Caller(Register(19))));
     // x19 is still in its register.
     assert_eq!(restored(nop, by_pointer), Some(Value::Unknown));
+    assert_eq!(restored(nop, by_stack), Some(Value::Unknown));
 }
 
 /// GCC joins calls that throw with those between them that do not, which may be at other places of the prologue.

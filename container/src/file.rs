@@ -72,6 +72,11 @@ impl<'a> File<'a> {
         }
     }
 
+    /// Returns whether the file is a Mach-O file for arm64e: code with signed return addresses.
+    pub fn is_arm64e(&self) -> bool {
+        crate::fat::arch(self.bytes()).is_some_and(|name| name == "arm64e")
+    }
+
     /// Returns the file's ELF-specific interface, or `None` for a Mach-O file.
     pub fn as_elf(&self) -> Option<&Elf<'a>> {
         match &self.format {

@@ -1,9 +1,11 @@
 //! Reads the sections of a file by address.
 
+use std::collections::HashMap;
+
 use cfipack_code::Memory;
 use cfipack_container::{File, Kind, Section};
-use cfipack_format::Address;
 use cfipack_format::widen::{ToU64, ToUsize};
+use cfipack_format::{Address, Arch, Family};
 
 /// The code and the data of a file.
 #[derive(Debug)]
@@ -28,10 +30,20 @@ impl<'a> FileMemory<'a> {
     /// The sections or their relocations cannot be read.
     pub fn new(file: &File<'a>) -> Result<Self, cfipack_container::Error> {
         let mut sections = Vec::new();
-        for section in file.code_sections()? {
+        let code = file.code_sections()?;
+        let addresses: HashMap<_, _> =
+            code.iter().filter_map(|section| Some((section.index?, section.address))).collect();
+        for mut section in code {
             let mut relocated = Vec::new();
             if let (Kind::Relocatable, Some(index)) = (file.kind(), section.index) {
-                relocated = file.relocations(index)?.iter().map(|field| field.offset).collect();
+                for field in file.relocations(index)? {
+                    let target = field.section.and_then(|index| addresses.get(&index));
+                    let target = target.filter(|_| file.as_elf().is_some() && field.relative);
+                    let target = target.map(|start| start.offset(field.value as i64).offset(field.addend));
+                    if !target.is_some_and(|target| apply(file.arch(), &mut section, field.offset, target)) {
+                        relocated.push(field.offset);
+                    }
+                }
                 relocated.sort_unstable();
             }
             sections.push(Loaded { section, is_code: true, relocated });
@@ -71,6 +83,29 @@ impl<'a> FileMemory<'a> {
         let inside = inside.take_while(|field| *field < bytes.len().to_u64());
         Some((bytes, inside.map(|field| field as u32).collect()))
     }
+}
+
+/// Applies a relocation of a direct branch or call, whose target is `S + A`, so that the target is known. Returns false
+/// for another field.
+fn apply(arch: Arch, section: &mut Section<'_>, field: u64, target: Address) -> bool {
+    let distance = target.0.wrapping_sub(section.address.0.wrapping_add(field)) as i64;
+    let at = field.to_usize();
+    let Some(before) = section.bytes.get(at.saturating_sub(2)..at.saturating_add(4)) else { return false };
+    let value = match (arch.family(), before) {
+        // jmp, call, or a conditional jump.
+        (Family::X86, [.., 0xe8 | 0xe9, _, _, _, _] | [0x0f, 0x80..=0x8f, _, _, _, _]) => distance as u32,
+        (Family::Aarch64, [.., a, b, c, d]) => {
+            let word = u32::from_le_bytes([*a, *b, *c, *d]);
+            // b or bl.
+            if word & 0x7c00_0000 != 0x1400_0000 {
+                return false;
+            }
+            word & 0xfc00_0000 | (distance >> 2) as u32 & 0x03ff_ffff
+        }
+        _ => return false,
+    };
+    section.bytes.to_mut()[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    true
 }
 
 impl Memory for FileMemory<'_> {

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, VecDeque};
 use cfipack_format::Address;
 
 use super::{Analysis, Block, Doubt, Exit, NONE, Ways};
-use crate::instruction::Flow;
+use crate::instruction::{Flow, Special};
 use crate::instructions::Code;
 use crate::state::State;
 use crate::table::{JumpTable, Memory};
@@ -226,12 +226,31 @@ impl Run<'_> {
         let all = analysis.instructions;
         let instruction = all.as_slice()[index];
         let arch = analysis.code.arch;
-        let before = match instruction.flow {
+        if let Flow::Call(Some(target)) = instruction.flow
+            && target != analysis.code.start
+            && analysis.is_inside(target)
+        {
+            analysis.calls_itself = true;
+            let mut called = self.copied(&state);
+            called.enter_call(arch);
+            let result = self.follow_jump(analysis, index, (Some(target), false), &called);
+            self.spare.push(called);
+            result?;
+        }
+        state.apply(arch, &instruction, all.ops(&instruction), &mut analysis.context);
+        let target = match instruction.flow {
             Flow::JumpRegister(register) => state.at(register),
             _ => Value::Unknown,
         };
-        state.apply(arch, &instruction, all.ops(&instruction), &mut analysis.context);
         let result = match instruction.flow {
+            Flow::Stop if instruction.special == Special::Cut && !self.is_last => match self.via {
+                // The bytes are no code, so the call on the way here does not return.
+                Some(call) => {
+                    analysis.noreturn.insert(call);
+                    Err(Restart)
+                }
+                None => Ok(()),
+            },
             Flow::Next | Flow::Return | Flow::Stop => Ok(()),
             Flow::Call(_) => return self.follow_call(analysis, index, state),
             Flow::Branch(target, _) if state.is_told_by(instruction.flow) => {
@@ -248,10 +267,10 @@ impl Run<'_> {
                 return self.follow_next(analysis, index, state);
             }
             Flow::Jump(target) => self.follow_jump(analysis, index, (target, false), &state),
-            Flow::JumpRegister(_) => match analysis.context.address(before) {
+            Flow::JumpRegister(_) => match analysis.context.address(target) {
                 Some(address) => self.follow_jump(analysis, index, (Some(Address(address)), false), &state),
                 None => {
-                    let number = match before {
+                    let number = match target {
                         Value::Target(number) | Value::Entry(number) => Some(number),
                         _ => None,
                     };
@@ -309,6 +328,9 @@ impl Run<'_> {
             self.spare.push(landed);
             result?;
         }
+        if let Some(to) = self.after_split_stack(analysis, index, &state) {
+            self.bring(analysis, Edge { from: index, to, is_call: false }, &state)?;
+        }
         // A call that is the function's last instruction does not return.
         if let Some(to) = analysis.after_padding(index)
             && !analysis.noreturn.contains(&index)
@@ -317,6 +339,18 @@ impl Run<'_> {
             self.deferred.push_back((index, to, state));
         }
         Ok(())
+    }
+
+    /// Returns the jump after `call; ret` at a function's entry. The called function is the one that gets more stack for
+    /// code with split stacks: it calls the jump, and returns by `ret`.
+    fn after_split_stack(&self, analysis: &Analysis<'_>, call: usize, state: &State) -> Option<usize> {
+        let arch = analysis.code.arch;
+        let [after, jump] = analysis.instructions.as_slice().get(call + 1..call + 3)? else { return None };
+        let is_entry =
+            state.get(arch, arch.stack_pointer()) == Value::Cfa(-(arch.cfa_offset_at_entry() as i32));
+        let is_last = matches!(jump.flow, Flow::Jump(Some(target)) if analysis.is_inside(target));
+        let is_split = arch.pushed_by_call() != 0 && after.flow == Flow::Return && is_entry && is_last;
+        is_split.then_some(call + 2)
     }
 
     /// Weakens the state at a landing pad in the places where calls of the same pad disagree.

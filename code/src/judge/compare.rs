@@ -59,6 +59,9 @@ impl Judge<'_, '_> {
                     0 => CfaState::Right,
                     off => CfaState::Off(off),
                 },
+                value if register == self.arch.stack_pointer() && value.can_be_other_stack() => {
+                    CfaState::Unknown
+                }
                 Value::Caller(_) | Value::Signed | Value::Number(_) | Value::Near(_) => CfaState::Wrong,
                 Value::Unknown | Value::Perhaps(_) | Value::Site(..) | Value::Entry(_) | Value::Target(_) => {
                     CfaState::Unknown

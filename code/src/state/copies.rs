@@ -9,19 +9,22 @@ use crate::value::{Place, Value};
 impl State {
     /// Returns whether the bytes at a place are the last copy of the return address or of a callee-saved register.
     ///
-    /// A store to a variable of the frame never overwrites the last copy. If a store seems to overwrite it, its pointer
-    /// comes from a path that is never taken, for example from another turn of a loop over a buffer.
+    /// Code that returns never overwrites the last copy. If a store seems to overwrite it, the store is on a path that
+    /// is never taken. For example, a pointer comes from another turn of a loop over a buffer, or GCC has expanded
+    /// `memcpy` for sizes that do not occur.
     pub(super) fn has_only_copy(&self, arch: Arch, place: Place, size: u16) -> bool {
-        self.slots[self.overlapped(place, size)].iter().map(|slot| slot.1).any(|value| {
+        self.slots[self.overlapped(place, size)].iter().any(|&(slot, value)| {
             let own = match value {
                 Value::Caller(register) => register,
                 Value::Signed => arch.return_address(),
                 _ => return false,
             };
-            let copies = self.slots.iter().filter(|slot| slot.1 == value).count();
+            let copies = self.slots.iter().filter(|slot| slot.1 == value && slot.0.is_in_frame()).count();
             let is_kept = own == arch.return_address()
                 || index_of(arch, own).is_some_and(|index| callee_saved(arch).contains(&index));
-            is_kept && copies == 1 && self.get(arch, own) != value
+            // A store that cuts a saved register runs over the end of an object beside it.
+            let is_cut = (place.offset().wrapping_sub(slot.offset())) % 8 != 0;
+            is_kept && (is_cut || (copies == 1 && self.get(arch, own) != value))
         })
     }
 

@@ -5,15 +5,22 @@ use cfipack_format::{Arch, Register};
 use super::registers::indexes;
 use super::{Flags, State};
 use crate::context::{Context, Shared};
-use crate::instruction::{ALWAYS, Condition, Flow, Index, Instruction, Op, REGISTERS, Table};
+use crate::instruction::{
+    ALWAYS, Condition, Flow, Index, Instruction, Op, REGISTERS, Table, callee_saved_bits, index_of,
+};
 use crate::table::TableBase;
 use crate::value::Value;
 
-/// Returns whether a register is the stack pointer or the frame pointer. Compilers address the slots of saved
-/// registers only by these two registers.
-fn is_frame(arch: Arch, base: Index) -> bool {
-    let base = Register(base.into());
-    base == arch.stack_pointer() || base == arch.frame_pointer()
+/// Returns whether a function has to keep a value for its caller: the return address, or a callee-saved register.
+fn is_kept(arch: Arch, value: Value) -> bool {
+    match value {
+        Value::Signed => true,
+        Value::Caller(register) => {
+            register == arch.return_address()
+                || index_of(arch, register).is_some_and(|index| callee_saved_bits(arch) & (1 << index) != 0)
+        }
+        _ => false,
+    }
 }
 
 /// Returns `amount << shift`, negated if `minus`, or `None` if the result is out of range.
@@ -70,6 +77,9 @@ impl State {
                 Value::Caller(register) | Value::Perhaps(register) => register == link,
                 _ => false,
             };
+            if self.is_shadow_stack(arch, self.at(index)) {
+                continue;
+            }
             let is_left = u16::from(index) != link.0 && has_return_address;
             self.registers.set(index, if is_left { Value::Perhaps(link) } else { Value::Unknown });
         }
@@ -84,6 +94,16 @@ impl State {
             let is_object = matches!(*value, Value::Cfa(offset) if offset != 0 && offset != entry);
             !is_below && !is_object
         });
+    }
+
+    /// Returns whether a register points after a return address outside of the frame. Then it is the pointer of a
+    /// shadow call stack, and called functions keep it (AArch64's platform register x18).
+    fn is_shadow_stack(&self, arch: Arch, pointer: Value) -> bool {
+        let place = pointer.plus(-i32::from(arch.pointer_size())).anywhere();
+        place.filter(|place| !place.is_in_frame()).is_some_and(|place| {
+            matches!(self.load(place), Value::Caller(register) if register == arch.return_address())
+                || self.load(place) == Value::Signed
+        })
     }
 
     /// Forgets the facts about flags and bounds that depend on changed registers. The registers are bits.
@@ -127,15 +147,35 @@ impl State {
                 (to, if is_known { self.site(Context::site(context, site)) } else { Value::Unknown })
             }
             Op::Load { to, base, offset } => {
-                let place = self.at(base).plus(offset).place();
+                let address = self.at(base).plus(offset);
+                let place = address.anywhere();
                 (to, place.map_or(Value::Unknown, |place| self.load(place)))
             }
             Op::Store { from, base, offset, size } => {
-                if let Some(place) = self.at(base).plus(offset).place()
-                    && (is_frame(arch, base) || !self.has_only_copy(arch, place, size))
-                {
-                    self.store(place, from.map_or(Value::Unknown, |from| self.at(from)), size);
+                let address = self.at(base).plus(offset);
+                let value = from.map_or(Value::Unknown, |from| self.at(from));
+                match address.anywhere() {
+                    Some(place) if place.is_in_frame() => {
+                        if !self.has_only_copy(arch, place, size) {
+                            self.store(place, value, size);
+                        }
+                    }
+                    // Only registers that the function has to restore are followed outside of the frame.
+                    Some(place) => {
+                        self.store(place, if is_kept(arch, value) { value } else { Value::Unknown }, size)
+                    }
+                    None => {}
                 }
+                return;
+            }
+            Op::Extend { to, from } => {
+                let (flags, limit) = (self.flags, self.limit.filter(|limit| limit.0 == from));
+                self.registers.forget(1 << to);
+                self.changed(1 << to);
+                if to == from {
+                    self.flags = flags;
+                }
+                self.limit = limit.map(|(_, value)| (to, value)).or(self.limit);
                 return;
             }
             Op::Entry { to, table, size, signed } => {

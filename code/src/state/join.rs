@@ -119,7 +119,11 @@ impl State {
         if index_of(arch, link).is_some_and(|index| among & (1 << index) != 0) {
             kept |= bit(self.get(arch, link)) & (1 << link.0);
         }
-        let slots = self.slots.iter().filter(|slot| counts(slot)).fold(0, |kept, slot| kept | bit(slot.1));
+        let slots = self
+            .slots
+            .iter()
+            .filter(|slot| slot.0.is_in_frame() && counts(slot))
+            .fold(0, |kept, slot| kept | bit(slot.1));
         kept | slots & (saved | 1 << 63 | 1 << link.0)
     }
 }

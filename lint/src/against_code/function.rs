@@ -12,13 +12,16 @@ use crate::FileMemory;
 use crate::returns::{Imports, Returns};
 
 /// A function with more bytes of code than this is not followed.
-const MAX_CODE: u64 = 1 << 24;
+pub const MAX_CODE: u64 = 1 << 24;
 
 /// At most this many jumps that leave a function with its frame are followed.
 const MAX_EXITS: usize = 1 << 12;
 
 /// How often a function is followed again, each time with more calls that are assumed not to return.
 const ROUNDS: usize = 4;
+
+/// At most this many functions that jump to a fragment are tried one by one.
+const MAX_SOURCES: usize = 8;
 
 /// The size of a stub that an expression describes, in bytes.
 const STUB: u64 = 16;
@@ -45,6 +48,8 @@ pub struct Outcome {
     pub exits: Vec<Leaving>,
     /// True if a way into this function from another function can decide more instructions.
     pub waits: bool,
+    /// True if the function is followed from its start if a call leads there.
+    pub needs_call: bool,
     /// The number of instructions with the right row.
     pub right: u64,
 }
@@ -70,6 +75,8 @@ pub struct Leaving {
 /// A way into a function from another function.
 #[derive(Clone, Debug)]
 pub struct Way {
+    /// The number of the other function.
+    pub from: usize,
     /// The place of the entry, in bytes from the function's start.
     pub offset: u32,
     /// The state at the entry.
@@ -106,18 +113,33 @@ impl<'l, 'f> Linter<'l, 'f> {
         }
     }
 
-    /// Compares a function's CFI with its code. `entries` are the ways into the function from other functions.
+    /// Compares a function's CFI with its code. `entries` are the ways into the function from other functions. The
+    /// function `is_called` says whether a call leads to an address.
     pub fn compare(
         &mut self,
         function: &Function,
         entries: &[Way],
-        is_function: &dyn Fn(Address) -> bool,
+        is_called: &dyn Fn(Address) -> bool,
     ) -> Outcome {
         if function.end.0 - function.start.0 > MAX_CODE {
-            return Outcome { doubt: Some(Doubt::TooLarge.name()), ..Outcome::default() };
+            return Outcome::undecided(Doubt::TooLarge.name());
         }
         let evaluated = self.evaluate(function);
-        self.follow(function, entries, is_function, &evaluated)
+        let outcome = self.follow(function, entries, is_called, &evaluated);
+        if outcome.findings.is_empty() {
+            return outcome;
+        }
+        // A fragment belongs to one function. Jumps from other functions are never taken: compilers let code that is
+        // unreachable run over its end, which can be the start of a fragment.
+        let mut sources: Vec<_> = entries.iter().map(|way| way.from).collect();
+        sources.sort_unstable();
+        sources.dedup();
+        let single = sources.iter().filter(|_| (2..=MAX_SOURCES).contains(&sources.len()));
+        let mut single = single.map(|source| {
+            let own: Vec<_> = entries.iter().filter(|way| way.from == *source).cloned().collect();
+            self.follow(function, &own, is_called, &evaluated)
+        });
+        single.find(|outcome| outcome.findings.is_empty()).unwrap_or(outcome)
     }
 
     /// Compares the rows in `self.rows` with the function's code.
@@ -125,7 +147,7 @@ impl<'l, 'f> Linter<'l, 'f> {
         &mut self,
         function: &Function,
         entries: &[Way],
-        is_function: &dyn Fn(Address) -> bool,
+        is_called: &dyn Fn(Address) -> bool,
         evaluated: &Evaluated,
     ) -> Outcome {
         let size = function.end.0 - function.start.0;
@@ -144,12 +166,13 @@ impl<'l, 'f> Linter<'l, 'f> {
         let (entry, mut own) = (self.entry.clone(), Vec::new());
         let starts = self.starts(evaluated.stubs, &entry, &mut own);
         // Targets of another function's jump table are followed only into fragments, which have no other entry.
-        let ways = entries.iter().filter(|way| !starts || !way.is_from_table);
-        own.extend(ways.map(|way| Entry { offset: way.offset, state: &way.state }));
         let is_fragment = !starts && evaluated.stubs.is_none();
-        let is_entered = starts || (is_fragment && own.is_empty() && is_function(function.start));
+        let ways = entries.iter().filter(|way| is_fragment || !way.is_from_table);
+        own.extend(ways.map(|way| Entry { offset: way.offset, state: &way.state }));
+        let needs_call = is_fragment && own.is_empty() && !self.evaluator.is_signal_frame(function);
+        let is_entered = starts || (needs_call && is_called(function.start));
         if !is_entered && own.is_empty() {
-            return Outcome { waits: true, ..Outcome::undecided("fragment") };
+            return Outcome { waits: true, needs_call, ..Outcome::undecided("fragment") };
         }
         let call_sites = self.call_sites(function, size as u32);
         let (mut noreturn, mut is_asked) = (Vec::new(), false);
@@ -183,8 +206,11 @@ impl<'l, 'f> Linter<'l, 'f> {
         let rows = &mut self.rows;
         rows.clear();
         let first = function.start.0;
+        let nothing = Row { cfa: Cfa::Expression, ..Row::at_entry(self.arch) };
+        let mut reached = FunctionOffset(0);
         let result = self.evaluator.evaluate_registers(function, |range, answer, saved| {
             let offset = |pc: u64| FunctionOffset((pc - first) as u32);
+            reached = offset(range.end);
             match *answer {
                 Answer::Row(row) => rows.push(Row { start: offset(range.start), ..row }, saved),
                 Answer::Plt { from, .. } => {
@@ -197,17 +223,19 @@ impl<'l, 'f> Linter<'l, 'f> {
                     }
                 }
                 Answer::Nothing | Answer::StackPointer(_) | Answer::SignState(_) => {
-                    let nothing = Row::at_entry(self.arch);
-                    rows.push(Row { start: offset(range.start), cfa: Cfa::Expression, ..nothing }, saved);
+                    rows.push(Row { start: offset(range.start), ..nothing }, saved);
                 }
             }
         });
         evaluated.is_partial = result.is_err();
+        if evaluated.is_partial && !rows.is_empty() {
+            // Nobody knows the rows from here on.
+            rows.push(Row { start: reached, ..nothing }, &[]);
+        }
         evaluated
     }
 
     /// Returns whether the function's first row has the CFA that a call leaves. For stubs, adds the start of each stub
-    /// to `entries` and returns false.
     /// to `entries` and returns false.
     fn starts<'e>(&self, stubs: Option<(u32, u32)>, entry: &'e State, entries: &mut Vec<Entry<'e>>) -> bool {
         if let Some((first, end)) = stubs {
@@ -268,7 +296,8 @@ impl<'l, 'f> Linter<'l, 'f> {
             }
         });
         let findings = findings.collect();
-        Outcome { findings, doubt, exits: self.exits(analysis), waits: not_reached, right }
+        let exits = self.exits(analysis);
+        Outcome { findings, doubt, exits, waits: not_reached, right, needs_call: false }
     }
 
     /// Returns the jumps that leave the function with a frame in place.

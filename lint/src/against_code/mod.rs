@@ -10,15 +10,15 @@ mod function;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use cfipack_code::Finding;
-use cfipack_container::{CallFrameSection, File};
+use cfipack_code::{Code, Finding, Flow, Instructions};
+use cfipack_container::{CallFrameSection, File, Kind};
 use cfipack_format::Address;
 use cfipack_roundtrip::cfi::{Functions, Unreadable};
 
-use self::function::{Leaving, Linter, Outcome, Way};
+use self::function::{Leaving, Linter, MAX_CODE, Outcome, Way};
 use crate::FileMemory;
 use crate::returns::Imports;
 
@@ -79,19 +79,9 @@ pub fn lint(
     let memory = FileMemory::new(file)?;
     let cfi: Vec<_> = sections.iter().map(CallFrameSection::cfi).collect();
     let functions = Functions::find(&cfi);
-    let starts = file.symbols()?;
-    let is_function = |start: Address| {
-        let symbol = starts.lookup(start);
-        symbol.is_some_and(|symbol| symbol.offset == 0 && !symbol.name.contains(".cold"))
-    };
-    let imports = Imports::find(file, &starts);
-    let work = Work {
-        memory: &memory,
-        functions: &functions,
-        arch: file.arch(),
-        imports: &imports,
-        is_function: &is_function,
-    };
+    let symbols = file.symbols()?;
+    let imports = Imports::find(file, &symbols);
+    let work = Work { memory: &memory, functions: &functions, arch: file.arch(), imports: &imports };
     let all: Vec<usize> = (0..functions.as_slice().len()).collect();
     let mut outcomes: Vec<Option<Outcome>> = Vec::new();
     outcomes.resize_with(all.len(), || None);
@@ -99,7 +89,8 @@ pub fn lint(
     // The first round follows all functions. Later rounds follow fragments and functions that are jumped into.
     let mut round = all.clone();
     for number in 0..ROUNDS {
-        let done = work.run(&round, &entries, threads, if number == 0 { progress } else { &|_, _| {} });
+        let progress = if number == 0 { progress } else { &|_, _| {} };
+        let done = work.run(&round, &entries, threads, &|_| false, progress);
         let mut again = Vec::new();
         for (index, mut outcome) in round.drain(..).zip(done) {
             for Leaving { target, state, is_from_table } in std::mem::take(&mut outcome.exits) {
@@ -108,7 +99,7 @@ pub fn lint(
                 if other != index && outcomes_wait(&outcomes, other, index) {
                     let list = entries.entry(other).or_default();
                     if list.len() < MAX_ENTRIES {
-                        list.push(Way { offset, state, is_from_table });
+                        list.push(Way { from: index, offset, state, is_from_table });
                         again.push(other);
                     }
                 }
@@ -123,10 +114,29 @@ pub fn lint(
         }
         round = again;
     }
+    // The row at the start of these functions is not the row after a call. Only a call shows that it should be.
+    let needs_call = |outcome: &Option<Outcome>| outcome.as_ref().is_some_and(|outcome| outcome.needs_call);
+    let named = all.iter().copied().filter(|index| {
+        let start = functions.as_slice()[*index].start;
+        let symbol = symbols.lookup(start).filter(|symbol| symbol.offset == 0);
+        needs_call(&outcomes[*index]) && symbol.is_some_and(|symbol| can_be_called(&symbol.name))
+    });
+    let called = work.called(named.collect(), file.kind() == Kind::Relocatable);
+    let done = work.run(&called, &entries, threads, &|_| true, &|_, _| {});
+    for (index, outcome) in called.into_iter().zip(done) {
+        outcomes[index] = Some(outcome);
+    }
     let mut lint = Lint::default();
     for (function, outcome) in functions.as_slice().iter().zip(outcomes) {
         let Some(outcome) = outcome.filter(|_| wanted(function.start)) else { continue };
         lint.add(function.start, outcome);
+    }
+    // No directive says that x30 is signed on arm64e: unwinders take each saved x30 for signed.
+    if file.is_arm64e() {
+        lint.functions.iter_mut().for_each(|function| {
+            function.findings.retain(|found| found.finding.kind != cfipack_code::Kind::Signature);
+        });
+        lint.functions.retain(|function| !function.findings.is_empty());
     }
     for Unreadable { .. } in functions.unreadable() {
         *lint.undecided.entry("cfi").or_default() += 1;
@@ -134,9 +144,9 @@ pub fn lint(
     Ok(lint)
 }
 
-/// The number of rounds over a file. The first round compares all functions, the second the fragments that functions
-/// jump into, and the third the functions that fragments jump back into.
-const ROUNDS: usize = 3;
+/// The most rounds over a file. The first round compares all functions, the second the fragments that functions jump
+/// into, and the third the functions that fragments jump back into. Further rounds are for functions of many parts.
+const ROUNDS: usize = 16;
 
 /// At most this many jumps into a function from other functions are followed.
 const MAX_ENTRIES: usize = 256;
@@ -160,16 +170,52 @@ struct Work<'w, 'f> {
     functions: &'w Functions<'f>,
     arch: cfipack_format::Arch,
     imports: &'w Imports,
-    is_function: &'w (dyn Fn(Address) -> bool + Sync),
+}
+
+/// Returns whether a call can lead to a symbol. A call enters neither a fragment, nor a function of libgcc that gets
+/// more stack: its CFI omits a frame by intent.
+fn can_be_called(name: &str) -> bool {
+    !name.contains(".cold") && !name.starts_with("__morestack")
 }
 
 impl Work<'_, '_> {
+    /// Returns those of the functions, which ascend, that a call leads to: a direct call, or, in an object, a call from
+    /// another object if no jump leads to the function.
+    fn called(&self, mut functions: Vec<usize>, is_object: bool) -> Vec<usize> {
+        let all = self.functions.as_slice();
+        let (mut called, mut jumped) = (HashSet::new(), HashSet::new());
+        let mut instructions = Instructions::default();
+        for function in all.iter().filter(|_| !functions.is_empty()) {
+            let size = (function.end.0 - function.start.0).min(MAX_CODE);
+            let Some((bytes, relocated)) = self.memory.code(function.start, size) else { continue };
+            instructions.decode(&Code {
+                arch: self.arch,
+                start: function.start,
+                bytes,
+                relocated: &relocated,
+            });
+            for instruction in instructions.as_slice() {
+                match instruction.flow {
+                    Flow::Call(Some(target)) => called.insert(target),
+                    Flow::Jump(Some(target)) | Flow::Branch(Some(target), _) => jumped.insert(target),
+                    _ => continue,
+                };
+            }
+        }
+        functions.retain(|index| {
+            let start = &all[*index].start;
+            called.contains(start) || (is_object && !jumped.contains(start))
+        });
+        functions
+    }
+
     /// Compares functions, and returns their outcomes in the order of `indexes`.
     fn run(
         &self,
         indexes: &[usize],
         entries: &HashMap<usize, Vec<Way>>,
         threads: usize,
+        is_called: &(dyn Fn(Address) -> bool + Sync),
         progress: &(dyn Fn(u64, u64) + Sync),
     ) -> Vec<Outcome> {
         const CHUNK: usize = 64;
@@ -183,7 +229,7 @@ impl Work<'_, '_> {
                 for (number, index) in rest.iter().take(CHUNK).enumerate() {
                     let own = entries.get(index).map_or(&[][..], Vec::as_slice);
                     let function = &self.functions.as_slice()[*index];
-                    let outcome = linter.compare(function, own, self.is_function);
+                    let outcome = linter.compare(function, own, is_called);
                     done.push((chunk * CHUNK + number, outcome));
                 }
                 progress((chunk * CHUNK) as u64, indexes.len() as u64);

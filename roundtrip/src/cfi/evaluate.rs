@@ -69,6 +69,8 @@ trait Evaluate<'f> {
     ) -> Result<Address, Unevaluated>;
 
     fn handler(&mut self, function: &Function) -> gimli::Result<Handler>;
+
+    fn is_signal_frame(&mut self, function: &Function) -> bool;
 }
 
 /// A section as gimli reads it, with the CIEs that have been read.
@@ -172,6 +174,11 @@ impl<'f> Evaluator<'f> {
             .get_mut(function.section)
             .map_or(Ok(Handler::default()), |section| section.handler(function))
     }
+
+    /// Returns whether a function is a signal frame: no call enters it. Returns false if gimli cannot read its FDE.
+    pub fn is_signal_frame(&mut self, function: &Function) -> bool {
+        self.sections.get_mut(function.section).is_some_and(|section| section.is_signal_frame(function))
+    }
 }
 
 impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Evaluate<'f> for Frames<'f, E, S> {
@@ -230,6 +237,10 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Evaluate<'f> for Frames<
         let lsda = fde.lsda().map(pointer);
         let lsda = lsda.filter(|it| it.0 != 0 && it.0.wrapping_sub(address.0) >= bytes.len().to_u64());
         Ok(Handler { personality, lsda })
+    }
+
+    fn is_signal_frame(&mut self, function: &Function) -> bool {
+        self.fde(function).is_ok_and(|(fde, _)| fde.is_signal_trampoline())
     }
 }
 

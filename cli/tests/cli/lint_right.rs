@@ -1,0 +1,123 @@
+//! Tests that `lint` does not accuse right code of whole files, and that it accuses wrong twins.
+
+use cfipack_tests::reference::Tools;
+use serde_json::Value;
+
+use crate::program::run;
+
+/// Assembles a source, links it if `linked`, and returns the symbol and the kind of each finding.
+fn found(tools: &Tools, name: &str, text: &str, linked: bool) -> Vec<(String, String)> {
+    let (source, object, program) = (format!("{name}.s"), format!("{name}.o"), format!("{name}.so"));
+    tools.write(&source, text);
+    tools.run_well(&["as", "-o", &object, &source]);
+    if linked {
+        tools.run_well(&["ld", "-shared", "-o", &program, &object]);
+    }
+    let file = tools.path(if linked { &program } else { &object });
+    let output = run(&["lint", "--json", file.to_str().unwrap()]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
+    let findings = report["findings"].as_array().unwrap().iter();
+    findings.map(|finding| (text(&finding["symbol"]), text(&finding["kind"]))).collect()
+}
+
+fn is(found: &[(String, String)], expected: &[(&str, &str)]) {
+    let found: Vec<_> = found.iter().map(|(symbol, kind)| (symbol.as_str(), kind.as_str())).collect();
+    assert_eq!(found, expected);
+}
+
+/// `f` enters `part` by an instruction. The part has the frame of `f`.
+const PART: &str = "\
+\t.text
+\t.globl f
+\t.type f, @function
+f:
+\t.cfi_startproc
+\tpush %rbx
+\t.cfi_def_cfa_offset 16
+\t.cfi_offset %rbx, -16
+\tENTER
+\tpop %rbx
+\t.cfi_def_cfa_offset 8
+\tret
+\t.cfi_endproc
+\t.size f, . - f
+\t.section .text.part, \"ax\"
+\t.type part, @function
+part:
+\t.cfi_startproc
+\t.cfi_def_cfa_offset 16
+\t.cfi_offset %rbx, -16
+\txor %ebx, %ebx
+\tpop %rbx
+\t.cfi_def_cfa_offset 8
+\tret
+\t.cfi_endproc
+\t.size part, . - part
+";
+
+/// Compilers divide functions, and the parts have symbols of functions with any name. A call shows that a part is a
+/// function.
+#[test]
+#[ignore = "needs the reference tools"]
+fn parts_that_are_jumped_to_are_fragments() {
+    let tools = Tools::find();
+    for linked in [false, true] {
+        is(&found(&tools, "jumped", &PART.replace("ENTER", "je part"), linked), &[]);
+        let called = found(&tools, "called", &PART.replace("ENTER", "call part"), linked);
+        assert!(called.contains(&("part".to_string(), "entry".to_string())), "{called:?}");
+        // The first row of the part has a frame of another size.
+        let size = PART.replace("offset 16\n\t.cfi_offset %rbx, -16\n\txor", "offset 24\n\txor");
+        is(&found(&tools, "size", &size.replace("ENTER", "je part"), linked), &[("part", "branch")]);
+        // The part has no row after `pop`.
+        let (function, part) = PART.split_once("\t.section").unwrap();
+        let part = part.replace("\t.cfi_def_cfa_offset 8\n", "");
+        let wrong = format!("{function}\t.section{part}").replace("ENTER", "je part");
+        assert!(!found(&tools, "wrong", &wrong, linked).is_empty());
+    }
+}
+
+/// An unreachable end of a function runs into a fragment of another function.
+#[test]
+#[ignore = "needs the reference tools"]
+fn a_fragment_belongs_to_one_function() {
+    let tools = Tools::find();
+    let other = "\t.text\n\t.type g, @function\ng:\n\t.cfi_startproc\n\tsub $8, %rsp\n\t.cfi_def_cfa_offset 16\n\tje part
+\tadd $8, %rsp\n\t.cfi_def_cfa_offset 8\n\tret\n\t.cfi_endproc\n\t.size g, . - g\n";
+    let both = format!("{}{other}", PART.replace("ENTER", "je part"));
+    is(&found(&tools, "both", &both, true), &[]);
+    let only = format!("{}{other}", PART.replace("ENTER", "nop"));
+    assert!(!found(&tools, "only", &only, true).is_empty());
+}
+
+/// No call enters a signal frame.
+#[test]
+#[ignore = "needs the reference tools"]
+fn a_signal_frame_is_not_entered_by_a_call() {
+    let tools = Tools::find();
+    let text = |directive: &str| {
+        format!(
+            "\t.text\n\t.globl landing\n\t.type landing, @function\n\t.cfi_startproc\n\t{directive}
+\t.cfi_def_cfa %rsp, 16\n\t.cfi_offset %rip, -8\nlanding:\n\taddq $8, %rsp\n\t.cfi_def_cfa_offset 8\n\tret
+\t.cfi_endproc\n\t.size landing, . - landing\n"
+        )
+    };
+    is(&found(&tools, "signal", &text(".cfi_signal_frame"), false), &[]);
+    is(&found(&tools, "call", &text(""), false)[..1], &[("landing", "entry")]);
+}
+
+/// Where gimli cannot evaluate the CFI, nothing is accused from there on.
+#[test]
+#[ignore = "needs the reference tools"]
+fn rows_that_cannot_be_evaluated_are_not_accused() {
+    let tools = Tools::find();
+    let text = |escape: &str| {
+        format!(
+            "\t.text\n\t.globl f\n\t.type f, @function\nf:\n\t.cfi_startproc\n\tpush %rbp\n\t{escape}\n\txor %ebp, %ebp
+\tcall *%rdi\n\tpop %rbp\n\tret\n\t.cfi_endproc\n\t.size f, . - f\n"
+        )
+    };
+    // DW_CFA 0x2d is unknown.
+    is(&found(&tools, "unknown", &text(".cfi_escape 0x2d"), false), &[]);
+    is(&found(&tools, "known", &text("nop"), false), &[("f", "no-row")]);
+}
