@@ -24,6 +24,7 @@ mod linker_cargo;
 #[cfg(unix)]
 mod linker_driver;
 mod lint;
+mod lint_records;
 mod manual;
 mod merge;
 #[cfg(unix)]

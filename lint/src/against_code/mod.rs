@@ -12,17 +12,19 @@ mod returns;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cfipack_code::Finding;
-use cfipack_container::{CallFrameSection, File};
+use cfipack_container::{CallFrameSection, File, Symbols};
 use cfipack_format::Address;
+use cfipack_format::widen::ToU64;
 use cfipack_roundtrip::cfi::{Functions, Unreadable};
 
 use self::function::{Leaving, Linter, Outcome, Way};
 use self::returns::Imports;
 use crate::FileMemory;
+use crate::records::{self, RecordFinding};
 
 /// The result for a file.
 #[derive(Debug, Default)]
@@ -37,6 +39,11 @@ pub struct Lint {
     pub examples: Vec<(&'static str, Address)>,
     /// The number of instructions with the right row.
     pub instructions: u64,
+    /// The faults of the records themselves.
+    pub records: Vec<RecordFinding>,
+    /// True if only the rows at calls were judged, because the CFI of the file is exact at calls only, or on request
+    /// ([`Lint::at_calls`]).
+    pub is_at_calls: bool,
 }
 
 /// A function with a disagreement.
@@ -46,6 +53,8 @@ pub struct WrongFunction {
     pub start: Address,
     /// The disagreements, by instruction.
     pub findings: Vec<Found>,
+    /// The calls with a wrong row.
+    pub at_calls: Vec<Found>,
 }
 
 /// A disagreement.
@@ -82,17 +91,13 @@ pub fn lint(
     let cfi: Vec<_> = sections.iter().map(CallFrameSection::cfi).collect();
     let functions = Functions::find(&cfi);
     let starts = file.symbols()?;
-    let is_function = |start: Address| {
-        let symbol = starts.lookup(start);
-        symbol.is_some_and(|symbol| symbol.offset == 0 && !symbol.name.contains(".cold"))
-    };
     let imports = Imports::find(file, &starts);
     let work = Work {
         memory: &memory,
         functions: &functions,
         arch: file.arch(),
         imports: &imports,
-        is_function: &is_function,
+        is_function: &|start| is_function(&starts, start),
     };
     let all: Vec<usize> = (0..functions.as_slice().len()).collect();
     let mut outcomes: Vec<Option<Outcome>> = Vec::new();
@@ -126,6 +131,11 @@ pub fn lint(
         round = again;
     }
     let mut lint = Lint::default();
+    let (mut exact, mut inexact) = (0, 0);
+    for outcome in outcomes.iter().flatten() {
+        exact += u64::from(outcome.exact_returns == Some(true));
+        inexact += u64::from(outcome.exact_returns == Some(false));
+    }
     for (function, outcome) in functions.as_slice().iter().zip(outcomes) {
         let Some(outcome) = outcome.filter(|_| wanted(function.start)) else { continue };
         lint.add(function.start, outcome);
@@ -133,7 +143,48 @@ pub fn lint(
     for Unreadable { .. } in functions.unreadable() {
         *lint.undecided.entry("cfi").or_default() += 1;
     }
+    lint.records = records::check(file, sections, &starts, &memory)?;
+    lint.records.retain(|finding| wanted(finding.function));
+    if inexact >= INEXACT && exact * EXACT_SHARE <= inexact {
+        lint = lint.at_calls();
+    }
     Ok(lint)
+}
+
+/// A file's CFI is exact at calls only if at least this many functions have a wrong row at a return ...
+const INEXACT: u64 = 4;
+
+/// ... and functions with right rows at all returns are at most a share of one in this number. Compilers that write no
+/// rows for epilogues write none in the whole file.
+const EXACT_SHARE: u64 = 16;
+
+/// Compares the CFI of the function that starts at `start` with its code, without the ways into it from other functions.
+/// The result has the places where a disagreement ends, too ([`Finding::continues`]).
+///
+/// # Errors
+/// The sections, the symbols or the relocations of the file cannot be read.
+pub fn lint_function(
+    file: &File<'_>,
+    sections: &[CallFrameSection<'_>],
+    start: Address,
+) -> Result<Vec<Found>, cfipack_container::Error> {
+    let memory = FileMemory::new(file)?;
+    let cfi: Vec<_> = sections.iter().map(CallFrameSection::cfi).collect();
+    let functions = Functions::find(&cfi);
+    let symbols = file.symbols()?;
+    let imports = Imports::find(file, &symbols);
+    let all = functions.as_slice();
+    let Ok(index) = all.binary_search_by_key(&start, |function| function.start) else {
+        return Ok(Vec::new());
+    };
+    let mut linter = Linter::new(&memory, &functions, file.arch(), &imports);
+    Ok(linter.compare(&all[index], &[], &|start| is_function(&symbols, start)).findings)
+}
+
+/// Returns whether a function starts at an address, and not a fragment.
+fn is_function(symbols: &Symbols<'_>, start: Address) -> bool {
+    let symbol = symbols.lookup(start);
+    symbol.is_some_and(|symbol| symbol.offset == 0 && !symbol.name.contains(".cold"))
 }
 
 /// The number of rounds over a file. The first round compares all functions, the second the fragments that functions
@@ -209,7 +260,8 @@ impl Work<'_, '_> {
 }
 
 impl Lint {
-    fn add(&mut self, start: Address, outcome: Outcome) {
+    fn add(&mut self, start: Address, mut outcome: Outcome) {
+        outcome.findings.retain(|found| !found.finding.continues);
         self.instructions += outcome.right;
         match outcome.doubt {
             None => self.decided += 1,
@@ -222,7 +274,27 @@ impl Lint {
             }
         }
         if !outcome.findings.is_empty() {
-            self.functions.push(WrongFunction { start, findings: outcome.findings });
+            let Outcome { findings, at_calls, .. } = outcome;
+            self.functions.push(WrongFunction { start, findings, at_calls });
         }
+    }
+
+    /// Keeps the faults that an unwinder meets at calls. These are the findings about CFI that is exact at calls only,
+    /// as compilers write it for macOS on x86-64 and clang for `-Oz`.
+    #[must_use]
+    pub fn at_calls(mut self) -> Self {
+        self.is_at_calls = true;
+        for function in &mut self.functions {
+            function.findings = std::mem::take(&mut function.at_calls);
+        }
+        self.functions.retain(|function| !function.findings.is_empty());
+        self
+    }
+
+    /// Returns the number of functions with findings, in their rows or their records.
+    pub fn wrong(&self) -> u64 {
+        let rows = self.functions.iter().map(|function| function.start);
+        let starts: BTreeSet<_> = rows.chain(self.records.iter().map(|record| record.function)).collect();
+        starts.len().to_u64()
     }
 }
