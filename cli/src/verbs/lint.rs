@@ -115,7 +115,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         lint_object(object, arguments, &mut session)
     });
     if let Some(log) = session.sarif {
-        log.finish()?;
+        status::judged(Status::Done, log.finish())?;
     }
     if let Some(path) = &arguments.ignore {
         for (number, line) in session.ignored.unused() {

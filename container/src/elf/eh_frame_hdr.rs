@@ -112,10 +112,7 @@ fn eh_frame_address(headers: &Headers<'_>, header: &Section<'_>) -> Result<Addre
 
 /// Returns the entries of the table. Linkers only write one kind of table, and this function reads no other: a 4-byte
 /// count, then pairs of 4-byte distances from the header's start.
-fn entries<'h>(
-    headers: &Headers<'_>,
-    header: &'h Section<'_>,
-) -> Option<impl Iterator<Item = IndexEntry> + 'h> {
+fn entries(headers: &Headers<'_>, header: &Section<'_>) -> Option<impl Iterator<Item = IndexEntry>> {
     let endian = headers.arch.endian();
     let [_, _, DW_EH_PE_UDATA4, DW_EH_PE_DATAREL_SDATA4] = *header.bytes.first_chunk::<4>()? else {
         return None;

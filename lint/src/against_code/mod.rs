@@ -112,7 +112,7 @@ pub fn lint(
             for Leaving { target, state, is_from_table } in std::mem::take(&mut outcome.exits) {
                 let Some(other) = around(&functions, target) else { continue };
                 let offset = (target.0 - functions.as_slice()[other].start.0) as u32;
-                if other != index && outcomes_wait(&outcomes, other, index) {
+                if outcomes_wait(&outcomes, other, index) {
                     let list = entries.entry(other).or_default();
                     if list.len() < MAX_ENTRIES {
                         list.push(Way { offset, state, is_from_table });
@@ -236,7 +236,11 @@ impl Work<'_, '_> {
                 for (number, index) in rest.iter().take(CHUNK).enumerate() {
                     let own = entries.get(index).map_or(&[][..], Vec::as_slice);
                     let function = &self.functions.as_slice()[*index];
-                    let outcome = linter.compare(function, own, self.is_function);
+                    let mut outcome = linter.compare(function, own, self.is_function);
+                    // States take much memory, so keep only those that another function can be followed from.
+                    outcome.exits.retain(|leaving| {
+                        around(self.functions, leaving.target).is_some_and(|other| other != *index)
+                    });
                     done.push((chunk * CHUNK + number, outcome));
                 }
                 progress((chunk * CHUNK) as u64, indexes.len() as u64);
@@ -283,7 +287,9 @@ impl Lint {
     /// as compilers write it for macOS on x86-64 and clang for `-Oz`.
     #[must_use]
     pub fn at_calls(mut self) -> Self {
-        self.is_at_calls = true;
+        if std::mem::replace(&mut self.is_at_calls, true) {
+            return self;
+        }
         for function in &mut self.functions {
             function.findings = std::mem::take(&mut function.at_calls);
         }

@@ -109,7 +109,7 @@ impl<'s> Search<'s> {
             let record = Some((NAME.to_owned(), entry.offset));
             RecordFinding { kind: RecordKind::HiddenFde, function: fde.start, wrong, record, words }
         };
-        let Some((entry, found)) = here.last() else {
+        let Some(&(entry, found)) = here.last() else {
             if self.astray.contains(&fde.start) {
                 return None;
             }
@@ -129,7 +129,7 @@ impl<'s> Search<'s> {
         }
         // An empty FDE in the middle of the code gets the search for the code after it.
         let inside = after.iter().take_while(|(entry, _)| entry.start < fde.end).enumerate();
-        inside.filter(|(_, (_, found))| found.is_empty()).find_map(|(place, (entry, found))| {
+        inside.filter(|(_, (_, found))| found.is_empty()).find_map(|(place, &(entry, found))| {
             let end = after.get(place + 1).map_or(fde.end, |(next, _)| next.start.min(fde.end));
             (entry.start < end).then(|| hidden(entry, entry.start..end, found))
         })

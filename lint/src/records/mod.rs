@@ -131,13 +131,15 @@ pub fn check(
     }
     fdes.sort_by_key(|fde| (fde.section, fde.start, fde.end));
     let mut findings = Vec::new();
-    if let Some(index) = file.as_elf().map(|elf| elf.fde_index()).transpose()?.flatten() {
+    // A debug file has the addresses of its code and of its index, and neither of the two.
+    let is_debug_file = file.as_elf().is_some_and(|elf| elf.is_debug_file());
+    let elf = file.as_elf().filter(|_| !is_debug_file);
+    if let Some(index) = elf.map(|elf| elf.fde_index()).transpose()?.flatten() {
         index::check(&index, sections, &fdes, &mut findings);
     }
     let name = |fde: &Fde| Some((sections[fde.section].section.name.to_string(), fde.offset));
     overlaps(&fdes, name, &mut findings);
-    // A debug file has the addresses of its code, and not the code.
-    if !file.as_elf().is_some_and(|elf| elf.is_debug_file()) {
+    if !is_debug_file {
         outside_code(file, &fdes, name, &mut findings)?;
     }
     let covered = merged(fdes.iter().map(|fde| fde.start..fde.end).collect());
