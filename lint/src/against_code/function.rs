@@ -334,6 +334,8 @@ fn doubt(
         return Some(Doubt::TooLarge.name());
     }
     let blocking = analysis.doubts().map(|doubt| doubt.0).find(|doubt| match doubt {
+        // Stubs only jump to other functions, the first stub of a PLT with two words on the stack.
+        Doubt::IndirectJump if evaluated.stubs.is_some() => false,
         Doubt::NoDisassembler
         | Doubt::IndirectJump
         | Doubt::IntoInstruction

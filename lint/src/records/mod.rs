@@ -8,13 +8,13 @@ mod index;
 use std::ops::Range;
 
 use cfipack_cfi::Functions;
+use cfipack_code::{Analysis, Code, Instructions, State, Value, Ways};
 use cfipack_container::{CallFrameSection, Error, File, Symbols};
-use cfipack_format::Address;
 use cfipack_format::widen::ToU64;
+use cfipack_format::{Address, Arch};
 
 use crate::FileMemory;
 use crate::coverage::merged;
-use crate::padding::is_padding;
 
 /// The kind of a fault in the records.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -201,7 +201,8 @@ fn outside_code(
     Ok(())
 }
 
-/// Finds code of functions that an FDE describes in part.
+/// Finds code of functions that an FDE describes in part. Code that no path reaches from the start of the function is
+/// padding, or data.
 fn uncovered(
     file: &File<'_>,
     symbols: &Symbols<'_>,
@@ -221,8 +222,7 @@ fn uncovered(
         }
         for wrong in pieces {
             let bytes = wrong.end.0 - wrong.start.0;
-            let Some((code, _)) = memory.code(wrong.start, bytes) else { continue };
-            if is_padding(file.arch(), code) {
+            if !is_reached(file.arch(), memory, &function, &wrong) {
                 continue;
             }
             let words = format!("{bytes:#x} bytes of the function are outside of its FDE");
@@ -230,6 +230,25 @@ fn uncovered(
             found.push(RecordFinding { kind, function, wrong, record: None, words });
         }
     }
+}
+
+/// Returns whether a path from the start of a function reaches a part of it in which an unwinder can go on. By the ABIs, a
+/// frame pointer of 0 marks the outermost frame: the code that `clone` runs in a new thread needs no FDE.
+fn is_reached(arch: Arch, memory: &FileMemory<'_>, function: &Range<Address>, part: &Range<Address>) -> bool {
+    let Some((bytes, relocated)) = memory.code(function.start, function.end.0 - function.start.0) else {
+        return false;
+    };
+    let code = Code { arch, start: function.start, bytes, relocated: &relocated };
+    let (instructions, entry) = (Instructions::new(&code), State::at_entry(arch));
+    let ways = Ways { start: Some(&entry), entries: &[], call_sites: &[], noreturn: &[] };
+    let mut last = None;
+    Analysis::new(code, &instructions, memory, ways).for_each(|_, instruction, state| {
+        let is_inside = part.contains(&function.start.offset(instruction.offset.into()));
+        if let Some(state) = state.filter(|_| is_inside && !instruction.is_padding) {
+            last = Some(state.get(arch, arch.frame_pointer()));
+        }
+    });
+    last.is_some_and(|frame_pointer| frame_pointer != Value::Number(0))
 }
 
 /// Returns the parts of a range that are in none of `others`. They have to be [merged()].
