@@ -8,7 +8,7 @@ mod index;
 use std::ops::Range;
 
 use cfipack_cfi::Functions;
-use cfipack_code::{Analysis, Code, Instructions, State, Value, Ways};
+use cfipack_code::{Analysis, Code, Instructions, State, Ways};
 use cfipack_container::{CallFrameSection, Error, File, Symbols};
 use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Arch};
@@ -232,8 +232,7 @@ fn uncovered(
     }
 }
 
-/// Returns whether a path from the start of a function reaches a part of it in which an unwinder can go on. By the ABIs, a
-/// frame pointer of 0 marks the outermost frame: the code that `clone` runs in a new thread needs no FDE.
+/// Returns whether a path from the start of a function reaches an instruction of a part of it.
 fn is_reached(arch: Arch, memory: &FileMemory<'_>, function: &Range<Address>, part: &Range<Address>) -> bool {
     let Some((bytes, relocated)) = memory.code(function.start, function.end.0 - function.start.0) else {
         return false;
@@ -241,14 +240,12 @@ fn is_reached(arch: Arch, memory: &FileMemory<'_>, function: &Range<Address>, pa
     let code = Code { arch, start: function.start, bytes, relocated: &relocated };
     let (instructions, entry) = (Instructions::new(&code), State::at_entry(arch));
     let ways = Ways { start: Some(&entry), entries: &[], call_sites: &[], noreturn: &[] };
-    let mut last = None;
+    let mut is_reached = false;
     Analysis::new(code, &instructions, memory, ways).for_each(|_, instruction, state| {
         let is_inside = part.contains(&function.start.offset(instruction.offset.into()));
-        if let Some(state) = state.filter(|_| is_inside && !instruction.is_padding) {
-            last = Some(state.get(arch, arch.frame_pointer()));
-        }
+        is_reached |= is_inside && state.is_some() && !instruction.is_padding;
     });
-    last.is_some_and(|frame_pointer| frame_pointer != Value::Number(0))
+    is_reached
 }
 
 /// Returns the parts of a range that are in none of `others`. They have to be [merged()].
