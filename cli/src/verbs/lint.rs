@@ -63,7 +63,7 @@ pub struct Arguments {
     /// Report only findings that the JSON report in this file does not have
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
-    /// Omit the findings that a line of this file matches: KIND SYMBOL, * for any text
+    /// Omit findings that match a line of this file: KIND SYMBOL, * for any text
     #[arg(long, value_name = "FILE")]
     ignore: Option<PathBuf>,
     /// Judge only the rows at calls
