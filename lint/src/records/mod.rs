@@ -210,21 +210,19 @@ fn uncovered(
     covered: &[Range<Address>],
     found: &mut Vec<RecordFinding>,
 ) {
-    let mut last = None;
+    // Several symbols can name the same function, or parts of it. Each byte of code is followed once.
+    let mut done = Address(0);
     for function in symbols.functions() {
-        // Several symbols can name the same function.
-        if last.replace(function.clone()) == Some(function.clone()) {
+        if function.start < done {
             continue;
         }
-        let pieces: Vec<_> = without(function.clone(), covered).collect();
-        if pieces.first() == Some(&function) {
+        done = function.end;
+        let parts: Vec<_> = without(function.clone(), covered).collect();
+        if parts.is_empty() || parts.first() == Some(&function) {
             continue;
         }
-        for wrong in pieces {
+        for wrong in reached(file.arch(), memory, &function, parts) {
             let bytes = wrong.end.0 - wrong.start.0;
-            if !is_reached(file.arch(), memory, &function, &wrong) {
-                continue;
-            }
             let words = format!("{bytes:#x} bytes of the function are outside of its FDE");
             let (kind, function) = (RecordKind::Uncovered, function.start);
             found.push(RecordFinding { kind, function, wrong, record: None, words });
@@ -232,20 +230,30 @@ fn uncovered(
     }
 }
 
-/// Returns whether a path from the start of a function reaches an instruction of a part of it.
-fn is_reached(arch: Arch, memory: &FileMemory<'_>, function: &Range<Address>, part: &Range<Address>) -> bool {
+/// Returns the parts of a function in which a path from its start reaches an instruction. `parts` are ascending.
+fn reached(
+    arch: Arch,
+    memory: &FileMemory<'_>,
+    function: &Range<Address>,
+    mut parts: Vec<Range<Address>>,
+) -> Vec<Range<Address>> {
     let Some((bytes, relocated)) = memory.code(function.start, function.end.0 - function.start.0) else {
-        return false;
+        return Vec::new();
     };
     let code = Code { arch, start: function.start, bytes, relocated: &relocated };
     let (instructions, entry) = (Instructions::new(&code), State::at_entry(arch));
     let ways = Ways { start: Some(&entry), entries: &[], call_sites: &[], noreturn: &[] };
-    let mut is_reached = false;
+    let mut is_reached = vec![false; parts.len()];
     Analysis::new(code, &instructions, memory, ways).for_each(|_, instruction, state| {
-        let is_inside = part.contains(&function.start.offset(instruction.offset.into()));
-        is_reached |= is_inside && state.is_some() && !instruction.is_padding;
+        let pc = function.start.offset(instruction.offset.into());
+        let place = parts.partition_point(|part| part.end <= pc);
+        if parts.get(place).is_some_and(|part| part.start <= pc) {
+            is_reached[place] |= state.is_some() && !instruction.is_padding;
+        }
     });
-    is_reached
+    let mut is_reached = is_reached.into_iter();
+    parts.retain(|_| is_reached.next().unwrap_or(false));
+    parts
 }
 
 /// Returns the parts of a range that are in none of `others`. They have to be [merged()].
