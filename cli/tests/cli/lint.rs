@@ -157,7 +157,7 @@ EPILOGUE\tret
 #[ignore = "needs the reference tools"]
 fn files_with_rows_for_calls_only_are_judged_at_calls() {
     let tools = Tools::find();
-    let linted = |bodies: &[&str], arguments: &[&str]| {
+    let linted = |bodies: &[&String], arguments: &[&str]| {
         let functions = bodies.iter().enumerate().map(|(number, body)| {
             format!("\t.type f{number}, @function\nf{number}:\n{body}\t.size f{number}, . - f{number}\n")
         });
