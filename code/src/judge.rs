@@ -1,9 +1,11 @@
 //! Compares a function's rows with the function's code.
 //!
 //! - [`finding`]: disagreements as a caller sees them
+//! - [`calls`]: the rows at calls alone
 //! - [`compare`]: compares a row with a state
 //! - [`expected`]: a fast path for rows that agree
 
+mod calls;
 mod compare;
 mod expected;
 mod finding;

@@ -46,6 +46,7 @@ mod unknown;
 
 pub use archive::members::{Member, Members, members};
 pub use archive::thin::{ThinMember, thin_members};
+pub use elf::eh_frame_hdr::{FdeIndex, IndexEntry};
 pub use elf::file::Elf;
 pub use elf::placement::Placement;
 pub use error::{Error, SectionName};

@@ -27,6 +27,8 @@ struct Entry<'a> {
     end: u64,
     /// True for the symbol of a function. It is a better name than a label.
     is_function: bool,
+    /// True if the file gives the size of the code.
+    is_sized: bool,
     name: &'a [u8],
 }
 
@@ -74,7 +76,8 @@ impl<'a> Symbols<'a> {
                     0 => elf.end_of_section(section),
                     size => address.saturating_add(size),
                 };
-                sorted.push(Entry { address, end, is_function, name });
+                let is_sized = symbol.st_size(endian) != 0;
+                sorted.push(Entry { address, end, is_function, is_sized, name });
             }
             if !sorted.is_empty() {
                 break;
@@ -91,7 +94,10 @@ impl<'a> Symbols<'a> {
             .code_symbols()
             .filter(|(name, ..)| !name.is_empty() && !name.starts_with(b"ltmp") && !name.starts_with(b"L"));
         let mut sorted: Vec<_> = symbols
-            .map(|(name, address, end)| Entry { address, end, is_function: name.starts_with(b"_"), name })
+            .map(|(name, address, end)| {
+                let is_function = name.starts_with(b"_");
+                Entry { address, end, is_function, is_sized: false, name }
+            })
             .collect();
         sorted.sort_by_key(|entry| (entry.address, entry.is_function));
         Self { sorted }
@@ -108,6 +114,12 @@ impl<'a> Symbols<'a> {
     /// Iterates over all symbols, ascending by address.
     pub fn iter(&self) -> impl Iterator<Item = (Address, Cow<'a, str>)> {
         self.sorted.iter().map(|entry| (Address(entry.address), String::from_utf8_lossy(entry.name)))
+    }
+
+    /// Iterates over the code of the functions whose symbols have a size, ascending by start.
+    pub fn functions(&self) -> impl Iterator<Item = Range<Address>> {
+        let functions = self.sorted.iter().filter(|entry| entry.is_function && entry.is_sized);
+        functions.map(|entry| Address(entry.address)..Address(entry.end))
     }
 
     /// Iterates over the addresses of all symbols, ascending. An address with several symbols occurs several times.

@@ -2,6 +2,8 @@
 //!
 //! - [`lint()`] follows every function of a file, and finds the instructions where the CFI has a different row than the
 //!   code needs.
+//! - [`records`] checks the records of the CFI, and their index in `.eh_frame_hdr`.
+//! - [`source_lines`] finds the source lines of code.
 //! - [`synthesized`] makes rows for functions that no CFI covers, from their code.
 //! - [`annotate`] adds `.cfi_*` directives to the functions of an assembler source that have no directives.
 //! - `returns` finds calls of functions that never return.
@@ -39,9 +41,12 @@ pub mod coverage;
 mod error;
 mod memory;
 mod padding;
+pub mod records;
 mod returns;
+mod sources;
 pub mod synthesized;
 
-pub use against_code::{Found, Lint, WrongFunction, lint};
+pub use against_code::{Found, Lint, WrongFunction, lint, lint_function};
 pub use error::Error;
 pub use memory::FileMemory;
+pub use sources::{SourceLine, source_lines};

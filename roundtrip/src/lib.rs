@@ -52,7 +52,7 @@ pub mod structure;
 pub mod unwind_info;
 pub mod words;
 
-pub use lines::{Line, LineSections, Lines};
+pub use lines::{Line, LineSections, Lines, SourceFile};
 pub use options::Options;
 pub use same_row::same_row;
 pub use sframe::{

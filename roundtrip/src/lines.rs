@@ -3,9 +3,7 @@
 use std::ops::Range;
 
 use cfipack_format::{Arch, Endian};
-use gimli::{
-    AttributeValue, DebugLine, DebugLineOffset, EndianSlice, FileEntry, IncompleteLineProgram, RunTimeEndian,
-};
+use gimli::{AttributeValue, DebugLine, DebugLineOffset, EndianSlice, IncompleteLineProgram, RunTimeEndian};
 
 /// The sections of a file, relocated.
 #[derive(Clone, Copy, Debug)]
@@ -29,12 +27,39 @@ pub struct Line {
     pub line: u64,
 }
 
+/// The name of a source file. Each part is empty if the table does not have it, or if it cannot be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SourceFile<'a> {
+    /// The name. It has no directory, unless the table has the directory in the name.
+    pub name: &'a [u8],
+    /// The directory of the file. It can be relative to the directory of the compilation.
+    pub directory: &'a [u8],
+    /// The directory of the compilation, in a line table of DWARF 5.
+    pub compilation: &'a [u8],
+}
+
+impl SourceFile<'_> {
+    /// Returns the path. It is relative if the table does not have the directory of the compilation.
+    pub fn path(&self) -> Vec<u8> {
+        let mut path: Vec<u8> = Vec::new();
+        for part in [self.compilation, self.directory, self.name] {
+            if part.first() == Some(&b'/') {
+                path.clear();
+            }
+            if !path.is_empty() && !part.is_empty() && path.last() != Some(&b'/') {
+                path.push(b'/');
+            }
+            path.extend_from_slice(part);
+        }
+        path
+    }
+}
+
 /// The line tables of a file.
 #[derive(Clone, Debug, Default)]
 pub struct Lines<'a> {
-    /// The names of the source files. A name has no directory, unless the table has the directory in the name. It is
-    /// empty if it cannot be read.
-    pub files: Vec<&'a [u8]>,
+    /// The source files.
+    pub files: Vec<SourceFile<'a>>,
     /// The lines, in ascending order of address.
     pub lines: Vec<Line>,
 }
@@ -74,11 +99,17 @@ impl<'a> Lines<'a> {
         let first = self.files.len();
         // Version 5 numbers files from 0, others from 1.
         let base = u64::from(program.header().version() < 5);
-        let names = program.header().file_names().iter().map(|file| name(file, sections));
-        self.files.extend(names);
+        let header = program.header();
+        let directory = |number| header.directory(number).map_or(&[][..], |name| text(&name, sections));
+        let compilation = directory(0);
+        self.files.extend(header.file_names().iter().map(|file| SourceFile {
+            name: text(&file.path_name(), sections),
+            directory: if file.directory_index() == 0 { &[] } else { directory(file.directory_index()) },
+            compilation,
+        }));
         // Files with other numbers have no name.
         let unnamed = self.files.len();
-        self.files.push(&[]);
+        self.files.push(SourceFile::default());
         let mut rows = program.rows();
         let mut last: Option<Line> = None;
         while let Some((_, row)) = rows.next_row()? {
@@ -105,9 +136,9 @@ impl<'a> Lines<'a> {
 /// The greatest length of a name that is kept, in bytes. Many entries may share the same long name.
 const LONGEST_NAME: usize = 4096;
 
-/// Returns the name of a file, or an empty name if it cannot be read.
-fn name<'a>(file: &FileEntry<Bytes<'a>>, sections: LineSections<'a>) -> &'a [u8] {
-    let bytes = match file.path_name() {
+/// Returns the name of a file or a directory, or an empty name if it cannot be read.
+fn text<'a>(name: &AttributeValue<Bytes<'a>>, sections: LineSections<'a>) -> &'a [u8] {
+    let bytes = match name {
         AttributeValue::String(name) => name.slice(),
         AttributeValue::DebugLineStrRef(offset) => sections.line_str.get(offset.0..).unwrap_or_default(),
         AttributeValue::DebugStrRef(offset) => sections.str.get(offset.0..).unwrap_or_default(),

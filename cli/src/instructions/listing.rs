@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use cfipack_cfi::Function;
-use cfipack_code::{Analysis, FullRow, Instruction, Instructions, Judge, NoMemory, State, Ways, name};
-use cfipack_container::File;
+use cfipack_code::{Analysis, Code, Disassembler, FullRow, Instruction, Instructions, State, Ways, name};
+use cfipack_container::{CallFrameSection, File};
 use cfipack_decoder::sframe::Section;
 use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Address, Arch, Cfa, CfaWords, Row, RuleWords};
+use cfipack_lint::{FileMemory, lint_function};
 use cfipack_roundtrip::same_row;
 use cfipack_roundtrip::words::Words;
 use serde::Serialize;
 
-use super::disassembly::{Code, MAX_CODE};
+use super::disassembly::with_target;
 use super::frame::Frame;
 use super::marks::{self, Mark, TABLE};
 use super::rows::{self, RulesWords, TableRows};
@@ -80,55 +81,67 @@ struct Cells {
     rules: (String, bool),
 }
 
+/// Code beyond this many bytes of a function is not disassembled.
+const MAX_CODE: u64 = 1 << 20;
+
+/// At most this many instructions are listed, around the instruction at ADDRESS. A listed instruction takes about a
+/// kilobyte of memory.
+const MAX_LINES: usize = 1 << 14;
+
 impl Listing {
     /// Lists a function. Returns `None` if the file does not have its code.
     pub fn new(
         file: &File<'_>,
+        sections: &[CallFrameSection<'_>],
         function: &Function<'_>,
         tables: &[Section<'_>],
         address: Address,
         places: &Places<'_, '_>,
     ) -> anyhow::Result<Option<Self>> {
-        let start = function.key.address();
-        let Some(code) = Code::find(file, start, function.size)? else { return Ok(None) };
-        let arch = file.arch();
-        let instructions = Instructions::new(&code.get(arch));
-        let texts = code.texts(arch, &instructions, places);
+        let (start, arch) = (function.key.address(), file.arch());
+        let memory = FileMemory::new(file)?;
+        let Some((bytes, relocated)) = memory.code(start, function.size.min(MAX_CODE)) else {
+            return Ok(None);
+        };
+        let code = Code { arch, start, bytes, relocated: &relocated };
+        let instructions = Instructions::new(&code);
         let (rows, failed) = rows::of_cfi(function);
-        let entry = State::at_entry(arch);
-        let ways = Ways { start: Some(&entry), entries: &[], call_sites: &[], noreturn: &[] };
-        let analysis = Analysis::new(code.get(arch), &instructions, &NoMemory, ways);
         let around = address.0.checked_sub(start.0).and_then(|offset| u32::try_from(offset).ok());
         let here = around.and_then(|offset| instructions.index_around(offset));
-        let mut marks = marks::by_instruction(Judge::new(&analysis, &rows).judge().findings);
+        let mut marks = marks::by_instruction(lint_function(file, sections, start)?);
         let mut table_rows = TableRows::new(tables);
-        let mut lines = Vec::with_capacity(texts.len());
-        let mut last = None;
+        let mut disassembler = Disassembler::new();
+        let (mut lines, mut last, mut before) = (Vec::new(), None, None);
         let row_at = |offset| rows.get(rows.index_at(offset)?);
-        let mut before = None;
-        for (index, (instruction, text)) in instructions.as_slice().iter().zip(texts).enumerate() {
+        let first = here.unwrap_or(0).saturating_sub(MAX_LINES / 2);
+        let all = instructions.as_slice();
+        for (index, instruction) in all.iter().enumerate().skip(first).take(MAX_LINES) {
             let is_known = failed.as_ref().is_none_or(|failed| u64::from(instruction.offset) < failed.offset);
             let row = row_at(instruction.offset).filter(|_| is_known);
             let pc = start.offset(instruction.offset.into());
             let table = (!tables.is_empty()).then(|| table_rows.at(pc));
+            let text = with_target(disassembler.text(&code, instruction.offset), places);
             let mut line = Line::new(&code, instruction, text, row, places.offset(pc).to_string());
             line.here = here == Some(index);
-            line.marks = marks.remove(&index).unwrap_or_default();
+            line.marks = marks.remove(&pc).unwrap_or_default();
             line.compare(arch, row, table, &mut last);
             line.cells = row.map(|row| Cells::new(arch, row, before));
             before = row_at(instruction.offset);
             lines.push(line);
         }
         let frame = here.and_then(|index| {
-            let row = row_at(instructions.as_slice()[index].offset)?;
-            let mut states = analysis.states();
-            Some(Frame::new(arch, lines[index].pc.clone(), row, states.swap_remove(index).as_ref()))
+            let row = row_at(all[index].offset)?;
+            let pc = places.offset(start.offset(all[index].offset.into())).to_string();
+            Some(Frame::new(arch, pc, row, state_at(&memory, code, &instructions, index).as_ref()))
         });
         let mut notes = Vec::new();
         if let Some(failed) = failed {
             notes.push(format!("the CFI cannot be read from +{:#x} on: {}", failed.offset, failed.reason));
         }
-        if code.bytes().len() == MAX_CODE && function.size > MAX_CODE.to_u64() {
+        if lines.len() < all.len() {
+            notes.push(format!("only {} of the {} instructions are listed", lines.len(), all.len()));
+        }
+        if function.size > MAX_CODE {
             notes.push(format!("only the first {MAX_CODE} bytes are disassembled"));
         }
         let marked = lines.iter().filter(|line| !line.marks.is_empty()).count().to_u64();
@@ -178,6 +191,24 @@ impl Listing {
     }
 }
 
+/// Returns the state before an instruction, or `None` if no path leads to it.
+fn state_at(
+    memory: &FileMemory<'_>,
+    code: Code<'_>,
+    instructions: &Instructions,
+    wanted: usize,
+) -> Option<State> {
+    let entry = State::at_entry(code.arch);
+    let ways = Ways { start: Some(&entry), entries: &[], call_sites: &[], noreturn: &[] };
+    let mut found = None;
+    Analysis::new(code, instructions, memory, ways).for_each(|index, _, state| {
+        if index == wanted {
+            found = state.cloned();
+        }
+    });
+    found
+}
+
 impl Line {
     fn new(
         code: &Code<'_>,
@@ -187,7 +218,7 @@ impl Line {
         pc: String,
     ) -> Self {
         let start = instruction.offset.to_usize();
-        let bytes = &code.bytes()[start..start + usize::from(instruction.len)];
+        let bytes = &code.bytes[start..start + usize::from(instruction.len)];
         let text = Some(text).filter(|text| !text.is_empty());
         Self {
             pc,

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use cfipack_code::Finding;
+use cfipack_format::Address;
+use cfipack_lint::Found;
 use serde::Serialize;
 
 /// A disagreement between code, CFI and table at an instruction.
@@ -19,12 +20,12 @@ pub struct Mark {
 /// The kind of a mark where the row of the file's table differs.
 pub const TABLE: &str = "table";
 
-/// Returns the marks for findings, by the index of the instruction.
-pub fn by_instruction(findings: Vec<Finding>) -> BTreeMap<usize, Vec<Mark>> {
+/// Returns the marks for findings, by the address of the instruction.
+pub fn by_instruction(findings: Vec<Found>) -> BTreeMap<Address, Vec<Mark>> {
     let mut marks = BTreeMap::<_, Vec<Mark>>::new();
-    for finding in findings {
+    for Found { pc, finding, .. } in findings {
         let mark = Mark { kind: finding.kind.name(), words: finding.words };
-        marks.entry(finding.index).or_default().push(mark);
+        marks.entry(pc).or_default().push(mark);
     }
     marks
 }

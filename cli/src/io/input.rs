@@ -102,6 +102,11 @@ pub struct Name<'a> {
 }
 
 impl Name<'_> {
+    /// Returns the path of the file, without the name in an archive or fat file.
+    pub fn path(&self) -> &Path {
+        self.path
+    }
+
     /// Returns the name for a report that outlives the object.
     pub fn plain(&self) -> FileName {
         let member = self.member.as_ref().map(|member| format!("({member})"));

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 /// The name of a file for a report: text has it escaped, and JSON as it is. There is no other way to print it, so that no
 /// verb can forget to escape it.
-#[derive(Clone, PartialEq, Eq, Serialize, Debug)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Debug)]
 #[serde(transparent)]
 pub struct FileName(String);
 

@@ -136,11 +136,7 @@ pub struct AgainstCode {
 impl AgainstCode {
     /// Counts the results of a comparison.
     pub fn new(lint: &Lint) -> Self {
-        Self {
-            decided: lint.decided,
-            undecided: lint.undecided.values().sum(),
-            wrong: lint.functions.len().to_u64(),
-        }
+        Self { decided: lint.decided, undecided: lint.undecided.values().sum(), wrong: lint.wrong() }
     }
 }
 

@@ -1,25 +1,27 @@
 //! `lint`: compares the CFI of whole files with their code.
 
-use std::cell::RefCell;
-use std::io::{IsTerminal as _, Write as _};
+use std::collections::HashSet;
+use std::io::{BufWriter, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use anyhow::{Context as _, bail};
-use cfipack_code::Kind;
-use cfipack_container::Placement;
+use cfipack_container::{File, Placement};
 use cfipack_format::Address;
-use cfipack_lint::Lint;
+use cfipack_format::widen::ToU64;
+use cfipack_lint::{Lint, source_lines};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::edit::{Found as FoundFile, find};
 use crate::instructions::with_target;
 use crate::io::each::{self, Outcome};
 use crate::io::input::{self, CALL_FRAMES, Object};
-use crate::io::output;
+use crate::io::output::{self, Standard};
 use crate::report::count::{Counts, Number};
 use crate::report::escaped::Escaped;
-use crate::report::lint::{Baseline, LintFinding, LintReport, Sarif};
+use crate::report::lint::known::{Baseline, Ignored};
+use crate::report::lint::sarif::Log;
+use crate::report::lint::{LintFinding, LintReport, kinds};
 use crate::report::place::Places;
 use crate::report::status::{self, Status};
 use crate::report::symbol::Names;
@@ -30,7 +32,8 @@ use crate::report::symbol::Names;
 Follows every function's instructions from its entry. At each instruction, compares the places of
 the CFA, the return address and the callee-saved registers with the row of the CFI. If not every
 instruction of a function can be followed, it is counted with the reason, never as clean.
-x86-64, i386 and AArch64.
+Also checks the records themselves, and their index in .eh_frame_hdr.
+x86-64 and AArch64; i386 in Mach-O.
 Exit status 1: something differs that the baseline does not have.
 
 Examples:
@@ -39,6 +42,7 @@ Examples:
   cfi2sframe lint --kind no-row libfoo.so         one kind of fault only
   cfi2sframe lint --json libfoo.so > known.json   what is known ...
   cfi2sframe lint --baseline known.json libfoo.so ... and what is new since
+  cfi2sframe lint --ignore known.txt libfoo.so    ... or what a list of KIND SYMBOL names
   cfi2sframe lint --sarif libfoo.so > lint.sarif  for code hosts")]
 pub struct Arguments {
     /// Objects, linked files, archives; directories with -r
@@ -52,13 +56,22 @@ pub struct Arguments {
     jobs: u16,
     /// Report these kinds only
     #[arg(long, value_name = "KIND", value_parser = kind)]
-    kind: Vec<Kind>,
+    kind: Vec<&'static str>,
     /// Report only functions whose symbol is NAME, mangled or as the source has it
     #[arg(long, value_name = "NAME")]
     function: Vec<String>,
     /// Report only findings that the JSON report in this file does not have
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
+    /// Omit findings that match a line of this file: KIND SYMBOL, * for any text
+    #[arg(long, value_name = "FILE")]
+    ignore: Option<PathBuf>,
+    /// Judge only the rows at calls
+    #[arg(long)]
+    calls_only: bool,
+    /// Exit with status 1 if a function is not decided
+    #[arg(long)]
+    fail_undecided: bool,
     /// Print one JSON object for each file, one per line
     #[arg(long)]
     json: bool,
@@ -71,32 +84,52 @@ pub struct Arguments {
     slice: input::Slice,
 }
 
-fn kind(text: &str) -> Result<Kind, String> {
-    let found = Kind::ALL.into_iter().find(|kind| kind.name() == text);
-    found.ok_or_else(|| format!("not a kind: {}", Kind::ALL.map(Kind::name).join(", ")))
+fn kind(text: &str) -> Result<&'static str, String> {
+    let found = kinds().map(|(name, _)| name).find(|name| *name == text);
+    let names = || kinds().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
+    found.ok_or_else(|| format!("not a kind: {}", names()))
+}
+
+/// What `lint` has besides its arguments: what is known already, and the log in SARIF.
+struct Session {
+    baseline: Baseline,
+    ignored: Ignored,
+    sarif: Option<Log<BufWriter<Standard>>>,
 }
 
 /// Lints every file.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
-    let baseline = arguments.baseline.as_deref().map(read_baseline).transpose()?;
-    let baseline = RefCell::new(baseline.unwrap_or_default());
     let (files, failed) = files(arguments);
     if files.is_empty() && !failed {
         bail!("no file to read");
     }
-    let sarif = RefCell::new(Sarif::default());
-    let result = each::for_each(&files, &arguments.slice, Placement::Apart, |object, _| {
-        lint_object(object, arguments, &mut baseline.borrow_mut(), &mut sarif.borrow_mut())
-    });
+    let mut session = Session {
+        baseline: read(arguments.baseline.as_deref(), Baseline::parse)?,
+        ignored: read(arguments.ignore.as_deref(), Ignored::parse)?,
+        sarif: None,
+    };
     if arguments.sarif {
-        output::print_json(&sarif.into_inner().log())?;
+        session.sarif = Some(Log::start(output::standard())?);
+    }
+    let result = each::for_each(&files, &arguments.slice, Placement::Apart, |object, _| {
+        lint_object(object, arguments, &mut session)
+    });
+    if let Some(log) = session.sarif {
+        status::judged(Status::Done, log.finish())?;
+    }
+    if let Some(path) = &arguments.ignore {
+        for (number, line) in session.ignored.unused() {
+            status::warn(&format_args!("{}: line {number}: {line}: matches no finding", path.display()));
+        }
     }
     Ok(result?.max(if failed { Status::Failed } else { Status::Done }))
 }
 
-fn read_baseline(path: &Path) -> anyhow::Result<Baseline> {
+/// Reads a file of known findings, or returns an empty value without a file.
+fn read<T: Default>(path: Option<&Path>, parse: impl Fn(&str) -> anyhow::Result<T>) -> anyhow::Result<T> {
+    let Some(path) = path else { return Ok(T::default()) };
     let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-    Baseline::parse(&text).with_context(|| path.display().to_string())
+    parse(&text).with_context(|| path.display().to_string())
 }
 
 /// Returns the files to read, and true if some files cannot be read.
@@ -119,21 +152,11 @@ fn files(arguments: &Arguments) -> (Vec<PathBuf>, bool) {
     (files, failed)
 }
 
-fn lint_object(
-    object: &Object<'_>,
-    arguments: &Arguments,
-    baseline: &mut Baseline,
-    sarif: &mut Sarif,
-) -> anyhow::Result<Outcome> {
+fn lint_object(object: &Object<'_>, arguments: &Arguments, session: &mut Session) -> anyhow::Result<Outcome> {
     let file = object.file()?;
     let sections = file.call_frame_sections()?;
     if !input::describe_functions(&sections) {
-        // With `-r`, most files have no CFI. Skip them silently.
-        return Ok(if arguments.recursive {
-            Outcome::Done(Status::Done)
-        } else {
-            Outcome::Absent(CALL_FRAMES)
-        });
+        return without_cfi(object, arguments);
     }
     let places = Places::new(file).with_names(arguments.names);
     let selected: Vec<Address> =
@@ -150,17 +173,36 @@ fn lint_object(
     if let Ok(bar) = bar.lock() {
         bar.finish_and_clear();
     }
-    let report = report(object, result?, arguments, baseline, &places);
-    let status = Status::differs_if(!report.findings.is_empty());
-    let written = if arguments.sarif {
-        sarif.add(&report.file, &report.findings);
-        Ok(())
-    } else if arguments.json {
-        output::print_json(&report)
-    } else {
-        print(&report, object)
+    let lint = if arguments.calls_only { result?.at_calls() } else { result? };
+    let mut report = report(object, lint, arguments, session, &places);
+    add_sources(&mut report.findings, file, object);
+    let undecided = arguments.fail_undecided && report.undecided != 0;
+    let status = Status::differs_if(undecided || !report.findings.is_empty());
+    let written = match &mut session.sarif {
+        Some(log) => log.add(object.name.path(), object.name.member.as_deref(), &report.findings),
+        None if arguments.json => output::print_json(&report),
+        None => print(&report, object),
     };
     status::judged(status, written).map(Outcome::Done)
+}
+
+/// Reports an object without CFI. With `-r` only JSON has it, because most files of a tree have no CFI.
+fn without_cfi(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {
+    if arguments.json {
+        let (schema, file) = (SCHEMA, object.name.plain());
+        output::print_json(&LintReport { schema, file, ..LintReport::default() })?;
+    }
+    Ok(if arguments.recursive { Outcome::Done(Status::Done) } else { Outcome::Absent(CALL_FRAMES) })
+}
+
+/// Adds the lines of the source to findings. The line table is in the file with the code.
+fn add_sources(findings: &mut [LintFinding], file: &File<'_>, object: &Object<'_>) {
+    match source_lines(file, findings.iter().map(LintFinding::address)) {
+        Ok(sources) => {
+            findings.iter_mut().zip(sources).for_each(|(finding, source)| finding.set_source(source));
+        }
+        Err(error) => status::warn(&format_args!("{}: {error}: findings have no source lines", object.name)),
+    }
 }
 
 /// Creates a progress bar. It is only shown on a terminal, and only for a file with many functions.
@@ -176,56 +218,70 @@ fn progress(object: &Object<'_>) -> Mutex<ProgressBar> {
     Mutex::new(bar)
 }
 
-/// Describes the result for an object, without the findings of the baseline.
+/// Describes the result for an object, without the findings that are known.
 fn report(
     object: &Object<'_>,
     lint: Lint,
     arguments: &Arguments,
-    baseline: &mut Baseline,
+    session: &mut Session,
     places: &Places<'_, '_>,
 ) -> LintReport {
     let file = object.name.plain();
-    let (mut findings, mut known, mut wrong) = (Vec::new(), 0, 0);
-    for function in &lint.functions {
-        let (before, start) = (findings.len(), function.start);
-        for found in &function.findings {
-            let kind = found.finding.kind;
-            if !arguments.kind.is_empty() && !arguments.kind.contains(&kind) {
-                continue;
-            }
-            let text = with_target(found.text.clone(), places);
-            let finding = LintFinding::new(&file, start, found, text, places);
-            if baseline.takes(&finding) {
-                known += 1;
-            } else {
-                findings.push(finding);
-            }
-        }
-        wrong += u64::from(before != findings.len());
-    }
     let examples = lint.examples.iter();
     let examples = examples.map(|(reason, start)| format!("{reason}: {}", places.name(*start))).collect();
-    LintReport {
-        schema: "cfipack/lint/1",
-        file,
+    let mut report = LintReport {
+        schema: SCHEMA,
         decided: lint.decided,
         undecided: lint.undecided.values().sum(),
-        wrong,
         instructions: lint.instructions,
         reasons: lint.undecided,
         examples,
-        known,
-        findings,
+        calls_only: lint.is_at_calls,
+        has_cfi: true,
+        ..LintReport::default()
+    };
+    let mut wrong = HashSet::new();
+    let mut add = |start: Address, finding: LintFinding| {
+        if !arguments.kind.is_empty() && !arguments.kind.contains(&finding.kind()) {
+            return;
+        }
+        if session.ignored.takes(&finding) {
+            report.ignored += 1;
+        } else if session.baseline.takes(&finding) {
+            report.known += 1;
+        } else {
+            wrong.insert(start);
+            report.findings.push(finding);
+        }
+    };
+    for function in &lint.functions {
+        for found in &function.findings {
+            let text = with_target(found.text.clone(), places);
+            add(function.start, LintFinding::new(&file, function.start, found, text, places));
+        }
     }
+    for found in &lint.records {
+        add(found.function, LintFinding::of_record(&file, found, places));
+    }
+    LintReport { file, wrong: wrong.len().to_u64(), ..report }
 }
+
+const SCHEMA: &str = "cfipack/lint/1";
 
 fn print(report: &LintReport, object: &Object<'_>) -> anyhow::Result<()> {
     let mut out = output::standard();
     write!(out, "{}: {} decided, ", object.name, Number(report.decided, "function"))?;
     write!(out, "{} not; {} with wrong CFI", report.undecided, report.wrong)?;
-    writeln!(out, "{}", Counts(&[("known findings", report.known)]))?;
+    let omitted = [("known findings", report.known), ("ignored findings", report.ignored)];
+    writeln!(out, "{}", Counts(&omitted))?;
+    if report.calls_only {
+        writeln!(
+            out,
+            "  only the rows at calls are judged: the CFI has no rows for epilogues, or --calls-only"
+        )?;
+    }
     for finding in &report.findings {
-        writeln!(out, "  {}: {}", finding.heading(), Escaped(finding.instruction()))?;
+        writeln!(out, "  {}: {}", finding.heading(), Escaped(finding.subject()))?;
         writeln!(out, "    {}", Escaped(finding.words()))?;
     }
     if report.undecided != 0 {

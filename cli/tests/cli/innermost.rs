@@ -25,7 +25,7 @@ fn functions_are_counted_and_the_register_is_named() {
     }
     assert!(text(&["stats", DRAP]).contains(", 1 unwound as innermost frames only\n"));
 
-    let innermost = json!({ "pc": ".text+0x5", "register": "r10" });
+    let innermost = json!({ "pc": ".text+0x5", "register": "r10", "value": "CFA" });
     for address in [&[][..], &[".text+0"]] {
         let explained = json(&[&["explain", DRAP], address].concat());
         let [function] = &explained["functions"].as_array().unwrap()[..] else { panic!("{explained}") };

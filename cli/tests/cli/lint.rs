@@ -6,7 +6,7 @@ use cfipack_tests::reference::Tools;
 use serde_json::Value;
 
 use crate::objects::printed;
-use crate::program::{run, scratch};
+use crate::program::{corpus, run, scratch};
 
 /// Symbol and kind of every finding in `explain.o`. The source states what is wrong with each function.
 const WRONG: [(&str, &str); 6] = [
@@ -81,11 +81,108 @@ fn sarif_has_a_rule_for_each_result() {
     assert!(results.len() > WRONG.len() && results.iter().all(|result| rules.contains(&&result["ruleId"])));
 }
 
+/// The expected URI is by `urllib.parse.quote` of Python.
+#[test]
+fn sarif_has_uris() {
+    let file = scratch("lint_uri").join("a b%20#c.o");
+    fs::copy(corpus().join("explain.o"), &file).unwrap();
+    let output = run(&["lint", "--sarif", file.to_str().unwrap()]);
+    let log: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let location = &log["runs"][0]["results"][0]["locations"][0]["physicalLocation"];
+    let uri = location["artifactLocation"]["uri"].as_str().unwrap();
+    assert!(uri.starts_with("file:///") && uri.ends_with("/a%20b%2520%23c.o"), "{uri}");
+    let empty = run(&["lint", "--sarif", "linked.so"]).stdout;
+    assert_eq!(serde_json::from_slice::<Value>(&empty).unwrap()["runs"][0]["results"], serde_json::json!([]));
+}
+
+#[test]
+fn findings_are_ignored_by_kind_and_symbol() {
+    let list = scratch("lint_ignore").join("ignore.txt");
+    fs::write(&list, "# by intent\nno-row no_*\n* boundary\nentry gone\n").unwrap();
+    let arguments = ["lint", "--json", "explain.o", "--ignore", list.to_str().unwrap()];
+    let output = run(&arguments);
+    let all = report(&["explain.o"]);
+    let rest: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let is_ignored = |(symbol, kind): &(String, String)| {
+        symbol == "boundary" || (kind == "no-row" && symbol.starts_with("no_"))
+    };
+    let (ignored, expected): (Vec<_>, Vec<_>) = findings(&all).into_iter().partition(is_ignored);
+    assert_eq!((findings(&rest), &rest["ignored"]), (expected, &ignored.len().into()));
+    assert!(!ignored.is_empty());
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.ends_with("ignore.txt: line 4: entry gone: matches no finding\n"), "{errors}");
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+}
+
+/// The finding is at the instruction after `no_row`'s push, which has no row.
+#[test]
+#[ignore = "needs the reference tools"]
+fn findings_have_lines_of_the_source() {
+    let tools = Tools::find();
+    let text = "\t.type no_row, @function\nno_row:\n\t.cfi_startproc\n\tpush %rbx\n\tpop %rbx\n\tret\n\t.cfi_endproc\n";
+    let push = 1 + text.lines().position(|line| line.contains("push")).unwrap();
+    tools.write("line.s", text);
+    for version in ["--gdwarf-4", "--gdwarf-5"] {
+        tools.run_well(&["as", version, "-o", "line.o", "line.s"]);
+        tools.run_well(&["ld", "-shared", "-o", "line.so", "line.o"]);
+        for file in ["line.o", "line.so"] {
+            let found = report(&[tools.path(file).to_str().unwrap()]);
+            let source = &found["findings"][0]["source"];
+            assert_eq!(source["line"], push, "{file}: {found}");
+            assert!(source["file"].as_str().unwrap().ends_with("line.s"), "{file}: {found}");
+        }
+    }
+}
+
 #[test]
 fn verify_says_whether_the_cfi_was_checked() {
     assert!(printed(0, &["verify", "linked.so"]).contains("CFI against code: not checked (--lint)"));
     let checked = printed(0, &["verify", "--lint", "linked.so"]);
     assert!(checked.contains("CFI against code: ") && checked.contains("0 with wrong CFI"), "{checked}");
+}
+
+/// A function with rows for its prologue only, as clang writes it with `-Oz` for AArch64.
+const PROLOGUE: &str = "\t.cfi_startproc
+\tpush %rbx
+\t.cfi_def_cfa_offset 16
+\t.cfi_offset %rbx, -16
+\tcall other
+\tpop %rbx
+EPILOGUE\tret
+\t.cfi_endproc
+";
+
+/// In a file without rows for epilogues, findings are about calls. A single function without them is a fault.
+#[test]
+#[ignore = "needs the reference tools"]
+fn files_with_rows_for_calls_only_are_judged_at_calls() {
+    let tools = Tools::find();
+    let linted = |bodies: &[&String], arguments: &[&str]| {
+        let functions = bodies.iter().enumerate().map(|(number, body)| {
+            format!("\t.type f{number}, @function\nf{number}:\n{body}\t.size f{number}, . - f{number}\n")
+        });
+        tools.write("calls.s", functions.collect::<String>());
+        tools.run_well(&["as", "-o", "calls.o", "calls.s"]);
+        let report = report(&[&[tools.path("calls.o").to_str().unwrap()], arguments].concat());
+        (report["calls_only"].as_bool().unwrap(), findings(&report))
+    };
+    let inexact = PROLOGUE.replace("EPILOGUE", "");
+    let exact = PROLOGUE.replace("EPILOGUE", "\t.cfi_def_cfa_offset 8\n\t.cfi_restore %rbx\n");
+    let wrong = inexact.replace("offset 16", "offset 24");
+    let fault = |name: &str, kind: &str| (name.to_owned(), kind.to_owned());
+    assert_eq!(linted(&[&inexact; 4], &[]), (true, vec![]));
+    assert_eq!(
+        linted(&[&inexact, &inexact, &inexact, &inexact, &wrong], &[]),
+        (true, vec![fault("f4", "call")])
+    );
+    assert_eq!(linted(&[&inexact, &exact], &["--calls-only"]), (true, vec![]));
+    assert!(
+        linted(&[&inexact, &exact], &[])
+            .1
+            .iter()
+            .any(|(name, kind)| (&name[..], &kind[..]) == ("f0", "no-row"))
+    );
+    assert_eq!(linted(&[&exact, &wrong], &["--calls-only"]), (true, vec![fault("f1", "call")]));
 }
 
 /// `never` does not return, so code after its call is reached on another path. There `%rbx` is back, and its second

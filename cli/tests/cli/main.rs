@@ -25,6 +25,7 @@ mod linker_cargo;
 #[cfg(unix)]
 mod linker_driver;
 mod lint;
+mod lint_records;
 mod lint_right;
 mod manual;
 mod merge;

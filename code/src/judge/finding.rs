@@ -23,6 +23,8 @@ pub enum Kind {
     ReturnAddress,
     /// The return address is signed where the row has it unsigned, or unsigned where the row has it signed.
     Signature,
+    /// The row at a call has another CFA than the code.
+    Call,
     /// A register of the caller is not where the row has it stored.
     SavedRegister,
     /// A register has another value than the caller's, and the row has it unchanged.
@@ -31,7 +33,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Entry,
         Self::NoRow,
         Self::NoInstruction,
@@ -41,6 +43,7 @@ impl Kind {
         Self::Boundary,
         Self::ReturnAddress,
         Self::Signature,
+        Self::Call,
         Self::SavedRegister,
         Self::LostRegister,
     ];
@@ -57,6 +60,7 @@ impl Kind {
             Self::Boundary => "boundary",
             Self::ReturnAddress => "return-address",
             Self::Signature => "signature",
+            Self::Call => "call",
             Self::SavedRegister => "saved-register",
             Self::LostRegister => "lost-register",
         }
@@ -78,6 +82,7 @@ impl Kind {
             Self::Signature => {
                 "The return address is signed and the row has it unsigned, or the other way round."
             }
+            Self::Call => "The row at a call has another CFA than the code.",
             Self::SavedRegister => "A register of the caller is not where the row has it stored.",
             Self::LostRegister => {
                 "A register has another value than the caller's, and the row has it unchanged."

@@ -1,4 +1,4 @@
-//! Finds `.eh_frame` through `.eh_frame_hdr`, for files without section headers.
+//! Reads `.eh_frame_hdr`: the place of `.eh_frame`, for files without section headers, and the index of its FDEs.
 //!
 //! | offset | field |
 //! |---|---|
@@ -27,12 +27,44 @@ const DW_EH_PE_DATAREL_SDATA4: u8 = 0x3b;
 const DW_EH_PE_PCREL: u8 = 0x10;
 const DW_EH_PE_DATAREL: u8 = 0x30;
 
+/// The index in `.eh_frame_hdr`. Unwinders search it for the FDE of a PC.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct FdeIndex {
+    /// The address of `.eh_frame_hdr`.
+    pub address: Address,
+    /// The entries, in the order of the file.
+    pub entries: Vec<IndexEntry>,
+}
+
+/// An entry of the index: the start of a function, and the FDE that it leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct IndexEntry {
+    /// The offset of the entry in `.eh_frame_hdr`.
+    pub offset: u64,
+    /// The start of the function.
+    pub start: Address,
+    /// The address of the FDE.
+    pub fde: Address,
+}
+
+/// Reads the index, or returns `None` if the file has no index.
+pub(super) fn index(headers: &Headers<'_>) -> Result<Option<FdeIndex>, Error> {
+    let Some(header) = find(headers)? else { return Ok(None) };
+    let entries = entries(headers, &header).map(Iterator::collect);
+    Ok(entries.map(|entries| FdeIndex { address: header.address, entries }))
+}
+
+/// Returns `.eh_frame_hdr`.
+fn find<'a>(headers: &Headers<'a>) -> Result<Option<Section<'a>>, Error> {
+    let segment = headers.segments.iter().find(|s| s.p_type(headers.endian) == PT_GNU_EH_FRAME);
+    segment.map(|segment| headers.segment(segment, ".eh_frame_hdr")).transpose()
+}
+
 /// Returns `.eh_frame`: the bytes from the address in the header to the end of the last FDE.
 pub(super) fn find_eh_frame<'a>(headers: &Headers<'a>) -> Result<Option<Section<'a>>, Error> {
-    let Some(segment) = headers.segments.iter().find(|s| s.p_type(headers.endian) == PT_GNU_EH_FRAME) else {
-        return Ok(None);
-    };
-    let header = headers.segment(segment, ".eh_frame_hdr")?;
+    let Some(header) = find(headers)? else { return Ok(None) };
     let address = eh_frame_address(headers, &header)?;
     let segment = headers.loaded().find(|segment| {
         let start = segment.p_vaddr(headers.endian);
@@ -44,7 +76,8 @@ pub(super) fn find_eh_frame<'a>(headers: &Headers<'a>) -> Result<Option<Section<
     let Section { address: start, bytes, .. } = headers.segment(segment, ".eh_frame")?;
     let Cow::Borrowed(bytes) = bytes else { return Ok(None) };
     let bytes = bytes.get((address.0 - start.0).to_usize()..).unwrap_or_default();
-    let last = last_fde(headers, &header).map(|last| last.wrapping_sub(address.0));
+    let last = entries(headers, &header).and_then(|entries| entries.map(|entry| entry.fde.0).max());
+    let last = last.map(|last| last.wrapping_sub(address.0));
     let bytes = Cow::Borrowed(&bytes[..length(headers, bytes, last)]);
     Ok(Some(Section { index: None, name: ".eh_frame".into(), address, bytes }))
 }
@@ -77,21 +110,26 @@ fn eh_frame_address(headers: &Headers<'_>, header: &Section<'_>) -> Result<Addre
     Ok(Address(base.wrapping_add(value)))
 }
 
-/// Returns the address of the last FDE that the table leads to. Linkers only write one kind of table, and this
-/// function reads no other: a 4-byte count, then pairs of 4-byte distances from the header's start.
-fn last_fde(headers: &Headers<'_>, header: &Section<'_>) -> Option<u64> {
+/// Returns the entries of the table. Linkers only write one kind of table, and this function reads no other: a 4-byte
+/// count, then pairs of 4-byte distances from the header's start.
+fn entries(headers: &Headers<'_>, header: &Section<'_>) -> Option<impl Iterator<Item = IndexEntry>> {
     let endian = headers.arch.endian();
     let [_, _, DW_EH_PE_UDATA4, DW_EH_PE_DATAREL_SDATA4] = *header.bytes.first_chunk::<4>()? else {
         return None;
     };
     let count = endian.u32(*header.bytes.get(8..)?.first_chunk()?).to_usize();
-    let (entries, _) = header.bytes.get(12..)?.as_chunks::<8>();
-    let fdes = entries.iter().take(count).map(|&[_, _, _, _, a, b, c, d]| {
-        let distance = endian.u32([a, b, c, d]).cast_signed();
-        header.address.offset(distance.into()).0
-    });
-    fdes.max()
+    let (entries, _) = header.bytes.get(FIRST_ENTRY.to_usize()..)?.as_chunks::<8>();
+    let at = move |distance| header.address.offset(endian.u32(distance).cast_signed().into());
+    let entries = (FIRST_ENTRY..).step_by(8).zip(entries).take(count);
+    Some(entries.map(move |(offset, &[s, t, u, v, a, b, c, d])| IndexEntry {
+        offset,
+        start: at([s, t, u, v]),
+        fde: at([a, b, c, d]),
+    }))
 }
+
+/// The offset of the first entry of the table.
+const FIRST_ENTRY: u64 = 12;
 
 /// Returns the number of bytes up to the end of the last FDE. Without a table, it is the number up to the first
 /// terminator (a record of length 0), which linkers need not write. If a record is damaged, it is the number of all

@@ -9,6 +9,7 @@ use object::elf::{self, SectionHeader64};
 use object::read::elf::{Dyn as _, ProgramHeader as _, SectionHeader as _};
 use object::{Endianness, SectionIndex};
 
+use super::eh_frame_hdr::FdeIndex;
 use super::headers::Headers;
 use super::placement::{Addresses, Placement};
 use super::relocate::RelocationIndex;
@@ -148,6 +149,14 @@ impl<'a> Elf<'a> {
         let headers = &self.headers;
         let segment = headers.segments.iter().find(|s| s.p_type(headers.endian) == elf::PT_GNU_EH_FRAME);
         segment.map_or(0, |segment| segment.p_filesz(headers.endian))
+    }
+
+    /// Reads the index of FDEs in `.eh_frame_hdr`. The result is `None` if the file has no index.
+    ///
+    /// # Errors
+    /// The program header of `.eh_frame_hdr` leads out of the file.
+    pub fn fde_index(&self) -> Result<Option<FdeIndex>, Error> {
+        eh_frame_hdr::index(&self.headers)
     }
 
     /// Returns whether the file contains only debug information, as `objcopy --only-keep-debug` leaves it. In such a

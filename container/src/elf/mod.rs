@@ -4,14 +4,14 @@
 //! - [`placement`]: addresses for the sections of relocatable objects
 //! - [`relocate`], [`linked_symbols`]: applies relocations to copies of sections
 //! - [`compression`], [`room`]: compressed sections, and limits on memory
-//! - [`eh_frame_hdr`]: finds `.eh_frame` without section headers
+//! - [`eh_frame_hdr`]: the index of FDEs, and `.eh_frame` without section headers
 //! - [`debug_frame`], [`excluded`]: FDEs that do not count
 //! - [`imports`]: pointers to functions of other files
 //! - [`machine`]: names for errors
 
 mod compression;
 mod debug_frame;
-mod eh_frame_hdr;
+pub(crate) mod eh_frame_hdr;
 mod excluded;
 pub(crate) mod file;
 pub(crate) mod headers;

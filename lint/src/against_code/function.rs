@@ -1,8 +1,8 @@
 //! Compares one function's CFI with its code.
 
 use cfipack_code::{
-    Analysis, CallSite, Code, Disassembler, Doubt, Entry, Instructions, Judge, Judgement, Memory as _, Rows,
-    State, Value, Ways, landing_pads,
+    Analysis, CallSite, Code, Disassembler, Doubt, Entry, Finding, Flow, Instructions, Judge, Judgement,
+    Memory as _, Rows, State, Value, Ways, landing_pads,
 };
 use cfipack_format::{Address, Arch, Cfa, CfaWords, FunctionOffset, Row, Rule};
 use cfipack_roundtrip::cfi::{Answer, Evaluator, Function, Functions};
@@ -42,6 +42,10 @@ pub struct Linter<'l, 'f> {
 pub struct Outcome {
     /// Disagreements.
     pub findings: Vec<Found>,
+    /// The calls with a wrong row.
+    pub at_calls: Vec<Found>,
+    /// Whether the rows at all returns are right, if the function has rows for a frame and returns.
+    pub exact_returns: Option<bool>,
     /// The reason why not every instruction was compared.
     pub doubt: Option<&'static str>,
     /// Jumps to other functions with the frame in place.
@@ -180,7 +184,8 @@ impl<'l, 'f> Linter<'l, 'f> {
         for round in 0..=ROUNDS {
             let ways = Ways { start, entries: &own, call_sites: &call_sites, noreturn: &noreturn };
             let analysis = Analysis::new(code, &self.instructions, self.memory, ways);
-            let judgement = Judge::new(&analysis, &self.rows).judge();
+            let judge = Judge::new(&analysis, &self.rows);
+            let judgement = judge.judge();
             // After a call that does not return, the state can be wrong everywhere. So can a guess at the calls that do
             // not return.
             let mut calls = Vec::new();
@@ -192,7 +197,7 @@ impl<'l, 'f> Linter<'l, 'f> {
                 calls = judgement.unconfirmed_calls(&analysis).collect();
             }
             if calls.is_empty() || round == ROUNDS {
-                return self.outcome(&analysis, judgement, evaluated);
+                return self.outcome(&analysis, &judge, judgement, evaluated);
             }
             noreturn.extend(calls);
             noreturn.sort_unstable();
@@ -235,12 +240,21 @@ impl<'l, 'f> Linter<'l, 'f> {
         evaluated
     }
 
-    /// Returns whether the function's first row has the CFA that a call leaves. For stubs, adds the start of each stub
+    /// Returns whether the function's first row has the CFA that a call leaves. For stubs, adds the places where each
+    /// stub is entered to `entries` and returns false.
+    ///
+    /// A stub of a PLT is also entered after its jump. The dynamic linker sets the pointer of the jump only when the stub
+    /// runs for the first time, and before that the pointer leads to the instruction after the jump.
     /// to `entries` and returns false.
     fn starts<'e>(&self, stubs: Option<(u32, u32)>, entry: &'e State, entries: &mut Vec<Entry<'e>>) -> bool {
         if let Some((first, end)) = stubs {
             let starts = (first..end).step_by(STUB as usize);
-            entries.extend(starts.map(|offset| Entry { offset, state: entry }));
+            let all = self.instructions.as_slice().windows(2);
+            let after_jumps = all.filter_map(|pair| {
+                let is_jump = pair[0].offset >= first && pair[0].flow == Flow::JumpMemory;
+                (is_jump && !pair[1].is_padding && pair[1].offset < end).then_some(pair[1].offset)
+            });
+            entries.extend(starts.chain(after_jumps).map(|offset| Entry { offset, state: entry }));
             return false;
         }
         let Some(row) = self.rows.get(0) else { return false };
@@ -278,14 +292,33 @@ impl<'l, 'f> Linter<'l, 'f> {
         }
     }
 
-    fn outcome(&self, analysis: &Analysis<'_>, judgement: Judgement, evaluated: &Evaluated) -> Outcome {
-        let right = judgement.right;
+    fn outcome(
+        &self,
+        analysis: &Analysis<'_>,
+        judge: &Judge<'_, '_>,
+        judgement: Judgement,
+        evaluated: &Evaluated,
+    ) -> Outcome {
         let doubt = doubt(analysis, &judgement, evaluated, &self.rows);
         let not_reached = analysis.doubts().any(|(doubt, _)| doubt == Doubt::NotReached);
+        let is_clean = judgement.findings.is_empty();
+        let at_calls = if is_clean { Vec::new() } else { judge.at_calls() };
+        Outcome {
+            findings: self.found(analysis.code(), judgement.findings),
+            at_calls: self.found(analysis.code(), at_calls),
+            exact_returns: if self.rows.len() > 1 { judge.exact_returns() } else { None },
+            doubt,
+            exits: self.exits(analysis),
+            waits: not_reached,
+            needs_call: false,
+            right: judgement.right,
+        }
+    }
+
+    /// Adds the texts of the instructions to findings.
+    fn found(&self, code: &Code<'_>, findings: Vec<Finding>) -> Vec<Found> {
         let mut disassembler = None;
-        let code = analysis.code();
-        let findings = judgement.findings.into_iter().filter(|finding| !finding.continues);
-        let findings = findings.map(|finding| {
+        let findings = findings.into_iter().map(|finding| {
             let offset = self.instructions.as_slice()[finding.index].offset;
             let row = self.rows.index_at(offset).and_then(|index| self.rows.get(index));
             Found {
@@ -295,9 +328,7 @@ impl<'l, 'f> Linter<'l, 'f> {
                 finding,
             }
         });
-        let findings = findings.collect();
-        let exits = self.exits(analysis);
-        Outcome { findings, doubt, exits, waits: not_reached, right, needs_call: false }
+        findings.collect()
     }
 
     /// Returns the jumps that leave the function with a frame in place.
@@ -333,6 +364,8 @@ fn doubt(
         return Some(Doubt::TooLarge.name());
     }
     let blocking = analysis.doubts().map(|doubt| doubt.0).find(|doubt| match doubt {
+        // Stubs only jump to other functions, the first stub of a PLT with two words on the stack.
+        Doubt::IndirectJump if evaluated.stubs.is_some() => false,
         Doubt::NoDisassembler
         | Doubt::IndirectJump
         | Doubt::IntoInstruction

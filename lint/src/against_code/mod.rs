@@ -10,16 +10,18 @@ mod function;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cfipack_code::{Code, Finding, Flow, Instructions};
 use cfipack_container::{CallFrameSection, File, Kind};
 use cfipack_format::Address;
+use cfipack_format::widen::ToU64;
 use cfipack_roundtrip::cfi::{Functions, Unreadable};
 
 use self::function::{Leaving, Linter, MAX_CODE, Outcome, Way};
 use crate::FileMemory;
+use crate::records::{self, RecordFinding};
 use crate::returns::Imports;
 
 /// The result for a file.
@@ -35,6 +37,11 @@ pub struct Lint {
     pub examples: Vec<(&'static str, Address)>,
     /// The number of instructions with the right row.
     pub instructions: u64,
+    /// The faults of the records themselves.
+    pub records: Vec<RecordFinding>,
+    /// True if only the rows at calls were judged, because the CFI of the file is exact at calls only, or on request
+    /// ([`Lint::at_calls`]).
+    pub is_at_calls: bool,
 }
 
 /// A function with a disagreement.
@@ -44,6 +51,8 @@ pub struct WrongFunction {
     pub start: Address,
     /// The disagreements, by instruction.
     pub findings: Vec<Found>,
+    /// The calls with a wrong row.
+    pub at_calls: Vec<Found>,
 }
 
 /// A disagreement.
@@ -96,7 +105,7 @@ pub fn lint(
             for Leaving { target, state, is_from_table } in std::mem::take(&mut outcome.exits) {
                 let Some(other) = around(&functions, target) else { continue };
                 let offset = (target.0 - functions.as_slice()[other].start.0) as u32;
-                if other != index && outcomes_wait(&outcomes, other, index) {
+                if outcomes_wait(&outcomes, other, index) {
                     let list = entries.entry(other).or_default();
                     if list.len() < MAX_ENTRIES {
                         list.push(Way { from: index, offset, state, is_from_table });
@@ -127,6 +136,11 @@ pub fn lint(
         outcomes[index] = Some(outcome);
     }
     let mut lint = Lint::default();
+    let (mut exact, mut inexact) = (0, 0);
+    for outcome in outcomes.iter().flatten() {
+        exact += u64::from(outcome.exact_returns == Some(true));
+        inexact += u64::from(outcome.exact_returns == Some(false));
+    }
     for (function, outcome) in functions.as_slice().iter().zip(outcomes) {
         let Some(outcome) = outcome.filter(|_| wanted(function.start)) else { continue };
         lint.add(function.start, outcome);
@@ -141,7 +155,46 @@ pub fn lint(
     for Unreadable { .. } in functions.unreadable() {
         *lint.undecided.entry("cfi").or_default() += 1;
     }
+    lint.records = records::check(file, sections, &symbols, &memory)?;
+    lint.records.retain(|finding| wanted(finding.function));
+    if inexact >= INEXACT && exact * EXACT_SHARE <= inexact {
+        lint = lint.at_calls();
+    }
     Ok(lint)
+}
+
+/// A file's CFI is exact at calls only if at least this many functions have a wrong row at a return ...
+const INEXACT: u64 = 4;
+
+/// ... and functions with right rows at all returns are at most a share of one in this number. Compilers that write no
+/// rows for epilogues write none in the whole file.
+const EXACT_SHARE: u64 = 16;
+
+/// Compares the CFI of the function that starts at `start` with its code, without the ways into it from other functions.
+/// The result has the places where a disagreement ends, too ([`Finding::continues`]).
+///
+/// # Errors
+/// The sections, the symbols or the relocations of the file cannot be read.
+pub fn lint_function(
+    file: &File<'_>,
+    sections: &[CallFrameSection<'_>],
+    start: Address,
+) -> Result<Vec<Found>, cfipack_container::Error> {
+    let memory = FileMemory::new(file)?;
+    let cfi: Vec<_> = sections.iter().map(CallFrameSection::cfi).collect();
+    let functions = Functions::find(&cfi);
+    let symbols = file.symbols()?;
+    let imports = Imports::find(file, &symbols);
+    let all = functions.as_slice();
+    let Ok(index) = all.binary_search_by_key(&start, |function| function.start) else {
+        return Ok(Vec::new());
+    };
+    let is_called = |start| {
+        let symbol = symbols.lookup(start).filter(|symbol| symbol.offset == 0);
+        symbol.is_some_and(|symbol| can_be_called(&symbol.name))
+    };
+    let mut linter = Linter::new(&memory, &functions, file.arch(), &imports);
+    Ok(linter.compare(&all[index], &[], &is_called).findings)
 }
 
 /// The most rounds over a file. The first round compares all functions, the second the fragments that functions jump
@@ -229,7 +282,11 @@ impl Work<'_, '_> {
                 for (number, index) in rest.iter().take(CHUNK).enumerate() {
                     let own = entries.get(index).map_or(&[][..], Vec::as_slice);
                     let function = &self.functions.as_slice()[*index];
-                    let outcome = linter.compare(function, own, is_called);
+                    let mut outcome = linter.compare(function, own, is_called);
+                    // States take much memory, so keep only those that another function can be followed from.
+                    outcome.exits.retain(|leaving| {
+                        around(self.functions, leaving.target).is_some_and(|other| other != *index)
+                    });
                     done.push((chunk * CHUNK + number, outcome));
                 }
                 progress((chunk * CHUNK) as u64, indexes.len() as u64);
@@ -253,7 +310,8 @@ impl Work<'_, '_> {
 }
 
 impl Lint {
-    fn add(&mut self, start: Address, outcome: Outcome) {
+    fn add(&mut self, start: Address, mut outcome: Outcome) {
+        outcome.findings.retain(|found| !found.finding.continues);
         self.instructions += outcome.right;
         match outcome.doubt {
             None => self.decided += 1,
@@ -266,7 +324,29 @@ impl Lint {
             }
         }
         if !outcome.findings.is_empty() {
-            self.functions.push(WrongFunction { start, findings: outcome.findings });
+            let Outcome { findings, at_calls, .. } = outcome;
+            self.functions.push(WrongFunction { start, findings, at_calls });
         }
+    }
+
+    /// Keeps the faults that an unwinder meets at calls. These are the findings about CFI that is exact at calls only,
+    /// as compilers write it for macOS on x86-64 and clang for `-Oz`.
+    #[must_use]
+    pub fn at_calls(mut self) -> Self {
+        if std::mem::replace(&mut self.is_at_calls, true) {
+            return self;
+        }
+        for function in &mut self.functions {
+            function.findings = std::mem::take(&mut function.at_calls);
+        }
+        self.functions.retain(|function| !function.findings.is_empty());
+        self
+    }
+
+    /// Returns the number of functions with findings, in their rows or their records.
+    pub fn wrong(&self) -> u64 {
+        let rows = self.functions.iter().map(|function| function.start);
+        let starts: BTreeSet<_> = rows.chain(self.records.iter().map(|record| record.function)).collect();
+        starts.len().to_u64()
     }
 }

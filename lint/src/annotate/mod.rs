@@ -12,18 +12,17 @@ mod lines;
 mod places;
 mod statements;
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use cfipack_code::{Code, Instructions, Rows};
 use cfipack_container::File;
 use cfipack_format::Address;
-use cfipack_roundtrip::{LineSections, Lines};
 
 use self::directives::directives;
 use self::lines::{SourceLine, source_lines};
 use self::places::{Place, Source};
+use crate::sources::{self, line_sections};
 use crate::synthesized::{self, WithoutCfi};
 use crate::{Error, FileMemory};
 
@@ -99,12 +98,11 @@ struct Described {
 /// The object cannot be read, has no line table, or has a line table without code of this text.
 pub fn annotate(text: &[u8], name: &[u8], file: &File<'_>) -> Result<Annotated, Error> {
     let sections = line_sections(file)?;
-    let [line, line_str, str] = sections.each_ref().map(|section| &**section);
-    let table = Lines::read(LineSections { line, line_str, str }, file.arch()).map_err(Error::Lines)?;
+    let table = sources::read(&sections, file)?;
     let own = base(name);
-    let is_own: Vec<bool> = table.files.iter().map(|file| base(file) == own).collect();
+    let is_own: Vec<bool> = table.files.iter().map(|file| base(file.name) == own).collect();
     if !table.lines.iter().any(|line| is_own[line.file]) {
-        let mut files: Vec<_> = table.lines.iter().map(|line| table.files[line.file]).collect();
+        let mut files: Vec<_> = table.lines.iter().map(|line| table.files[line.file].name).collect();
         files.sort_unstable();
         files.dedup();
         files.truncate(FILES_SHOWN);
@@ -138,13 +136,6 @@ const FILES_SHOWN: usize = 4;
 /// Returns the last part of a path.
 fn base(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
-}
-
-/// Returns `.debug_line`, `.debug_line_str` and `.debug_str`, relocated.
-fn line_sections<'a>(file: &File<'a>) -> Result<[Cow<'a, [u8]>; 3], Error> {
-    let bytes = |name| file.debug_section(name).map(|section| section.map(|section| section.bytes));
-    let line = bytes(".debug_line")?.ok_or(Error::NoLines)?;
-    Ok([line, bytes(".debug_line_str")?.unwrap_or_default(), bytes(".debug_str")?.unwrap_or_default()])
 }
 
 /// Returns the directives of a function and their places.

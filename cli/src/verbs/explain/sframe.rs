@@ -7,7 +7,7 @@ use std::io::Write;
 use cfipack_container::{CallFrameSection, File};
 use cfipack_decoder::sframe::{Function, Section};
 use cfipack_format::widen::ToU64;
-use cfipack_format::{Address, Arch, Key, RegisterName};
+use cfipack_format::{Address, Arch, Cfa, Key, RegisterName};
 use cfipack_lint::synthesized;
 use cfipack_roundtrip::words::Words;
 use cfipack_roundtrip::{Options, innermost};
@@ -49,7 +49,7 @@ pub fn explain(
             Some((mut found, function)) => {
                 let tables = object.sframe_sections(Address(0))?;
                 let tables = object.tables(&tables)?;
-                found.listing = Listing::new(file, &function, &tables, address, places)?;
+                found.listing = Listing::new(file, &sections, &function, &tables, address, places)?;
                 vec![found]
             }
             None => by_code(file, &sections, address, places)?.into_iter().collect(),
@@ -245,20 +245,28 @@ pub struct FunctionJson {
 struct InnermostJson {
     pc: String,
     register: String,
+    /// What the row takes from the register: `CFA` or `return address`.
+    value: &'static str,
 }
 
 impl InnermostJson {
     fn find(arch: Arch, function: &Function<'_>, places: &Places<'_, '_>) -> Option<Self> {
         let (row, register) = innermost(arch, function)?;
         let pc = places.location(function.start().offset(row.start.0.into()));
-        Some(Self { pc, register: RegisterName(arch, register).to_string() })
+        let value = match row.cfa {
+            Cfa::Register { register: base, .. } | Cfa::Memory { register: base, .. } if base == register => {
+                "CFA"
+            }
+            _ => "return address",
+        };
+        Some(Self { pc, register: RegisterName(arch, register).to_string(), value })
     }
 }
 
 impl fmt::Display for InnermostJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { pc, register } = self;
-        write!(f, "from {} on, its CFA depends on {register}, which tables do not restore", Escaped(pc))
+        let Self { pc, register, value } = self;
+        write!(f, "from {} on, its {value} depends on {register}, which tables do not restore", Escaped(pc))
     }
 }
 

@@ -52,7 +52,7 @@ pub fn explain(
             if let (Some(found), Some((function, _))) =
                 (found.first_mut(), explanation::function_at(&sections, address))
             {
-                found.listing = Listing::new(file, &function, &[], address, explainer.places)?;
+                found.listing = Listing::new(file, &sections, &function, &[], address, explainer.places)?;
             }
             found
         }
