@@ -23,6 +23,7 @@ use crate::io::input::{by_name, number_in};
 use crate::report::limits::Limits;
 use crate::report::reasons;
 use crate::synthesized::Synthesized;
+use crate::unjudged::Unjudged;
 
 /// Options of the table
 #[derive(clap::Args, Clone, Copy, Debug)]
@@ -49,6 +50,9 @@ pub struct TableOptions {
     /// True if rows are also made for functions without CFI, from their code.
     #[arg(skip)]
     synthesize: bool,
+    /// True if functions that the verifier cannot judge are omitted.
+    #[arg(skip)]
+    judged_only: bool,
 }
 
 /// A reader of tables.
@@ -126,6 +130,11 @@ impl TableOptions {
     /// Sets whether rows are made from code that no CFI covers.
     pub fn with_synthesize(self, synthesize: bool) -> Self {
         Self { synthesize, ..self }
+    }
+
+    /// Returns options that omit functions that the verifier cannot judge, or `None` if these options do.
+    pub fn judged_only(self) -> Option<Self> {
+        (!self.judged_only).then_some(Self { judged_only: true, ..self })
     }
 
     /// Returns whether rows are made from code that no CFI covers.
@@ -209,6 +218,8 @@ pub struct Conversion {
     pub omitted: Vec<Unsupported>,
     /// FDEs that cannot be read.
     pub malformed: Vec<Malformed>,
+    /// Names the functions of `omitted` that the verifier cannot judge, each with its reason.
+    pub unjudged: Vec<String>,
     /// Rows made from code that no CFI covers, with `--synthesize`. No other field counts them.
     pub synthesized: Option<Synthesized>,
     /// The address of a linked file's section.
@@ -263,8 +274,14 @@ impl Conversion {
     ) -> anyhow::Result<Self> {
         let mut builder = Builder::new(file.arch(), options.get())?;
         let pool = Threads(threads);
-        let (mut functions, mut omitted, mut malformed) = (0, Vec::new(), Vec::new());
-        for section in sections {
+        let mut unjudged = Unjudged::default();
+        if options.judged_only {
+            unjudged = Unjudged::find(file, sections, options.get())?;
+        }
+        let Unjudged { excluded, mut omitted, outside_dwarf: refused, lines } = unjudged;
+        let (mut functions, mut malformed) = (omitted.len().to_u64(), Vec::new());
+        for (index, section) in sections.iter().enumerate() {
+            let section = excluded.get(index).unwrap_or(section);
             // If the end of a record is unknown, the records after it cannot be found.
             let mut end_is_unknown = None;
             functions += builder.push_all(Parallel::new(&section.cfi(), &pool), |function| match function {
@@ -283,7 +300,7 @@ impl Conversion {
             synthesized = Some(Synthesized::push(file, sections, &mut builder)?);
         }
         let (version, odd) = (options.get().version, builder.undefined_cfi());
-        let outside_dwarf = Outside { converted: odd.added, omitted: odd.refused + malformed.len().to_u64() };
+        let outside_dwarf = Outside { converted: odd.added, omitted: refused + odd.refused + malformed.len().to_u64() };
         let section = builder.finish_with(Finish::on(&pool)).into_owned();
         omitted.extend(with_cfi(section.omitted(), synthesized.as_mut()));
         Ok(Self {
@@ -293,6 +310,7 @@ impl Conversion {
             outside_dwarf,
             omitted,
             malformed,
+            unjudged: lines,
             synthesized,
             address: Address(0),
             pool,

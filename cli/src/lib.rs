@@ -6,7 +6,7 @@
 //! - `report/` prints text and JSON, and `instructions/` prints a function's code beside its rows.
 //! - `io/` reads and writes files.
 //! - `edit/` finds and replaces many files. The verbs that change files use it.
-//! - `conversion` and `synthesized` build `.sframe` sections in memory, and `compact/` builds `__unwind_info`.
+//! - `conversion`, `synthesized` and `unjudged` build `.sframe` sections in memory, and `compact/` builds `__unwind_info`.
 //! - `ld/` is the second command, `cfi2sframe-ld`, which runs a linker.
 //!
 //! This is a library only so that the example `manual` can read the command's definition. The example writes man pages
@@ -21,6 +21,7 @@ pub mod ld;
 mod missing;
 mod report;
 mod synthesized;
+mod unjudged;
 mod verbs;
 
 use std::process::ExitCode;

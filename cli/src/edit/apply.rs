@@ -97,7 +97,11 @@ pub fn apply<E: Edit>(edit: &E, found: &Found, place: &Place, policy: Policy) ->
         Found::File(target) => {
             let mut report = FileReport::new(&target.name, target.origin);
             report.outcome = change(edit, target, place, policy, &mut report).unwrap_or_else(Outcome::Kept);
-            report
+            let is_refused = matches!(report.outcome, Outcome::Kept(Problem::Refused(_)));
+            match report.parts.iter().find_map(|part| edit.retry(&part.report)) {
+                Some(other) if is_refused => apply(&other, found, place, policy),
+                _ => report,
+            }
         }
         Found::Skipped { name, skip } => {
             let mut report = FileReport::new(name, Origin::Directory);

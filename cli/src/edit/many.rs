@@ -25,7 +25,7 @@ pub struct ManyFiles {
     /// Also change files that have other names (hard links) than those given, which keep the old file
     #[arg(long)]
     break_links: bool,
-    /// Keep the times of last access and modification
+    /// Keep the time of the last modification
     #[arg(short, long)]
     preserve_dates: bool,
     /// Do not wait until files are on the disk: if the machine fails, files may be empty

@@ -55,6 +55,9 @@ pub struct Arguments {
     /// Also compare the CFI with the code, as the verb lint does: a finding is exit status 1
     #[arg(long)]
     pub lint: bool,
+    /// Exit status 1 if the table omits a function, or if a search cannot find one
+    #[arg(long)]
+    pub strict: bool,
     /// Print one JSON object for each file, one per line
     #[arg(long)]
     pub json: bool,

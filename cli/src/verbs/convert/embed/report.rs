@@ -13,6 +13,9 @@ use crate::report::limits::{Covered, Remark};
 use crate::report::verdict;
 use crate::synthesized::SynthesizedCounts;
 
+/// At most this many functions that cannot be judged are named for a file.
+const NAMED: usize = 10;
+
 /// Adds up the code of a file's parts. Returns `None` if the code of a part was not counted.
 fn code(parts: &[Part<Table>]) -> Option<CodeBytes> {
     parts.iter().map(|part| part.report.code_coverage).sum()
@@ -70,8 +73,10 @@ impl Reported for Embed {
             None => totals.has_uncounted_code = true,
         }
         let mut remarks = self.conversions.limits.remarks(&Covered { functions, converted, code });
+        let unjudged = parts.iter().flat_map(|part| &part.report.unjudged);
+        remarks.extend(unjudged.take(NAMED).map(|words| Remark { words: words.clone(), fails: false }));
         if unreadable != 0 {
-            let words = format!("{} cannot be read and are omitted", Number(unreadable, "FDE"));
+            let words = format!("{} cannot be read: omitted", Number(unreadable, "FDE"));
             remarks.push(Remark { words, fails: true });
         }
         remarks

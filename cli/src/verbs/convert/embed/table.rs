@@ -14,7 +14,7 @@ use cfipack_roundtrip::{Options, Report};
 use serde::Serialize;
 
 use super::Conversions;
-use crate::conversion::{Consumer, Conversion};
+use crate::conversion::{Consumer, Conversion, Malformed};
 use crate::edit::{Edit, Problem, Skip};
 use crate::io::input;
 use crate::missing::ConversionReasons;
@@ -69,6 +69,12 @@ pub struct Table {
     pub verified: bool,
     /// The number of FDEs that cannot be read.
     pub unreadable: u64,
+    /// Describes the FDEs that cannot be read, and the functions that cannot be judged.
+    #[serde(skip)]
+    pub unjudged: Vec<String>,
+    /// True if the table has rows that cannot be judged.
+    #[serde(skip)]
+    has_unproven_rows: bool,
     #[serde(skip)]
     /// The omitted functions, for the verification of the new file.
     omitted_functions: Vec<Unsupported>,
@@ -111,6 +117,12 @@ impl Edit for Embed {
         }
     }
 
+    fn retry(&self, table: &Table) -> Option<Self> {
+        let Self { conversions, .. } = *self;
+        let judged_only = conversions.table.judged_only().filter(|_| table.has_unproven_rows)?;
+        Some(Self { conversions: Conversions { table: judged_only, ..conversions }, ..*self })
+    }
+
     fn judge(&self, new: &[u8], table: &mut Table) -> Result<(), Problem> {
         if !self.verify {
             return Ok(());
@@ -127,7 +139,6 @@ impl Edit for Embed {
         if is_for_kernel && file.kind() == Kind::Linked {
             check_kernel_rules(&file, &tables)?;
         }
-        table.verified = true;
         Ok(())
     }
 }
@@ -167,10 +178,12 @@ impl Embed {
         let report =
             verification::against(file, &cfi, tables, &options, threads, |missing| reasons.reason(missing))?;
         table.unreadable = report.unreadable;
-        let Report { different, malformed, unexplained, unjudged_in_table, .. } = report;
-        if report.is_true() && unexplained == 0 && unjudged_in_table == 0 {
+        table.has_unproven_rows = report.has_unproven_rows();
+        table.verified = report.pcs_compared() != 0;
+        if report.is_proven() {
             return Ok(());
         }
+        let Report { different, malformed, unexplained, unjudged_in_table, .. } = report;
         let parts = [
             ("different", different),
             ("missing", unexplained),
@@ -254,6 +267,8 @@ impl Embed {
             outermost: conversion.outermost_rows(bytes)?,
             verified: false,
             unreadable: conversion.malformed.len().to_u64(),
+            unjudged: conversion.malformed.iter().map(Malformed::to_string).chain(conversion.unjudged).collect(),
+            has_unproven_rows: false,
             omitted_functions: conversion.omitted,
         })
     }
