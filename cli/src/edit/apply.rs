@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
+use cfipack_container::raw::elf::Headers;
 use cfipack_container::{Member, members};
 use cfipack_edit::{Rewrite, rewrite_members};
 use cfipack_format::widen::ToU64;
@@ -35,7 +36,7 @@ pub enum Place {
 pub enum Outcome {
     /// The changed file is in its place.
     Changed,
-    /// The file already is as the edit would make it.
+    /// The file already is as the edit would make it. An output is a copy of it.
     Unchanged,
     /// The file stays as it is, for this reason.
     Kept(Problem),
@@ -170,7 +171,7 @@ fn change<E: Edit>(
             }
         },
     }
-    Ok(Outcome::Changed)
+    Ok(if new.is_unchanged(old) { Outcome::Unchanged } else { Outcome::Changed })
 }
 
 /// Warnings name at most this many members of an archive, because each name can have thousands of bytes.
@@ -260,9 +261,13 @@ fn judge<E: Edit>(edit: &E, old: &[u8], new: &[u8], parts: &mut [Part<E::Report>
 
 /// Judges a changed object: its structure, and the promises of the verb.
 fn judge_object<E: Edit>(edit: &E, old: &[u8], new: &[u8], report: &mut E::Report) -> Result<(), Problem> {
-    check_structure(old, new).map_err(|error| {
-        Problem::Refused(format!("the structure of the new file is not the old one's: {error}"))
-    })?;
+    if let Err(error) = check_structure(old, new) {
+        let headers = Headers::parse(new).ok();
+        let name = headers.zip(error.section()).map(|(headers, index)| headers.name_for_error(index));
+        let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
+        let words = format!("the structure of the new file is not the old one's: {error}{name}; {}", E::WAY_OUT);
+        return Err(Problem::Refused(words));
+    }
     edit.judge(new, report)
 }
 

@@ -29,6 +29,9 @@ pub trait Edit: Sync {
     /// The report about one object.
     type Report: Serialize + Send;
 
+    /// What a user can do if the changed file is refused.
+    const WAY_OUT: &'static str;
+
     /// Returns the changed object and the report. The object is `None` if it stays as it is.
     fn edit<'a>(&self, object: &'a [u8]) -> Result<(Option<Rewrite<'a>>, Self::Report), Problem>;
 

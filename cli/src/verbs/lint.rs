@@ -31,7 +31,6 @@ Follows every function's instructions from its entry. At each instruction, compa
 the CFA, the return address and the callee-saved registers with the row of the CFI. If not every
 instruction of a function can be followed, it is counted with the reason, never as clean.
 x86-64, i386 and AArch64.
-Exit status 1: something differs that the baseline does not have.
 
 Examples:
   cfi2sframe lint libfoo.so                       what is wrong in a library

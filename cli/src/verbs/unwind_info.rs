@@ -36,11 +36,6 @@ addresses are the object's. For an ELF file, or with --from-cfi, each function's
 is computed from its call frame information and checked against it; functions that cannot
 be encoded are in DWARF mode, and the summary on standard error counts the reasons.
 
-Exit status 1: a function has no unwind information because its personality would be the
-fourth; or --from-cfi omits functions without an FDE, because linkers remove the FDEs of
-functions with compact rows; or the file's table has functions after its sentinel, where no
-reader finds them, and they are omitted; or the table fails --verify, as `verify` judges.
-
 Examples:
   cfi2sframe unwind-info libfoo.dylib                     the size of the smallest table
   cfi2sframe unwind-info libfoo.dylib --layout ld-prime --section table

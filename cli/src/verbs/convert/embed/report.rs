@@ -13,6 +13,9 @@ use crate::report::limits::{Covered, Remark};
 use crate::report::verdict;
 use crate::synthesized::SynthesizedCounts;
 
+/// The remark about a file, or a run, without a function for a table.
+const NO_TABLE: &str = "no table: no function has code that a table can represent";
+
 /// At most this many functions that cannot be judged are named for a file.
 const NAMED: usize = 10;
 
@@ -33,6 +36,7 @@ impl Reported for Embed {
         }
         let mut line = match parts {
             [] => return String::new(),
+            _ if bytes == 0 => ", no table".to_string(),
             [Part { report: Table { address: Some(address), way: Some(way), .. }, .. }] => {
                 format!(", {} at {address} ({way})", Number(bytes, "byte"))
             }
@@ -75,6 +79,9 @@ impl Reported for Embed {
         let mut remarks = self.conversions.limits.remarks(&Covered { functions, converted, code });
         let unjudged = parts.iter().flat_map(|part| &part.report.unjudged);
         remarks.extend(unjudged.take(NAMED).map(|words| Remark { words: words.clone(), fails: false }));
+        if self.is_copy && !parts.is_empty() && parts.iter().all(|part| part.report.is_empty()) {
+            remarks.push(Remark { words: NO_TABLE.into(), fails: true });
+        }
         if unreadable != 0 {
             let words = format!("{} cannot be read: omitted", Number(unreadable, "FDE"));
             remarks.push(Remark { words, fails: true });
@@ -93,6 +100,10 @@ impl Reported for Embed {
             lines.push(format!("omitted: {}", Counts(&reasons).list()));
         }
         lines.extend(totals.synthesized.as_ref().map(SynthesizedCounts::line));
+        if totals.tables == 0 {
+            lines.push(NO_TABLE.into());
+            return lines;
+        }
         let size = percent(sframe, cfi);
         let tables = if totals.tables == 1 { String::new() } else { format!(" in {} tables", totals.tables) };
         lines.push(format!(".sframe: {}{tables}, {size} of the CFI's {cfi}", Number(sframe, "byte")));
@@ -101,10 +112,6 @@ impl Reported for Embed {
         }
         if totals.code.wanted() != 0 && !totals.has_uncounted_code {
             lines.push(code::line(&totals.code));
-        }
-        if totals.tables == 0 {
-            lines.push("no table: no function has code that a table can represent".into());
-            return lines;
         }
         let version = self.conversions.table.get().version;
         let consumer = self.conversions.table.consumer();

@@ -33,6 +33,8 @@ pub struct Embed {
     pub skip_done: bool,
     /// True if relocatable objects stay as they are, also in archives.
     pub linked_only: bool,
+    /// True if the result is another file than the input, so that the user expects a table in it.
+    pub is_copy: bool,
     /// True if tables are verified.
     pub verify: bool,
 }
@@ -82,6 +84,8 @@ pub struct Table {
 
 impl Edit for Embed {
     type Report = Table;
+
+    const WAY_OUT: &'static str = "--section FILE writes the table alone";
 
     fn edit<'a>(&self, object: &'a [u8]) -> Result<(Option<Rewrite<'a>>, Table), Problem> {
         let file = File::parse(object)?;
