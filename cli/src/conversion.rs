@@ -300,7 +300,8 @@ impl Conversion {
             synthesized = Some(Synthesized::push(file, sections, &mut builder)?);
         }
         let (version, odd) = (options.get().version, builder.undefined_cfi());
-        let outside_dwarf = Outside { converted: odd.added, omitted: refused + odd.refused + malformed.len().to_u64() };
+        let outside_dwarf =
+            Outside { converted: odd.added, omitted: refused + odd.refused + malformed.len().to_u64() };
         let section = builder.finish_with(Finish::on(&pool)).into_owned();
         omitted.extend(with_cfi(section.omitted(), synthesized.as_mut()));
         Ok(Self {

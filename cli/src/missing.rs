@@ -8,7 +8,7 @@ use cfipack_encoder::sframe::{Builder, Layout, Options};
 use cfipack_format::Reason;
 use cfipack_format::Unsupported;
 use cfipack_format::sframe::{FdeType, Version};
-use cfipack_format::{Address, Arch, Key, SectionOffset};
+use cfipack_format::{Address, Key, SectionOffset};
 use cfipack_roundtrip::MissingFunction;
 
 /// The reasons why functions are missing in a table of unknown origin. A function has a reason if no table of this
@@ -28,7 +28,11 @@ impl<'a> AnyTableReasons<'a> {
         let first = tables.first();
         let version = first.map_or(Version::DEFAULT, sframe::Section::version);
         let most = Options::new().with_version(version).with_layout(Layout::Small).with_flex(true);
-        let has_flex = tables.iter().flat_map(sframe::Section::functions).flatten().any(|it| it.fde_type() == FdeType::Flex);
+        let has_flex = tables
+            .iter()
+            .flat_map(sframe::Section::functions)
+            .flatten()
+            .any(|it| it.fde_type() == FdeType::Flex);
         let cautious = most.with_flex(has_flex).with_outermost(version != Version::V2);
         let gas = cautious.with_layout(Layout::Gnu);
         let encoders = [most, cautious, gas].map(Encoder::new);
@@ -48,13 +52,11 @@ impl<'a> AnyTableReasons<'a> {
     }
 }
 
-/// An encoder with one set of options, for functions of any architecture.
+/// An encoder with one set of options.
 #[derive(Debug)]
 struct Encoder<'a> {
     options: Options,
-    /// The architecture of the previous function, and its encoder. The inner `None` stands for an architecture that the
-    /// format does not have.
-    builder: Option<(Arch, Option<Builder<'a>>)>,
+    builder: Option<Builder<'a>>,
     num_functions: u32,
 }
 
@@ -71,14 +73,14 @@ impl<'a> Encoder<'a> {
         let section = &missing.section;
         let after = SectionOffset(missing.fde.0.saturating_add(1));
         let function = cfi::Functions::between(section, missing.fde, after).next()?.ok()?;
-        self.num_functions += 1;
-        let is_current = self.builder.as_ref().is_some_and(|(arch, _)| *arch == section.arch);
-        if !is_current || self.num_functions.is_multiple_of(FUNCTIONS_PER_BUILDER) {
-            self.builder = Some((section.arch, Builder::new(section.arch, self.options).ok()));
+        if self.num_functions.is_multiple_of(FUNCTIONS_PER_BUILDER) {
+            // The format does not have every architecture.
+            self.builder = Builder::new(section.arch, self.options).ok();
         }
+        self.num_functions += 1;
         match &mut self.builder {
-            Some((_, Some(builder))) => builder.push(&function).err(),
-            _ => Some(Unsupported::function(function.key, Reason::Architecture)),
+            Some(builder) => builder.push(&function).err(),
+            None => Some(Unsupported::function(function.key, Reason::Architecture)),
         }
     }
 }

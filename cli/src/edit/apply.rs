@@ -13,9 +13,7 @@ use super::change::{Change, changes};
 use super::find::{Found, Origin, Target};
 use super::problem::{Problem, Skip};
 use super::{Edit, thin};
-use crate::io::destination::Destination;
 use crate::io::original::{CHANGED, Original, Policy};
-use crate::io::output;
 use crate::report::name_room::NameRoom;
 
 /// The place for a changed file.
@@ -145,7 +143,7 @@ fn change<E: Edit>(
     }
     report.changes = changes(&new);
     let parts = &mut report.parts;
-    let mut accept = |bytes: &[u8]| judge(edit, old, bytes, parts);
+    let accept = |bytes: &[u8]| judge(edit, old, bytes, parts);
     match place {
         Place::Own { break_links } => {
             if !break_links {
@@ -160,16 +158,7 @@ fn change<E: Edit>(
                 report.others.push(other.path().to_path_buf());
             }
         }
-        Place::Other(path) => match Destination::resolve(path) {
-            Destination::File(path) => {
-                report.warnings.extend(original.write_to(&path, &new, policy, accept)?);
-            }
-            _ => {
-                let bytes = new.to_vec(old);
-                accept(&bytes)?;
-                output::binary(path, &bytes)?;
-            }
-        },
+        Place::Other(path) => report.warnings.extend(original.write_to(path, &new, policy, accept)?),
     }
     Ok(if new.is_unchanged(old) { Outcome::Unchanged } else { Outcome::Changed })
 }
@@ -265,7 +254,8 @@ fn judge_object<E: Edit>(edit: &E, old: &[u8], new: &[u8], report: &mut E::Repor
         let headers = Headers::parse(new).ok();
         let name = headers.zip(error.section()).map(|(headers, index)| headers.name_for_error(index));
         let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
-        let words = format!("the structure of the new file is not the old one's: {error}{name}; {}", E::WAY_OUT);
+        let words =
+            format!("the structure of the new file is not the old one's: {error}{name}; {}", E::WAY_OUT);
         return Err(Problem::Refused(words));
     }
     edit.judge(new, report)

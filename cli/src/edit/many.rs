@@ -8,7 +8,6 @@ use crate::edit::{Found, Place, find};
 use crate::io::check;
 use crate::io::input::number_in;
 use crate::io::original::Policy;
-use crate::io::output;
 use crate::io::spool::Spool;
 use crate::report::edits::Run;
 
@@ -85,16 +84,7 @@ impl ManyFiles {
     ) -> anyhow::Result<Place> {
         let Some(out) = output else { return Ok(Place::Own { break_links: self.break_links }) };
         self.check_unused_for_output(in_place)?;
-        check::output(out)?;
-        let [input] = inputs else {
-            bail!("-o: {} inputs, but one output: {in_place} changes each", inputs.len())
-        };
-        if json && output::is_standard(out) {
-            bail!("-o and --json both write to standard output");
-        }
-        if output::is_same_file(out, input) {
-            bail!("{}: -o would overwrite the input: replace it in place ({in_place})", input.display());
-        }
+        check::copy(out, inputs, json, in_place)?;
         Ok(Place::Other(out.to_path_buf()))
     }
 

@@ -33,16 +33,17 @@ impl Status {
 const DIFFERENCES: [(&str, &str); 11] = [
     (
         "conversion",
-        "a file is refused; an FDE cannot be read; -o has no table, since no function can be in
-it; --verify does not pass, as with verify; --min-coverage or --min-code-coverage is
-missed; with --strict, a function is omitted, or much code or a named file has no rows",
+        "a file is refused; an FDE cannot be read; no function can be in the table of -o;
+--verify does not pass, as with verify; --min-coverage or --min-code-coverage is
+missed; with --strict, a function is omitted, or a named file or much code has no
+rows",
     ),
     (
         "verify",
-        "a PC differs; a function is missing that the table could have; a row cannot be judged;
-an FDE cannot be read; nothing was compared; a rule of --profile or of the readers of
-__unwind_info is broken; --lint finds a fault; an archive has members with a table and
-members without; with --strict, a function is omitted",
+        "a PC differs; a function is missing that the table could have; a row cannot be
+judged; an FDE cannot be read; nothing was compared; a rule of --profile or of the
+readers of __unwind_info is broken; --lint finds a fault; an archive has members
+with a table and members without; with --strict, a function is omitted",
     ),
     ("lookup", "an address has no row"),
     ("diff", "the tables differ at a PC"),
@@ -53,17 +54,20 @@ members without; with --strict, a function is omitted",
     ("lint", "something differs that the baseline does not have"),
     (
         "unwind-info",
-        "a function has no unwind information because its personality would be the fourth;
---from-cfi omits functions without an FDE, since linkers remove the FDEs of functions with
-compact rows; the file's table has functions after its sentinel, where no reader finds
-them, and they are omitted; --verify does not pass, as with verify",
+        "a function has no unwind information, as its personality would be the fourth;
+--from-cfi omits functions without an FDE, since linkers remove the FDEs of
+functions with compact rows; the file's table has functions after its sentinel,
+where no reader finds them, and they are omitted; --verify does not pass, as with
+verify; with --strict, a warning",
     ),
     ("annotate", "with --strict, a function is omitted"),
 ];
 
 /// Returns the exit statuses as the help prints them.
 pub fn table() -> String {
-    let mut table = "Exit status:\n  0  done; functions that a table cannot represent are omitted and named\n".to_string();
+    let mut table =
+        "Exit status:\n  0  done; functions that a table cannot represent are omitted and named\n"
+            .to_string();
     table += "  1  done, and\n";
     for (command, words) in DIFFERENCES {
         let words = words.replace('\n', &format!("\n{:18}", ""));

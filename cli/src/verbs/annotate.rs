@@ -60,11 +60,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         bail!("--json asks for standard output too: give --output FILE");
     }
     if let Some(destination) = destination {
-        let inputs = [&arguments.input, &arguments.object];
-        if let Some(same) = inputs.into_iter().find(|input| output::is_same_file(destination, input)) {
-            bail!("{}: --output would overwrite the input", same.display());
-        }
-        check::output(destination)?;
+        check::written("--output", destination, [&arguments.input, &arguments.object], false, "")?;
     }
     let text = Bytes::open(input::or_standard_input(&arguments.input), |_| u64::MAX);
     let text = text.with_context(|| name.clone())?;

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use cfipack_container::{File, Placement};
 use cfipack_encoder::unwind_info::Warning;
 use cfipack_format::Address;
@@ -76,13 +76,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
             Ok(Outcome::Done(build(object, arguments)?.0))
         });
     };
-    if arguments.json && output::is_standard(section) {
-        bail!("--section and --json both write to standard output");
-    }
-    if output::is_same_file(section, &arguments.file) {
-        bail!("{}: --section would overwrite the input", arguments.file.display());
-    }
-    check::output(section)?;
+    check::written("--section", section, [&arguments.file], arguments.json, "")?;
     let input = Input::open(&arguments.file, &arguments.slice)?;
     let object = input.object(Placement::Apart)?;
     let (status, bytes) = build(&object, arguments).with_context(|| object.name.to_string())?;

@@ -96,9 +96,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         bail!("{}: a directory: --in-place -r puts tables into the files in it", path.display());
     }
     let section = arguments.section.as_deref();
-    if arguments.json && section.is_some_and(output::is_standard) {
-        bail!("--section and --json both write to standard output");
-    }
     if arguments.address.is_some() && section.is_none() {
         bail!("--address: needs --section, without which no bytes are written");
     }
@@ -112,10 +109,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let [path] = &arguments.inputs[..] else {
         bail!("--section: {} inputs, but one section: convert each by itself", arguments.inputs.len())
     };
-    if output::is_same_file(section, path) {
-        bail!("{}: --section would overwrite the input", path.display());
-    }
-    check::output(section)?;
+    check::written("--section", section, [path], arguments.json, "")?;
     let input = Input::open(path, &arguments.slice)?;
     let object = input.object(Placement::Apart)?;
     let name = || object.name.to_string();
@@ -252,9 +246,10 @@ impl<'s, 'a> Summary<'s, 'a> {
 
     /// Returns `Done` if the table passes its verification, every FDE can be read, and enough functions are converted.
     fn status(&self, limits: &Limits) -> Status {
-        let is_true = self.report.as_ref().is_none_or(|report| {
-            verification::passes(report, false) && self.conversion.malformed.is_empty()
-        });
+        let is_true = self
+            .report
+            .as_ref()
+            .is_none_or(|report| verification::passes(report, false) && self.conversion.malformed.is_empty());
         let covered = Covered {
             functions: self.conversion.functions,
             converted: self.conversion.converted(),

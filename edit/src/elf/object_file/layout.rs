@@ -6,8 +6,8 @@ use std::ops::Range;
 use cfipack_container::raw::elf::Headers;
 use cfipack_container::{Error, SectionName};
 use cfipack_format::widen::{ToU64, ToUsize};
-use object::elf;
 use object::Endianness;
+use object::elf;
 use object::elf::{FileHeader64, SectionHeader64};
 use object::read::elf::{FileHeader as _, SectionHeader as _};
 

@@ -271,7 +271,12 @@ impl Embed {
             outermost: conversion.outermost_rows(bytes)?,
             verified: false,
             unreadable: conversion.malformed.len().to_u64(),
-            unjudged: conversion.malformed.iter().map(Malformed::to_string).chain(conversion.unjudged).collect(),
+            unjudged: conversion
+                .malformed
+                .iter()
+                .map(Malformed::to_string)
+                .chain(conversion.unjudged)
+                .collect(),
             has_unproven_rows: false,
             omitted_functions: conversion.omitted,
         })
