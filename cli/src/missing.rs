@@ -106,6 +106,7 @@ impl ConversionReasons {
 mod tests {
     use cfipack_cfi::SectionKind;
     use cfipack_cfi::write::{Cie, Writer};
+    use cfipack_format::Arch;
     use cfipack_roundtrip::{Options, Table, verify_with_reasons};
 
     use super::*;

@@ -16,7 +16,6 @@ use crate::io::absent::SFRAME_TABLE;
 use crate::io::each::Outcome;
 use crate::io::input::Object;
 use crate::io::output;
-use crate::report::count::Number;
 use crate::report::place::Places;
 use crate::report::row::RowJson;
 use crate::report::status::Status;
@@ -74,8 +73,7 @@ fn print_function(
     function: &Function<'_>,
     places: &Places<'_, '_>,
 ) -> io::Result<Option<sframe::Error>> {
-    let size = Number(function.size().into(), "byte");
-    write!(out, "{}: {size}", places.independent(function.start()))?;
+    write!(out, "{}: {} bytes", places.independent(function.start()), function.size())?;
     if function.is_pc_mask() {
         write!(out, ", repeating every {} bytes", function.rep_size())?;
     }
