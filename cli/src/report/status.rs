@@ -66,7 +66,7 @@ verify; with --strict, a warning",
 /// Returns the exit statuses as the help prints them.
 pub fn table() -> String {
     let mut table =
-        "Exit status:\n  0  done; functions that a table cannot represent are omitted and named\n"
+        "Exit status:\n  0  done; functions that a table cannot represent are omitted, with a reason\n"
             .to_string();
     table += "  1  done, and\n";
     for (command, words) in DIFFERENCES {
