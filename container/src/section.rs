@@ -58,9 +58,9 @@ pub struct Location<'a> {
 }
 
 impl CallFrameSection<'_> {
-    /// Returns whether the section has no FDE, or only [excluded](Self::excluded) FDEs.
+    /// Returns whether every FDE of the section is [excluded](Self::excluded).
     pub fn is_superfluous(&self) -> bool {
-        Functions::new(&self.cfi()).next().is_none()
+        !self.excluded.is_empty() && Functions::new(&self.cfi()).next().is_none()
     }
 
     /// Returns the section in the form that `cfipack_cfi` reads.

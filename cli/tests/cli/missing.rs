@@ -27,7 +27,7 @@ fn objects(test: &str) -> PathBuf {
 #[test]
 fn a_function_that_a_table_lacks_is_named() {
     let directory = objects("lacks");
-    let words = "the CFA is counted from register r10";
+    let words = "the CFA is counted from register 10";
     let line = &format!(".text+0x2 <f2>: missing: at .text+0x7 {words}\n");
     let listed = json!([{
         "function": ".text+0x2",

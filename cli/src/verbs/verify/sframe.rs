@@ -9,7 +9,7 @@ use cfipack_roundtrip::{Options, Report};
 use super::{Arguments, Profile};
 use crate::io::absent::{self, SFRAME_TABLE};
 use crate::io::each::Outcome;
-use crate::io::input::{self, Contents, Object};
+use crate::io::input::{self, CALL_FRAMES, Contents, Object};
 use crate::io::output;
 use crate::report::count::Number;
 use crate::report::displaced::Displaced;
@@ -63,7 +63,12 @@ pub fn verify(
     let names = TableNames::from_sections(&tables, &sections);
     names.require_arch(&tables, file.arch(), &"the file")?;
     let options = Options::new().with_padding(arguments.padding);
-    let sections = input::call_frame_sections(file)?;
+    let sections = file.call_frame_sections()?;
+    if !input::describe_functions(&sections) {
+        let reason = absent::from_file(file, CALL_FRAMES);
+        status::warn(&format_args!("{}: nothing was compared: {reason}", object.name));
+        return Ok(Outcome::Done(Status::Differs));
+    }
     let report = verification::against_any(file, &sections, &tables, &options, arguments.threads.into())?;
     let excluded = excluded::count(&sections);
     let kernel = arguments.profile.map(|Profile::Kernel| KernelReport::new(file, &tables, options.limit));

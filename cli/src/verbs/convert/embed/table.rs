@@ -111,6 +111,9 @@ impl Edit for Embed {
         let Conversions { table, threads, .. } = self.conversions;
         let table = if file.kind() == Kind::Relocatable { table.for_linker() } else { table };
         let conversion = Conversion::unplaced(&file, &sections, &table, threads)?;
+        if conversion.functions == 0 && !table.synthesizes() && file.sframe_sections()?.is_empty() {
+            return Err(Problem::Skip(Skip::NoCfi));
+        }
         if conversion.section.num_fdes() == 0 {
             // No reader needs a table without functions. If the file has a table, it is stale.
             return Ok((without_sframe(&file)?, self.table(&file, &sections, conversion, &[])?));
