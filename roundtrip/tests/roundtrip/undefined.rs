@@ -95,7 +95,7 @@ fn fdes_that_no_table_can_be_proven_for() {
     fde(&mut cfi, unknown, 0x1030, &[]);
     let rows: [(u8, u8, &[u8]); 1] = [(0, SP1, &[8])];
     let [proven, other] = [0x1020, 0x1030].map(|start| Made::new(start, 8, &rows));
-    assert!(!report(&cfi, &[proven.clone()]).has_unproven_rows());
+    assert!(!report(&cfi, std::slice::from_ref(&proven)).has_unproven_rows());
     assert!(report(&cfi, &[proven.clone(), other]).has_unproven_rows());
     assert!(report(&cfi, &[Made::new(0x1010, 8, &rows), proven]).has_unproven_rows());
     let found = unjudged(&[cfi.section()]);
