@@ -163,8 +163,9 @@ impl<'a> Cie<'a> {
             match letter {
                 b'R' => {
                     self.fde_encoding = PointerEncoding(cursor.u8().ok_or(truncated)?);
-                    if !self.fde_encoding.is_readable() || self.fde_encoding.is_indirect() {
-                        return Err(Error::PointerEncoding { offset, encoding: self.fde_encoding.0 });
+                    let encoding = self.fde_encoding;
+                    if !encoding.is_readable() || encoding.is_indirect() || encoding.is_in_function() {
+                        return Err(Error::PointerEncoding { offset, encoding: encoding.0 });
                     }
                 }
                 b'L' => self.lsda_encoding = PointerEncoding(cursor.u8().ok_or(truncated)?),

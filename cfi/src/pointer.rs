@@ -83,6 +83,11 @@ impl PointerEncoding {
         matches!(self.0 & 0x0f, 0..=4 | 9..=0xc)
     }
 
+    /// Returns whether the pointer is relative to the start of the FDE's function (`DW_EH_PE_funcrel`).
+    pub(crate) const fn is_in_function(self) -> bool {
+        self.0 & 0x70 == 0x40
+    }
+
     /// Returns whether the pointer is the address of a cell that holds the address.
     pub const fn is_indirect(self) -> bool {
         self.0 & Self::INDIRECT != 0

@@ -24,6 +24,7 @@ use crate::kept::Kept;
 use crate::report::limits::Limits;
 use crate::report::reasons;
 use crate::synthesized::Synthesized;
+use crate::unjudged::Unjudged;
 
 /// Options of the table
 #[derive(clap::Args, Clone, Copy, Debug)]
@@ -53,6 +54,9 @@ pub struct TableOptions {
     /// True if the table replaces the file's own table.
     #[arg(skip)]
     replaces: bool,
+    /// True if functions that the verifier cannot judge are omitted.
+    #[arg(skip)]
+    judged_only: bool,
 }
 
 /// A reader of tables.
@@ -142,6 +146,11 @@ impl TableOptions {
         self.replaces && self.merge_functions == 0
     }
 
+    /// Returns options that omit functions that the verifier cannot judge, or `None` if these options do.
+    pub fn judged_only(self) -> Option<Self> {
+        (!self.judged_only).then_some(Self { judged_only: true, ..self })
+    }
+
     /// Returns whether rows are made from code that no CFI covers.
     pub fn synthesizes(&self) -> bool {
         self.synthesize
@@ -223,6 +232,8 @@ pub struct Conversion {
     pub omitted: Vec<Unsupported>,
     /// FDEs that cannot be read.
     pub malformed: Vec<Malformed>,
+    /// Names the functions of `omitted` that the verifier cannot judge, each with its reason.
+    pub unjudged: Vec<String>,
     /// Rows made from code that no CFI covers, with `--synthesize`. No other field counts them.
     pub synthesized: Option<Synthesized>,
     /// Rows of the file's old table, if the new table replaces it. No other field counts them.
@@ -279,8 +290,14 @@ impl Conversion {
     ) -> anyhow::Result<Self> {
         let mut builder = Builder::new(file.arch(), options.get())?;
         let pool = Threads(threads);
-        let (mut functions, mut omitted, mut malformed) = (0, Vec::new(), Vec::new());
-        for section in sections {
+        let mut unjudged = Unjudged::default();
+        if options.judged_only {
+            unjudged = Unjudged::find(file, sections, options.get())?;
+        }
+        let Unjudged { excluded, mut omitted, outside_dwarf: refused, lines } = unjudged;
+        let (mut functions, mut malformed) = (omitted.len().to_u64(), Vec::new());
+        for (index, section) in sections.iter().enumerate() {
+            let section = excluded.get(index).unwrap_or(section);
             // If the end of a record is unknown, the records after it cannot be found.
             let mut end_is_unknown = None;
             functions += builder.push_all(Parallel::new(&section.cfi(), &pool), |function| match function {
@@ -303,7 +320,8 @@ impl Conversion {
             synthesized = Some(Synthesized::push(file, sections, &kept, &mut builder)?);
         }
         let (version, odd) = (options.get().version, builder.undefined_cfi());
-        let outside_dwarf = Outside { converted: odd.added, omitted: odd.refused + malformed.len().to_u64() };
+        let outside_dwarf =
+            Outside { converted: odd.added, omitted: refused + odd.refused + malformed.len().to_u64() };
         let section = builder.finish_with(Finish::on(&pool)).into_owned();
         omitted.extend(with_cfi(section.omitted(), &mut kept, synthesized.as_mut()));
         Ok(Self {
@@ -313,6 +331,7 @@ impl Conversion {
             outside_dwarf,
             omitted,
             malformed,
+            unjudged: lines,
             synthesized,
             kept,
             address: Address(0),

@@ -6,7 +6,8 @@
 //! - `report/` prints text and JSON, and `instructions/` prints a function's code beside its rows.
 //! - `io/` reads and writes files.
 //! - `edit/` finds and replaces many files. The verbs that change files use it.
-//! - `conversion`, `synthesized` and `kept` build `.sframe` sections in memory, and `compact/` builds `__unwind_info`.
+//! - `conversion`, `synthesized`, `kept` and `unjudged` build `.sframe` sections in memory, and `compact/` builds
+//!   `__unwind_info`.
 //! - `ld/` is the second command, `cfi2sframe-ld`, which runs a linker.
 //!
 //! This is a library only so that the example `manual` can read the command's definition. The example writes man pages
@@ -22,6 +23,7 @@ pub mod ld;
 mod missing;
 mod report;
 mod synthesized;
+mod unjudged;
 mod verbs;
 
 use std::process::ExitCode;
@@ -43,7 +45,7 @@ use verbs::{
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     term_width = 100,
-    after_help = HELP
+    after_help = format!("{HELP}\n\n{}\n\n{EXAMPLES}", status::table())
 )]
 struct CommandLine {
     #[command(subcommand)]
@@ -63,15 +65,9 @@ Several INPUTs have a summary each; --section takes one.
 Every command reads all architectures of a fat Mach-O file, one after the other, and diff compares
 like with like; --arch selects one, which --section and a table in another file need. Files that
 are changed keep all of their architectures.
-Addresses are decimal, or hexadecimal with the prefix 0x. An input - is standard input.
+Addresses are decimal, or hexadecimal with the prefix 0x. An input - is standard input.";
 
-Exit status:
-  0  done; functions that the table cannot represent are omitted and counted
-  1  done, and something differs, is not covered, or fails the requested check
-     (in a conversion: --min-coverage, --min-code-coverage, --strict or --verify; a file that
-     cannot be changed safely)
-  2  error: usage, input or output, malformed input
-
+const EXAMPLES: &str = "\
 Examples:
   cfi2sframe libfoo.so                             the table's size, and what it omits
   cfi2sframe libfoo.so -o libfoo.new.so            the library with its table
@@ -113,7 +109,13 @@ enum Verb {
 
 /// Returns the command's definition.
 pub fn command() -> clap::Command {
-    CommandLine::command()
+    let mut command = CommandLine::command();
+    for verb in command.get_subcommands_mut() {
+        let Some(status) = status::difference(verb.get_name()) else { continue };
+        let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
+        *verb = verb.clone().after_help(format!("{help}\n\n{status}"));
+    }
+    command
 }
 
 /// Returns the command's definition with the help of `-h`. clap's own short help would change the form of `--help`.

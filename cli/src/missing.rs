@@ -7,19 +7,56 @@ use cfipack_decoder::sframe;
 use cfipack_encoder::sframe::{Builder, Layout, Options};
 use cfipack_format::Reason;
 use cfipack_format::Unsupported;
-use cfipack_format::sframe::Version;
-use cfipack_format::{Address, Arch, Key, SectionOffset};
+use cfipack_format::sframe::{FdeType, Version};
+use cfipack_format::{Address, Key, SectionOffset};
 use cfipack_roundtrip::MissingFunction;
 
 /// The reasons why functions are missing in a table of unknown origin. A function has a reason if no table of this
-/// version at this address can represent it.
+/// version at this address can represent it, or if a producer omits it whose options the table shows: without flex
+/// FDEs, for glibc 2.43, or gas.
 #[derive(Debug)]
 pub struct AnyTableReasons<'a> {
-    options: Options,
+    version: Version,
     table: Option<Address>,
-    /// The architecture of the previous function, and its encoder. The inner `None` stands for an architecture that the
-    /// format does not have.
-    builder: Option<(Arch, Option<Builder<'a>>)>,
+    /// The encoder that omits the fewest functions comes first.
+    encoders: [Encoder<'a>; 3],
+}
+
+impl<'a> AnyTableReasons<'a> {
+    /// Creates reasons for the tables of a file. All tables are assumed to have the version of the first table.
+    pub fn new(tables: &[sframe::Section<'_>]) -> Self {
+        let first = tables.first();
+        let version = first.map_or(Version::DEFAULT, sframe::Section::version);
+        let most = Options::new().with_version(version).with_layout(Layout::Small).with_flex(true);
+        let has_flex = tables
+            .iter()
+            .flat_map(sframe::Section::functions)
+            .flatten()
+            .any(|it| it.fde_type() == FdeType::Flex);
+        let cautious = most.with_flex(has_flex).with_outermost(version != Version::V2);
+        let gas = cautious.with_layout(Layout::Gnu);
+        let encoders = [most, cautious, gas].map(Encoder::new);
+        Self { version, table: first.map(sframe::Section::address), encoders }
+    }
+
+    /// Returns the reason why a function cannot be in the table, if there is a reason.
+    pub fn reason(&mut self, missing: &MissingFunction<'a>) -> Option<Unsupported> {
+        let too_far = self.too_far(missing.start);
+        too_far.or_else(|| self.encoders.iter_mut().find_map(|encoder| encoder.reason(missing)))
+    }
+
+    fn too_far(&self, function: Address) -> Option<Unsupported> {
+        let distance = function.distance_from(self.table?);
+        let is_far = !self.version.reaches(distance);
+        is_far.then(|| Unsupported::function(function.into(), Reason::StartTooFar(distance)))
+    }
+}
+
+/// An encoder with one set of options.
+#[derive(Debug)]
+struct Encoder<'a> {
+    options: Options,
+    builder: Option<Builder<'a>>,
     num_functions: u32,
 }
 
@@ -27,40 +64,24 @@ pub struct AnyTableReasons<'a> {
 /// costs as much as 100 functions.
 const FUNCTIONS_PER_BUILDER: u32 = 4096;
 
-impl<'a> AnyTableReasons<'a> {
-    /// Creates reasons for the tables of a file. All tables are assumed to have the version of the first table.
-    pub fn new(tables: &[sframe::Section<'_>]) -> Self {
-        let first = tables.first();
-        let version = first.map_or(Version::DEFAULT, sframe::Section::version);
-        // The options that omit the fewest functions.
-        let options = Options::new().with_version(version).with_layout(Layout::Small).with_flex(true);
-        Self { options, table: first.map(sframe::Section::address), builder: None, num_functions: 0 }
+impl<'a> Encoder<'a> {
+    fn new(options: Options) -> Self {
+        Self { options, builder: None, num_functions: 0 }
     }
 
-    /// Returns the reason why a function cannot be in the table, if there is a reason.
-    pub fn reason(&mut self, missing: &MissingFunction<'a>) -> Option<Unsupported> {
-        self.of_the_encoder(missing).or_else(|| self.too_far(missing.start))
-    }
-
-    fn of_the_encoder(&mut self, missing: &MissingFunction<'a>) -> Option<Unsupported> {
+    fn reason(&mut self, missing: &MissingFunction<'a>) -> Option<Unsupported> {
         let section = &missing.section;
         let after = SectionOffset(missing.fde.0.saturating_add(1));
         let function = cfi::Functions::between(section, missing.fde, after).next()?.ok()?;
+        if self.num_functions.is_multiple_of(FUNCTIONS_PER_BUILDER) {
+            // The format does not have every architecture.
+            self.builder = Builder::new(section.arch, self.options).ok();
+        }
         self.num_functions += 1;
-        let is_current = self.builder.as_ref().is_some_and(|(arch, _)| *arch == section.arch);
-        if !is_current || self.num_functions.is_multiple_of(FUNCTIONS_PER_BUILDER) {
-            self.builder = Some((section.arch, Builder::new(section.arch, self.options).ok()));
-        }
         match &mut self.builder {
-            Some((_, Some(builder))) => builder.push(&function).err(),
-            _ => Some(Unsupported::function(function.key, Reason::Architecture)),
+            Some(builder) => builder.push(&function).err(),
+            None => Some(Unsupported::function(function.key, Reason::Architecture)),
         }
-    }
-
-    fn too_far(&self, function: Address) -> Option<Unsupported> {
-        let distance = function.distance_from(self.table?);
-        let is_far = !self.options.version.reaches(distance);
-        is_far.then(|| Unsupported::function(function.into(), Reason::StartTooFar(distance)))
     }
 }
 
@@ -85,6 +106,7 @@ impl ConversionReasons {
 mod tests {
     use cfipack_cfi::SectionKind;
     use cfipack_cfi::write::{Cie, Writer};
+    use cfipack_format::Arch;
     use cfipack_roundtrip::{Options, Table, verify_with_reasons};
 
     use super::*;

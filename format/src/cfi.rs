@@ -15,6 +15,16 @@ pub enum SectionKind {
     DebugFrame,
 }
 
+impl SectionKind {
+    /// Returns the name of the section in ELF files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::EhFrame => ".eh_frame",
+            Self::DebugFrame => ".debug_frame",
+        }
+    }
+}
+
 /// A section of call frame information.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -55,11 +65,13 @@ pub enum Exclusion {
     Repeated,
     /// `.eh_frame`, which unwinders read, describes the function too.
     Superseded,
+    /// The verifier cannot read or evaluate the FDE, so no table is to have rows for it.
+    Unjudged,
 }
 
 impl Exclusion {
     /// All reasons.
-    pub const ALL: [Self; 3] = [Self::Discarded, Self::Repeated, Self::Superseded];
+    pub const ALL: [Self; 4] = [Self::Discarded, Self::Repeated, Self::Superseded, Self::Unjudged];
 
     /// Returns a short name for counting.
     pub const fn name(self) -> &'static str {
@@ -67,6 +79,7 @@ impl Exclusion {
             Self::Discarded => "discarded",
             Self::Repeated => "repeated",
             Self::Superseded => "superseded",
+            Self::Unjudged => "unjudged",
         }
     }
 }
@@ -77,6 +90,7 @@ impl fmt::Display for Exclusion {
             Self::Discarded => "the linker discarded the function",
             Self::Repeated => "another FDE describes the function alike",
             Self::Superseded => "an FDE in .eh_frame describes the function",
+            Self::Unjudged => "the verifier cannot judge the function",
         })
     }
 }

@@ -142,6 +142,8 @@ reasons! {
     Options = "options", "the table has other options";
     /// Another function with other rows has the same start, and nothing decides between them.
     Ambiguous = "ambiguous", "another function starts there, which does not have the same rows";
+    /// The verifier cannot read or evaluate the function's CFI, so no table could be proven to be right.
+    Unjudged = "unjudged", "the verifier cannot judge the function's call frame information";
     /// The function starts this many bytes from the table, and version 2 stores starts in 32 bits.
     StartTooFar(distance: i64) = "start-too-far", "the function is {distance} bytes away from the table, too far for version 2";
     /// The function has only a key and no address yet, but its rows depend on its address: it has

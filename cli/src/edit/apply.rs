@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
+use cfipack_container::raw::elf::Headers;
 use cfipack_container::{Member, members};
 use cfipack_edit::{Rewrite, rewrite_members};
 use cfipack_format::widen::ToU64;
@@ -12,9 +13,7 @@ use super::change::{Change, changes};
 use super::find::{Found, Origin, Target};
 use super::problem::{Problem, Skip};
 use super::{Edit, thin};
-use crate::io::destination::Destination;
 use crate::io::original::{CHANGED, Original, Policy};
-use crate::io::output;
 use crate::report::name_room::NameRoom;
 
 /// The place for a changed file.
@@ -35,7 +34,7 @@ pub enum Place {
 pub enum Outcome {
     /// The changed file is in its place.
     Changed,
-    /// The file already is as the edit would make it.
+    /// The file already is as the edit would make it. An output is a copy of it.
     Unchanged,
     /// The file stays as it is, for this reason.
     Kept(Problem),
@@ -97,7 +96,11 @@ pub fn apply<E: Edit>(edit: &E, found: &Found, place: &Place, policy: Policy) ->
         Found::File(target) => {
             let mut report = FileReport::new(&target.name, target.origin);
             report.outcome = change(edit, target, place, policy, &mut report).unwrap_or_else(Outcome::Kept);
-            report
+            let is_refused = matches!(report.outcome, Outcome::Kept(Problem::Refused(_)));
+            match report.parts.iter().find_map(|part| edit.retry(&part.report)) {
+                Some(other) if is_refused => apply(&other, found, place, policy),
+                _ => report,
+            }
         }
         Found::Skipped { name, skip } => {
             let mut report = FileReport::new(name, Origin::Directory);
@@ -140,7 +143,7 @@ fn change<E: Edit>(
     }
     report.changes = changes(&new);
     let parts = &mut report.parts;
-    let mut accept = |bytes: &[u8]| judge(edit, old, bytes, parts);
+    let accept = |bytes: &[u8]| judge(edit, old, bytes, parts);
     match place {
         Place::Own { break_links } => {
             if !break_links {
@@ -155,18 +158,9 @@ fn change<E: Edit>(
                 report.others.push(other.path().to_path_buf());
             }
         }
-        Place::Other(path) => match Destination::resolve(path) {
-            Destination::File(path) => {
-                report.warnings.extend(original.write_to(&path, &new, policy, accept)?);
-            }
-            _ => {
-                let bytes = new.to_vec(old);
-                accept(&bytes)?;
-                output::binary(path, &bytes)?;
-            }
-        },
+        Place::Other(path) => report.warnings.extend(original.write_to(path, &new, policy, accept)?),
     }
-    Ok(Outcome::Changed)
+    Ok(if new.is_unchanged(old) { Outcome::Unchanged } else { Outcome::Changed })
 }
 
 /// Warnings name at most this many members of an archive, because each name can have thousands of bytes.
@@ -256,9 +250,14 @@ fn judge<E: Edit>(edit: &E, old: &[u8], new: &[u8], parts: &mut [Part<E::Report>
 
 /// Judges a changed object: its structure, and the promises of the verb.
 fn judge_object<E: Edit>(edit: &E, old: &[u8], new: &[u8], report: &mut E::Report) -> Result<(), Problem> {
-    check_structure(old, new).map_err(|error| {
-        Problem::Refused(format!("the structure of the new file is not the old one's: {error}"))
-    })?;
+    if let Err(error) = check_structure(old, new) {
+        let headers = Headers::parse(new).ok();
+        let name = headers.zip(error.section()).map(|(headers, index)| headers.name_for_error(index));
+        let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
+        let words =
+            format!("the structure of the new file is not the old one's: {error}{name}; {}", E::WAY_OUT);
+        return Err(Problem::Refused(words));
+    }
     edit.judge(new, report)
 }
 

@@ -8,7 +8,6 @@ use crate::edit::{Found, Place, find};
 use crate::io::check;
 use crate::io::input::number_in;
 use crate::io::original::Policy;
-use crate::io::output;
 use crate::io::spool::Spool;
 use crate::report::edits::Run;
 
@@ -25,7 +24,7 @@ pub struct ManyFiles {
     /// Also change files that have other names (hard links) than those given, which keep the old file
     #[arg(long)]
     break_links: bool,
-    /// Keep the times of last access and modification
+    /// Keep the time of the last modification
     #[arg(short, long)]
     preserve_dates: bool,
     /// Do not wait until files are on the disk: if the machine fails, files may be empty
@@ -85,16 +84,7 @@ impl ManyFiles {
     ) -> anyhow::Result<Place> {
         let Some(out) = output else { return Ok(Place::Own { break_links: self.break_links }) };
         self.check_unused_for_output(in_place)?;
-        check::output(out)?;
-        let [input] = inputs else {
-            bail!("-o: {} inputs, but one output: {in_place} changes each", inputs.len())
-        };
-        if json && output::is_standard(out) {
-            bail!("-o and --json both write to standard output");
-        }
-        if output::is_same_file(out, input) {
-            bail!("{}: -o would overwrite the input: replace it in place ({in_place})", input.display());
-        }
+        check::copy(out, inputs, json, in_place)?;
         Ok(Place::Other(out.to_path_buf()))
     }
 

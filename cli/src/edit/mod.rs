@@ -29,8 +29,19 @@ pub trait Edit: Sync {
     /// The report about one object.
     type Report: Serialize + Send;
 
+    /// What a user can do if the changed file is refused.
+    const WAY_OUT: &'static str;
+
     /// Returns the changed object and the report. The object is `None` if it stays as it is.
     fn edit<'a>(&self, object: &'a [u8]) -> Result<(Option<Rewrite<'a>>, Self::Report), Problem>;
+
+    /// Returns another edit to try after `report` was refused, if there is one.
+    fn retry(&self, _report: &Self::Report) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        None
+    }
 
     /// Checks a changed object in the new file. The structure of the new file is already checked.
     fn judge(&self, new: &[u8], report: &mut Self::Report) -> Result<(), Problem>;

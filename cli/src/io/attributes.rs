@@ -1,6 +1,6 @@
-//! Copies attributes of an old file to the changed file: owner, mode, extended attributes, and on request the times.
+//! Copies attributes of an old file to the changed file: owner, mode, extended attributes, and on request the time of modification.
 
-use std::fs::{File, FileTimes, Metadata};
+use std::fs::{File, Metadata};
 use std::io;
 use std::path::Path;
 
@@ -52,7 +52,7 @@ fn names(file: &File) -> io::Result<Vec<std::ffi::OsString>> {
     }
 }
 
-/// Gives a file the times of last access and modification of an old file.
+/// Gives a file the time of the last modification of an old file.
 pub fn keep_times(new: &File, old: &Metadata) -> io::Result<()> {
-    new.set_times(FileTimes::new().set_accessed(old.accessed()?).set_modified(old.modified()?))
+    new.set_modified(old.modified()?)
 }

@@ -10,9 +10,11 @@ use cfipack_edit::{Piece, Rewrite};
 use cfipack_format::widen::ToU64;
 
 use super::attributes;
+use super::destination::Destination;
 use super::directory::Identity;
 use super::entry::Entry;
 use super::mmap::Bytes;
+use super::output;
 use super::temporary::Temporary;
 
 /// How a file is replaced.
@@ -117,21 +119,29 @@ impl Original {
         Ok(Temporary::link_beside(name, &self.entry, new)?.rename(name)?)
     }
 
-    /// Writes a changed version to another file. The file appears completely or not at all.
+    /// Writes a changed version to an output, after `judge` has accepted its bytes. A file appears completely or not at
+    /// all.
     ///
     /// If the target exists, it keeps its owner, group and mode. A new file gets the permissions of this file, as far
     /// as the umask allows them. Returns warnings about attributes that could not be kept.
     pub fn write_to<E: From<anyhow::Error>>(
         &self,
-        target: &Path,
+        output: &Path,
         new: &Rewrite<'_>,
         policy: Policy,
         judge: impl FnOnce(&[u8]) -> Result<(), E>,
     ) -> Result<Vec<String>, E> {
+        let Destination::File(target) = Destination::resolve(output) else {
+            let bytes = new.to_vec(self.bytes());
+            judge(&bytes)?;
+            output::binary(output, &bytes)?;
+            return Ok(Vec::new());
+        };
         // The caller names the input in errors.
         let name = || target.display().to_string();
-        let target = Entry::at_path(target).with_context(name)?;
-        let old = target.writable().with_context(name)?;
+        let entry = Entry::at_path(&target).with_context(name)?;
+        let old = entry.writable().with_context(name)?;
+        let target = entry;
         let mode = if old.is_some() { 0o600 } else { self.metadata.mode() & 0o777 };
         let temporary = self.written(&target, mode, new, judge)?;
         let warning = match old {

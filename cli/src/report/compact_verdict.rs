@@ -12,7 +12,7 @@ use cfipack_roundtrip::unwind_info::{Code, Image, Report, Table, Violation, veri
 use serde::{Serialize, Serializer};
 
 use crate::compact::source::function_starts;
-use crate::report::count::Counts;
+use crate::report::count::{Counts, Number};
 use crate::report::place::Places;
 use crate::report::unverified;
 use crate::report::verdict::DUPLICATES;
@@ -97,11 +97,12 @@ pub fn print(out: &mut impl Write, report: &Report, places: &Places<'_, '_>) -> 
         writeln!(out, "  nothing was compared with CFI: {}", nothing(report))?;
     }
     if report.without_cfi != 0 || report.pcs_without_cfi != 0 {
-        let Report { without_cfi, pcs_without_cfi, .. } = report;
-        writeln!(out, "  without CFI, not judged: {without_cfi} entries, {pcs_without_cfi} pcs")?;
+        let entries = Number(report.without_cfi, "entry");
+        writeln!(out, "  without CFI, not judged: {entries}, {}", Number(report.pcs_without_cfi, "pc"))?;
     }
     if report.handlers_different != 0 {
-        writeln!(out, "  with a different personality or LSDA: {} functions", report.handlers_different)?;
+        let functions = Number(report.handlers_different, "function");
+        writeln!(out, "  with a different personality or LSDA: {functions}")?;
     }
     let reasons = report.reasons_by_count();
     if !reasons.is_empty() {

@@ -27,7 +27,11 @@ pub struct Number(pub u64, pub &'static str);
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(count, name) = self;
-        write!(f, "{count} {name}{}", if *count == 1 { "" } else { "s" })
+        match (*count, name.strip_suffix('y')) {
+            (1, _) => write!(f, "1 {name}"),
+            (_, Some(stem)) => write!(f, "{count} {stem}ies"),
+            (_, None) => write!(f, "{count} {name}s"),
+        }
     }
 }
 
@@ -66,5 +70,6 @@ mod tests {
     fn one_is_singular() {
         let printed = [0, 1, 2].map(|count| Number(count, "byte").to_string());
         assert_eq!(printed, ["0 bytes", "1 byte", "2 bytes"]);
+        assert_eq!([1, 2].map(|count| Number(count, "entry").to_string()), ["1 entry", "2 entries"]);
     }
 }

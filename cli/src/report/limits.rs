@@ -4,6 +4,7 @@ use cfipack_lint::coverage::CodeBytes;
 use std::fmt;
 
 use crate::report::code;
+use crate::report::count::Number;
 use crate::report::status::{self, Status};
 
 /// A table that covers less than this percentage of the code gets a warning. Most programs lose less than a tenth.
@@ -21,7 +22,8 @@ pub struct Limits {
     /// Exit status 1 if rows cover less than PERCENT of the code, which has functions without CFI too
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     min_code_coverage: Option<f64>,
-    /// Exit status 1 for warnings about files that stay as they are, and about code without rows
+    /// Exit status 1 for omitted functions, for warnings about files that stay as they are, and about
+    /// code without rows
     #[arg(long)]
     strict: bool,
 }
@@ -73,6 +75,10 @@ impl Limits {
             && (converted as f64) * 100.0 < percent * functions as f64
         {
             let words = format!("less than {percent} % of the functions are converted");
+            remarks.push(Remark { words, fails: true });
+        }
+        if self.strict && converted != functions {
+            let words = format!("{} omitted", Number(functions - converted, "function"));
             remarks.push(Remark { words, fails: true });
         }
         let Some(code) = code else { return remarks };

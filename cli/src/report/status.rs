@@ -28,6 +28,60 @@ impl Status {
     }
 }
 
+/// What exit status 1 means, for each command. The conversion has no command. The help prints this table, and so does the
+/// page `tour.md`.
+const DIFFERENCES: [(&str, &str); 11] = [
+    (
+        "conversion",
+        "a file is refused; an FDE cannot be read; no function can be in the table of -o;
+--verify does not pass, as with verify; --min-coverage or --min-code-coverage is
+missed; with --strict, a function is omitted, or a named file or much code has no
+rows",
+    ),
+    (
+        "verify",
+        "a PC differs; a function is missing that the table could have; a row cannot be
+judged; an FDE cannot be read; nothing was compared; a rule of --profile or of the
+readers of __unwind_info is broken; --lint finds a fault; an archive has members
+with a table and members without; with --strict, a function is omitted",
+    ),
+    ("lookup", "an address has no row"),
+    ("diff", "the tables differ at a PC"),
+    ("stats", "--min-coverage or --min-code-coverage is missed; --strict as in a conversion"),
+    ("explain", "no function contains ADDRESS"),
+    ("strip", "a file is refused; with --strict, a warning about a file that stays as it is"),
+    ("gaps", "there is a gap"),
+    ("lint", "something differs that the baseline does not have"),
+    (
+        "unwind-info",
+        "a function has no unwind information, as its personality would be the fourth;
+--from-cfi omits functions without an FDE, since linkers remove the FDEs of
+functions with compact rows; the file's table has functions after its sentinel,
+where no reader finds them, and they are omitted; --verify does not pass, as with
+verify; with --strict, a warning",
+    ),
+    ("annotate", "with --strict, a function is omitted"),
+];
+
+/// Returns the exit statuses as the help prints them.
+pub fn table() -> String {
+    let mut table =
+        "Exit status:\n  0  done; functions that a table cannot represent are omitted, with a reason\n"
+            .to_string();
+    table += "  1  done, and\n";
+    for (command, words) in DIFFERENCES {
+        let words = words.replace('\n', &format!("\n{:18}", ""));
+        table += &format!("     {command:13}{words}\n");
+    }
+    table + "  2  error: usage, input or output, malformed input, or nothing to do: no table, no CFI"
+}
+
+/// Returns the line about exit status 1 of a command, or `None` if it does not have that status.
+pub fn difference(command: &str) -> Option<String> {
+    let (_, words) = DIFFERENCES.iter().find(|(name, _)| *name == command)?;
+    Some(format!("Exit status 1: {words}."))
+}
+
 /// Returns the status of a result that is known before it is written. A reader that closes the pipe does not change it.
 pub fn judged(status: Status, written: anyhow::Result<()>) -> anyhow::Result<Status> {
     match written {

@@ -8,7 +8,7 @@ use cfipack_roundtrip::{ListedDifference, Report, Unverified};
 use serde::Serialize;
 
 use crate::io::found::HiddenTables;
-use crate::report::count::Counts;
+use crate::report::count::{Counts, Number};
 use crate::report::difference;
 use crate::report::displaced::Displaced;
 use crate::report::escaped::FileName;
@@ -85,6 +85,17 @@ pub fn print(
     Ok(())
 }
 
+/// Returns the heading of a report about a conversion.
+pub fn heading(report: &Report) -> &'static str {
+    if report.pcs_compared() == 0 {
+        "not verified against the CFI"
+    } else if report.is_proven() {
+        "verified against the CFI, as gimli evaluates it"
+    } else {
+        "not what the CFI describes, as gimli evaluates it"
+    }
+}
+
 /// Returns the reason why no answer of a table was compared.
 fn nothing(report: &Report) -> &'static str {
     if report.functions == 0 {
@@ -145,7 +156,8 @@ pub fn against_code(code: Option<AgainstCode>) -> String {
     match code {
         None => "CFI against code: not checked (--lint)".to_string(),
         Some(AgainstCode { decided, undecided, wrong }) => {
-            format!("CFI against code: {decided} functions decided, {undecided} not; {wrong} with wrong CFI")
+            let decided = Number(decided, "function");
+            format!("CFI against code: {decided} decided, {undecided} not; {wrong} with wrong CFI")
         }
     }
 }

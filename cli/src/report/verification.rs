@@ -11,6 +11,16 @@ use cfipack_roundtrip::{MissingFunction, Options, Report, Table, verify_with_rea
 use crate::kept::proven;
 use crate::missing::AnyTableReasons;
 
+/// Returns whether a verification passes: exit status 0. `strict` demands that the table omits nothing.
+///
+/// A table passes if its rows were compared and are right, and if a reason is known for each function that it omits. An
+/// FDE that cannot be read may describe any code, so a file with such an FDE does not pass.
+pub fn passes(report: &Report, strict: bool) -> bool {
+    let is_complete = report.missing == 0 && report.unjudged == 0 && report.pcs_hidden == 0;
+    let is_readable = report.unreadable == 0;
+    report.is_proven() && report.pcs_compared() != 0 && is_readable && (is_complete || !strict)
+}
+
 /// Verifies tables of any origin against the CFI of their file, on `threads` threads.
 ///
 /// # Errors

@@ -29,8 +29,7 @@ text is kept. This command runs no assembler: assemble the result, and check it:
   cfi2sframe annotate foo.s --object foo.o -o foo.cfi.s
   as foo.cfi.s -o foo.cfi.o && cfi2sframe lint foo.cfi.o
 x86-64 and AArch64, ELF. Sources that the C preprocessor reads (.S) are annotated as they are;
-directives in conditional parts hold for the configuration of the object.
-Exit status 1: with --strict, if a function is omitted.")]
+directives in conditional parts hold for the configuration of the object.")]
 pub struct Arguments {
     /// Assembler source
     #[arg(value_name = "FILE")]
@@ -61,11 +60,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         bail!("--json asks for standard output too: give --output FILE");
     }
     if let Some(destination) = destination {
-        let inputs = [&arguments.input, &arguments.object];
-        if let Some(same) = inputs.into_iter().find(|input| output::is_same_file(destination, input)) {
-            bail!("{}: --output would overwrite the input", same.display());
-        }
-        check::output(destination)?;
+        check::written("--output", destination, [&arguments.input, &arguments.object], false, "")?;
     }
     let text = Bytes::open(input::or_standard_input(&arguments.input), |_| u64::MAX);
     let text = text.with_context(|| name.to_string())?;

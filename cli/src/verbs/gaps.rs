@@ -31,8 +31,6 @@ Code is what lies in executable sections. A gap ends where a symbol starts, so t
 has a name. What consists of nops, traps or zeros alone is padding, which is counted and
 not listed.
 
-Exit status 1: there is a gap.
-
 Examples:
   cfi2sframe gaps vmlinux         what an unwinder that reads .sframe alone cannot pass
   cfi2sframe gaps --cfi a.out     what no call frame information covers either

@@ -34,7 +34,6 @@ the CFA, the return address and the callee-saved registers with the row of the C
 instruction of a function can be followed, it is counted with the reason, never as clean.
 Also checks the records themselves, and their index in .eh_frame_hdr.
 x86-64 and AArch64; i386 in Mach-O.
-Exit status 1: something differs that the baseline does not have.
 
 Examples:
   cfi2sframe lint libfoo.so                       what is wrong in a library

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use cfipack_container::{Kind, Placement, Section as FileSection};
@@ -96,20 +96,12 @@ fn check(arguments: &Arguments) -> anyhow::Result<()> {
     if arguments.place.is_some() && arguments.section.is_none() {
         bail!("--place: without --section no bytes are written");
     }
-    if arguments.json && arguments.section.as_deref().is_some_and(output::is_standard) {
-        bail!("--section and --json both ask for standard output");
-    }
     if arguments.output.is_some() && arguments.files.len() > 1 {
         bail!("-o: of several files no one has room for all tables: write them with --section");
     }
-    [&arguments.section, &arguments.output].into_iter().flatten().try_for_each(|path| check::output(path))?;
-    let written: Vec<&Path> =
-        [&arguments.section, &arguments.output].into_iter().flatten().map(PathBuf::as_path).collect();
-    for (path, input) in
-        written.iter().flat_map(|path| arguments.files.iter().map(move |input| (path, input)))
-    {
-        if output::is_same_file(path, input) {
-            bail!("{}: this would overwrite the input", input.display());
+    for (option, path) in [("--section", &arguments.section), ("-o", &arguments.output)] {
+        if let Some(path) = path {
+            check::written(option, path, &arguments.files, arguments.json, "")?;
         }
     }
     Ok(())

@@ -63,6 +63,8 @@ pub struct Stripped {
 impl Edit for Strip {
     type Report = Stripped;
 
+    const WAY_OUT: &'static str = "objcopy --remove-section .sframe removes the table too";
+
     fn edit<'a>(&self, object: &'a [u8]) -> Result<(Option<Rewrite<'a>>, Stripped), Problem> {
         let file = File::parse(object)?;
         let new = without_sframe(&file)?.ok_or(Problem::Skip(Skip::NoTable))?;

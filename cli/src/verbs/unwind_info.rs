@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use cfipack_container::{File, Placement};
 use cfipack_encoder::unwind_info::Warning;
 use cfipack_format::Address;
@@ -36,11 +36,6 @@ object, they are its __compact_unwind rows and the FDEs of functions without a r
 addresses are the object's. For an ELF file, or with --from-cfi, each function's encoding
 is computed from its call frame information and checked against it; functions that cannot
 be encoded are in DWARF mode, and the summary on standard error counts the reasons.
-
-Exit status 1: a function has no unwind information because its personality would be the
-fourth; or --from-cfi omits functions without an FDE, because linkers remove the FDEs of
-functions with compact rows; or the file's table has functions after its sentinel, where no
-reader finds them, and they are omitted; or the table fails --verify, as `verify` judges.
 
 Examples:
   cfi2sframe unwind-info libfoo.dylib                     the size of the smallest table
@@ -82,13 +77,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
             Ok(Outcome::Done(build(object, arguments)?.0))
         });
     };
-    if arguments.json && output::is_standard(section) {
-        bail!("--section and --json both write to standard output");
-    }
-    if output::is_same_file(section, &arguments.file) {
-        bail!("{}: --section would overwrite the input", arguments.file.display());
-    }
-    check::output(section)?;
+    check::written("--section", section, [&arguments.file], arguments.json, "")?;
     let input = Input::open(&arguments.file, &arguments.slice)?;
     let object = input.object(Placement::Apart)?;
     let (status, bytes) = build(&object, arguments).with_context(|| object.name.to_string())?;

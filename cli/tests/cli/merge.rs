@@ -124,7 +124,7 @@ fn what_cannot_be_merged_is_refused_by_name() {
         ),
         (&["at_zero"], "at_zero: there is no .sframe table in the input"),
         (&["linked.so", "--place", "1"], "--place: without --section no bytes are written"),
-        (&["linked.so", "--section", "linked.so"], "linked.so: this would overwrite the input"),
+        (&["linked.so", "--section", "linked.so"], "linked.so: --section would overwrite the input"),
         (
             &["linked.so", "sectionless.so", "-o", "x"],
             "-o: of several files no one has room for all tables: write them with --section",

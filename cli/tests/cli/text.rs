@@ -1,6 +1,7 @@
 //! Tests help, reports and error lines as snapshots. A person reads them when they change.
 
 use std::fs;
+use std::path::Path;
 
 use crate::program::{corpus, scratch, transcript, transcript_in};
 
@@ -20,6 +21,18 @@ fn help() {
         text += &format!("\n{}", transcript(&[verb, "--help"]));
     }
     insta::assert_snapshot!(text);
+}
+
+/// The page has the table of exit statuses that the help prints.
+#[test]
+fn the_page_has_the_exit_statuses() {
+    let help = transcript(&["--help"]);
+    let table: Vec<_> =
+        help.lines().skip_while(|line| *line != "Exit status:").take_while(|line| !line.is_empty()).collect();
+    assert!(table.len() > 10, "{help}");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/tour.md");
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains(&table.join("\n")), "{}", table.join("\n"));
 }
 
 #[test]

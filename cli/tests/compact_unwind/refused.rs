@@ -78,9 +78,9 @@ fn errors() {
     let path = object.to_str().unwrap();
     assert!(failed(&[path], &directory).contains("--output <OUT>"));
     assert!(failed(&[path, "--dry-run", "--in-place"], &directory).contains("cannot be used with"));
-    let expected = "error: DIR/object.o: -o would overwrite the input: use --in-place\n";
+    let expected = "error: DIR/object.o: -o would overwrite the input: replace it in place (--in-place)\n";
     assert_eq!(failed(&[path, "-o", path], &directory), expected);
-    let expected = "error: -o: there are 2 files: change them with --in-place\n";
+    let expected = "error: -o: 2 inputs, but one output: --in-place changes each\n";
     assert_eq!(failed(&[path, path, "-o", "x"], &directory), expected);
 
     let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora");

@@ -1,9 +1,9 @@
 # A function that the format cannot represent is missing in the table, and verify names the reason; its neighbour is
-# not affected. The table is incomplete, for which verify's status is 1.
+# not affected. With --strict, verify's status is 1.
 #
 # RUN: %as %s -o %t.o
 # RUN: cfi2sframe dump --symbols %t.o | %filecheck %s
-# RUN: ! cfi2sframe verify %t.o > %t.verify
+# RUN: ! cfi2sframe verify --strict %t.o > %t.verify
 # RUN: %filecheck %s --check-prefix=VERIFY < %t.verify
 
 # CHECK-NOT: loaded

@@ -12,9 +12,6 @@ use super::evaluate::Evaluator;
 use super::functions::{Function, Functions};
 use super::unevaluated::Unevaluated;
 
-/// The reason why a function with disputed FDEs is not judged.
-pub(crate) const DISPUTED: &str = "FDEs that start at one address disagree";
-
 /// The rows of an FDE for a function. They are kept as a hash, because rows are not stored.
 #[derive(PartialEq)]
 struct Description {

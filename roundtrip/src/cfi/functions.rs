@@ -11,6 +11,7 @@ use super::about::About;
 use super::cies::Cies;
 use super::record::records;
 use super::source::{Cie, Reader, Source, Visit};
+use super::unevaluated::Unevaluated;
 
 /// A function: the PCs that an FDE answers for, and the place of the FDE.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,6 +37,13 @@ pub struct Unreadable {
     pub offset: SectionOffset,
     /// gimli's error.
     pub error: gimli::Error,
+}
+
+impl Unreadable {
+    /// Describes the record and the error. `section` is the name of the section.
+    pub(crate) fn words(&self, section: &str) -> String {
+        format!("the FDE at offset {} of {section}: {}", self.offset, Unevaluated::from(self.error))
+    }
 }
 
 /// The functions of all sections of CFI, in order of address. No two functions share a PC. A binary search over start

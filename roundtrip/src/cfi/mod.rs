@@ -7,6 +7,7 @@
 //! - [`Evaluator`]: evaluates a function. It returns an [`Answer`] for each range of PCs, or an [`Unevaluated`].
 //! - `source`, `readable`, `sign_state`, `raw`, `cies`: prepare a section for gimli. `translate`, `expression`: turn gimli's rows into our rows.
 //! - `dispute`: FDEs that start at the same address and disagree.
+//! - [`unjudged()`]: the FDEs that cannot be judged.
 //! - `program`: compares two functions by their bytes. `instructions`: looks at single instructions.
 
 mod about;
@@ -26,11 +27,12 @@ mod source;
 mod storage;
 mod translate;
 mod unevaluated;
+mod unjudged;
 
 pub use answer::{Answer, Flags};
-pub(crate) use dispute::DISPUTED;
 pub use evaluate::{Evaluator, Handler};
 pub use functions::{Function, Functions, Unreadable};
 pub(crate) use program::Program;
 pub(crate) use record::record_offsets;
 pub use unevaluated::Unevaluated;
+pub use unjudged::{Unjudged, unjudged};

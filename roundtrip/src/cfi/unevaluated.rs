@@ -2,10 +2,12 @@
 
 use std::fmt;
 
-/// The reason why gimli cannot evaluate a function, or the rest of it.
+/// The reason why a function, or the rest of it, cannot be judged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Unevaluated {
+    /// Several FDEs start where the function does, and they disagree.
+    Disputed,
     /// gimli's error, for example for an unknown instruction, for more than 192 register rules, or for more than 30
     /// remembered states.
     Gimli(gimli::Error),
@@ -27,6 +29,7 @@ impl From<gimli::Error> for Unevaluated {
 impl fmt::Display for Unevaluated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Disputed => f.write_str("FDEs that start at one address disagree"),
             Self::Gimli(error) => write!(f, "gimli cannot evaluate the CFI: {error}"),
             Self::LongCie { length, longest } => {
                 write!(f, "the CIE has {length} bytes, of which each FDE of the section may cost {longest}")

@@ -103,6 +103,17 @@ impl Report {
         self.pcs_different == 0 && self.malformed == 0
     }
 
+    /// Returns whether every row of the table is proven, and every function that the table lacks has a reason.
+    pub fn is_proven(&self) -> bool {
+        self.is_true() && self.unexplained == 0 && self.unjudged_in_table == 0
+    }
+
+    /// Returns whether the table may have rows for functions that gimli cannot read or evaluate.
+    /// [`unjudged`](crate::cfi::unjudged()) finds these functions.
+    pub fn has_unproven_rows(&self) -> bool {
+        self.unjudged_in_table != 0 || self.unreadable != 0 && self.extra != 0
+    }
+
     /// Returns whether the table has everything that the CFI describes and gimli can judge, and nothing else. It is no
     /// fault to omit a function that gimli cannot judge, as long as its record can be read.
     pub fn is_faultless(&self) -> bool {

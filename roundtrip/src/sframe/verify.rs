@@ -99,14 +99,14 @@ fn run<'a>(
         limit: options.limit,
     };
     let mut found = Found::new(options.limit);
-    for part in judge(&input, pool) {
-        found.append(part);
-    }
     for unreadable in functions.unreadable() {
         found.counts.functions += 1;
         found.counts.unreadable += 1;
-        let cause = Cause::Unevaluated(unreadable.error.into());
+        let cause = Cause::Unreadable(*unreadable);
         found.without_verdict.push(WithoutVerdict { function: None, cause });
+    }
+    for part in judge(&input, pool) {
+        found.append(part);
     }
     let (without_verdict, mut report) = found.report();
     report.functions += functions.empty();

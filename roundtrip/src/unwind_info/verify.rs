@@ -11,7 +11,7 @@ use super::report::{Difference, Missing, Report};
 use super::step::{is_body, is_step};
 use super::words::{CfiWords, MeaningWords};
 use super::{Entry, Meaning, Table};
-use crate::cfi::{Answer, DISPUTED, Evaluator, Function, Functions, Handler, Unevaluated};
+use crate::cfi::{Answer, Evaluator, Function, Functions, Handler, Unevaluated};
 use crate::limited::Limited;
 use crate::options::Options;
 use crate::sframe::Unverified;
@@ -50,7 +50,7 @@ pub fn verify(cfi: &[cfi::Section<'_>], table: &Table<'_>, options: &Options) ->
     verifier.count_without_cfi(done, Address(u64::MAX));
     for unreadable in functions.unreadable() {
         verifier.report.functions += 1;
-        verifier.count_unevaluated(None, unreadable.error.into());
+        verifier.count_unjudged(None, unreadable.error.into(), unreadable.words("__eh_frame"));
     }
     let mut report = verifier.report;
     let (missing, more) = verifier.missing.finish();
@@ -106,7 +106,7 @@ impl Verifier<'_> {
         report.pcs_unjudged += function.end.0 - judged;
         match result {
             _ if pc_counts.different != 0 => report.different += 1,
-            Err(error) => self.count_unevaluated(Some(function.start), error),
+            Err(error) => self.count_unevaluated(function, error),
             Ok(()) if pc_counts.missing != 0 => {
                 report.missing += 1;
                 let found = self.table.find(function.start);
@@ -289,17 +289,17 @@ impl Verifier<'_> {
         let pcs = function.end.0 - function.start.0;
         self.report.pcs += pcs;
         self.report.pcs_unjudged += pcs;
-        self.count_unjudged(Some(function.start), DISPUTED.to_owned());
+        self.count_unevaluated(function, Unevaluated::Disputed);
     }
 
-    fn count_unevaluated(&mut self, function: Option<Address>, error: Unevaluated) {
-        self.count_unjudged(function, error.to_string());
+    fn count_unevaluated(&mut self, function: &Function, error: Unevaluated) {
+        self.count_unjudged(Some(function.start), error, error.to_string());
     }
 
-    fn count_unjudged(&mut self, function: Option<Address>, words: String) {
+    fn count_unjudged(&mut self, function: Option<Address>, error: Unevaluated, words: String) {
         let report = &mut self.report;
         report.unjudged += 1;
-        *report.reasons.entry(words.clone()).or_default() += 1;
+        *report.reasons.entry(error.to_string()).or_default() += 1;
         if report.unverified.len() < self.options.limit {
             report.unverified.push(Unverified { function, pc: None, missing: false, words });
         } else {

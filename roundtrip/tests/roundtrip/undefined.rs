@@ -3,7 +3,7 @@
 use cfipack_cfi::SectionKind::EhFrame;
 use cfipack_decoder::sframe::Section;
 use cfipack_format::{Arch, Cfa, Register, Row, Rule};
-use cfipack_roundtrip::cfi::{Answer, Evaluator, Functions};
+use cfipack_roundtrip::cfi::{Answer, Evaluator, Functions, Unevaluated, unjudged};
 use cfipack_roundtrip::{Options, Report, Table, verify};
 
 use crate::made::{self, Cfi, Made, SP1, TABLE_ADDRESS, flex};
@@ -75,6 +75,34 @@ fn disputed_and_unreadable() {
     let found = report(&cfi, &[]);
     assert_eq!((found.unjudged, found.unreadable, found.unjudged_in_table), (1, 1, 0));
     assert!(!found.is_faultless());
+}
+
+/// A table without these functions can be proven: a record that cannot be read, an instruction that gimli does not know,
+/// and two FDEs that disagree.
+#[test]
+fn fdes_that_no_table_can_be_proven_for() {
+    let (mut cfi, cie) = Cfi::amd64();
+    let mut offsets = Vec::new();
+    let mut fde = |cfi: &mut Cfi, cie, start, instructions: &[u8]| {
+        offsets.push(cfi.section().bytes.len());
+        cfi.fde(cie, start, 8, instructions);
+    };
+    fde(&mut cfi, cie, 0x1010, &[0x41, 0x2f, 6, 2]);
+    fde(&mut cfi, cie, 0x1020, &[]);
+    fde(&mut cfi, cie, 0x1000, &[]);
+    fde(&mut cfi, cie, 0x1000, &[0x41, 0x0e, 16]);
+    let unknown = cfi.cie(b"zQ", &[1, 0], &[]);
+    fde(&mut cfi, unknown, 0x1030, &[]);
+    let rows: [(u8, u8, &[u8]); 1] = [(0, SP1, &[8])];
+    let [proven, other] = [0x1020, 0x1030].map(|start| Made::new(start, 8, &rows));
+    assert!(!report(&cfi, std::slice::from_ref(&proven)).has_unproven_rows());
+    assert!(report(&cfi, &[proven.clone(), other]).has_unproven_rows());
+    assert!(report(&cfi, &[Made::new(0x1010, 8, &rows), proven]).has_unproven_rows());
+    let found = unjudged(&[cfi.section()]);
+    let found: Vec<_> =
+        found.iter().map(|it| (it.section, it.fde.0, it.reason == Unevaluated::Disputed)).collect();
+    let expected = [(0, false), (2, true), (3, true), (4, false)];
+    assert_eq!(found, expected.map(|(index, is_disputed)| (0, offsets[index], is_disputed)));
 }
 
 /// Before an instruction sets the CFA, gimli takes it for `register 0 + 0`, and lets instructions change it.

@@ -11,16 +11,14 @@ pub use report::SummaryJson;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use cfipack_edit::Rewrite;
 
 use self::edit::Edited;
 use self::judge::Price;
 use self::report::Summary;
+use crate::edit::many::IN_PLACE;
 use crate::io::check;
-use crate::io::destination::Destination;
 use crate::io::entry::Entry;
 use crate::io::original::{Original, Policy};
-use crate::io::output;
 use crate::io::spool::Spool;
 use crate::report::escaped::FileName;
 use crate::report::status::{self, Status};
@@ -69,7 +67,7 @@ pub struct Arguments {
 /// Changes every file. After a failure, the file stays as it is, and the next file is changed.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     if let Some(output) = &arguments.output {
-        check_output(arguments, output)?;
+        check::copy(output, &arguments.files, arguments.json, IN_PLACE)?;
     }
     let mut worst = Status::Done;
     for path in &arguments.files {
@@ -83,20 +81,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         }
     }
     Ok(worst)
-}
-
-fn check_output(arguments: &Arguments, output: &Path) -> anyhow::Result<()> {
-    let [file] = &arguments.files[..] else {
-        bail!("-o: there are {} files: change them with --in-place", arguments.files.len());
-    };
-    check::output(output)?;
-    if output::is_same_file(output, file) {
-        bail!("{}: -o would overwrite the input: use --in-place", file.display());
-    }
-    if arguments.json && output::is_standard(output) {
-        bail!("-o and --json both write to standard output");
-    }
-    Ok(())
 }
 
 fn change(path: &Path, arguments: &Arguments) -> anyhow::Result<()> {
@@ -116,14 +100,12 @@ fn change(path: &Path, arguments: &Arguments) -> anyhow::Result<()> {
         price = Price::judge(old, bytes)?;
         anyhow::Ok(())
     };
+    let policy = Policy { keep_times: false, sync: true };
     let written = match &arguments.output {
-        Some(output) => write(&original, output, new, judge),
+        Some(output) => original.write_to(output, new, policy, judge),
         // A second run changes nothing, not even the file's date.
-        None if arguments.in_place && !new.is_unchanged(old) => {
-            let policy = Policy { keep_times: false, sync: true };
-            check_links(&original, arguments)
-                .and_then(|()| Ok(original.replace(new, policy, judge)?.warnings))
-        }
+        None if arguments.in_place && !new.is_unchanged(old) => check_links(&original, arguments)
+            .and_then(|()| Ok(original.replace(new, policy, judge)?.warnings)),
         None => judge(&new.to_vec(old)).map(|()| Vec::new()),
     };
     for warning in written.with_context(name)? {
@@ -131,23 +113,6 @@ fn change(path: &Path, arguments: &Arguments) -> anyhow::Result<()> {
     }
     let summary = Summary { name: FileName::of_path(path), edited: &edited, price, old_len: old.len() };
     if arguments.json { summary.print_json() } else { summary.print() }
-}
-
-/// Writes the changed file to another file. Returns warnings about attributes that cannot be kept.
-fn write(
-    original: &Original,
-    output: &Path,
-    new: &Rewrite<'_>,
-    judge: impl FnOnce(&[u8]) -> anyhow::Result<()>,
-) -> anyhow::Result<Vec<String>> {
-    if let Destination::File(target) = Destination::resolve(output) {
-        let policy = Policy { keep_times: false, sync: true };
-        return original.write_to(&target, new, policy, judge);
-    }
-    let bytes = new.to_vec(original.bytes());
-    judge(&bytes)?;
-    output::binary(output, &bytes)?;
-    Ok(Vec::new())
 }
 
 fn check_links(original: &Original, arguments: &Arguments) -> anyhow::Result<()> {

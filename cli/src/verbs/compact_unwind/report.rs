@@ -57,7 +57,7 @@ impl Summary<'_, '_> {
             let names: Vec<_> = plan.personalities.iter().map(|name| Escaped(name).to_string()).collect();
             writeln!(text, "  personalities: {}", names.join(", "))?;
         }
-        writeln!(text, "  a linker can remove {} bytes of FDEs", plan.fde_bytes)?;
+        writeln!(text, "  a linker can remove {} of FDEs", Number(plan.fde_bytes, "byte"))?;
         write!(text, "  pcs that were exact: {} in prologues and ", price.pcs_prologue)?;
         writeln!(text, "{} in epilogues, of {}", price.pcs_epilogue, price.pcs)?;
         writeln!(text, "  file: {} bytes, before {}", rewrite.len(), self.old_len)?;

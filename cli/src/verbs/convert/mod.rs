@@ -28,7 +28,7 @@ use crate::missing::ConversionReasons;
 use crate::report::cfi_bytes::{CfiBytes, TableBytes};
 use crate::report::code;
 use crate::report::count::{Counts, Number, percent};
-use crate::report::escaped::FileName;
+use crate::report::escaped::{Escaped, FileName};
 use crate::report::excluded::{self, Excluded};
 use crate::report::fault::TableNames;
 use crate::report::limits::{Covered, Limits};
@@ -96,9 +96,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         bail!("{}: a directory: --in-place -r puts tables into the files in it", path.display());
     }
     let section = arguments.section.as_deref();
-    if arguments.json && section.is_some_and(output::is_standard) {
-        bail!("--section and --json both write to standard output");
-    }
     if arguments.address.is_some() && section.is_none() {
         bail!("--address: needs --section, without which no bytes are written");
     }
@@ -112,10 +109,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let [path] = &arguments.inputs[..] else {
         bail!("--section: {} inputs, but one section: convert each by itself", arguments.inputs.len())
     };
-    if output::is_same_file(section, path) {
-        bail!("{}: --section would overwrite the input", path.display());
-    }
-    check::output(section)?;
+    check::written("--section", section, [path], arguments.json, "")?;
     let input = Input::open(path, &arguments.slice)?;
     let object = input.object(Placement::Apart)?;
     let name = || object.name.to_string();
@@ -194,6 +188,21 @@ impl<'s, 'a> Summary<'s, 'a> {
         arguments: &Arguments,
         options: &TableOptions,
     ) -> anyhow::Result<Self> {
+        let summary = Self::of_conversion(object, file, sections, arguments, options)?;
+        let has_unproven_rows = summary.report.as_ref().is_some_and(Report::has_unproven_rows);
+        match options.judged_only() {
+            Some(options) if has_unproven_rows => Self::new(object, file, sections, arguments, &options),
+            _ => Ok(summary),
+        }
+    }
+
+    fn of_conversion(
+        object: &'s Object<'a>,
+        file: &'s File<'a>,
+        sections: &[CallFrameSection<'a>],
+        arguments: &Arguments,
+        options: &TableOptions,
+    ) -> anyhow::Result<Self> {
         let is_relocatable = file.kind() == Kind::Relocatable;
         if is_relocatable && arguments.address.is_some() {
             bail!("--address: the linker places the section of a relocatable object");
@@ -235,14 +244,12 @@ impl<'s, 'a> Summary<'s, 'a> {
         Ok(Self { object, file, conversion, bytes, cfi, code, excluded, report, names })
     }
 
-    /// Returns `Done` if every converted function is judged and equal, enough functions are converted, and only
-    /// functions that the conversion reports as omitted are missing.
+    /// Returns `Done` if the table passes its verification, every FDE can be read, and enough functions are converted.
     fn status(&self, limits: &Limits) -> Status {
-        let malformed = &self.conversion.malformed;
-        let is_true = self.report.as_ref().is_none_or(|report| {
-            let is_judged = report.unjudged_in_table == 0 && report.unreadable == 0 && malformed.is_empty();
-            is_judged && report.is_true() && report.unexplained == 0
-        });
+        let is_true = self
+            .report
+            .as_ref()
+            .is_none_or(|report| verification::passes(report, false) && self.conversion.malformed.is_empty());
         let covered = Covered {
             functions: self.conversion.functions,
             converted: self.conversion.converted(),
@@ -268,6 +275,9 @@ impl<'s, 'a> Summary<'s, 'a> {
         if !reasons.is_empty() {
             writeln!(text, "  omitted: {}", Counts(&reasons).list())?;
         }
+        for unjudged in &self.conversion.unjudged {
+            writeln!(text, "  {}", Escaped(unjudged))?;
+        }
         if let Some(synthesized) = &self.conversion.synthesized {
             writeln!(text, "  {}", synthesized.counts.line())?;
         }
@@ -286,7 +296,7 @@ impl<'s, 'a> Summary<'s, 'a> {
             writeln!(text, "  {}", code::line(code))?;
         }
         if let Some(report) = &self.report {
-            writeln!(text, "  verified against the CFI, as gimli evaluates it:")?;
+            writeln!(text, "  {}:", verdict::heading(report))?;
             let places = Places::new(self.file).with_names(self.names);
             verdict::print(&mut text, report, &TableNames::default(), &places)?;
             // The reasons of functions that the conversion omits are printed above, and `explain` names the functions.

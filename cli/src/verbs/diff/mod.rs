@@ -21,7 +21,6 @@ use crate::report::symbol::Names;
 #[command(after_help = "\
 Compares the rows of both tables at every PC, however each is divided into functions.
 Relocatable objects are compared if their sections of code have the same names, sizes and order.
-Exit status 1: the tables differ at a PC.
 
 Examples:
   cfi2sframe diff a.out.old a.out

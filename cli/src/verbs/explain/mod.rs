@@ -24,7 +24,6 @@ With ADDRESS, prints the function's instructions, before each the row of the CFI
 row starts; ra@-8: the return address is stored at CFA-8), and the frame at ADDRESS. Lines
 with ! mark where instructions move the CFA's register and the CFI does not, or the other way
 round (x86 and AArch64), and where the row of the file's own table differs.
-Exit status 1: no function contains ADDRESS.
 
 Examples:
   cfi2sframe explain libcrypto.so                every omitted function and the reason; and every

@@ -20,8 +20,6 @@ use crate::report::target::{self, Target};
 /// Prints the row for a PC
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Exit status 1: an address has no row.
-
 Examples:
   cfi2sframe lookup a.out 0x1139
   cfi2sframe lookup a.out main 'a::h(int)'+0x4       by symbols

@@ -22,12 +22,8 @@ directions. gimli evaluates the CFI, not the code that converts it.
 For Mach-O files, compares compact entries with the CFI of functions that have both: they
 must be equal in the body and at every call; and checks the rules that the table's readers
 rely on.
-Exit status 1: a PC differs or is missing in the table; or the table has a row for a PC that
-gimli cannot judge; or an FDE cannot be read; or a rule of the profile is broken; or readers do
-not find a table, because it comes after another; or a member of an archive has CFI and no
-table, and another member has one; or nothing was compared, since no function is in both or
-can be judged (a Mach-O file without CFI is held against the rules of its readers alone, which
-is no fault). Functions that gimli cannot evaluate and that the table omits are counted and are no fault.
+Functions that the table omits are named with the reason, and so are functions that gimli cannot
+evaluate.
 
 Examples:
   cfi2sframe verify a.out                           the table in a.out against its .eh_frame
@@ -57,6 +53,9 @@ pub struct Arguments {
     /// Also compare the CFI with the code, as the verb lint does: a finding is exit status 1
     #[arg(long)]
     pub lint: bool,
+    /// Exit status 1 if the table omits a function, or if a search cannot find one
+    #[arg(long)]
+    pub strict: bool,
     /// Print one JSON object for each file, one per line
     #[arg(long)]
     pub json: bool,

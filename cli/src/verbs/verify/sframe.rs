@@ -11,7 +11,7 @@ use super::{Arguments, Profile};
 use crate::io::absent::{self, SFRAME_TABLE};
 use crate::io::each::Outcome;
 use crate::io::found::HiddenTables;
-use crate::io::input::{self, Contents, Object};
+use crate::io::input::{self, CALL_FRAMES, Contents, Object};
 use crate::io::output;
 use crate::report::count::Number;
 use crate::report::displaced::Displaced;
@@ -71,7 +71,12 @@ pub fn verify(
     names.require_arch(&tables, file.arch(), &"the file")?;
     let (_, hidden) = table.found(&sections, tables.clone());
     let options = Options::new().with_padding(arguments.padding);
-    let sections = input::call_frame_sections(file)?;
+    let sections = file.call_frame_sections()?;
+    if !input::describe_functions(&sections) {
+        let reason = absent::from_file(file, CALL_FRAMES);
+        status::warn(&format_args!("{}: nothing was compared: {reason}", object.name));
+        return Ok(Outcome::Done(Status::Differs));
+    }
     let report = verification::against_any(file, &sections, &tables, &options, arguments.threads.into())?;
     let excluded = excluded::count(&sections);
     let kernel = arguments.profile.map(|Profile::Kernel| KernelReport::new(file, &tables, options.limit));
@@ -105,9 +110,8 @@ pub fn verify(
     };
     let keeps_rules = kernel.is_none_or(|kernel| kernel.is_accepted());
     let wrong_cfi = code.is_some_and(|code| code.wrong != 0);
-    let status =
-        Status::differs_if(!report.is_faultless() || !keeps_rules || wrong_cfi || report.pcs_compared() == 0);
-    let status = status.max(Status::differs_if(hidden.is_some()));
+    let passes = verification::passes(&report, arguments.strict);
+    let status = Status::differs_if(!passes || !keeps_rules || wrong_cfi || hidden.is_some());
     status::judged(status, written).map(Outcome::Done)
 }
 

@@ -99,7 +99,7 @@ fn a_function_beyond_the_last_address() {
     let damaged = messages_of(&directory, &["--in-place", "library.so"], 1);
     assert_eq!((damaged.0, damaged.1 + 1), functions);
     let text = messages(&directory, &["--in-place", "library.so"], 1);
-    assert!(text.contains("warning: library.so: 1 FDE cannot be read and "), "{text}");
+    assert!(text.contains("warning: library.so: 1 FDE cannot be read: omitted"), "{text}");
     let verify = run_in(&directory, &["verify", "--json", "library.so"]);
     assert_eq!(verify.status.code(), Some(1));
     let verdict: serde_json::Value = serde_json::from_slice(&verify.stdout).unwrap();

@@ -12,6 +12,7 @@ mod programs;
 mod reports;
 mod swapped;
 mod thin_archives;
+mod unjudged;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

@@ -72,7 +72,7 @@ fn a_table_without_functions_is_not_written() {
     rustc::assemble(&directory, source, "f.o");
     let before = state(&directory.join("f.o"));
     let text = messages(&directory, &["--in-place", "f.o"], 0);
-    assert!(text.starts_with("f.o: unchanged, 0 bytes, 0 of 1 function\n"), "{text}");
+    assert!(text.starts_with("f.o: unchanged, no table, 0 of 1 function\n"), "{text}");
     assert!(text.contains("  omitted: 1 cfa-expression\n"), "{text}");
     assert_eq!(state(&directory.join("f.o")), before);
     messages(&directory, &["--in-place", "--min-coverage", "50", "f.o"], 1);

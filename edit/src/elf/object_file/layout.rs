@@ -7,6 +7,7 @@ use cfipack_container::raw::elf::Headers;
 use cfipack_container::{Error, SectionName};
 use cfipack_format::widen::{ToU64, ToUsize};
 use object::Endianness;
+use object::elf;
 use object::elf::{FileHeader64, SectionHeader64};
 use object::read::elf::{FileHeader as _, SectionHeader as _};
 
@@ -164,9 +165,11 @@ fn padding(part: &Part, at: usize) -> usize {
     needed(at) + part.old_gap.saturating_sub(needed(end))
 }
 
-/// Moves sections without bytes, so that each keeps its distance from the part before it.
+/// Moves sections without bytes, so that each keeps its distance from the part before it. Section 0 is no section, and
+/// stays as it is.
 fn place_empty(slots: &mut [Slot<'_>], anchors: &[(Range<usize>, Range<usize>)], endian: Endianness) {
-    for slot in slots.iter_mut().filter(|slot| slot.has_no_bytes()) {
+    let is_section = |slot: &&mut Slot<'_>| slot.header.sh_type(endian) != elf::SHT_NULL;
+    for slot in slots.iter_mut().filter(|slot| slot.has_no_bytes()).filter(is_section) {
         let old = slot.header.sh_offset(endian);
         let before = anchors.partition_point(|(part, _)| part.start.to_u64() <= old);
         let Some((part, new)) = before.checked_sub(1).map(|i| &anchors[i]) else { continue };

@@ -80,6 +80,22 @@ fn the_table_s_segment_covers_it() {
     }
 }
 
+/// Section 0 is no section. The error names the field of its header that differs, with both values.
+#[test]
+fn the_header_of_section_0_stays() {
+    for (name, old) in programs("section_0") {
+        let new = embedded(&old);
+        let at = number(&new, 0x28) as usize;
+        let fields =
+            [("sh_addr", 16), ("sh_offset", 24), ("sh_size", 32), ("sh_addralign", 48), ("sh_entsize", 56)];
+        for (field, offset) in fields {
+            let error = error(&old, &new, at + offset, &64_u64.to_le_bytes());
+            let expected = StructureError::Section { index: 0, field, old: 0, new: 64 };
+            assert_eq!(error, expected, "{name}");
+        }
+    }
+}
+
 #[test]
 fn dynamic_entries_lead_where_they_led() {
     dynamic_entries(programs("dynamic"));

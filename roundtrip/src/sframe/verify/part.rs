@@ -16,7 +16,7 @@ use super::equal_functions::Described;
 use super::found::Found;
 use super::input::{Input, Tools};
 use super::without_verdict::{Cause, WithoutVerdict};
-use crate::cfi::{Answer, Evaluator, Flags, Function, Functions};
+use crate::cfi::{Answer, Evaluator, Flags, Function, Functions, Unevaluated};
 use crate::sframe::compare::{Outcome, against_cfi};
 use crate::sframe::cursor::{Cursor, flags};
 use crate::sframe::encoded::Encoded;
@@ -271,7 +271,7 @@ impl<'q, 't> Part<'q, 't> {
         counts.pcs_unjudged += pcs;
         counts.unjudged_in_table += u64::from(in_table != 0);
         counts.pcs_unjudged_in_table += in_table;
-        self.add_without_verdict(function, Cause::Disputed);
+        self.add_without_verdict(function, Cause::Unevaluated(Unevaluated::Disputed));
     }
 
     fn add_without_verdict(&mut self, function: &Function, cause: Cause) {

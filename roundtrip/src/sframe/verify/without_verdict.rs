@@ -2,7 +2,7 @@
 
 use cfipack_format::{Unsupported, cfi};
 
-use crate::cfi::{DISPUTED, Function, Unevaluated};
+use crate::cfi::{Function, Unevaluated, Unreadable};
 use crate::sframe::missing::{MissingFunction, Reasons};
 use crate::sframe::report::{Report, Unverified};
 
@@ -19,9 +19,8 @@ pub(super) struct WithoutVerdict {
 pub(super) enum Cause {
     /// The table has no row for a PC of the function.
     Missing,
-    /// Several FDEs start where the function does, and they disagree.
-    Disputed,
     Unevaluated(Unevaluated),
+    Unreadable(Unreadable),
 }
 
 /// Counts functions without a verdict by reason, and describes the first `limit` of them. `reasons` is `None` if the
@@ -52,7 +51,7 @@ pub(super) fn describe<'a>(
                 function: function.map(|function| function.start),
                 pc: unsupported.map(|unsupported| unsupported.pc()),
                 missing: matches!(cause, Cause::Missing),
-                words: words(cause, unsupported, is_known),
+                words: words(cause, unsupported, is_known, cfi),
             });
         } else {
             report.more_unverified += 1;
@@ -73,16 +72,22 @@ fn name(cause: &Cause, unsupported: Option<Unsupported>) -> String {
         Cause::Missing => {
             unsupported.map_or("not-in-the-table", |unsupported| unsupported.reason.name()).into()
         }
-        Cause::Disputed => DISPUTED.to_owned(),
         Cause::Unevaluated(error) => error.to_string(),
+        Cause::Unreadable(unreadable) => Unevaluated::from(unreadable.error).to_string(),
     }
 }
 
-fn words(cause: &Cause, unsupported: Option<Unsupported>, is_known: bool) -> String {
+fn words(
+    cause: &Cause,
+    unsupported: Option<Unsupported>,
+    is_known: bool,
+    cfi: &[cfi::Section<'_>],
+) -> String {
     match (cause, unsupported) {
         (Cause::Missing, Some(unsupported)) => unsupported.reason.to_string(),
         (Cause::Missing, None) if is_known => "the function could be in the table and is not".to_owned(),
         (Cause::Missing, None) => "the function is not in the table".to_owned(),
-        _ => name(cause, None),
+        (Cause::Unreadable(unreadable), _) => unreadable.words(cfi[unreadable.section].kind.name()),
+        (Cause::Unevaluated(_), _) => name(cause, None),
     }
 }

@@ -198,3 +198,16 @@ cfipack_format::errors! {
         },
     }
 }
+
+impl StructureError {
+    /// Returns the index of the section in the new file that the error is about, if it is about a section.
+    pub fn section(&self) -> Option<usize> {
+        match *self {
+            Self::Section { index, .. }
+            | Self::SectionNotLoaded { index, .. }
+            | Self::SectionByte { index, .. }
+            | Self::Item { section: index, .. } => Some(index),
+            _ => None,
+        }
+    }
+}

@@ -45,13 +45,42 @@ fn check_first(old: &Image<'_>, new: &Image<'_>) -> Result<(), StructureError> {
     let size = expected(60, 0, new.sections.len().to_u64(), from.size);
     let link = expected(62, elf::SHN_XINDEX.0, new.names.to_u64(), from.link.into());
     let info = expected(56, elf::PN_XNUM, new.segments.len().to_u64(), from.info.into());
-    let is_right = (to.size, u64::from(to.link), u64::from(to.info)) == (size, link, info)
-        && to == Section { size: to.size, link: to.link, info: to.info, ..from };
-    let field = "sh_size, sh_link or sh_info";
-    if is_right {
-        return Ok(());
+    let fields = [
+        ("sh_name", from.name.into(), to.name.into()),
+        ("sh_addr", from.addr, to.addr),
+        ("sh_offset", from.offset, to.offset),
+        ("sh_size", size, to.size),
+    ];
+    check_fields(0, &fields)?;
+    check_numbers(0, from, to, link, info)
+}
+
+/// Checks the fields that no edit of the section's bytes changes. `link` and `info` are the values that follow from the
+/// original.
+fn check_numbers(
+    index: usize,
+    from: Section,
+    to: Section,
+    link: u64,
+    info: u64,
+) -> Result<(), StructureError> {
+    let fields = [
+        ("sh_type", u64::from(from.kind), u64::from(to.kind)),
+        ("sh_flags", from.flags, to.flags),
+        ("sh_addralign", from.align, to.align),
+        ("sh_entsize", from.entsize, to.entsize),
+        ("sh_link", link, to.link.into()),
+        ("sh_info", info, to.info.into()),
+    ];
+    check_fields(index, &fields)
+}
+
+/// Returns an error about the first field whose new value is not the expected one.
+fn check_fields(index: usize, fields: &[(&'static str, u64, u64)]) -> Result<(), StructureError> {
+    match fields.iter().find(|(_, old, new)| old != new) {
+        Some(&(field, old, new)) => Err(StructureError::Section { index, field, old, new }),
+        None => Ok(()),
     }
-    Err(StructureError::Section { index: 0, field, old: size, new: to.size })
 }
 
 fn check_header(check: &Check<'_>, pair: Pair, maps: &[SymbolMap], shift: u64) -> Result<(), StructureError> {
@@ -64,17 +93,7 @@ fn check_header(check: &Check<'_>, pair: Pair, maps: &[SymbolMap], shift: u64) -
         None => from.link.into(),
     };
     let info = expected_info(check, pair, maps);
-    let fields = [
-        ("sh_type", u64::from(from.kind), u64::from(to.kind)),
-        ("sh_flags", from.flags, to.flags),
-        ("sh_addralign", from.align, to.align),
-        ("sh_entsize", from.entsize, to.entsize),
-        ("sh_link", link, to.link.into()),
-        ("sh_info", info, to.info.into()),
-    ];
-    if let Some(&(field, old, new)) = fields.iter().find(|(_, old, new)| old != new) {
-        return differs(field, old, new);
-    }
+    check_numbers(pair.new, from, to, link, info)?;
     let has_lost_symbols = map_of(maps, pair.old).is_some_and(|map| !map.is_identity());
     let may_be_resized = if pair.old == old.names {
         true

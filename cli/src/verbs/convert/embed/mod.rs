@@ -77,6 +77,7 @@ impl FileOptions {
             conversions,
             skip_done: self.skip_done,
             linked_only: self.linked_only,
+            is_copy: self.output.is_some(),
             verify: !self.no_verify,
         };
         let targets = self.many.find(inputs, &place)?;

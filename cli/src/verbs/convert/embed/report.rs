@@ -13,6 +13,12 @@ use crate::report::limits::{Covered, Remark};
 use crate::report::verdict;
 use crate::synthesized::SynthesizedCounts;
 
+/// The remark about a file, or a run, without a function for a table.
+const NO_TABLE: &str = "no table: no function has code that a table can represent";
+
+/// At most this many functions that cannot be judged are named for a file.
+const NAMED: usize = 10;
+
 /// Adds up the code of a file's parts. Returns `None` if the code of a part was not counted.
 fn code(parts: &[Part<Table>]) -> Option<CodeBytes> {
     parts.iter().map(|part| part.report.code_coverage).sum()
@@ -30,6 +36,7 @@ impl Reported for Embed {
         }
         let mut line = match parts {
             [] => return String::new(),
+            _ if bytes == 0 => ", no table".to_string(),
             [Part { report: Table { address: Some(address), way: Some(way), .. }, .. }] => {
                 format!(", {} at {address} ({way})", Number(bytes, "byte"))
             }
@@ -82,8 +89,13 @@ impl Reported for Embed {
                 format!("the old table had rows for {lost} of code, and the new table has none{hint}");
             remarks.push(Remark { words, fails: self.conversions.limits.strict() });
         }
+        let unjudged = parts.iter().flat_map(|part| &part.report.unjudged);
+        remarks.extend(unjudged.take(NAMED).map(|words| Remark { words: words.clone(), fails: false }));
+        if self.is_copy && !parts.is_empty() && parts.iter().all(|part| part.report.is_empty()) {
+            remarks.push(Remark { words: NO_TABLE.into(), fails: true });
+        }
         if unreadable != 0 {
-            let words = format!("{} cannot be read and are omitted", Number(unreadable, "FDE"));
+            let words = format!("{} cannot be read: omitted", Number(unreadable, "FDE"));
             remarks.push(Remark { words, fails: true });
         }
         remarks
@@ -103,6 +115,10 @@ impl Reported for Embed {
         if totals.kept != 0 {
             lines.push(format!("without CFI: {} kept from the old table", Number(totals.kept, "function")));
         }
+        if totals.tables == 0 {
+            lines.push(NO_TABLE.into());
+            return lines;
+        }
         let size = percent(sframe, cfi);
         let tables = if totals.tables == 1 { String::new() } else { format!(" in {} tables", totals.tables) };
         lines.push(format!(".sframe: {}{tables}, {size} of the CFI's {cfi}", Number(sframe, "byte")));
@@ -112,10 +128,6 @@ impl Reported for Embed {
         }
         if totals.code.wanted() != 0 && !totals.has_uncounted_code {
             lines.push(code::line(&totals.code));
-        }
-        if totals.tables == 0 {
-            lines.push("no table: no function has code that a table can represent".into());
-            return lines;
         }
         let version = self.conversions.table.get().version;
         let consumer = self.conversions.table.consumer();

@@ -14,7 +14,7 @@ use cfipack_roundtrip::{Options, Report};
 use serde::Serialize;
 
 use super::Conversions;
-use crate::conversion::{Consumer, Conversion};
+use crate::conversion::{Consumer, Conversion, Malformed};
 use crate::edit::{Edit, Problem, Skip};
 use crate::io::input;
 use crate::kept::OldRows;
@@ -34,6 +34,8 @@ pub struct Embed {
     pub skip_done: bool,
     /// True if relocatable objects stay as they are, also in archives.
     pub linked_only: bool,
+    /// True if the result is another file than the input, so that the user expects a table in it.
+    pub is_copy: bool,
     /// True if tables are verified.
     pub verify: bool,
 }
@@ -73,6 +75,12 @@ pub struct Table {
     pub verified: bool,
     /// The number of FDEs that cannot be read.
     pub unreadable: u64,
+    /// Describes the FDEs that cannot be read, and the functions that cannot be judged.
+    #[serde(skip)]
+    pub unjudged: Vec<String>,
+    /// True if the table has rows that cannot be judged.
+    #[serde(skip)]
+    has_unproven_rows: bool,
     #[serde(skip)]
     /// The omitted functions, for the verification of the new file.
     omitted_functions: Vec<Unsupported>,
@@ -80,6 +88,8 @@ pub struct Table {
 
 impl Edit for Embed {
     type Report = Table;
+
+    const WAY_OUT: &'static str = "--section FILE writes the table alone";
 
     fn edit<'a>(&self, object: &'a [u8]) -> Result<(Option<Rewrite<'a>>, Table), Problem> {
         let file = File::parse(object)?;
@@ -106,6 +116,9 @@ impl Edit for Embed {
         let table = table.replacing();
         let table = if file.kind() == Kind::Relocatable { table.for_linker() } else { table };
         let conversion = Conversion::unplaced(&file, &sections, &table, threads)?;
+        if conversion.functions == 0 && !table.synthesizes() && file.sframe_sections()?.is_empty() {
+            return Err(Problem::Skip(Skip::NoCfi));
+        }
         if conversion.section.num_fdes() == 0 {
             // No reader needs a table without functions. If the file has a table, it is stale.
             return Ok((without_sframe(&file)?, self.table(&file, &sections, conversion, &[])?));
@@ -114,6 +127,12 @@ impl Edit for Embed {
             Kind::Linked => self.linked(&file, &sections, conversion),
             Kind::Relocatable => self.relocatable(&file, &sections, conversion),
         }
+    }
+
+    fn retry(&self, table: &Table) -> Option<Self> {
+        let Self { conversions, .. } = *self;
+        let judged_only = conversions.table.judged_only().filter(|_| table.has_unproven_rows)?;
+        Some(Self { conversions: Conversions { table: judged_only, ..conversions }, ..*self })
     }
 
     fn judge(&self, new: &[u8], table: &mut Table) -> Result<(), Problem> {
@@ -131,7 +150,6 @@ impl Edit for Embed {
         if self.conversions.table.consumer() == Some(Consumer::Kernel) {
             check_kernel_rules(&file, &tables)?;
         }
-        table.verified = true;
         Ok(())
     }
 }
@@ -172,10 +190,12 @@ impl Embed {
         let report =
             verification::against(file, &cfi, tables, &options, threads, |missing| reasons.reason(missing))?;
         table.unreadable = report.unreadable;
-        let Report { different, malformed, unexplained, unjudged_in_table, .. } = report;
-        if report.is_true() && unexplained == 0 && unjudged_in_table == 0 {
+        table.has_unproven_rows = report.has_unproven_rows();
+        table.verified = report.pcs_compared() != 0;
+        if report.is_proven() {
             return Ok(());
         }
+        let Report { different, malformed, unexplained, unjudged_in_table, .. } = report;
         let parts = [
             ("different", different),
             ("missing", unexplained),
@@ -260,6 +280,13 @@ impl Embed {
             outermost: conversion.outermost_rows(bytes)?,
             verified: false,
             unreadable: conversion.malformed.len().to_u64(),
+            unjudged: conversion
+                .malformed
+                .iter()
+                .map(Malformed::to_string)
+                .chain(conversion.unjudged)
+                .collect(),
+            has_unproven_rows: false,
             omitted_functions: conversion.omitted,
         })
     }
