@@ -41,9 +41,10 @@ rows",
     (
         "verify",
         "a PC differs; a function is missing that the table could have; a row cannot be
-judged; an FDE cannot be read; nothing was compared; a rule of --profile or of the
-readers of __unwind_info is broken; --lint finds a fault; an archive has members
-with a table and members without; with --strict, a function is omitted",
+judged; an FDE cannot be read; nothing was compared; a table comes after another,
+where readers do not find it; a rule of --profile or of the readers of
+__unwind_info is broken; --lint finds a fault; an archive has members with a table
+and members without; with --strict, a function is omitted",
     ),
     ("lookup", "an address has no row"),
     ("diff", "the tables differ at a PC"),
@@ -51,7 +52,11 @@ with a table and members without; with --strict, a function is omitted",
     ("explain", "no function contains ADDRESS"),
     ("strip", "a file is refused; with --strict, a warning about a file that stays as it is"),
     ("gaps", "there is a gap"),
-    ("lint", "something differs that the baseline does not have"),
+    (
+        "lint",
+        "something differs that neither --baseline nor --ignore has; with --fail-undecided, a
+function is undecided",
+    ),
     (
         "unwind-info",
         "a function has no unwind information, as its personality would be the fourth;
