@@ -34,8 +34,12 @@ impl Hole {
         let next = others.map(|range| range.start).fold(source.len(), u64::min);
         let room = next.checked_sub(start)? / align * align;
         let len = (end - start).next_multiple_of(align).min(room);
-        let is_zero = source.is_zero(start..load.offset, None) && source.is_zero(end..start + len, None);
-        (next >= end && is_zero).then_some(Self { range: start..start + len, load: *load, align })
+        // Zeros before the segment stay as far as possible, because an empty section can lie behind them.
+        let before = (load.offset - start).min(next - start - len);
+        let before = if source.is_zero(end..start + len + before, None) { before } else { 0 };
+        let range = start + before..start + before + len;
+        let is_zero = source.is_zero(start..load.offset, None) && source.is_zero(end..range.end, None);
+        (next >= end && is_zero).then_some(Self { range, load: *load, align })
     }
 
     /// Returns by how much the hole has to grow for a segment of `size` bytes.

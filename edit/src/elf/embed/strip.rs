@@ -181,7 +181,15 @@ fn remove_headers(source: &Source<'_>, plan: &mut Plan) {
     let found = find_loaded(source, plan, &wanted, 8).or_else(|| find_overwritten(source, plan, &wanted));
     match found {
         Some(offset) => {
-            plan.remove(source, old);
+            // The headers were written again at a multiple of 8. But if the names of sections end the file, wild itself
+            // has put zeros after them.
+            let sections = source.sections.iter().map(Header::range);
+            let ends = sections.chain(source.segments.iter().map(Segment::used)).map(|range| range.end);
+            let end = ends.filter(|end| *end <= old.start).max().unwrap_or(old.start);
+            let is_padding = end != source.name_range().end
+                && end.next_multiple_of(8) == old.start
+                && source.is_zero(end..old.start, None);
+            plan.remove(source, if is_padding { end..old.end } else { old });
             plan.shoff = offset;
         }
         None => plan.remove(source, old.start + wanted.len().to_u64()..old.end),
