@@ -55,11 +55,14 @@ pub enum Exclusion {
     Repeated,
     /// `.eh_frame`, which unwinders read, describes the function too.
     Superseded,
+    /// Its function is unknown, although no linker discarded it. For example, `strip` removed the relocations of an
+    /// object, or a compiler wrote records of another layout than DWARF's.
+    Unplaced,
 }
 
 impl Exclusion {
     /// All reasons.
-    pub const ALL: [Self; 3] = [Self::Discarded, Self::Repeated, Self::Superseded];
+    pub const ALL: [Self; 4] = [Self::Discarded, Self::Repeated, Self::Superseded, Self::Unplaced];
 
     /// Returns a short name for counting.
     pub const fn name(self) -> &'static str {
@@ -67,6 +70,7 @@ impl Exclusion {
             Self::Discarded => "discarded",
             Self::Repeated => "repeated",
             Self::Superseded => "superseded",
+            Self::Unplaced => "unplaced",
         }
     }
 }
@@ -77,6 +81,7 @@ impl fmt::Display for Exclusion {
             Self::Discarded => "the linker discarded the function",
             Self::Repeated => "another FDE describes the function alike",
             Self::Superseded => "an FDE in .eh_frame describes the function",
+            Self::Unplaced => "no relocation or address leads to the function",
         })
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! - `input` and `each` open inputs and find the objects in them; `mmap` maps files, and `reach` limits how much is
 //!   read.
+//! - `debug_file` finds the separate debug file of an input.
 //! - `absent` has the messages about data that a file does not have, and names where to find it instead.
 //! - `destination` and `output` write new files and standard output; `spool` keeps standard input in a file.
 //! - `original` replaces a file with a changed version; `temporary`, `replace` and `attributes` help it.
@@ -11,6 +12,7 @@
 pub mod absent;
 mod attributes;
 pub mod check;
+pub mod debug_file;
 mod descriptors;
 pub mod destination;
 pub mod directory;

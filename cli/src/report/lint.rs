@@ -10,6 +10,8 @@ use cfipack_lint::Found;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::io::debug_file::DebugFileJson;
+use crate::report::excluded::Excluded;
 use crate::report::place::Places;
 use crate::report::symbol::SymbolName;
 
@@ -33,6 +35,11 @@ pub struct LintReport {
     pub examples: Vec<String>,
     /// The number of findings that the baseline has. They are not listed.
     pub known: u64,
+    /// The number of FDEs that describe no function of their own, by reason. They are not compared.
+    pub excluded: Excluded,
+    /// The separate debug file that was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub debug_file: Option<DebugFileJson>,
     pub findings: Vec<LintFinding>,
 }
 

@@ -7,6 +7,7 @@ use cfipack_lint::Lint;
 use cfipack_roundtrip::{ListedDifference, Report, Unverified};
 use serde::Serialize;
 
+use crate::io::debug_file::DebugFileJson;
 use crate::report::count::Counts;
 use crate::report::difference;
 use crate::report::displaced::Displaced;
@@ -109,6 +110,9 @@ pub struct VerifyJson<'r> {
     pub more_violations: u64,
     pub fallback: Option<Fallback>,
     pub excluded: &'r Excluded,
+    /// The separate debug file that was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub debug_file: Option<DebugFileJson>,
     /// The comparison of the CFI with the code. Null without `--lint`.
     pub cfi_against_code: Option<AgainstCode>,
     /// Present if `--address` is wrong for a bare section, and another address fits.

@@ -14,11 +14,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::edit::{Found as FoundFile, find};
 use crate::instructions::with_target;
+use crate::io::debug_file::{DebugFile, DebugFileOption};
 use crate::io::each::{self, Outcome};
 use crate::io::input::{self, CALL_FRAMES, Object};
 use crate::io::output;
 use crate::report::count::{Counts, Number};
 use crate::report::escaped::Escaped;
+use crate::report::excluded::{self, Excluded, Unplaced};
 use crate::report::lint::{Baseline, LintFinding, LintReport, Sarif};
 use crate::report::place::Places;
 use crate::report::status::{self, Status};
@@ -68,6 +70,8 @@ pub struct Arguments {
     #[command(flatten)]
     names: Names,
     #[command(flatten)]
+    debug_file: DebugFileOption,
+    #[command(flatten)]
     slice: input::Slice,
 }
 
@@ -85,7 +89,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         bail!("no file to read");
     }
     let sarif = RefCell::new(Sarif::default());
-    let result = each::for_each(&files, &arguments.slice, Placement::Apart, |object, _| {
+    arguments.debug_file.check(&files)?;
+    let parts = (&arguments.slice, &arguments.debug_file);
+    let result = each::for_each(&files, parts, Placement::Apart, |object, _| {
         lint_object(object, arguments, &mut baseline.borrow_mut(), &mut sarif.borrow_mut())
     });
     if arguments.sarif {
@@ -150,7 +156,9 @@ fn lint_object(
     if let Ok(bar) = bar.lock() {
         bar.finish_and_clear();
     }
-    let report = report(object, result?, arguments, baseline, &places);
+    let mut report = report(object, result?, arguments, baseline, &places);
+    report.excluded = excluded::count(&sections);
+    report.debug_file = object.debug_file.map(DebugFile::json);
     let status = Status::differs_if(!report.findings.is_empty());
     let written = if arguments.sarif {
         sarif.add(&report.file, &report.findings);
@@ -158,7 +166,7 @@ fn lint_object(
     } else if arguments.json {
         output::print_json(&report)
     } else {
-        print(&report, object)
+        print(&report, object, &Unplaced::of(file, &sections))
     };
     status::judged(status, written).map(Outcome::Done)
 }
@@ -215,11 +223,13 @@ fn report(
         reasons: lint.undecided,
         examples,
         known,
+        excluded: Excluded::new(),
+        debug_file: None,
         findings,
     }
 }
 
-fn print(report: &LintReport, object: &Object<'_>) -> anyhow::Result<()> {
+fn print(report: &LintReport, object: &Object<'_>, unplaced: &[Unplaced]) -> anyhow::Result<()> {
     let mut out = output::standard();
     write!(out, "{}: {} decided, ", object.name, Number(report.decided, "function"))?;
     write!(out, "{} not; {} with wrong CFI", report.undecided, report.wrong)?;
@@ -232,5 +242,9 @@ fn print(report: &LintReport, object: &Object<'_>) -> anyhow::Result<()> {
         let reasons: Vec<_> = report.reasons.iter().map(|(reason, count)| (*reason, *count)).collect();
         writeln!(out, "  not decided: {}", Counts(&reasons).list())?;
     }
+    for unplaced in unplaced {
+        writeln!(out, "  {unplaced}")?;
+    }
+    object.print_debug_file(&mut out)?;
     Ok(out.flush()?)
 }

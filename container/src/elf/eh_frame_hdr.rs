@@ -1,4 +1,4 @@
-//! Finds `.eh_frame` through `.eh_frame_hdr`, for files without section headers.
+//! Finds `.eh_frame` through `.eh_frame_hdr`, as unwinders do.
 //!
 //! | offset | field |
 //! |---|---|
@@ -13,11 +13,13 @@
 
 use std::borrow::Cow;
 
-use cfipack_format::Address;
+use cfipack_cfi as cfi;
 use cfipack_format::widen::{ToU64, ToUsize};
+use cfipack_format::{Address, SectionOffset};
 use object::elf::PT_GNU_EH_FRAME;
 use object::read::elf::ProgramHeader as _;
 
+use super::file::Elf;
 use super::headers::Headers;
 use crate::error::Error;
 use crate::section::Section;
@@ -26,36 +28,105 @@ const DW_EH_PE_UDATA4: u8 = 0x03;
 const DW_EH_PE_DATAREL_SDATA4: u8 = 0x3b;
 const DW_EH_PE_PCREL: u8 = 0x10;
 const DW_EH_PE_DATAREL: u8 = 0x30;
+const DW_EH_PE_OMIT: u8 = 0xff;
 
-/// Returns `.eh_frame`: the bytes from the address in the header to the end of the last FDE.
-pub(super) fn find_eh_frame<'a>(headers: &Headers<'a>) -> Result<Option<Section<'a>>, Error> {
-    let Some(segment) = headers.segments.iter().find(|s| s.p_type(headers.endian) == PT_GNU_EH_FRAME) else {
-        return Ok(None);
-    };
-    let header = headers.segment(segment, ".eh_frame_hdr")?;
-    let address = eh_frame_address(headers, &header)?;
-    let segment = headers.loaded().find(|segment| {
-        let start = segment.p_vaddr(headers.endian);
-        address.0.checked_sub(start).is_some_and(|offset| offset < segment.p_filesz(headers.endian))
-    });
-    let Some(segment) = segment else {
-        return Err(Error::EhFrameHdr { offset: 4, value: address.0 });
-    };
-    let Section { address: start, bytes, .. } = headers.segment(segment, ".eh_frame")?;
-    let Cow::Borrowed(bytes) = bytes else { return Ok(None) };
-    let bytes = bytes.get((address.0 - start.0).to_usize()..).unwrap_or_default();
-    let last = last_fde(headers, &header).map(|last| last.wrapping_sub(address.0));
-    let bytes = Cow::Borrowed(&bytes[..length(headers, bytes, last)]);
-    Ok(Some(Section { index: None, name: ".eh_frame".into(), address, bytes }))
+/// The index of an `.eh_frame`, which the program header `PT_GNU_EH_FRAME` leads to.
+pub(super) struct EhFrameHdr<'a> {
+    bytes: Cow<'a, [u8]>,
+    address: Address,
+    /// The address of `.eh_frame`.
+    pub(super) eh_frame: Address,
 }
 
-/// Reads the pointer at offset 4.
-fn eh_frame_address(headers: &Headers<'_>, header: &Section<'_>) -> Result<Address, Error> {
-    let Some((&[version, encoding, ..], field)) = header.bytes.split_first_chunk::<4>() else {
-        return Err(Error::EhFrameHdr { offset: 0, value: header.bytes.len().to_u64() });
+impl<'a> EhFrameHdr<'a> {
+    /// Reads the first fields. Returns `None` if the file has no such index: it has no program header for it, or tools
+    /// have removed its bytes and kept the program header (`objcopy --only-keep-debug`), or it names no `.eh_frame`.
+    pub(super) fn read(elf: &Elf<'a>) -> Result<Option<Self>, Error> {
+        let headers = &elf.headers;
+        let Some(segment) = headers.segments.iter().find(|s| s.p_type(headers.endian) == PT_GNU_EH_FRAME)
+        else {
+            return Ok(None);
+        };
+        let address = Address(segment.p_vaddr(headers.endian));
+        let is_there = headers.sections.is_empty() || elf.loaded_section(address).is_some();
+        if segment.p_filesz(headers.endian) == 0 || !is_there {
+            return Ok(None);
+        }
+        let Section { bytes, .. } = headers.segment(segment, ".eh_frame_hdr")?;
+        let eh_frame = eh_frame_address(headers, &bytes, address)?;
+        Ok(eh_frame.map(|eh_frame| Self { bytes, address, eh_frame }))
+    }
+
+    /// Returns `.eh_frame`: the bytes from its address to the end of its records. Other data may follow in the same
+    /// section.
+    pub(super) fn section(&self, elf: &Elf<'a>) -> Result<Option<Section<'a>>, Error> {
+        let Some((name, bytes)) = self.from_eh_frame(elf)? else { return Ok(None) };
+        let section = cfi::Section::new(cfi::SectionKind::EhFrame, bytes, self.eh_frame, elf.headers.arch);
+        let last = self.last_fde(&elf.headers).map(|last| last.wrapping_sub(self.eh_frame.0));
+        let bytes = &bytes[..length(&section, last)];
+        if bytes.iter().all(|&byte| byte == 0) {
+            return Ok(None);
+        }
+        let (index, address) = (None, self.eh_frame);
+        Ok(Some(Section { index, name: name.into(), address, bytes: Cow::Borrowed(bytes) }))
+    }
+
+    /// Returns the bytes from the start of `.eh_frame` to the end of the section around it, and a name for messages.
+    /// Without a section there, the segment around it is used.
+    fn from_eh_frame(&self, elf: &Elf<'a>) -> Result<Option<(String, &'a [u8])>, Error> {
+        let (headers, address) = (&elf.headers, self.eh_frame);
+        if let Some(location) = elf.locate(address) {
+            if elf.loaded_section(address).is_none() {
+                return Ok(None);
+            }
+            let bytes = headers.section_bytes(location.section)?.get(location.offset.to_usize()..);
+            let name = match location.offset {
+                0 => location.name.into_owned(),
+                _ => format!(".eh_frame in {}", location.name),
+            };
+            return Ok(bytes.map(|bytes| (name, bytes)));
+        }
+        let segment = headers.loaded().find(|segment| {
+            let start = segment.p_vaddr(headers.endian);
+            address.0.checked_sub(start).is_some_and(|offset| offset < segment.p_filesz(headers.endian))
+        });
+        let Some(segment) = segment else {
+            return Err(Error::EhFrameHdr { offset: 4, value: address.0 });
+        };
+        let Section { address: start, bytes, .. } = headers.segment(segment, ".eh_frame")?;
+        let Cow::Borrowed(bytes) = bytes else { return Ok(None) };
+        let bytes = bytes.get((address.0 - start.0).to_usize()..).unwrap_or_default();
+        Ok(Some((".eh_frame".into(), bytes)))
+    }
+
+    /// Returns the address of the last FDE that the table leads to. Linkers only write one kind of table, and this
+    /// function reads no other: a 4-byte count, then pairs of 4-byte distances from the header's start.
+    fn last_fde(&self, headers: &Headers<'_>) -> Option<u64> {
+        let endian = headers.arch.endian();
+        let [_, _, DW_EH_PE_UDATA4, DW_EH_PE_DATAREL_SDATA4] = *self.bytes.first_chunk::<4>()? else {
+            return None;
+        };
+        let count = endian.u32(*self.bytes.get(8..)?.first_chunk()?).to_usize();
+        let (entries, _) = self.bytes.get(12..)?.as_chunks::<8>();
+        let fdes = entries.iter().take(count).map(|&[_, _, _, _, a, b, c, d]| {
+            let distance = endian.u32([a, b, c, d]).cast_signed();
+            self.address.offset(distance.into()).0
+        });
+        fdes.max()
+    }
+}
+
+/// Reads the pointer to `.eh_frame` at offset 4 of the index `bytes`, which lies at `address`. Returns `None` if the
+/// pointer is omitted.
+fn eh_frame_address(headers: &Headers<'_>, bytes: &[u8], address: Address) -> Result<Option<Address>, Error> {
+    let Some((&[version, encoding, ..], field)) = bytes.split_first_chunk::<4>() else {
+        return Err(Error::EhFrameHdr { offset: 0, value: bytes.len().to_u64() });
     };
     if version != 1 {
         return Err(Error::EhFrameHdr { offset: 0, value: version.into() });
+    }
+    if encoding == DW_EH_PE_OMIT {
+        return Ok(None);
     }
     let endian = headers.arch.endian();
     let four = field.first_chunk().map(|&bytes| endian.u32(bytes));
@@ -67,52 +138,49 @@ fn eh_frame_address(headers: &Headers<'_>, header: &Section<'_>) -> Result<Addre
         0x0 | 0x4 | 0xc => eight,
         _ => return Err(Error::EhFrameHdr { offset: 1, value: encoding.into() }),
     };
-    let value = value.ok_or(Error::EhFrameHdr { offset: 4, value: header.bytes.len().to_u64() })?;
+    let value = value.ok_or(Error::EhFrameHdr { offset: 4, value: bytes.len().to_u64() })?;
     let base = match encoding & 0xf0 {
         0 => 0,
-        DW_EH_PE_PCREL => header.address.0.wrapping_add(4),
-        DW_EH_PE_DATAREL => header.address.0,
+        DW_EH_PE_PCREL => address.0.wrapping_add(4),
+        DW_EH_PE_DATAREL => address.0,
         _ => return Err(Error::EhFrameHdr { offset: 1, value: encoding.into() }),
     };
-    Ok(Address(base.wrapping_add(value)))
+    Ok(Some(Address(base.wrapping_add(value))))
 }
 
-/// Returns the address of the last FDE that the table leads to. Linkers only write one kind of table, and this
-/// function reads no other: a 4-byte count, then pairs of 4-byte distances from the header's start.
-fn last_fde(headers: &Headers<'_>, header: &Section<'_>) -> Option<u64> {
-    let endian = headers.arch.endian();
-    let [_, _, DW_EH_PE_UDATA4, DW_EH_PE_DATAREL_SDATA4] = *header.bytes.first_chunk::<4>()? else {
-        return None;
-    };
-    let count = endian.u32(*header.bytes.get(8..)?.first_chunk()?).to_usize();
-    let (entries, _) = header.bytes.get(12..)?.as_chunks::<8>();
-    let fdes = entries.iter().take(count).map(|&[_, _, _, _, a, b, c, d]| {
-        let distance = endian.u32([a, b, c, d]).cast_signed();
-        header.address.offset(distance.into()).0
-    });
-    fdes.max()
-}
-
-/// Returns the number of bytes up to the end of the last FDE. Without a table, it is the number up to the first
-/// terminator (a record of length 0), which linkers need not write. If a record is damaged, it is the number of all
-/// bytes.
-fn length(headers: &Headers<'_>, bytes: &[u8], last_fde: Option<u64>) -> usize {
-    let endian = headers.arch.endian();
+/// Returns the number of bytes up to the first terminator (a record of length 0) after the last FDE of the table.
+/// Linkers need not write a terminator. Then other data may follow the last FDE, so records after it only count if all
+/// of them can be read. If a record before it is damaged, the result is the number of all bytes.
+fn length(section: &cfi::Section<'_>, last_fde: Option<u64>) -> usize {
+    let bytes = section.bytes;
+    // The end of the last FDE. Without a table, records are read up to the first terminator.
+    let mut known = last_fde.is_none().then_some(0);
     let mut offset = 0;
-    while let Some(record) = bytes.get(offset..) {
-        let Some(&length) = record.first_chunk() else { break };
-        let (header, length) = match (endian.u32(length), record.get(4..12)) {
-            (0, _) if last_fde.is_none() => return offset,
-            (u32::MAX, Some(&[a, b, c, d, e, f, g, h])) => (12, endian.u64([a, b, c, d, e, f, g, h])),
-            (length, _) => (4, length.into()),
-        };
-        let end =
-            usize::try_from(length).ok().and_then(|length| offset.checked_add(header)?.checked_add(length));
-        let Some(end) = end.filter(|&end| end <= bytes.len()) else { break };
+    while let Some(end) = end_of_record(section, offset) {
+        if known.is_some() && end == offset + 4 {
+            break;
+        }
         if last_fde == Some(offset.to_u64()) {
-            return end;
+            known = Some(end);
         }
         offset = end;
     }
-    bytes.len()
+    let Some(known) = known else { return bytes.len() };
+    let is_damaged = !bytes[offset..].starts_with(&[0; 4]) && offset != bytes.len();
+    if last_fde.is_none() {
+        return if is_damaged { bytes.len() } else { offset };
+    }
+    let mut more = cfi::Functions::between(section, SectionOffset(known), SectionOffset(offset));
+    if is_damaged || more.any(|function| function.is_err()) { known } else { offset }
+}
+
+/// Returns the end of the record at an offset, or `None` if the record reaches beyond the bytes.
+fn end_of_record(section: &cfi::Section<'_>, offset: usize) -> Option<usize> {
+    let (record, endian) = (section.bytes.get(offset..)?, section.arch.endian());
+    let (header, length) = match (endian.u32(*record.first_chunk()?), record.get(4..12)) {
+        (u32::MAX, Some(&[a, b, c, d, e, f, g, h])) => (12, endian.u64([a, b, c, d, e, f, g, h])),
+        (length, _) => (4, length.into()),
+    };
+    let end = offset.checked_add(header)?.checked_add(usize::try_from(length).ok()?)?;
+    (end <= section.bytes.len()).then_some(end)
 }

@@ -21,6 +21,7 @@ use self::embed::Conversions;
 use crate::conversion::{self, Conversion, Outside, TableOptions};
 use crate::io::absent;
 use crate::io::check;
+use crate::io::debug_file::{DebugFile, DebugFileJson, DebugFileOption};
 use crate::io::each::{self, Outcome};
 use crate::io::input::{self, CALL_FRAMES, Input, Object};
 use crate::io::output;
@@ -28,7 +29,7 @@ use crate::missing::ConversionReasons;
 use crate::report::cfi_bytes::{CfiBytes, TableBytes};
 use crate::report::code;
 use crate::report::count::{Counts, Number, percent};
-use crate::report::excluded::{self, Excluded};
+use crate::report::excluded::{self, Excluded, Unplaced};
 use crate::report::fault::TableNames;
 use crate::report::limits::{Covered, Limits};
 use crate::report::place::{Places, similarity};
@@ -60,6 +61,8 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    debug_file: DebugFileOption,
+    #[command(flatten)]
     slice: input::Slice,
     /// Number of threads; the bytes do not depend on it
     #[arg(long, value_name = "N", default_value = "1", value_parser = input::number_in(1..=256_u16))]
@@ -81,6 +84,7 @@ pub struct Arguments {
 /// Converts the input.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     check_verb(&arguments.inputs)?;
+    arguments.debug_file.check(&arguments.inputs)?;
     if arguments.embed.writes_files() {
         let table = arguments.table.with_synthesize(arguments.synthesize);
         table.check()?;
@@ -88,7 +92,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         let Arguments { limits, json, .. } = *arguments;
         let threads = arguments.threads.into();
         let conversions = Conversions { table, threads, limits, json };
-        return arguments.embed.run(&arguments.inputs, conversions);
+        return arguments.embed.run(&arguments.inputs, conversions, &arguments.debug_file);
     }
     arguments.embed.check_unused()?;
     if let Some(path) = arguments.inputs.iter().find(|path| path.is_dir()) {
@@ -103,8 +107,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     }
     let table = arguments.table.with_synthesize(arguments.synthesize);
     table.check()?;
+    let parts = (&arguments.slice, &arguments.debug_file);
     let Some(section) = section else {
-        return each::for_each(&arguments.inputs, &arguments.slice, Placement::Apart, |object, _| {
+        return each::for_each(&arguments.inputs, parts, Placement::Apart, |object, _| {
             convert(object, arguments, &table)
         });
     };
@@ -115,7 +120,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         bail!("{}: --section would overwrite the input", path.display());
     }
     check::output(section)?;
-    let input = Input::open(path, &arguments.slice)?;
+    let input = Input::open(path, parts)?;
     let object = input.object(Placement::Apart)?;
     let name = || object.name.to_string();
     let Some(summary) = summary(&object, arguments, &table).with_context(name)? else {
@@ -181,6 +186,7 @@ struct Summary<'s, 'a> {
     code: Option<CodeBytes>,
     /// FDEs that describe no function of their own.
     excluded: Excluded,
+    unplaced: Vec<Unplaced>,
     report: Option<Report>,
     names: Names,
 }
@@ -230,8 +236,8 @@ impl<'s, 'a> Summary<'s, 'a> {
         }
         let cfi = CfiBytes::measure(file, sections)?;
         let excluded = excluded::count(sections);
-        let names = arguments.names;
-        Ok(Self { object, file, conversion, bytes, cfi, code, excluded, report, names })
+        let (unplaced, names) = (Unplaced::of(file, sections), arguments.names);
+        Ok(Self { object, file, conversion, bytes, cfi, code, excluded, unplaced, report, names })
     }
 
     /// Returns `Done` if every converted function is judged and equal, enough functions are converted, and only
@@ -246,6 +252,7 @@ impl<'s, 'a> Summary<'s, 'a> {
             functions: self.conversion.functions,
             converted: self.conversion.converted(),
             code: self.code,
+            unplaced: &self.unplaced,
         };
         Status::differs_if(!is_true).max(limits.status(&self.object.name, &covered))
     }
@@ -284,6 +291,7 @@ impl<'s, 'a> Summary<'s, 'a> {
         if let Some(code) = &self.code {
             writeln!(text, "  {}", code::line(code))?;
         }
+        self.object.print_debug_file(&mut text)?;
         if let Some(report) = &self.report {
             writeln!(text, "  verified against the CFI, as gimli evaluates it:")?;
             let places = Places::new(self.file).with_names(self.names);
@@ -309,6 +317,7 @@ impl<'s, 'a> Summary<'s, 'a> {
             ambiguous: self.conversion.omitted_for(Reason::Ambiguous.name()),
             synthesized: self.conversion.synthesized.as_ref().map(|own| &own.counts),
             excluded: &self.excluded,
+            debug_file: self.object.debug_file.map(DebugFile::json),
             bytes: TableBytes { sframe: self.bytes.len().to_u64(), cfi: self.cfi },
             code_coverage: self.code,
             relocations: self.relocations(),
@@ -357,6 +366,9 @@ pub struct SummaryJson<'r> {
     #[serde(skip_serializing_if = "Option::is_none")]
     synthesized: Option<&'r SynthesizedCounts>,
     excluded: &'r Excluded,
+    /// The separate debug file that was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    debug_file: Option<DebugFileJson>,
     bytes: TableBytes,
     #[serde(skip_serializing_if = "Option::is_none")]
     code_coverage: Option<CodeBytes>,

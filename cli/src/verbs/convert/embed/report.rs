@@ -6,6 +6,7 @@ use cfipack_roundtrip::most_frequent_first;
 use super::table::{Embed, Table};
 use crate::conversion::Consumer;
 use crate::edit::Part;
+use crate::io::debug_file::DebugFile;
 use crate::report::code;
 use crate::report::count::{Counts, Number, percent};
 use crate::report::edits::{Reported, Totals};
@@ -47,7 +48,9 @@ impl Reported for Embed {
 
     fn add(&self, parts: &[Part<Table>], totals: &mut Totals) -> Vec<Remark> {
         let (mut functions, mut converted, mut unreadable) = (0, 0, 0);
+        let mut unplaced = Vec::new();
         for Part { report, .. } in parts {
+            unplaced.extend(&report.unplaced);
             functions += report.functions;
             converted += report.converted;
             totals.outermost += report.outermost;
@@ -69,7 +72,8 @@ impl Reported for Embed {
             Some(code) => totals.code = totals.code + code,
             None => totals.has_uncounted_code = true,
         }
-        let mut remarks = self.conversions.limits.remarks(&Covered { functions, converted, code });
+        let mut remarks =
+            self.conversions.limits.remarks(&Covered { functions, converted, code, unplaced: &unplaced });
         if unreadable != 0 {
             let words = format!("{} cannot be read and are omitted", Number(unreadable, "FDE"));
             remarks.push(Remark { words, fails: true });
@@ -97,6 +101,7 @@ impl Reported for Embed {
         if totals.code.wanted() != 0 && !totals.has_uncounted_code {
             lines.push(code::line(&totals.code));
         }
+        lines.extend(self.debug_file.as_ref().map(DebugFile::to_string));
         if totals.tables == 0 {
             lines.push("no table: no function has code that a table can represent".into());
             return lines;

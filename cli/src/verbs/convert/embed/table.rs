@@ -16,10 +16,12 @@ use serde::Serialize;
 use super::Conversions;
 use crate::conversion::{Consumer, Conversion};
 use crate::edit::{Edit, Problem, Skip};
+use crate::io::debug_file::{DebugFile, DebugFileJson};
 use crate::io::input;
 use crate::missing::ConversionReasons;
 use crate::report::cfi_bytes::{CfiBytes, TableBytes};
 use crate::report::count::Counts;
+use crate::report::excluded::{self, Excluded, Unplaced};
 use crate::report::kernel::KernelReport;
 use crate::report::place::Places;
 use crate::report::verification;
@@ -29,6 +31,8 @@ use crate::synthesized::SynthesizedCounts;
 pub struct Embed {
     /// The options of the tables.
     pub conversions: Conversions,
+    /// The separate debug file of the only input.
+    pub debug_file: Option<DebugFile>,
     /// True if a file that has a table of the requested version stays as it is.
     pub skip_done: bool,
     /// True if relocatable objects stay as they are, also in archives.
@@ -69,6 +73,15 @@ pub struct Table {
     pub verified: bool,
     /// The number of FDEs that cannot be read.
     pub unreadable: u64,
+    /// FDEs that describe no function of their own, by reason.
+    #[serde(skip_serializing_if = "Excluded::is_empty")]
+    pub excluded: Excluded,
+    /// The separate debug file that was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub debug_file: Option<DebugFileJson>,
+    #[serde(skip)]
+    /// FDEs of unknown functions.
+    pub unplaced: Vec<Unplaced>,
     #[serde(skip)]
     /// The omitted functions, for the verification of the new file.
     omitted_functions: Vec<Unsupported>,
@@ -80,7 +93,9 @@ impl Edit for Embed {
     fn edit<'a>(&self, object: &'a [u8]) -> Result<(Option<Rewrite<'a>>, Table), Problem> {
         let file = File::parse(object)?;
         let options = self.conversions.table.get();
-        let Some(elf) = file.as_elf() else { return Err(Problem::Skip(Skip::MachO)) };
+        if file.as_macho().is_some() {
+            return Err(Problem::Skip(Skip::MachO));
+        }
         if Builder::new(file.arch(), options).is_err() {
             return Err(Problem::Skip(Skip::OtherKind));
         }
@@ -90,13 +105,10 @@ impl Edit for Embed {
         if self.skip_done && self.is_done(&file)? {
             return Err(Problem::Skip(Skip::HasTable));
         }
-        let sections = file.call_frame_sections()?;
+        let described = self.with_debug_file(object)?;
+        let sections = described.call_frame_sections()?;
         if !input::describe_functions(&sections) && !self.conversions.table.synthesizes() {
-            return Err(Problem::Skip(match () {
-                () if elf.is_debug_file() => Skip::DebugFile,
-                () if elf.is_gcc_lto() => Skip::GccLto,
-                () => Skip::NoCfi,
-            }));
+            return Err(Problem::Skip(Skip::without_cfi(&file)));
         }
         let Conversions { table, threads, .. } = self.conversions;
         let table = if file.kind() == Kind::Relocatable { table.for_linker() } else { table };
@@ -116,13 +128,14 @@ impl Edit for Embed {
             return Ok(());
         }
         let file = File::parse(new)?;
+        let described = self.with_debug_file(new)?;
         let sections = file.sframe_sections()?;
         let tables = match &sections[..] {
             [section] => input::relocated_tables(&file, section)?,
             [] if table.is_empty() => Vec::new(),
             _ => return Err(Problem::Refused(format!("the new file has {} tables", sections.len()))),
         };
-        self.check_cfi(&file, &tables, table)?;
+        self.check_cfi(&described, &tables, table)?;
         let is_for_kernel = self.conversions.table.consumer() == Some(Consumer::Kernel);
         if is_for_kernel && file.kind() == Kind::Linked {
             check_kernel_rules(&file, &tables)?;
@@ -142,6 +155,13 @@ fn check_kernel_rules(file: &File<'_>, tables: &[sframe::Section<'_>]) -> Result
 }
 
 impl Embed {
+    /// Parses a file for its CFI, with that of the debug file.
+    fn with_debug_file<'f>(&'f self, bytes: &'f [u8]) -> Result<File<'f>, Problem> {
+        let file = File::parse(bytes)?;
+        let Some(debug_file) = &self.debug_file else { return Ok(file) };
+        Ok(file.with_debug_file(File::parse(&debug_file.bytes)?)?)
+    }
+
     /// Returns whether the file has a single table of the requested version, and its program header points to it.
     fn is_done(&self, file: &File<'_>) -> Result<bool, Problem> {
         let tables = file.sframe_sections()?;
@@ -254,6 +274,9 @@ impl Embed {
             outermost: conversion.outermost_rows(bytes)?,
             verified: false,
             unreadable: conversion.malformed.len().to_u64(),
+            excluded: excluded::count(sections),
+            unplaced: Unplaced::of(file, sections),
+            debug_file: self.debug_file.as_ref().map(DebugFile::json),
             omitted_functions: conversion.omitted,
         })
     }
