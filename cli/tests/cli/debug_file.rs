@@ -62,7 +62,7 @@ fn every_verb_has_the_functions_of_the_debug_file() {
     pair(&directory, "x.debug", BUILD_ID[0]);
     let functions = |arguments: &[&str]| json(&directory, arguments)["functions"].as_u64().unwrap();
     let [whole, without] = ["x.debug", "x.so"].map(|file| functions(&[file, "--json"]));
-    assert_eq!(whole, without + 1);
+    assert!(whole > without);
     for option in ["x.debug", "auto"] {
         let option = ["--debug-file", option];
         assert_eq!(functions(&[&["x.so", "--json"], &option[..]].concat()), whole);

@@ -112,13 +112,13 @@ impl Edit for Embed {
         }
         let Conversions { table, threads, .. } = self.conversions;
         let table = if file.kind() == Kind::Relocatable { table.for_linker() } else { table };
-        let conversion = Conversion::unplaced(&file, &sections, &table, threads)?;
+        let conversion = Conversion::unplaced(&described, &sections, &table, threads)?;
         if conversion.section.num_fdes() == 0 {
             // No reader needs a table without functions. If the file has a table, it is stale.
-            return Ok((without_sframe(&file)?, self.table(&file, &sections, conversion, &[])?));
+            return Ok((without_sframe(&file)?, self.table(&described, &sections, conversion, &[])?));
         }
         match file.kind() {
-            Kind::Linked => self.linked(&file, &sections, conversion),
+            Kind::Linked => self.linked(&file, &described, &sections, conversion),
             Kind::Relocatable => self.relocatable(&file, &sections, conversion),
         }
     }
@@ -206,10 +206,11 @@ impl Embed {
         )))
     }
 
-    /// Puts a table into a linked file.
+    /// Puts a table into a linked file. `described` is this file with its debug file.
     fn linked<'a>(
         &self,
         file: &File<'a>,
+        described: &File<'_>,
         sections: &[CallFrameSection<'_>],
         mut conversion: Conversion,
     ) -> Result<(Option<Rewrite<'a>>, Table), Problem> {
@@ -224,7 +225,7 @@ impl Embed {
             }
         };
         let bytes = conversion.linked()?;
-        let mut table = self.table(file, sections, conversion, &bytes)?;
+        let mut table = self.table(described, sections, conversion, &bytes)?;
         table.way = Some(embedding.way().name());
         table.address = Some(embedding.address().to_string());
         Ok((Some(embedding.rewrite(bytes)), table))
