@@ -60,7 +60,7 @@ impl<'a> EhFrameHdr<'a> {
     /// Returns `.eh_frame`: the bytes from its address to the end of its records. Other data may follow in the same
     /// section.
     pub(super) fn section(&self, elf: &Elf<'a>) -> Result<Option<Section<'a>>, Error> {
-        let Some((name, bytes)) = self.from_eh_frame(elf)? else { return Ok(None) };
+        let Some((name, bytes)) = self.rest_of_section(elf)? else { return Ok(None) };
         let section = cfi::Section::new(cfi::SectionKind::EhFrame, bytes, self.eh_frame, elf.headers.arch);
         let last = self.last_fde(&elf.headers).map(|last| last.wrapping_sub(self.eh_frame.0));
         let bytes = &bytes[..length(&section, last)];
@@ -73,7 +73,7 @@ impl<'a> EhFrameHdr<'a> {
 
     /// Returns the bytes from the start of `.eh_frame` to the end of the section around it, and a name for messages.
     /// Without a section there, the segment around it is used.
-    fn from_eh_frame(&self, elf: &Elf<'a>) -> Result<Option<(String, &'a [u8])>, Error> {
+    fn rest_of_section(&self, elf: &Elf<'a>) -> Result<Option<(String, &'a [u8])>, Error> {
         let (headers, address) = (&elf.headers, self.eh_frame);
         if let Some(location) = elf.locate(address) {
             if elf.loaded_section(address).is_none() {
