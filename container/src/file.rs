@@ -22,7 +22,7 @@ pub struct File<'a> {
 /// The parsed headers, by format.
 #[derive(Debug)]
 enum Format<'a> {
-    Elf(Elf<'a>),
+    Elf(Box<Elf<'a>>),
     MachO(MachO<'a>),
 }
 
@@ -43,7 +43,7 @@ impl<'a> File<'a> {
         let format = if macho::has_magic(bytes) {
             Format::MachO(MachO::parse(bytes)?)
         } else {
-            Format::Elf(Elf::parse(bytes, placement)?)
+            Format::Elf(Box::new(Elf::parse(bytes, placement)?))
         };
         Ok(Self { format })
     }
@@ -98,7 +98,7 @@ impl<'a> File<'a> {
         let (Format::Elf(elf), Format::Elf(debug_file)) = (self.format, debug_file.format) else {
             return Err(Error::DebugFile { machine: 0 });
         };
-        Ok(Self { format: Format::Elf(elf.with_debug_file(debug_file)?) })
+        Ok(Self { format: Format::Elf(Box::new(elf.with_debug_file(debug_file)?)) })
     }
 
     /// Returns the sections of call frame information: every `.eh_frame` (or `__eh_frame`), then every

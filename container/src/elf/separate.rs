@@ -46,13 +46,13 @@ impl<'a> Elf<'a> {
     }
 
     /// Sets the separate debug file. See [`File::with_debug_file`](crate::File::with_debug_file).
-    pub(crate) fn with_debug_file(self, debug_file: Self) -> Result<Self, Error> {
+    pub(crate) fn with_debug_file(self, debug_file: Box<Self>) -> Result<Self, Error> {
         let is_for = self.headers.arch == debug_file.headers.arch;
         if !is_for || self.headers.kind != Kind::Linked || debug_file.headers.kind != Kind::Linked {
             let machine = debug_file.headers.file.e_machine(debug_file.headers.endian);
             return Err(Error::DebugFile { machine: machine.0 });
         }
-        Ok(Self { debug_file: Some(Box::new(debug_file)), ..self })
+        Ok(Self { debug_file: Some(debug_file), ..self })
     }
 
     /// Reads the symbols of functions. If only the debug file has `.symtab`, they are read from it.
