@@ -151,6 +151,12 @@ pub enum Error {
         /// The value there.
         value: u64,
     },
+    /// A file is no debug file for another: one of them is not a linked ELF file, or they have different architectures.
+    #[error("offset 0x12: a file of machine {machine:#x} is no debug file for this file")]
+    DebugFile {
+        /// The machine of the debug file (`e_machine`), or 0 for a file that is not ELF.
+        machine: u16,
+    },
     /// A member of an archive is damaged. The members after it cannot be read either.
     #[error("offset {offset:#x}: damaged archive member")]
     Archive {
@@ -182,6 +188,13 @@ pub enum Error {
     /// The archive is a thin archive: its members are separate files.
     #[error("offset 0x0: thin archive: its members are files of their own, name them instead")]
     ThinArchive,
+}
+
+impl Error {
+    /// Returns whether the file is LLVM bitcode, which compilers write for link-time optimization.
+    pub fn is_bitcode(&self) -> bool {
+        matches!(self, Self::NotObject { magic, .. } if unknown::is_bitcode(magic))
+    }
 }
 
 fn not_object(magic: &[u8; 4], length: &u8, f: &mut fmt::Formatter<'_>) -> fmt::Result {

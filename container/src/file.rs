@@ -22,7 +22,7 @@ pub struct File<'a> {
 /// The parsed headers, by format.
 #[derive(Debug)]
 enum Format<'a> {
-    Elf(Elf<'a>),
+    Elf(Box<Elf<'a>>),
     MachO(MachO<'a>),
 }
 
@@ -43,7 +43,7 @@ impl<'a> File<'a> {
         let format = if macho::has_magic(bytes) {
             Format::MachO(MachO::parse(bytes)?)
         } else {
-            Format::Elf(Elf::parse(bytes, placement)?)
+            Format::Elf(Box::new(Elf::parse(bytes, placement)?))
         };
         Ok(Self { format })
     }
@@ -93,6 +93,19 @@ impl<'a> File<'a> {
         }
     }
 
+    /// Sets a separate debug file. What the file has not itself is read from it: `.debug_frame`, the sections of
+    /// [`debug_section`](Self::debug_section), and the symbols. You have to check that the two belong together, by
+    /// [`build_id`](Elf::build_id) or the CRC of [`debug_link`](Elf::debug_link).
+    ///
+    /// # Errors
+    /// Fails unless both are linked ELF files of the same architecture.
+    pub fn with_debug_file(self, debug_file: Self) -> Result<Self, Error> {
+        let (Format::Elf(elf), Format::Elf(debug_file)) = (self.format, debug_file.format) else {
+            return Err(Error::DebugFile { machine: 0 });
+        };
+        Ok(Self { format: Format::Elf(Box::new(elf.with_debug_file(debug_file)?)) })
+    }
+
     /// Returns the sections of call frame information: every `.eh_frame` (or `__eh_frame`), then every
     /// `.debug_frame`.
     ///
@@ -110,13 +123,15 @@ impl<'a> File<'a> {
     ///   decides, all of these FDEs count. Then a table has no function with this start, and
     ///   `cfipack_roundtrip::verify` leaves the function unjudged.
     /// - It is in a relocatable object, and no relocation ties its start to a section. `ld.lld -r` and `mold -r`
-    ///   leave such FDEs for functions in discarded groups.
+    ///   leave such FDEs for functions in discarded groups. `strip` leaves only such FDEs.
+    /// - It has another layout, so that its start is no address of the file or has no relocation.
     ///
     /// With [`Placement::Zero`] all sections lie at 0, so equal starts do not exclude an FDE.
     ///
-    /// This function also reads a compressed `.debug_frame` (`.zdebug_frame` as well), and finds `.eh_frame` through
-    /// `.eh_frame_hdr` if the file has no section headers. It does not return sections that a post-link optimizer put
-    /// aside (`.bolt.org.eh_frame`), because they do not apply to the code any more.
+    /// This function also reads a compressed `.debug_frame` (`.zdebug_frame` as well). In a linked file it finds
+    /// `.eh_frame` through `.eh_frame_hdr` too, whether its section has another name, contains other data, or has no
+    /// header. It does not return sections that a post-link optimizer put aside (`.bolt.org.eh_frame`), because they do
+    /// not apply to the code any more.
     ///
     /// # Errors
     /// Fails if a section or its relocations are damaged, or if compressed sections become more than 64 bytes for
@@ -185,7 +200,7 @@ impl<'a> File<'a> {
     /// Reads the symbols of functions, sorted by address. This function reads the whole symbol table.
     pub fn symbols(&self) -> Result<Symbols<'a>, Error> {
         match &self.format {
-            Format::Elf(elf) => Symbols::read(elf),
+            Format::Elf(elf) => elf.symbols(),
             Format::MachO(file) => Ok(Symbols::from_mach_o(file)),
         }
     }

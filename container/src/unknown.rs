@@ -1,9 +1,14 @@
 //! Names of file formats that this crate does not read.
 
+/// Returns whether the first bytes are LLVM bitcode, also in its wrapper.
+pub(crate) fn is_bitcode(start: &[u8]) -> bool {
+    matches!(start, b"BC\xc0\xde" | [0xde, 0xc0, 0x17, 0x0b])
+}
+
 /// Returns the name of a file format that this crate does not read, from at most the first 4 bytes.
 pub(crate) fn name(start: &[u8]) -> Option<&'static str> {
     Some(match start {
-        b"BC\xc0\xde" | [0xde, 0xc0, 0x17, 0x0b] => "as LLVM bitcode: the code is made at the link",
+        start if is_bitcode(start) => "as LLVM bitcode: the code is made at the link",
         b"dyld" => "as a dyld shared cache: extract its libraries",
         [b'M', b'Z', ..] => "as a PE file",
         [0x64, 0x86, ..] | [0x4c, 0x01, ..] | [0x64, 0xaa, ..] => "as a COFF object",

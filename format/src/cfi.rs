@@ -67,11 +67,15 @@ pub enum Exclusion {
     Superseded,
     /// The verifier cannot read or evaluate the FDE, so no table is to have rows for it.
     Unjudged,
+    /// Its function is unknown, although no linker discarded it. For example, `strip` removed the relocations of an
+    /// object, or a compiler wrote records of another layout than DWARF's.
+    Unplaced,
 }
 
 impl Exclusion {
     /// All reasons.
-    pub const ALL: [Self; 4] = [Self::Discarded, Self::Repeated, Self::Superseded, Self::Unjudged];
+    pub const ALL: [Self; 5] =
+        [Self::Discarded, Self::Repeated, Self::Superseded, Self::Unjudged, Self::Unplaced];
 
     /// Returns a short name for counting.
     pub const fn name(self) -> &'static str {
@@ -80,6 +84,7 @@ impl Exclusion {
             Self::Repeated => "repeated",
             Self::Superseded => "superseded",
             Self::Unjudged => "unjudged",
+            Self::Unplaced => "unplaced",
         }
     }
 }
@@ -91,6 +96,7 @@ impl fmt::Display for Exclusion {
             Self::Repeated => "another FDE describes the function alike",
             Self::Superseded => "an FDE in .eh_frame describes the function",
             Self::Unjudged => "the verifier cannot judge the function",
+            Self::Unplaced => "no relocation or address leads to the function",
         })
     }
 }

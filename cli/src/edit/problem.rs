@@ -1,9 +1,9 @@
 //! The reasons why a file is left as it is.
 
-use cfipack_container::Error;
+use cfipack_container::{Error, File};
 use cfipack_edit::EmbedError;
 
-use crate::io::absent::GCC_LTO;
+use crate::report::excluded::Unplaced;
 
 /// The reason why a file is left as it is.
 #[derive(Debug)]
@@ -36,12 +36,22 @@ pub enum Skip {
     /// A file without CFI for any function.
     #[error("no call frame information")]
     NoCfi,
+    /// A file with CFI of unknown functions only.
+    #[error("no call frame information that can be used: {0}")]
+    Unplaced(Unplaced),
     /// The code lies in another file.
-    #[error("a debug file: its code and its .eh_frame are empty (NOBITS)")]
+    #[error(
+        "a debug file: its code and its .eh_frame are empty (NOBITS), and in the file that it was split from"
+    )]
     DebugFile,
     /// The code is made at the link.
-    #[error("{GCC_LTO}")]
+    #[error(
+        "an object of GCC's link-time optimization (-flto), which has no code yet: convert the linked program, or compile with -ffat-lto-objects"
+    )]
     GccLto,
+    /// LLVM bitcode. The code is made at the link.
+    #[error("LLVM bitcode (-flto), which has no code yet: convert the linked program")]
+    Bitcode,
     /// An object or an archive, where only linked files are wanted.
     #[error("an object or archive")]
     NotLinked,
@@ -77,8 +87,10 @@ impl Skip {
             Self::OtherKind => "other-kind",
             Self::MachO => "mach-o",
             Self::NoCfi => "no-cfi",
+            Self::Unplaced(_) => "unknown-functions",
             Self::DebugFile => "debug-file",
             Self::GccLto => "gcc-lto",
+            Self::Bitcode => "llvm-bitcode",
             Self::NotLinked => "not-linked",
             Self::HasTable => "has-table",
             Self::NoTable => "no-table",
@@ -97,14 +109,31 @@ impl Skip {
 
     /// Returns whether this is an error for a file that the command line names, not for a file in a directory.
     pub fn is_wrong_input(self) -> bool {
-        matches!(self, Self::NotElf | Self::NoObjects | Self::OtherKind | Self::MachO)
+        matches!(self, Self::NotElf | Self::NoObjects | Self::OtherKind | Self::MachO | Self::Bitcode)
     }
 }
 
 impl Skip {
     /// Returns whether `--strict` reports this for a file that the command line names.
     pub fn is_missed(self) -> bool {
-        self.is_wrong_input() || matches!(self, Self::NoCfi | Self::DebugFile | Self::GccLto)
+        let is_without_cfi = matches!(self, Self::NoCfi | Self::Unplaced(_) | Self::DebugFile | Self::GccLto);
+        self.is_wrong_input() || is_without_cfi
+    }
+
+    /// Returns the same reason without figures, to count files.
+    pub fn without_figures(self) -> Self {
+        if let Self::Unplaced(unplaced) = self { Self::Unplaced(unplaced.of_any_number()) } else { self }
+    }
+
+    /// Returns the reason why a file has no CFI, or none that can be used.
+    pub fn without_cfi(file: &File<'_>) -> Self {
+        match file.as_elf() {
+            Some(elf) if elf.is_debug_file() => return Self::DebugFile,
+            Some(elf) if elf.is_gcc_lto() => return Self::GccLto,
+            _ => {}
+        }
+        let sections = file.call_frame_sections().unwrap_or_default();
+        Unplaced::of(file, &sections).first().map_or(Self::NoCfi, |unplaced| Self::Unplaced(*unplaced))
     }
 }
 
@@ -113,7 +142,9 @@ impl Problem {
     pub fn skip(&self) -> Option<Skip> {
         match self {
             Self::Skip(skip) => Some(*skip),
-            Self::WrongInput(Error::NotObject { .. }) => Some(Skip::NotElf),
+            Self::WrongInput(error @ Error::NotObject { .. }) => {
+                Some(if error.is_bitcode() { Skip::Bitcode } else { Skip::NotElf })
+            }
             Self::WrongInput(_) => Some(Skip::OtherKind),
             Self::Refused(_) | Self::Failed(_) => None,
         }

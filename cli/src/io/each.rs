@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use cfipack_container::Placement;
 
 use crate::io::absent;
-use crate::io::input::{Input, Object, Slice};
+use crate::io::input::{Input, Object, Parts, Slice};
 use crate::report::status::{self, Status};
 
 /// The result of a verb for an object.
@@ -24,15 +24,15 @@ pub enum Outcome {
 /// processed.
 ///
 /// The second argument of `each` is true if there may be several objects. Then the output needs headings.
-pub fn for_each(
+pub fn for_each<'s>(
     paths: &[PathBuf],
-    slice: &Slice,
+    parts: impl Into<Parts<'s>>,
     placement: Placement,
     mut each: impl FnMut(&Object<'_>, bool) -> anyhow::Result<Outcome>,
 ) -> anyhow::Result<Status> {
-    let mut worst = Status::Done;
+    let (mut worst, parts) = (Status::Done, parts.into());
     for path in paths {
-        let result = for_each_in(path, slice, placement, |object| {
+        let result = for_each_in(path, parts, placement, |object| {
             let several = paths.len() > 1 || object.name.member.is_some();
             each(object, several)
         });
@@ -64,11 +64,11 @@ pub fn for_each_slice(
 /// Applies `each` to every object in a file.
 fn for_each_in(
     path: &Path,
-    slice: &Slice,
+    parts: Parts<'_>,
     placement: Placement,
     mut each: impl FnMut(&Object<'_>) -> anyhow::Result<Outcome>,
 ) -> anyhow::Result<Status> {
-    let input = Input::open(path, slice)?;
+    let input = Input::open(path, parts)?;
     let (mut worst, mut is_done) = (None, false);
     let (mut absent, mut without_table) = (None, Vec::new());
     for object in input.objects(placement)? {
@@ -99,7 +99,7 @@ fn for_each_in(
         }
     }
     let Some(worst) = worst else {
-        let error = absent.unwrap_or_else(|| anyhow!("the file has no object"));
+        let error = absent.unwrap_or_else(|| input.without_object());
         return Err(error).with_context(|| path.display().to_string());
     };
     if !is_done || without_table.is_empty() {

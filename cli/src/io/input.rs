@@ -3,12 +3,14 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
+use std::io::Write;
 use std::num::IntErrorKind;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
+use cfipack_cfi::Functions;
 use cfipack_container::{CallFrameSection, File, Kind, Member, Placement, Section, members};
 use cfipack_decoder::sframe;
 use cfipack_format::Address;
@@ -16,6 +18,7 @@ use cfipack_format::widen::ToU64;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::io::absent;
+use crate::io::debug_file::{DebugFile, DebugFileOption};
 use crate::io::mmap::Bytes;
 use crate::io::reach::{Bare, Reach};
 use crate::report::escaped::FileName;
@@ -65,12 +68,32 @@ impl Slice {
     }
 }
 
+/// The parts of an input to read.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts<'s> {
+    slice: &'s Slice,
+    debug_file: Option<&'s DebugFileOption>,
+}
+
+impl<'s> From<&'s Slice> for Parts<'s> {
+    fn from(slice: &'s Slice) -> Self {
+        Self { slice, debug_file: None }
+    }
+}
+
+impl<'s> From<(&'s Slice, &'s DebugFileOption)> for Parts<'s> {
+    fn from((slice, debug_file): (&'s Slice, &'s DebugFileOption)) -> Self {
+        Self { slice, debug_file: Some(debug_file) }
+    }
+}
+
 /// An input file.
 #[derive(Debug)]
 pub struct Input<'s> {
     path: PathBuf,
     bytes: Bytes,
     slice: &'s Slice,
+    debug_file: Option<DebugFile>,
 }
 
 /// An object, a linked file or a bare section.
@@ -80,6 +103,8 @@ pub struct Object<'a> {
     pub name: Name<'a>,
     /// The contents.
     pub contents: Contents<'a>,
+    /// The separate debug file, if the user asked for it and there is one.
+    pub debug_file: Option<&'a DebugFile>,
 }
 
 /// The contents of an input.
@@ -121,12 +146,15 @@ impl fmt::Display for Name<'_> {
 }
 
 impl<'s> Input<'s> {
-    /// Opens a file. Members for other architectures than `slice` selects are ignored.
-    pub fn open(path: &Path, slice: &'s Slice) -> anyhow::Result<Self> {
+    /// Opens a file, and its debug file if `parts` has the option. Members for other architectures than the selected
+    /// one are ignored.
+    pub fn open(path: &Path, parts: impl Into<Parts<'s>>) -> anyhow::Result<Self> {
+        let Parts { slice, debug_file } = parts.into();
+        let name = || path.display().to_string();
         let mut reach = Reach::default();
-        let bytes = Bytes::open(or_standard_input(path), |bytes| reach.wanted(bytes));
-        let bytes = bytes.with_context(|| path.display().to_string())?;
-        Ok(Self { path: path.to_path_buf(), bytes, slice })
+        let bytes = Bytes::open(or_standard_input(path), |bytes| reach.wanted(bytes)).with_context(name)?;
+        let debug_file = debug_file.map(|option| option.open(path, &bytes)).transpose().with_context(name)?;
+        Ok(Self { path: path.to_path_buf(), bytes, slice, debug_file: debug_file.flatten() })
     }
 
     /// Returns the file as a single object.
@@ -138,8 +166,8 @@ impl<'s> Input<'s> {
         let mut members = self.members()?;
         match (members.next(), members.next()) {
             (Some(member), None) => {
-                let object = self.member(member, placement)?;
-                object.with_context(|| format!("{name}: the file has no object"))
+                let object = self.member(member, placement);
+                object?.ok_or_else(|| self.without_object()).with_context(|| name.to_string())
             }
             _ => {
                 let mut arches = arches(self.members()?);
@@ -171,6 +199,16 @@ impl<'s> Input<'s> {
         Ok(members.filter_map(move |member| self.member(member, placement).transpose()))
     }
 
+    /// Returns the error for a file without an object. It names the reason if a member of it is LLVM bitcode.
+    pub fn without_object(&self) -> anyhow::Error {
+        let members = self.members().into_iter().flatten().flatten();
+        let mut failed = members.filter_map(|member| Some((member.name?, File::parse(member.bytes).err()?)));
+        match failed.find(|(_, error)| error.is_bitcode()) {
+            Some((name, error)) => anyhow!("the file has no object: member {name}: {error}"),
+            None => anyhow!("the file has no object"),
+        }
+    }
+
     /// Returns the members of the file for the selected architecture.
     fn members(&self) -> anyhow::Result<impl Iterator<Item = Result<Member<'_>, cfipack_container::Error>>> {
         let name = || self.path.display().to_string();
@@ -195,8 +233,9 @@ impl<'s> Input<'s> {
         let member = member.with_context(|| self.path.display().to_string())?;
         let is_of_archive = member.is_of_archive;
         let name = Name { path: &self.path, member: member.name };
-        match contents(member.bytes, placement) {
-            Ok(contents) => Ok(Some(Object { name, contents })),
+        let debug_file = self.debug_file.as_ref();
+        match contents(member.bytes, placement, debug_file) {
+            Ok(contents) => Ok(Some(Object { name, contents, debug_file })),
             // An archive may contain any file.
             Err(cfipack_container::Error::NotObject { .. }) if is_of_archive => Ok(None),
             // A member for an unsupported architecture has no table that could be wrong.
@@ -221,11 +260,19 @@ fn arches<'a>(members: impl Iterator<Item = Result<Member<'a>, cfipack_container
     arches.filter(|arch| seen.insert(arch.clone())).collect()
 }
 
-fn contents(bytes: &[u8], placement: Placement) -> Result<Contents<'_>, cfipack_container::Error> {
+fn contents<'a>(
+    bytes: &'a [u8],
+    placement: Placement,
+    debug_file: Option<&'a DebugFile>,
+) -> Result<Contents<'a>, cfipack_container::Error> {
     match Bare::recognise(bytes) {
         Some(Bare::Sframe) => Ok(Contents::Table(bytes)),
         Some(Bare::UnwindInfo) => Ok(Contents::UnwindInfo(bytes)),
-        None => File::parse_with(bytes, placement).map(Contents::File),
+        None => {
+            let file = File::parse_with(bytes, placement)?;
+            let Some(debug_file) = debug_file else { return Ok(Contents::File(file)) };
+            file.with_debug_file(File::parse(&debug_file.bytes)?).map(Contents::File)
+        }
     }
 }
 
@@ -239,6 +286,11 @@ impl<'a> Object<'a> {
                 bail!("a bare __unwind_info section has no code and no CFI")
             }
         }
+    }
+
+    /// Prints the line of a report about the debug file, if there is one.
+    pub fn print_debug_file(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        self.debug_file.map_or(Ok(()), |debug_file| writeln!(out, "  {debug_file}"))
     }
 
     /// Refuses `--address` for everything except a bare `.sframe` section. All other inputs contain the address.
@@ -333,7 +385,8 @@ pub fn call_frame_sections<'a>(file: &File<'a>) -> anyhow::Result<Vec<CallFrameS
 
 /// Returns false if there is no section, or if all FDEs are excluded (for example, FDEs of discarded functions).
 pub fn describe_functions(sections: &[CallFrameSection<'_>]) -> bool {
-    !sections.iter().all(CallFrameSection::is_superfluous)
+    let has_excluded = sections.iter().any(|section| !section.excluded.is_empty());
+    sections.iter().any(|section| !has_excluded || Functions::new(&section.cfi()).next().is_some())
 }
 
 /// Returns a parser of values by their names.

@@ -2,6 +2,7 @@
 //!
 //! - `input` and `each` open inputs and find the objects in them; `mmap` maps files, and `reach` limits how much is
 //!   read.
+//! - `debug_file` finds the separate debug file of an input.
 //! - `found` finds out which tables readers find.
 //! - `absent` has the messages about data that a file does not have, and names where to find it instead.
 //! - `destination` and `output` write new files and standard output; `spool` keeps standard input in a file.
@@ -12,6 +13,7 @@
 pub mod absent;
 mod attributes;
 pub mod check;
+pub mod debug_file;
 mod descriptors;
 pub mod destination;
 pub mod directory;

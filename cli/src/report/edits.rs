@@ -183,7 +183,7 @@ impl<'e, E: Reported> RunReport<'e, E> {
     fn kept(&mut self, file: &FileReport<E::Report>, problem: &Problem, lines: &mut Lines) -> Status {
         let is_output = matches!(self.run.place, Place::Other(_));
         if let Some(skip) = problem.skip() {
-            *self.skipped.entry(skip).or_default() += 1;
+            *self.skipped.entry(skip.without_figures()).or_default() += 1;
             let is_named = file.origin == Origin::Named;
             if is_output || is_named && skip.is_wrong_input() {
                 match problem {

@@ -1,8 +1,11 @@
 //! FDEs that describe no function of their own, counted by reason.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use cfipack_container::CallFrameSection;
+use cfipack_cfi::{Exclusion, SectionKind};
+use cfipack_container::{CallFrameSection, File, Kind};
+use cfipack_format::widen::ToU64;
 use cfipack_roundtrip::most_frequent_first;
 
 use crate::report::count::{Counts, Number};
@@ -24,4 +27,44 @@ pub fn line(excluded: &Excluded) -> Option<String> {
     let all = excluded.values().sum();
     let counts = most_frequent_first(excluded);
     (all != 0).then(|| format!("  excluded: {}: {}", Number(all, "FDE"), Counts(&counts).list()))
+}
+
+/// The FDEs of a file's sections of one kind whose functions are unknown, although no linker discarded them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Unplaced {
+    section: &'static str,
+    /// The number of FDEs, or 0 for any number.
+    fdes: u64,
+    is_relocatable: bool,
+}
+
+impl Unplaced {
+    /// Counts the FDEs of sections.
+    pub fn of(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> Vec<Self> {
+        let kinds = [(SectionKind::EhFrame, ".eh_frame"), (SectionKind::DebugFrame, ".debug_frame")];
+        let of_kind = kinds.map(|(kind, section)| {
+            let excluded = sections.iter().filter(|section| section.kind == kind).flat_map(|s| &s.excluded);
+            let fdes = excluded.filter(|excluded| excluded.reason == Exclusion::Unplaced).count().to_u64();
+            Self { section, fdes, is_relocatable: file.kind() == Kind::Relocatable }
+        });
+        of_kind.into_iter().filter(|unplaced| unplaced.fdes != 0).collect()
+    }
+
+    /// Returns the same without a number, to count files.
+    pub fn of_any_number(self) -> Self {
+        Self { fdes: 0, ..self }
+    }
+}
+
+impl fmt::Display for Unplaced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { section, fdes, is_relocatable } = *self;
+        let fdes = if fdes == 0 { "FDEs".into() } else { Number(fdes, "FDE").to_string() };
+        write!(f, "section {section}: {fdes} of unknown functions: ")?;
+        f.write_str(if is_relocatable {
+            "no relocation is where they start (strip removes relocations), or their layout is not DWARF's"
+        } else {
+            "they start with no address of the file, so their layout is not DWARF's"
+        })
+    }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::report::code;
 use crate::report::count::Number;
+use crate::report::excluded::Unplaced;
 use crate::report::status::{self, Status};
 
 /// A table that covers less than this percentage of the code gets a warning. Most programs lose less than a tenth.
@@ -22,8 +23,8 @@ pub struct Limits {
     /// Exit status 1 if rows cover less than PERCENT of the code, which has functions without CFI too
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     min_code_coverage: Option<f64>,
-    /// Exit status 1 for omitted functions, for warnings about files that stay as they are, and about
-    /// code without rows
+    /// Exit status 1 for omitted functions, for FDEs of unknown functions, for warnings about files that
+    /// stay as they are, and about code without rows
     #[arg(long)]
     strict: bool,
 }
@@ -35,13 +36,15 @@ fn parse_percent(text: &str) -> Result<f64, String> {
 
 /// The coverage of a table.
 #[derive(Clone, Copy, Debug)]
-pub struct Covered {
+pub struct Covered<'a> {
     /// Functions of the CFI.
     pub functions: u64,
     /// Functions in the table.
     pub converted: u64,
     /// The code, if it was counted.
     pub code: Option<CodeBytes>,
+    /// FDEs of unknown functions.
+    pub unplaced: &'a [Unplaced],
 }
 
 /// A remark about a table.
@@ -68,9 +71,11 @@ impl Limits {
     }
 
     /// Returns remarks about results that are below a limit, or remarkably low.
-    pub fn remarks(&self, covered: &Covered) -> Vec<Remark> {
-        let Covered { functions, converted, code } = *covered;
-        let mut remarks = Vec::new();
+    pub fn remarks(&self, covered: &Covered<'_>) -> Vec<Remark> {
+        let Covered { functions, converted, code, unplaced } = *covered;
+        let unplaced =
+            unplaced.iter().map(|unplaced| Remark { words: unplaced.to_string(), fails: self.strict });
+        let mut remarks: Vec<_> = unplaced.collect();
         if let Some(percent) = self.min_coverage
             && (converted as f64) * 100.0 < percent * functions as f64
         {
@@ -96,7 +101,7 @@ impl Limits {
     }
 
     /// Prints the remarks about the table of a file as warnings.
-    pub fn status(&self, name: &dyn fmt::Display, covered: &Covered) -> Status {
+    pub fn status(&self, name: &dyn fmt::Display, covered: &Covered<'_>) -> Status {
         let remarks = self.remarks(covered);
         for Remark { words, .. } in &remarks {
             status::warn(&format_args!("{name}: {words}"));

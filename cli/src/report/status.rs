@@ -35,8 +35,8 @@ const DIFFERENCES: [(&str, &str); 11] = [
         "conversion",
         "a file is refused; an FDE cannot be read; no function can be in the table of -o;
 --verify does not pass, as with verify; --min-coverage or --min-code-coverage is
-missed; with --strict, a function is omitted, or a named file or much code has no
-rows",
+missed; with --strict, a function is omitted, an FDE is of an unknown function, or
+a named file or much code has no rows",
     ),
     (
         "verify",
@@ -54,8 +54,8 @@ and members without; with --strict, a function is omitted",
     ("gaps", "there is a gap"),
     (
         "lint",
-        "something differs that neither --baseline nor --ignore has; with
---fail-undecided, a function is undecided",
+        "something differs that neither --baseline nor --ignore has; with --fail-undecided,
+a function is undecided",
     ),
     (
         "unwind-info",

@@ -7,6 +7,7 @@ use cfipack_lint::Lint;
 use cfipack_roundtrip::{ListedDifference, Report, Unverified};
 use serde::Serialize;
 
+use crate::io::debug_file::DebugFileJson;
 use crate::io::found::HiddenTables;
 use crate::report::count::{Counts, Number};
 use crate::report::difference;
@@ -125,6 +126,9 @@ pub struct VerifyJson<'r> {
     /// Present if readers do not find all tables of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hidden_tables: Option<HiddenTables>,
+    /// The separate debug file that was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub debug_file: Option<DebugFileJson>,
     /// The comparison of the CFI with the code. Null without `--lint`.
     pub cfi_against_code: Option<AgainstCode>,
     /// Present if `--address` is wrong for a bare section, and another address fits.

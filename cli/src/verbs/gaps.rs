@@ -13,6 +13,7 @@ use cfipack_lint::coverage::{self, CodeBytes, Gaps};
 use serde::Serialize;
 
 use crate::io::absent::SFRAME_TABLE;
+use crate::io::debug_file::{DebugFile, DebugFileJson, DebugFileOption};
 use crate::io::each::{self, Outcome};
 use crate::io::input::{self, CALL_FRAMES, Object};
 use crate::io::output;
@@ -51,12 +52,16 @@ pub struct Arguments {
     #[command(flatten)]
     names: Names,
     #[command(flatten)]
+    debug_file: DebugFileOption,
+    #[command(flatten)]
     slice: input::Slice,
 }
 
 /// Lists the gaps of every file.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
-    each::for_each(&arguments.files, &arguments.slice, Placement::Apart, |object, _| list(object, arguments))
+    let Arguments { files, slice, debug_file, .. } = arguments;
+    debug_file.check(files)?;
+    each::for_each(files, (slice, debug_file), Placement::Apart, |object, _| list(object, arguments))
 }
 
 fn list(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {
@@ -147,6 +152,7 @@ impl Report {
         if padding_bytes != 0 {
             writeln!(out, "  padding: {}", Number(padding_bytes, "byte"))?;
         }
+        object.print_debug_file(&mut out)?;
         Ok(out.flush()?)
     }
 
@@ -168,6 +174,7 @@ impl Report {
             schema: "cfipack/gaps/1",
             file: object.name.plain(),
             source: if arguments.cfi { Source::Cfi } else { Source::Table },
+            debug_file: object.debug_file.map(DebugFile::json),
             code_coverage: self.bytes,
             gaps: gaps.collect(),
         })
@@ -186,6 +193,9 @@ pub struct GapsJson {
     schema: &'static str,
     file: FileName,
     source: Source,
+    /// The separate debug file that was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    debug_file: Option<DebugFileJson>,
     code_coverage: CodeBytes,
     gaps: Vec<GapJson>,
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use anyhow::{Context as _, bail};
-use cfipack_container::{File, Placement};
+use cfipack_container::{CallFrameSection, File, Placement};
 use cfipack_format::Address;
 use cfipack_format::widen::ToU64;
 use cfipack_lint::{Lint, source_lines};
@@ -14,11 +14,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::edit::{Found as FoundFile, find};
 use crate::instructions::with_target;
+use crate::io::debug_file::{DebugFile, DebugFileOption};
 use crate::io::each::{self, Outcome};
 use crate::io::input::{self, CALL_FRAMES, Object};
 use crate::io::output::{self, Standard};
 use crate::report::count::{Counts, Number};
 use crate::report::escaped::Escaped;
+use crate::report::excluded::{self, Unplaced};
 use crate::report::lint::known::{Baseline, Ignored};
 use crate::report::lint::sarif::Log;
 use crate::report::lint::{LintFinding, LintReport, kinds};
@@ -80,6 +82,8 @@ pub struct Arguments {
     #[command(flatten)]
     names: Names,
     #[command(flatten)]
+    debug_file: DebugFileOption,
+    #[command(flatten)]
     slice: input::Slice,
 }
 
@@ -102,6 +106,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     if files.is_empty() && !failed {
         bail!("no file to read");
     }
+    arguments.debug_file.check(&files)?;
     let mut session = Session {
         baseline: read(arguments.baseline.as_deref(), Baseline::parse)?,
         ignored: read(arguments.ignore.as_deref(), Ignored::parse)?,
@@ -110,7 +115,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     if arguments.sarif {
         session.sarif = Some(Log::start(output::standard())?);
     }
-    let result = each::for_each(&files, &arguments.slice, Placement::Apart, |object, _| {
+    let parts = (&arguments.slice, &arguments.debug_file);
+    let result = each::for_each(&files, parts, Placement::Apart, |object, _| {
         lint_object(object, arguments, &mut session)
     });
     if let Some(log) = session.sarif {
@@ -155,7 +161,7 @@ fn lint_object(object: &Object<'_>, arguments: &Arguments, session: &mut Session
     let file = object.file()?;
     let sections = file.call_frame_sections()?;
     if !input::describe_functions(&sections) {
-        return without_cfi(object, arguments);
+        return without_cfi(object, &sections, arguments);
     }
     let places = Places::new(file).with_names(arguments.names);
     let selected: Vec<Address> =
@@ -174,27 +180,38 @@ fn lint_object(object: &Object<'_>, arguments: &Arguments, session: &mut Session
     }
     let lint = if arguments.calls_only { result?.at_calls() } else { result? };
     let mut report = report(object, lint, arguments, session, &places);
+    report.excluded = excluded::count(&sections);
+    report.debug_file = object.debug_file.map(DebugFile::json);
     add_sources(&mut report.findings, file, object);
     let undecided = arguments.fail_undecided && report.undecided != 0;
     let status = Status::differs_if(undecided || !report.findings.is_empty());
     let written = match &mut session.sarif {
         Some(log) => log.add(object.name.path(), object.name.member.as_deref(), &report.findings),
         None if arguments.json => output::print_json(&report),
-        None => print(&report, object),
+        None => print(&report, object, &Unplaced::of(file, &sections)),
     };
     status::judged(status, written).map(Outcome::Done)
 }
 
 /// Reports an object without CFI. With `-r` only JSON has it, because most files of a tree have no CFI.
-fn without_cfi(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {
+fn without_cfi(
+    object: &Object<'_>,
+    sections: &[CallFrameSection<'_>],
+    arguments: &Arguments,
+) -> anyhow::Result<Outcome> {
     if arguments.json {
-        let (schema, file) = (SCHEMA, object.name.plain());
-        output::print_json(&LintReport { schema, file, ..LintReport::default() })?;
+        output::print_json(&LintReport {
+            schema: SCHEMA,
+            file: object.name.plain(),
+            excluded: excluded::count(sections),
+            debug_file: object.debug_file.map(DebugFile::json),
+            ..LintReport::default()
+        })?;
     }
     Ok(if arguments.recursive { Outcome::Done(Status::Done) } else { Outcome::Absent(CALL_FRAMES) })
 }
 
-/// Adds the lines of the source to findings. The line table is in the file with the code.
+/// Adds the lines of the source to findings. The line table is in the file with the code, or in its debug file.
 fn add_sources(findings: &mut [LintFinding], file: &File<'_>, object: &Object<'_>) {
     match source_lines(file, findings.iter().map(LintFinding::address)) {
         Ok(sources) => {
@@ -267,7 +284,7 @@ fn report(
 
 const SCHEMA: &str = "cfipack/lint/1";
 
-fn print(report: &LintReport, object: &Object<'_>) -> anyhow::Result<()> {
+fn print(report: &LintReport, object: &Object<'_>, unplaced: &[Unplaced]) -> anyhow::Result<()> {
     let mut out = output::standard();
     write!(out, "{}: {} decided, ", object.name, Number(report.decided, "function"))?;
     write!(out, "{} not; {} with wrong CFI", report.undecided, report.wrong)?;
@@ -287,5 +304,9 @@ fn print(report: &LintReport, object: &Object<'_>) -> anyhow::Result<()> {
         let reasons: Vec<_> = report.reasons.iter().map(|(reason, count)| (*reason, *count)).collect();
         writeln!(out, "  not decided: {}", Counts(&reasons).list())?;
     }
+    for unplaced in unplaced {
+        writeln!(out, "  {unplaced}")?;
+    }
+    object.print_debug_file(&mut out)?;
     Ok(out.flush()?)
 }

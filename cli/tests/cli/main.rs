@@ -7,6 +7,8 @@ mod book;
 mod broken_rules;
 mod code_coverage;
 mod compact;
+#[cfg(target_os = "linux")]
+mod debug_file;
 mod demangled;
 mod explain;
 mod fat;
@@ -47,3 +49,4 @@ mod symbols;
 mod synthesize;
 mod text;
 mod undefined;
+mod without_cfi;

@@ -16,14 +16,14 @@ use object::read::elf::SectionHeader as _;
 use super::file::Elf;
 use crate::kind::Kind;
 use crate::section::CallFrameSection;
-use crate::symbols::Symbols;
 
 impl<'a> Elf<'a> {
     /// Returns the sections with each `.eh_frame` first, and with a list of FDEs that do not count. An FDE of
     /// `.debug_frame` does not count if
     ///
     /// - a function in `.eh_frame` has the same start,
-    /// - the file is linked and cannot have code at the start, because the linker discarded the function, or
+    /// - the file is linked and cannot have code at the start, because the linker discarded the function or the FDE has
+    ///   another layout, or
     /// - another FDE of `.debug_frame` has the same start and this FDE is [superfluous](Self::superfluous).
     ///
     /// We accept code in every loaded section. Some firmware has no memory protection and runs code from sections
@@ -36,7 +36,7 @@ impl<'a> Elf<'a> {
         sections.sort_by_key(|section| !is_eh_frame(section));
         let (eh_frames, debug_frames) = sections.split_at(sections.partition_point(is_eh_frame));
         // If all sections lie at zero, functions with equal starts need not be the same.
-        if debug_frames.is_empty() || self.addresses.is_ambiguous() {
+        if debug_frames.is_empty() || self.section_addresses().is_ambiguous() {
             return sections;
         }
         let mut known: Vec<_> = eh_frames.iter().flat_map(starts).collect();
@@ -53,9 +53,9 @@ impl<'a> Elf<'a> {
                     return Some(Exclusion::Superseded);
                 }
                 let may_be_code = is_relocatable
-                    || self.addresses.is_loaded(start)
+                    || self.section_addresses().is_loaded(start)
                         && (start != Address(0) || code_at_zero.may_be(function));
-                (!may_be_code).then_some(Exclusion::Discarded)
+                (!may_be_code).then(|| self.not_loaded(start))
             });
         }
         let superfluous = self.superfluous(&sections);
@@ -65,15 +65,20 @@ impl<'a> Elf<'a> {
         sections
     }
 
+    /// Returns the reason to exclude a function of a linked file whose start is in no section.
+    fn not_loaded(&self, start: Address) -> Exclusion {
+        if self.section_addresses().is_no_start(start) { Exclusion::Unplaced } else { Exclusion::Discarded }
+    }
+
     /// Excludes functions that the linker discarded by setting their start to -1. They end after the last address,
     /// and no section contains their start.
     fn exclude_beyond_the_last_address(&self, section: &mut CallFrameSection<'a>) {
         let mut found = Vec::new();
         for function in cfipack_cfi::Functions::new(&section.cfi()) {
             if let Err(cfipack_cfi::Error::Range { offset, start, .. }) = function
-                && !self.addresses.is_loaded(start)
+                && !self.section_addresses().is_loaded(start)
             {
-                found.push(Excluded { fde: offset, reason: Exclusion::Discarded });
+                found.push(Excluded { fde: offset, reason: self.not_loaded(start) });
             }
         }
         section.exclude(found);
@@ -103,7 +108,7 @@ impl<'a> Elf<'a> {
         for group in found.chunk_by(|(_, a), (_, b)| a.start == b.start) {
             superfluous.extend(superfluous_of(group, || {
                 // If the symbols cannot be read, all FDEs count.
-                let symbols = symbols.get_or_insert_with(|| Symbols::read(self).ok());
+                let symbols = symbols.get_or_insert_with(|| self.symbols().ok());
                 symbols.as_ref().map(|symbols| symbols.sizes_of_functions(group[0].1.key.address()))
             }));
         }
@@ -120,7 +125,7 @@ impl<'a> Elf<'a> {
         if is_code {
             return CodeAtZero::Any;
         }
-        let symbols = Symbols::read(self).ok();
+        let symbols = self.symbols().ok();
         CodeAtZero::OfSizes(symbols.map(|symbols| symbols.sizes_of_functions(Address(0))).unwrap_or_default())
     }
 }

@@ -1,4 +1,4 @@
-//! Reads `.eh_frame_hdr`: the place of `.eh_frame`, for files without section headers, and the index of its FDEs.
+//! Reads `.eh_frame_hdr`: the place of `.eh_frame`, as unwinders find it, and the index of its FDEs.
 //!
 //! | offset | field |
 //! |---|---|
@@ -13,11 +13,13 @@
 
 use std::borrow::Cow;
 
-use cfipack_format::Address;
+use cfipack_cfi as cfi;
 use cfipack_format::widen::{ToU64, ToUsize};
+use cfipack_format::{Address, SectionOffset};
 use object::elf::PT_GNU_EH_FRAME;
 use object::read::elf::ProgramHeader as _;
 
+use super::file::Elf;
 use super::headers::Headers;
 use crate::error::Error;
 use crate::section::Section;
@@ -26,6 +28,7 @@ const DW_EH_PE_UDATA4: u8 = 0x03;
 const DW_EH_PE_DATAREL_SDATA4: u8 = 0x3b;
 const DW_EH_PE_PCREL: u8 = 0x10;
 const DW_EH_PE_DATAREL: u8 = 0x30;
+const DW_EH_PE_OMIT: u8 = 0xff;
 
 /// The index in `.eh_frame_hdr`. Unwinders search it for the FDE of a PC.
 #[derive(Clone, Debug)]
@@ -33,6 +36,8 @@ const DW_EH_PE_DATAREL: u8 = 0x30;
 pub struct FdeIndex {
     /// The address of `.eh_frame_hdr`.
     pub address: Address,
+    /// The address of `.eh_frame`. It is `None` if the pointer to it is omitted or damaged.
+    pub eh_frame: Option<Address>,
     /// The entries, in the order of the file.
     pub entries: Vec<IndexEntry>,
 }
@@ -49,23 +54,116 @@ pub struct IndexEntry {
     pub fde: Address,
 }
 
-/// Reads the index, or returns `None` if the file has no index.
-pub(super) fn index(headers: &Headers<'_>) -> Result<Option<FdeIndex>, Error> {
-    let Some(header) = find(headers)? else { return Ok(None) };
-    let entries = entries(headers, &header).map(Iterator::collect);
-    Ok(entries.map(|entries| FdeIndex { address: header.address, entries }))
+/// `.eh_frame_hdr`, which the program header `PT_GNU_EH_FRAME` leads to.
+pub(super) struct EhFrameHdr<'a> {
+    bytes: Cow<'a, [u8]>,
+    address: Address,
 }
 
-/// Returns `.eh_frame_hdr`.
-fn find<'a>(headers: &Headers<'a>) -> Result<Option<Section<'a>>, Error> {
-    let segment = headers.segments.iter().find(|s| s.p_type(headers.endian) == PT_GNU_EH_FRAME);
-    segment.map(|segment| headers.segment(segment, ".eh_frame_hdr")).transpose()
+impl<'a> EhFrameHdr<'a> {
+    /// Finds `.eh_frame_hdr`. Returns `None` if the file has none: it has no program header for it, or tools have removed
+    /// its bytes and kept the program header (`objcopy --only-keep-debug`).
+    pub(super) fn find(elf: &Elf<'a>) -> Result<Option<Self>, Error> {
+        let headers = &elf.headers;
+        let Some(segment) = headers.segments.iter().find(|s| s.p_type(headers.endian) == PT_GNU_EH_FRAME)
+        else {
+            return Ok(None);
+        };
+        let address = Address(segment.p_vaddr(headers.endian));
+        let is_there = headers.sections.is_empty() || elf.loaded_section(address).is_some();
+        if segment.p_filesz(headers.endian) == 0 || !is_there {
+            return Ok(None);
+        }
+        let Section { bytes, .. } = headers.segment(segment, ".eh_frame_hdr")?;
+        Ok(Some(Self { bytes, address }))
+    }
+
+    /// Returns the index of FDEs, or `None` if there is none.
+    pub(super) fn index(&self, headers: &Headers<'_>) -> Option<FdeIndex> {
+        let eh_frame = self.eh_frame(headers).ok().flatten();
+        Some(FdeIndex { address: self.address, eh_frame, entries: self.entries(headers)?.collect() })
+    }
+
+    /// Returns `.eh_frame`, which starts at `address`: the bytes from there to the end of its records. Other data may
+    /// follow in the same section.
+    pub(super) fn section(&self, elf: &Elf<'a>, address: Address) -> Result<Option<Section<'a>>, Error> {
+        let Some((name, bytes)) = rest_of_section(elf, address)? else { return Ok(None) };
+        let section = cfi::Section::new(cfi::SectionKind::EhFrame, bytes, address, elf.headers.arch);
+        let last = self.entries(&elf.headers).and_then(|entries| entries.map(|entry| entry.fde.0).max());
+        let last = last.map(|last| last.wrapping_sub(address.0));
+        let bytes = &bytes[..length(&section, last)];
+        if bytes.iter().all(|&byte| byte == 0) {
+            return Ok(None);
+        }
+        Ok(Some(Section { index: None, name: name.into(), address, bytes: Cow::Borrowed(bytes) }))
+    }
+
+    /// Returns the entries of the table. Linkers only write one kind of table, and this function reads no other: a
+    /// 4-byte count, then pairs of 4-byte distances from the header's start.
+    fn entries(&self, headers: &Headers<'_>) -> Option<impl Iterator<Item = IndexEntry>> {
+        let endian = headers.arch.endian();
+        let [_, _, DW_EH_PE_UDATA4, DW_EH_PE_DATAREL_SDATA4] = *self.bytes.first_chunk::<4>()? else {
+            return None;
+        };
+        let count = endian.u32(*self.bytes.get(8..)?.first_chunk()?).to_usize();
+        let (entries, _) = self.bytes.get(FIRST_ENTRY.to_usize()..)?.as_chunks::<8>();
+        let at = move |distance| self.address.offset(endian.u32(distance).cast_signed().into());
+        let entries = (FIRST_ENTRY..).step_by(8).zip(entries).take(count);
+        Some(entries.map(move |(offset, &[s, t, u, v, a, b, c, d])| IndexEntry {
+            offset,
+            start: at([s, t, u, v]),
+            fde: at([a, b, c, d]),
+        }))
+    }
+
+    /// Returns the address of `.eh_frame`, from the pointer at offset 4, or `None` if the pointer is omitted.
+    pub(super) fn eh_frame(&self, headers: &Headers<'_>) -> Result<Option<Address>, Error> {
+        let Self { bytes, address } = self;
+        let Some((&[version, encoding, ..], field)) = bytes.split_first_chunk::<4>() else {
+            return Err(Error::EhFrameHdr { offset: 0, value: bytes.len().to_u64() });
+        };
+        if version != 1 {
+            return Err(Error::EhFrameHdr { offset: 0, value: version.into() });
+        }
+        if encoding == DW_EH_PE_OMIT {
+            return Ok(None);
+        }
+        let endian = headers.arch.endian();
+        let four = field.first_chunk().map(|&bytes| endian.u32(bytes));
+        let eight = field.first_chunk().map(|&bytes| endian.u64(bytes));
+        // The formats of `DW_EH_PE_*` are absptr (0), udata4 (3), udata8 (4), sdata4 (0xb) and sdata8 (0xc).
+        let value = match encoding & 0xf {
+            0x3 => four.map(u64::from),
+            0xb => four.map(|value| i64::from(value.cast_signed()).cast_unsigned()),
+            0x0 | 0x4 | 0xc => eight,
+            _ => return Err(Error::EhFrameHdr { offset: 1, value: encoding.into() }),
+        };
+        let value = value.ok_or(Error::EhFrameHdr { offset: 4, value: bytes.len().to_u64() })?;
+        let base = match encoding & 0xf0 {
+            0 => 0,
+            DW_EH_PE_PCREL => address.0.wrapping_add(4),
+            DW_EH_PE_DATAREL => address.0,
+            _ => return Err(Error::EhFrameHdr { offset: 1, value: encoding.into() }),
+        };
+        Ok(Some(Address(base.wrapping_add(value))))
+    }
 }
 
-/// Returns `.eh_frame`: the bytes from the address in the header to the end of the last FDE.
-pub(super) fn find_eh_frame<'a>(headers: &Headers<'a>) -> Result<Option<Section<'a>>, Error> {
-    let Some(header) = find(headers)? else { return Ok(None) };
-    let address = eh_frame_address(headers, &header)?;
+/// Returns the bytes from the start of `.eh_frame` at `address` to the end of the section around it, and a name for
+/// messages. Without a section there, the segment around it is used.
+fn rest_of_section<'a>(elf: &Elf<'a>, address: Address) -> Result<Option<(String, &'a [u8])>, Error> {
+    let headers = &elf.headers;
+    if let Some(location) = elf.locate(address) {
+        if elf.loaded_section(address).is_none() {
+            return Ok(None);
+        }
+        let bytes = headers.section_bytes(location.section)?.get(location.offset.to_usize()..);
+        let name = match location.offset {
+            0 => location.name.into_owned(),
+            _ => format!(".eh_frame in {}", location.name),
+        };
+        return Ok(bytes.map(|bytes| (name, bytes)));
+    }
     let segment = headers.loaded().find(|segment| {
         let start = segment.p_vaddr(headers.endian);
         address.0.checked_sub(start).is_some_and(|offset| offset < segment.p_filesz(headers.endian))
@@ -76,81 +174,45 @@ pub(super) fn find_eh_frame<'a>(headers: &Headers<'a>) -> Result<Option<Section<
     let Section { address: start, bytes, .. } = headers.segment(segment, ".eh_frame")?;
     let Cow::Borrowed(bytes) = bytes else { return Ok(None) };
     let bytes = bytes.get((address.0 - start.0).to_usize()..).unwrap_or_default();
-    let last = entries(headers, &header).and_then(|entries| entries.map(|entry| entry.fde.0).max());
-    let last = last.map(|last| last.wrapping_sub(address.0));
-    let bytes = Cow::Borrowed(&bytes[..length(headers, bytes, last)]);
-    Ok(Some(Section { index: None, name: ".eh_frame".into(), address, bytes }))
-}
-
-/// Reads the pointer at offset 4.
-fn eh_frame_address(headers: &Headers<'_>, header: &Section<'_>) -> Result<Address, Error> {
-    let Some((&[version, encoding, ..], field)) = header.bytes.split_first_chunk::<4>() else {
-        return Err(Error::EhFrameHdr { offset: 0, value: header.bytes.len().to_u64() });
-    };
-    if version != 1 {
-        return Err(Error::EhFrameHdr { offset: 0, value: version.into() });
-    }
-    let endian = headers.arch.endian();
-    let four = field.first_chunk().map(|&bytes| endian.u32(bytes));
-    let eight = field.first_chunk().map(|&bytes| endian.u64(bytes));
-    // The formats of `DW_EH_PE_*` are absptr (0), udata4 (3), udata8 (4), sdata4 (0xb) and sdata8 (0xc).
-    let value = match encoding & 0xf {
-        0x3 => four.map(u64::from),
-        0xb => four.map(|value| i64::from(value.cast_signed()).cast_unsigned()),
-        0x0 | 0x4 | 0xc => eight,
-        _ => return Err(Error::EhFrameHdr { offset: 1, value: encoding.into() }),
-    };
-    let value = value.ok_or(Error::EhFrameHdr { offset: 4, value: header.bytes.len().to_u64() })?;
-    let base = match encoding & 0xf0 {
-        0 => 0,
-        DW_EH_PE_PCREL => header.address.0.wrapping_add(4),
-        DW_EH_PE_DATAREL => header.address.0,
-        _ => return Err(Error::EhFrameHdr { offset: 1, value: encoding.into() }),
-    };
-    Ok(Address(base.wrapping_add(value)))
-}
-
-/// Returns the entries of the table. Linkers only write one kind of table, and this function reads no other: a 4-byte
-/// count, then pairs of 4-byte distances from the header's start.
-fn entries(headers: &Headers<'_>, header: &Section<'_>) -> Option<impl Iterator<Item = IndexEntry>> {
-    let endian = headers.arch.endian();
-    let [_, _, DW_EH_PE_UDATA4, DW_EH_PE_DATAREL_SDATA4] = *header.bytes.first_chunk::<4>()? else {
-        return None;
-    };
-    let count = endian.u32(*header.bytes.get(8..)?.first_chunk()?).to_usize();
-    let (entries, _) = header.bytes.get(FIRST_ENTRY.to_usize()..)?.as_chunks::<8>();
-    let at = move |distance| header.address.offset(endian.u32(distance).cast_signed().into());
-    let entries = (FIRST_ENTRY..).step_by(8).zip(entries).take(count);
-    Some(entries.map(move |(offset, &[s, t, u, v, a, b, c, d])| IndexEntry {
-        offset,
-        start: at([s, t, u, v]),
-        fde: at([a, b, c, d]),
-    }))
+    Ok(Some((".eh_frame".into(), bytes)))
 }
 
 /// The offset of the first entry of the table.
 const FIRST_ENTRY: u64 = 12;
 
-/// Returns the number of bytes up to the end of the last FDE. Without a table, it is the number up to the first
-/// terminator (a record of length 0), which linkers need not write. If a record is damaged, it is the number of all
-/// bytes.
-fn length(headers: &Headers<'_>, bytes: &[u8], last_fde: Option<u64>) -> usize {
-    let endian = headers.arch.endian();
+/// Returns the number of bytes up to the first terminator (a record of length 0) after the last FDE of the table.
+/// Linkers need not write a terminator. Then other data may follow the last FDE, so records after it only count if all
+/// of them can be read. If a record before it is damaged, the result is the number of all bytes.
+fn length(section: &cfi::Section<'_>, last_fde: Option<u64>) -> usize {
+    let bytes = section.bytes;
+    // The end of the last FDE. Without a table, records are read up to the first terminator.
+    let mut known = last_fde.is_none().then_some(0);
     let mut offset = 0;
-    while let Some(record) = bytes.get(offset..) {
-        let Some(&length) = record.first_chunk() else { break };
-        let (header, length) = match (endian.u32(length), record.get(4..12)) {
-            (0, _) if last_fde.is_none() => return offset,
-            (u32::MAX, Some(&[a, b, c, d, e, f, g, h])) => (12, endian.u64([a, b, c, d, e, f, g, h])),
-            (length, _) => (4, length.into()),
-        };
-        let end =
-            usize::try_from(length).ok().and_then(|length| offset.checked_add(header)?.checked_add(length));
-        let Some(end) = end.filter(|&end| end <= bytes.len()) else { break };
+    while let Some(end) = end_of_record(section, offset) {
+        if known.is_some() && end == offset + 4 {
+            break;
+        }
         if last_fde == Some(offset.to_u64()) {
-            return end;
+            known = Some(end);
         }
         offset = end;
     }
-    bytes.len()
+    let Some(known) = known else { return bytes.len() };
+    let is_damaged = !bytes[offset..].starts_with(&[0; 4]) && offset != bytes.len();
+    if last_fde.is_none() {
+        return if is_damaged { bytes.len() } else { offset };
+    }
+    let mut more = cfi::Functions::between(section, SectionOffset(known), SectionOffset(offset));
+    if is_damaged || more.any(|function| function.is_err()) { known } else { offset }
+}
+
+/// Returns the end of the record at an offset, or `None` if the record reaches beyond the bytes.
+fn end_of_record(section: &cfi::Section<'_>, offset: usize) -> Option<usize> {
+    let (record, endian) = (section.bytes.get(offset..)?, section.arch.endian());
+    let (header, length) = match (endian.u32(*record.first_chunk()?), record.get(4..12)) {
+        (u32::MAX, Some(&[a, b, c, d, e, f, g, h])) => (12, endian.u64([a, b, c, d, e, f, g, h])),
+        (length, _) => (4, length.into()),
+    };
+    let end = offset.checked_add(header)?.checked_add(usize::try_from(length).ok()?)?;
+    (end <= section.bytes.len()).then_some(end)
 }

@@ -2,27 +2,24 @@
 
 use std::borrow::Cow;
 
-use cfipack_cfi as cfi;
 use cfipack_format::Address;
 use cfipack_format::widen::ToU64;
 use object::elf::{self, SectionHeader64};
-use object::read::elf::{Dyn as _, ProgramHeader as _, SectionHeader as _};
+use object::read::elf::{ProgramHeader as _, SectionHeader as _};
 use object::{Endianness, SectionIndex};
 
-use super::eh_frame_hdr::FdeIndex;
+use super::call_frames::ZDEBUG_FRAME;
+use super::compression;
+use super::eh_frame_hdr::{EhFrameHdr, FdeIndex};
 use super::headers::Headers;
 use super::placement::{Addresses, Placement};
 use super::relocate::RelocationIndex;
 use super::room::Room;
-use super::{compression, eh_frame_hdr};
 use crate::error::Error;
 use crate::kind::Kind;
 use crate::names;
 use crate::relocation::Relocation;
-use crate::section::{CallFrameSection, Location, Section};
-
-/// A `.debug_frame` that is compressed in the old format. Gas and gcc still write it on request (`-gz=zlib-gnu`).
-const ZDEBUG_FRAME: &[u8] = b".zdebug_frame";
+use crate::section::{Location, Section};
 
 /// An ELF file. Its methods are only for ELF files, and everything else is in [`File`](crate::File). Only the
 /// headers are parsed, and contents are read when you ask for them.
@@ -32,6 +29,8 @@ pub struct Elf<'a> {
     /// The relocation sections of a relocatable object, by the section that they apply to.
     pub(super) relocation_index: RelocationIndex,
     pub(super) addresses: Addresses,
+    /// The separate debug file, if the caller has set one.
+    pub(super) debug_file: Option<Box<Elf<'a>>>,
 }
 
 impl<'a> Elf<'a> {
@@ -43,11 +42,11 @@ impl<'a> Elf<'a> {
             Kind::Linked => RelocationIndex::default(),
         };
         let addresses = Addresses::new(&headers, placement)?;
-        Ok(Self { headers, relocation_index, addresses })
+        Ok(Self { headers, relocation_index, addresses, debug_file: None })
     }
 
     /// Returns a section. Its bytes are decompressed, and relocated if the file is a relocatable object.
-    fn section(
+    pub(super) fn section(
         &self,
         index: SectionIndex,
         header: &SectionHeader64<Endianness>,
@@ -71,44 +70,6 @@ impl<'a> Elf<'a> {
             address: Address(self.addresses.of_section(index.0)),
             bytes,
         })
-    }
-
-    pub(crate) fn call_frame_sections(&self) -> Result<Vec<CallFrameSection<'a>>, Error> {
-        let headers = &self.headers;
-        let mut found = Vec::new();
-        let mut room = Room::for_file(headers);
-        for (index, header) in headers.sections.enumerate() {
-            let kind = match headers.name(header) {
-                b".eh_frame" if header.sh_flags(headers.endian).contains(elf::SHF_ALLOC) => {
-                    cfi::SectionKind::EhFrame
-                }
-                b".debug_frame" | ZDEBUG_FRAME => cfi::SectionKind::DebugFrame,
-                _ => continue,
-            };
-            if headers.has_bytes(header) {
-                found.push((kind, self.section(index, header, &mut room)?));
-            }
-        }
-        if headers.sections.is_empty() {
-            let section = eh_frame_hdr::find_eh_frame(headers)?;
-            found.extend(section.map(|section| (cfi::SectionKind::EhFrame, section)));
-        }
-        let (text, data) = (self.text_base(), self.data_base());
-        let mut sections: Vec<_> = found
-            .into_iter()
-            .map(|(kind, section)| CallFrameSection {
-                section,
-                kind,
-                arch: headers.arch,
-                text,
-                data,
-                excluded: Vec::new(),
-            })
-            .collect();
-        if headers.kind == Kind::Relocatable {
-            sections.iter_mut().try_for_each(|section| self.exclude_discarded(section))?;
-        }
-        Ok(self.each_function_once(sections))
     }
 
     pub(crate) fn sframe_sections(&self) -> Result<Vec<Section<'a>>, Error> {
@@ -156,7 +117,7 @@ impl<'a> Elf<'a> {
     /// # Errors
     /// The program header of `.eh_frame_hdr` leads out of the file.
     pub fn fde_index(&self) -> Result<Option<FdeIndex>, Error> {
-        eh_frame_hdr::index(&self.headers)
+        Ok(EhFrameHdr::find(self)?.and_then(|header| header.index(&self.headers)))
     }
 
     /// Returns whether the file contains only debug information, as `objcopy --only-keep-debug` leaves it. In such a
@@ -242,7 +203,8 @@ impl<'a> Elf<'a> {
         Ok(found)
     }
 
-    /// Returns the section with a name if it is not loaded, decompressed and relocated.
+    /// Returns the section with a name if it is not loaded, decompressed and relocated. If the file has none, the section
+    /// of its debug file is returned.
     pub(crate) fn debug_section(&self, name: &str) -> Result<Option<Section<'a>>, Error> {
         let headers = &self.headers;
         for (index, header) in headers.sections.enumerate() {
@@ -251,12 +213,19 @@ impl<'a> Elf<'a> {
                 return self.section(index, header, &mut Room::for_file(headers)).map(Some);
             }
         }
-        Ok(None)
+        self.debug_file.as_ref().map_or(Ok(None), |debug_file| debug_file.debug_section(name))
     }
 
     /// Returns the section that contains an address.
     pub(crate) fn locate(&self, address: Address) -> Option<Location<'a>> {
         self.addresses.locate(&self.headers, address)
+    }
+
+    /// Returns the header of the section that contains an address, if the section has bytes in the file.
+    pub(super) fn loaded_section(&self, address: Address) -> Option<&'a SectionHeader64<Endianness>> {
+        let section = self.locate(address)?.section;
+        let header = self.headers.sections.section(SectionIndex(section)).ok()?;
+        self.headers.has_bytes(header).then_some(header)
     }
 
     /// Returns the address of a section, or 0 if the section does not exist.
@@ -274,28 +243,5 @@ impl<'a> Elf<'a> {
     /// Returns the relocations of a section in file order.
     pub(crate) fn relocations(&self, section: usize) -> Result<Vec<Relocation>, Error> {
         self.relocation_index.relocations(&self.headers, section, self.headers.section_bytes(section)?)
-    }
-
-    fn address_of(&self, name: &[u8]) -> Option<u64> {
-        let (index, _) =
-            self.headers.sections.enumerate().find(|(_, header)| self.headers.name(header) == name)?;
-        Some(self.addresses.of_section(index.0))
-    }
-
-    fn text_base(&self) -> Address {
-        Address(self.address_of(b".text").unwrap_or(0))
-    }
-
-    /// Returns the address of the GOT. Like unwinders, this function reads it from the dynamic section.
-    fn data_base(&self) -> Address {
-        let headers = &self.headers;
-        let dynamic =
-            headers.segments.iter().find_map(|s| s.dynamic(headers.endian, headers.bytes).ok().flatten());
-        for entry in dynamic.unwrap_or_default() {
-            if entry.d_tag(headers.endian) == elf::DT_PLTGOT {
-                return Address(entry.d_val(headers.endian));
-            }
-        }
-        Address(self.address_of(b".got").unwrap_or(0))
     }
 }

@@ -4,11 +4,13 @@
 //! - [`placement`]: addresses for the sections of relocatable objects
 //! - [`relocate`], [`linked_symbols`]: applies relocations to copies of sections
 //! - [`compression`], [`room`]: compressed sections, and limits on memory
-//! - [`eh_frame_hdr`]: the index of FDEs, and `.eh_frame` without section headers
+//! - [`call_frames`], [`eh_frame_hdr`]: finds call frame information, by names and as unwinders do, and its index
+//! - [`separate`]: separate debug files
 //! - [`debug_frame`], [`excluded`]: FDEs that do not count
 //! - [`imports`]: pointers to functions of other files
 //! - [`machine`]: names for errors
 
+mod call_frames;
 mod compression;
 mod debug_frame;
 pub(crate) mod eh_frame_hdr;
@@ -21,3 +23,4 @@ pub(crate) mod machine;
 pub(crate) mod placement;
 mod relocate;
 mod room;
+mod separate;

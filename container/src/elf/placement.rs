@@ -85,6 +85,15 @@ impl Addresses {
         after.checked_sub(1).is_some_and(|last| address.0 < self.reached[last])
     }
 
+    /// Returns whether an address is what no linker stores for the start of a function in this file, neither for a
+    /// function that it keeps nor for one that it discards. A discarded function starts at 0, -1 or -2, plus an offset
+    /// in an input section.
+    pub(super) fn is_no_start(&self, address: Address) -> bool {
+        const LARGEST_OFFSET: u64 = 1 << 32;
+        let end = self.reached.last().copied().unwrap_or(0).max(LARGEST_OFFSET);
+        (end..u64::MAX - LARGEST_OFFSET).contains(&address.0)
+    }
+
     /// Returns the section that contains an address.
     pub(super) fn locate<'a>(&self, headers: &Headers<'a>, address: Address) -> Option<Location<'a>> {
         let after = self.placed.partition_point(|&index| self.of_section(index) <= address.0);

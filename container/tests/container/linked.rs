@@ -31,6 +31,61 @@ fn section_headers_are_not_needed() {
     assert_eq!(names, [".plt", ".text", ".bolt.org.text"]);
 }
 
+/// Returns `linked.so` with the name `eh_frame` for its `.eh_frame`, and the offset of the section's header.
+fn renamed() -> (Vec<u8>, usize) {
+    let mut bytes = corpus("linked.so");
+    let index = File::parse(&bytes).unwrap().call_frame_sections().unwrap()[0].section.index.unwrap();
+    let headers = u64::from_le_bytes(bytes[0x28..0x30].try_into().unwrap());
+    let header = usize::try_from(headers).unwrap() + 64 * index;
+    // The name in the string table starts one byte later.
+    bytes[header] += 1;
+    (bytes, header)
+}
+
+/// The program header leads to `.eh_frame`, whatever its section is called, and whatever the section has before and after
+/// it. ld wrote the `.eh_frame` of this file at 0x2d0 with 0x9c bytes, and `.sframe` at 0x370.
+#[test]
+fn eh_frame_has_another_name_or_is_part_of_a_section() {
+    let whole = corpus("linked.so");
+    let file = File::parse(&whole).unwrap();
+    let own = file.call_frame_sections().unwrap();
+    let (renamed, header) = renamed();
+    // sh_addr, sh_offset and sh_size: the section has 4 bytes more before it, and .sframe after it.
+    let mut inside = renamed.clone();
+    for (field, value) in [(16, 0x2cc), (24, 0x2cc), (32, 0x390 - 0x2cc_u64)] {
+        inside[header + field..][..8].copy_from_slice(&value.to_le_bytes());
+    }
+    // Other data follows at once, without a terminator.
+    let mut at_once = inside.clone();
+    at_once[0x36c..0x370].copy_from_slice(b"data");
+    let inside_name = ".eh_frame in eh_frame";
+    for (bytes, name) in [(renamed, "eh_frame"), (inside, inside_name), (at_once, inside_name)] {
+        let sections = File::parse(&bytes).unwrap().call_frame_sections().unwrap();
+        let [found] = &sections[..] else { panic!("{name}: {} sections", sections.len()) };
+        assert_eq!(found.section.name, name);
+        assert_eq!(found.section.address, Address(0x2d0));
+        assert_eq!(found.section.bytes, own[0].section.bytes, "{name}");
+    }
+}
+
+/// `objcopy --only-keep-debug` leaves a program header without bytes, and `objcopy -R` one that leads to no section.
+#[test]
+fn a_program_header_without_eh_frame_hdr_leads_nowhere() {
+    let (bytes, _) = renamed();
+    let headers = (0..usize::from(bytes[0x38])).map(|index| 64 + 56 * index);
+    let header = headers.into_iter().find(|&at| bytes[at..][..4] == 0x6474_e550_u32.to_le_bytes()).unwrap();
+    for (field, value) in [(32, 0_u64), (16, 0x7000_0000)] {
+        let mut bytes = bytes.clone();
+        bytes[header + field..][..8].copy_from_slice(&value.to_le_bytes());
+        assert!(File::parse(&bytes).unwrap().call_frame_sections().unwrap().is_empty());
+    }
+    // A damaged index is an error if nothing else leads to CFI.
+    let mut bytes = bytes;
+    bytes[0x298] = 9;
+    let error = File::parse(&bytes).unwrap().call_frame_sections().unwrap_err();
+    assert_eq!(error.to_string(), "section .eh_frame_hdr: offset 0x0: unexpected value 0x9");
+}
+
 #[test]
 fn a_segment_longer_than_its_table_is_given_whole() {
     // ld made the segment 0xe0 bytes long and the section 0xbe. Without e_shoff and the last two counts of

@@ -22,7 +22,12 @@ pub(super) fn check(
     found: &mut Vec<RecordFinding>,
 ) {
     let is_eh_frame = |section: &CallFrameSection<'_>| section.kind == SectionKind::EhFrame;
-    let Some(number) = sections.iter().position(is_eh_frame) else { return };
+    let is_indexed = |section: &CallFrameSection<'_>| {
+        let offset = index.eh_frame.and_then(|start| start.0.checked_sub(section.section.address.0));
+        is_eh_frame(section) && offset.is_some_and(|offset| offset < section.section.bytes.len().to_u64())
+    };
+    let place = sections.iter().position(is_indexed).or_else(|| sections.iter().position(is_eh_frame));
+    let Some(number) = place else { return };
     let first = fdes.partition_point(|fde| fde.section < number);
     let fdes = &fdes[first..first + fdes[first..].partition_point(|fde| fde.section == number)];
     order(index, found);

@@ -16,7 +16,9 @@ use cfipack_lint::records::{RecordFinding, RecordKind};
 use cfipack_lint::{Found, SourceLine};
 use serde::Serialize;
 
+use crate::io::debug_file::DebugFileJson;
 use crate::report::escaped::{Escaped, FileName};
+use crate::report::excluded::Excluded;
 use crate::report::place::Places;
 use crate::report::symbol::SymbolName;
 
@@ -47,6 +49,11 @@ pub struct LintReport {
     pub known: u64,
     /// The number of findings that a line of `--ignore` matches. They are not listed.
     pub ignored: u64,
+    /// The number of FDEs that describe no function of their own, by reason. They are not compared.
+    pub excluded: Excluded,
+    /// The separate debug file that was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub debug_file: Option<DebugFileJson>,
     pub findings: Vec<LintFinding>,
 }
 

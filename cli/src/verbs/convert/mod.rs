@@ -21,6 +21,7 @@ use self::embed::Conversions;
 use crate::conversion::{self, Conversion, Outside, TableOptions};
 use crate::io::absent;
 use crate::io::check;
+use crate::io::debug_file::{DebugFile, DebugFileJson, DebugFileOption};
 use crate::io::each::{self, Outcome};
 use crate::io::input::{self, CALL_FRAMES, Input, Object};
 use crate::io::output;
@@ -29,7 +30,7 @@ use crate::report::cfi_bytes::{CfiBytes, TableBytes};
 use crate::report::code;
 use crate::report::count::{Counts, Number, percent};
 use crate::report::escaped::{Escaped, FileName};
-use crate::report::excluded::{self, Excluded};
+use crate::report::excluded::{self, Excluded, Unplaced};
 use crate::report::fault::TableNames;
 use crate::report::limits::{Covered, Limits};
 use crate::report::place::{Places, similarity};
@@ -61,6 +62,8 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    debug_file: DebugFileOption,
+    #[command(flatten)]
     slice: input::Slice,
     /// Number of threads; the bytes do not depend on it
     #[arg(long, value_name = "N", default_value = "1", value_parser = input::number_in(1..=256_u16))]
@@ -82,6 +85,7 @@ pub struct Arguments {
 /// Converts the input.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     check_verb(&arguments.inputs)?;
+    arguments.debug_file.check(&arguments.inputs)?;
     if arguments.embed.writes_files() {
         let table = arguments.table.with_synthesize(arguments.synthesize);
         table.check()?;
@@ -89,7 +93,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         let Arguments { limits, json, .. } = *arguments;
         let threads = arguments.threads.into();
         let conversions = Conversions { table, threads, limits, json };
-        return arguments.embed.run(&arguments.inputs, conversions);
+        return arguments.embed.run(&arguments.inputs, conversions, &arguments.debug_file);
     }
     arguments.embed.check_unused()?;
     if let Some(path) = arguments.inputs.iter().find(|path| path.is_dir()) {
@@ -101,8 +105,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     }
     let table = arguments.table.with_synthesize(arguments.synthesize);
     table.check()?;
+    let parts = (&arguments.slice, &arguments.debug_file);
     let Some(section) = section else {
-        return each::for_each(&arguments.inputs, &arguments.slice, Placement::Apart, |object, _| {
+        return each::for_each(&arguments.inputs, parts, Placement::Apart, |object, _| {
             convert(object, arguments, &table)
         });
     };
@@ -110,7 +115,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         bail!("--section: {} inputs, but one section: convert each by itself", arguments.inputs.len())
     };
     check::written("--section", section, [path], arguments.json, "")?;
-    let input = Input::open(path, &arguments.slice)?;
+    let input = Input::open(path, parts)?;
     let object = input.object(Placement::Apart)?;
     let name = || object.name.to_string();
     let Some(summary) = summary(&object, arguments, &table).with_context(name)? else {
@@ -176,6 +181,7 @@ struct Summary<'s, 'a> {
     code: Option<CodeBytes>,
     /// FDEs that describe no function of their own.
     excluded: Excluded,
+    unplaced: Vec<Unplaced>,
     report: Option<Report>,
     names: Names,
 }
@@ -240,8 +246,8 @@ impl<'s, 'a> Summary<'s, 'a> {
         }
         let cfi = CfiBytes::measure(file, sections)?;
         let excluded = excluded::count(sections);
-        let names = arguments.names;
-        Ok(Self { object, file, conversion, bytes, cfi, code, excluded, report, names })
+        let (unplaced, names) = (Unplaced::of(file, sections), arguments.names);
+        Ok(Self { object, file, conversion, bytes, cfi, code, excluded, unplaced, report, names })
     }
 
     /// Returns `Done` if the table passes its verification, every FDE can be read, and enough functions are converted.
@@ -254,6 +260,7 @@ impl<'s, 'a> Summary<'s, 'a> {
             functions: self.conversion.functions,
             converted: self.conversion.converted(),
             code: self.code,
+            unplaced: &self.unplaced,
         };
         Status::differs_if(!is_true).max(limits.status(&self.object.name, &covered))
     }
@@ -295,6 +302,7 @@ impl<'s, 'a> Summary<'s, 'a> {
         if let Some(code) = &self.code {
             writeln!(text, "  {}", code::line(code))?;
         }
+        self.object.print_debug_file(&mut text)?;
         if let Some(report) = &self.report {
             writeln!(text, "  {}:", verdict::heading(report))?;
             let places = Places::new(self.file).with_names(self.names);
@@ -320,6 +328,7 @@ impl<'s, 'a> Summary<'s, 'a> {
             ambiguous: self.conversion.omitted_for(Reason::Ambiguous.name()),
             synthesized: self.conversion.synthesized.as_ref().map(|own| &own.counts),
             excluded: &self.excluded,
+            debug_file: self.object.debug_file.map(DebugFile::json),
             bytes: TableBytes { sframe: self.bytes.len().to_u64(), cfi: self.cfi },
             code_coverage: self.code,
             relocations: self.relocations(),
@@ -368,6 +377,9 @@ pub struct SummaryJson<'r> {
     #[serde(skip_serializing_if = "Option::is_none")]
     synthesized: Option<&'r SynthesizedCounts>,
     excluded: &'r Excluded,
+    /// The separate debug file that was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    debug_file: Option<DebugFileJson>,
     bytes: TableBytes,
     #[serde(skip_serializing_if = "Option::is_none")]
     code_coverage: Option<CodeBytes>,

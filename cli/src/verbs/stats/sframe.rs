@@ -64,6 +64,7 @@ pub fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outco
         functions: coverage.functions,
         converted: coverage.covered,
         code: Some(coverage.code_coverage),
+        unplaced: &[],
     });
     let status = covered.map(|covered| arguments.limits.status(&object.name, &covered));
     status::judged(status.unwrap_or(Status::Done), out.flush().map_err(Into::into)).map(Outcome::Done)

@@ -9,6 +9,7 @@ use anyhow::{Context as _, bail};
 use cfipack_container::Placement;
 use cfipack_format::Address;
 
+use crate::io::debug_file::DebugFileOption;
 use crate::io::each;
 use crate::io::input::{self, Input};
 use crate::report::status::Status;
@@ -65,6 +66,8 @@ pub struct Arguments {
     #[command(flatten)]
     pub names: Names,
     #[command(flatten)]
+    debug_file: DebugFileOption,
+    #[command(flatten)]
     slice: input::Slice,
 }
 
@@ -77,7 +80,8 @@ pub enum Profile {
 
 /// Verifies every file.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
-    let Arguments { files, slice, .. } = arguments;
+    let Arguments { files, slice, debug_file, .. } = arguments;
+    debug_file.check(files)?;
     let table = arguments.sframe.as_deref().or(arguments.unwind_info.as_deref());
     let table = table.map(|path| Input::open(path, slice)).transpose()?;
     let table = table.as_ref().map(|input| input.object(Placement::Apart)).transpose()?;
@@ -93,7 +97,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         };
         checked.with_context(|| table.name.to_string())?;
     }
-    each::for_each(files, slice, Placement::Apart, |object, _| {
+    each::for_each(files, (slice, debug_file), Placement::Apart, |object, _| {
         if object.is_compact() && arguments.sframe.is_some() {
             bail!("--sframe: a Mach-O file has no .sframe; use --unwind-info for its table");
         }

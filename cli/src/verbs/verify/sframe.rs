@@ -9,13 +9,14 @@ use cfipack_roundtrip::{Options, Report};
 
 use super::{Arguments, Profile};
 use crate::io::absent::{self, SFRAME_TABLE};
+use crate::io::debug_file::DebugFile;
 use crate::io::each::Outcome;
 use crate::io::found::HiddenTables;
 use crate::io::input::{self, CALL_FRAMES, Contents, Object};
 use crate::io::output;
 use crate::report::count::Number;
 use crate::report::displaced::Displaced;
-use crate::report::excluded::{self, Excluded};
+use crate::report::excluded::{self, Excluded, Unplaced};
 use crate::report::fault::TableNames;
 use crate::report::kernel::KernelReport;
 use crate::report::place::Places;
@@ -79,6 +80,7 @@ pub fn verify(
     }
     let report = verification::against_any(file, &sections, &tables, &options, arguments.threads.into())?;
     let excluded = excluded::count(&sections);
+    let unplaced = Unplaced::of(file, &sections);
     let kernel = arguments.profile.map(|Profile::Kernel| KernelReport::new(file, &tables, options.limit));
     let kernel = kernel.transpose()?;
     let places = Places::new(file).with_names(arguments.names);
@@ -102,11 +104,12 @@ pub fn verify(
             fallback: kernel.and_then(|kernel| kernel.fallback),
             excluded: &excluded,
             hidden_tables: hidden,
+            debug_file: object.debug_file.map(DebugFile::json),
             cfi_against_code: code,
             displaced,
         })
     } else {
-        print_all(object, (&report, displaced, hidden), kernel, &excluded, &names, &places, code)
+        print_all(object, (&report, displaced, hidden), kernel, (&excluded, &unplaced), &names, &places, code)
     };
     let keeps_rules = kernel.is_none_or(|kernel| kernel.is_accepted());
     let wrong_cfi = code.is_some_and(|code| code.wrong != 0);
@@ -120,7 +123,7 @@ fn print_all(
     object: &Object<'_>,
     (report, displaced, hidden): (&Report, Option<&Displaced>, Option<HiddenTables>),
     kernel: Option<&KernelReport>,
-    excluded: &Excluded,
+    (excluded, unplaced): (&Excluded, &[Unplaced]),
     names: &TableNames,
     places: &Places<'_, '_>,
     code: Option<AgainstCode>,
@@ -138,6 +141,10 @@ fn print_all(
     if let Some(line) = excluded::line(excluded) {
         writeln!(out, "{line}")?;
     }
+    for unplaced in unplaced {
+        writeln!(out, "  {unplaced}")?;
+    }
+    object.print_debug_file(&mut out)?;
     writeln!(out, "  {}", verdict::against_code(code))?;
     if let Some(kernel) = kernel {
         kernel.print(&mut out, places)?;

@@ -7,11 +7,14 @@ mod table;
 pub use table::Table;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 
 use crate::conversion::TableOptions;
 use crate::edit::many::{IN_PLACE, ManyFiles};
+use crate::io::debug_file::{DebugFile, DebugFileOption};
+use crate::io::mmap::Bytes;
 use crate::report::edits::{self, Run};
 use crate::report::limits::Limits;
 use crate::report::status::Status;
@@ -71,10 +74,16 @@ impl FileOptions {
     }
 
     /// Puts tables into files.
-    pub fn run(&self, inputs: &[PathBuf], conversions: Conversions) -> anyhow::Result<Status> {
+    pub fn run(
+        &self,
+        inputs: &[PathBuf],
+        conversions: Conversions,
+        debug_file: &DebugFileOption,
+    ) -> anyhow::Result<Status> {
         let place = self.many.destination(inputs, self.output.as_deref(), conversions.json, IN_PLACE)?;
         let embed = Embed {
             conversions,
+            debug_file: one_debug_file(inputs, debug_file)?.map(Arc::new),
             skip_done: self.skip_done,
             linked_only: self.linked_only,
             is_copy: self.output.is_some(),
@@ -85,4 +94,15 @@ impl FileOptions {
         let run = Run { json, strict, ..self.many.run(place) };
         edits::run(&embed, &targets.found, &run)
     }
+}
+
+/// Opens the debug file of the only input.
+fn one_debug_file(inputs: &[PathBuf], option: &DebugFileOption) -> anyhow::Result<Option<DebugFile>> {
+    if !option.is_given() {
+        return Ok(None);
+    }
+    let [input] = inputs else { bail!("--debug-file: {} inputs, but it is for one", inputs.len()) };
+    let name = || input.display().to_string();
+    let bytes = Bytes::open(input, |_| u64::MAX).with_context(name)?;
+    option.open(input, &bytes).with_context(name)
 }

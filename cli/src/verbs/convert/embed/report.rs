@@ -6,6 +6,7 @@ use cfipack_roundtrip::most_frequent_first;
 use super::table::{Embed, Table};
 use crate::conversion::Consumer;
 use crate::edit::Part;
+use crate::io::debug_file::DebugFile;
 use crate::report::code;
 use crate::report::count::{Counts, Number, percent};
 use crate::report::edits::{Reported, Totals};
@@ -54,7 +55,9 @@ impl Reported for Embed {
 
     fn add(&self, parts: &[Part<Table>], totals: &mut Totals) -> Vec<Remark> {
         let (mut functions, mut converted, mut unreadable, mut lost) = (0, 0, 0, 0);
+        let mut unplaced = Vec::new();
         for Part { report, .. } in parts {
+            unplaced.extend(&report.unplaced);
             functions += report.functions;
             converted += report.converted;
             if let Some(old) = &report.old_rows {
@@ -80,7 +83,8 @@ impl Reported for Embed {
             Some(code) => totals.code = totals.code + code,
             None => totals.has_uncounted_code = true,
         }
-        let mut remarks = self.conversions.limits.remarks(&Covered { functions, converted, code });
+        let mut remarks =
+            self.conversions.limits.remarks(&Covered { functions, converted, code, unplaced: &unplaced });
         if lost != 0 {
             let lost = Number(lost, "byte");
             let hint =
@@ -115,6 +119,7 @@ impl Reported for Embed {
         if totals.kept != 0 {
             lines.push(format!("without CFI: {} kept from the old table", Number(totals.kept, "function")));
         }
+        lines.extend(self.debug_file.as_deref().map(DebugFile::to_string));
         if totals.tables == 0 {
             lines.push(NO_TABLE.into());
             return lines;

@@ -1,6 +1,7 @@
 //! Puts a table into an object or a linked file, and judges the table in the new file.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use cfipack_container::{CallFrameSection, File, Kind};
@@ -16,11 +17,13 @@ use serde::Serialize;
 use super::Conversions;
 use crate::conversion::{Consumer, Conversion, Malformed};
 use crate::edit::{Edit, Problem, Skip};
+use crate::io::debug_file::{DebugFile, DebugFileJson};
 use crate::io::input;
 use crate::kept::OldRows;
 use crate::missing::ConversionReasons;
 use crate::report::cfi_bytes::{CfiBytes, TableBytes};
 use crate::report::count::Counts;
+use crate::report::excluded::{self, Excluded, Unplaced};
 use crate::report::kernel::KernelReport;
 use crate::report::place::Places;
 use crate::report::verification;
@@ -30,6 +33,8 @@ use crate::synthesized::SynthesizedCounts;
 pub struct Embed {
     /// The options of the tables.
     pub conversions: Conversions,
+    /// The separate debug file of the only input.
+    pub debug_file: Option<Arc<DebugFile>>,
     /// True if a file that has a table of the requested version stays as it is.
     pub skip_done: bool,
     /// True if relocatable objects stay as they are, also in archives.
@@ -81,6 +86,15 @@ pub struct Table {
     /// True if the table has rows that cannot be judged.
     #[serde(skip)]
     has_unproven_rows: bool,
+    /// FDEs that describe no function of their own, by reason.
+    #[serde(skip_serializing_if = "Excluded::is_empty")]
+    pub excluded: Excluded,
+    /// The separate debug file that was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub debug_file: Option<DebugFileJson>,
+    #[serde(skip)]
+    /// FDEs of unknown functions.
+    pub unplaced: Vec<Unplaced>,
     #[serde(skip)]
     /// The omitted functions, for the verification of the new file.
     omitted_functions: Vec<Unsupported>,
@@ -94,7 +108,9 @@ impl Edit for Embed {
     fn edit<'a>(&self, object: &'a [u8]) -> Result<(Option<Rewrite<'a>>, Table), Problem> {
         let file = File::parse(object)?;
         let options = self.conversions.table.get();
-        let Some(elf) = file.as_elf() else { return Err(Problem::Skip(Skip::MachO)) };
+        if file.as_macho().is_some() {
+            return Err(Problem::Skip(Skip::MachO));
+        }
         if Builder::new(file.arch(), options).is_err() {
             return Err(Problem::Skip(Skip::OtherKind));
         }
@@ -104,27 +120,24 @@ impl Edit for Embed {
         if self.skip_done && self.is_done(&file)? {
             return Err(Problem::Skip(Skip::HasTable));
         }
-        let sections = file.call_frame_sections()?;
+        let described = self.with_debug_file(object)?;
+        let sections = described.call_frame_sections()?;
         if !input::describe_functions(&sections) && !self.conversions.table.synthesizes() {
-            return Err(Problem::Skip(match () {
-                () if elf.is_debug_file() => Skip::DebugFile,
-                () if elf.is_gcc_lto() => Skip::GccLto,
-                () => Skip::NoCfi,
-            }));
+            return Err(Problem::Skip(Skip::without_cfi(&file)));
         }
         let Conversions { table, threads, .. } = self.conversions;
         let table = table.replacing();
         let table = if file.kind() == Kind::Relocatable { table.for_linker() } else { table };
-        let conversion = Conversion::unplaced(&file, &sections, &table, threads)?;
+        let conversion = Conversion::unplaced(&described, &sections, &table, threads)?;
         if conversion.functions == 0 && !table.synthesizes() && file.sframe_sections()?.is_empty() {
-            return Err(Problem::Skip(Skip::NoCfi));
+            return Err(Problem::Skip(Skip::without_cfi(&described)));
         }
         if conversion.section.num_fdes() == 0 {
             // No reader needs a table without functions. If the file has a table, it is stale.
-            return Ok((without_sframe(&file)?, self.table(&file, &sections, conversion, &[])?));
+            return Ok((without_sframe(&file)?, self.table(&described, &sections, conversion, &[])?));
         }
         match file.kind() {
-            Kind::Linked => self.linked(&file, &sections, conversion),
+            Kind::Linked => self.linked(&file, &described, &sections, conversion),
             Kind::Relocatable => self.relocatable(&file, &sections, conversion),
         }
     }
@@ -132,7 +145,11 @@ impl Edit for Embed {
     fn retry(&self, table: &Table) -> Option<Self> {
         let Self { conversions, .. } = *self;
         let judged_only = conversions.table.judged_only().filter(|_| table.has_unproven_rows)?;
-        Some(Self { conversions: Conversions { table: judged_only, ..conversions }, ..*self })
+        Some(Self {
+            conversions: Conversions { table: judged_only, ..conversions },
+            debug_file: self.debug_file.clone(),
+            ..*self
+        })
     }
 
     fn judge(&self, new: &[u8], table: &mut Table) -> Result<(), Problem> {
@@ -140,13 +157,14 @@ impl Edit for Embed {
             return Ok(());
         }
         let file = File::parse(new)?;
+        let described = self.with_debug_file(new)?;
         let sections = file.sframe_sections()?;
         let tables = match &sections[..] {
             [section] => input::relocated_tables(&file, section)?,
             [] if table.is_empty() => Vec::new(),
             _ => return Err(Problem::Refused(format!("the new file has {} tables", sections.len()))),
         };
-        self.check_cfi(&file, &tables, table)?;
+        self.check_cfi(&described, &tables, table)?;
         if self.conversions.table.consumer() == Some(Consumer::Kernel) {
             check_kernel_rules(&file, &tables)?;
         }
@@ -164,6 +182,13 @@ fn check_kernel_rules(file: &File<'_>, tables: &[sframe::Section<'_>]) -> Result
 }
 
 impl Embed {
+    /// Parses a file for its CFI, with that of the debug file.
+    fn with_debug_file<'f>(&'f self, bytes: &'f [u8]) -> Result<File<'f>, Problem> {
+        let file = File::parse(bytes)?;
+        let Some(debug_file) = &self.debug_file else { return Ok(file) };
+        Ok(file.with_debug_file(File::parse(&debug_file.bytes)?)?)
+    }
+
     /// Returns whether the file has a single table of the requested version, and its program header points to it.
     fn is_done(&self, file: &File<'_>) -> Result<bool, Problem> {
         let sections = file.sframe_sections()?;
@@ -211,10 +236,11 @@ impl Embed {
         )))
     }
 
-    /// Puts a table into a linked file.
+    /// Puts a table into a linked file. `described` is this file with its debug file.
     fn linked<'a>(
         &self,
         file: &File<'a>,
+        described: &File<'_>,
         sections: &[CallFrameSection<'_>],
         mut conversion: Conversion,
     ) -> Result<(Option<Rewrite<'a>>, Table), Problem> {
@@ -229,7 +255,7 @@ impl Embed {
             }
         };
         let bytes = conversion.linked()?;
-        let mut table = self.table(file, sections, conversion, &bytes)?;
+        let mut table = self.table(described, sections, conversion, &bytes)?;
         table.way = Some(embedding.way().name());
         table.address = Some(embedding.address().to_string());
         Ok((Some(embedding.rewrite(bytes)), table))
@@ -287,6 +313,9 @@ impl Embed {
                 .chain(conversion.unjudged)
                 .collect(),
             has_unproven_rows: false,
+            excluded: excluded::count(sections),
+            unplaced: Unplaced::of(file, sections),
+            debug_file: self.debug_file.as_deref().map(DebugFile::json),
             omitted_functions: conversion.omitted,
         })
     }
