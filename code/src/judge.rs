@@ -10,7 +10,7 @@ mod finding;
 
 use cfipack_format::{Arch, Cfa, CfaWords, Register, RegisterName, Rule};
 
-use self::compare::{CfaState, Compared, RETURN_ADDRESS, SIGNATURE};
+use self::compare::{CfaState, Compared, OPEN, RETURN_ADDRESS, SIGNATURE};
 use self::expected::Expected;
 pub use self::finding::{Finding, Judgement, Kind};
 use crate::analysis::Analysis;
@@ -25,9 +25,11 @@ pub struct Judge<'j, 'c> {
     arch: Arch,
     analysis: &'j Analysis<'c>,
     rows: &'j Rows,
+    /// The number of bytes below the stack pointer that no signal handler overwrites.
+    red_zone: u32,
     cfa: Vec<CfaState>,
-    /// For each instruction the registers with wrong rules, as bits. Bit 63 stands for the return address, and bit 62
-    /// for its signature.
+    /// For each instruction the registers with wrong rules, as bits. Bit 63 stands for the return address, bit 62 for
+    /// its signature, and bit 61 for a rule that cannot be evaluated.
     wrong: Vec<u64>,
     /// True if the CFA is right at every instruction that a path leads to.
     are_right: bool,
@@ -38,11 +40,15 @@ pub struct Judge<'j, 'c> {
     ends: Vec<u32>,
 }
 
+fn is_wrong(cfa: CfaState) -> bool {
+    matches!(cfa, CfaState::Off(_) | CfaState::Wrong)
+}
+
 /// Finds the end of each run of instructions with the same wrong CFA.
 fn ends(cfa: &[CfaState]) -> Vec<u32> {
     let mut ends: Vec<u32> = (0..cfa.len() as u32).collect();
     for index in (1..cfa.len()).rev() {
-        if matches!(cfa[index], CfaState::Off(_) | CfaState::Wrong) && cfa[index - 1] == cfa[index] {
+        if is_wrong(cfa[index]) && cfa[index - 1] == cfa[index] {
             ends[index - 1] = ends[index];
         }
     }
@@ -56,18 +62,20 @@ impl std::fmt::Debug for Judge<'_, '_> {
 }
 
 impl<'j, 'c> Judge<'j, 'c> {
-    /// Compares the rows with the state before every instruction.
-    pub fn new(analysis: &'j Analysis<'c>, rows: &'j Rows) -> Self {
+    /// Compares the rows with the state before every instruction. `red_zone` is the number of bytes below the stack
+    /// pointer that no signal handler overwrites, for example [`Arch::red_zone`]. No register is saved below them.
+    pub fn new(analysis: &'j Analysis<'c>, rows: &'j Rows, red_zone: u32) -> Self {
         let arch = analysis.code().arch;
         let count = analysis.instructions().as_slice().len();
         let (cfa, wrong, returns) = (Vec::with_capacity(count), Vec::with_capacity(count), Vec::new());
-        let mut judge = Self { arch, analysis, rows, cfa, wrong, are_right: true, returns, ends: Vec::new() };
+        let mut judge =
+            Self { arch, analysis, rows, red_zone, cfa, wrong, are_right: true, returns, ends: Vec::new() };
         let mut row_index = 0;
-        // `lost` has registers without a rule that have lost the caller's value. `kept` has registers that every
-        // return restores.
+        // `lost` has registers without a rule that have lost the caller's value, and those of them that are stored in
+        // the frame. `kept` has registers that every return and tail call restores.
         let (mut lost, mut kept, mut returns) = (Vec::new(), u64::MAX, false);
         let mut last: Option<(usize, Compared)> = None;
-        let mut expected = rows.get(0).map(|row| Expected::new(arch, row));
+        let mut expected = rows.get(0).map(|row| Expected::new(arch, row, red_zone));
         let starts_at = |index| rows.get(index).map_or(u32::MAX, |row| row.row.start.0);
         let (first, mut next) = (starts_at(0), starts_at(1));
         analysis.for_each(|index, instruction, state| {
@@ -77,7 +85,7 @@ impl<'j, 'c> Judge<'j, 'c> {
                 next = starts_at(row_index + 1);
             }
             if row_index != before {
-                expected = rows.get(row_index).map(|row| Expected::new(arch, row));
+                expected = rows.get(row_index).map(|row| Expected::new(arch, row, red_zone));
             }
             let row = expected.as_ref().filter(|_| row_index != 0 || first <= instruction.offset);
             let compared = match (state, row, last) {
@@ -97,25 +105,39 @@ impl<'j, 'c> Judge<'j, 'c> {
             judge.cfa.push(compared.cfa);
             judge.wrong.push(compared.wrong);
             if compared.lost != 0 {
-                lost.push((index, compared.lost));
+                lost.push((index, compared.lost, state.map_or(0, |state| state.stored(arch))));
+            }
+            if let Some(state) = state.filter(|state| judge.leaves(index, instruction, state)) {
+                kept &= !judge.changed(state);
             }
             if let (Flow::Return, Some(state)) = (instruction.flow, state) {
                 returns = true;
-                kept &= !judge.changed(state);
                 if judge.returns.len() < Judgement::MAX_FINDINGS {
                     judge.returns.extend(judge.at_return(index, state));
                 }
             }
         });
-        if judge.cfa.iter().any(|cfa| matches!(cfa, CfaState::Off(_) | CfaState::Wrong)) {
+        if judge.cfa.iter().any(|cfa| is_wrong(*cfa)) {
             judge.ends = ends(&judge.cfa);
         }
-        // A function that never restores a register, or never returns, follows its own convention. So this is not a
-        // fault.
-        for (index, lost) in lost {
-            judge.wrong[index] |= if returns { lost & kept } else { 0 };
+        // A function that never restores a register follows its own convention, and so does a function that never
+        // returns and does not save the register. So this is not a fault.
+        for (index, lost, stored) in lost {
+            judge.wrong[index] |= lost & kept & if returns { u64::MAX } else { stored };
         }
         judge
+    }
+
+    /// Returns whether an instruction returns, or jumps to another function with the stack as a call leaves it.
+    fn leaves(&self, index: usize, instruction: &Instruction, state: &State) -> bool {
+        if matches!(instruction.flow, Flow::Next | Flow::Call(_) | Flow::Return) {
+            return instruction.flow == Flow::Return;
+        }
+        let exits = self.analysis.exits();
+        let exit = exits.get(exits.partition_point(|exit| exit.index < index));
+        let entry = Value::Cfa(-(self.arch.cfa_offset_at_entry() as i32));
+        exit.is_some_and(|exit| exit.index == index && !exit.is_from_table)
+            && state.get(self.arch, self.arch.stack_pointer()) == entry
     }
 
     fn row_at(&self, index: usize) -> Option<FullRow<'j>> {
@@ -132,11 +154,12 @@ impl<'j, 'c> Judge<'j, 'c> {
         } else {
             // The last instruction before this one that is not padding.
             let mut before = None;
+            let mut explained = vec![false; self.cfa.len()];
             self.analysis.for_each(|index, instruction, state| {
                 match (self.cfa[index], state) {
-                    (CfaState::Right, _) => judgement.right += 1,
+                    (CfaState::Right, _) if self.wrong[index] & OPEN == 0 => judgement.right += 1,
                     (CfaState::Unknown, None) if instruction.is_padding => {}
-                    (CfaState::Unknown, _) => {
+                    (CfaState::Right | CfaState::Unknown, _) => {
                         judgement.undecided += 1;
                         judgement.first_undecided.get_or_insert(instruction.offset);
                     }
@@ -144,13 +167,14 @@ impl<'j, 'c> Judge<'j, 'c> {
                         if index == 0 && *state == State::at_entry(self.arch) =>
                     {
                         pending.extend(self.at_start(index, state));
+                        explained[0] = true;
                     }
                     (CfaState::Off(_) | CfaState::Wrong, _) => {}
                 }
                 match state {
                     Some(_) if pending.len() >= Judgement::MAX_FINDINGS => {}
                     Some(state) => {
-                        self.edges(index, instruction, state, &mut pending);
+                        self.edges(index, instruction, state, &mut pending, &mut explained);
                         self.registers(index, before, state, &mut pending);
                     }
                     None => {}
@@ -159,6 +183,7 @@ impl<'j, 'c> Judge<'j, 'c> {
                     before = Some(index);
                 }
             });
+            self.unexplained(&explained, &mut pending);
         }
         let room = Judgement::MAX_FINDINGS.saturating_sub(pending.len());
         pending.extend(self.boundaries().take(room));
@@ -240,17 +265,56 @@ impl<'j, 'c> Judge<'j, 'c> {
     }
 
     /// Finds disagreements between an instruction and the instructions that can execute next.
-    fn edges(&self, index: usize, instruction: &Instruction, state: &State, found: &mut Vec<Finding>) {
+    fn edges(
+        &self,
+        index: usize,
+        instruction: &Instruction,
+        state: &State,
+        found: &mut Vec<Finding>,
+        explained: &mut [bool],
+    ) {
         let [next, taken] = self.analysis.next(index);
         for (to, is_taken) in [(next, false), (taken, true)] {
             let Some(to) = to else { continue };
+            explained[to] |= is_wrong(self.cfa[index]);
             // Most instructions do not change whether the CFA is right.
             if self.cfa[to] == self.cfa[index] && self.cfa[to] != CfaState::Unknown {
                 continue;
             }
             let after = self.analysis.after(state, instruction, is_taken);
-            found.extend(self.edge(index, to, &after));
+            let finding = self.edge(index, to, &after);
+            explained[to] |= finding.is_some();
+            found.extend(finding);
         }
+    }
+
+    /// Finds wrong CFAs to which no instruction with a known successor leads. For example, a jump table, a landing pad
+    /// or another function leads there, or the CFA before is not known.
+    fn unexplained(&self, explained: &[bool], found: &mut Vec<Finding>) {
+        let has_fault = found.iter().any(|finding| !finding.continues);
+        let mut wrong = (0..self.cfa.len()).filter(|index| is_wrong(self.cfa[*index]));
+        let all = if has_fault || wrong.clone().any(|index| !explained[index]) {
+            wrong.filter(|index| !explained[*index]).collect()
+        } else {
+            Vec::from_iter(wrong.next())
+        };
+        let mut next = all.into_iter().peekable();
+        self.analysis.for_each(|index, _, state| {
+            if next.next_if_eq(&index).is_some()
+                && found.len() < Judgement::MAX_FINDINGS
+                && let (Some(state), Some(row)) = (state, self.row_at(index))
+            {
+                let has = self.analysis.cfa(state).map_or_else(
+                    || "the CFA is elsewhere".to_string(),
+                    |(register, offset)| format!("the CFA is {}", self.cfa_words(register, offset)),
+                );
+                let words = format!(
+                    "where the code comes here, {has}, but the row has {}",
+                    CfaWords(self.arch, row.row.cfa)
+                );
+                found.push(self.finding(index, index, Kind::Branch, words));
+            }
+        });
     }
 
     /// Finds the disagreement between two instructions that execute one after the other.
@@ -266,6 +330,7 @@ impl<'j, 'c> Judge<'j, 'c> {
         }
         let Cfa::Register { register, offset } = row.cfa else { return None };
         let is_same = before == row.cfa;
+        let is_call = matches!(self.analysis.instructions().as_slice()[from].flow, Flow::Call(_));
         let instruction = &self.analysis.instructions().as_slice()[from];
         let changes = |register| {
             self.analysis.instructions().changes(instruction, self.arch, register) && !instruction.is_unknown
@@ -279,16 +344,24 @@ impl<'j, 'c> Judge<'j, 'c> {
             Value::Caller(own) if own == register => {
                 format!("{} has the caller's value now", RegisterName(self.arch, register))
             }
+            Value::Caller(_) | Value::Signed | Value::Number(_) | Value::Near(_)
+                if register != self.arch.stack_pointer() =>
+            {
+                format!("{} has another value", RegisterName(self.arch, register))
+            }
             // Functions in assembler sometimes rely on callees that keep more registers than the ABI asks for. We
             // cannot decide this.
-            _ if matches!(instruction.flow, Flow::Call(_)) => return None,
+            _ if is_call => return None,
             _ if is_same && changes(register) => {
                 format!("{} has another value now", RegisterName(self.arch, register))
+            }
+            Value::Unknown | Value::Site(..) if !is_same && self.knows_better(after, before, register) => {
+                format!("nothing known is in {}", RegisterName(self.arch, register))
             }
             _ => return None,
         };
         let words = CfaWords(self.arch, row.cfa);
-        let (index, kind, words) = if to != from + 1 && !matches!(instruction.flow, Flow::Call(_)) {
+        let (index, kind, words) = if to != from + 1 && !is_call {
             let target = self.analysis.instructions().as_slice()[to].offset;
             (from, Kind::Branch, format!("{has}, but the row at the target, +{target:#x}, has {words}"))
         } else if is_same {
@@ -299,11 +372,23 @@ impl<'j, 'c> Judge<'j, 'c> {
         } else {
             (to, Kind::Mismatch, format!("the instruction before differs from the row: {has}"))
         };
-        let is_call = matches!(instruction.flow, Flow::Call(_));
         Some(Finding {
             after_call: (is_call && !is_same).then_some(from),
             ..self.finding(index, to, kind, words)
         })
+    }
+
+    /// Returns whether the CFA is known without a register whose distance to it is not known: it follows from the stack
+    /// pointer, or the row before is still right. Then no code needs a row with this register.
+    ///
+    /// A stack pointer of unknown value is an exception, because it may belong to another stack.
+    fn knows_better(&self, state: &State, before: Cfa, register: Register) -> bool {
+        let stack = self.arch.stack_pointer();
+        if register == stack && state.get(self.arch, stack) == Value::Unknown {
+            return false;
+        }
+        matches!(state.get(self.arch, stack), Value::Cfa(_))
+            || self.compare_cfa(state, before) == CfaState::Right
     }
 
     fn cfa_words(&self, register: Register, offset: i64) -> String {
@@ -329,7 +414,7 @@ impl<'j, 'c> Judge<'j, 'c> {
     /// Finds registers with rules that are right before an instruction and wrong at it.
     fn registers(&self, index: usize, call: Option<usize>, state: &State, found: &mut Vec<Finding>) {
         let before = index.checked_sub(1).map_or(0, |before| self.wrong[before]);
-        let mut new = self.wrong[index] & !before;
+        let mut new = self.wrong[index] & !before & !OPEN;
         let Some(row) = self.row_at(index).filter(|_| new != 0) else { return };
         let after_call = call.filter(|call| self.is_after_call(*call, index));
         let is_pad = self.analysis.is_landing_pad(index);

@@ -10,6 +10,9 @@ use cfipack_format::widen::{ToU64, ToUsize};
 pub struct FileMemory<'a> {
     /// The sections of code and data, in ascending order of address.
     sections: Vec<Loaded<'a>>,
+    red_zone: u32,
+    /// True if the sections are all that the program has in memory.
+    is_complete: bool,
 }
 
 #[derive(Debug)]
@@ -43,7 +46,20 @@ impl<'a> FileMemory<'a> {
             relocated: Vec::new(),
         }));
         sections.sort_by_cached_key(|loaded| loaded.section.address.0);
-        Ok(Self { sections })
+        // A file of debug information has no code. A Mach-O file may have code in sections of other kinds.
+        let has_code = sections.iter().any(|loaded| loaded.is_code && !loaded.section.bytes.is_empty());
+        let is_complete = has_code && file.as_elf().is_some();
+        Ok(Self { sections, red_zone: file.red_zone(), is_complete })
+    }
+
+    /// Returns the number of bytes below the stack pointer that no signal handler overwrites.
+    pub fn red_zone(&self) -> u32 {
+        self.red_zone
+    }
+
+    /// Returns whether the program has neither code nor data at an address.
+    pub fn is_nowhere(&self, address: Address) -> bool {
+        self.is_complete && self.loaded(address).is_none()
     }
 
     /// Returns whether an address is in a section of stubs (`.plt`). Each stub is a function that jumps to another

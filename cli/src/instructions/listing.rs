@@ -100,7 +100,7 @@ impl Listing {
         let analysis = Analysis::new(code.get(arch), &instructions, &NoMemory, ways);
         let around = address.0.checked_sub(start.0).and_then(|offset| u32::try_from(offset).ok());
         let here = around.and_then(|offset| instructions.index_around(offset));
-        let mut marks = marks::by_instruction(Judge::new(&analysis, &rows).judge().findings);
+        let mut marks = marks::by_instruction(Judge::new(&analysis, &rows, file.red_zone()).judge().findings);
         let mut table_rows = TableRows::new(tables);
         let mut lines = Vec::with_capacity(texts.len());
         let mut last = None;

@@ -27,11 +27,15 @@ pub enum Kind {
     SavedRegister,
     /// A register has another value than the caller's, and the row has it unchanged.
     LostRegister,
+    /// The FDE describes addresses at which no code is.
+    NoCode,
+    /// FDEs that start at one address disagree.
+    Disputed,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Entry,
         Self::NoRow,
         Self::NoInstruction,
@@ -43,6 +47,8 @@ impl Kind {
         Self::Signature,
         Self::SavedRegister,
         Self::LostRegister,
+        Self::NoCode,
+        Self::Disputed,
     ];
 
     /// Returns the name in reports, for example `no-row`.
@@ -59,6 +65,8 @@ impl Kind {
             Self::Signature => "signature",
             Self::SavedRegister => "saved-register",
             Self::LostRegister => "lost-register",
+            Self::NoCode => "no-code",
+            Self::Disputed => "disputed",
         }
     }
 
@@ -82,6 +90,8 @@ impl Kind {
             Self::LostRegister => {
                 "A register has another value than the caller's, and the row has it unchanged."
             }
+            Self::NoCode => "The FDE describes addresses at which no code is.",
+            Self::Disputed => "FDEs that start at one address disagree.",
         }
     }
 }
@@ -102,6 +112,13 @@ pub struct Finding {
     pub continues: bool,
     /// The index of a call before the wrong row. The call may not return, and then the row is about something else.
     pub(crate) after_call: Option<usize>,
+}
+
+impl Finding {
+    /// Makes a finding about a whole function of `size` bytes.
+    pub fn of_function(kind: Kind, size: u32, words: String) -> Self {
+        Self { index: 0, wrong: (0, size), kind, words, continues: false, after_call: None }
+    }
 }
 
 /// The result of comparing a function's rows with its code.

@@ -232,6 +232,20 @@ impl State {
         )
     }
 
+    /// Returns whether a branch never goes this way. For example, a loop that probes the stack goes on until the stack
+    /// pointer equals another register, and both are known.
+    pub(crate) fn excludes(&self, flow: Flow, taken: bool) -> bool {
+        let (Flow::Branch(_, condition), Flags::Compared(left, right)) = (flow, self.flags) else {
+            return false;
+        };
+        let (Value::Cfa(left), Value::Cfa(right)) = (self.at(left), self.at(right)) else { return false };
+        match condition {
+            Condition::Equal => (left == right) != taken,
+            Condition::NotEqual => (left != right) != taken,
+            Condition::Above | Condition::AtLeast | Condition::Other => false,
+        }
+    }
+
     /// Adds the facts that hold where a branch is taken, or where it is not taken.
     #[inline]
     pub(crate) fn branched(&mut self, flow: Flow, taken: bool) {

@@ -1,8 +1,8 @@
 //! Compares one function's CFI with its code.
 
 use cfipack_code::{
-    Analysis, CallSite, Code, Disassembler, Doubt, Entry, Instructions, Judge, Judgement, Memory as _, Rows,
-    State, Value, Ways, landing_pads,
+    Analysis, CallSite, Code, Disassembler, Doubt, Entry, FullRow, Instructions, Judge, Judgement,
+    Memory as _, Rows, State, Value, Ways, landing_pads,
 };
 use cfipack_format::{Address, Arch, Cfa, CfaWords, FunctionOffset, Row, Rule};
 use cfipack_roundtrip::cfi::{Answer, Evaluator, Function, Functions};
@@ -23,6 +23,9 @@ const ROUNDS: usize = 4;
 /// The size of a stub that an expression describes, in bytes.
 const STUB: u64 = 16;
 
+/// The reason why a function without code is not decided.
+pub const NO_CODE: &str = "no-code";
+
 /// Compares functions with their code. Use the same linter for many functions, because it reuses its memory.
 pub struct Linter<'l, 'f> {
     memory: &'l FileMemory<'f>,
@@ -32,6 +35,7 @@ pub struct Linter<'l, 'f> {
     rows: Rows,
     entry: State,
     returns: Returns<'l, 'f>,
+    red_zone: u32,
 }
 
 /// The result for a function.
@@ -103,6 +107,7 @@ impl<'l, 'f> Linter<'l, 'f> {
             rows: Rows::new(),
             entry: State::at_entry(arch),
             returns: Returns::new(memory, functions, arch, imports),
+            red_zone: memory.red_zone(),
         }
     }
 
@@ -130,7 +135,7 @@ impl<'l, 'f> Linter<'l, 'f> {
     ) -> Outcome {
         let size = function.end.0 - function.start.0;
         let Some((bytes, relocated)) = self.memory.code(function.start, size) else {
-            return Outcome::undecided("no-code");
+            return Outcome::undecided(NO_CODE);
         };
         if self.rows.is_empty() {
             return Outcome::undecided("cfi");
@@ -157,7 +162,7 @@ impl<'l, 'f> Linter<'l, 'f> {
         for round in 0..=ROUNDS {
             let ways = Ways { start, entries: &own, call_sites: &call_sites, noreturn: &noreturn };
             let analysis = Analysis::new(code, &self.instructions, self.memory, ways);
-            let judgement = Judge::new(&analysis, &self.rows).judge();
+            let judgement = Judge::new(&analysis, &self.rows, self.red_zone).judge();
             // After a call that does not return, the state can be wrong everywhere. So can a guess at the calls that do
             // not return.
             let mut calls = Vec::new();
@@ -196,7 +201,13 @@ impl<'l, 'f> Linter<'l, 'f> {
                         pc = if pc % STUB < from { pc - pc % STUB + from } else { pc - pc % STUB + STUB };
                     }
                 }
-                Answer::Nothing | Answer::StackPointer(_) | Answer::SignState(_) => {
+                Answer::StackPointer { row, rule } => {
+                    let mut saved = saved.to_vec();
+                    let own = self.arch.stack_pointer();
+                    saved.insert(saved.partition_point(|(register, _)| *register < own), (own, rule));
+                    rows.push(Row { start: offset(range.start), ..row }, &saved);
+                }
+                Answer::Nothing | Answer::SignState(_) => {
                     let nothing = Row::at_entry(self.arch);
                     rows.push(Row { start: offset(range.start), cfa: Cfa::Expression, ..nothing }, saved);
                 }
@@ -207,7 +218,6 @@ impl<'l, 'f> Linter<'l, 'f> {
     }
 
     /// Returns whether the function's first row has the CFA that a call leaves. For stubs, adds the start of each stub
-    /// to `entries` and returns false.
     /// to `entries` and returns false.
     fn starts<'e>(&self, stubs: Option<(u32, u32)>, entry: &'e State, entries: &mut Vec<Entry<'e>>) -> bool {
         if let Some((first, end)) = stubs {
@@ -317,10 +327,12 @@ fn doubt(
     if let Some(doubt) = blocking {
         return Some(doubt.name());
     }
-    let offset = judgement.first_undecided?;
+    let (offset, arch) = (judgement.first_undecided?, analysis.code().arch);
     let row = rows.index_at(offset).and_then(|index| rows.get(index));
+    let has_expression = |row: FullRow<'_>| row.rules(arch).any(|(_, rule)| rule == Rule::Expression);
     match row.map(|row| row.row.cfa) {
         Some(Cfa::Expression) => Some("expression"),
+        Some(_) if row.is_some_and(has_expression) => Some("expression"),
         Some(Cfa::Register { .. } | Cfa::Memory { .. }) => Some("cfa-not-known"),
         Some(Cfa::Undefined) | None => Some("no-row"),
     }

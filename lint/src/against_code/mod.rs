@@ -3,11 +3,13 @@
 //! gimli evaluates the CFI (`cfipack-roundtrip`), and `cfipack-code` follows the code.
 //!
 //! - `function` compares one function.
+//! - `records` finds FDEs that contradict each other or describe no code.
 //! - `returns` finds calls of functions that never return.
 //!
 //! [`lint()`] runs them over all functions of a file, on several threads and in several rounds.
 
 mod function;
+mod records;
 mod returns;
 #[cfg(test)]
 mod tests;
@@ -126,8 +128,13 @@ pub fn lint(
         round = again;
     }
     let mut lint = Lint::default();
+    let mut disputed = records::disputed(sections);
     for (function, outcome) in functions.as_slice().iter().zip(outcomes) {
-        let Some(outcome) = outcome.filter(|_| wanted(function.start)) else { continue };
+        let Some(mut outcome) = outcome.filter(|_| wanted(function.start)) else { continue };
+        outcome.findings.extend(disputed.remove(&function.start));
+        if outcome.doubt == Some(function::NO_CODE) && memory.is_nowhere(function.start) {
+            outcome.findings.push(records::no_code(sections, function));
+        }
         lint.add(function.start, outcome);
     }
     for Unreadable { .. } in functions.unreadable() {
