@@ -14,7 +14,7 @@ use self::compare::{CfaState, Compared, OPEN, RETURN_ADDRESS, SIGNATURE};
 use self::expected::Expected;
 pub use self::finding::{Finding, Judgement, Kind};
 use crate::analysis::Analysis;
-use crate::instruction::{Flow, Instruction, register_of};
+use crate::instruction::{Flow, Instruction, Op, register_of};
 use crate::rows::{FullRow, Rows};
 use crate::state::State;
 use crate::value::Value;
@@ -163,12 +163,6 @@ impl<'j, 'c> Judge<'j, 'c> {
                         judgement.undecided += 1;
                         judgement.first_undecided.get_or_insert(instruction.offset);
                     }
-                    (CfaState::Off(_) | CfaState::Wrong, Some(state))
-                        if index == 0 && *state == State::at_entry(self.arch) =>
-                    {
-                        pending.extend(self.at_start(index, state));
-                        explained[0] = true;
-                    }
                     (CfaState::Off(_) | CfaState::Wrong, _) => {}
                 }
                 match state {
@@ -252,18 +246,6 @@ impl<'j, 'c> Judge<'j, 'c> {
         Finding { index, wrong, kind, words, continues: is_end, after_call: None }
     }
 
-    fn at_start(&self, index: usize, state: &State) -> Option<Finding> {
-        let row = self.row_at(index)?;
-        let stack = self.arch.stack_pointer();
-        let has = match state.get(self.arch, stack) {
-            Value::Cfa(place) => self.cfa_words(stack, -i64::from(place)),
-            _ => return None,
-        };
-        let words =
-            format!("a call leaves the CFA at {has}, but the row has {}", CfaWords(self.arch, row.row.cfa));
-        Some(self.finding(index, index, Kind::Entry, words))
-    }
-
     /// Finds disagreements between an instruction and the instructions that can execute next.
     fn edges(
         &self,
@@ -288,33 +270,40 @@ impl<'j, 'c> Judge<'j, 'c> {
         }
     }
 
-    /// Finds wrong CFAs to which no instruction with a known successor leads. For example, a jump table, a landing pad
-    /// or another function leads there, or the CFA before is not known.
+    /// Finds wrong CFAs that no edge explains: at the entry, where a jump table, a landing pad or another function leads,
+    /// or after an instruction whose CFA is not known. A function with a wrong CFA always has a finding.
     fn unexplained(&self, explained: &[bool], found: &mut Vec<Finding>) {
-        let has_fault = found.iter().any(|finding| !finding.continues);
-        let mut wrong = (0..self.cfa.len()).filter(|index| is_wrong(self.cfa[*index]));
-        let all = if has_fault || wrong.clone().any(|index| !explained[index]) {
-            wrong.filter(|index| !explained[*index]).collect()
-        } else {
-            Vec::from_iter(wrong.next())
-        };
-        let mut next = all.into_iter().peekable();
+        let is_open = |index: usize| is_wrong(self.cfa[index]) && !explained[index];
+        let is_explained = !(0..self.cfa.len()).any(is_open);
+        let has_fault = !is_explained || found.iter().any(|finding| !finding.continues);
+        let first = self.cfa.iter().position(|cfa| is_wrong(*cfa)).filter(|_| !has_fault);
+        if is_explained && first.is_none() {
+            return;
+        }
         self.analysis.for_each(|index, _, state| {
-            if next.next_if_eq(&index).is_some()
-                && found.len() < Judgement::MAX_FINDINGS
-                && let (Some(state), Some(row)) = (state, self.row_at(index))
-            {
-                let has = self.analysis.cfa(state).map_or_else(
-                    || "the CFA is elsewhere".to_string(),
-                    |(register, offset)| format!("the CFA is {}", self.cfa_words(register, offset)),
-                );
-                let words = format!(
-                    "where the code comes here, {has}, but the row has {}",
-                    CfaWords(self.arch, row.row.cfa)
-                );
-                found.push(self.finding(index, index, Kind::Branch, words));
+            let (true, Some(state), Some(row)) =
+                (is_open(index) || first == Some(index), state, self.row_at(index))
+            else {
+                return;
+            };
+            if found.len() < Judgement::MAX_FINDINGS {
+                found.push(self.entered(index, state, row));
             }
         });
+    }
+
+    /// Describes a wrong CFA where the code is entered.
+    fn entered(&self, index: usize, state: &State, row: FullRow<'_>) -> Finding {
+        let (kind, comes) = if index == 0 && *state == State::at_entry(self.arch) {
+            (Kind::Entry, "a call leaves the CFA at")
+        } else {
+            (Kind::Branch, "the code comes here with the CFA at")
+        };
+        let cfa = self.analysis.cfa(state);
+        let has =
+            cfa.map_or("another place".to_string(), |(register, offset)| self.cfa_words(register, offset));
+        let words = format!("{comes} {has}, but the row has {}", CfaWords(self.arch, row.row.cfa));
+        self.finding(index, index, kind, words)
     }
 
     /// Finds the disagreement between two instructions that execute one after the other.
@@ -355,7 +344,11 @@ impl<'j, 'c> Judge<'j, 'c> {
             _ if is_same && changes(register) => {
                 format!("{} has another value now", RegisterName(self.arch, register))
             }
-            Value::Unknown | Value::Site(..) if !is_same && self.knows_better(after, before, register) => {
+            Value::Unknown | Value::Site(..)
+                if !is_same
+                    && self.knows_better(after, before, register)
+                    && !self.becomes_stack_pointer(to, register) =>
+            {
                 format!("nothing known is in {}", RegisterName(self.arch, register))
             }
             _ => return None,
@@ -391,6 +384,16 @@ impl<'j, 'c> Judge<'j, 'c> {
             || self.compare_cfa(state, before) == CfaState::Right
     }
 
+    /// Returns whether an instruction copies a register to the stack pointer, as before a jump into another frame
+    /// (`__builtin_eh_return`).
+    fn becomes_stack_pointer(&self, index: usize, register: Register) -> bool {
+        let all = self.analysis.instructions();
+        let stack = self.arch.stack_pointer();
+        all.ops(&all.as_slice()[index]).iter().any(
+            |op| matches!(op, Op::Set { to, from, .. } if register_of(*to) == stack && register_of(*from) == register),
+        )
+    }
+
     fn cfa_words(&self, register: Register, offset: i64) -> String {
         CfaWords(self.arch, Cfa::Register { register, offset }).to_string()
     }
@@ -417,15 +420,9 @@ impl<'j, 'c> Judge<'j, 'c> {
         let mut new = self.wrong[index] & !before & !OPEN;
         let Some(row) = self.row_at(index).filter(|_| new != 0) else { return };
         let after_call = call.filter(|call| self.is_after_call(*call, index));
-        let is_pad = self.analysis.is_landing_pad(index);
         while new != 0 {
             let bit = new.trailing_zeros();
             new &= new - 1;
-            // Some calls in the range of a landing pad cannot throw, and they may stand at other places of the
-            // prologue.
-            if is_pad && self.cfa[index] == CfaState::Right {
-                continue;
-            }
             let (kind, words) = self.wrong_register(bit, state, row);
             let wrong = self.extent(index, |other| self.wrong[other] & (1 << bit) != 0);
             found.push(Finding { index, wrong, kind, words, continues: false, after_call });
@@ -457,7 +454,9 @@ impl<'j, 'c> Judge<'j, 'c> {
         let own = if is_link { "the return address".to_string() } else { name(arch, register) };
         let is = self.whereabouts(state, register);
         let value = self.value_by(state, register, rule).unwrap_or(Value::Unknown);
+        let is_below = matches!(rule, Rule::Cfa(offset) if self.stored(state, offset) != state.slot(offset));
         let there = match (rule, value) {
+            _ if is_below => "where the next signal overwrites it".to_string(),
             (Rule::Cfa(_) | Rule::Memory { .. }, Value::Unknown) => {
                 "nothing known is stored there".to_string()
             }

@@ -46,7 +46,7 @@ def moved(lines, at, end):
 def plants(lines, start, end, arch):
     """Yields the kind of a fault, the range of lines that it replaces, and the new lines."""
     cfa, offset = ENTRY[arch]
-    states = []
+    states, saved = [], set()
     for at in range(start + 1, end):
         match = re.match(r"\s*\.cfi_(\w+)\s*([^#/]*)", lines[at])
         if not match:
@@ -58,7 +58,10 @@ def plants(lines, start, end, arch):
             cfa, offset = states.pop()
             yield "missing row", at, at, []
         elif name in ("offset", "rel_offset"):
-            yield "missing save", at, at, []
+            # After a return, rows go on for code before it. There the register may have the caller's value still.
+            if arguments[0] not in saved:
+                yield "missing save", at, at, []
+            saved.add(arguments[0])
             for wrong in (-8, 8):
                 place = f"\t.cfi_{name} {arguments[0]}, {int(arguments[1]) + wrong}"
                 yield "wrong place of a register", at, at, [place]
@@ -70,10 +73,13 @@ def plants(lines, start, end, arch):
             else:
                 cfa = number(arguments[0])
                 offset = int(arguments[1]) if name == "def_cfa" else offset
+            # Where a register takes over, the stack pointer has the same value until an instruction changes it.
+            same = ENTRY[arch][0] if name == "def_cfa_register" else None
             for wrong in WRONG[arch]:
-                if wrong != cfa:
+                if wrong not in (cfa, same):
                     yield "wrong CFA register", at, at, [f"\t.cfi_def_cfa {wrong}, {offset}"]
-            for wrong in (-8, 8, 16):
+            is_replaced = name == "def_cfa_register" and "def_cfa_offset" in lines[at + 1]
+            for wrong in (-8, 8, 16) if not is_replaced else ():
                 yield "wrong CFA offset", at, at, [f"\t.cfi_def_cfa {cfa}, {offset + wrong}"]
             # Two registers have the same value here, so that both rows are right for some time.
             if name != "def_cfa_register":

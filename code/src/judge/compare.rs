@@ -165,7 +165,7 @@ impl Judge<'_, '_> {
 
     /// Returns the value that is stored at the CFA plus `offset`. It is not known below the stack pointer and the red
     /// zone, where the next signal overwrites it.
-    fn stored(&self, state: &State, offset: i64) -> Value {
+    pub(super) fn stored(&self, state: &State, offset: i64) -> Value {
         match state.get(self.arch, self.arch.stack_pointer()) {
             Value::Cfa(top) if offset < i64::from(top) - i64::from(self.red_zone) => Value::Unknown,
             _ => state.slot(offset),

@@ -5,7 +5,7 @@ use cfipack_format::{Arch, Register};
 use super::registers::indexes;
 use super::{Flags, State};
 use crate::context::{Context, Shared};
-use crate::instruction::{ALWAYS, Condition, Flow, Index, Instruction, Op, REGISTERS, Table};
+use crate::instruction::{ALWAYS, Condition, Flow, Index, Instruction, Op, REGISTERS, Table, register_of};
 use crate::table::TableBase;
 use crate::value::Value;
 
@@ -234,10 +234,14 @@ impl State {
 
     /// Returns whether a branch never goes this way. For example, a loop that probes the stack goes on until the stack
     /// pointer equals another register, and both are known.
-    pub(crate) fn excludes(&self, flow: Flow, taken: bool) -> bool {
+    pub(crate) fn excludes(&self, arch: Arch, flow: Flow, taken: bool) -> bool {
         let (Flow::Branch(_, condition), Flags::Compared(left, right)) = (flow, self.flags) else {
             return false;
         };
+        // Another pointer into the frame may come from a variable that a store through a pointer has changed.
+        if [left, right].iter().all(|index| register_of(*index) != arch.stack_pointer()) {
+            return false;
+        }
         let (Value::Cfa(left), Value::Cfa(right)) = (self.at(left), self.at(right)) else { return false };
         match condition {
             Condition::Equal => (left == right) != taken,
