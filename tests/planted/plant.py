@@ -143,7 +143,10 @@ def main(command, *compilers):
         for compiler in compilers or COMPILERS:
             for options in OPTIONS:
                 trial = Trial(pathlib.Path(command).resolve(), compiler, options, pathlib.Path(scratch))
-                accused += [f"{trial.title}: {name}" for name in trial.lint(trial.lines)]
+                clean = trial.lint(trial.lines)
+                if clean is None:
+                    sys.exit(f"{trial.title}: as or ld refuses the text of the compiler")
+                accused += [f"{trial.title}: {name}" for name in clean]
                 for kind, is_found, words in trial.faults():
                     counts[trial.arch, kind, is_found] += 1
                     missed += [] if is_found else [words]
