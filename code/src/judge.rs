@@ -177,7 +177,7 @@ impl<'j, 'c> Judge<'j, 'c> {
                     before = Some(index);
                 }
             });
-            self.unexplained(&explained, &mut pending);
+            self.unexplained(&explained, &mut pending, &mut judgement);
         }
         let room = Judgement::MAX_FINDINGS.saturating_sub(pending.len());
         pending.extend(self.boundaries().take(room));
@@ -272,7 +272,7 @@ impl<'j, 'c> Judge<'j, 'c> {
 
     /// Finds wrong CFAs that no edge explains: at the entry, where a jump table, a landing pad or another function leads,
     /// or after an instruction whose CFA is not known. A function with a wrong CFA always has a finding.
-    fn unexplained(&self, explained: &[bool], found: &mut Vec<Finding>) {
+    fn unexplained(&self, explained: &[bool], found: &mut Vec<Finding>, judgement: &mut Judgement) {
         let is_open = |index: usize| is_wrong(self.cfa[index]) && !explained[index];
         let is_explained = !(0..self.cfa.len()).any(is_open);
         let has_fault = !is_explained || found.iter().any(|finding| !finding.continues);
@@ -286,10 +286,24 @@ impl<'j, 'c> Judge<'j, 'c> {
             else {
                 return;
             };
-            if found.len() < Judgement::MAX_FINDINGS {
+            if self.follows_call(index) {
+                judgement.undecided += 1;
+                judgement
+                    .first_undecided
+                    .get_or_insert(self.analysis.instructions().as_slice()[index].offset);
+            } else if found.len() < Judgement::MAX_FINDINGS {
                 found.push(self.entered(index, state, row));
             }
         });
+    }
+
+    /// Returns whether the row is right at a call just before, which counts as a call that does not return. Then either
+    /// the call returns and the row is right, or the code is entered from elsewhere and the row is wrong. For example,
+    /// the range of a landing pad has calls that cannot throw.
+    fn follows_call(&self, index: usize) -> bool {
+        let Some(before) = index.checked_sub(1) else { return false };
+        let row = |index: usize| self.row_at(index).map(|row| row.row.start);
+        self.analysis.is_noreturn(before) && self.cfa[before] == CfaState::Right && row(before) == row(index)
     }
 
     /// Describes a wrong CFA where the code is entered.
@@ -313,8 +327,9 @@ impl<'j, 'c> Judge<'j, 'c> {
             CfaState::Off(off) => off,
             CfaState::Unknown | CfaState::Wrong => return None,
         };
-        let (before, row) = (self.row_at(from)?.row.cfa, self.row_at(to)?.row);
-        if row.return_address == Rule::Undefined {
+        let (before, full) = (self.row_at(from)?.row.cfa, self.row_at(to)?);
+        let row = full.row;
+        if row.return_address == Rule::Undefined || full.moves_stack(self.arch) {
             return None;
         }
         let Cfa::Register { register, offset } = row.cfa else { return None };

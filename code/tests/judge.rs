@@ -151,6 +151,18 @@ fn rules_that_cannot_be_evaluated_are_not_decided() {
     }
 }
 
+/// `longjmp` reads the other frame's registers from a buffer, and its CFA is the address of the buffer.
+#[test]
+fn a_row_may_describe_another_stack() {
+    // mov rdx, [rdi+8]; mov rbx, [rdi]; mov rsp, rdx; ret
+    let bytes = [0x48, 0x8b, 0x57, 0x08, 0x48, 0x8b, 0x1f, 0x48, 0x89, 0xd4, 0xc3];
+    let (rdx, rdi) = (Register(1), Register(5));
+    let rules = [(RBX, Rule::Cfa(0)), (RSP, Rule::Register { register: rdx, offset: 0 })];
+    let judgement = Function::new(Arch::Amd64, &bytes).judged(&[(0, (RSP, 8), &[]), (4, (rdi, 0), &rules)]);
+    assert_eq!(judgement.findings, []);
+    assert_eq!((judgement.right, judgement.first_undecided), (1, Some(4)));
+}
+
 #[test]
 fn a_missing_save_is_found_without_a_return() {
     // push rbx; mov rbx, rdi; call rdi; pop rbx; jmp elsewhere

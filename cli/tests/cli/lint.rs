@@ -252,7 +252,8 @@ fn fdes_describe_code() {
         let at = cfi.bytes.as_ptr() as usize - bytes.as_ptr() as usize;
         at + function.fde.0 as usize + 8
     };
-    bytes[start + 2] += 1;
+    let field = bytes[start..].first_chunk_mut::<4>().unwrap();
+    *field = (i32::from_le_bytes(*field) + 0x10000).to_le_bytes();
     fs::write(&path, &bytes).unwrap();
     let found = findings(&report(&[path.to_str().unwrap()]));
     assert_eq!(found.iter().map(|found| &*found.1).collect::<Vec<_>>(), ["no-code"]);

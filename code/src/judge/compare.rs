@@ -58,6 +58,9 @@ impl Judge<'_, '_> {
         let unknown = Compared { cfa: CfaState::Unknown, ..Compared::RIGHT };
         let cfa = self.compare_cfa(state, row.row.cfa);
         // Rules are relative to the row's CFA, so they can only be checked if the CFA is right.
+        if cfa != CfaState::Right && row.moves_stack(self.arch) {
+            return unknown;
+        }
         if cfa != CfaState::Right {
             return Compared { cfa, ..unknown };
         }
