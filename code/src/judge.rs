@@ -361,6 +361,7 @@ impl<'j, 'c> Judge<'j, 'c> {
             }
             Value::Unknown | Value::Site(..)
                 if !is_same
+                    && !changes(register)
                     && self.knows_better(after, before, register)
                     && !self.becomes_stack_pointer(to, register) =>
             {
