@@ -158,6 +158,7 @@ impl<'j, 'c> Judge<'j, 'c> {
         } else {
             // The last instruction before this one that is not padding.
             let mut before = None;
+            // For each instruction, whether a finding or the instruction before it explains a wrong CFA.
             let mut explained = vec![false; self.cfa.len()];
             self.analysis.for_each(|index, instruction, state| {
                 match (self.cfa[index], state) {
@@ -279,7 +280,13 @@ impl<'j, 'c> Judge<'j, 'c> {
     fn unexplained(&self, explained: &[bool], found: &mut Vec<Finding>, judgement: &mut Judgement) {
         let is_open = |index: usize| is_wrong(self.cfa[index]) && (index == 0 || !explained[index]);
         let is_explained = !(0..self.cfa.len()).any(is_open);
-        let has_fault = !is_explained || found.iter().any(|finding| !finding.continues);
+        let has_subroutine = |index: usize| {
+            let mut next = self.analysis.next(index).into_iter().flatten();
+            next.any(|to| is_wrong(self.cfa[to]) && self.enters_subroutine(index, to))
+        };
+        let has_fault = !is_explained
+            || found.iter().any(|finding| !finding.continues)
+            || (0..self.cfa.len()).any(has_subroutine);
         let first = self.cfa.iter().position(|cfa| is_wrong(*cfa)).filter(|_| !has_fault);
         if is_explained && first.is_none() {
             return;

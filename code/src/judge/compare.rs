@@ -160,7 +160,12 @@ impl Judge<'_, '_> {
             }
             Rule::Memory { register, offset } => match state.get(arch, register) {
                 Value::Cfa(place) => Some(self.stored(state, i64::from(place).saturating_add(offset))),
-                base => base.place().map(|_| state.pointed(arch, register, offset)),
+                base => {
+                    let place = base.place()?;
+                    let value = state.pointed(arch, register, offset);
+                    // Not every store outside of the frame is followed.
+                    (place.is_in_frame() || value != Value::Unknown).then_some(value)
+                }
             },
             Rule::Undefined | Rule::Expression => None,
         }

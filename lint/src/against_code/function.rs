@@ -1,8 +1,8 @@
 //! Compares one function's CFI with its code.
 
 use cfipack_code::{
-    Analysis, CallSite, Code, Disassembler, Doubt, Entry, Finding, Flow, FullRow, Instructions, Judge, Judgement,
-    Memory as _, Rows, State, Value, Ways, landing_pads,
+    Analysis, CallSite, Code, Disassembler, Doubt, Entry, Finding, Flow, FullRow, Instructions, Judge,
+    Judgement, Memory as _, Rows, State, Value, Ways, landing_pads,
 };
 use cfipack_format::{Address, Arch, Cfa, CfaWords, FunctionOffset, Row, Rule};
 use cfipack_roundtrip::cfi::{Answer, Evaluator, Function, Functions};
