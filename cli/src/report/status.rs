@@ -54,8 +54,8 @@ and members without; with --strict, a function is omitted",
     ("gaps", "there is a gap"),
     (
         "lint",
-        "something differs that neither --baseline nor --ignore has; with --fail-undecided, a
-function is undecided",
+        "something differs that neither --baseline nor --ignore has; with --fail-undecided,
+a function is undecided",
     ),
     (
         "unwind-info",

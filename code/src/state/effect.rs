@@ -155,17 +155,12 @@ impl State {
             Op::Store { from, base, offset, size } => {
                 let address = self.at(base).plus(offset);
                 let value = from.map_or(Value::Unknown, |from| self.at(from));
-                match address.anywhere() {
-                    Some(place) if place.is_in_frame() => {
-                        if !self.has_only_copy(arch, place, size) {
-                            self.store(place, value, size);
-                        }
-                    }
+                let Some(place) = address.anywhere() else { return };
+                if !place.is_in_frame() {
                     // Only registers that the function has to restore are followed outside of the frame.
-                    Some(place) => {
-                        self.store(place, if is_kept(arch, value) { value } else { Value::Unknown }, size)
-                    }
-                    None => {}
+                    self.store(place, if is_kept(arch, value) { value } else { Value::Unknown }, size);
+                } else if !self.has_only_copy(arch, place, size) {
+                    self.store(place, value, size);
                 }
                 return;
             }
