@@ -123,8 +123,6 @@ pub struct Analysis<'c> {
     doubts: BTreeSet<(Doubt, u32)>,
     /// The indexes of calls that do not return.
     noreturn: BTreeSet<usize>,
-    /// The indexes of the first instructions of landing pads.
-    pads: BTreeSet<usize>,
     /// Registers and slots that may or may not have the caller's value at a landing pad, by the pad's first
     /// instruction. Some calls in the range of a landing pad cannot throw, and they may stand at other places of the
     /// prologue.
@@ -188,7 +186,6 @@ impl<'c> Analysis<'c> {
             exits: Vec::new(),
             doubts: BTreeSet::new(),
             noreturn: BTreeSet::new(),
-            pads: BTreeSet::new(),
             doubtful: BTreeMap::new(),
             goes_on_at: BTreeSet::new(),
             is_fragment: false,
@@ -204,9 +201,6 @@ impl<'c> Analysis<'c> {
         }
         let calls = ways.noreturn.iter().filter_map(|offset| instructions.index_of(*offset));
         analysis.noreturn.extend(calls);
-        let pads: Vec<_> =
-            ways.call_sites.iter().filter_map(|site| analysis.index_of(site.landing_pad)).collect();
-        analysis.pads.extend(pads);
         for round in 0..=MAX_RESTARTS {
             analysis.begin();
             let mut run = Run::new(&code, ways, round == MAX_RESTARTS);
@@ -390,11 +384,6 @@ impl<'c> Analysis<'c> {
         after.apply(self.code.arch, instruction, self.instructions.ops(instruction), &mut context);
         after.branched(instruction.flow, taken);
         after
-    }
-
-    /// Returns whether an instruction is the first of a landing pad.
-    pub(crate) fn is_landing_pad(&self, index: usize) -> bool {
-        self.pads.contains(&index)
     }
 
     /// Returns whether an instruction starts a block.

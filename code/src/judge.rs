@@ -12,11 +12,11 @@ mod finding;
 
 use cfipack_format::{Arch, Cfa, CfaWords, Register, RegisterName, Rule};
 
-use self::compare::{CfaState, Compared, RETURN_ADDRESS, SIGNATURE};
+use self::compare::{CfaState, Compared, OPEN, RETURN_ADDRESS, SIGNATURE};
 use self::expected::Expected;
 pub use self::finding::{Finding, Judgement, Kind};
 use crate::analysis::Analysis;
-use crate::instruction::{Flow, Instruction, register_of};
+use crate::instruction::{Flow, Instruction, Op, register_of};
 use crate::rows::{FullRow, Rows};
 use crate::state::State;
 use crate::value::Value;
@@ -27,9 +27,11 @@ pub struct Judge<'j, 'c> {
     arch: Arch,
     analysis: &'j Analysis<'c>,
     rows: &'j Rows,
+    /// The number of bytes below the stack pointer that no signal handler overwrites.
+    red_zone: u32,
     cfa: Vec<CfaState>,
-    /// For each instruction the registers with wrong rules, as bits. Bit 63 stands for the return address, and bit 62
-    /// for its signature.
+    /// For each instruction the registers with wrong rules, as bits. Bit 63 stands for the return address, bit 62 for
+    /// its signature, and bit 61 for a rule that cannot be evaluated.
     wrong: Vec<u64>,
     /// True if the CFA is right at every instruction that a path leads to.
     are_right: bool,
@@ -40,6 +42,10 @@ pub struct Judge<'j, 'c> {
     ends: Vec<u32>,
 }
 
+fn is_wrong(cfa: CfaState) -> bool {
+    matches!(cfa, CfaState::Off(_) | CfaState::Wrong)
+}
+
 impl std::fmt::Debug for Judge<'_, '_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Judge").field("arch", &self.arch).finish_non_exhaustive()
@@ -47,18 +53,20 @@ impl std::fmt::Debug for Judge<'_, '_> {
 }
 
 impl<'j, 'c> Judge<'j, 'c> {
-    /// Compares the rows with the state before every instruction.
-    pub fn new(analysis: &'j Analysis<'c>, rows: &'j Rows) -> Self {
+    /// Compares the rows with the state before every instruction. `red_zone` is the number of bytes below the stack
+    /// pointer that no signal handler overwrites, for example [`Arch::red_zone`]. No register is saved below them.
+    pub fn new(analysis: &'j Analysis<'c>, rows: &'j Rows, red_zone: u32) -> Self {
         let arch = analysis.code().arch;
         let count = analysis.instructions().as_slice().len();
         let (cfa, wrong, returns) = (Vec::with_capacity(count), Vec::with_capacity(count), Vec::new());
-        let mut judge = Self { arch, analysis, rows, cfa, wrong, are_right: true, returns, ends: Vec::new() };
+        let mut judge =
+            Self { arch, analysis, rows, red_zone, cfa, wrong, are_right: true, returns, ends: Vec::new() };
         let mut row_index = 0;
-        // `lost` has registers without a rule that have lost the caller's value. `kept` has registers that every
-        // return restores.
+        // `lost` has registers without a rule that have lost the caller's value, and those of them that are stored in
+        // the frame. `kept` has registers that every return and tail call restores.
         let (mut lost, mut kept, mut returns) = (Vec::new(), u64::MAX, false);
         let mut last: Option<(usize, Compared)> = None;
-        let mut expected = rows.get(0).map(|row| Expected::new(arch, row));
+        let mut expected = rows.get(0).map(|row| Expected::new(arch, row, red_zone));
         let starts_at = |index| rows.get(index).map_or(u32::MAX, |row| row.row.start.0);
         let (first, mut next) = (starts_at(0), starts_at(1));
         analysis.for_each(|index, instruction, state| {
@@ -68,7 +76,7 @@ impl<'j, 'c> Judge<'j, 'c> {
                 next = starts_at(row_index + 1);
             }
             if row_index != before {
-                expected = rows.get(row_index).map(|row| Expected::new(arch, row));
+                expected = rows.get(row_index).map(|row| Expected::new(arch, row, red_zone));
             }
             let row = expected.as_ref().filter(|_| row_index != 0 || first <= instruction.offset);
             let compared = match (state, row, last) {
@@ -88,23 +96,25 @@ impl<'j, 'c> Judge<'j, 'c> {
             judge.cfa.push(compared.cfa);
             judge.wrong.push(compared.wrong);
             if compared.lost != 0 {
-                lost.push((index, compared.lost));
+                lost.push((index, compared.lost, state.map_or(0, |state| state.stored(arch))));
+            }
+            if let Some(state) = state.filter(|state| judge.leaves(index, instruction, state)) {
+                kept &= !judge.changed(state);
             }
             if let (Flow::Return, Some(state)) = (instruction.flow, state) {
                 returns = true;
-                kept &= !judge.changed(state);
                 if judge.returns.len() < Judgement::MAX_FINDINGS {
                     judge.returns.extend(judge.at_return(index, state));
                 }
             }
         });
-        if judge.cfa.iter().any(|cfa| matches!(cfa, CfaState::Off(_) | CfaState::Wrong)) {
+        if judge.cfa.iter().any(|cfa| is_wrong(*cfa)) {
             judge.ends = judge.ends();
         }
-        // A function that never restores a register, or never returns, follows its own convention. So this is not a
-        // fault.
-        for (index, lost) in lost {
-            judge.wrong[index] |= if returns { lost & kept } else { 0 };
+        // A function that never restores a register follows its own convention, and so does a function that never
+        // returns and does not save the register. So this is not a fault.
+        for (index, lost, stored) in lost {
+            judge.wrong[index] |= lost & kept & if returns { u64::MAX } else { stored };
         }
         judge
     }
@@ -122,6 +132,18 @@ impl<'j, 'c> Judge<'j, 'c> {
         ends
     }
 
+    /// Returns whether an instruction returns, or jumps to another function with the stack as a call leaves it.
+    fn leaves(&self, index: usize, instruction: &Instruction, state: &State) -> bool {
+        if matches!(instruction.flow, Flow::Next | Flow::Call(_) | Flow::Return) {
+            return instruction.flow == Flow::Return;
+        }
+        let exits = self.analysis.exits();
+        let exit = exits.get(exits.partition_point(|exit| exit.index < index));
+        let entry = Value::Cfa(-(self.arch.cfa_offset_at_entry() as i32));
+        exit.is_some_and(|exit| exit.index == index && !exit.is_from_table)
+            && state.get(self.arch, self.arch.stack_pointer()) == entry
+    }
+
     fn row_at(&self, index: usize) -> Option<FullRow<'j>> {
         let offset = self.analysis.instructions().as_slice().get(index)?.offset;
         self.rows.get(self.rows.index_at(offset)?)
@@ -136,23 +158,22 @@ impl<'j, 'c> Judge<'j, 'c> {
         } else {
             // The last instruction before this one that is not padding.
             let mut before = None;
+            // For each instruction, whether a finding or the instruction before it explains a wrong CFA.
+            let mut explained = vec![false; self.cfa.len()];
             self.analysis.for_each(|index, instruction, state| {
                 match (self.cfa[index], state) {
-                    (CfaState::Right, _) => judgement.right += 1,
+                    (CfaState::Right, _) if self.wrong[index] & OPEN == 0 => judgement.right += 1,
                     (CfaState::Unknown, None) if instruction.is_padding => {}
-                    (CfaState::Unknown, _) => {
+                    (CfaState::Right | CfaState::Unknown, _) => {
                         judgement.undecided += 1;
                         judgement.first_undecided.get_or_insert(instruction.offset);
-                    }
-                    (CfaState::Off(_) | CfaState::Wrong, Some(state)) if index == 0 => {
-                        pending.extend(self.at_start(index, state));
                     }
                     (CfaState::Off(_) | CfaState::Wrong, _) => {}
                 }
                 match state {
                     Some(_) if pending.len() >= Judgement::MAX_FINDINGS => {}
                     Some(state) => {
-                        self.edges(index, instruction, state, &mut pending);
+                        self.edges(index, instruction, state, &mut pending, &mut explained);
                         self.registers(index, before, state, &mut pending);
                     }
                     None => {}
@@ -161,6 +182,7 @@ impl<'j, 'c> Judge<'j, 'c> {
                     before = Some(index);
                 }
             });
+            self.unexplained(&explained, &mut pending, &mut judgement);
         }
         let room = Judgement::MAX_FINDINGS.saturating_sub(pending.len());
         pending.extend(self.boundaries().take(room));
@@ -229,32 +251,87 @@ impl<'j, 'c> Judge<'j, 'c> {
         Finding { index, wrong, kind, words, continues: is_end, after_call: None }
     }
 
-    fn at_start(&self, index: usize, state: &State) -> Option<Finding> {
-        let row = self.row_at(index)?;
-        let stack = self.arch.stack_pointer();
-        let Value::Cfa(place) = state.get(self.arch, stack) else { return None };
-        let (kind, way) = if i64::from(place) == -self.arch.cfa_offset_at_entry() {
-            (Kind::Entry, "a call leaves")
-        } else {
-            (Kind::Branch, "the jumps that lead here leave")
-        };
-        let has = self.cfa_words(stack, -i64::from(place));
-        let words = format!("{way} the CFA at {has}, but the row has {}", CfaWords(self.arch, row.row.cfa));
-        Some(self.finding(index, index, kind, words))
-    }
-
     /// Finds disagreements between an instruction and the instructions that can execute next.
-    fn edges(&self, index: usize, instruction: &Instruction, state: &State, found: &mut Vec<Finding>) {
+    fn edges(
+        &self,
+        index: usize,
+        instruction: &Instruction,
+        state: &State,
+        found: &mut Vec<Finding>,
+        explained: &mut [bool],
+    ) {
         let [next, taken] = self.analysis.next(index);
         for (to, is_taken) in [(next, false), (taken, true)] {
             let Some(to) = to else { continue };
+            explained[to] |= is_wrong(self.cfa[index]) || self.enters_subroutine(index, to);
             // Most instructions do not change whether the CFA is right.
             if self.cfa[to] == self.cfa[index] && self.cfa[to] != CfaState::Unknown {
                 continue;
             }
             let after = self.analysis.after(state, instruction, is_taken);
-            found.extend(self.edge(index, to, &after));
+            let finding = self.edge(index, to, &after);
+            explained[to] |= finding.is_some();
+            found.extend(finding);
         }
+    }
+
+    /// Finds wrong CFAs that no edge explains: at the entry, where a jump table, a landing pad or another function leads,
+    /// or after an instruction whose CFA is not known. A function with a wrong CFA always has a finding.
+    fn unexplained(&self, explained: &[bool], found: &mut Vec<Finding>, judgement: &mut Judgement) {
+        let is_open = |index: usize| is_wrong(self.cfa[index]) && (index == 0 || !explained[index]);
+        let is_explained = !(0..self.cfa.len()).any(is_open);
+        let has_subroutine = |index: usize| {
+            let mut next = self.analysis.next(index).into_iter().flatten();
+            next.any(|to| is_wrong(self.cfa[to]) && self.enters_subroutine(index, to))
+        };
+        let has_fault = !is_explained
+            || found.iter().any(|finding| !finding.continues)
+            || (0..self.cfa.len()).any(has_subroutine);
+        let first = self.cfa.iter().position(|cfa| is_wrong(*cfa)).filter(|_| !has_fault);
+        if is_explained && first.is_none() {
+            return;
+        }
+        self.analysis.for_each(|index, _, state| {
+            let (true, Some(state), Some(row)) =
+                (is_open(index) || first == Some(index), state, self.row_at(index))
+            else {
+                return;
+            };
+            if self.follows_call(index) {
+                judgement.undecided += 1;
+                judgement
+                    .first_undecided
+                    .get_or_insert(self.analysis.instructions().as_slice()[index].offset);
+            } else if found.len() < Judgement::MAX_FINDINGS {
+                found.push(self.entered(index, state, row));
+            }
+        });
+    }
+
+    /// Returns whether the row is right at a call just before, which counts as a call that does not return. Then either
+    /// the call returns and the row is right, or the code is entered from elsewhere and the row is wrong. For example,
+    /// the range of a landing pad has calls that cannot throw.
+    fn follows_call(&self, index: usize) -> bool {
+        let Some(before) = index.checked_sub(1) else { return false };
+        let row = |index: usize| self.row_at(index).map(|row| row.row.start);
+        self.analysis.is_noreturn(before) && self.cfa[before] == CfaState::Right && row(before) == row(index)
+    }
+
+    /// Describes a wrong CFA where the code is entered.
+    fn entered(&self, index: usize, state: &State, row: FullRow<'_>) -> Finding {
+        let stack = state.get(self.arch, self.arch.stack_pointer());
+        let (kind, comes) = if index != 0 {
+            (Kind::Branch, "the code comes here with the CFA at")
+        } else if stack == Value::Cfa(-(self.arch.cfa_offset_at_entry() as i32)) {
+            (Kind::Entry, "a call leaves the CFA at")
+        } else {
+            (Kind::Branch, "the jumps that lead here leave the CFA at")
+        };
+        let cfa = self.analysis.cfa(state);
+        let has =
+            cfa.map_or("another place".to_string(), |(register, offset)| self.cfa_words(register, offset));
+        let words = format!("{comes} {has}, but the row has {}", CfaWords(self.arch, row.row.cfa));
+        self.finding(index, index, kind, words)
     }
 
     /// Finds the disagreement between two instructions that execute one after the other.
@@ -264,24 +341,19 @@ impl<'j, 'c> Judge<'j, 'c> {
             CfaState::Off(off) => off,
             CfaState::Unknown | CfaState::Wrong => return None,
         };
-        let (before, row) = (self.row_at(from)?.row.cfa, self.row_at(to)?.row);
-        // A subroutine of the function can have a frame of its own, which returns into the function.
-        let entry =
-            Cfa::Register { register: self.arch.stack_pointer(), offset: self.arch.cfa_offset_at_entry() };
-        let instruction = &self.analysis.instructions().as_slice()[from];
-        let is_call = self.analysis.returns_to(from) == Some(to);
-        if matches!(instruction.flow, Flow::Call(_)) && !is_call && row.cfa == entry {
-            return None;
-        }
+        let (before, full) = (self.row_at(from)?.row.cfa, self.row_at(to)?);
+        let row = full.row;
         // Until another row starts, or until the row is right again, this is one fault: a row is missing.
-        if self.is_same_fault(from, to) {
+        if self.is_same_fault(from, to) || self.enters_subroutine(from, to) {
             return None;
         }
-        if row.return_address == Rule::Undefined {
+        if row.return_address == Rule::Undefined || full.moves_stack(self.arch) {
             return None;
         }
         let Cfa::Register { register, offset } = row.cfa else { return None };
         let is_same = before == row.cfa;
+        let is_call = self.analysis.returns_to(from) == Some(to);
+        let instruction = &self.analysis.instructions().as_slice()[from];
         let changes = |register| {
             self.analysis.instructions().changes(instruction, self.arch, register) && !instruction.is_unknown
         };
@@ -294,6 +366,11 @@ impl<'j, 'c> Judge<'j, 'c> {
             Value::Caller(own) if own == register => {
                 format!("{} has the caller's value now", RegisterName(self.arch, register))
             }
+            Value::Caller(_) | Value::Signed | Value::Number(_) | Value::Near(_)
+                if register != self.arch.stack_pointer() =>
+            {
+                format!("{} has another value", RegisterName(self.arch, register))
+            }
             // Functions in assembler sometimes rely on callees that keep more registers than the ABI asks for. We
             // cannot decide this.
             _ if is_call => return None,
@@ -301,6 +378,14 @@ impl<'j, 'c> Judge<'j, 'c> {
             value if register == self.arch.stack_pointer() && value.can_be_other_stack() => return None,
             _ if is_same && changes(register) => {
                 format!("{} has another value now", RegisterName(self.arch, register))
+            }
+            Value::Unknown | Value::Site(..)
+                if !is_same
+                    && !changes(register)
+                    && self.knows_better(after, before)
+                    && !self.becomes_stack_pointer(to, register) =>
+            {
+                format!("nothing known is in {}", RegisterName(self.arch, register))
             }
             _ => return None,
         };
@@ -322,11 +407,38 @@ impl<'j, 'c> Judge<'j, 'c> {
         })
     }
 
+    /// Returns whether a call leads into the function, to a row for the stack as a call leaves it. A subroutine of the
+    /// function can have a frame of its own, which returns into the function.
+    fn enters_subroutine(&self, from: usize, to: usize) -> bool {
+        let flow = self.analysis.instructions().as_slice()[from].flow;
+        let entry =
+            Cfa::Register { register: self.arch.stack_pointer(), offset: self.arch.cfa_offset_at_entry() };
+        matches!(flow, Flow::Call(_))
+            && self.analysis.returns_to(from) != Some(to)
+            && self.row_at(to).is_some_and(|row| row.row.cfa == entry)
+    }
+
     /// Returns whether two instructions have the same wrong row.
     fn is_same_fault(&self, from: usize, to: usize) -> bool {
-        let is_wrong = |index: usize| matches!(self.cfa[index], CfaState::Off(_) | CfaState::Wrong);
         let row = |index: usize| self.row_at(index).map(|row| row.row.start);
-        is_wrong(from) && is_wrong(to) && row(from) == row(to)
+        is_wrong(self.cfa[from]) && is_wrong(self.cfa[to]) && row(from) == row(to)
+    }
+
+    /// Returns whether the CFA is known without a register whose distance to it is not known: it follows from the stack
+    /// pointer, or the row before is still right. Then no code needs a row with this register.
+    fn knows_better(&self, state: &State, before: Cfa) -> bool {
+        matches!(state.get(self.arch, self.arch.stack_pointer()), Value::Cfa(_))
+            || self.compare_cfa(state, before) == CfaState::Right
+    }
+
+    /// Returns whether an instruction copies a register to the stack pointer, as before a jump into another frame
+    /// (`__builtin_eh_return`).
+    fn becomes_stack_pointer(&self, index: usize, register: Register) -> bool {
+        let all = self.analysis.instructions();
+        let stack = self.arch.stack_pointer();
+        all.ops(&all.as_slice()[index]).iter().any(
+            |op| matches!(op, Op::Set { to, from, .. } if register_of(*to) == stack && register_of(*from) == register),
+        )
     }
 
     fn cfa_words(&self, register: Register, offset: i64) -> String {
@@ -357,18 +469,12 @@ impl<'j, 'c> Judge<'j, 'c> {
     /// Finds registers with rules that are right before an instruction and wrong at it.
     fn registers(&self, index: usize, call: Option<usize>, state: &State, found: &mut Vec<Finding>) {
         let before = index.checked_sub(1).map_or(0, |before| self.wrong[before]);
-        let mut new = self.wrong[index] & !before;
+        let mut new = self.wrong[index] & !before & !OPEN;
         let Some(row) = self.row_at(index).filter(|_| new != 0) else { return };
         let after_call = call.filter(|call| self.is_after_call(*call, index));
-        let is_pad = self.analysis.is_landing_pad(index);
         while new != 0 {
             let bit = new.trailing_zeros();
             new &= new - 1;
-            // Some calls in the range of a landing pad cannot throw, and they may stand at other places of the
-            // prologue.
-            if is_pad && self.cfa[index] == CfaState::Right {
-                continue;
-            }
             let (kind, words) = self.wrong_register(bit, state, row);
             let wrong = self.extent(index, |other| self.wrong[other] & (1 << bit) != 0);
             found.push(Finding { index, wrong, kind, words, continues: false, after_call });
@@ -400,7 +506,9 @@ impl<'j, 'c> Judge<'j, 'c> {
         let own = if is_link { "the return address".to_string() } else { name(arch, register) };
         let is = self.whereabouts(state, register);
         let value = self.value_by(state, register, rule).unwrap_or(Value::Unknown);
+        let is_below = matches!(rule, Rule::Cfa(offset) if self.stored(state, offset) != state.slot(offset));
         let there = match (rule, value) {
+            _ if is_below => "where the next signal overwrites it".to_string(),
             (Rule::Cfa(_) | Rule::Memory { .. }, Value::Unknown) => {
                 "nothing known is stored there".to_string()
             }

@@ -37,6 +37,12 @@ impl FullRow<'_> {
         found.map_or(Rule::SameValue, |(_, rule)| *rule)
     }
 
+    /// Returns whether the row has a rule for the stack pointer. Then the CFA need not be the caller's stack pointer, as
+    /// in `longjmp`, where it is the address of the saved registers.
+    pub(crate) fn moves_stack(&self, arch: Arch) -> bool {
+        self.rule(arch, arch.stack_pointer()) != Rule::SameValue
+    }
+
     /// Iterates over all rules that are not [`Rule::SameValue`]: the return address, the frame pointer, then the
     /// others.
     pub fn rules(&self, arch: Arch) -> impl Iterator<Item = (Register, Rule)> {

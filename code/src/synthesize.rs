@@ -76,15 +76,6 @@ impl Omission {
     }
 }
 
-/// The size in bytes of the area below the stack pointer that nothing overwrites. Source: System V's psABI for
-/// x86-64.
-const fn red_zone(arch: Arch) -> i32 {
-    match arch {
-        Arch::Amd64 => 128,
-        Arch::I386 | Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 | Arch::S390x | Arch::Riscv64 => 0,
-    }
-}
-
 impl Analysis<'_> {
     /// Returns the function's rows: the CFA by the stack pointer or the frame pointer, the return address, and the
     /// caller's frame pointer. A new row starts wherever one of them changes.
@@ -364,7 +355,7 @@ fn place(
     if is_callers(value) {
         return Some((Rule::SameValue, value));
     }
-    slot_with(state, stack?.saturating_sub(red_zone(arch)), before, &is_callers)
+    slot_with(state, stack?.saturating_sub_unsigned(arch.red_zone()), before, &is_callers)
 }
 
 /// Returns the slot at or above the offset `lowest` that holds the caller's value. If several slots hold it, the slot
@@ -392,7 +383,7 @@ fn slot_with(
 /// Returns the rule of a callee-saved register. The rule of the last row stays while it is right.
 fn rule(arch: Arch, state: &State, register: Register, last: Option<FullRow<'_>>) -> Option<Rule> {
     let lowest = match state.get(arch, arch.stack_pointer()) {
-        Value::Cfa(offset) => i64::from(offset) - i64::from(red_zone(arch)),
+        Value::Cfa(offset) => i64::from(offset) - i64::from(arch.red_zone()),
         _ => i64::MIN,
     };
     match last.map(|last| last.rule(arch, register)) {

@@ -143,7 +143,7 @@ fn a_return_address_in_a_register_may_survive_a_call() {
                 Row { start: FunctionOffset(start), cfa, return_address, ..Row::at_entry(Arch::Aarch64) };
             rows.push(row, &[]);
         }
-        let judgement = Judge::new(&analysis, &rows).judge();
+        let judgement = Judge::new(&analysis, &rows, code.arch.red_zone()).judge();
         let kinds: Vec<_> = judgement.findings.iter().map(|finding| finding.kind.name()).collect();
         (kinds, judgement.undecided)
     };
@@ -254,7 +254,12 @@ fn what_calls_before_a_landing_pad_disagree_about_is_undecided() {
             }
             rows.push(row, &all);
         }
-        Judge::new(&analysis, &rows).judge().findings.iter().map(|finding| finding.index).collect::<Vec<_>>()
+        Judge::new(&analysis, &rows, code.arch.red_zone())
+            .judge()
+            .findings
+            .iter()
+            .map(|finding| finding.index)
+            .collect::<Vec<_>>()
     };
     assert_eq!(findings(-16), [0; 0]);
     assert_eq!(findings(-8), [2, 9]);
@@ -323,7 +328,7 @@ fn any_bytes_can_be_analysed_and_judged() {
             let analysis = Analysis::new(code, &instructions, &Table(start.0, bytes.clone()), ways);
             let starts = (0..next() % 8).map(|_| (next() % (len + 2)) as u32).collect();
             let rows = rows(arch, starts, &mut next);
-            let judge = Judge::new(&analysis, &rows);
+            let judge = Judge::new(&analysis, &rows, code.arch.red_zone());
             let judgement = judge.judge();
             assert!(judgement.right + judgement.undecided <= instructions.as_slice().len() as u64);
             judgement.unconfirmed_calls(&analysis).for_each(drop);

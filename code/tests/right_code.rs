@@ -39,7 +39,7 @@ fn judged(
     let entry = State::at_entry(arch);
     let ways = Ways { start: Some(&entry), entries: &[], call_sites: &[], noreturn: &[] };
     let analysis = Analysis::new(code, &instructions, memory, ways);
-    let findings = Judge::new(&analysis, &rows).judge().findings.into_iter();
+    let findings = Judge::new(&analysis, &rows, arch.red_zone()).judge().findings.into_iter();
     let findings = findings.filter(|finding| !finding.continues);
     let findings = findings.map(|found| (instructions.as_slice()[found.index].offset, found.kind));
     (findings.collect(), analysis.doubts().map(|doubt| doubt.0).collect())

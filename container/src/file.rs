@@ -56,6 +56,14 @@ impl<'a> File<'a> {
         }
     }
 
+    /// Returns the number of bytes below the stack pointer that no signal handler overwrites in the file's code.
+    pub fn red_zone(&self) -> u32 {
+        match &self.format {
+            Format::Elf(elf) => elf.headers().arch.red_zone(),
+            Format::MachO(file) => file.headers().arch.red_zone_of_apple(),
+        }
+    }
+
     /// Returns whether the file is relocatable or linked.
     pub fn kind(&self) -> Kind {
         match &self.format {

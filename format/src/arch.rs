@@ -209,6 +209,23 @@ impl Arch {
         }
     }
 
+    /// Returns the number of bytes below the stack pointer that no signal handler overwrites, by System V's psABIs.
+    pub const fn red_zone(self) -> u32 {
+        match self {
+            Self::Amd64 => 128,
+            Self::I386 | Self::Aarch64 | Self::Aarch64Be | Self::Arm64_32 | Self::S390x | Self::Riscv64 => 0,
+        }
+    }
+
+    /// Returns the number of bytes below the stack pointer that no signal handler overwrites on Apple's systems.
+    /// Source: Apple, "Writing ARM64 code for Apple platforms".
+    pub const fn red_zone_of_apple(self) -> u32 {
+        match self {
+            Self::Amd64 | Self::Aarch64 | Self::Aarch64Be | Self::Arm64_32 => 128,
+            Self::I386 | Self::S390x | Self::Riscv64 => 0,
+        }
+    }
+
     /// Returns the two words that a frame pointer points to, in a function that keeps a frame pointer.
     ///
     /// Returns `None` if the ABI does not define them: the frame pointer of s390x is an ordinary register, and

@@ -12,6 +12,7 @@ use cfipack_format::{Address, Arch, Family};
 pub struct FileMemory<'a> {
     /// The sections of code and data, in ascending order of address.
     sections: Vec<Loaded<'a>>,
+    red_zone: u32,
 }
 
 #[derive(Debug)]
@@ -55,7 +56,12 @@ impl<'a> FileMemory<'a> {
             relocated: Vec::new(),
         }));
         sections.sort_by_cached_key(|loaded| loaded.section.address.0);
-        Ok(Self { sections })
+        Ok(Self { sections, red_zone: file.red_zone() })
+    }
+
+    /// Returns the number of bytes below the stack pointer that no signal handler overwrites.
+    pub fn red_zone(&self) -> u32 {
+        self.red_zone
     }
 
     /// Returns whether an address is in a section of stubs (`.plt`). Each stub is a function that jumps to another

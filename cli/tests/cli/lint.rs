@@ -286,3 +286,72 @@ fn own_functions_behind_stubs_are_looked_at() {
     let wrong = found("ret");
     assert!(wrong.contains(&("f".to_string(), "saved-register".to_string())), "{wrong:?}");
 }
+
+/// `f` has a right FDE in `.eh_frame`, and an FDE in `.debug_frame` whose row is SECOND bytes from the stack pointer.
+const TWICE: &str = "
+\t.type f, @function
+f:
+\t.cfi_startproc
+\tsub $40, %rsp
+\t.cfi_def_cfa_offset 48
+\tcall g
+\tadd $40, %rsp
+\t.cfi_def_cfa_offset 8
+\tret
+\t.cfi_endproc
+\t.size f, . - f
+end:
+\t.section .debug_frame, \"\", @progbits
+\t.long 2f - 1f
+1:\t.long -1
+\t.byte 1, 0, 1, 0x78, 16, 0x0c, 7, 8, 0x90, 1
+\t.balign 8
+2:\t.long 4f - 3f
+3:\t.long 0
+\t.quad f, end - f
+\t.byte 0x44, 0x0e, SECOND, 0x49, 0x0e, 8
+\t.balign 8
+4:
+";
+
+#[test]
+#[ignore = "needs the reference tools"]
+fn an_fde_that_another_section_supersedes_agrees_with_it() {
+    let tools = Tools::find();
+    let found = |second: &str| {
+        tools.write("twice.s", TWICE.replace("SECOND", second));
+        tools.run_well(&["as", "-o", "twice.o", "twice.s"]);
+        tools.run_well(&["ld", "-shared", "-o", "twice.so", "twice.o"]);
+        ["twice.o", "twice.so"].map(|file| findings(&report(&[tools.path(file).to_str().unwrap()])))
+    };
+    assert_eq!(found("48"), [[], []]);
+    assert_eq!(found("16"), [(); 2].map(|()| vec![("f".to_string(), "disputed".to_string())]));
+}
+
+/// Some linkers write wrong starts, and an FDE for no code shows that they did.
+#[test]
+#[ignore = "needs the reference tools"]
+fn fdes_describe_code() {
+    let tools = Tools::find();
+    let text = TWICE.split("end:").next().unwrap();
+    tools.write("moved.s", text.replace("call g", "call f"));
+    tools.run_well(&["as", "-o", "moved.o", "moved.s"]);
+    tools.run_well(&["ld", "-shared", "-o", "moved.so", "moved.o"]);
+    let path = tools.path("moved.so");
+    assert_eq!(findings(&report(&[path.to_str().unwrap()])), []);
+    // The distance from the FDE's field to the function's start gets larger by 0x10000.
+    let mut bytes = fs::read(&path).unwrap();
+    let start = {
+        let file = cfipack_container::File::parse(&bytes).unwrap();
+        let sections = file.call_frame_sections().unwrap();
+        let cfi = sections[0].cfi();
+        let function = cfipack_cfi::Functions::new(&cfi).flatten().next().unwrap();
+        let at = cfi.bytes.as_ptr() as usize - bytes.as_ptr() as usize;
+        at + function.fde.0 as usize + 8
+    };
+    let field = bytes[start..].first_chunk_mut::<4>().unwrap();
+    *field = (i32::from_le_bytes(*field) + 0x10000).to_le_bytes();
+    fs::write(&path, &bytes).unwrap();
+    let found = findings(&report(&[path.to_str().unwrap()]));
+    assert_eq!(found.iter().map(|found| &*found.1).collect::<Vec<_>>(), ["outside-code"]);
+}

@@ -254,13 +254,18 @@ impl Run<'_> {
             Flow::Next | Flow::Return | Flow::Stop => Ok(()),
             Flow::Call(_) => return self.follow_call(analysis, index, state),
             Flow::Branch(target, _) if state.is_told_by(instruction.flow) => {
-                let mut taken = self.copied(&state);
-                taken.branched(instruction.flow, true);
-                let result = self.follow_jump(analysis, index, (target, false), &taken);
-                self.spare.push(taken);
-                result?;
-                state.branched(instruction.flow, false);
-                return self.follow_next(analysis, index, state);
+                if !state.excludes(arch, instruction.flow, true) {
+                    let mut taken = self.copied(&state);
+                    taken.branched(instruction.flow, true);
+                    let result = self.follow_jump(analysis, index, (target, false), &taken);
+                    self.spare.push(taken);
+                    result?;
+                }
+                if !state.excludes(arch, instruction.flow, false) {
+                    state.branched(instruction.flow, false);
+                    return self.follow_next(analysis, index, state);
+                }
+                Ok(())
             }
             Flow::Branch(target, _) => {
                 self.follow_jump(analysis, index, (target, false), &state)?;

@@ -3,8 +3,8 @@
 
 use cfipack_format::{Cfa, CfaWords, RegisterName};
 
-use super::compare::CfaState;
-use super::{Finding, Judge, Judgement, Kind};
+use super::compare::{CfaState, OPEN};
+use super::{Finding, Judge, Judgement, Kind, is_wrong};
 use crate::instruction::Flow;
 use crate::state::State;
 use crate::value::Value;
@@ -19,11 +19,11 @@ impl Judge<'_, '_> {
             if found.len() >= Judgement::MAX_FINDINGS {
                 return;
             }
-            if matches!(self.cfa[index], CfaState::Off(_) | CfaState::Wrong) {
+            if is_wrong(self.cfa[index]) {
                 found.extend(self.wrong_cfa(index, state));
             }
             let Some(row) = self.row_at(index) else { return };
-            let mut wrong = self.wrong[index];
+            let mut wrong = self.wrong[index] & !OPEN;
             while wrong != 0 {
                 let (kind, words) = self.wrong_register(wrong.trailing_zeros(), state, row);
                 wrong &= wrong - 1;

@@ -38,6 +38,8 @@ impl Compared {
 
 pub(super) const RETURN_ADDRESS: u64 = 1 << 63;
 pub(super) const SIGNATURE: u64 = 1 << 62;
+/// A rule of the row cannot be evaluated, so nothing is known about it.
+pub(super) const OPEN: u64 = 1 << 61;
 
 impl Judge<'_, '_> {
     /// Returns the callee-saved registers that do not have the caller's value, as bits.
@@ -51,17 +53,48 @@ impl Judge<'_, '_> {
     pub(super) fn compare(&self, state: &State, row: FullRow<'_>) -> Compared {
         // A row with an undefined return address marks the outermost frame. No unwinder needs its CFA.
         if row.row.return_address == Rule::Undefined {
-            return Compared { cfa: CfaState::Right, wrong: 0, lost: 0 };
+            return Compared::RIGHT;
         }
-        let cfa = match row.row.cfa {
+        let unknown = Compared { cfa: CfaState::Unknown, ..Compared::RIGHT };
+        let cfa = self.compare_cfa(state, row.row.cfa);
+        // Rules are relative to the row's CFA, so they can only be checked if the CFA is right.
+        if cfa != CfaState::Right && row.moves_stack(self.arch) {
+            return unknown;
+        }
+        if cfa != CfaState::Right {
+            return Compared { cfa, ..unknown };
+        }
+        // Only the code of a called function shows whether it has kept the return address in this register.
+        let link = self.arch.return_address();
+        let at = self.value_by(state, link, row.row.return_address);
+        if at == Some(Value::Perhaps(link)) {
+            return unknown;
+        }
+        let mut compared = Compared { wrong: self.wrong_return_address(at, row), ..Compared::RIGHT };
+        for index in callee_saved(self.arch) {
+            let register = register_of(*index);
+            match row.rule(self.arch, register) {
+                Rule::SameValue => compared.lost |= self.wrong_bit(state, register, Rule::SameValue),
+                rule => compared.wrong |= self.wrong_bit(state, register, rule),
+            }
+        }
+        for (register, rule) in row.saved {
+            let is_other =
+                index_of(self.arch, *register).is_some_and(|index| !callee_saved(self.arch).contains(&index));
+            compared.wrong |= if is_other { self.wrong_bit(state, *register, *rule) } else { 0 };
+        }
+        compared
+    }
+
+    pub(super) fn compare_cfa(&self, state: &State, cfa: Cfa) -> CfaState {
+        match cfa {
             Cfa::Register { register, offset } => match state.get(self.arch, register) {
                 Value::Cfa(place) => match i64::from(place).saturating_add(offset) {
                     0 => CfaState::Right,
                     off => CfaState::Off(off),
                 },
-                value if register == self.arch.stack_pointer() && value.can_be_other_stack() => {
-                    CfaState::Unknown
-                }
+                // It may be the stack pointer of another stack.
+                _ if register == self.arch.stack_pointer() => CfaState::Unknown,
                 Value::Caller(_) | Value::Signed | Value::Number(_) | Value::Near(_) => CfaState::Wrong,
                 Value::Unknown | Value::Perhaps(_) | Value::Site(..) | Value::Entry(_) | Value::Target(_) => {
                     CfaState::Unknown
@@ -73,55 +106,43 @@ impl Judge<'_, '_> {
                 _ => CfaState::Unknown,
             },
             Cfa::Undefined | Cfa::Expression => CfaState::Unknown,
-        };
-        // Only the code of a called function shows whether it has kept the return address in this register.
-        let link = self.arch.return_address();
-        let at = self.value_by(state, link, row.row.return_address);
-        if cfa == CfaState::Right && at == Some(Value::Perhaps(link)) {
-            return Compared { cfa: CfaState::Unknown, wrong: 0, lost: 0 };
         }
-        // Rules are relative to the row's CFA, so they can only be checked if the CFA is right.
-        let (wrong, lost) = if cfa == CfaState::Right { self.wrong_rules(state, row) } else { (0, 0) };
-        Compared { cfa, wrong, lost }
     }
 
-    /// Returns the registers with wrong rules, and the registers without a rule that have lost the caller's value.
-    fn wrong_rules(&self, state: &State, row: FullRow<'_>) -> (u64, u64) {
-        let arch = self.arch;
-        let (mut wrong, mut lost) = (0, 0);
-        let link = arch.return_address();
-        match self.value_by(state, link, row.row.return_address) {
-            Some(Value::Caller(register)) if register == link => {
-                wrong |= if row.row.signed { SIGNATURE } else { 0 };
+    /// Returns the bit of what is wrong with a row's return address, given the value that its rule gives.
+    fn wrong_return_address(&self, value: Option<Value>, row: FullRow<'_>) -> u64 {
+        match value {
+            Some(Value::Caller(register)) if register == self.arch.return_address() => {
+                if row.row.signed {
+                    SIGNATURE
+                } else {
+                    0
+                }
             }
-            Some(Value::Signed) => wrong |= if row.row.signed { 0 } else { SIGNATURE },
-            Some(_) => wrong |= RETURN_ADDRESS,
-            None => {}
-        }
-        for index in callee_saved(arch) {
-            let register = register_of(*index);
-            let rule = row.rule(arch, register);
-            match self.value_by(state, register, rule) {
-                Some(Value::Perhaps(own)) if own == register => {}
-                Some(value) if value != Value::Caller(register) => match rule {
-                    Rule::SameValue => lost |= 1 << index,
-                    _ => wrong |= 1 << index,
-                },
-                _ => {}
+            Some(Value::Signed) => {
+                if row.row.signed {
+                    0
+                } else {
+                    SIGNATURE
+                }
             }
+            Some(_) => RETURN_ADDRESS,
+            None => OPEN,
         }
-        for (register, rule) in row.saved {
-            let Some(index) = index_of(arch, *register) else { continue };
-            let is_other = !callee_saved(arch).contains(&index);
-            let is_place = matches!(rule, Rule::Cfa(_));
-            if is_other
-                && is_place
-                && self.value_by(state, *register, *rule) != Some(Value::Caller(*register))
-            {
-                wrong |= 1 << index;
+    }
+
+    /// Returns the bit of a register if the rule gives another value than the caller's, or [`OPEN`] if this is not
+    /// known.
+    fn wrong_bit(&self, state: &State, register: Register, rule: Rule) -> u64 {
+        let Some(index) = index_of(self.arch, register).filter(|_| rule != Rule::Undefined) else { return 0 };
+        let is_own = |value| match value {
+            Value::Cfa(offset) if register == self.arch.stack_pointer() => {
+                i64::from(offset) == self.arch.stack_pointer_from_cfa()
             }
-        }
-        (wrong, lost)
+            Value::Caller(own) | Value::Perhaps(own) => own == register,
+            _ => false,
+        };
+        self.value_by(state, register, rule).map_or(OPEN, |value| if is_own(value) { 0 } else { 1 << index })
     }
 
     /// Returns the value that a rule gives for a register, or `None` if the rule cannot be evaluated.
@@ -129,12 +150,33 @@ impl Judge<'_, '_> {
         let arch = self.arch;
         match rule {
             Rule::SameValue => Some(state.get(arch, register)),
-            Rule::Cfa(offset) => Some(state.slot(offset)),
-            Rule::Register { register, offset: 0 } => Some(state.get(arch, register)),
-            Rule::Memory { register, offset } => {
-                state.get(arch, register).place().map(|_| state.pointed(arch, register, offset))
+            Rule::Cfa(offset) => Some(self.stored(state, offset)),
+            Rule::ValCfa(offset) => Some(i32::try_from(offset).map_or(Value::Unknown, Value::Cfa)),
+            Rule::Register { register, offset } => {
+                let value = state.get(arch, register);
+                let is_known = offset == 0 || value != Value::Unknown;
+                let add = i32::try_from(offset).ok().filter(|_| is_known)?;
+                Some(value.plus(add))
             }
-            Rule::Undefined | Rule::ValCfa(_) | Rule::Register { .. } | Rule::Expression => None,
+            Rule::Memory { register, offset } => match state.get(arch, register) {
+                Value::Cfa(place) => Some(self.stored(state, i64::from(place).saturating_add(offset))),
+                base => {
+                    let place = base.place()?;
+                    let value = state.pointed(arch, register, offset);
+                    // Not every store outside of the frame is followed.
+                    (place.is_in_frame() || value != Value::Unknown).then_some(value)
+                }
+            },
+            Rule::Undefined | Rule::Expression => None,
+        }
+    }
+
+    /// Returns the value that is stored at the CFA plus `offset`. It is not known below the stack pointer and the red
+    /// zone, where the next signal overwrites it.
+    pub(super) fn stored(&self, state: &State, offset: i64) -> Value {
+        match state.get(self.arch, self.arch.stack_pointer()) {
+            Value::Cfa(top) if offset < i64::from(top) - i64::from(self.red_zone) => Value::Unknown,
+            _ => state.slot(offset),
         }
     }
 }

@@ -24,18 +24,21 @@ pub(super) struct Expected<'r> {
     /// The slots that rules mention, ascending, with their expected values.
     stored: [(Place, Value); MAX_STORED],
     num_stored: usize,
+    /// The stack pointer, and the number of bytes below it that no signal overwrites.
+    stack: (Option<Index>, i64),
     /// The registers that must still have the caller's value, as bits.
     kept: u64,
 }
 
 impl<'r> Expected<'r> {
-    pub(super) fn new(arch: Arch, row: FullRow<'r>) -> Self {
+    pub(super) fn new(arch: Arch, row: FullRow<'r>, red_zone: u32) -> Self {
         let base = match row.row.cfa {
             Cfa::Register { register, .. } | Cfa::Memory { register, .. } => index_of(arch, register),
             Cfa::Undefined | Cfa::Expression => None,
         };
         let saved = callee_saved_bits(arch);
-        let named = [index_of(arch, arch.stack_pointer()), index_of(arch, arch.return_address()), base];
+        let stack = (index_of(arch, arch.stack_pointer()), i64::from(red_zone));
+        let named = [stack.0, index_of(arch, arch.return_address()), base];
         let registers = named.into_iter().flatten().fold(saved, |bits, index| bits | 1 << index);
         let is_odd = !row.saved.iter().all(|(_, rule)| matches!(rule, Rule::Cfa(_)));
         // The frame pointer and the return address have their own fields in a row. A rule for them in `saved` is not
@@ -63,14 +66,14 @@ impl<'r> Expected<'r> {
                 _ => None,
             };
             let (Some(slot), Some(offset)) = (stored.get_mut(num_stored), offset) else {
-                return Self { row, registers, is_odd, cfa: None, stored, num_stored: 0, kept };
+                return Self { row, registers, is_odd, cfa: None, stored, num_stored: 0, stack, kept };
             };
             kept &= index_of(arch, register).map_or(u64::MAX, |index| !(1 << index));
             *slot = (Place::new(None, offset), Value::Caller(register));
             num_stored += 1;
         }
         stored[..num_stored].sort_unstable_by_key(|slot| slot.0);
-        Self { row, registers, is_odd, cfa, stored, num_stored, kept }
+        Self { row, registers, is_odd, cfa, stored, num_stored, stack, kept }
     }
 
     /// Returns whether an instruction can change anything that the row describes.
@@ -85,5 +88,13 @@ impl<'r> Expected<'r> {
         state.at(base) == Value::Cfa(place)
             && state.keeps(self.kept)
             && state.has_slots(&self.stored[..self.num_stored])
+            && !self.is_overwritten(state)
+    }
+
+    /// Returns whether a signal can overwrite the lowest slot.
+    fn is_overwritten(&self, state: &State) -> bool {
+        let (Some(stack), red_zone) = self.stack else { return false };
+        let Some((lowest, _)) = self.stored[..self.num_stored].first() else { return false };
+        matches!(state.at(stack), Value::Cfa(top) if i64::from(lowest.offset()) < i64::from(top) - red_zone)
     }
 }

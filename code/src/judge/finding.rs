@@ -116,7 +116,7 @@ pub struct Judgement {
     /// The disagreements, ascending by instruction.
     pub findings: Vec<Finding>,
     /// The number of instructions that could not be checked, not counting padding: no path leads to them, or the CFA
-    /// is not known.
+    /// or the value of a rule is not known.
     pub undecided: u64,
     /// The offset of the first instruction that could not be checked.
     pub first_undecided: Option<u32>,

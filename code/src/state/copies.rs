@@ -58,6 +58,14 @@ impl State {
         }
     }
 
+    /// Returns the registers, as bits, whose caller's value is stored in the frame.
+    pub(crate) fn stored(&self, arch: Arch) -> u64 {
+        self.slots().fold(0, |bits, (_, value)| match value {
+            Value::Caller(register) => bits | index_of(arch, register).map_or(0, |index| 1 << index),
+            _ => bits,
+        })
+    }
+
     /// Returns the registers, as bits, with a [`Value::Perhaps`] in some register or slot.
     pub(super) fn perhaps(&self, arch: Arch) -> u64 {
         let values = self.registers.indexes().map(|index| self.at(index));

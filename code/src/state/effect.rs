@@ -7,6 +7,7 @@ use super::{Flags, State};
 use crate::context::{Context, Shared};
 use crate::instruction::{
     ALWAYS, Condition, Flow, Index, Instruction, Op, REGISTERS, Table, callee_saved_bits, index_of,
+    register_of,
 };
 use crate::table::TableBase;
 use crate::value::Value;
@@ -154,17 +155,12 @@ impl State {
             Op::Store { from, base, offset, size } => {
                 let address = self.at(base).plus(offset);
                 let value = from.map_or(Value::Unknown, |from| self.at(from));
-                match address.anywhere() {
-                    Some(place) if place.is_in_frame() => {
-                        if !self.has_only_copy(arch, place, size) {
-                            self.store(place, value, size);
-                        }
-                    }
+                let Some(place) = address.anywhere() else { return };
+                if !place.is_in_frame() {
                     // Only registers that the function has to restore are followed outside of the frame.
-                    Some(place) => {
-                        self.store(place, if is_kept(arch, value) { value } else { Value::Unknown }, size)
-                    }
-                    None => {}
+                    self.store(place, if is_kept(arch, value) { value } else { Value::Unknown }, size);
+                } else if !self.has_only_copy(arch, place, size) {
+                    self.store(place, value, size);
                 }
                 return;
             }
@@ -270,6 +266,24 @@ impl State {
             (Flow::Branch(_, C::Equal | C::NotEqual), Flags::Compared(..))
                 | (Flow::Branch(_, C::Above | C::AtLeast), Flags::Limit(..))
         )
+    }
+
+    /// Returns whether a branch never goes this way. For example, a loop that probes the stack goes on until the stack
+    /// pointer equals another register, and both are known.
+    pub(crate) fn excludes(&self, arch: Arch, flow: Flow, taken: bool) -> bool {
+        let (Flow::Branch(_, condition), Flags::Compared(left, right)) = (flow, self.flags) else {
+            return false;
+        };
+        // Another pointer into the frame may come from a variable that a store through a pointer has changed.
+        if [left, right].iter().all(|index| register_of(*index) != arch.stack_pointer()) {
+            return false;
+        }
+        let (Value::Cfa(left), Value::Cfa(right)) = (self.at(left), self.at(right)) else { return false };
+        match condition {
+            Condition::Equal => (left == right) != taken,
+            Condition::NotEqual => (left != right) != taken,
+            Condition::Above | Condition::AtLeast | Condition::Other => false,
+        }
     }
 
     /// Adds the facts that hold where a branch is taken, or where it is not taken.

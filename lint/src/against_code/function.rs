@@ -1,8 +1,8 @@
 //! Compares one function's CFI with its code.
 
 use cfipack_code::{
-    Analysis, CallSite, Code, Disassembler, Doubt, Entry, Finding, Flow, Instructions, Judge, Judgement,
-    Memory as _, Rows, State, Value, Ways, landing_pads,
+    Analysis, CallSite, Code, Disassembler, Doubt, Entry, Finding, Flow, FullRow, Instructions, Judge,
+    Judgement, Memory as _, Rows, State, Value, Ways, landing_pads,
 };
 use cfipack_format::{Address, Arch, Cfa, CfaWords, FunctionOffset, Row, Rule};
 use cfipack_roundtrip::cfi::{Answer, Evaluator, Function, Functions};
@@ -35,6 +35,7 @@ pub struct Linter<'l, 'f> {
     rows: Rows,
     entry: State,
     returns: Returns<'l, 'f>,
+    red_zone: u32,
 }
 
 /// The result for a function.
@@ -114,6 +115,7 @@ impl<'l, 'f> Linter<'l, 'f> {
             rows: Rows::new(),
             entry: State::at_entry(arch),
             returns: Returns::new(memory, functions, arch, imports),
+            red_zone: memory.red_zone(),
         }
     }
 
@@ -184,7 +186,7 @@ impl<'l, 'f> Linter<'l, 'f> {
         for round in 0..=ROUNDS {
             let ways = Ways { start, entries: &own, call_sites: &call_sites, noreturn: &noreturn };
             let analysis = Analysis::new(code, &self.instructions, self.memory, ways);
-            let judge = Judge::new(&analysis, &self.rows);
+            let judge = Judge::new(&analysis, &self.rows, self.red_zone);
             let judgement = judge.judge();
             // After a call that does not return, the state can be wrong everywhere. So can a guess at the calls that do
             // not return.
@@ -227,7 +229,13 @@ impl<'l, 'f> Linter<'l, 'f> {
                         pc = if pc % STUB < from { pc - pc % STUB + from } else { pc - pc % STUB + STUB };
                     }
                 }
-                Answer::Nothing | Answer::StackPointer(_) | Answer::SignState(_) => {
+                Answer::StackPointer { row, rule } => {
+                    let mut saved = saved.to_vec();
+                    let own = self.arch.stack_pointer();
+                    saved.insert(saved.partition_point(|(register, _)| *register < own), (own, rule));
+                    rows.push(Row { start: offset(range.start), ..row }, &saved);
+                }
+                Answer::Nothing | Answer::SignState(_) => {
                     rows.push(Row { start: offset(range.start), ..nothing }, saved);
                 }
             }
@@ -379,10 +387,12 @@ fn doubt(
     if let Some(doubt) = blocking {
         return Some(doubt.name());
     }
-    let offset = judgement.first_undecided?;
+    let (offset, arch) = (judgement.first_undecided?, analysis.code().arch);
     let row = rows.index_at(offset).and_then(|index| rows.get(index));
+    let has_expression = |row: FullRow<'_>| row.rules(arch).any(|(_, rule)| rule == Rule::Expression);
     match row.map(|row| row.row.cfa) {
         Some(Cfa::Expression) => Some("expression"),
+        Some(_) if row.is_some_and(has_expression) => Some("expression"),
         Some(Cfa::Register { .. } | Cfa::Memory { .. }) => Some("cfa-not-known"),
         Some(Cfa::Undefined) | None => Some("no-row"),
     }

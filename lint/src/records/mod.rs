@@ -1,8 +1,10 @@
-//! Checks the records of the call frame information (CFI), without a look at their rows.
+//! Checks the records of the call frame information (CFI), without a look at the code that their rows describe.
 //!
 //! - `index` checks the index in `.eh_frame_hdr`, by which unwinders find the FDE of a PC.
+//! - `disputed` finds FDEs that start at one address and disagree.
 //! - This file checks where the code of each FDE is.
 
+mod disputed;
 mod index;
 
 use std::ops::Range;
@@ -29,6 +31,8 @@ pub enum RecordKind {
     HiddenFde,
     /// Two FDEs of a section describe the same code, with different starts or ends.
     Overlap,
+    /// FDEs that start at one address disagree.
+    Disputed,
     /// The FDE describes addresses without code.
     OutsideCode,
     /// Part of a function has an FDE, and another part has none.
@@ -37,12 +41,13 @@ pub enum RecordKind {
 
 impl RecordKind {
     /// Every kind.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::IndexOrder,
         Self::IndexEntry,
         Self::IndexMissing,
         Self::HiddenFde,
         Self::Overlap,
+        Self::Disputed,
         Self::OutsideCode,
         Self::Uncovered,
     ];
@@ -55,6 +60,7 @@ impl RecordKind {
             Self::IndexMissing => "index-missing",
             Self::HiddenFde => "hidden-fde",
             Self::Overlap => "overlap",
+            Self::Disputed => "disputed",
             Self::OutsideCode => "outside-code",
             Self::Uncovered => "uncovered",
         }
@@ -72,6 +78,7 @@ impl RecordKind {
                 ".eh_frame_hdr leads to an empty or shorter FDE for code that another FDE describes."
             }
             Self::Overlap => "Two FDEs describe the same code.",
+            Self::Disputed => "FDEs that start at one address disagree.",
             Self::OutsideCode => "An FDE describes addresses without code.",
             Self::Uncovered => "Part of a function is outside of its FDE.",
         }
@@ -139,6 +146,7 @@ pub fn check(
     }
     let name = |fde: &Fde| Some((sections[fde.section].section.name.to_string(), fde.offset));
     overlaps(&fdes, name, &mut findings);
+    disputed::check(sections, &mut findings);
     if !is_debug_file {
         outside_code(file, &fdes, name, &mut findings)?;
     }
@@ -149,7 +157,7 @@ pub fn check(
 }
 
 /// Finds FDEs of the same section that describe the same code. FDEs for the same range are no fault here: a linker that
-/// merges identical functions keeps the FDE of each, and [`lint`](crate::lint()) evaluates disagreements.
+/// merges identical functions keeps the FDE of each, and `disputed` evaluates disagreements.
 fn overlaps(fdes: &[Fde], name: impl Fn(&Fde) -> Option<(String, u64)>, found: &mut Vec<RecordFinding>) {
     // The FDE with the highest end so far.
     let mut before: Option<&Fde> = None;

@@ -18,7 +18,12 @@ pub enum Answer {
         from: u64,
     },
     /// The caller's stack pointer is not the CFA. No `.sframe` row can represent this.
-    StackPointer(Rule),
+    StackPointer {
+        /// The row without the rule for the stack pointer.
+        row: Row,
+        /// The rule.
+        rule: Rule,
+    },
     /// AArch64: the state of the return address's signature follows from this rule. No `.sframe` row can represent
     /// this.
     SignState(Rule),

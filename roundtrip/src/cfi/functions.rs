@@ -119,7 +119,7 @@ impl<'a> Functions<'a> {
     }
 
     /// Returns the other FDEs that start where this function does.
-    pub(super) fn duplicates_of(&self, function: &Function) -> &[Function] {
+    pub fn duplicates_of(&self, function: &Function) -> &[Function] {
         let first = self.duplicates.partition_point(|other| other.start < function.start);
         let rest = &self.duplicates[first..];
         &rest[..rest.partition_point(|other| other.start == function.start)]

@@ -64,10 +64,11 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> 
                 Some(Shape::Plt { .. } | Shape::Constant(_)) | None => Cfa::Expression,
             },
         };
+        let row = Row { start, cfa, return_address, frame_pointer, signed };
         if let Some(rule) = of_sp {
             let rule = self.rule(rule, stack_pointer);
             if !is_cfa(rule, cfa, arch) {
-                return Answer::StackPointer(rule);
+                return Answer::StackPointer { row, rule };
             }
         }
         match sign_state {
@@ -77,7 +78,6 @@ impl<'f, E: Endianity, S: UnwindSection<Reader<'f, E>>> Translate<'_, 'f, E, S> 
                 return Answer::SignState(self.rule(rule, own));
             }
         }
-        let row = Row { start, cfa, return_address, frame_pointer, signed };
         match plt {
             Some(from) => Answer::Plt { row, from },
             None => Answer::Row(row),

@@ -217,7 +217,7 @@ impl fmt::Display for DifferenceWords {
                 cfi = TableAnswer::Row(row, flags);
                 write!(f, "{}", Answered { arch, own: cfi, other: table })?;
             }
-            Answer::StackPointer(rule) => {
+            Answer::StackPointer { rule, .. } => {
                 write!(f, "the caller's stack pointer is {}", RuleWords(arch, rule))?;
             }
             Answer::SignState(rule) => {

@@ -41,7 +41,7 @@ impl fmt::Display for CfiWords<'_> {
         let Self(arch, answer, registers) = *self;
         match answer {
             Answer::Nothing => f.write_str("no CFA"),
-            Answer::StackPointer(rule) => {
+            Answer::StackPointer { rule, .. } => {
                 write!(f, "the caller's stack pointer is {}", RuleWords(arch, *rule))
             }
             Answer::SignState(rule) => {

@@ -311,7 +311,7 @@ fn callers_stack_pointer() {
     ];
     for other in others {
         let cfi = amd64(2, other);
-        assert!(matches!(only(&cfi), Answer::StackPointer(_)), "{other:x?}");
+        assert!(matches!(only(&cfi), Answer::StackPointer { .. }), "{other:x?}");
         let empty = Table::new(&[]);
         let options = Options::default();
         let found = verify_with_reasons(&[cfi.section()], &empty, &options, of_the_encoder);

@@ -46,7 +46,7 @@ pub fn code(input: &[u8]) {
     let sites = [CallSite { start: 0, end: bytes.len() as u32, landing_pad, stack: Some(-64) }];
     let ways = Ways { start: Some(&state), entries: &entries, call_sites: &sites, noreturn: &[] };
     let analysis = Analysis::new(code, &instructions, &Own(start.0, bytes), ways);
-    let judgement = Judge::new(&analysis, &rows).judge();
+    let judgement = Judge::new(&analysis, &rows, arch.red_zone()).judge();
     assert!(judgement.right + judgement.undecided <= instructions.as_slice().len() as u64);
     judgement.unconfirmed_calls(&analysis).for_each(drop);
 }

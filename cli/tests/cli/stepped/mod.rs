@@ -1,6 +1,7 @@
 //! Judges `lint` by stepping a program one instruction at a time. The machine alone gives the caller's frame: the stack
 //! pointer at a function's entry plus 8, and the registers at the entry. A row is right if it leads to that frame.
-//! `lint` does not run the program, and must accuse the same PCs.
+//! `lint` does not run the program, and must accuse the same PCs. No signal arrives between two steps, so steps cannot show
+//! that a register saved below the stack pointer and its red zone gets lost.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -104,7 +104,7 @@ fn has_unread_expression(difference: &Difference) -> bool {
             let rules = [row.return_address, row.frame_pointer];
             row.cfa == Cfa::Expression || rules.contains(&Rule::Expression)
         }
-        Some((Answer::StackPointer(rule) | Answer::SignState(rule), _)) => rule == Rule::Expression,
+        Some((Answer::StackPointer { rule, .. } | Answer::SignState(rule), _)) => rule == Rule::Expression,
         _ => false,
     }
 }

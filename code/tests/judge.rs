@@ -1,0 +1,222 @@
+//! Small functions with right and wrong rows. GNU as has assembled the functions.
+
+use cfipack_code::{
+    Analysis, CallSite, Code, Instructions, Judge, Judgement, Kind, NoMemory, Rows, State, Ways,
+};
+use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Register, Row, Rule};
+
+const START: Address = Address(0x1000);
+const RBX: Register = Register(3);
+const RBP: Register = Register(6);
+const RSP: Register = Register(7);
+const X29: Register = Register(29);
+const SP: Register = Register(31);
+
+/// A row: its offset, the register and the offset of the CFA, and the rules of saved registers.
+type Described<'d> = (u32, (Register, i64), &'d [(Register, Rule)]);
+
+/// A function with its rows.
+struct Function<'f> {
+    arch: Arch,
+    bytes: &'f [u8],
+    /// The offsets of a call and of its landing pad.
+    pad: Option<(u32, u32)>,
+    red_zone: u32,
+}
+
+impl<'f> Function<'f> {
+    fn new(arch: Arch, bytes: &'f [u8]) -> Self {
+        Self { arch, bytes, pad: None, red_zone: arch.red_zone() }
+    }
+
+    fn judged(&self, described: &[Described<'_>]) -> Judgement {
+        let mut rows = Rows::new();
+        for (start, (register, offset), rules) in described {
+            let of = |register: Register, other| {
+                rules.iter().find(|rule| rule.0 == register).map_or(other, |rule| rule.1)
+            };
+            let entry = Row::at_entry(self.arch);
+            let row = Row {
+                start: FunctionOffset(*start),
+                cfa: Cfa::Register { register: *register, offset: *offset },
+                return_address: of(self.arch.return_address(), entry.return_address),
+                frame_pointer: of(self.arch.frame_pointer(), entry.frame_pointer),
+                ..entry
+            };
+            let named = [self.arch.return_address(), self.arch.frame_pointer()];
+            let saved: Vec<_> = rules.iter().filter(|rule| !named.contains(&rule.0)).copied().collect();
+            rows.push(row, &saved);
+        }
+        let code = Code { arch: self.arch, start: START, bytes: self.bytes, relocated: &[] };
+        let instructions = Instructions::new(&code);
+        let entry = State::at_entry(self.arch);
+        let site = self.pad.map(|(call, pad)| CallSite {
+            start: call,
+            end: call + 1,
+            landing_pad: START.offset(pad.into()),
+            stack: None,
+        });
+        let ways = Ways { start: Some(&entry), entries: &[], call_sites: site.as_slice(), noreturn: &[] };
+        let analysis = Analysis::new(code, &instructions, &NoMemory, ways);
+        Judge::new(&analysis, &rows, self.red_zone).judge()
+    }
+
+    /// Returns the kinds of the findings with the offsets where the wrong rows start.
+    fn found(&self, described: &[Described<'_>]) -> Vec<(Kind, u32)> {
+        let findings = self.judged(described).findings.into_iter().filter(|finding| !finding.continues);
+        findings.map(|finding| (finding.kind, finding.wrong.0)).collect()
+    }
+}
+
+#[test]
+fn the_cfa_is_in_no_register_with_another_value() {
+    let judged = |bytes, at, base| {
+        let saved = [(RBP, Rule::Cfa(-16))];
+        let function = Function::new(Arch::Amd64, bytes);
+        let rows: [Described<'_>; 4] =
+            [(0, (RSP, 8), &[]), (1, (RSP, 16), &saved), (at, (base, 16), &saved), (6, (RSP, 8), &[])];
+        (function.found(&rows), function.judged(&rows).undecided)
+    };
+    // push rbp; mov rbp, rdi; nop; pop rbp; ret
+    let argument = [0x55, 0x48, 0x89, 0xfd, 0x90, 0x5d, 0xc3];
+    assert_eq!(judged(&argument, 4, RSP), (vec![], 0));
+    assert_eq!(judged(&argument, 4, RBP), (vec![(Kind::NoInstruction, 4)], 0));
+    // push rbp; mov rbp, [rdi]; nop; pop rbp; ret: the new value may be a place that a caller has made for the frame, as
+    // in libffi, unless the row follows later.
+    let loaded = [0x55, 0x48, 0x8b, 0x2f, 0x90, 0x5d, 0xc3];
+    assert_eq!(judged(&loaded, 4, RSP), (vec![], 0));
+    assert_eq!(judged(&loaded, 4, RBP), (vec![], 2));
+    assert_eq!(judged(&loaded, 5, RBP), (vec![(Kind::NoInstruction, 5)], 1));
+}
+
+/// push rbx; xor ebx, ebx; call rdi; pop rbx; ret
+const SAVES_RBX: [u8; 7] = [0x53, 0x31, 0xdb, 0xff, 0xd7, 0x5b, 0xc3];
+
+fn judged_with(register: Register, rule: Rule) -> Judgement {
+    let saved = [(RBX, Rule::Cfa(-16))];
+    let mut rules: Vec<_> = saved.into_iter().filter(|saved| saved.0 != register).collect();
+    rules.push((register, rule));
+    rules.sort_by_key(|rule| rule.0);
+    let function = Function::new(Arch::Amd64, &SAVES_RBX);
+    function.judged(&[(0, (RSP, 8), &[]), (1, (RSP, 16), &rules), (6, (RSP, 8), &[])])
+}
+
+#[test]
+fn every_form_of_a_rule_is_judged() {
+    let ra = Arch::Amd64.return_address();
+    let right = [
+        (RBX, Rule::Memory { register: RSP, offset: 0 }),
+        (RBX, Rule::Undefined),
+        (RSP, Rule::ValCfa(0)),
+        (RSP, Rule::Register { register: RSP, offset: 16 }),
+        (ra, Rule::Memory { register: RSP, offset: 8 }),
+    ];
+    for (register, rule) in right {
+        let judgement = judged_with(register, rule);
+        assert_eq!((judgement.findings.len(), judgement.undecided), (0, 0), "{register:?} {rule:?}");
+    }
+    let wrong = [
+        (RBX, Rule::ValCfa(-16), Kind::SavedRegister),
+        (RBX, Rule::Register { register: RSP, offset: 8 }, Kind::SavedRegister),
+        (RBX, Rule::Memory { register: RSP, offset: 8 }, Kind::SavedRegister),
+        (RSP, Rule::ValCfa(8), Kind::SavedRegister),
+        (RSP, Rule::Cfa(-16), Kind::SavedRegister),
+        (ra, Rule::ValCfa(-16), Kind::ReturnAddress),
+        (ra, Rule::Register { register: RSP, offset: 8 }, Kind::ReturnAddress),
+    ];
+    for (register, rule, kind) in wrong {
+        let findings = judged_with(register, rule).findings;
+        let kinds: Vec<_> = findings.iter().map(|finding| finding.kind).collect();
+        assert_eq!(kinds, [kind], "{register:?} {rule:?}");
+    }
+}
+
+#[test]
+fn rules_that_cannot_be_evaluated_are_not_decided() {
+    let rdi = Register(5);
+    for (register, rule) in [
+        (RBX, Rule::Expression),
+        (RSP, Rule::Expression),
+        (Arch::Amd64.return_address(), Rule::Expression),
+        (RBX, Rule::Memory { register: rdi, offset: 8 }),
+    ] {
+        let judgement = judged_with(register, rule);
+        assert_eq!(judgement.findings, [], "{register:?} {rule:?}");
+        assert_eq!((judgement.right, judgement.undecided), (2, 3), "{register:?} {rule:?}");
+        assert_eq!(judgement.first_undecided, Some(1));
+    }
+}
+
+/// `longjmp` reads the other frame's registers from a buffer, and its CFA is the address of the buffer.
+#[test]
+fn a_row_may_describe_another_stack() {
+    // mov rdx, [rdi+8]; mov rbx, [rdi]; mov rsp, rdx; ret
+    let bytes = [0x48, 0x8b, 0x57, 0x08, 0x48, 0x8b, 0x1f, 0x48, 0x89, 0xd4, 0xc3];
+    let (rdx, rdi) = (Register(1), Register(5));
+    let rules = [(RBX, Rule::Cfa(0)), (RSP, Rule::Register { register: rdx, offset: 0 })];
+    let judgement = Function::new(Arch::Amd64, &bytes).judged(&[(0, (RSP, 8), &[]), (4, (rdi, 0), &rules)]);
+    assert_eq!(judgement.findings, []);
+    assert_eq!((judgement.right, judgement.first_undecided), (1, Some(4)));
+}
+
+#[test]
+fn a_missing_save_is_found_without_a_return() {
+    // push rbx; mov rbx, rdi; call rdi; pop rbx; jmp elsewhere
+    let tail = [0x53, 0x48, 0x89, 0xfb, 0xff, 0xd7, 0x5b, 0xe9, 0xfb, 0, 0, 0];
+    // push rbx; mov rbx, rdi; call rdi; jmp back
+    let never = [0x53, 0x48, 0x89, 0xfb, 0xff, 0xd7, 0xeb, 0xfc];
+    for (bytes, rows) in [(&tail[..], 3), (&never, 2)] {
+        let found = |saved: &[(Register, Rule)]| {
+            let all: [Described<'_>; 3] = [(0, (RSP, 8), &[]), (1, (RSP, 16), saved), (7, (RSP, 8), &[])];
+            Function::new(Arch::Amd64, bytes).found(&all[..rows])
+        };
+        assert_eq!(found(&[(RBX, Rule::Cfa(-16))]), []);
+        assert_eq!(found(&[]), [(Kind::LostRegister, 4)], "{bytes:x?}");
+    }
+    // push rax; mov rbx, rdi; call rdi; jmp back: the caller knows that rbx is lost.
+    let unsaved = [0x50, 0x48, 0x89, 0xfb, 0xff, 0xd7, 0xeb, 0xfc];
+    assert_eq!(Function::new(Arch::Amd64, &unsaved).found(&[(0, (RSP, 8), &[]), (1, (RSP, 16), &[])]), []);
+}
+
+#[test]
+fn nothing_is_saved_below_the_red_zone() {
+    let saved = [(X29, Rule::Cfa(-32)), (Register(30), Rule::Cfa(-24))];
+    // stp x29, x30, [sp, #-32]!; blr x0; ldp x29, x30, [sp], #32; mov x0, #1; ret
+    let loads_first = [0xa9be_7bfd, 0xd63f_0000, 0xa8c2_7bfd, 0xd280_0020, 0xd65f_03c0];
+    // stp x29, x30, [sp, #-32]!; blr x0; add sp, sp, #32; ldp x29, x30, [sp, #-32]; ret
+    let loads_last = [0xa9be_7bfd, 0xd63f_0000, 0x9100_83ff, 0xa97e_7bfd, 0xd65f_03c0_u32];
+    for words in [loads_first, loads_last] {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let found = |red_zone, after: &[(Register, Rule)]| {
+            let function = Function { red_zone, ..Function::new(Arch::Aarch64, &bytes) };
+            function.found(&[(0, (SP, 0), &[]), (4, (SP, 32), &saved), (12, (SP, 0), after)])
+        };
+        let wrong = found(Arch::Aarch64.red_zone(), &saved);
+        assert_eq!(wrong, [(Kind::ReturnAddress, 12), (Kind::SavedRegister, 12)], "{words:x?}");
+        assert_eq!(found(Arch::Aarch64.red_zone_of_apple(), &saved), []);
+    }
+    // pop rbx; ret: 128 bytes below the stack pointer still count on x86-64.
+    let saved = [(RBX, Rule::Cfa(-16))];
+    let rows: [Described<'_>; 3] = [(0, (RSP, 8), &[]), (1, (RSP, 16), &saved), (6, (RSP, 8), &saved)];
+    assert_eq!(Function::new(Arch::Amd64, &SAVES_RBX).found(&rows), []);
+}
+
+#[test]
+fn the_rows_of_a_landing_pad_are_judged() {
+    // push rbx; call rdi; pop rbx; ret; pad: mov rdi, rax; call rdi; ud2
+    let bytes = [0x53, 0xff, 0xd7, 0x5b, 0xc3, 0x48, 0x89, 0xc7, 0xff, 0xd7, 0x0f, 0x0b];
+    let function = Function { pad: Some((1, 5)), ..Function::new(Arch::Amd64, &bytes) };
+    let saved = [(RBX, Rule::Cfa(-16))];
+    let found = |cfa, at: i64| {
+        let pad = [(RBX, Rule::Cfa(at))];
+        function.found(&[
+            (0, (RSP, 8), &[]),
+            (1, (RSP, 16), &saved),
+            (4, (RSP, 8), &[]),
+            (5, (RSP, cfa), &pad),
+        ])
+    };
+    assert_eq!(found(16, -16), []);
+    assert_eq!(found(24, -24), [(Kind::Branch, 5)]);
+    assert_eq!(found(16, -24), [(Kind::SavedRegister, 5)]);
+}
