@@ -1,6 +1,6 @@
 //! Encoded pointers: Linux Standard Base 5.0, section 10.5.1, "DWARF Exception Header Encoding".
 
-use cfipack_cfi::{Error, Function, Instruction, Instructions, Section, SectionKind};
+use cfipack_cfi::{Error, Function, Section, SectionKind};
 use cfipack_format::{Address, Arch, SectionOffset};
 use gimli::{BaseAddresses, EhFrame, LittleEndian, UnwindSection};
 

@@ -336,7 +336,7 @@ fn a_stack_pointer_of_the_same_value() {
                 cfi.fde(cie, 0x1000, 4, rule);
                 let [(.., answer)] = answers(&cfi)[..] else { panic!("{arch}") };
                 assert_eq!(matches!(answer, Answer::Row(_)), is_cfa, "{arch} {rule:x?} {offset:x?}");
-                assert_eq!(matches!(answer, Answer::StackPointer(Rule::SameValue)), !is_cfa);
+                assert_eq!(matches!(answer, Answer::StackPointer { rule: Rule::SameValue, .. }), !is_cfa);
                 let empty = Table::new(&[]);
                 let found =
                     verify_with_reasons(&[cfi.section()], &empty, &Options::default(), of_the_encoder);
