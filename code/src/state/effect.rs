@@ -211,9 +211,11 @@ impl State {
         self.changed(1 << to);
     }
 
-    /// Returns the number of entries that the next jump through a table chooses from.
+    /// Returns the number of entries that the next jump through a table chooses from. A greater bound is that of a value
+    /// from which the index is computed, for example by a shift.
     pub(crate) fn limit(&self) -> Option<u32> {
-        self.limit.map(|limit| limit.1)
+        const MOST: u32 = 1 << 13;
+        self.limit.map(|limit| limit.1).filter(|limit| *limit <= MOST)
     }
 
     fn sum(

@@ -152,14 +152,23 @@ impl<'a> Source<'a> {
         let end = segments.fold(EHSIZE.max(self.ph_end()), u64::max);
         let mut sections: Vec<_> = self.sections.iter().map(Header::range).collect();
         sections.sort_by_key(|range| range.start);
-        sections.into_iter().fold(end, |end, one| if one.start < end { end.max(one.end) } else { end })
+        let end = sections.iter().fold(end, |end, one| if one.start < end { end.max(one.end) } else { end });
+        // An empty segment can lie between these bytes and what follows, and keeps its place.
+        let next =
+            sections.iter().filter(|one| one.start >= end && !one.is_empty()).map(|one| one.start).min();
+        let last = next.unwrap_or(end).min(except.map_or(u64::MAX, |load| load.offset));
+        let empty = self.loaded().filter(|one| one.file_size == 0 && (end..=last).contains(&one.offset));
+        empty.fold(end, |end, one| end.max(one.offset))
     }
 
-    /// Returns the largest alignment of the sections from an offset on, and at least that of section headers.
+    /// Returns the largest alignment of the sections and loaded segments from an offset on, and at least that of section
+    /// headers.
     pub fn align_after(&self, offset: u64) -> u64 {
         let sections = self.sections.iter().filter(|one| one.has_bytes() && one.offset >= offset);
-        let aligns = sections.map(|one| one.align).filter(|align| align.is_power_of_two() && *align <= PAGE);
-        aligns.fold(8, u64::max)
+        let aligns = sections.map(|one| one.align).filter(|align| *align <= PAGE);
+        let loads = self.loaded().filter(|load| load.file_size != 0 && load.offset >= offset);
+        let aligns = aligns.chain(loads.map(|load| load.align));
+        aligns.filter(|align| align.is_power_of_two()).fold(8, u64::max)
     }
 
     /// Returns whether bytes can be inserted after a range: no segment loads it, and it does not end within a section.
@@ -295,7 +304,9 @@ impl<'a> Source<'a> {
 
     /// Returns the address of the first page after all loaded segments.
     pub fn free_address(&self) -> Result<u64, EmbedError> {
-        let end = self.loaded().map(Segment::end_address).max().unwrap_or(0);
+        // An empty segment has a page of its own, too.
+        let ends = self.loaded().map(|load| load.end_address().max(load.address.saturating_add(1)));
+        let end = ends.max().unwrap_or(0);
         let refused = EmbedError::Address { value: end, size: 0 };
         end.checked_next_multiple_of(self.page()).ok_or(refused)
     }

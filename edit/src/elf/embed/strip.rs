@@ -1,6 +1,8 @@
 //! Removes the table from a linked file. This is the reverse of every way to embed a table: the inserted bytes go, and
 //! sections that moved beside the table go back after the program headers.
 
+use core::ops::Range;
+
 use cfipack_format::widen::{ToU64, ToUsize};
 use object::elf;
 
@@ -207,6 +209,8 @@ fn find_loaded(source: &Source<'_>, plan: &Plan, wanted: &[u8], step: usize) -> 
     ranges.sort_by_key(|range| range.start);
     // Bytes that may be compared, so that hostile gaps do not cost the product of both lengths.
     let mut budget = source.len().saturating_mul(4);
+    // After another tool has added a segment, the names and headers in use can lie before it.
+    let current = [source.name_range(), source.headers_range()];
     let mut next = plan.segments.len().to_u64() * Segment::LEN + source.phoff;
     for range in ranges.into_iter().take_while(|range| range.start <= end) {
         let first = next.next_multiple_of(step.to_u64());
@@ -214,7 +218,8 @@ fn find_loaded(source: &Source<'_>, plan: &Plan, wanted: &[u8], step: usize) -> 
             let start = plan.old_of(offset);
             let bytes = source.bytes(start..start.saturating_add(len));
             let equal = bytes.iter().zip(wanted).take_while(|(a, b)| a == b).count().to_u64();
-            if equal == len {
+            let is_current = |current: &Range<u64>| start < current.end && current.start < start + len;
+            if equal == len && !current.iter().any(is_current) {
                 return Some(offset);
             }
             budget = budget.checked_sub(equal + 1)?;
