@@ -99,7 +99,7 @@ impl Instructions {
     ///
     /// Instructions are decoded one after the other. Bytes that are no code, for example after a call that never
     /// returns, can hide the start of the next instruction. So an instruction also starts at the target of a branch
-    /// that execution reaches, and the bytes before the target are [cut off](Special::Cut).
+    /// that execution reaches, and the bytes before the target are cut off.
     pub fn decode(&mut self, code: &Code<'_>) {
         let mut starts = Vec::new();
         self.decode_from(code, &starts);

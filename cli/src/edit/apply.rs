@@ -127,11 +127,12 @@ fn change<E: Edit>(
         return Err(anyhow!(CHANGED).into());
     }
     let old = original.bytes();
+    // The output is one file.
+    if matches!(place, Place::Other(_)) && (target.origin == Origin::Member || target.members.is_some()) {
+        let reason = "a thin archive, whose members are files of their own: use --in-place";
+        return Err(anyhow!(reason).into());
+    }
     let new = match thin::resized(target, old)? {
-        Some(_) if matches!(place, Place::Other(_)) => {
-            let reason = "a thin archive, whose members are files of their own: use --in-place";
-            return Err(anyhow!(reason).into());
-        }
         Some(archive) => archive,
         None => edited(edit, old, report)?,
     };

@@ -153,11 +153,12 @@ impl Plan {
         self.splices.insert(index, splice);
     }
 
-    /// Drops a range of the old file, if the alignment of what follows allows it. Otherwise the range becomes zeros.
+    /// Drops a range of the old file, if no segment loads it and the alignment of what follows allows it. Otherwise the
+    /// range becomes zeros.
     pub fn remove(&mut self, source: &Source<'_>, range: Range<u64>) {
         let align = source.align_after(range.end);
         let end = range.start + (range.end - range.start).next_multiple_of(align);
-        let is_whole = self.kept(range.clone()) == [range.clone()];
+        let is_whole = self.kept(range.clone()) == [range.clone()] && !source.is_loaded(&range);
         if is_whole && source.next_use(range.end, None) >= end && source.is_zero(range.end..end, None) {
             self.splice(Splice::removed(range.start..end.min(source.len())));
         } else {

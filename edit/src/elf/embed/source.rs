@@ -171,6 +171,11 @@ impl<'a> Source<'a> {
         aligns.filter(|align| align.is_power_of_two()).fold(8, u64::max)
     }
 
+    /// Returns whether a segment loads bytes of a range.
+    pub fn is_loaded(&self, range: &Range<u64>) -> bool {
+        self.loaded().any(|load| load.offset < range.end && range.start < load.range().end)
+    }
+
     /// Returns whether bytes can be inserted after a range: no segment loads it, and it does not end within a section.
     pub fn may_grow(&self, range: &Range<u64>) -> bool {
         let mut sections = self.sections.iter().map(Header::range);

@@ -180,7 +180,12 @@ fn remove_name(source: &Source<'_>, plan: &mut Plan) {
 fn remove_headers(source: &Source<'_>, plan: &mut Plan) {
     let wanted: Vec<u8> = plan.sections.iter().flat_map(|section| section.to_bytes(source.endian)).collect();
     let old = source.headers_range();
-    let found = find_loaded(source, plan, &wanted, 8).or_else(|| find_overwritten(source, plan, &wanted));
+    // patchelf 0.19 loads the headers.
+    let found = if source.is_loaded(&old) {
+        None
+    } else {
+        find_loaded(source, plan, &wanted, 8).or_else(|| find_overwritten(source, plan, &wanted))
+    };
     match found {
         Some(offset) => {
             // The headers were written again at a multiple of 8. But if the names of sections end the file, wild itself
