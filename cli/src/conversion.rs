@@ -141,7 +141,7 @@ impl TableOptions {
         Self { replaces: true, ..self }
     }
 
-    /// Returns whether rows of the old table are kept. They are judged one by one, so no functions may be merged.
+    /// Returns whether rows of the old table are kept. Each kept function is judged by itself, so functions are not merged.
     fn keeps_old_rows(&self) -> bool {
         self.replaces && self.merge_functions == 0
     }

@@ -3,24 +3,26 @@
 //! - [`finding`]: disagreements as a caller sees them
 //! - [`calls`]: the rows at calls alone
 //! - [`compare`]: compares a row with a state
+//! - `edges`: where the CFA becomes wrong; `registers`: where another rule does
 //! - [`expected`]: a fast path for rows that agree
 
 mod calls;
 mod compare;
+mod edges;
 mod expected;
 mod finding;
+mod registers;
 
-use cfipack_format::{Arch, Cfa, CfaWords, Register, RegisterName, Rule};
+use cfipack_format::{Arch, Cfa, CfaWords, Register};
 
-use self::compare::{CfaState, Compared, OPEN, RETURN_ADDRESS, SIGNATURE};
+use self::compare::{CfaState, Compared, OPEN};
 use self::expected::Expected;
 pub use self::finding::{Finding, Judgement, Kind};
 use crate::analysis::Analysis;
-use crate::instruction::{Flow, Instruction, Op, register_of};
+use crate::instruction::{Flow, Instruction};
 use crate::rows::{FullRow, Rows};
 use crate::state::State;
 use crate::value::Value;
-use crate::words::{PlaceWords, ValueWords, name};
 
 /// Checks the rows of a function. Make a judge with [`Judge::new`], then call [`Judge::judge`].
 pub struct Judge<'j, 'c> {
@@ -251,196 +253,6 @@ impl<'j, 'c> Judge<'j, 'c> {
         Finding { index, wrong, kind, words, continues: is_end, after_call: None }
     }
 
-    /// Finds disagreements between an instruction and the instructions that can execute next.
-    fn edges(
-        &self,
-        index: usize,
-        instruction: &Instruction,
-        state: &State,
-        found: &mut Vec<Finding>,
-        explained: &mut [bool],
-    ) {
-        let [next, taken] = self.analysis.next(index);
-        for (to, is_taken) in [(next, false), (taken, true)] {
-            let Some(to) = to else { continue };
-            explained[to] |= is_wrong(self.cfa[index]) || self.enters_subroutine(index, to);
-            // Most instructions do not change whether the CFA is right.
-            if self.cfa[to] == self.cfa[index] && self.cfa[to] != CfaState::Unknown {
-                continue;
-            }
-            let after = self.analysis.after(state, instruction, is_taken);
-            let finding = self.edge(index, to, &after);
-            explained[to] |= finding.is_some();
-            found.extend(finding);
-        }
-    }
-
-    /// Finds wrong CFAs that no edge explains: at the entry, where a jump table, a landing pad or another function leads,
-    /// or after an instruction whose CFA is not known. A function with a wrong CFA always has a finding.
-    fn unexplained(&self, explained: &[bool], found: &mut Vec<Finding>, judgement: &mut Judgement) {
-        let is_open = |index: usize| is_wrong(self.cfa[index]) && (index == 0 || !explained[index]);
-        let is_explained = !(0..self.cfa.len()).any(is_open);
-        let has_subroutine = |index: usize| {
-            let mut next = self.analysis.next(index).into_iter().flatten();
-            next.any(|to| is_wrong(self.cfa[to]) && self.enters_subroutine(index, to))
-        };
-        let has_fault = !is_explained
-            || found.iter().any(|finding| !finding.continues)
-            || (0..self.cfa.len()).any(has_subroutine);
-        let first = self.cfa.iter().position(|cfa| is_wrong(*cfa)).filter(|_| !has_fault);
-        if is_explained && first.is_none() {
-            return;
-        }
-        self.analysis.for_each(|index, _, state| {
-            let (true, Some(state), Some(row)) =
-                (is_open(index) || first == Some(index), state, self.row_at(index))
-            else {
-                return;
-            };
-            if self.follows_call(index) {
-                judgement.undecided += 1;
-                judgement
-                    .first_undecided
-                    .get_or_insert(self.analysis.instructions().as_slice()[index].offset);
-            } else if found.len() < Judgement::MAX_FINDINGS {
-                found.push(self.entered(index, state, row));
-            }
-        });
-    }
-
-    /// Returns whether the row is right at a call just before, which counts as a call that does not return. Then either
-    /// the call returns and the row is right, or the code is entered from elsewhere and the row is wrong. For example,
-    /// the range of a landing pad has calls that cannot throw.
-    fn follows_call(&self, index: usize) -> bool {
-        let Some(before) = index.checked_sub(1) else { return false };
-        let row = |index: usize| self.row_at(index).map(|row| row.row.start);
-        self.analysis.is_noreturn(before) && self.cfa[before] == CfaState::Right && row(before) == row(index)
-    }
-
-    /// Describes a wrong CFA where the code is entered.
-    fn entered(&self, index: usize, state: &State, row: FullRow<'_>) -> Finding {
-        let stack = state.get(self.arch, self.arch.stack_pointer());
-        let (kind, comes) = if index != 0 {
-            (Kind::Branch, "the code comes here with the CFA at")
-        } else if stack == Value::Cfa(-(self.arch.cfa_offset_at_entry() as i32)) {
-            (Kind::Entry, "a call leaves the CFA at")
-        } else {
-            (Kind::Branch, "the jumps that lead here leave the CFA at")
-        };
-        let cfa = self.analysis.cfa(state);
-        let has =
-            cfa.map_or("another place".to_string(), |(register, offset)| self.cfa_words(register, offset));
-        let words = format!("{comes} {has}, but the row has {}", CfaWords(self.arch, row.row.cfa));
-        self.finding(index, index, kind, words)
-    }
-
-    /// Finds the disagreement between two instructions that execute one after the other.
-    fn edge(&self, from: usize, to: usize, after: &State) -> Option<Finding> {
-        let off = match self.cfa[from] {
-            CfaState::Right => 0,
-            CfaState::Off(off) => off,
-            CfaState::Unknown | CfaState::Wrong => return None,
-        };
-        let (before, full) = (self.row_at(from)?.row.cfa, self.row_at(to)?);
-        let row = full.row;
-        // Until another row starts, or until the row is right again, this is one fault: a row is missing.
-        if self.is_same_fault(from, to) || self.enters_subroutine(from, to) {
-            return None;
-        }
-        if row.return_address == Rule::Undefined || full.moves_stack(self.arch) {
-            return None;
-        }
-        let Cfa::Register { register, offset } = row.cfa else { return None };
-        let is_same = before == row.cfa;
-        let is_call = self.analysis.returns_to(from) == Some(to);
-        let instruction = &self.analysis.instructions().as_slice()[from];
-        let changes = |register| {
-            self.analysis.instructions().changes(instruction, self.arch, register) && !instruction.is_unknown
-        };
-        let has = match after.get(self.arch, register) {
-            // We assume that the row before was right, so that a disagreement is only reported where it begins.
-            Value::Cfa(place) => match i64::from(place).saturating_sub(off).saturating_add(offset) {
-                0 => return None,
-                _ => format!("the CFA is now {}", self.cfa_words(register, -i64::from(place))),
-            },
-            Value::Caller(own) if own == register => {
-                format!("{} has the caller's value now", RegisterName(self.arch, register))
-            }
-            Value::Caller(_) | Value::Signed | Value::Number(_) | Value::Near(_)
-                if register != self.arch.stack_pointer() =>
-            {
-                format!("{} has another value", RegisterName(self.arch, register))
-            }
-            // Functions in assembler sometimes rely on callees that keep more registers than the ABI asks for. We
-            // cannot decide this.
-            _ if is_call => return None,
-            // The row can be true for another stack that the code switches to.
-            value if register == self.arch.stack_pointer() && value.can_be_other_stack() => return None,
-            _ if is_same && changes(register) => {
-                format!("{} has another value now", RegisterName(self.arch, register))
-            }
-            Value::Unknown | Value::Site(..)
-                if !is_same
-                    && !changes(register)
-                    && self.knows_better(after, before)
-                    && !self.becomes_stack_pointer(to, register) =>
-            {
-                format!("nothing known is in {}", RegisterName(self.arch, register))
-            }
-            _ => return None,
-        };
-        let words = CfaWords(self.arch, row.cfa);
-        let (index, kind, words) = if to != from + 1 && !is_call {
-            let target = self.analysis.instructions().as_slice()[to].offset;
-            (from, Kind::Branch, format!("{has}, but the row at the target, +{target:#x}, has {words}"))
-        } else if is_same {
-            (from, Kind::NoRow, format!("no row follows: {has}, but the row still has {words}"))
-        } else if matches!(before, Cfa::Register { register, .. } if !changes(register)) {
-            let words = format!("the row changes, but the instruction before does not: {has}");
-            (to, Kind::NoInstruction, words)
-        } else {
-            (to, Kind::Mismatch, format!("the instruction before differs from the row: {has}"))
-        };
-        Some(Finding {
-            after_call: (is_call && !is_same).then_some(from),
-            ..self.finding(index, to, kind, words)
-        })
-    }
-
-    /// Returns whether a call leads into the function, to a row for the stack as a call leaves it. A subroutine of the
-    /// function can have a frame of its own, which returns into the function.
-    fn enters_subroutine(&self, from: usize, to: usize) -> bool {
-        let flow = self.analysis.instructions().as_slice()[from].flow;
-        let entry =
-            Cfa::Register { register: self.arch.stack_pointer(), offset: self.arch.cfa_offset_at_entry() };
-        matches!(flow, Flow::Call(_))
-            && self.analysis.returns_to(from) != Some(to)
-            && self.row_at(to).is_some_and(|row| row.row.cfa == entry)
-    }
-
-    /// Returns whether two instructions have the same wrong row.
-    fn is_same_fault(&self, from: usize, to: usize) -> bool {
-        let row = |index: usize| self.row_at(index).map(|row| row.row.start);
-        is_wrong(self.cfa[from]) && is_wrong(self.cfa[to]) && row(from) == row(to)
-    }
-
-    /// Returns whether the CFA is known without a register whose distance to it is not known: it follows from the stack
-    /// pointer, or the row before is still right. Then no code needs a row with this register.
-    fn knows_better(&self, state: &State, before: Cfa) -> bool {
-        matches!(state.get(self.arch, self.arch.stack_pointer()), Value::Cfa(_))
-            || self.compare_cfa(state, before) == CfaState::Right
-    }
-
-    /// Returns whether an instruction copies a register to the stack pointer, as before a jump into another frame
-    /// (`__builtin_eh_return`).
-    fn becomes_stack_pointer(&self, index: usize, register: Register) -> bool {
-        let all = self.analysis.instructions();
-        let stack = self.arch.stack_pointer();
-        all.ops(&all.as_slice()[index]).iter().any(
-            |op| matches!(op, Op::Set { to, from, .. } if register_of(*to) == stack && register_of(*from) == register),
-        )
-    }
-
     fn cfa_words(&self, register: Register, offset: i64) -> String {
         CfaWords(self.arch, Cfa::Register { register, offset }).to_string()
     }
@@ -464,76 +276,6 @@ impl<'j, 'c> Judge<'j, 'c> {
             }
             _ => None,
         }
-    }
-
-    /// Finds registers with rules that are right before an instruction and wrong at it.
-    fn registers(&self, index: usize, call: Option<usize>, state: &State, found: &mut Vec<Finding>) {
-        let before = index.checked_sub(1).map_or(0, |before| self.wrong[before]);
-        let mut new = self.wrong[index] & !before & !OPEN;
-        let Some(row) = self.row_at(index).filter(|_| new != 0) else { return };
-        let after_call = call.filter(|call| self.is_after_call(*call, index));
-        while new != 0 {
-            let bit = new.trailing_zeros();
-            new &= new - 1;
-            let (kind, words) = self.wrong_register(bit, state, row);
-            let wrong = self.extent(index, |other| self.wrong[other] & (1 << bit) != 0);
-            found.push(Finding { index, wrong, kind, words, continues: false, after_call });
-        }
-    }
-
-    /// Returns whether the last instruction before `index`, not counting padding, is a call, and a row starts in
-    /// between.
-    fn is_after_call(&self, before: usize, index: usize) -> bool {
-        let all = self.analysis.instructions().as_slice();
-        let row = |index: usize| self.rows.index_at(all[index].offset);
-        matches!(all[before].flow, Flow::Call(_)) && row(before) != row(index)
-    }
-
-    fn wrong_register(&self, bit: u32, state: &State, row: FullRow<'_>) -> (Kind, String) {
-        let arch = self.arch;
-        let link = arch.return_address();
-        if 1 << bit == SIGNATURE {
-            let words = if row.row.signed {
-                "the row has a signed return address, but the code has not signed it"
-            } else {
-                "the return address is signed, but the row has it unsigned"
-            };
-            return (Kind::Signature, words.to_string());
-        }
-        let is_link = 1 << bit == RETURN_ADDRESS;
-        let register = if is_link { link } else { register_of(bit as u8) };
-        let rule = row.rule(arch, register);
-        let own = if is_link { "the return address".to_string() } else { name(arch, register) };
-        let is = self.whereabouts(state, register);
-        let value = self.value_by(state, register, rule).unwrap_or(Value::Unknown);
-        let is_below = matches!(rule, Rule::Cfa(offset) if self.stored(state, offset) != state.slot(offset));
-        let there = match (rule, value) {
-            _ if is_below => "where the next signal overwrites it".to_string(),
-            (Rule::Cfa(_) | Rule::Memory { .. }, Value::Unknown) => {
-                "nothing known is stored there".to_string()
-            }
-            (Rule::SameValue, Value::Unknown) => "which has another value".to_string(),
-            (_, value) => format!("where the code has {}", ValueWords(arch, value)),
-        };
-        let kind = match (is_link, rule) {
-            (true, _) => Kind::ReturnAddress,
-            (false, Rule::SameValue) => Kind::LostRegister,
-            (false, _) => Kind::SavedRegister,
-        };
-        (kind, format!("the row has {own} {}, {there}{is}", PlaceWords(arch, register, rule)))
-    }
-
-    /// Returns where the caller's value of a register is, as the end of a sentence.
-    fn whereabouts(&self, state: &State, register: Register) -> String {
-        let arch = self.arch;
-        let is_own = |value: Value| {
-            value == Value::Caller(register) || (value == Value::Signed && register == arch.return_address())
-        };
-        if is_own(state.get(arch, register)) {
-            return format!("; it is in {}", name(arch, register));
-        }
-        let slot = state.slots().find(|slot| is_own(slot.1));
-        slot.map_or_else(String::new, |(offset, _)| format!("; it is at CFA{offset:+}"))
     }
 
     /// Finds rows that start inside an instruction.

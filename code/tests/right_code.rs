@@ -1,4 +1,4 @@
-//! Code whose rows are right although it looks odd, beside wrong twins. The bytes are those of GNU as.
+//! Tests odd code with right rows, and the same code with a wrong row. GNU as made the bytes.
 
 use cfipack_code::{Analysis, Code, Doubt, Instructions, Judge, Kind, Memory, NoMemory, Rows, State, Ways};
 use cfipack_format::{Address, Arch, Cfa, FunctionOffset, Register, Row, Rule};

@@ -87,7 +87,7 @@ fn made<T>(
             code: Code { arch: file.arch(), start: function.range.start, bytes, relocated },
             call_sites: &[],
             noreturn: &function.noreturn,
-            is_known: function.evidence != Evidence::Code,
+            is_known: matches!(function.evidence, Evidence::Symbol | Evidence::Call),
         })
         .collect();
     let ranges: Vec<_> = functions.iter().map(|function| function.range.clone()).collect();

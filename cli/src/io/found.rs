@@ -32,7 +32,7 @@ impl fmt::Display for HiddenTables {
 }
 
 impl Object<'_> {
-    /// Divides its tables into those that readers find, and others. Readers of a linked file follow `PT_GNU_SFRAME`.
+    /// Divides the object's tables into found and hidden tables. Readers of a linked file follow `PT_GNU_SFRAME`.
     /// Without this program header they take the first table of the section. Nothing leads to the tables after it.
     pub fn found<'s>(
         &self,

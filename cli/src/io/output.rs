@@ -46,7 +46,7 @@ pub fn json(out: &mut impl Write, object: &impl Serialize) -> anyhow::Result<()>
     Ok(())
 }
 
-/// A formatter of JSON on one line. serde_json itself escapes what JSON demands.
+/// Formats JSON in a single line. serde_json itself escapes the control characters below U+0020.
 struct ControlEscapes;
 
 impl Formatter for ControlEscapes {

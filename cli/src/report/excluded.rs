@@ -29,7 +29,7 @@ pub fn line(excluded: &Excluded) -> Option<String> {
     (all != 0).then(|| format!("  excluded: {}: {}", Number(all, "FDE"), Counts(&counts).list()))
 }
 
-/// The FDEs of a file's sections of one kind whose functions are unknown, although no linker discarded them.
+/// The FDEs of unknown functions in a file's sections of the same kind. No linker discarded these functions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Unplaced {
     section: &'static str,

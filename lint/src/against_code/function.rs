@@ -20,7 +20,7 @@ const MAX_EXITS: usize = 1 << 12;
 /// How often a function is followed again, each time with more calls that are assumed not to return.
 const ROUNDS: usize = 4;
 
-/// At most this many functions that jump to a fragment are tried one by one.
+/// If several functions jump to a fragment, at most this many of them are tried.
 const MAX_SOURCES: usize = 8;
 
 /// The size of a stub that an expression describes, in bytes.

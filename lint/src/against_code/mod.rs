@@ -145,7 +145,7 @@ pub fn lint(
         let Some(outcome) = outcome.filter(|_| wanted(function.start)) else { continue };
         lint.add(function.start, outcome);
     }
-    // No directive says that x30 is signed on arm64e: unwinders take each saved x30 for signed.
+    // Unwinders for arm64e expect every saved x30 to be signed, so arm64e has no directive for it.
     if file.is_arm64e() {
         lint.functions.iter_mut().for_each(|function| {
             function.findings.retain(|found| found.finding.kind != cfipack_code::Kind::Signature);

@@ -264,7 +264,7 @@ fn reached(
     parts
 }
 
-/// Returns the parts of a range that are in none of `others`. They have to be [merged()].
+/// Returns the parts of a range outside of all ranges in `others`. These ranges have to be [merged()].
 fn without(range: Range<Address>, others: &[Range<Address>]) -> impl Iterator<Item = Range<Address>> + '_ {
     let first = others.partition_point(|other| other.end <= range.start);
     let end = range.end;

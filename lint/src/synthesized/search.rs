@@ -11,17 +11,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use cfipack_code::{Analysis, Code, Flow, Instructions, State, Ways};
-use cfipack_format::widen::{ToU64, ToUsize};
+use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Arch, Family};
 
+use super::uncovered::Evidence;
 use crate::returns::Returns;
 use crate::{FileMemory, padding};
 
 /// The number of bytes that are decoded first when a function's end is not known.
-const WINDOW: u64 = 1 << 12;
+const WINDOW: u64 = 1 << 9;
+/// If the code goes on after these bytes, or jumps to code within this many times the bytes, it is decoded so much further.
+const GROWTH: u64 = 8;
 /// The largest function that is found, in bytes.
 const MAX_FUNCTION: u64 = 1 << 20;
-/// The search stops after it has decoded this many times the bytes of the code.
+/// The search stops after it has decoded this many times the bytes of the code without symbols.
 const WORK: u64 = 64;
 
 /// A function that the search has found.
@@ -29,8 +32,8 @@ const WORK: u64 = 64;
 pub struct Found {
     /// The address after the function's last instruction.
     pub end: Address,
-    /// True if a path with a call leads to the function. False if its code shows that it is a function.
-    pub is_called: bool,
+    /// The evidence for a function at this place.
+    pub evidence: Evidence,
     /// The offsets of calls that do not return, ascending.
     pub noreturn: Vec<u32>,
     /// The offsets of the function's instructions.
@@ -52,7 +55,7 @@ pub struct Search<'s, 'f> {
     /// Addresses that may be functions and wait. The last goes first.
     suggested: Vec<Address>,
     seen: BTreeSet<Address>,
-    /// The ends of code that was followed, and the starts of the code without symbols.
+    /// The ends of new functions, and the starts of the code without symbols. What follows other code may be data.
     ends: BTreeSet<Address>,
     decoded: Instructions,
     /// The number of bytes that may still be decoded.
@@ -69,8 +72,8 @@ struct Paths {
     calls: Vec<Address>,
     fragments: BTreeSet<Address>,
     suggested: Vec<Address>,
-    /// True if every path is known, and at least one returns or goes on at a known address.
-    is_function: bool,
+    /// The number of bytes that were decoded.
+    decoded: u64,
 }
 
 impl<'s, 'f> Search<'s, 'f> {
@@ -98,7 +101,24 @@ impl<'s, 'f> Search<'s, 'f> {
         }
     }
 
-    /// Follows a function that is known, and keeps what it calls and refers to.
+    /// Reads a function with CFI, and keeps what it calls and refers to. All of its bytes count as instructions that are
+    /// reached, because only CFI leads to its landing pads.
+    pub fn read(&mut self, function: &Range<Address>) {
+        let Some((bytes, relocated)) = self.memory.code(function.start, function.end.0 - function.start.0)
+        else {
+            return;
+        };
+        let code = Code { arch: self.arch, start: function.start, bytes, relocated: &relocated };
+        self.decoded.decode(&code);
+        self.called.extend(self.decoded.as_slice().iter().filter_map(|instruction| match instruction.flow {
+            Flow::Call(target) => target,
+            _ => None,
+        }));
+        let constants: Vec<_> = self.decoded.constants().map(|(_, value)| Address(value)).collect();
+        constants.into_iter().for_each(|address| self.suggest(address));
+    }
+
+    /// Follows a function that is known, and keeps what its paths call and refer to.
     pub fn follow(&mut self, function: &Range<Address>) {
         if let Some(paths) = self.paths(function.start, function.end) {
             self.keep(paths);
@@ -136,9 +156,9 @@ impl<'s, 'f> Search<'s, 'f> {
             if let Some(address) = self.called.pop() {
                 self.add_called(address);
             } else if let Some(address) = self.fragments.pop() {
-                self.add_free(address, |_| true);
+                self.add_free(address, Evidence::Jump);
             } else if let Some(address) = self.suggested.pop() {
-                self.add_free(address, |paths| paths.is_function);
+                self.add_free(address, Evidence::Code);
             } else if !self.suggest_after_padding() {
                 return self.found;
             }
@@ -172,56 +192,66 @@ impl<'s, 'f> Search<'s, 'f> {
 
     fn add_called(&mut self, start: Address) {
         if let Some(found) = self.found.get_mut(&start) {
-            found.is_called = true;
+            found.evidence = Evidence::Call;
             return;
         }
-        // A call into the middle of an instruction is none.
-        let around = self.function_around(start).map(|(other, found)| {
-            (other, found.is_called, found.instructions.contains(&((start.0 - other.0) as u32)))
-        });
-        let mut divided = None;
-        match around {
-            Some((.., false)) => return,
-            Some((other, is_called, true)) => divided = Some((other, is_called)),
-            None => {}
-        }
         let Some(limit) = self.limit(start) else { return };
-        if let Some((other, _)) = divided {
-            self.found.remove(&other);
-        }
-        self.add(start, limit, true, |_| true);
-        match divided {
-            Some((other, true)) => self.add(other, start, true, |_| true),
-            Some((other, false)) => self.add(other, start, false, |paths| paths.is_function),
-            None => {}
+        let around = self.function_around(start).map(|(other, found)| {
+            (other, found.evidence, found.instructions.contains(&((start.0 - other.0) as u32)))
+        });
+        match around {
+            None => self.add(start, limit, Evidence::Call),
+            // A call into the middle of an instruction is none.
+            Some((.., false)) => {}
+            Some((other, evidence, true)) => {
+                self.found.remove(&other);
+                self.add(start, limit, Evidence::Call);
+                self.add(other, start, evidence);
+            }
         }
     }
 
     /// Adds a function at an address that no other function contains.
-    fn add_free(&mut self, start: Address, is_function: fn(&Paths) -> bool) {
+    fn add_free(&mut self, start: Address, evidence: Evidence) {
         if self.function_around(start).is_some() {
             return;
         }
         if let Some(limit) = self.limit(start) {
-            self.add(start, limit, false, is_function);
+            self.add(start, limit, evidence);
         }
     }
 
-    /// Adds a function that ends before `limit`, if its paths show that it is a function.
-    fn add(&mut self, start: Address, limit: Address, is_called: bool, is_function: fn(&Paths) -> bool) {
+    /// Adds a function that ends before `limit`. Without other evidence, its code has to show that it is a function.
+    fn add(&mut self, start: Address, limit: Address, evidence: Evidence) {
+        if self.work == 0 {
+            return;
+        }
         let Some(mut paths) = self.paths(start, limit) else { return };
+        self.work = self.work.saturating_sub(paths.decoded);
         if paths.end == 0 {
             return;
         }
-        self.ends.insert(start.offset(paths.end as i64));
-        if !is_function(&paths) {
+        if evidence == Evidence::Code && !self.is_function(start, &paths) {
             return;
         }
         let end = start.offset(paths.end as i64);
+        self.ends.insert(end);
         let (instructions, noreturn) =
             (std::mem::take(&mut paths.instructions), std::mem::take(&mut paths.noreturn));
-        self.found.insert(start, Found { end, is_called, noreturn, instructions });
+        self.found.insert(start, Found { end, evidence, noreturn, instructions });
         self.keep(paths);
+    }
+
+    /// Returns whether every path from an address is known, and at least one returns. A lone return shows nothing, because
+    /// a byte of data can look like it.
+    fn is_function(&mut self, start: Address, paths: &Paths) -> bool {
+        if paths.instructions.len() < 2 {
+            return false;
+        }
+        let Some((bytes, relocated)) = self.memory.code(start, paths.end) else { return false };
+        let code = Code { arch: self.arch, start, bytes, relocated: &relocated };
+        self.decoded.decode(&code);
+        follow(code, &self.decoded, self.memory, &paths.noreturn).is_function()
     }
 
     /// Suggests the code after the padding that follows each end. Returns false if there is none that is new.
@@ -242,38 +272,33 @@ impl<'s, 'f> Search<'s, 'f> {
         !self.suggested.is_empty()
     }
 
-    /// Follows the code from an address to `limit` at most.
+    /// Follows the code from an address to `limit` at most. Returns `None` if no code is there.
     fn paths(&mut self, start: Address, limit: Address) -> Option<Paths> {
         let most = (limit.0 - start.0).min(MAX_FUNCTION);
-        let mut window = most.min(WINDOW);
+        let (mut window, mut decoded) = (most.min(WINDOW), 0);
         loop {
-            self.work = self.work.checked_sub(window)?;
+            decoded += window;
             let (bytes, relocated) = self.memory.code(start, window)?;
             let code = Code { arch: self.arch, start, bytes, relocated: &relocated };
             self.decoded.decode(&code);
             let mut noreturn = self.returns.ends(&self.decoded);
-            let analysis = follow(code, &self.decoded, self.memory, &noreturn);
+            let mut analysis = follow(code, &self.decoded, self.memory, &noreturn);
             // The end of a function is not known. So code after a call belongs to the function only if it leads back
             // into the function, or to a return.
-            noreturn.extend(lost_calls(&analysis));
-            noreturn.sort_unstable();
-            noreturn.dedup();
-            drop(analysis);
-            let analysis = follow(code, &self.decoded, self.memory, &noreturn);
-            let mut paths = Paths { noreturn, ..Paths::default() };
-            let furthest = paths.read(&analysis);
-            drop(analysis);
-            let is_cut = paths.end + 16 > window || furthest < 4 * window;
-            if is_cut && window < most {
-                window = most.min(4 * window);
-                continue;
+            let lost = lost_calls(&analysis);
+            if !lost.is_empty() {
+                noreturn.extend(lost);
+                noreturn.sort_unstable();
+                noreturn.dedup();
+                analysis = follow(code, &self.decoded, self.memory, &noreturn);
             }
-            if paths.end != 0 {
-                let code = Code { bytes: &bytes[..paths.end.to_usize()], ..code };
-                self.decoded.decode(&code);
-                paths.is_function = follow(code, &self.decoded, self.memory, &paths.noreturn).is_function();
+            let mut paths = Paths { noreturn, decoded, ..Paths::default() };
+            let nearest = paths.read(&analysis);
+            let is_cut = paths.end + 16 > window || nearest < GROWTH * window;
+            if !is_cut || window == most {
+                return Some(paths);
             }
-            return Some(paths);
+            window = most.min(GROWTH * window);
         }
     }
 }
@@ -300,20 +325,20 @@ impl Paths {
         self.fragments = analysis.fragments();
         let constants = instructions.constants().filter(|(index, _)| is_reached[*index]);
         self.suggested = constants.map(|(_, value)| Address(value)).collect();
-        let mut furthest = u64::MAX;
+        let mut nearest = u64::MAX;
         for (instruction, _) in instructions.as_slice().iter().zip(is_reached).filter(|(_, is)| *is) {
             let (Flow::Jump(Some(target)) | Flow::Branch(Some(target), _)) = instruction.flow else {
                 continue;
             };
             let distance = target.0.wrapping_sub(code.start.0);
             if distance >= code.bytes.len().to_u64() {
-                furthest = furthest.min(distance);
+                nearest = nearest.min(distance);
             }
             if distance >= self.end {
                 self.suggested.push(target);
             }
         }
-        furthest
+        nearest
     }
 }
 

@@ -6,7 +6,7 @@ use cfipack_code::{Code, Instructions};
 use cfipack_container::{CallFrameSection, Elf, File};
 use cfipack_format::{Address, Arch, Endian};
 
-use super::search::Search;
+use super::search::{Found, Search};
 use crate::coverage::{self, Gaps};
 use crate::returns::{Ends, Imports, Returns};
 use crate::{Error, FileMemory};
@@ -22,12 +22,14 @@ pub struct FunctionCode {
 }
 
 /// The evidence for a function at a place.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Evidence {
     /// A symbol.
     Symbol,
     /// A call that a path leads to.
     Call,
+    /// A jump with a frame in place: a fragment of another function.
+    Jump,
     /// The function's code alone.
     Code,
 }
@@ -101,20 +103,16 @@ impl Uncovered {
             });
         }
         if !unnamed.is_empty() {
-            let known = covered.iter().chain(&functions);
-            uncovered.search(file, Search::new(file.arch(), memory, &mut returns, &unnamed), known)?;
+            let mut search = Search::new(file.arch(), memory, &mut returns, &unnamed);
+            covered.iter().for_each(|function| search.read(function));
+            functions.iter().for_each(|function| search.follow(function));
+            uncovered.search(file, search)?;
         }
         Ok(uncovered)
     }
 
     /// Searches code without symbols for functions.
-    fn search<'r>(
-        &mut self,
-        file: &File<'_>,
-        mut search: Search<'_, '_>,
-        known: impl Iterator<Item = &'r Range<Address>>,
-    ) -> Result<(), Error> {
-        known.for_each(|function| search.follow(function));
+    fn search(&mut self, file: &File<'_>, mut search: Search<'_, '_>) -> Result<(), Error> {
         if let Some(headers) = file.as_elf().map(Elf::headers) {
             search.follow_entry(Address(headers.file.e_entry.get(headers.endian)));
         }
@@ -131,8 +129,8 @@ impl Uncovered {
                 let before = std::mem::replace(piece, found.end..piece.end);
                 self.add_other(file.arch(), memory, before.start..start);
             }
-            let evidence = if found.is_called { Evidence::Call } else { Evidence::Code };
-            self.functions.push(FunctionCode { range, evidence, noreturn: found.noreturn });
+            let Found { evidence, noreturn, .. } = found;
+            self.functions.push(FunctionCode { range, evidence, noreturn });
         }
         for piece in rest {
             self.add_other(file.arch(), memory, piece);

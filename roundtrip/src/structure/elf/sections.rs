@@ -75,7 +75,7 @@ fn check_numbers(
     check_fields(index, &fields)
 }
 
-/// Returns an error about the first field whose new value is not the expected one.
+/// Returns an error about the first field with an unexpected value.
 fn check_fields(index: usize, fields: &[(&'static str, u64, u64)]) -> Result<(), StructureError> {
     match fields.iter().find(|(_, old, new)| old != new) {
         Some(&(field, old, new)) => Err(StructureError::Section { index, field, old, new }),

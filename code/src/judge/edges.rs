@@ -1,0 +1,208 @@
+//! Finds the places where the CFA becomes wrong: between an instruction and those that can execute next, and where no such
+//! step explains it.
+
+use cfipack_format::{Cfa, CfaWords, Register, RegisterName, Rule};
+
+use super::compare::CfaState;
+use super::{Finding, Judge, Judgement, Kind, is_wrong};
+use crate::instruction::{Flow, Instruction, Op, register_of};
+use crate::rows::FullRow;
+use crate::state::State;
+use crate::value::Value;
+
+impl Judge<'_, '_> {
+    /// Finds disagreements between an instruction and the instructions that can execute next.
+    pub(super) fn edges(
+        &self,
+        index: usize,
+        instruction: &Instruction,
+        state: &State,
+        found: &mut Vec<Finding>,
+        explained: &mut [bool],
+    ) {
+        let [next, taken] = self.analysis.next(index);
+        for (to, is_taken) in [(next, false), (taken, true)] {
+            let Some(to) = to else { continue };
+            explained[to] |= is_wrong(self.cfa[index]) || self.enters_subroutine(index, to);
+            // Most instructions do not change whether the CFA is right.
+            if self.cfa[to] == self.cfa[index] && self.cfa[to] != CfaState::Unknown {
+                continue;
+            }
+            let after = self.analysis.after(state, instruction, is_taken);
+            let finding = self.edge(index, to, &after);
+            explained[to] |= finding.is_some();
+            found.extend(finding);
+        }
+    }
+
+    /// Finds wrong CFAs that no edge explains: at the entry, where a jump table, a landing pad or another function leads,
+    /// or after an instruction whose CFA is not known. A function with a wrong CFA always has a finding.
+    pub(super) fn unexplained(
+        &self,
+        explained: &[bool],
+        found: &mut Vec<Finding>,
+        judgement: &mut Judgement,
+    ) {
+        let is_open = |index: usize| is_wrong(self.cfa[index]) && (index == 0 || !explained[index]);
+        let is_explained = !(0..self.cfa.len()).any(is_open);
+        let has_subroutine = |index: usize| {
+            let mut next = self.analysis.next(index).into_iter().flatten();
+            next.any(|to| is_wrong(self.cfa[to]) && self.enters_subroutine(index, to))
+        };
+        let has_fault = !is_explained
+            || found.iter().any(|finding| !finding.continues)
+            || (0..self.cfa.len()).any(has_subroutine);
+        let first = self.cfa.iter().position(|cfa| is_wrong(*cfa)).filter(|_| !has_fault);
+        if is_explained && first.is_none() {
+            return;
+        }
+        self.analysis.for_each(|index, _, state| {
+            let (true, Some(state), Some(row)) =
+                (is_open(index) || first == Some(index), state, self.row_at(index))
+            else {
+                return;
+            };
+            if self.follows_call(index) {
+                judgement.undecided += 1;
+                judgement
+                    .first_undecided
+                    .get_or_insert(self.analysis.instructions().as_slice()[index].offset);
+            } else if found.len() < Judgement::MAX_FINDINGS {
+                found.push(self.entered(index, state, row));
+            }
+        });
+    }
+
+    /// Returns whether the row is right at a call just before, which counts as a call that does not return. Then either
+    /// the call returns and the row is right, or the code is entered from elsewhere and the row is wrong. For example,
+    /// the range of a landing pad has calls that cannot throw.
+    pub(super) fn follows_call(&self, index: usize) -> bool {
+        let Some(before) = index.checked_sub(1) else { return false };
+        let row = |index: usize| self.row_at(index).map(|row| row.row.start);
+        self.analysis.is_noreturn(before) && self.cfa[before] == CfaState::Right && row(before) == row(index)
+    }
+
+    /// Describes a wrong CFA where the code is entered.
+    fn entered(&self, index: usize, state: &State, row: FullRow<'_>) -> Finding {
+        let stack = state.get(self.arch, self.arch.stack_pointer());
+        let (kind, comes) = if index != 0 {
+            (Kind::Branch, "the code comes here with the CFA at")
+        } else if stack == Value::Cfa(-(self.arch.cfa_offset_at_entry() as i32)) {
+            (Kind::Entry, "a call leaves the CFA at")
+        } else {
+            (Kind::Branch, "the jumps that lead here leave the CFA at")
+        };
+        let cfa = self.analysis.cfa(state);
+        let has =
+            cfa.map_or("another place".to_string(), |(register, offset)| self.cfa_words(register, offset));
+        let words = format!("{comes} {has}, but the row has {}", CfaWords(self.arch, row.row.cfa));
+        self.finding(index, index, kind, words)
+    }
+
+    /// Finds the disagreement between two instructions that execute one after the other.
+    fn edge(&self, from: usize, to: usize, after: &State) -> Option<Finding> {
+        let off = match self.cfa[from] {
+            CfaState::Right => 0,
+            CfaState::Off(off) => off,
+            CfaState::Unknown | CfaState::Wrong => return None,
+        };
+        let (before, full) = (self.row_at(from)?.row.cfa, self.row_at(to)?);
+        let row = full.row;
+        // Until another row starts, or until the row is right again, this is one fault: a row is missing.
+        if self.is_same_fault(from, to) || self.enters_subroutine(from, to) {
+            return None;
+        }
+        if row.return_address == Rule::Undefined || full.moves_stack(self.arch) {
+            return None;
+        }
+        let Cfa::Register { register, offset } = row.cfa else { return None };
+        let is_same = before == row.cfa;
+        let is_call = self.analysis.returns_to(from) == Some(to);
+        let instruction = &self.analysis.instructions().as_slice()[from];
+        let changes = |register| {
+            self.analysis.instructions().changes(instruction, self.arch, register) && !instruction.is_unknown
+        };
+        let has = match after.get(self.arch, register) {
+            // We assume that the row before was right, so that a disagreement is only reported where it begins.
+            Value::Cfa(place) => match i64::from(place).saturating_sub(off).saturating_add(offset) {
+                0 => return None,
+                _ => format!("the CFA is now {}", self.cfa_words(register, -i64::from(place))),
+            },
+            Value::Caller(own) if own == register => {
+                format!("{} has the caller's value now", RegisterName(self.arch, register))
+            }
+            Value::Caller(_) | Value::Signed | Value::Number(_) | Value::Near(_)
+                if register != self.arch.stack_pointer() =>
+            {
+                format!("{} has another value", RegisterName(self.arch, register))
+            }
+            // Functions in assembler sometimes rely on callees that keep more registers than the ABI asks for. We
+            // cannot decide this.
+            _ if is_call => return None,
+            // The row can be true for another stack that the code switches to.
+            value if register == self.arch.stack_pointer() && value.can_be_other_stack() => return None,
+            _ if is_same && changes(register) => {
+                format!("{} has another value now", RegisterName(self.arch, register))
+            }
+            Value::Unknown | Value::Site(..)
+                if !is_same
+                    && !changes(register)
+                    && self.knows_better(after, before)
+                    && !self.becomes_stack_pointer(to, register) =>
+            {
+                format!("nothing known is in {}", RegisterName(self.arch, register))
+            }
+            _ => return None,
+        };
+        let words = CfaWords(self.arch, row.cfa);
+        let (index, kind, words) = if to != from + 1 && !is_call {
+            let target = self.analysis.instructions().as_slice()[to].offset;
+            (from, Kind::Branch, format!("{has}, but the row at the target, +{target:#x}, has {words}"))
+        } else if is_same {
+            (from, Kind::NoRow, format!("no row follows: {has}, but the row still has {words}"))
+        } else if matches!(before, Cfa::Register { register, .. } if !changes(register)) {
+            let words = format!("the row changes, but the instruction before does not: {has}");
+            (to, Kind::NoInstruction, words)
+        } else {
+            (to, Kind::Mismatch, format!("the instruction before differs from the row: {has}"))
+        };
+        Some(Finding {
+            after_call: (is_call && !is_same).then_some(from),
+            ..self.finding(index, to, kind, words)
+        })
+    }
+
+    /// Returns whether a call leads into the function, to a row for the stack as a call leaves it. A subroutine of the
+    /// function can have a frame of its own, which returns into the function.
+    fn enters_subroutine(&self, from: usize, to: usize) -> bool {
+        let flow = self.analysis.instructions().as_slice()[from].flow;
+        let entry =
+            Cfa::Register { register: self.arch.stack_pointer(), offset: self.arch.cfa_offset_at_entry() };
+        matches!(flow, Flow::Call(_))
+            && self.analysis.returns_to(from) != Some(to)
+            && self.row_at(to).is_some_and(|row| row.row.cfa == entry)
+    }
+
+    /// Returns whether two instructions have the same wrong row.
+    pub(super) fn is_same_fault(&self, from: usize, to: usize) -> bool {
+        let row = |index: usize| self.row_at(index).map(|row| row.row.start);
+        is_wrong(self.cfa[from]) && is_wrong(self.cfa[to]) && row(from) == row(to)
+    }
+
+    /// Returns whether the CFA is known without a register whose distance to it is not known: it follows from the stack
+    /// pointer, or the row before is still right. Then no code needs a row with this register.
+    fn knows_better(&self, state: &State, before: Cfa) -> bool {
+        matches!(state.get(self.arch, self.arch.stack_pointer()), Value::Cfa(_))
+            || self.compare_cfa(state, before) == CfaState::Right
+    }
+
+    /// Returns whether an instruction copies a register to the stack pointer, as before a jump into another frame
+    /// (`__builtin_eh_return`).
+    fn becomes_stack_pointer(&self, index: usize, register: Register) -> bool {
+        let all = self.analysis.instructions();
+        let stack = self.arch.stack_pointer();
+        all.ops(&all.as_slice()[index]).iter().any(
+            |op| matches!(op, Op::Set { to, from, .. } if register_of(*to) == stack && register_of(*from) == register),
+        )
+    }
+}

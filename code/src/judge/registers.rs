@@ -1,0 +1,89 @@
+//! Finds the places where the rule of a register, or of the return address, becomes wrong.
+
+use cfipack_format::{Register, Rule};
+
+use super::compare::{OPEN, RETURN_ADDRESS, SIGNATURE};
+use super::{Finding, Judge, Kind};
+use crate::instruction::{Flow, register_of};
+use crate::rows::FullRow;
+use crate::state::State;
+use crate::value::Value;
+use crate::words::{PlaceWords, ValueWords, name};
+
+impl Judge<'_, '_> {
+    /// Finds registers with rules that are right before an instruction and wrong at it.
+    pub(super) fn registers(
+        &self,
+        index: usize,
+        call: Option<usize>,
+        state: &State,
+        found: &mut Vec<Finding>,
+    ) {
+        let before = index.checked_sub(1).map_or(0, |before| self.wrong[before]);
+        let mut new = self.wrong[index] & !before & !OPEN;
+        let Some(row) = self.row_at(index).filter(|_| new != 0) else { return };
+        let after_call = call.filter(|call| self.is_after_call(*call, index));
+        while new != 0 {
+            let bit = new.trailing_zeros();
+            new &= new - 1;
+            let (kind, words) = self.wrong_register(bit, state, row);
+            let wrong = self.extent(index, |other| self.wrong[other] & (1 << bit) != 0);
+            found.push(Finding { index, wrong, kind, words, continues: false, after_call });
+        }
+    }
+
+    /// Returns whether the last instruction before `index`, not counting padding, is a call, and a row starts in
+    /// between.
+    pub(super) fn is_after_call(&self, before: usize, index: usize) -> bool {
+        let all = self.analysis.instructions().as_slice();
+        let row = |index: usize| self.rows.index_at(all[index].offset);
+        matches!(all[before].flow, Flow::Call(_)) && row(before) != row(index)
+    }
+
+    pub(super) fn wrong_register(&self, bit: u32, state: &State, row: FullRow<'_>) -> (Kind, String) {
+        let arch = self.arch;
+        let link = arch.return_address();
+        if 1 << bit == SIGNATURE {
+            let words = if row.row.signed {
+                "the row has a signed return address, but the code has not signed it"
+            } else {
+                "the return address is signed, but the row has it unsigned"
+            };
+            return (Kind::Signature, words.to_string());
+        }
+        let is_link = 1 << bit == RETURN_ADDRESS;
+        let register = if is_link { link } else { register_of(bit as u8) };
+        let rule = row.rule(arch, register);
+        let own = if is_link { "the return address".to_string() } else { name(arch, register) };
+        let is = self.whereabouts(state, register);
+        let value = self.value_by(state, register, rule).unwrap_or(Value::Unknown);
+        let is_below = matches!(rule, Rule::Cfa(offset) if self.stored(state, offset) != state.slot(offset));
+        let there = match (rule, value) {
+            _ if is_below => "where the next signal overwrites it".to_string(),
+            (Rule::Cfa(_) | Rule::Memory { .. }, Value::Unknown) => {
+                "nothing known is stored there".to_string()
+            }
+            (Rule::SameValue, Value::Unknown) => "which has another value".to_string(),
+            (_, value) => format!("where the code has {}", ValueWords(arch, value)),
+        };
+        let kind = match (is_link, rule) {
+            (true, _) => Kind::ReturnAddress,
+            (false, Rule::SameValue) => Kind::LostRegister,
+            (false, _) => Kind::SavedRegister,
+        };
+        (kind, format!("the row has {own} {}, {there}{is}", PlaceWords(arch, register, rule)))
+    }
+
+    /// Returns where the caller's value of a register is, as the end of a sentence.
+    fn whereabouts(&self, state: &State, register: Register) -> String {
+        let arch = self.arch;
+        let is_own = |value: Value| {
+            value == Value::Caller(register) || (value == Value::Signed && register == arch.return_address())
+        };
+        if is_own(state.get(arch, register)) {
+            return format!("; it is in {}", name(arch, register));
+        }
+        let slot = state.slots().find(|slot| is_own(slot.1));
+        slot.map_or_else(String::new, |(offset, _)| format!("; it is at CFA{offset:+}"))
+    }
+}
