@@ -44,8 +44,7 @@ use verbs::{
     verbatim_doc_comment,
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    term_width = 100,
-    after_help = format!("{HELP}\n\n{}\n\n{EXAMPLES}", status::table())
+    term_width = 100
 )]
 struct CommandLine {
     #[command(subcommand)]
@@ -107,13 +106,14 @@ enum Verb {
     CompactUnwind(compact_unwind::Arguments),
 }
 
-/// Returns the command's definition.
+/// Returns the command's definition with all of its help.
 pub fn command() -> clap::Command {
-    let mut command = CommandLine::command();
+    let help = format!("{HELP}\n\n{}\n\n{EXAMPLES}", status::table());
+    let mut command = CommandLine::command().after_help(help);
     for verb in command.get_subcommands_mut() {
         let Some(status) = status::difference(verb.get_name()) else { continue };
         let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
-        *verb = verb.clone().after_help(format!("{help}\n\n{status}"));
+        *verb = std::mem::take(verb).after_help(format!("{help}\n\n{status}"));
     }
     command
 }
@@ -128,8 +128,15 @@ fn command_with_short_help() -> clap::Command {
 
 /// Runs the command with the arguments of the process.
 pub fn main() -> ExitCode {
-    let is_short = std::env::args_os().any(|argument| argument == "-h");
-    let command = if is_short { command_with_short_help() } else { command() };
+    let has = |wanted: &str| std::env::args_os().any(|argument| argument == wanted);
+    let command = if has("-h") {
+        command_with_short_help()
+    } else if has("--help") || has("help") || std::env::args_os().len() < 2 {
+        command()
+    } else {
+        // The texts of the help take longer than some commands.
+        CommandLine::command()
+    };
     let arguments = CommandLine::from_arg_matches(&command.get_matches());
     status::exit(run(&arguments.unwrap_or_else(|error| error.exit())))
 }

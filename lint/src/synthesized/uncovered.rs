@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use cfipack_code::{Code, Instructions};
 use cfipack_container::{CallFrameSection, Elf, File};
 use cfipack_format::{Address, Arch, Endian};
 
@@ -17,7 +16,7 @@ pub struct FunctionCode {
     pub range: Range<Address>,
     /// The evidence for a function at this place.
     pub evidence: Evidence,
-    /// The offsets of calls that do not return, ascending.
+    /// The offsets of calls that the search knows not to return, ascending.
     pub noreturn: Vec<u32>,
 }
 
@@ -85,24 +84,16 @@ impl Uncovered {
             unnamed.push(end..piece.end);
         }
         unnamed.retain(|piece| piece.start < piece.end);
-        let imports = Imports::find(file, &symbols);
-        let ends = KnownEnds { covered: &covered, functions: &functions, unnamed: &unnamed };
-        let mut returns = Returns::new(memory, &ends, file.arch(), &imports);
-        let mut uncovered = Self { functions: Vec::new(), others: Vec::new() };
-        let mut instructions = Instructions::default();
-        for range in &functions {
-            let size = range.end.0 - range.start.0;
-            let (bytes, relocated) = memory.code(range.start, size).unwrap_or_default();
-            let code = Code { arch: file.arch(), start: range.start, bytes, relocated: &relocated };
-            instructions.decode(&code);
-            let noreturn = returns.ends(&instructions);
-            uncovered.functions.push(FunctionCode {
-                range: range.clone(),
-                evidence: Evidence::Symbol,
-                noreturn,
-            });
-        }
+        let known = |range: &Range<Address>| FunctionCode {
+            range: range.clone(),
+            evidence: Evidence::Symbol,
+            noreturn: Vec::new(),
+        };
+        let mut uncovered = Self { functions: functions.iter().map(known).collect(), others: Vec::new() };
         if !unnamed.is_empty() {
+            let imports = Imports::find(file, &symbols);
+            let ends = KnownEnds { covered: &covered, functions: &functions, unnamed: &unnamed };
+            let mut returns = Returns::new(memory, &ends, file.arch(), &imports);
             let mut search = Search::new(file.arch(), memory, &mut returns, &unnamed);
             covered.iter().for_each(|function| search.read(function));
             functions.iter().for_each(|function| search.follow(function));
