@@ -1,5 +1,7 @@
 //! Compares one function's CFI with its code.
 
+use std::collections::HashSet;
+
 use cfipack_code::{
     Analysis, CallSite, Code, Disassembler, Doubt, Entry, Finding, Flow, FullRow, Instructions, Judge,
     Judgement, Memory as _, Rows, State, Value, Ways, landing_pads,
@@ -12,7 +14,7 @@ use crate::FileMemory;
 use crate::returns::{Imports, Returns};
 
 /// A function with more bytes of code than this is not followed.
-pub const MAX_CODE: u64 = 1 << 24;
+const MAX_CODE: u64 = 1 << 24;
 
 /// At most this many jumps that leave a function with its frame are followed.
 const MAX_EXITS: usize = 1 << 12;
@@ -36,6 +38,43 @@ pub struct Linter<'l, 'f> {
     entry: State,
     returns: Returns<'l, 'f>,
     red_zone: u32,
+    /// The targets of calls and jumps of all functions that were compared.
+    pub targets: Targets,
+}
+
+/// The targets of direct calls and jumps.
+#[derive(Default)]
+pub struct Targets {
+    /// Targets of calls.
+    pub called: HashSet<Address>,
+    /// Targets of jumps and branches.
+    pub jumped: HashSet<Address>,
+}
+
+impl Targets {
+    fn add(&mut self, code: &Code<'_>, instructions: &Instructions) {
+        for instruction in instructions.as_slice() {
+            match instruction.flow {
+                Flow::Call(Some(target)) => self.called.insert(target),
+                Flow::Jump(Some(target)) | Flow::Branch(Some(target), _) if can_start(code, target) => {
+                    self.jumped.insert(target)
+                }
+                _ => continue,
+            };
+        }
+    }
+
+    /// Returns whether a call leads to an address: a direct call, or, in an object, a call from another object if no jump
+    /// leads there.
+    pub fn has_call_to(&self, address: Address, is_object: bool) -> bool {
+        self.called.contains(&address) || (is_object && !self.jumped.contains(&address))
+    }
+}
+
+/// Returns whether a function can start at an address: it is the start of `code` or outside of it.
+fn can_start(code: &Code<'_>, address: Address) -> bool {
+    let offset = address.0.wrapping_sub(code.start.0);
+    offset == 0 || offset >= code.bytes.len() as u64
 }
 
 /// The result for a function.
@@ -78,7 +117,7 @@ pub struct Leaving {
 }
 
 /// A way into a function from another function.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Way {
     /// The number of the other function.
     pub from: usize,
@@ -116,6 +155,7 @@ impl<'l, 'f> Linter<'l, 'f> {
             entry: State::at_entry(arch),
             returns: Returns::new(memory, functions, arch, imports),
             red_zone: memory.red_zone(),
+            targets: Targets::default(),
         }
     }
 
@@ -163,12 +203,13 @@ impl<'l, 'f> Linter<'l, 'f> {
         if self.rows.is_empty() {
             return Outcome::undecided("cfi");
         }
+        let code = Code { arch: self.arch, start: function.start, bytes, relocated: &relocated };
+        self.instructions.decode(&code);
+        self.targets.add(&code, &self.instructions);
         // An unwinder ends at an outermost frame, and never uses the CFA.
         if self.rows.iter().all(|row| row.row.return_address == Rule::Undefined) {
             return Outcome::default();
         }
-        let code = Code { arch: self.arch, start: function.start, bytes, relocated: &relocated };
-        self.instructions.decode(&code);
         let (entry, mut own) = (self.entry.clone(), Vec::new());
         let starts = self.starts(evaluated.stubs, &entry, &mut own);
         // Targets of another function's jump table are followed only into fragments, which have no other entry.
@@ -253,7 +294,6 @@ impl<'l, 'f> Linter<'l, 'f> {
     ///
     /// A stub of a PLT is also entered after its jump. The dynamic linker sets the pointer of the jump only when the stub
     /// runs for the first time, and before that the pointer leads to the instruction after the jump.
-    /// to `entries` and returns false.
     fn starts<'e>(&self, stubs: Option<(u32, u32)>, entry: &'e State, entries: &mut Vec<Entry<'e>>) -> bool {
         if let Some((first, end)) = stubs {
             let starts = (first..end).step_by(STUB as usize);

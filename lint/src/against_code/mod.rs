@@ -10,16 +10,16 @@ mod function;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use cfipack_code::{Code, Finding, Flow, Instructions};
+use cfipack_code::Finding;
 use cfipack_container::{CallFrameSection, File, Kind};
 use cfipack_format::Address;
 use cfipack_format::widen::ToU64;
 use cfipack_roundtrip::cfi::{Functions, Unreadable};
 
-use self::function::{Leaving, Linter, MAX_CODE, Outcome, Way};
+use self::function::{Leaving, Linter, Outcome, Targets, Way};
 use crate::FileMemory;
 use crate::records::{self, RecordFinding};
 use crate::returns::Imports;
@@ -94,12 +94,16 @@ pub fn lint(
     let all: Vec<usize> = (0..functions.as_slice().len()).collect();
     let mut outcomes: Vec<Option<Outcome>> = Vec::new();
     outcomes.resize_with(all.len(), || None);
-    let mut entries = HashMap::<usize, Vec<Way>>::new();
+    let (mut entries, mut targets) = (HashMap::<usize, Vec<Way>>::new(), Targets::default());
     // The first round follows all functions. Later rounds follow fragments and functions that are jumped into.
     let mut round = all.clone();
     for number in 0..ROUNDS {
         let progress = if number == 0 { progress } else { &|_, _| {} };
-        let done = work.run(&round, &entries, threads, &|_| false, progress);
+        let waits = |index: usize| outcomes[index].as_ref().is_none_or(|outcome: &Outcome| outcome.waits);
+        let (done, found) = work.run(&round, &entries, threads, (&|_| false, &waits), progress);
+        if number == 0 {
+            targets = found;
+        }
         let mut again = Vec::new();
         for (index, mut outcome) in round.drain(..).zip(done) {
             for Leaving { target, state, is_from_table } in std::mem::take(&mut outcome.exits) {
@@ -107,11 +111,17 @@ pub fn lint(
                 let offset = (target.0 - functions.as_slice()[other].start.0) as u32;
                 if outcomes_wait(&outcomes, other, index) {
                     let list = entries.entry(other).or_default();
-                    if list.len() < MAX_ENTRIES {
-                        list.push(Way { from: index, offset, state, is_from_table });
+                    let way = Way { from: index, offset, state, is_from_table };
+                    // Most jumps from one function to another leave with the same state, and so they do in each round.
+                    if list.len() < MAX_ENTRIES && !list.contains(&way) {
+                        list.push(way);
                         again.push(other);
                     }
                 }
+            }
+            // The ways into a function that is decided are not needed any more, and their states take much memory.
+            if !outcome.waits {
+                entries.remove(&index);
             }
             outcomes[index] = Some(outcome);
         }
@@ -125,13 +135,16 @@ pub fn lint(
     }
     // The row at the start of these functions is not the row after a call. Only a call shows that it should be.
     let needs_call = |outcome: &Option<Outcome>| outcome.as_ref().is_some_and(|outcome| outcome.needs_call);
-    let named = all.iter().copied().filter(|index| {
+    let is_object = file.kind() == Kind::Relocatable;
+    let called = all.iter().copied().filter(|index| {
         let start = functions.as_slice()[*index].start;
-        let symbol = symbols.lookup(start).filter(|symbol| symbol.offset == 0);
-        needs_call(&outcomes[*index]) && symbol.is_some_and(|symbol| can_be_called(&symbol.name))
+        let symbol = || symbols.lookup(start).filter(|symbol| symbol.offset == 0);
+        needs_call(&outcomes[*index])
+            && targets.has_call_to(start, is_object)
+            && symbol().is_some_and(|symbol| can_be_called(&symbol.name))
     });
-    let called = work.called(named.collect(), file.kind() == Kind::Relocatable);
-    let done = work.run(&called, &entries, threads, &|_| true, &|_, _| {});
+    let called: Vec<_> = called.collect();
+    let (done, _) = work.run(&called, &entries, threads, (&|_| true, &|_| false), &|_, _| {});
     for (index, outcome) in called.into_iter().zip(done) {
         outcomes[index] = Some(outcome);
     }
@@ -232,45 +245,17 @@ fn can_be_called(name: &str) -> bool {
 }
 
 impl Work<'_, '_> {
-    /// Returns those of the functions, which ascend, that a call leads to: a direct call, or, in an object, a call from
-    /// another object if no jump leads to the function.
-    fn called(&self, mut functions: Vec<usize>, is_object: bool) -> Vec<usize> {
-        let all = self.functions.as_slice();
-        let (mut called, mut jumped) = (HashSet::new(), HashSet::new());
-        let mut instructions = Instructions::default();
-        for function in all.iter().filter(|_| !functions.is_empty()) {
-            let size = (function.end.0 - function.start.0).min(MAX_CODE);
-            let Some((bytes, relocated)) = self.memory.code(function.start, size) else { continue };
-            instructions.decode(&Code {
-                arch: self.arch,
-                start: function.start,
-                bytes,
-                relocated: &relocated,
-            });
-            for instruction in instructions.as_slice() {
-                match instruction.flow {
-                    Flow::Call(Some(target)) => called.insert(target),
-                    Flow::Jump(Some(target)) | Flow::Branch(Some(target), _) => jumped.insert(target),
-                    _ => continue,
-                };
-            }
-        }
-        functions.retain(|index| {
-            let start = &all[*index].start;
-            called.contains(start) || (is_object && !jumped.contains(start))
-        });
-        functions
-    }
-
-    /// Compares functions, and returns their outcomes in the order of `indexes`.
+    /// Compares functions. Returns their outcomes in the order of `indexes`, and the targets of their calls and jumps.
+    ///
+    /// `is_called` says whether a call leads to an address. `waits` says for which functions a jump into them is kept.
     fn run(
         &self,
         indexes: &[usize],
         entries: &HashMap<usize, Vec<Way>>,
         threads: usize,
-        is_called: &(dyn Fn(Address) -> bool + Sync),
+        (is_called, waits): (&(dyn Fn(Address) -> bool + Sync), &(dyn Fn(usize) -> bool + Sync)),
         progress: &(dyn Fn(u64, u64) + Sync),
-    ) -> Vec<Outcome> {
+    ) -> (Vec<Outcome>, Targets) {
         const CHUNK: usize = 64;
         let next = AtomicUsize::new(0);
         let worker = || {
@@ -285,27 +270,32 @@ impl Work<'_, '_> {
                     let mut outcome = linter.compare(function, own, is_called);
                     // States take much memory, so keep only those that another function can be followed from.
                     outcome.exits.retain(|leaving| {
-                        around(self.functions, leaving.target).is_some_and(|other| other != *index)
+                        around(self.functions, leaving.target)
+                            .is_some_and(|other| other != *index && waits(other))
                     });
                     done.push((chunk * CHUNK + number, outcome));
                 }
                 progress((chunk * CHUNK) as u64, indexes.len() as u64);
             }
-            done
+            (done, linter.targets)
         };
-        let mut done = match threads {
+        let (mut done, targets) = match threads {
             0 | 1 => worker(),
             _ => std::thread::scope(|scope| {
                 let all: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
-                let joined = all.into_iter().map(|thread| match thread.join() {
-                    Ok(done) => done,
-                    Err(panic) => std::panic::resume_unwind(panic),
-                });
-                joined.flatten().collect()
+                let (mut done, mut targets) = (Vec::new(), Targets::default());
+                for thread in all {
+                    let (own, own_targets) =
+                        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                    done.extend(own);
+                    targets.called.extend(own_targets.called);
+                    targets.jumped.extend(own_targets.jumped);
+                }
+                (done, targets)
             }),
         };
         done.sort_unstable_by_key(|(number, _)| *number);
-        done.into_iter().map(|(_, outcome)| outcome).collect()
+        (done.into_iter().map(|(_, outcome)| outcome).collect(), targets)
     }
 }
 
