@@ -19,6 +19,12 @@ impl Spare {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Gives taken states back, with the memory of their list. States beyond [`MAX_SPARE`] are dropped.
+    pub fn give_back(&self, mut states: Vec<Box<State>>) {
+        std::mem::swap(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), &mut states);
+        self.give(states);
+    }
+
     /// Gives states back. States beyond [`MAX_SPARE`] are dropped.
     pub fn give(&self, states: impl IntoIterator<Item = Box<State>>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);

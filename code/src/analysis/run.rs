@@ -78,7 +78,7 @@ impl Run<'_> {
     pub(super) fn follow(&mut self, analysis: &mut Analysis<'_>, memory: Bytes<'_>) -> Result<(), Restart> {
         self.spare = analysis.instructions.spare.take();
         let result = self.follow_all(analysis, memory);
-        analysis.instructions.spare.give(self.spare.drain(..));
+        analysis.instructions.spare.give_back(std::mem::take(&mut self.spare));
         result
     }
 
