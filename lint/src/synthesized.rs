@@ -9,9 +9,11 @@ mod jumps;
 mod search;
 mod uncovered;
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-use cfipack_code::{Analysis, Candidate, Code, Omission, Rows, Surroundings, synthesize_with};
+use cfipack_code::{Analysis, Candidate, Code, Omission, Refused, Surroundings, synthesize_with};
 use cfipack_container::{CallFrameSection, File};
 use cfipack_decoder::sframe::{Function, Section};
 use cfipack_format::{Address, Row};
@@ -40,17 +42,41 @@ pub fn functions(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> Result<W
     Ok(WithoutCfi { functions: ranges.zip(rows).collect(), others: uncovered.others.len() as u64 })
 }
 
-/// Makes rows with all registers for the functions that no CFI covers and that have symbols.
-pub(crate) fn described(
-    file: &File<'_>,
-    sections: &[CallFrameSection<'_>],
-) -> Result<WithoutCfi<Rows>, Error> {
-    let (uncovered, rows) = made(file, sections, |analysis| analysis.describe())?;
-    let all = uncovered.functions.into_iter().zip(rows);
-    let (named, unnamed): (Vec<_>, Vec<_>) =
-        all.partition(|(function, _)| function.evidence == Evidence::Symbol);
-    let functions = named.into_iter().map(|(function, rows)| (function.range, rows)).collect();
-    Ok(WithoutCfi { functions, others: (uncovered.others.len() + unnamed.len()) as u64 })
+/// The code of a file that no CFI covers, with the rows of all registers.
+pub(crate) struct Described {
+    /// The functions that have symbols, ascending.
+    pub functions: Vec<(Range<Address>, Result<cfipack_code::Described, Refused>)>,
+    /// The other pieces of code, ascending.
+    pub others: Vec<Range<Address>>,
+}
+
+/// Makes rows with all registers for the functions that no CFI covers and that have symbols. A symbol need not have the
+/// type of a function if the code shows that it is a function.
+pub(crate) fn described(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> Result<Described, Error> {
+    let offsets = RefCell::new(BTreeMap::new());
+    let (uncovered, rows) = made(file, sections, |analysis| {
+        analysis.describe().map_err(|refused| {
+            offsets.borrow_mut().insert(analysis.code().start, refused);
+            refused.omission
+        })
+    })?;
+    let (symbols, offsets) = (file.symbols()?, offsets.into_inner());
+    let is_named = |start| symbols.lookup(start).is_some_and(|symbol| symbol.offset == 0);
+    let (mut functions, mut others) = (Vec::new(), uncovered.others);
+    for (function, rows) in uncovered.functions.into_iter().zip(rows) {
+        let start = function.range.start;
+        if !is_named(start) {
+            others.push(function.range);
+            continue;
+        }
+        let refused = |omission| {
+            let known = offsets.get(&start).filter(|known| known.omission == omission);
+            known.copied().unwrap_or(Refused { omission, offset: 0 })
+        };
+        functions.push((function.range, rows.map_err(refused)));
+    }
+    others.sort_by_key(|range| range.start);
+    Ok(Described { functions, others })
 }
 
 /// Finds the functions that no CFI covers, and makes the rows of each from its code.
