@@ -352,14 +352,16 @@ fn slot_with(
     first
 }
 
-/// Returns whether the stack may be another stack after a system call of Linux: `clone`, `clone3`, `rt_sigreturn`.
-/// After `vfork` it is the same stack.
-fn leaves_the_stack(arch: Arch, number: i32) -> bool {
-    match arch {
-        Arch::Amd64 => matches!(number, 56 | 435 | 15),
-        Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 => matches!(number, 220 | 435 | 139),
-        Arch::I386 | Arch::S390x | Arch::Riscv64 => true,
-    }
+/// Returns whether the stack may be another stack after a system call of Linux: `clone` with a stack, `clone3`,
+/// `rt_sigreturn`. After `vfork` it is the same stack.
+fn leaves_the_stack(arch: Arch, number: i32, state: &State) -> bool {
+    let (clone, stack, others) = match arch {
+        Arch::Amd64 => (56, Register(4), [435, 15]),
+        Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 => (220, Register(1), [435, 139]),
+        Arch::I386 | Arch::S390x | Arch::Riscv64 => return true,
+    };
+    let is_new_stack = number == clone && state.get(arch, stack) != Value::Number(0);
+    is_new_stack || others.contains(&number)
 }
 
 impl Analysis<'_> {
@@ -382,8 +384,12 @@ impl Analysis<'_> {
             Family::Aarch64 => Register(8),
             Family::S390x | Family::Riscv => return Err(Omission::SystemCall),
         };
+        // A return from an interrupt or to a program: no call led here.
+        if instruction.flow == Flow::Stop {
+            return Err(Omission::SystemCall);
+        }
         let stays = match state.get(arch, register) {
-            Value::Number(number) => !leaves_the_stack(arch, number),
+            Value::Number(number) => !leaves_the_stack(arch, number, state),
             _ => self.only_leaves(index + 1),
         };
         if stays { Ok(()) } else { Err(Omission::SystemCall) }

@@ -88,6 +88,8 @@ fn special(instruction: &Instruction, control: FlowControl) -> Special {
     let is_system_call = match control {
         FlowControl::Call => near_target(instruction).is_none(),
         FlowControl::Interrupt => instruction.mnemonic() == Mnemonic::Int,
+        // The kernel's side of the call: `iret`, `sysret`.
+        FlowControl::Return => !is_near_return(instruction),
         _ => false,
     };
     if is_system_call { Special::SystemCall } else { Special::No }

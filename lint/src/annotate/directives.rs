@@ -124,6 +124,7 @@ fn escape(bytes: &[u8]) -> String {
 fn name(arch: Arch, register: Register) -> String {
     match arch.pushed_by_call() {
         0 => RegisterName(arch, register).to_string(),
+        8 if register == arch.return_address() => "%rip".to_owned(),
         _ => format!("%{}", RegisterName(arch, register)),
     }
 }

@@ -189,7 +189,8 @@ fn skip_blank(text: &[u8], mut at: usize) -> usize {
 /// Returns the place after a label at the start of a statement. A macro of the preprocessor may make the name, as in
 /// `SYMBOL(f):`.
 fn after_label(statement: &[u8]) -> Option<usize> {
-    let name_end = |from: usize| from + statement[from..].iter().take_while(|&&byte| is_part_of_name(byte)).count();
+    let name_end =
+        |from: usize| from + statement[from..].iter().take_while(|&&byte| is_part_of_name(byte)).count();
     let name = match (statement.first(), name_end(0)) {
         (Some(b'"'), _) => string_end(statement, 0)?,
         (_, name) if name > 0 && statement.get(name) == Some(&b'(') => {

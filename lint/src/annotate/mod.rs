@@ -122,7 +122,8 @@ pub fn annotate(text: &[u8], name: &[u8], file: &File<'_>) -> Result<Annotated, 
     let is_own: Vec<bool> = table.files.iter().map(|file| base(file.name) == own).collect();
     let lines = source_lines(file.arch(), text);
     // A text with `.loc` has the lines of its own source in the table.
-    let has_lines = || lines.iter().flat_map(|line| &line.statements).any(|one| text[one.clone()].starts_with(b".loc"));
+    let has_lines =
+        || lines.iter().flat_map(|line| &line.statements).any(|one| text[one.clone()].starts_with(b".loc"));
     if !table.lines.iter().any(|line| is_own[line.file]) && !has_lines() {
         let mut files: Vec<_> = table.lines.iter().map(|line| table.files[line.file].name).collect();
         files.sort_unstable();
@@ -148,15 +149,19 @@ pub fn annotate(text: &[u8], name: &[u8], file: &File<'_>) -> Result<Annotated, 
     }
     for range in others {
         let is_label = annotator.name(range.start).is_some();
-        let omission = if is_label { Omission::NoType } else { Omission::Code(cfipack_code::Omission::NoEntry) };
+        let omission =
+            if is_label { Omission::NoType } else { Omission::Code(cfipack_code::Omission::NoEntry) };
         omitted.push((range, omission, 0));
     }
-    let annotations = apart(&source, annotations, |start| omitted.push((start..start, Omission::Interleaved, 0)));
+    let annotations =
+        apart(&source, annotations, |start| omitted.push((start..start, Omission::Interleaved, 0)));
     let mut annotated = Annotated { functions: annotations.len() as u64, ..Annotated::default() };
     omitted.sort_by_key(|(range, ..)| range.start);
     let starts: BTreeSet<_> = omitted.iter().map(|(range, ..)| range.start).collect();
-    annotated.omitted =
-        omitted.into_iter().map(|(range, omission, offset)| annotator.omitted(range, omission, offset, &starts)).collect();
+    annotated.omitted = omitted
+        .into_iter()
+        .map(|(range, omission, offset)| annotator.omitted(range, omission, offset, &starts))
+        .collect();
     annotated.write(text, &lines, annotations);
     Ok(annotated)
 }
@@ -256,7 +261,10 @@ impl Annotator<'_> {
         starts: &BTreeSet<Address>,
     ) -> Omitted {
         let start = range.start;
-        let called = || (omission == Omission::Code(cfipack_code::Omission::OddCall)).then(|| self.call_of(&range, starts));
+        let called = || {
+            (omission == Omission::Code(cfipack_code::Omission::OddCall))
+                .then(|| self.call_of(&range, starts))
+        };
         let at = called().flatten().unwrap_or(start.offset(offset.into()));
         let label = || {
             let label = self.source.label(self.name(start)?.as_bytes())?;
@@ -274,8 +282,7 @@ impl Annotator<'_> {
         let (bytes, relocated) = self.memory.code(range.start, range.end.0 - range.start.0)?;
         let code = Code { arch: self.file.arch(), start: range.start, bytes, relocated: &relocated };
         let all = Instructions::new(&code);
-        let is_odd =
-            |flow| matches!(flow, Flow::Call(Some(target)) if target != range.start && starts.contains(&target));
+        let is_odd = |flow| matches!(flow, Flow::Call(Some(target)) if target != range.start && starts.contains(&target));
         let call = all.as_slice().iter().find(|one| is_odd(one.flow))?;
         Some(range.start.offset(call.offset.into()))
     }

@@ -12,8 +12,8 @@ use super::Omission;
 use super::lines::{SourceLine, name_of_label};
 use super::sections::Sections;
 use super::statements::{
-    agrees, data_len, is_alignment, is_directive, is_of_symbols, is_section, macros,
-    makes_bytes, preprocessor, word, Preprocessor,
+    Preprocessor, agrees, data_len, is_alignment, is_directive, is_of_symbols, is_section, macros,
+    makes_bytes, preprocessor, word,
 };
 use crate::FileMemory;
 
@@ -78,11 +78,13 @@ impl<'s> Source<'s> {
         }
         let mut labels = HashMap::new();
         for label in lines.iter().flat_map(|line| &line.labels) {
-            let place = labels.entry(name_of_label(&text[label.clone()])).or_insert_with(|| Some(label.clone()));
+            let place =
+                labels.entry(name_of_label(&text[label.clone()])).or_insert_with(|| Some(label.clone()));
             *place = place.take().filter(|place| place == label);
         }
         let (macros, names, sections) = (macros(text), BTreeSet::new(), Sections::new(text, lines));
-        let mut source = Self { arch, text, lines, sections, memory, code, is_own, pieces, macros, labels, names };
+        let mut source =
+            Self { arch, text, lines, sections, memory, code, is_own, pieces, macros, labels, names };
         source.names = source
             .code
             .iter()
@@ -261,7 +263,8 @@ impl<'s> Source<'s> {
     /// Each statement must make one instruction, or be data with the size of its instructions.
     fn place_inside(&self, piece: usize, line: usize, address: Address) -> Result<Place, Omission> {
         let range = &self.code[piece].addresses;
-        let mut instructions = self.first_instructions(range).ok_or(Omission::InsideLine)?.into_iter().peekable();
+        let mut instructions =
+            self.first_instructions(range).ok_or(Omission::InsideLine)?.into_iter().peekable();
         let next = self.pieces.range(self.code[piece].line + 1..).next().map(|next| next.0 - 1);
         let end = next.and_then(|next| usize::try_from(next).ok()).unwrap_or(self.lines.len());
         let after = self.lines.get(line..end.min(line + MAX_LINES)).unwrap_or_default();

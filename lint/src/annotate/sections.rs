@@ -1,11 +1,11 @@
 //! Knows in which section of the object each place of a source is.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::lines::SourceLine;
-use super::statements::word;
+use super::statements::{Preprocessor, is_section, macro_name, preprocessor, word};
 
-/// The sections of a source. Macros that change the section are not followed.
+/// The sections of a source. After the call of a macro that changes the section, the section is one of its own.
 #[derive(Debug)]
 pub struct Sections {
     /// The places after which another section is current, ascending, and the number of the section.
@@ -20,10 +20,17 @@ impl Sections {
             let next = names.len() as u32;
             *names.entry(name).or_insert(next)
         };
-        let (mut current, mut previous, mut stack) = ((&b".text"[..], &b""[..]), (&b".text"[..], &b""[..]), vec![]);
+        let (mut current, mut previous, mut stack) =
+            ((&b".text"[..], &b""[..]), (&b".text"[..], &b""[..]), vec![]);
         let mut changes = Vec::new();
+        let changers = changing_macros(text, lines);
+        let mut is_macro = false;
         for statement in lines.iter().flat_map(|line| &line.statements) {
             let directive = word(&text[statement.clone()]);
+            is_macro = (is_macro || directive == b".macro") && directive != b".endm";
+            if is_macro {
+                continue;
+            }
             let argument = argument(&text[statement.start + directive.len()..statement.end]);
             let next = match directive {
                 b".text" | b".data" | b".bss" => (directive, argument),
@@ -40,6 +47,7 @@ impl Sections {
                     continue;
                 }
                 b".previous" => previous,
+                name if changers.contains(name) => (name, b".macro"),
                 _ => continue,
             };
             (current, previous) = (next, current);
@@ -53,6 +61,42 @@ impl Sections {
         let after = self.changes.partition_point(|change| change.0 <= place);
         after.checked_sub(1).map_or(TEXT, |before| self.changes[before].1)
     }
+}
+
+/// Returns the names of the macros after whose call another section may be current.
+fn changing_macros<'t>(text: &'t [u8], lines: &[SourceLine]) -> HashSet<&'t [u8]> {
+    let mut all = HashSet::new();
+    let (mut name, mut pushed, mut changes) = (&b""[..], 0, false);
+    for statement in lines.iter().flat_map(|line| &line.statements) {
+        let statement = &text[statement.clone()];
+        match word(statement) {
+            directive @ b".macro" => {
+                let arguments = statement[directive.len()..].trim_ascii_start();
+                let len =
+                    arguments.iter().take_while(|byte| !byte.is_ascii_whitespace() && **byte != b',').count();
+                (name, pushed, changes) = (&arguments[..len], 0, false);
+            }
+            b".pushsection" => pushed += 1,
+            b".popsection" => pushed -= 1,
+            b".endm" if changes || pushed != 0 => _ = all.insert(name),
+            _ => changes |= is_section(statement),
+        }
+    }
+    // A macro of the preprocessor is one line, or goes on after a backslash.
+    let mut definition: Option<&[u8]> = None;
+    for line in lines.iter().map(|line| &text[line.range.clone()]) {
+        if preprocessor(line) == Some(Preprocessor::Other) {
+            definition = macro_name(line);
+        }
+        let directives: [&[u8]; 6] =
+            [b".section", b".text", b".data", b".previous", b".pushsection", b".popsection"];
+        let mut words = line.split(|byte| byte.is_ascii_whitespace() || *byte == b';');
+        if let Some(name) = definition.filter(|_| words.any(|word| directives.contains(&word))) {
+            all.insert(name);
+        }
+        definition = definition.filter(|_| line.trim_ascii_end().ends_with(b"\\"));
+    }
+    all
 }
 
 /// The number of the section in which a source begins.

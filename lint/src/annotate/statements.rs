@@ -10,7 +10,7 @@ pub fn macros(text: &[u8]) -> BTreeSet<&[u8]> {
 }
 
 /// Returns the name of the macro that a line defines.
-fn macro_name(line: &[u8]) -> Option<&[u8]> {
+pub fn macro_name(line: &[u8]) -> Option<&[u8]> {
     let mut words = line.split(|byte| b" \t\r,(#".contains(byte)).filter(|word| !word.is_empty());
     let first = words.next()?;
     if first.eq_ignore_ascii_case(b".macro") || first == b"define" { words.next() } else { None }
@@ -125,7 +125,9 @@ pub fn agrees(arch: Arch, statement: &[u8], mnemonic: &str) -> bool {
     }
     let aliases = match arch.family() {
         Family::X86 => {
-            let is_jump = |name: &[u8]| name.len() > 1 && matches!(name, [b'j' | b'J', second, ..] if !matches!(second, b'm' | b'M'));
+            let is_jump = |name: &[u8]| {
+                name.len() > 1 && matches!(name, [b'j' | b'J', second, ..] if !matches!(second, b'm' | b'M'))
+            };
             if is_jump(own) && is_jump(mnemonic.as_bytes()) {
                 return true;
             }
@@ -148,15 +150,18 @@ pub fn agrees(arch: Arch, statement: &[u8], mnemonic: &str) -> bool {
 
 /// The names of AArch64's conditions.
 const CONDITIONS: [&[u8]; 18] = [
-    b"eq", b"ne", b"cs", b"hs", b"cc", b"lo", b"mi", b"pl", b"vs", b"vc", b"hi", b"ls", b"ge", b"lt", b"gt", b"le",
-    b"al", b"nv",
+    b"eq", b"ne", b"cs", b"hs", b"cc", b"lo", b"mi", b"pl", b"vs", b"vc", b"hi", b"ls", b"ge", b"lt", b"gt",
+    b"le", b"al", b"nv",
 ];
 
 /// Names of AArch64 for the same encodings. A disassembler prefers some of them by the operands: the zero register, the
 /// stack pointer, the sign or the inverse of a constant. Source: the Arm Architecture Reference Manual, chapters C6 and C7.
 const ALIASES: &[&[&str]] = &[
     &["add", "sub", "adds", "subs", "cmp", "cmn", "neg", "negs", "mov"],
-    &["and", "ands", "bic", "bics", "tst", "orr", "orn", "eor", "eon", "mov", "mvn", "movz", "movn", "movi", "not"],
+    &[
+        "and", "ands", "bic", "bics", "tst", "orr", "orn", "eor", "eon", "mov", "mvn", "movz", "movn",
+        "movi", "not",
+    ],
     &["adc", "adcs", "sbc", "sbcs", "ngc", "ngcs"],
     &["sbfm", "asr", "sbfx", "sbfiz", "sxtb", "sxth", "sxtw", "asrv"],
     &["ubfm", "lsr", "lsl", "ubfx", "ubfiz", "uxtb", "uxth", "uxtw", "lslv", "lsrv", "mov"],
@@ -173,9 +178,35 @@ const ALIASES: &[&[&str]] = &[
     &["adr", "adrp", "nop", "add"],
     &["rev", "rev64"],
     &[
-        "hint", "nop", "yield", "wfe", "wfi", "sev", "sevl", "esb", "psb", "tsb", "csdb", "bti", "dgh", "clearbhb",
-        "xpaclri", "paciasp", "pacibsp", "autiasp", "autibsp", "paciaz", "pacibz", "autiaz", "autibz",
-        "pacia1716", "pacib1716", "autia1716", "autib1716", "gcsb", "chkfeat",
+        "hint",
+        "nop",
+        "yield",
+        "wfe",
+        "wfi",
+        "sev",
+        "sevl",
+        "esb",
+        "psb",
+        "tsb",
+        "csdb",
+        "bti",
+        "dgh",
+        "clearbhb",
+        "xpaclri",
+        "paciasp",
+        "pacibsp",
+        "autiasp",
+        "autibsp",
+        "paciaz",
+        "pacibz",
+        "autiaz",
+        "autibz",
+        "pacia1716",
+        "pacib1716",
+        "autia1716",
+        "autib1716",
+        "gcsb",
+        "chkfeat",
     ],
     &["sys", "sysl", "ic", "dc", "at", "tlbi", "cfp", "dvp", "cpp"],
     &["dsb", "ssbb", "pssbb"],

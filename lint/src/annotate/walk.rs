@@ -63,7 +63,9 @@ impl Source<'_> {
                     continue;
                 }
                 let own = instructions.next()?;
-                if len.is_none() && (self.macros.contains(word(text)) || !agrees(self.arch, text, &own.mnemonic)) {
+                if len.is_none()
+                    && (self.macros.contains(word(text)) || !agrees(self.arch, text, &own.mnemonic))
+                {
                     return None;
                 }
                 let end = len.map(|len| own.address.offset(len));

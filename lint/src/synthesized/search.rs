@@ -55,7 +55,7 @@ pub struct Search<'s, 'f> {
     /// Addresses that may be functions and wait. The last goes first.
     suggested: Vec<Address>,
     seen: BTreeSet<Address>,
-    /// The ends of new functions, and the starts of the code without symbols. What follows other code may be data.
+    /// The ends of new functions, and the starts and labels of the code without symbols. What follows other code may be data.
     ends: BTreeSet<Address>,
     decoded: Instructions,
     /// The number of bytes that may still be decoded.
@@ -77,12 +77,14 @@ struct Paths {
 }
 
 impl<'s, 'f> Search<'s, 'f> {
-    /// Prepares a search in ranges of code. The ranges have to be ascending, without overlap.
+    /// Prepares a search in ranges of code. The ranges have to be ascending, without overlap. Functions may start at
+    /// `starts`.
     pub fn new(
         arch: Arch,
         memory: &'s FileMemory<'f>,
         returns: &'s mut Returns<'s, 'f>,
         code: &'s [Range<Address>],
+        starts: Vec<Address>,
     ) -> Self {
         let size: u64 = code.iter().map(|range| range.end.0 - range.start.0).sum();
         Self {
@@ -95,7 +97,7 @@ impl<'s, 'f> Search<'s, 'f> {
             fragments: Vec::new(),
             suggested: Vec::new(),
             seen: BTreeSet::new(),
-            ends: code.iter().map(|range| range.start).collect(),
+            ends: starts.into_iter().collect(),
             decoded: Instructions::default(),
             work: size.saturating_mul(WORK),
         }
