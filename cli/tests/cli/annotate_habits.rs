@@ -232,7 +232,7 @@ aligned:
 \tmov %rax, 40(%rsp)
 \tmov %rdi, %rbx
 \txor %eax, %eax
-\t.cfi_escape 0x0f, 6, 0x77, 40, 0x06, 0x11, 8, 0x22
+\t.cfi_escape 0x0f, 5, 0x77, 40, 0x06, 0x23, 8
 \tcall other
 \tmov 40(%rsp), %rsi
 \tmov -8(%rsi), %rbx
@@ -330,6 +330,49 @@ inner:
 fn labels_without_a_type_are_functions_if_a_call_can_arrive() {
     let tools = Tools::find();
     assert_eq!(compare_text(&tools, X86, NO_TYPE, "no type").0, 2);
+}
+
+/// A loop that is entered in the middle, and whose jump back is thousands of bytes after the function's start. The
+/// function has no type, but a call leads to it.
+#[test]
+#[ignore = "needs the reference tools"]
+fn long_loops_that_are_entered_in_the_middle_are_one_function() {
+    let tools = Tools::find();
+    let text = "
+\t.text
+\t.globl f
+\t.type f, @function
+f:
+\t.cfi_startproc
+\tpush %rax
+\t.cfi_def_cfa_offset 16
+\tcall loop
+\tpop %rax
+\t.cfi_def_cfa_offset 8
+\tret
+\t.cfi_endproc
+\t.size f, . - f
+loop:
+\t.cfi_startproc
+\tpush %rbx
+\t.cfi_def_cfa_offset 16
+\t.cfi_offset %rbx, -16
+\tmov $3, %ebx
+\tjmp middle
+again:
+\tcall other
+middle:
+\t.rept 2000
+\tadd %rax, %rax
+\t.endr
+\tdec %ebx
+\tjnz again
+\tpop %rbx
+\t.cfi_def_cfa_offset 8
+\tret
+\t.cfi_endproc
+";
+    assert_eq!(compare_text(&tools, X86, text, "loop"), (2, 1));
 }
 
 /// A call may arrive at a global label in the middle of a frame, so neither of the two parts gets directives. The report
@@ -444,7 +487,7 @@ start:
 \tmov %eax, %edi
 \tmov $60, %eax
 \tsyscall
-\thlt
+\tud2
 1:\tret
 \t.type restore, @function
 restore:

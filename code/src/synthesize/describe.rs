@@ -29,8 +29,8 @@ pub enum FrameAddress {
         register: Register,
         /// The offset in bytes of the pointer.
         offset: i64,
-        /// The distance in bytes from the pointer to the CFA.
-        add: i64,
+        /// The distance in bytes from the pointer up to the CFA.
+        add: u64,
     },
 }
 
@@ -131,9 +131,9 @@ impl At<'_> {
         });
         by_register.or_else(|| {
             self.state.places().find_map(|(place, value)| {
-                let Value::Cfa(stored) = value else { return None };
+                let Value::Cfa(stored @ ..=0) = value else { return None };
                 let (register, offset) = self.pointer_to(place)?;
-                Some(FrameAddress::Memory { register, offset, add: -i64::from(stored) })
+                Some(FrameAddress::Memory { register, offset, add: stored.unsigned_abs().into() })
             })
         })
     }
@@ -145,7 +145,7 @@ impl At<'_> {
                     && matches!(self.state.get(self.arch, register), Value::Cfa(place) if -i64::from(place) == offset)
             }
             FrameAddress::Memory { register, offset, add } => {
-                matches!(self.stored(register, offset), Some(Value::Cfa(place)) if -i64::from(place) == add)
+                matches!(self.stored(register, offset), Some(Value::Cfa(place @ ..=0)) if u64::from(place.unsigned_abs()) == add)
             }
         }
     }

@@ -66,9 +66,8 @@ fn frame_address(arch: Arch, before: FrameAddress, address: FrameAddress) -> Opt
             let mut expression = register_plus(register, offset);
             expression.push(DW_OP_DEREF);
             if add != 0 {
-                expression.push(DW_OP_CONSTS);
-                push_sleb128(&mut expression, add);
-                expression.push(DW_OP_PLUS);
+                expression.push(DW_OP_PLUS_UCONST);
+                push_uleb128(&mut expression, add);
             }
             let mut escape = vec![DW_CFA_DEF_CFA_EXPRESSION, expression.len() as u8];
             escape.extend(expression);
@@ -91,8 +90,7 @@ fn frame_address(arch: Arch, before: FrameAddress, address: FrameAddress) -> Opt
 const DW_CFA_DEF_CFA_EXPRESSION: u8 = 0x0f;
 const DW_CFA_EXPRESSION: u8 = 0x10;
 const DW_OP_DEREF: u8 = 0x06;
-const DW_OP_CONSTS: u8 = 0x11;
-const DW_OP_PLUS: u8 = 0x22;
+const DW_OP_PLUS_UCONST: u8 = 0x23;
 const DW_OP_BREG0: u8 = 0x70;
 
 /// Returns the expression for a general register plus an offset. Its number is below 32.
@@ -112,6 +110,14 @@ fn push_sleb128(bytes: &mut Vec<u8>, mut value: i64) {
             return;
         }
     }
+}
+
+fn push_uleb128(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
 }
 
 /// Returns the directive for instructions that have no directive of their own.

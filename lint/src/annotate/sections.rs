@@ -47,7 +47,7 @@ impl Sections {
                     continue;
                 }
                 b".previous" => previous,
-                name if changers.contains(name) => (name, b".macro"),
+                name if changers.contains(name) => (name, &b".macro"[..]),
                 _ => continue,
             };
             (current, previous) = (next, current);
