@@ -236,7 +236,15 @@ impl<'s, 'f> Search<'s, 'f> {
             return;
         }
         if evidence == Evidence::Code && !self.is_function(start, &paths) {
-            return;
+            // A function that this one calls may follow without padding.
+            let end = start.offset(paths.end as i64);
+            let called = paths.calls.iter().filter(|called| start < **called && **called < end).min();
+            let Some(before) = called.and_then(|called| self.paths(start, *called)) else { return };
+            self.work = self.work.saturating_sub(before.decoded);
+            paths = before;
+            if !self.is_function(start, &paths) {
+                return;
+            }
         }
         let end = start.offset(paths.end as i64);
         self.ends.insert(end);
