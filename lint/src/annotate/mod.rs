@@ -4,6 +4,7 @@
 //! - `statements` compares a statement with a mnemonic, and knows the directives that make bytes.
 //! - `sections` knows the section of each place in the source.
 //! - `places` finds the place in the source of each instruction of the object, with the object's line table.
+//! - `starts` finds the start of a function, also if the line table does not have it.
 //! - `walk` finds the places without a line table.
 //! - `directives` writes rows as directives.
 //!
@@ -13,6 +14,7 @@ mod directives;
 mod lines;
 mod places;
 mod sections;
+mod starts;
 mod statements;
 mod walk;
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::lines::SourceLine;
-use super::statements::{Preprocessor, is_section, macro_name, preprocessor, word};
+use super::statements::{Preprocessor, called_macro, is_section, macro_name, preprocessor, word};
 
 /// The sections of a source. After the call of a macro that changes the section, the section is one of its own.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Sections {
                     continue;
                 }
                 b".previous" => previous,
-                name if changers.contains(name) => (name, &b".macro"[..]),
+                _ if changers.contains(called_macro(&text[statement.clone()])) => (directive, &b".macro"[..]),
                 _ => continue,
             };
             (current, previous) = (next, current);

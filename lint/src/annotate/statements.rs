@@ -26,6 +26,12 @@ pub fn word(statement: &[u8]) -> &[u8] {
     statement.split(|byte| byte.is_ascii_whitespace()).next().unwrap_or_default()
 }
 
+/// Returns the name of a macro that a statement may call. The preprocessor's macros have their arguments in parentheses.
+pub fn called_macro(statement: &[u8]) -> &[u8] {
+    let word = word(statement);
+    word.split(|byte| *byte == b'(').next().unwrap_or(word)
+}
+
 /// Returns whether a directive makes padding.
 pub fn is_alignment(statement: &[u8]) -> bool {
     matches!(word(statement), b".align" | b".balign" | b".p2align")

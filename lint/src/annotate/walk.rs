@@ -7,7 +7,8 @@ use cfipack_format::Address;
 
 use super::places::{Place, Source};
 use super::statements::{
-    agrees, data_len, is_alignment, is_directive, makes_bytes, makes_other_statements, preprocessor, word,
+    agrees, called_macro, data_len, is_alignment, is_directive, makes_bytes, makes_other_statements,
+    preprocessor,
 };
 
 /// The places of the instructions of a function.
@@ -64,7 +65,7 @@ impl Source<'_> {
                 }
                 let own = instructions.next()?;
                 if len.is_none()
-                    && (self.macros.contains(word(text)) || !agrees(self.arch, text, &own.mnemonic))
+                    && (self.macros.contains(called_macro(text)) || !agrees(self.arch, text, &own.mnemonic))
                 {
                     return None;
                 }
