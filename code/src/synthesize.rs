@@ -1,6 +1,6 @@
 //! Synthesizes the rows of a function that has no CFI, from the function's instructions.
 //!
-//! [`Analysis::synthesize`] and [`Analysis::describe`](describe) work on one function. The module [`together`] works on
+//! [`Analysis::synthesize`] and [`Analysis::describe`] work on one function. The module [`together`] works on
 //! all functions of a file, which also covers functions that jump into each other.
 
 mod describe;
