@@ -71,7 +71,9 @@ pub use returns::may_return;
 pub use rows::{FullRow, Rows};
 pub use state::State;
 pub use stub::jump_slot;
-pub use synthesize::{Candidate, Jump, Omission, Surroundings, synthesize, synthesize_with};
+pub use synthesize::{
+    Candidate, Described, FrameAddress, Jump, Omission, Refused, Surroundings, synthesize, synthesize_with,
+};
 pub use table::{Memory, NoMemory};
 pub use text::{Disassembler, Text};
 pub use value::Value;

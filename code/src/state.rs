@@ -130,6 +130,11 @@ impl State {
         in_frame.map(|(place, value)| (place.offset(), *value))
     }
 
+    /// Iterates over all places in memory with a known value, in the frame and elsewhere.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (Place, Value)> {
+        self.slots.iter().copied()
+    }
+
     pub(crate) fn num_slots(&self) -> usize {
         self.slots.len()
     }
@@ -148,7 +153,7 @@ impl State {
         }
     }
 
-    fn load(&self, place: Place) -> Value {
+    pub(crate) fn load(&self, place: Place) -> Value {
         // There are mostly few slots. The stack grows down, so recently stored values come first.
         let found = self.slots.iter().find(|slot| slot.0 >= place).filter(|slot| slot.0 == place);
         found.map_or(Value::Unknown, |slot| slot.1)

@@ -1,8 +1,9 @@
 //! Synthesizes the rows of a function that has no CFI, from the function's instructions.
 //!
-//! [`Analysis::synthesize`] and [`Analysis::describe`] work on one function. The module [`together`] works on all
-//! functions of a file, which also covers functions that jump into each other.
+//! [`Analysis::synthesize`] and [`Analysis::describe`] work on one function. The module [`together`] works on
+//! all functions of a file, which also covers functions that jump into each other.
 
+mod describe;
 mod together;
 
 use std::collections::BTreeSet;
@@ -10,11 +11,11 @@ use std::collections::BTreeSet;
 use cfipack_format::{Address, Arch, Cfa, Family, FunctionOffset, Register, Row, Rule};
 
 use crate::analysis::{Analysis, Doubt};
-use crate::instruction::{Flow, Instruction, Special, callee_saved, register_of};
-use crate::rows::{FullRow, Rows};
+use crate::instruction::{Flow, Instruction, Special, callee_saved};
 use crate::state::State;
 use crate::value::Value;
 
+pub use describe::{Described, FrameAddress};
 pub use together::{Candidate, Jump, Surroundings, synthesize, synthesize_with};
 
 /// The reason why a function gets no rows.
@@ -76,6 +77,15 @@ impl Omission {
     }
 }
 
+/// The reason why a function gets no rows, and the instruction that shows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Refused {
+    /// The reason.
+    pub omission: Omission,
+    /// The offset of the instruction in bytes from the function's start, or 0 if no instruction shows the reason.
+    pub offset: u32,
+}
+
 impl Analysis<'_> {
     /// Returns the function's rows: the CFA by the stack pointer or the frame pointer, the return address, and the
     /// caller's frame pointer. A new row starts wherever one of them changes.
@@ -90,7 +100,7 @@ impl Analysis<'_> {
         let arch = self.code().arch;
         let mut rows: Vec<Row> = Vec::new();
         let mut places = Places::default();
-        self.each_row(|instruction, state| {
+        let each = self.each_row(|instruction, state| {
             let mut row = row(arch, instruction, state, rows.last(), &mut places)?;
             if rows.is_empty() {
                 // Padding before the first instruction is never executed, so the first row can start at 0.
@@ -100,7 +110,8 @@ impl Analysis<'_> {
                 rows.push(row);
             }
             Ok(())
-        })?;
+        });
+        each.map_err(|refused| refused.omission)?;
         // Many functions have only two rows, and a caller keeps the rows of a whole file.
         rows.shrink_to_fit();
         Ok(rows)
@@ -134,74 +145,35 @@ impl Analysis<'_> {
         returns
     }
 
-    /// Returns the function's rows as [`synthesize`](Self::synthesize) does, and adds the rules of all other
-    /// callee-saved registers.
-    ///
-    /// Like compilers do, this function keeps a register's rule for as long as the register's slot holds the caller's
-    /// value. For example, the rule stays while the register is restored early in an epilogue.
-    ///
-    /// # Errors
-    /// This function returns the errors of [`synthesize`](Self::synthesize), or [`Omission::NoPlace`] if the place of
-    /// a callee-saved register is not known.
-    pub fn describe(&self) -> Result<Rows, Omission> {
-        let arch = self.code().arch;
-        let (mut rows, mut saved, mut places) = (Rows::new(), Vec::new(), Places::default());
-        self.each_row(|instruction, state| {
-            let last = rows.last();
-            let mut row = row(arch, instruction, state, last.map(|last| last.row).as_ref(), &mut places)?;
-            if last.is_none() {
-                row.start = FunctionOffset(0);
-            }
-            row.frame_pointer =
-                rule(arch, state, arch.frame_pointer(), last).ok_or(Omission::FramePointer)?;
-            saved.clear();
-            for index in callee_saved(arch) {
-                let register = register_of(*index);
-                if register == arch.frame_pointer() {
-                    continue;
-                }
-                match rule(arch, state, register, last).ok_or(Omission::NoPlace)? {
-                    Rule::SameValue => {}
-                    rule => saved.push((register, rule)),
-                }
-            }
-            if last.is_none_or(|last| !last.row.unwinds_as(&row) || last.saved != saved) {
-                rows.push(row, &saved);
-            }
-            Ok(())
-        })?;
-        Ok(rows)
-    }
-
     /// Calls `each` with every instruction and the state before it. Fails if a path through the function cannot be
     /// followed.
     fn each_row(
         &self,
         mut each: impl FnMut(&Instruction, &State) -> Result<(), Omission>,
-    ) -> Result<(), Omission> {
-        let arch = self.code().arch;
-        if let Some((doubt, _)) = self.doubts().next() {
-            return Err(Omission::Doubt(doubt));
+    ) -> Result<(), Refused> {
+        if let Some((doubt, offset)) = self.doubts().next() {
+            return Err(Refused { omission: Omission::Doubt(doubt), offset });
         }
         let (mut failed, mut leaves, mut is_entered) = (None, false, false);
         self.for_each(|index, instruction, state| {
             let (None, Some(state)) = (failed, state) else { return };
             is_entered |= index == 0 || self.is_fragment;
             let result = each(instruction, state).and_then(|()| {
-                check_system_call(arch, instruction, state)?;
+                self.check_system_call(index, instruction, state)?;
                 leaves |= self.check_leaving(index, instruction, state)?;
                 Ok(())
             });
-            failed = result.err();
+            failed = result.err().map(|omission| Refused { omission, offset: instruction.offset });
         });
         // The jump table was read too far, or not far enough.
-        if self.exits().iter().any(|exit| exit.is_from_table) {
-            failed = failed.or(Some(Omission::Doubt(Doubt::IndirectJump)));
+        if let (None, Some(exit)) = (failed, self.exits().iter().find(|exit| exit.is_from_table)) {
+            let offset = self.instructions().as_slice()[exit.index].offset;
+            failed = Some(Refused { omission: Omission::Doubt(Doubt::IndirectJump), offset });
         }
         match failed {
-            Some(omission) => Err(omission),
+            Some(refused) => Err(refused),
             None if leaves && is_entered || self.may_stay => Ok(()),
-            None => Err(Omission::NeverReturns),
+            None => Err(Refused { omission: Omission::NeverReturns, offset: 0 }),
         }
     }
 
@@ -380,42 +352,62 @@ fn slot_with(
     first
 }
 
-/// Returns the rule of a callee-saved register. The rule of the last row stays while it is right.
-fn rule(arch: Arch, state: &State, register: Register, last: Option<FullRow<'_>>) -> Option<Rule> {
-    let lowest = match state.get(arch, arch.stack_pointer()) {
-        Value::Cfa(offset) => i64::from(offset) - i64::from(arch.red_zone()),
-        _ => i64::MIN,
+/// Returns whether the stack may be another stack after a system call of Linux: `clone` with a stack, `clone3`,
+/// `rt_sigreturn`. After `vfork` it is the same stack.
+fn leaves_the_stack(arch: Arch, number: i32, state: &State) -> bool {
+    let (clone, stack, others) = match arch {
+        Arch::Amd64 => (56, Register(4), [435, 15]),
+        Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 => (220, Register(1), [435, 139]),
+        Arch::I386 | Arch::S390x | Arch::Riscv64 => return true,
     };
-    match last.map(|last| last.rule(arch, register)) {
-        Some(Rule::Cfa(offset)) if offset >= lowest && state.slot(offset) == Value::Caller(register) => {
-            Some(Rule::Cfa(offset))
+    let is_new_stack = number == clone && state.get(arch, stack) != Value::Number(0);
+    is_new_stack || others.contains(&number)
+}
+
+impl Analysis<'_> {
+    /// Checks that execution stays on its stack after a system call.
+    ///
+    /// The number of the call may be an argument of the function. The call may be `clone` then. But if the function
+    /// only returns afterwards, a new thread has a return address on its stack too, and the rows find it there.
+    fn check_system_call(
+        &self,
+        index: usize,
+        instruction: &Instruction,
+        state: &State,
+    ) -> Result<(), Omission> {
+        if instruction.special != Special::SystemCall {
+            return Ok(());
         }
-        _ => place(arch, state, (register, None), |value| value == Value::Caller(register))
-            .map(|place| place.0),
+        let arch = self.code().arch;
+        let register = match arch.family() {
+            Family::X86 => Register(0),
+            Family::Aarch64 => Register(8),
+            Family::S390x | Family::Riscv => return Err(Omission::SystemCall),
+        };
+        // A return from an interrupt or to a program: no call led here.
+        if instruction.flow == Flow::Stop {
+            return Err(Omission::SystemCall);
+        }
+        let stays = match state.get(arch, register) {
+            Value::Number(number) => !leaves_the_stack(arch, number, state),
+            _ => self.only_leaves(index + 1),
+        };
+        if stays { Ok(()) } else { Err(Omission::SystemCall) }
     }
-}
 
-/// Returns whether the stack may be another stack after a system call of Linux: `clone`, `clone3`, `vfork`,
-/// `rt_sigreturn`.
-fn leaves_the_stack(arch: Arch, number: i32) -> bool {
-    match arch {
-        Arch::Amd64 => matches!(number, 56 | 435 | 58 | 15),
-        Arch::Aarch64 | Arch::Aarch64Be | Arch::Arm64_32 => matches!(number, 220 | 435 | 139),
-        Arch::I386 | Arch::S390x | Arch::Riscv64 => true,
-    }
-}
-
-fn check_system_call(arch: Arch, instruction: &Instruction, state: &State) -> Result<(), Omission> {
-    if instruction.special != Special::SystemCall {
-        return Ok(());
-    }
-    let register = match arch.family() {
-        Family::X86 => Register(0),
-        Family::Aarch64 => Register(8),
-        Family::S390x | Family::Riscv => return Err(Omission::SystemCall),
-    };
-    match state.get(arch, register) {
-        Value::Number(number) if !leaves_the_stack(arch, number) => Ok(()),
-        _ => Err(Omission::SystemCall),
+    /// Returns whether all paths from an instruction lead out of the function, and none to a call or a stop.
+    fn only_leaves(&self, first: usize) -> bool {
+        let all = self.instructions().as_slice();
+        let (mut waiting, mut seen) = (vec![first], BTreeSet::new());
+        while let Some(index) = waiting.pop() {
+            if !seen.insert(index) {
+                continue;
+            }
+            match all.get(index).map(|instruction| instruction.flow) {
+                None | Some(Flow::Call(_) | Flow::Stop) => return false,
+                Some(_) => waiting.extend(self.next(index).into_iter().flatten()),
+            }
+        }
+        true
     }
 }

@@ -22,7 +22,8 @@ use crate::instruction::{Condition, Decoded, Flow, Index, Op, Special, Table};
 const CALL_CHANGES: u64 = 0b0000_1111_1100_0111;
 const CALL_CHANGES_32: u64 = 0b0000_0111;
 
-/// The index for the target of a jump through a table whose address is in a register. No register has this index.
+/// The index for a value without a register: the target of a jump through a table whose address is in a register, or a
+/// value that is pushed from memory or popped into memory. No register has this index.
 const TARGET: Index = 16;
 
 /// Decodes the instructions of a function in memory order.
@@ -87,6 +88,8 @@ fn special(instruction: &Instruction, control: FlowControl) -> Special {
     let is_system_call = match control {
         FlowControl::Call => near_target(instruction).is_none(),
         FlowControl::Interrupt => instruction.mnemonic() == Mnemonic::Int,
+        // The kernel's side of the call: `iret`, `sysret`.
+        FlowControl::Return => !is_near_return(instruction),
         _ => false,
     };
     if is_system_call { Special::SystemCall } else { Special::No }
@@ -136,6 +139,7 @@ impl<'c> X86Decoder<'c> {
             || (instruction.code() == Code::Xchg_rm16_r16 && instruction.op0_register() == X86::AX);
         let control = instruction.flow_control();
         let flow = self.flow(&instruction, control, target, relocated);
+        let special = special(&instruction, control);
         let writes = match flow {
             Flow::Call(_) => self.call_changes,
             _ => self.effect(&instruction, relocated, ops),
@@ -146,8 +150,9 @@ impl<'c> X86Decoder<'c> {
             is_padding,
             is_unknown: false,
             sets_flags: instruction.rflags_modified() != 0,
-            special: special(&instruction, control),
-            writes,
+            special,
+            // The kernel returns a value.
+            writes: writes | if special == Special::SystemCall { 1 << dwarf(self.arch, 0).0 } else { 0 },
         }
     }
 
@@ -290,7 +295,25 @@ impl<'c> X86Decoder<'c> {
             ]),
             Mnemonic::Push | Mnemonic::Call => {
                 let size = instruction.stack_pointer_increment().unsigned_abs() as u16;
-                ops.push(Op::Store { from: first, base: stack, offset: 0, size });
+                let pushed = self.memory(instruction).filter(|_| mnemonic == Mnemonic::Push);
+                if let Some((base, offset)) = pushed {
+                    // The stack pointer has moved already.
+                    let offset = offset.wrapping_add(if base == stack { size.into() } else { 0 });
+                    ops.push(Op::Load { to: TARGET, base, offset });
+                }
+                let from = first.or(pushed.map(|_| TARGET));
+                ops.push(Op::Store { from, base: stack, offset: 0, size });
+            }
+            Mnemonic::Pop if instruction.op0_kind() == OpKind::Memory => {
+                let size = instruction.memory_size().size() as u16;
+                if let Some((base, offset)) = self.memory(instruction) {
+                    // The address counts from the stack pointer after the pop.
+                    let offset = offset.wrapping_add(if base == stack { size.into() } else { 0 });
+                    ops.extend([
+                        Op::Load { to: TARGET, base: stack, offset: 0 },
+                        Op::Store { from: Some(TARGET), base, offset, size },
+                    ]);
+                }
             }
             Mnemonic::Cmp => self.compare(instruction, ops),
             Mnemonic::Jmp if instruction.memory_base() != X86::None => {

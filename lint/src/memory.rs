@@ -102,11 +102,18 @@ fn apply(arch: Arch, section: &mut Section<'_>, field: u64, target: Address) -> 
         (Family::X86, [.., 0xe8 | 0xe9, _, _, _, _] | [0x0f, 0x80..=0x8f, _, _, _, _]) => distance as u32,
         (Family::Aarch64, [.., a, b, c, d]) => {
             let word = u32::from_le_bytes([*a, *b, *c, *d]);
-            // b or bl.
-            if word & 0x7c00_0000 != 0x1400_0000 {
-                return false;
-            }
-            word & 0xfc00_0000 | (distance >> 2) as u32 & 0x03ff_ffff
+            // Each branch has the distance in some bits, from a first bit on.
+            let (bits, first) = match word {
+                // b and bl.
+                _ if word & 0x7c00_0000 == 0x1400_0000 => (26, 0),
+                // A conditional branch, cbz and cbnz.
+                _ if word & 0xff00_0000 == 0x5400_0000 || word & 0x7e00_0000 == 0x3400_0000 => (19, 5),
+                // tbz and tbnz.
+                _ if word & 0x7e00_0000 == 0x3600_0000 => (14, 5),
+                _ => return false,
+            };
+            let mask = (1 << bits) - 1;
+            word & !(mask << first) | ((distance >> 2) as u32 & mask) << first
         }
         _ => return false,
     };

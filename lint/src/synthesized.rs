@@ -9,9 +9,11 @@ mod jumps;
 mod search;
 mod uncovered;
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-use cfipack_code::{Analysis, Candidate, Code, Omission, Rows, Surroundings, synthesize_with};
+use cfipack_code::{Analysis, Candidate, Code, Omission, Refused, Surroundings, synthesize_with};
 use cfipack_container::{CallFrameSection, File};
 use cfipack_decoder::sframe::{Function, Section};
 use cfipack_format::{Address, Row};
@@ -35,28 +37,59 @@ pub struct WithoutCfi<R> {
 /// # Errors
 /// The sections or the symbols of the file, or its CFI, cannot be read.
 pub fn functions(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> Result<WithoutCfi<Vec<Row>>, Error> {
-    let (uncovered, rows) = made(file, sections, |analysis| analysis.synthesize())?;
+    let (uncovered, rows) = made(file, sections, |_| false, |analysis| analysis.synthesize())?;
     let ranges = uncovered.functions.into_iter().map(|function| function.range);
     Ok(WithoutCfi { functions: ranges.zip(rows).collect(), others: uncovered.others.len() as u64 })
 }
 
-/// Makes rows with all registers for the functions that no CFI covers and that have symbols.
-pub(crate) fn described(
-    file: &File<'_>,
-    sections: &[CallFrameSection<'_>],
-) -> Result<WithoutCfi<Rows>, Error> {
-    let (uncovered, rows) = made(file, sections, |analysis| analysis.describe())?;
-    let all = uncovered.functions.into_iter().zip(rows);
-    let (named, unnamed): (Vec<_>, Vec<_>) =
-        all.partition(|(function, _)| function.evidence == Evidence::Symbol);
-    let functions = named.into_iter().map(|(function, rows)| (function.range, rows)).collect();
-    Ok(WithoutCfi { functions, others: (uncovered.others.len() + unnamed.len()) as u64 })
+/// The code of a file that no CFI covers, with the rows of all registers.
+pub(crate) struct Described {
+    /// The functions, ascending.
+    pub functions: Vec<(Range<Address>, Result<cfipack_code::Described, Refused>)>,
+    /// The other pieces of code, ascending.
+    pub others: Vec<Range<Address>>,
 }
 
-/// Finds the functions that no CFI covers, and makes the rows of each from its code.
+/// Makes rows with all registers for the functions that no CFI covers and that have symbols, or that a call leads to. A
+/// symbol need not have the type of a function if the code shows that it is a function.
+pub(crate) fn described(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> Result<Described, Error> {
+    let offsets = RefCell::new(BTreeMap::new());
+    let symbols = file.symbols()?;
+    let name = |start| symbols.lookup(start).filter(|symbol| symbol.offset == 0).map(|symbol| symbol.name);
+    let is_exported = |start| symbols.is_global(start) && name(start).is_some_and(|name| name != ENTRY);
+    let (uncovered, rows) = made(file, sections, is_exported, |analysis| {
+        analysis.describe().map_err(|refused| {
+            offsets.borrow_mut().insert(analysis.code().start, refused);
+            refused.omission
+        })
+    })?;
+    let offsets = offsets.into_inner();
+    let (mut functions, mut others) = (Vec::new(), uncovered.others);
+    for (function, rows) in uncovered.functions.into_iter().zip(rows) {
+        let start = function.range.start;
+        if function.evidence != Evidence::Call && name(start).is_none() {
+            others.push(function.range);
+            continue;
+        }
+        let refused = |omission| {
+            let known = offsets.get(&start).filter(|known| known.omission == omission);
+            known.copied().unwrap_or(Refused { omission, offset: 0 })
+        };
+        functions.push((function.range, rows.map_err(refused)));
+    }
+    others.sort_by_key(|range| range.start);
+    Ok(Described { functions, others })
+}
+
+/// The symbol at which linkers let a program begin. No call leads there.
+const ENTRY: &str = "_start";
+
+/// Finds the functions that no CFI covers, and makes the rows of each from its code. `is_exported` says whether other
+/// files may call the function at an address.
 fn made<T>(
     file: &File<'_>,
     sections: &[CallFrameSection<'_>],
+    is_exported: impl Fn(Address) -> bool,
     rows: impl Fn(&Analysis<'_>) -> Result<T, Omission>,
 ) -> Result<(Uncovered, Vec<Result<T, Omission>>), Error> {
     let memory = FileMemory::new(file)?;
@@ -88,6 +121,7 @@ fn made<T>(
             call_sites: &[],
             noreturn: &function.noreturn,
             is_known: matches!(function.evidence, Evidence::Symbol | Evidence::Call),
+            is_exported: function.evidence == Evidence::Symbol && is_exported(function.range.start),
         })
         .collect();
     let ranges: Vec<_> = functions.iter().map(|function| function.range.clone()).collect();

@@ -63,6 +63,7 @@ fn make_rows(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> usize {
         call_sites: &[],
         noreturn: &[],
         is_known: true,
+        is_exported: false,
     };
     let candidates: Vec<_> =
         codes.iter().map(|(start, bytes, relocated)| candidate((*start, bytes, &relocated[..]))).collect();

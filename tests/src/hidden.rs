@@ -67,6 +67,7 @@ pub fn hide(file: &File<'_>) -> Result<Hidden, cfipack_container::Error> {
             call_sites: sites,
             noreturn: &[],
             is_known: true,
+            is_exported: false,
         })
         .collect();
     let evaluator = RefCell::new(evaluator);

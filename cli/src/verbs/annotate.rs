@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use cfipack_container::{Placement, has_known_magic};
-use cfipack_lint::annotate::{annotate, reasons};
+use cfipack_lint::annotate::{Omission, annotate, reasons};
 use cfipack_roundtrip::most_frequent_first;
 use serde::Serialize;
 
@@ -72,16 +72,17 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let annotated = annotate(&text, arguments.input.as_os_str().as_encoded_bytes(), object.file()?)
         .with_context(|| object.name.to_string())?;
     let symbols = object.file()?.symbols()?;
-    let omitted = annotated.omitted.iter().map(|(start, omission)| {
-        let symbol = symbols.lookup(*start).map(|symbol| arguments.names.symbol(&symbol.name, symbol.offset));
-        OmittedJson { name: symbol.unwrap_or_default(), reason: omission.name() }
+    let omitted = annotated.omitted.iter().map(|omitted| {
+        let symbol = symbols.lookup(omitted.start);
+        let symbol = symbol.map(|symbol| arguments.names.symbol(&symbol.name, symbol.offset));
+        let (line, mnemonic) = (omitted.line, omitted.mnemonic.clone());
+        OmittedJson { name: symbol.unwrap_or_default(), reason: omitted.omission.name(), line, mnemonic }
     });
     let omitted: Vec<OmittedJson> = omitted.collect();
     for function in &omitted {
-        let symbol = function.name.text().unwrap_or("(no name)");
-        status::warn(&format_args!("{name}: {symbol}: not annotated: {}", function.reason));
+        status::warn(&format_args!("{name}{function}"));
     }
-    let status = Status::differs_if(arguments.strict && (!omitted.is_empty() || annotated.unnamed != 0));
+    let status = Status::differs_if(arguments.strict && !omitted.is_empty());
     let written = match destination {
         Some(destination) => output::binary(destination, &annotated.text),
         None => print(&annotated.text),
@@ -92,7 +93,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         file: name,
         object: object.name.plain(),
         annotated: annotated.functions,
-        omitted: omitted.len() as u64 + annotated.unnamed,
+        omitted: omitted.len() as u64,
         directives: annotated.directives,
         reasons: reasons(&annotated),
         functions: omitted,
@@ -124,7 +125,7 @@ pub struct AnnotateJson {
     directives: u64,
     /// The number of omitted functions for each reason.
     reasons: BTreeMap<&'static str, u64>,
-    /// The omitted functions, in the order of their addresses.
+    /// The omitted functions and pieces of code, in the order of their addresses.
     functions: Vec<OmittedJson>,
 }
 
@@ -136,6 +137,24 @@ struct OmittedJson {
     name: SymbolName,
     /// The name of the reason.
     reason: &'static str,
+    /// The number, from 1, of the line that shows the reason. Null if the source does not have it.
+    line: Option<u64>,
+    /// The name of the instruction that shows the reason.
+    mnemonic: String,
+}
+
+impl std::fmt::Display for OmittedJson {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        let symbol = self.name.text().unwrap_or("(no name)");
+        write!(f, ": {symbol}: not annotated: {}", self.reason)?;
+        if self.reason == Omission::NoType.name() {
+            return write!(f, ", '.type {symbol}, %function' is missing");
+        }
+        write!(f, " ({})", self.mnemonic)
+    }
 }
 
 impl AnnotateJson {

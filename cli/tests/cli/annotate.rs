@@ -6,7 +6,10 @@ use std::fs;
 use std::process::Command;
 
 use cfipack_tests::reference::Tools;
-use gimli::{BaseAddresses, CfaRule, EhFrame, LittleEndian, Register, RegisterRule, UnwindSection as _};
+use gimli::{
+    BaseAddresses, CfaRule, EhFrame, LittleEndian, Register, RegisterRule, UnwindExpression,
+    UnwindSection as _,
+};
 use object::{Object as _, ObjectSection as _, RelocationTarget};
 use serde_json::Value;
 
@@ -190,7 +193,7 @@ fn compare(tools: &Tools, target: &Target, options: &[&str]) -> (usize, usize) {
 }
 
 /// Removes a text's directives, annotates it, and compares the rows. Returns the number of functions and of calls compared.
-fn compare_text(tools: &Tools, assembler: &str, own: &str, name: &str) -> (usize, usize) {
+pub fn compare_text(tools: &Tools, assembler: &str, own: &str, name: &str) -> (usize, usize) {
     tools.write("own.s", own);
     let is_cfi = |line: &&str| line.trim_start().starts_with(".cfi_");
     let bare: Vec<_> = own.lines().filter(|line| !is_cfi(line)).collect();
@@ -228,9 +231,24 @@ fn compare_text(tools: &Tools, assembler: &str, own: &str, name: &str) -> (usize
 /// A row, as gimli evaluates it.
 #[derive(Debug)]
 struct Row {
-    cfa: (Register, i64),
-    /// The saved registers. Each value is the register's place, in bytes from the CFA.
-    stored: BTreeMap<u16, i64>,
+    cfa: Cfa,
+    /// The rules of the saved registers.
+    stored: BTreeMap<u16, Stored>,
+}
+
+/// A CFA. An expression has its bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Cfa {
+    Register(Register, i64),
+    Expression(Vec<u8>),
+}
+
+/// A place of a saved register. The offset is in bytes from the CFA, and an expression has its bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Stored {
+    Offset(i64),
+    Register(Register),
+    Expression(Vec<u8>),
 }
 
 impl Row {
@@ -240,10 +258,14 @@ impl Row {
     fn is_like(&self, other: &Self, before: &[u8], is_return: bool) -> bool {
         // On AArch64 this row may count the CFA from the frame pointer, and the other row from the stack pointer. Both
         // are right if the code has `add x29, sp, #distance` with the distance of the two offsets.
-        let is_by_frame_pointer = [self.cfa.0, other.cfa.0] == [Register(29), Register(31)];
-        let add = 0x9100_03fd | ((other.cfa.1 - self.cfa.1) as u32) << 10;
         let mut words = before.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap()));
-        let is_same = self.cfa == other.cfa || is_by_frame_pointer && words.any(|word| word == add);
+        let is_same = match (&self.cfa, &other.cfa) {
+            (Cfa::Register(Register(29), own), Cfa::Register(Register(31), other)) => {
+                let add = 0x9100_03fd | ((other - own) as u32) << 10;
+                words.any(|word| word == add)
+            }
+            (own, other) => own == other,
+        };
         let is_apart = |(register, offset)| other.stored.get(register).is_some_and(|other| other != offset);
         is_same && !self.stored.iter().any(is_apart) && (!is_return || self.stored == other.stored)
     }
@@ -291,15 +313,24 @@ fn rows(bytes: &[u8]) -> Rows {
         starts += 1;
         let mut table = fde.rows(&eh_frame, &bases, &mut context).unwrap();
         while let Some(row) = table.next_row().unwrap() {
-            let CfaRule::RegisterAndOffset { register, offset } = *row.cfa() else { panic!("an expression") };
+            let bytes =
+                |expression: &UnwindExpression<usize>| expression.get(&eh_frame).unwrap().0.slice().to_vec();
+            let cfa = match row.cfa() {
+                CfaRule::RegisterAndOffset { register, offset } => Cfa::Register(*register, *offset),
+                CfaRule::Expression(expression) => Cfa::Expression(bytes(expression)),
+            };
             let stored = |(register, rule): &(Register, RegisterRule<usize>)| match rule {
-                RegisterRule::Offset(offset) => Some((register.0, *offset)),
+                RegisterRule::Offset(offset) => Some((register.0, Stored::Offset(*offset))),
+                RegisterRule::Register(other) => Some((register.0, Stored::Register(*other))),
+                RegisterRule::Expression(expression) => {
+                    Some((register.0, Stored::Expression(bytes(expression))))
+                }
                 _ => None,
             };
-            let stored: BTreeMap<u16, i64> = row.registers().filter_map(stored).collect();
+            let stored: BTreeMap<u16, Stored> = row.registers().filter_map(stored).collect();
             // We do not know where instructions start, so we keep a row for every byte.
             for pc in row.start_address()..row.end_address() {
-                rows.insert(pc, Row { cfa: (register, offset), stored: stored.clone() });
+                rows.insert(pc, Row { cfa: cfa.clone(), stored: stored.clone() });
             }
         }
     }

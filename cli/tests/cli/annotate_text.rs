@@ -6,7 +6,7 @@ use cfipack_tests::reference::Tools;
 use crate::program::command;
 
 /// Annotates `text` with the object of `of_object`, and has gas assemble the result. Returns the result and the report.
-fn annotate(tools: &Tools, assembler: &str, of_object: &str, text: &str) -> (String, String) {
+pub fn annotate(tools: &Tools, assembler: &str, of_object: &str, text: &str) -> (String, String) {
     tools.write("text.s", of_object);
     tools.run_well(&[assembler, "-g", "-o", "text.o", "text.s"]);
     tools.write("text.s", text);

@@ -88,6 +88,31 @@ fn sections_of_code_cost_in_proportion() {
     }
 }
 
+/// Functions that begin with data, that have macros or a compiler's `.loc`, and labels without a type.
+#[test]
+#[ignore = "needs valgrind and gas"]
+fn sources_cost_in_proportion() {
+    needs::program("as", "binutils");
+    let directory = scratch("growth-sources");
+    let function = |i: usize, extra: &str, kind: &str| {
+        format!(
+            "\t.globl f{i}\n{kind}f{i}:\n\t.byte 0xf3,0x0f,0x1e,0xfa\n\tpush %rbx\n{extra}\tmov %rdi, %rbx\n\
+             \tcall g\n1:\tdec %rbx\n\tjnz 1b\n\tpop %rbx\n\tret\n"
+        )
+    };
+    for (extra, is_typed) in [("", true), ("\t.loc 1 1\n", true), ("", false)] {
+        let counts = [1000, 2000].map(|n| {
+            let kind = |i| if is_typed { format!("\t.type f{i}, @function\n") } else { String::new() };
+            let functions: String = (0..n).map(|i| function(i, extra, &kind(i))).collect();
+            fs::write(directory.join("a.s"), format!("\t.file 1 \"a.c\"\n{functions}")).unwrap();
+            let object = Command::new("as").args(["-g", "-o", "a.o", "a.s"]).current_dir(&directory).status();
+            assert!(object.unwrap().success());
+            instructions(&directory, &["annotate", "a.s", "--object", "a.o", "-o", "out.s", "--strict"])
+        });
+        check("annotate", counts);
+    }
+}
+
 /// Each shape of tree is made in two sizes. The work may grow no faster than the size.
 #[cfg(unix)]
 #[test]

@@ -36,6 +36,9 @@ fn followed(operand: &Operand) -> Option<Index> {
     }
 }
 
+/// The registers x0 to x17, as bits: the most that a call of a hypervisor changes (SMC Calling Convention 1.0).
+const CALLED: u64 = (1 << 18) - 1;
+
 /// The size of a followed register in bytes.
 const REGISTER: i32 = 8;
 
@@ -174,6 +177,9 @@ impl Effect<'_> {
             O::AUTIASP | O::AUTIBSP | O::AUTIAZ | O::AUTIBZ | O::XPACLRI => self.ops.push(Op::Authenticate),
             O::PACIA | O::PACIB if general(&operands[0]) == Some(LINK) => self.ops.push(Op::Sign),
             O::AUTIA | O::AUTIB if general(&operands[0]) == Some(LINK) => self.ops.push(Op::Authenticate),
+            // The kernel returns a value. A hypervisor may change as many registers as a called function.
+            O::SVC => self.writes |= 1,
+            O::HVC | O::SMC => self.writes |= CALLED,
             // These variants work on x16 and x17.
             O::PACIA1716 | O::PACIB1716 | O::AUTIA1716 | O::AUTIB1716 => self.writes |= 1 << 17,
             _ => {

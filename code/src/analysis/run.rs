@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, VecDeque};
 use cfipack_format::Address;
 
 use super::{Analysis, Block, Doubt, Exit, NONE, Ways};
-use crate::instruction::{Flow, Special};
+use crate::instruction::{Flow, Instruction, Special};
 use crate::instructions::Code;
 use crate::state::State;
 use crate::table::{JumpTable, Memory};
@@ -208,7 +208,9 @@ impl Run<'_> {
             }
             state.apply(analysis.code.arch, instruction, all.ops(instruction), &mut analysis.context);
         }
-        if let Some(last) = all.as_slice().last().filter(|last| !last.is_padding) {
+        // A system call that is the function's last instruction does not return, like such a call of a function.
+        let falls_off = |last: &&Instruction| !last.is_padding && last.special != Special::SystemCall;
+        if let Some(last) = all.as_slice().last().filter(falls_off) {
             analysis.doubts.insert((Doubt::FallsOff, last.offset));
         }
         self.spare.push(state);

@@ -33,6 +33,9 @@ pub struct Candidate<'c> {
     /// Set this to true if a symbol or a call shows that a function starts here. Otherwise the candidate is omitted
     /// unless a path through it returns, or a function jumps to it with a frame in place.
     pub is_known: bool,
+    /// Set this to true if calls from other files may lead here. Then the candidate gets rows even if no path leaves it,
+    /// as long as its stack stays below the return address. The entry of a program is no such function.
+    pub is_exported: bool,
 }
 
 /// A jump from one function into another.
@@ -213,9 +216,11 @@ fn omit_groups<T>(rounds: &mut Rounds<'_, T>, candidates: &[Candidate<'_>]) {
                 }
             }
         }
-        let is_function = group
-            .iter()
-            .any(|&index| rounds.all[index].leaves || rounds.is_called(index) && candidates[index].is_known);
+        let is_function = group.iter().any(|&index| {
+            rounds.all[index].leaves
+                || rounds.is_called(index) && candidates[index].is_known
+                || rounds.may_stay(index)
+        });
         for &index in &group {
             if !rounds.is_entered_as_followed(index) {
                 omit(rounds, index, Omission::NeverReturns);

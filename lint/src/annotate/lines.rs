@@ -11,6 +11,8 @@ pub struct SourceLine {
     pub range: Range<usize>,
     /// Where each statement is in the text, without its labels. A statement that is only a label is not listed.
     pub statements: Vec<Range<usize>>,
+    /// Where each label is in the text, with its colon.
+    pub labels: Vec<Range<usize>>,
     /// True if the line starts inside a comment of an earlier line.
     pub starts_in_comment: bool,
 }
@@ -25,14 +27,18 @@ pub fn source_lines(arch: Arch, text: &[u8]) -> Vec<SourceLine> {
     let mut start = 0;
     for line in text.split(|byte| *byte == b'\n') {
         let starts_in_comment = splitter.in_comment;
-        let (mut at, mut statements) = (0, Vec::new());
+        let (mut at, mut statements, mut labels) = (0, Vec::new(), Vec::new());
         while let Some(piece) = splitter.next(line, &mut at) {
-            let first = piece.start + after_labels(&line[piece.clone()]);
+            let mut first = piece.start;
+            while let Some(after) = after_label(&line[first..piece.end]) {
+                labels.push(start + first..start + first + after);
+                first = skip_blank(&line[..piece.end], first + after);
+            }
             if first < piece.end {
                 statements.push(start + first..start + piece.end);
             }
         }
-        lines.push(SourceLine { range: start..start + line.len(), statements, starts_in_comment });
+        lines.push(SourceLine { range: start..start + line.len(), statements, labels, starts_in_comment });
         start += line.len() + 1;
     }
     lines
@@ -180,24 +186,30 @@ fn skip_blank(text: &[u8], mut at: usize) -> usize {
     }
 }
 
-/// Returns the start of a statement after its labels.
-fn after_labels(statement: &[u8]) -> usize {
-    let mut at = 0;
-    while let Some(after) = after_label(&statement[at..]) {
-        at = skip_blank(statement, at + after);
-    }
-    at
-}
-
-/// Returns the place after a label at the start of a statement.
+/// Returns the place after a label at the start of a statement. A macro of the preprocessor may make the name, as in
+/// `SYMBOL(f):`.
 fn after_label(statement: &[u8]) -> Option<usize> {
-    let name = match statement.first() {
-        Some(b'"') => string_end(statement, 0)?,
-        _ => statement.iter().take_while(|&&byte| is_part_of_name(byte)).count(),
+    let name_end =
+        |from: usize| from + statement[from..].iter().take_while(|&&byte| is_part_of_name(byte)).count();
+    let name = match (statement.first(), name_end(0)) {
+        (Some(b'"'), _) => string_end(statement, 0)?,
+        (_, name) if name > 0 && statement.get(name) == Some(&b'(') => {
+            let end = name_end(name + 1);
+            if statement.get(end) == Some(&b')') { end + 1 } else { return None }
+        }
+        (_, name) => name,
     };
     let space = statement[name..].iter().take_while(|&&byte| is_space(byte)).count();
     let colon = name + space;
     (name > 0 && statement.get(colon) == Some(&b':')).then_some(colon + 1)
+}
+
+/// Returns the name in a label, without quotes, colon, and a macro around it.
+pub fn name_of_label(label: &[u8]) -> &[u8] {
+    let name = label.trim_ascii_end().strip_suffix(b":").unwrap_or(label).trim_ascii();
+    let inner = name.strip_suffix(b")").and_then(|name| name.split(|byte| *byte == b'(').next_back());
+    let name = inner.unwrap_or(name);
+    name.strip_prefix(b"\"").and_then(|name| name.strip_suffix(b"\"")).unwrap_or(name)
 }
 
 fn is_part_of_name(byte: u8) -> bool {

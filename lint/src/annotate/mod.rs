@@ -2,7 +2,10 @@
 //!
 //! - `lines` splits the source into lines and statements.
 //! - `statements` compares a statement with a mnemonic, and knows the directives that make bytes.
+//! - `sections` knows the section of each place in the source.
 //! - `places` finds the place in the source of each instruction of the object, with the object's line table.
+//! - `starts` finds the start of a function, also if the line table does not have it.
+//! - `walk` finds the places without a line table.
 //! - `directives` writes rows as directives.
 //!
 //! [`annotate()`] joins them: it makes rows from the code, and inserts their directives into the text.
@@ -10,20 +13,24 @@
 mod directives;
 mod lines;
 mod places;
+mod sections;
+mod starts;
 mod statements;
+mod walk;
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use cfipack_code::{Code, Instructions, Rows};
-use cfipack_container::File;
+use cfipack_code::{Code, Described, Flow, Instructions, Refused};
+use cfipack_container::{File, Symbols};
 use cfipack_format::Address;
 
 use self::directives::directives;
 use self::lines::{SourceLine, source_lines};
 use self::places::{Place, Source};
 use crate::sources::{self, line_sections};
-use crate::synthesized::{self, WithoutCfi};
+use crate::synthesized;
 use crate::{Error, FileMemory};
 
 /// The reason why a function gets no directives.
@@ -31,6 +38,8 @@ use crate::{Error, FileMemory};
 pub enum Omission {
     /// No rows can be made from the code.
     Code(cfipack_code::Omission),
+    /// A label without `.type NAME, @function` starts code that does not show by itself that it is a function.
+    NoType,
     /// The line table has no line for an instruction that needs directives before it.
     NoLine,
     /// An instruction that needs directives before it comes from another file, for example an included one.
@@ -52,6 +61,7 @@ impl Omission {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Code(omission) => omission.name(),
+            Self::NoType => "no-type",
             Self::NoLine => "no-line",
             Self::OtherFile => "other-file",
             Self::RepeatedLine => "repeated-line",
@@ -71,10 +81,21 @@ pub struct Annotated {
     pub functions: u64,
     /// The number of added directives, without `.cfi_startproc` and `.cfi_endproc`.
     pub directives: u64,
-    /// The start of each function that got no directives, and the reason. Ascending by address.
-    pub omitted: Vec<(Address, Omission)>,
-    /// The number of pieces of code that belong to no symbol of a function.
-    pub unnamed: u64,
+    /// The functions, and other pieces of code, that got no directives. Ascending by address.
+    pub omitted: Vec<Omitted>,
+}
+
+/// A function, or another piece of code, that got no directives.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Omitted {
+    /// The address of the code.
+    pub start: Address,
+    /// The reason.
+    pub omission: Omission,
+    /// The number, from 1, of the line that shows the reason, if the source has it.
+    pub line: Option<u64>,
+    /// The name of the instruction that shows the reason. It may be the function's first.
+    pub mnemonic: String,
 }
 
 /// Directives, and the place where they are inserted.
@@ -84,7 +105,7 @@ struct Insertion {
 }
 
 /// A function with its directives.
-struct Described {
+struct Annotation {
     start: Address,
     insertions: Vec<Insertion>,
 }
@@ -101,7 +122,11 @@ pub fn annotate(text: &[u8], name: &[u8], file: &File<'_>) -> Result<Annotated, 
     let table = sources::read(&sections, file)?;
     let own = base(name);
     let is_own: Vec<bool> = table.files.iter().map(|file| base(file.name) == own).collect();
-    if !table.lines.iter().any(|line| is_own[line.file]) {
+    let lines = source_lines(file.arch(), text);
+    // A text with `.loc` has the lines of its own source in the table.
+    let has_lines =
+        || lines.iter().flat_map(|line| &line.statements).any(|one| text[one.clone()].starts_with(b".loc"));
+    if !table.lines.iter().any(|line| is_own[line.file]) && !has_lines() {
         let mut files: Vec<_> = table.lines.iter().map(|line| table.files[line.file].name).collect();
         files.sort_unstable();
         files.dedup();
@@ -110,23 +135,36 @@ pub fn annotate(text: &[u8], name: &[u8], file: &File<'_>) -> Result<Annotated, 
     }
     let sections = file.call_frame_sections()?;
     let memory = FileMemory::new(file)?;
-    let lines = source_lines(file.arch(), text);
     let source = Source::new(file.arch(), text, &lines, &memory, table, is_own);
-    let WithoutCfi { functions, others: unnamed } = synthesized::described(file, &sections)?;
-    let mut annotated = Annotated { unnamed, ..Annotated::default() };
-    let mut described = Vec::new();
+    let annotator = Annotator { file, memory: &memory, source: &source, symbols: file.symbols()? };
+    let synthesized::Described { functions, others } = synthesized::described(file, &sections)?;
+    let (mut annotations, mut omitted) = (Vec::new(), Vec::new());
     for (range, rows) in functions {
-        let insertions =
-            rows.map_err(Omission::Code).and_then(|rows| insertions(file, &memory, &source, &range, &rows));
+        let insertions = match rows {
+            Ok(rows) => annotator.insertions(&range, &rows).map_err(|omission| (omission, 0)),
+            Err(Refused { omission, offset }) => Err((Omission::Code(omission), offset)),
+        };
         match insertions {
-            Ok(insertions) => described.push(Described { start: range.start, insertions }),
-            Err(omission) => annotated.omitted.push((range.start, omission)),
+            Ok(insertions) => annotations.push(Annotation { start: range.start, insertions }),
+            Err((omission, offset)) => omitted.push((range, omission, offset)),
         }
     }
-    let described = apart(text, &lines, described, &mut annotated.omitted);
-    annotated.functions = described.len() as u64;
-    annotated.omitted.sort_by_key(|omitted| omitted.0);
-    annotated.write(text, &lines, described);
+    for range in others {
+        let is_label = annotator.name(range.start).is_some();
+        let omission =
+            if is_label { Omission::NoType } else { Omission::Code(cfipack_code::Omission::NoEntry) };
+        omitted.push((range, omission, 0));
+    }
+    let annotations =
+        apart(&source, annotations, |start| omitted.push((start..start, Omission::Interleaved, 0)));
+    let mut annotated = Annotated { functions: annotations.len() as u64, ..Annotated::default() };
+    omitted.sort_by_key(|(range, ..)| range.start);
+    let starts: BTreeSet<_> = omitted.iter().map(|(range, ..)| range.start).collect();
+    annotated.omitted = omitted
+        .into_iter()
+        .map(|(range, omission, offset)| annotator.omitted(range, omission, offset, &starts))
+        .collect();
+    annotated.write(text, &lines, annotations);
     Ok(annotated)
 }
 
@@ -138,73 +176,140 @@ fn base(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }
 
-/// Returns the directives of a function and their places.
-fn insertions(
-    file: &File<'_>,
-    memory: &FileMemory<'_>,
-    source: &Source<'_>,
-    range: &Range<Address>,
-    rows: &Rows,
-) -> Result<Vec<Insertion>, Omission> {
-    if !source.is_of_text(range) {
-        return Err(Omission::OtherText);
+/// What is known about a source and its object.
+struct Annotator<'a> {
+    file: &'a File<'a>,
+    memory: &'a FileMemory<'a>,
+    source: &'a Source<'a>,
+    symbols: Symbols<'a>,
+}
+
+impl Annotator<'_> {
+    /// Returns the symbol at an address.
+    fn name(&self, start: Address) -> Option<Cow<'_, str>> {
+        self.symbols.lookup(start).filter(|symbol| symbol.offset == 0).map(|symbol| symbol.name)
     }
-    let directives = directives(file.arch(), rows).ok_or(Omission::Code(cfipack_code::Omission::Cfa))?;
-    // Another function jumps to this function with a frame in place. A caller in another file may call it without a
-    // frame.
-    if directives.first().is_some_and(|first| !first.is_empty()) {
-        return Err(Omission::Code(cfipack_code::Omission::Entered));
-    }
-    let mut all: Vec<Insertion> = Vec::new();
-    for (row, mut directives) in rows.iter().zip(directives) {
-        let place = source.place(range.start.offset(row.row.start.0.into()))?;
-        if all.is_empty() {
-            directives.insert(0, START.to_owned());
+
+    /// Returns the directives of a function and their places.
+    fn insertions(&self, range: &Range<Address>, rows: &Described) -> Result<Vec<Insertion>, Omission> {
+        if !self.source.is_of_text(range) {
+            return Err(Omission::OtherText);
         }
-        // The lines have to be in the order of the code.
-        if all.last().is_some_and(|last| last.place >= place) {
+        let directives =
+            directives(self.file.arch(), rows).ok_or(Omission::Code(cfipack_code::Omission::Cfa))?;
+        // Another function jumps to this function with a frame in place. A caller in another file may call it without a
+        // frame.
+        if directives.first().is_some_and(|first| !first.is_empty()) {
+            return Err(Omission::Code(cfipack_code::Omission::Entered));
+        }
+        let starts: Vec<_> = rows.rows.iter().map(|row| range.start.offset(row.row.start.0.into())).collect();
+        let last = self.last_instruction(range).ok_or(Omission::NoLine)?;
+        let name = self.name(range.start).unwrap_or_default();
+        let by_lines = || {
+            let place = |(row, address): (usize, &Address)| match row {
+                0 => self.source.start(range, name.as_bytes()),
+                _ => self.source.place(*address),
+            };
+            let places: Result<Vec<_>, _> = starts.iter().enumerate().map(place).collect();
+            self.joined(places?, self.source.end(last, range)?, &directives)
+        };
+        by_lines().or_else(|omission| {
+            let walk = self.source.walk(range, name.as_bytes(), last).ok_or(omission)?;
+            let places: Option<Vec<_>> = starts.iter().map(|address| walk.place(*address)).collect();
+            self.joined(places.ok_or(omission)?, walk.end, &directives)
+        })
+    }
+
+    /// Joins the directives of a function with their places. The places have to be in one section, and in the order of
+    /// the code.
+    fn joined(
+        &self,
+        places: Vec<Place>,
+        end: Place,
+        directives: &[Vec<String>],
+    ) -> Result<Vec<Insertion>, Omission> {
+        let sections = &self.source.sections;
+        let section = places.first().map(|first| sections.at(first.at));
+        let all = places.iter().chain([&end]);
+        let is_one = all.clone().all(|place| Some(sections.at(place.at)) == section);
+        if !is_one || !all.clone().zip(all.skip(1)).all(|(before, after)| before < after) {
             return Err(Omission::Interleaved);
         }
-        all.push(Insertion { place, directives });
+        let with_directives = places.into_iter().zip(directives.iter().cloned());
+        let mut insertions: Vec<_> =
+            with_directives.map(|(place, directives)| Insertion { place, directives }).collect();
+        if let Some(first) = insertions.first_mut() {
+            first.directives.insert(0, START.to_owned());
+        }
+        insertions.push(Insertion { place: end, directives: vec![END.to_owned()] });
+        Ok(insertions)
     }
-    let last = last_instruction(file, memory, range).ok_or(Omission::NoLine)?;
-    let place = source.end(last, range)?;
-    if all.last().is_some_and(|last| last.place >= place) {
-        return Err(Omission::Interleaved);
+
+    /// Returns the last instruction of a function that is not padding.
+    fn last_instruction(&self, range: &Range<Address>) -> Option<Address> {
+        let (bytes, relocated) = self.memory.code(range.start, range.end.0 - range.start.0)?;
+        let code = Code { arch: self.file.arch(), start: range.start, bytes, relocated: &relocated };
+        let all = Instructions::new(&code);
+        let last = all.as_slice().iter().rfind(|one| !one.is_padding)?;
+        Some(range.start.offset(last.offset.into()))
     }
-    all.push(Insertion { place, directives: vec![END.to_owned()] });
-    Ok(all)
+
+    /// Describes a function that got no directives. `starts` are the starts of all such functions.
+    fn omitted(
+        &self,
+        range: Range<Address>,
+        omission: Omission,
+        offset: u32,
+        starts: &BTreeSet<Address>,
+    ) -> Omitted {
+        let start = range.start;
+        let called = || {
+            (omission == Omission::Code(cfipack_code::Omission::OddCall))
+                .then(|| self.call_of(&range, starts))
+        };
+        let at = called().flatten().unwrap_or(start.offset(offset.into()));
+        let label = || {
+            let label = self.source.label(self.name(start)?.as_bytes())?;
+            Some(self.source.line_of(label.end))
+        };
+        let is_start = at == start;
+        let line = if is_start { label() } else { None };
+        let line = line.or_else(|| self.source.line_at(at)).or_else(label);
+        let first = self.source.instructions(&(at.0..at.0 + LONGEST)).unwrap_or_default().into_iter().next();
+        Omitted { start, omission, line, mnemonic: first.map_or(String::new(), |first| first.mnemonic) }
+    }
+
+    /// Returns the first call of a function that leads to one of `starts`.
+    fn call_of(&self, range: &Range<Address>, starts: &BTreeSet<Address>) -> Option<Address> {
+        let (bytes, relocated) = self.memory.code(range.start, range.end.0 - range.start.0)?;
+        let code = Code { arch: self.file.arch(), start: range.start, bytes, relocated: &relocated };
+        let all = Instructions::new(&code);
+        let is_odd = |flow| matches!(flow, Flow::Call(Some(target)) if target != range.start && starts.contains(&target));
+        let call = all.as_slice().iter().find(|one| is_odd(one.flow))?;
+        Some(range.start.offset(call.offset.into()))
+    }
 }
 
 const START: &str = ".cfi_startproc";
 const END: &str = ".cfi_endproc";
+/// The most bytes that an instruction has.
+const LONGEST: u64 = 15;
 
-/// Returns the last instruction of a function that is not padding.
-fn last_instruction(file: &File<'_>, memory: &FileMemory<'_>, range: &Range<Address>) -> Option<Address> {
-    let (bytes, relocated) = memory.code(range.start, range.end.0 - range.start.0)?;
-    let code = Code { arch: file.arch(), start: range.start, bytes, relocated: &relocated };
-    let all = Instructions::new(&code);
-    let last = all.as_slice().iter().rfind(|one| !one.is_padding)?;
-    Some(range.start.offset(last.offset.into()))
-}
-
-/// Returns the functions that share no line with another function, in the order of their lines. The other functions are
-/// added to `omitted`.
+/// Returns the functions that share no line with another function, in the order of their lines. Calls `mixed` with the
+/// starts of the other functions.
 fn apart(
-    text: &[u8],
-    lines: &[SourceLine],
-    mut described: Vec<Described>,
-    omitted: &mut Vec<(Address, Omission)>,
-) -> Vec<Described> {
-    let span = |function: &Described| {
+    source: &Source<'_>,
+    mut described: Vec<Annotation>,
+    mut mixed: impl FnMut(Address),
+) -> Vec<Annotation> {
+    let span = |function: &Annotation| {
         let place = |insertion: Option<&Insertion>| insertion.map_or(0, |insertion| insertion.place.at);
         (place(function.insertions.first()), place(function.insertions.last()))
     };
     // The places where the text already has functions with directives.
-    let starts: Vec<usize> = lines
-        .iter()
-        .flat_map(|line| &line.statements)
-        .filter(|statement| text[(*statement).clone()].starts_with(START.as_bytes()))
+    let statements = source.lines.iter().flat_map(|line| &line.statements);
+    let starts: Vec<usize> = statements
+        .filter(|statement| source.text[(*statement).clone()].starts_with(START.as_bytes()))
         .map(|statement| statement.start)
         .collect();
     described.sort_by_key(span);
@@ -225,7 +330,7 @@ fn apart(
     let mut kept = Vec::new();
     for (function, is_mixed) in described.into_iter().zip(is_mixed) {
         if is_mixed {
-            omitted.push((function.start, Omission::Interleaved));
+            mixed(function.start);
         } else {
             kept.push(function);
         }
@@ -235,7 +340,7 @@ fn apart(
 
 impl Annotated {
     /// Writes the text with the directives of functions. `described` has to be in the order of the text.
-    fn write(&mut self, text: &[u8], lines: &[SourceLine], described: Vec<Described>) {
+    fn write(&mut self, text: &[u8], lines: &[SourceLine], described: Vec<Annotation>) {
         let mut done = 0;
         let ends_with_return = lines.first().is_some_and(|line| text[line.range.clone()].ends_with(b"\r"));
         let newline = if ends_with_return { "\r\n" } else { "\n" };
@@ -261,14 +366,11 @@ impl Annotated {
     }
 }
 
-/// Counts the omitted functions for each reason. Code without a symbol is counted as `no-entry`.
+/// Counts the omitted functions for each reason.
 pub fn reasons(annotated: &Annotated) -> BTreeMap<&'static str, u64> {
     let mut reasons = BTreeMap::new();
-    for (_, omission) in &annotated.omitted {
-        *reasons.entry(omission.name()).or_default() += 1;
-    }
-    if annotated.unnamed != 0 {
-        *reasons.entry(cfipack_code::Omission::NoEntry.name()).or_default() += annotated.unnamed;
+    for omitted in &annotated.omitted {
+        *reasons.entry(omitted.omission.name()).or_default() += 1;
     }
     reasons
 }

@@ -1,6 +1,6 @@
 //! Finds the place in a source of each instruction of its object.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
 use cfipack_code::{Code, Disassembler, Instructions, Text};
@@ -8,9 +8,11 @@ use cfipack_format::{Address, Arch};
 use cfipack_roundtrip::{Line, Lines};
 
 use super::Omission;
-use super::lines::SourceLine;
+use super::lines::{SourceLine, name_of_label};
+use super::sections::Sections;
 use super::statements::{
-    agrees, data_len, is_alignment, is_directive, is_of_symbols, is_section, macros, makes_bytes, word,
+    agrees, called_macro, data_len, is_alignment, is_directive, is_of_symbols, is_section, macros,
+    makes_bytes, word,
 };
 use crate::FileMemory;
 
@@ -27,19 +29,22 @@ pub struct Place {
 
 /// A source, its lines, and the code that its object has for each line.
 pub struct Source<'s> {
-    arch: Arch,
-    text: &'s [u8],
-    lines: &'s [SourceLine],
+    pub arch: Arch,
+    pub text: &'s [u8],
+    pub lines: &'s [SourceLine],
+    pub sections: Sections,
     memory: &'s FileMemory<'s>,
     /// Pieces of code of this source and of other sources, ascending by address. Adjacent code of the same line is one
     /// piece.
-    code: Vec<Line>,
+    pub code: Vec<Line>,
     /// For each file of the line table: true if it is this source.
-    is_own: Vec<bool>,
+    pub is_own: Vec<bool>,
     /// How many pieces of `code` each line of this source has.
-    pieces: BTreeMap<u64, u32>,
+    pub pieces: BTreeMap<u64, u32>,
     /// The macros that the source defines.
-    macros: BTreeSet<&'s [u8]>,
+    pub macros: BTreeSet<&'s [u8]>,
+    /// Where each label is, or `None` for a label that occurs twice.
+    labels: HashMap<&'s [u8], Option<Range<usize>>>,
     /// Names of instructions: first words of statements that agree with the first instruction of their line.
     names: BTreeSet<&'s [u8]>,
 }
@@ -70,8 +75,15 @@ impl<'s> Source<'s> {
         for line in code.iter().filter(|line| is_own[line.file]) {
             *pieces.entry(line.line).or_default() += 1;
         }
-        let (macros, names) = (macros(text), BTreeSet::new());
-        let mut source = Self { arch, text, lines, memory, code, is_own, pieces, macros, names };
+        let mut labels = HashMap::new();
+        for label in lines.iter().flat_map(|line| &line.labels) {
+            let place =
+                labels.entry(name_of_label(&text[label.clone()])).or_insert_with(|| Some(label.clone()));
+            *place = place.take().filter(|place| place == label);
+        }
+        let (macros, names, sections) = (macros(text), BTreeSet::new(), Sections::new(text, lines));
+        let mut source =
+            Self { arch, text, lines, sections, memory, code, is_own, pieces, macros, labels, names };
         source.names = source
             .code
             .iter()
@@ -83,14 +95,32 @@ impl<'s> Source<'s> {
         source
     }
 
+    /// Returns where a label is that occurs once.
+    pub fn label(&self, name: &[u8]) -> Option<Range<usize>> {
+        self.labels.get(name)?.clone()
+    }
+
+    /// Returns the number, from 1, of the line that makes the instruction at an address.
+    pub fn line_at(&self, address: Address) -> Option<u64> {
+        let piece = &self.code[self.piece_around(address)?];
+        (self.is_own[piece.file] && piece.line != 0).then_some(piece.line)
+    }
+
+    /// Returns the number, from 1, of the line with a place of the text.
+    pub fn line_of(&self, place: usize) -> u64 {
+        self.lines.partition_point(|line| line.range.end < place) as u64 + 1
+    }
+
+    fn piece_around(&self, address: Address) -> Option<usize> {
+        let after = self.code.partition_point(|line| line.addresses.start <= address.0);
+        let index = after.checked_sub(1)?;
+        (address.0 < self.code[index].addresses.end).then_some(index)
+    }
+
     /// Returns the index of the piece of code that contains an address.
     fn piece(&self, address: Address) -> Result<usize, Omission> {
-        let after = self.code.partition_point(|line| line.addresses.start <= address.0);
-        let index = after.checked_sub(1).ok_or(Omission::NoLine)?;
+        let index = self.piece_around(address).ok_or(Omission::NoLine)?;
         let line = &self.code[index];
-        if address.0 >= line.addresses.end {
-            return Err(Omission::NoLine);
-        }
         if !self.is_own[line.file] {
             return Err(Omission::OtherFile);
         }
@@ -101,7 +131,7 @@ impl<'s> Source<'s> {
     }
 
     /// Returns the line of a piece of code, from 0.
-    fn line(&self, piece: usize) -> Result<usize, Omission> {
+    pub fn line(&self, piece: usize) -> Result<usize, Omission> {
         match usize::try_from(self.code[piece].line) {
             Ok(number @ 1..) if number <= self.lines.len() => Ok(number - 1),
             _ => Err(Omission::OtherText),
@@ -138,7 +168,7 @@ impl<'s> Source<'s> {
     }
 
     /// Returns whether the preprocessor joins a line to the line before.
-    fn is_continued(&self, line: usize) -> bool {
+    pub fn is_continued(&self, line: usize) -> bool {
         line.checked_sub(1).is_some_and(|before| {
             let before = &self.text[self.lines[before].range.clone()];
             before.trim_ascii_end().ends_with(b"\\")
@@ -151,13 +181,18 @@ impl<'s> Source<'s> {
     /// Each statement must make one instruction, or be data with the size of its instructions.
     fn place_inside(&self, piece: usize, line: usize, address: Address) -> Result<Place, Omission> {
         let range = &self.code[piece].addresses;
-        let mut instructions = self.instructions(range).ok_or(Omission::InsideLine)?.into_iter().peekable();
+        let mut instructions =
+            self.first_instructions(range).ok_or(Omission::InsideLine)?.into_iter().peekable();
         let next = self.pieces.range(self.code[piece].line + 1..).next().map(|next| next.0 - 1);
         let end = next.and_then(|next| usize::try_from(next).ok()).unwrap_or(self.lines.len());
         let after = self.lines.get(line..end.min(line + MAX_LINES)).unwrap_or_default();
+        let section = self.lines[line].statements.first().map(|first| self.sections.at(first.start));
         for (number, own) in after.iter().enumerate() {
             for statement in &own.statements {
                 let text = &self.text[statement.clone()];
+                if section != Some(self.sections.at(statement.start)) {
+                    continue;
+                }
                 let place = || {
                     let leads = number != 0
                         && !own.starts_in_comment
@@ -208,7 +243,7 @@ impl<'s> Source<'s> {
         // Another function must not begin on this line. A function that begins with data on a later line is in this
         // piece too.
         let rest = function.end.0..self.code[piece].addresses.end.max(function.end.0);
-        let rest = self.instructions(&rest).unwrap_or_default();
+        let rest = self.first_instructions(&rest).unwrap_or_default();
         let other = rest.iter().find(|one| !one.is_padding).map(|other| self.place(other.address));
         if other.is_some_and(|other| !other.is_ok_and(|other| other.line > place.line)) {
             return Err(Omission::InsideLine);
@@ -225,7 +260,7 @@ impl<'s> Source<'s> {
     }
 
     /// Returns the place after a line, and after a comment that begins on that line.
-    fn after(&self, line: usize) -> Result<Place, Omission> {
+    pub fn after(&self, line: usize) -> Result<Place, Omission> {
         for line in line + 1..self.lines.len() {
             let own = &self.lines[line];
             if self.is_continued(line) {
@@ -279,10 +314,10 @@ impl<'s> Source<'s> {
             return Some(Compared::NoStatement);
         };
         let word = word(statement);
-        if is_directive(statement) || self.macros.contains(word) {
+        if is_directive(statement) || self.macros.contains(called_macro(statement)) {
             return None;
         }
-        let instructions = self.instructions(&piece.addresses)?;
+        let instructions = self.first_instructions(&piece.addresses)?;
         let first = instructions.first()?;
         // A prefix on its own line is not an instruction.
         let is_named = first.mnemonic.starts_with(|byte: char| byte.is_ascii_alphabetic());
@@ -291,8 +326,13 @@ impl<'s> Source<'s> {
     }
 
     /// Returns the addresses and names of the instructions in the first [`MAX_BYTES`] bytes of a piece.
-    fn instructions(&self, range: &Range<u64>) -> Option<Vec<Named>> {
-        let len = (range.end - range.start).min(MAX_BYTES);
+    fn first_instructions(&self, range: &Range<u64>) -> Option<Vec<Named>> {
+        self.instructions(&(range.start..range.end.min(range.start + MAX_BYTES)))
+    }
+
+    /// Returns the addresses and names of the instructions in a range of code.
+    pub fn instructions(&self, range: &Range<u64>) -> Option<Vec<Named>> {
+        let len = range.end.checked_sub(range.start)?;
         let (bytes, relocated) = self.memory.code(Address(range.start), len)?;
         let code = Code { arch: self.arch, start: Address(range.start), bytes, relocated: &relocated };
         let all = Instructions::new(&code);
@@ -320,10 +360,10 @@ enum Compared<'s> {
 }
 
 /// An instruction with the name that the disassembler has for it.
-struct Named {
-    address: Address,
-    mnemonic: String,
-    is_padding: bool,
+pub struct Named {
+    pub address: Address,
+    pub mnemonic: String,
+    pub is_padding: bool,
 }
 
 /// How many bytes of a piece of code are read.

@@ -10,7 +10,7 @@ pub fn macros(text: &[u8]) -> BTreeSet<&[u8]> {
 }
 
 /// Returns the name of the macro that a line defines.
-fn macro_name(line: &[u8]) -> Option<&[u8]> {
+pub fn macro_name(line: &[u8]) -> Option<&[u8]> {
     let mut words = line.split(|byte| b" \t\r,(#".contains(byte)).filter(|word| !word.is_empty());
     let first = words.next()?;
     if first.eq_ignore_ascii_case(b".macro") || first == b"define" { words.next() } else { None }
@@ -24,6 +24,12 @@ pub fn is_directive(statement: &[u8]) -> bool {
 /// Returns the first word of a statement.
 pub fn word(statement: &[u8]) -> &[u8] {
     statement.split(|byte| byte.is_ascii_whitespace()).next().unwrap_or_default()
+}
+
+/// Returns the name of a macro that a statement may call. The preprocessor's macros have their arguments in parentheses.
+pub fn called_macro(statement: &[u8]) -> &[u8] {
+    let word = word(statement);
+    word.split(|byte| *byte == b'(').next().unwrap_or(word)
 }
 
 /// Returns whether a directive makes padding.
@@ -63,6 +69,37 @@ pub fn makes_bytes(statement: &[u8]) -> bool {
     makers.iter().any(|maker| word(statement).starts_with(maker))
 }
 
+/// Returns whether a directive repeats or skips statements, or makes statements that are elsewhere.
+pub fn makes_other_statements(statement: &[u8]) -> bool {
+    let word = word(statement);
+    let others: [&[u8]; 7] = [b".macro", b".endm", b".endr", b".include", b".if", b".else", b".endif"];
+    others.iter().any(|other| word.starts_with(other))
+}
+
+/// What a line tells the C preprocessor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Preprocessor {
+    If,
+    Else,
+    EndIf,
+    /// A definition or an included file.
+    Other,
+}
+
+/// Returns what a line tells the C preprocessor. Returns `None` for comments and for numbers of lines.
+pub fn preprocessor(line: &[u8]) -> Option<Preprocessor> {
+    let directive = line.trim_ascii_start().strip_prefix(b"#")?.trim_ascii_start();
+    let directives: [(&[u8], Preprocessor); 6] = [
+        (b"if", Preprocessor::If),
+        (b"el", Preprocessor::Else),
+        (b"endif", Preprocessor::EndIf),
+        (b"define", Preprocessor::Other),
+        (b"undef", Preprocessor::Other),
+        (b"include", Preprocessor::Other),
+    ];
+    directives.into_iter().find(|(name, _)| directive.starts_with(name)).map(|(_, known)| known)
+}
+
 /// Returns how many bytes a data directive makes, for example 8 for `.long 1, 2`. People write instructions with these
 /// directives. Returns `None` for all other statements.
 pub fn data_len(arch: Arch, statement: &[u8]) -> Option<i64> {
@@ -82,36 +119,130 @@ pub fn data_len(arch: Arch, statement: &[u8]) -> Option<i64> {
 
 /// Returns whether a statement can be the instruction that the disassembler calls `mnemonic`.
 ///
-/// It can in three cases. The first three letters agree. Or both are conditional jumps: a condition has several names,
-/// for example `jnz` and `jne`. Or the assembler writes another instruction because of an operand's sign, for example
-/// `sub` for `add`.
+/// It can in three cases. The first three letters agree. Or both are conditional branches: a condition has several names,
+/// for example `jnz` and `jne`. Or the two names are [aliases](ALIASES).
 pub fn agrees(arch: Arch, statement: &[u8], mnemonic: &str) -> bool {
-    let is_conditional = |name: &[u8]| {
-        name.first().is_some_and(|first| first.eq_ignore_ascii_case(&b'j'))
-            && !name.get(1).is_some_and(|second| second.eq_ignore_ascii_case(&b'm'))
-    };
+    let own = word(statement);
+    let is = |name: &str| own.eq_ignore_ascii_case(name.as_bytes());
     let letters = mnemonic.len().min(3);
-    let begins = |name: &[u8]| statement.get(..name.len()).is_some_and(|own| own.eq_ignore_ascii_case(name));
-    letters > 0
-        && (begins(&mnemonic.as_bytes()[..letters])
-            || is_conditional(statement) && is_conditional(mnemonic.as_bytes())
-            || match arch.family() {
-                Family::Aarch64 => {
-                    SIGNED.iter().any(|(own, other)| begins(own) && mnemonic.starts_with(other))
-                }
-                Family::X86 | Family::S390x | Family::Riscv => false,
-            })
+    let begins = |name: &[u8]| own.get(..name.len()).is_some_and(|own| own.eq_ignore_ascii_case(name));
+    if letters == 0 || begins(&mnemonic.as_bytes()[..letters]) {
+        return letters > 0;
+    }
+    let aliases = match arch.family() {
+        Family::X86 => {
+            let is_jump = |name: &[u8]| {
+                name.len() > 1 && matches!(name, [b'j' | b'J', second, ..] if !matches!(second, b'm' | b'M'))
+            };
+            if is_jump(own) && is_jump(mnemonic.as_bytes()) {
+                return true;
+            }
+            ALIASES_X86
+        }
+        Family::Aarch64 => {
+            let is_branch = |name: &[u8]| {
+                let condition = name.strip_prefix(b"b.").or_else(|| name.strip_prefix(b"b"));
+                condition.is_some_and(|condition| CONDITIONS.contains(&condition))
+            };
+            if is_branch(mnemonic.as_bytes()) && is_branch(&own.to_ascii_lowercase()) {
+                return true;
+            }
+            ALIASES
+        }
+        Family::S390x | Family::Riscv => return false,
+    };
+    aliases.iter().any(|names| names.contains(&mnemonic) && names.iter().any(|name| is(name)))
 }
 
-/// AArch64 instructions in a text, and the instruction that the assembler encodes if the operand is negative or
-/// inverted.
-const SIGNED: [(&[u8], &str); 8] = [
-    (b"ldr", "ldur"),
-    (b"str", "stur"),
-    (b"add", "sub"),
-    (b"sub", "add"),
-    (b"cmp", "cmn"),
-    (b"cmn", "cmp"),
-    (b"bic", "and"),
-    (b"and", "bic"),
+/// The names of AArch64's conditions.
+const CONDITIONS: [&[u8]; 18] = [
+    b"eq", b"ne", b"cs", b"hs", b"cc", b"lo", b"mi", b"pl", b"vs", b"vc", b"hi", b"ls", b"ge", b"lt", b"gt",
+    b"le", b"al", b"nv",
+];
+
+/// Names of AArch64 for the same encodings. A disassembler prefers some of them by the operands: the zero register, the
+/// stack pointer, the sign or the inverse of a constant. Source: the Arm Architecture Reference Manual, chapters C6 and C7.
+const ALIASES: &[&[&str]] = &[
+    &["add", "sub", "adds", "subs", "cmp", "cmn", "neg", "negs", "mov"],
+    &[
+        "and", "ands", "bic", "bics", "tst", "orr", "orn", "eor", "eon", "mov", "mvn", "movz", "movn",
+        "movi", "not",
+    ],
+    &["adc", "adcs", "sbc", "sbcs", "ngc", "ngcs"],
+    &["sbfm", "asr", "sbfx", "sbfiz", "sxtb", "sxth", "sxtw", "asrv"],
+    &["ubfm", "lsr", "lsl", "ubfx", "ubfiz", "uxtb", "uxth", "uxtw", "lslv", "lsrv", "mov"],
+    &["bfm", "bfi", "bfxil", "bfc"],
+    &["extr", "ror", "rorv"],
+    &["madd", "mul", "msub", "mneg"],
+    &["smaddl", "smull", "smsubl", "smnegl"],
+    &["umaddl", "umull", "umsubl", "umnegl"],
+    &["csinc", "cset", "cinc", "csel"],
+    &["csinv", "csetm", "cinv", "csel"],
+    &["csneg", "cneg", "csel"],
+    &["ldr", "ldur", "mov", "movz"],
+    &["str", "stur"],
+    &["adr", "adrp", "nop", "add"],
+    &["rev", "rev64"],
+    &[
+        "hint",
+        "nop",
+        "yield",
+        "wfe",
+        "wfi",
+        "sev",
+        "sevl",
+        "esb",
+        "psb",
+        "tsb",
+        "csdb",
+        "bti",
+        "dgh",
+        "clearbhb",
+        "xpaclri",
+        "paciasp",
+        "pacibsp",
+        "autiasp",
+        "autibsp",
+        "paciaz",
+        "pacibz",
+        "autiaz",
+        "autibz",
+        "pacia1716",
+        "pacib1716",
+        "autia1716",
+        "autib1716",
+        "gcsb",
+        "chkfeat",
+    ],
+    &["sys", "sysl", "ic", "dc", "at", "tlbi", "cfp", "dvp", "cpp"],
+    &["dsb", "ssbb", "pssbb"],
+    &["dup", "mov", "ins", "umov", "smov", "orr"],
+    &["sshll", "sxtl", "sshll2", "sxtl2"],
+    &["ushll", "uxtl", "ushll2", "uxtl2"],
+    &["cmhi", "cmlo"],
+    &["cmhs", "cmls"],
+    &["cmge", "cmle"],
+    &["cmgt", "cmlt"],
+    &["fcmge", "fcmle"],
+    &["fcmgt", "fcmlt"],
+    &["ldadd", "stadd"],
+    &["ldclr", "stclr"],
+    &["ldeor", "steor"],
+    &["ldset", "stset"],
+];
+
+/// Names of x86 for the same encodings, in Intel's and AT&T's syntax.
+const ALIASES_X86: &[&[&str]] = &[
+    &["sal", "salb", "salw", "sall", "salq", "shl"],
+    &["cbw", "cbtw"],
+    &["cwde", "cwtl"],
+    &["cdqe", "cltq"],
+    &["cwd", "cwtd"],
+    &["cdq", "cltd"],
+    &["cqo", "cqto"],
+    &["wait", "fwait"],
+    &["xchg", "nop"],
+    &["call", "lcall", "callf"],
+    &["jmp", "ljmp"],
+    &["retf", "lret", "lretq"],
 ];

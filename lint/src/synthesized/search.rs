@@ -24,6 +24,8 @@ const WINDOW: u64 = 1 << 9;
 const GROWTH: u64 = 8;
 /// The largest function that is found, in bytes.
 const MAX_FUNCTION: u64 = 1 << 20;
+/// More bytes than an instruction has. One that the end of the decoded bytes cuts begins after the last whole one.
+const LONGEST: u64 = 16;
 /// The search stops after it has decoded this many times the bytes of the code without symbols.
 const WORK: u64 = 64;
 
@@ -55,7 +57,7 @@ pub struct Search<'s, 'f> {
     /// Addresses that may be functions and wait. The last goes first.
     suggested: Vec<Address>,
     seen: BTreeSet<Address>,
-    /// The ends of new functions, and the starts of the code without symbols. What follows other code may be data.
+    /// The ends of new functions, and the starts and labels of the code without symbols. What follows other code may be data.
     ends: BTreeSet<Address>,
     decoded: Instructions,
     /// The number of bytes that may still be decoded.
@@ -77,12 +79,14 @@ struct Paths {
 }
 
 impl<'s, 'f> Search<'s, 'f> {
-    /// Prepares a search in ranges of code. The ranges have to be ascending, without overlap.
+    /// Prepares a search in ranges of code. The ranges have to be ascending, without overlap. Functions may start at
+    /// `starts`.
     pub fn new(
         arch: Arch,
         memory: &'s FileMemory<'f>,
         returns: &'s mut Returns<'s, 'f>,
         code: &'s [Range<Address>],
+        starts: Vec<Address>,
     ) -> Self {
         let size: u64 = code.iter().map(|range| range.end.0 - range.start.0).sum();
         Self {
@@ -95,7 +99,7 @@ impl<'s, 'f> Search<'s, 'f> {
             fragments: Vec::new(),
             suggested: Vec::new(),
             seen: BTreeSet::new(),
-            ends: code.iter().map(|range| range.start).collect(),
+            ends: starts.into_iter().collect(),
             decoded: Instructions::default(),
             work: size.saturating_mul(WORK),
         }
@@ -232,7 +236,15 @@ impl<'s, 'f> Search<'s, 'f> {
             return;
         }
         if evidence == Evidence::Code && !self.is_function(start, &paths) {
-            return;
+            // A function that this one calls may follow without padding.
+            let end = start.offset(paths.end as i64);
+            let called = paths.calls.iter().filter(|called| start < **called && **called < end).min();
+            let Some(before) = called.and_then(|called| self.paths(start, *called)) else { return };
+            self.work = self.work.saturating_sub(before.decoded);
+            paths = before;
+            if !self.is_function(start, &paths) {
+                return;
+            }
         }
         let end = start.offset(paths.end as i64);
         self.ends.insert(end);
@@ -294,7 +306,7 @@ impl<'s, 'f> Search<'s, 'f> {
             }
             let mut paths = Paths { noreturn, decoded, ..Paths::default() };
             let nearest = paths.read(&analysis);
-            let is_cut = paths.end + 16 > window || nearest < GROWTH * window;
+            let is_cut = paths.end + LONGEST > window || nearest < GROWTH * window;
             if !is_cut || window == most {
                 return Some(paths);
             }
@@ -305,12 +317,15 @@ impl<'s, 'f> Search<'s, 'f> {
 
 impl Paths {
     /// Reads the paths from the start of code, up to the first code that no path leads to. Returns the distance of the
-    /// nearest jump beyond the code, or `u64::MAX` if there is none.
+    /// nearest place beyond the code where a path goes on, or `u64::MAX` if there is none.
     fn read(&mut self, analysis: &Analysis<'_>) -> u64 {
         let (code, instructions) = (analysis.code(), analysis.instructions());
         let mut is_reached = vec![false; instructions.as_slice().len()];
-        let mut is_cut = false;
+        let (mut is_cut, mut last) = (false, 0);
         analysis.for_each(|index, instruction, state| {
+            if state.is_some() {
+                last = instruction.end();
+            }
             is_cut |= state.is_none() && !instruction.is_padding;
             if state.is_none() || is_cut {
                 return;
@@ -325,13 +340,15 @@ impl Paths {
         self.fragments = analysis.fragments();
         let constants = instructions.constants().filter(|(index, _)| is_reached[*index]);
         self.suggested = constants.map(|(_, value)| Address(value)).collect();
-        let mut nearest = u64::MAX;
+        // A path that runs over the end of the code may lead back to code that seems to be reached by no path.
+        let size = code.bytes.len().to_u64();
+        let mut nearest = if u64::from(last) + LONGEST > size { size } else { u64::MAX };
         for (instruction, _) in instructions.as_slice().iter().zip(is_reached).filter(|(_, is)| *is) {
             let (Flow::Jump(Some(target)) | Flow::Branch(Some(target), _)) = instruction.flow else {
                 continue;
             };
             let distance = target.0.wrapping_sub(code.start.0);
-            if distance >= code.bytes.len().to_u64() {
+            if distance >= size {
                 nearest = nearest.min(distance);
             }
             if distance >= self.end {

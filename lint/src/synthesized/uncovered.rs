@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use cfipack_container::{CallFrameSection, Elf, File};
+use cfipack_container::{CallFrameSection, Elf, File, Symbols};
 use cfipack_format::{Address, Arch, Endian};
 
 use super::search::{Found, Search};
@@ -59,7 +59,8 @@ impl Uncovered {
         let symbols = file.symbols()?;
         // Functions that have symbols.
         let mut functions: Vec<Range<Address>> = Vec::new();
-        let mut unnamed = Vec::new();
+        let mut unnamed =
+            Unnamed { symbols: &symbols, pieces: Vec::new(), end: Address(0), starts: Vec::new() };
         let mut extent = Address(0);
         for (piece, is_padding) in pieces {
             // Labels and padding in the middle of a function divide it into several gaps. Join them.
@@ -68,22 +69,23 @@ impl Uncovered {
                 && !symbols.is_function(piece.start)
             {
                 last.end = piece.end.min(extent);
-                unnamed.push(last.end..piece.end);
+                unnamed.add(last.end..piece.end);
                 continue;
             }
             if is_padding {
+                unnamed.add_padding(&piece);
                 continue;
             }
             if !symbols.is_function(piece.start) {
-                unnamed.push(piece);
+                unnamed.add(piece);
                 continue;
             }
             extent = symbols.extent(piece.start).map_or(piece.end, |extent| extent.end);
             let end = piece.end.min(extent);
             functions.push(piece.start..end);
-            unnamed.push(end..piece.end);
+            unnamed.add(end..piece.end);
         }
-        unnamed.retain(|piece| piece.start < piece.end);
+        let Unnamed { pieces: unnamed, starts, .. } = unnamed;
         let known = |range: &Range<Address>| FunctionCode {
             range: range.clone(),
             evidence: Evidence::Symbol,
@@ -94,7 +96,7 @@ impl Uncovered {
             let imports = Imports::find(file, &symbols);
             let ends = KnownEnds { covered: &covered, functions: &functions, unnamed: &unnamed };
             let mut returns = Returns::new(memory, &ends, file.arch(), &imports);
-            let mut search = Search::new(file.arch(), memory, &mut returns, &unnamed);
+            let mut search = Search::new(file.arch(), memory, &mut returns, &unnamed, starts);
             covered.iter().for_each(|function| search.read(function));
             functions.iter().for_each(|function| search.follow(function));
             uncovered.search(file, search)?;
@@ -135,6 +137,40 @@ impl Uncovered {
         let code = memory.code(range.start, range.end.0.saturating_sub(range.start.0));
         if code.is_some_and(|(bytes, _)| !crate::padding::is_padding(arch, bytes)) {
             self.others.push(range);
+        }
+    }
+}
+
+/// Collects the code without the symbol of a function.
+struct Unnamed<'a> {
+    symbols: &'a Symbols<'a>,
+    pieces: Vec<Range<Address>>,
+    /// The end of the last piece, and of padding after it.
+    end: Address,
+    /// The addresses at which functions may start.
+    starts: Vec<Address>,
+}
+
+impl Unnamed<'_> {
+    /// Adds a piece of code. A local label does not divide code, because it may be in the middle of a function. But a call
+    /// from another file can arrive at a global label.
+    fn add(&mut self, piece: Range<Address>) {
+        if piece.start >= piece.end {
+            return;
+        }
+        self.starts.push(piece.start);
+        match self.pieces.last_mut() {
+            Some(last) if self.end == piece.start && !self.symbols.is_global(piece.start) => {
+                last.end = piece.end
+            }
+            _ => self.pieces.push(piece.clone()),
+        }
+        self.end = piece.end;
+    }
+
+    fn add_padding(&mut self, padding: &Range<Address>) {
+        if self.end == padding.start {
+            self.end = padding.end;
         }
     }
 }

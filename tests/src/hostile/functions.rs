@@ -119,7 +119,7 @@ impl Functions {
             bytes: &self.bytes[start..end],
             relocated: &[],
         };
-        Candidate { code, call_sites: &[], noreturn: &[], is_known: true }
+        Candidate { code, call_sites: &[], noreturn: &[], is_known: true, is_exported: false }
     }
 }
 

@@ -59,6 +59,8 @@ pub(super) struct Followed<T> {
     lead: u32,
     /// True if no path removes more from the stack than the function's own frame.
     is_function: bool,
+    /// True if this was asked because no path leaves the function, and is so.
+    stays_below: bool,
 }
 
 /// The functions of a file, with the results of the rounds so far.
@@ -125,8 +127,14 @@ impl<'r, T> Rounds<'r, T> {
         let is_called = self.candidates[index].is_known && self.is_called(index);
         self.fragments.contains(&index)
             || is_called
+            || self.may_stay(index)
             || followed.leaves_from_start
             || !followed.into.is_empty()
+    }
+
+    /// Returns whether a function gets rows although no path leaves it, and no call in the file leads to it.
+    pub fn may_stay(&self, index: usize) -> bool {
+        self.candidates[index].is_exported && self.all[index].stays_below
     }
 
     /// Returns the functions that a function jumps into with a frame in place, or in the middle.
@@ -214,7 +222,7 @@ impl<'r, T> Rounds<'r, T> {
     }
 
     fn follow(&mut self, index: usize, starts: bool, entries: &[Entry<'_>]) -> Followed<T> {
-        let Candidate { code, call_sites, noreturn, is_known } = self.candidates[index];
+        let Candidate { code, call_sites, noreturn, is_known, is_exported } = self.candidates[index];
         let omitted = |omission| Followed {
             rows: Err(omission),
             leaves: false,
@@ -225,6 +233,7 @@ impl<'r, T> Rounds<'r, T> {
             calls: Vec::new(),
             lead: 0,
             is_function: true,
+            stays_below: false,
         };
         match code.bytes.len() {
             0 => return omitted(Omission::NoCode),
@@ -275,6 +284,7 @@ impl<'r, T> Rounds<'r, T> {
         followed.leaves = !matches!(followed.rows, Err(Omission::NeverReturns));
         if !followed.leaves {
             analysis.let_stay();
+            followed.stays_below = is_exported && analysis.keeps_to_its_frame();
             followed.rows = (self.rows)(&analysis);
         }
         followed.leaves &= is_known || analysis.returns();

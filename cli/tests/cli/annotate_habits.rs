@@ -1,0 +1,607 @@
+//! Tests `annotate` on the habits of generators of assembler and of people: instructions as data, labels without a type,
+//! frames that no frame pointer describes, system calls. The expected rows are directives by hand, and gimli evaluates both.
+
+use cfipack_tests::reference::Tools;
+
+use crate::annotate::compare_text;
+use crate::annotate_text::annotate;
+
+const X86: &str = "as";
+const AARCH64: &str = "aarch64-linux-gnu-as";
+
+/// Generators write `endbr64` as bytes, which the line table does not mention. Data in another section stands between the
+/// functions.
+const ENDBR: &str = "
+\t.text
+\t.globl first
+\t.type first, @function
+first:
+\t.cfi_startproc
+\t.byte 0xf3,0x0f,0x1e,0xfa
+\tpush %rbx
+\t.cfi_def_cfa_offset 16
+\t.cfi_offset %rbx, -16
+\tcall other
+\tpop %rbx
+\t.cfi_def_cfa_offset 8
+\tret
+\t.cfi_endproc
+\t.size first, . - first
+\t.section .rodata
+\t.p2align 4
+table:\t.long 1
+\t.byte 1
+\t.previous
+\t.globl second
+\t.type second, @function
+second:
+\t.cfi_startproc
+\t.byte 243,15,30,250
+\t.byte 0x48,0x89,0xf8
+\tsub $8, %rsp
+\t.cfi_def_cfa_offset 16
+\tcall other
+\tadd $8, %rsp
+\t.cfi_def_cfa_offset 8
+\t.byte 0xf3,0xc3
+\t.cfi_endproc
+\t.size second, . - second
+";
+
+#[test]
+#[ignore = "needs the reference tools"]
+fn functions_that_begin_with_data_begin_at_their_labels() {
+    let tools = Tools::find();
+    assert_eq!(compare_text(&tools, X86, ENDBR, "endbr"), (2, 2));
+}
+
+/// Macros of the preprocessor make the label and the first instruction.
+#[test]
+#[ignore = "needs the reference tools"]
+fn macros_may_make_a_label_and_its_data() {
+    let tools = Tools::find();
+    let text = "
+#define SYMBOL(name) of_##name
+#define VALID_TARGET .byte 0xf3,0x0f,0x1e,0xfa
+\t.text
+\t.globl SYMBOL(add)
+\t.type SYMBOL(add), @function
+SYMBOL(add):
+\tVALID_TARGET
+#if WINDOWS
+\tpush %rdi
+#endif
+\tpush %r12
+\tcall other
+\tpop %r12
+\tret
+\t.size SYMBOL(add), . - SYMBOL(add)
+";
+    tools.write("text.S", text);
+    tools.run_well(&["gcc", "-g", "-c", "text.S", "-o", "text.o"]);
+    let path = |name: &str| tools.path(name).to_str().unwrap().to_owned();
+    let arguments =
+        ["annotate", &path("text.S"), "--object", &path("text.o"), "--strict", "-o", &path("out.S")];
+    let output = crate::program::command(&arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let annotated = String::from_utf8(tools.read("out.S")).unwrap();
+    let expected = text
+        .replace("(add):\n", "(add):\n\t.cfi_startproc\n")
+        .replace("\tcall", "\t.cfi_def_cfa_offset 16\n\t.cfi_offset %r12, -16\n\tcall")
+        .replace("\tret\n", "\t.cfi_def_cfa_offset 8\n\tret\n\t.cfi_endproc\n");
+    assert_eq!(annotated, expected);
+    tools.run_well(&["gcc", "-c", "out.S", "-o", "out.o"]);
+}
+
+/// A label in a condition of the preprocessor may not exist.
+#[test]
+#[ignore = "needs the reference tools"]
+fn a_label_in_a_condition_is_no_place() {
+    let tools = Tools::find();
+    let text = "
+\t.text
+\t.globl f
+\t.type f, @function
+#if 1
+f:
+#else
+f_: 
+#endif
+\t.byte 0xf3,0x0f,0x1e,0xfa
+\tpush %r12
+\tpop %r12
+\tret
+\t.size f, . - f
+";
+    tools.write("text.S", text);
+    tools.run_well(&["gcc", "-g", "-c", "text.S", "-o", "text.o"]);
+    let path = |name: &str| tools.path(name).to_str().unwrap().to_owned();
+    let output =
+        crate::program::command(&["annotate", &path("text.S"), "--object", &path("text.o")]).output();
+    let output = output.unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), text);
+    let report = String::from_utf8(output.stderr).unwrap();
+    assert!(report.contains("text.S:6: f: not annotated: no-line (endbr64)"), "{report}");
+}
+
+/// A disassembler shows other names than people write: `cmn` for `adds xzr`, `neg` for `sub` from `xzr`, `mov` for `add` to
+/// the stack pointer. The plain names occur too. Two labels are one function.
+const ALIASES: &str = "
+\t.text
+\t.globl f
+\t.type f, %function
+\t.globl same
+\t.type same, %function
+f:
+same:
+\t.cfi_startproc
+\tsub sp, sp, #32
+\t.cfi_def_cfa_offset 32
+\tstp x29, x30, [sp, #16]
+\t.cfi_offset x29, -16
+\t.cfi_offset x30, -32 + 24
+\tadds x3, x4, x5
+\tadds xzr, x6, x6
+\tsub x1, xzr, x2
+\tsub x1, x3, x2
+\tadd x1, sp, #0
+\tand x1, x1, x2
+\tands xzr, x1, x2
+\torr x1, xzr, x2
+\torr x1, x1, x2
+\tubfm x1, x2, #3, #63
+\tmadd x1, x2, x3, xzr
+\tcsinc x1, xzr, xzr, ne
+\tblo 1f
+\tb.hs 1f
+1:\tbl other
+\tldp x29, x30, [sp, #16]
+\t.cfi_restore x29
+\t.cfi_restore x30
+\tadd sp, sp, #32
+\t.cfi_def_cfa_offset 0
+\tret
+\t.cfi_endproc
+\t.size f, . - f
+\t.size same, . - same
+";
+
+#[test]
+#[ignore = "needs the reference tools"]
+fn aliases_are_the_same_instruction() {
+    let tools = Tools::find();
+    assert_eq!(compare_text(&tools, AARCH64, ALIASES, "aliases"), (1, 1));
+}
+
+/// A trampoline whose arguments are as many as a register says. The CFA is in x22, and the return address in x20.
+const INVOKE: &str = "
+\t.text
+\t.globl invoke
+\t.type invoke, %function
+invoke:
+\t.cfi_startproc
+\tsub sp, sp, #48
+\t.cfi_def_cfa_offset 48
+\tstp x19, x20, [sp, #32]
+\t.cfi_offset x19, -16
+\t.cfi_offset x20, -8
+\tstp x21, x22, [sp, #16]
+\t.cfi_offset x21, -32
+\t.cfi_offset x22, -24
+\tmov x19, x0
+\tmov x20, x30
+\tmov x22, sp
+\tsub sp, sp, x2, lsl #3
+\t.cfi_def_cfa_register x22
+\tand sp, x22, #0xfffffffffffffff0
+\tblr x19
+\t.cfi_register x30, x20
+\tmov sp, x22
+\t.cfi_def_cfa_register sp
+\tmov x30, x20
+\t.cfi_restore x30
+\tldp x21, x22, [sp, #16]
+\t.cfi_restore x21
+\t.cfi_restore x22
+\tldp x19, x20, [sp, #32]
+\t.cfi_restore x19
+\t.cfi_restore x20
+\tadd sp, sp, #48
+\t.cfi_def_cfa_offset 0
+\tret
+\t.cfi_endproc
+\t.size invoke, . - invoke
+";
+
+/// A generator's frame that is aligned. The old stack pointer is in rax, and then in memory at rsp+40: the CFA is
+/// `*(rsp + 40) + 8`.
+const ALIGNED: &str = "
+\t.text
+\t.globl aligned
+\t.type aligned, @function
+aligned:
+\t.cfi_startproc
+\tmov %rsp, %rax
+\tpush %rbx
+\t.cfi_def_cfa_offset 16
+\t.cfi_offset %rbx, -16
+\tsub $64, %rsp
+\t.cfi_def_cfa_offset 80
+\tand $-64, %rsp
+\t.cfi_def_cfa %rax, 8
+\tmov %rax, 40(%rsp)
+\tmov %rdi, %rbx
+\txor %eax, %eax
+\t.cfi_escape 0x0f, 5, 0x77, 40, 0x06, 0x23, 8
+\tcall other
+\tmov 40(%rsp), %rsi
+\tmov -8(%rsi), %rbx
+\tlea (%rsi), %rsp
+\t.cfi_def_cfa %rsp, 8
+\t.cfi_restore %rbx
+\tret
+\t.cfi_endproc
+\t.size aligned, . - aligned
+";
+
+/// A leaf that keeps a register of its caller in another register, and a function that keeps one in its aligned frame.
+const ELSEWHERE: &str = "
+\t.text
+\t.globl leaf
+\t.type leaf, @function
+leaf:
+\t.cfi_startproc
+\tmov %rbx, %r11
+\tmov (%rdi), %rbx
+\t.cfi_register %rbx, %r11
+\tlea (%rbx, %rsi), %rax
+\tmov %r11, %rbx
+\t.cfi_restore %rbx
+\tret
+\t.cfi_endproc
+\t.size leaf, . - leaf
+\t.globl inner
+\t.type inner, @function
+inner:
+\t.cfi_startproc
+\tpush %rbp
+\t.cfi_def_cfa_offset 16
+\t.cfi_offset %rbp, -16
+\tmov %rsp, %rbp
+\t.cfi_def_cfa_register %rbp
+\tand $-32, %rsp
+\tsub $64, %rsp
+\tmov %rbx, 8(%rsp)
+\tmov %rdi, %rbx
+\t.cfi_escape 0x10, 3, 2, 0x77, 8
+\tcall other
+\tmov 8(%rsp), %rbx
+\tleave
+\t.cfi_restore %rbx
+\t.cfi_def_cfa %rsp, 8
+\tret
+\t.cfi_endproc
+\t.size inner, . - inner
+";
+
+#[test]
+#[ignore = "needs the reference tools"]
+fn frames_are_found_in_any_register_and_in_memory() {
+    let tools = Tools::find();
+    assert_eq!(compare_text(&tools, AARCH64, INVOKE, "invoke"), (1, 0));
+    assert_eq!(compare_text(&tools, X86, ALIGNED, "aligned"), (1, 1));
+    assert_eq!(compare_text(&tools, X86, ELSEWHERE, "elsewhere"), (2, 1));
+}
+
+/// Global labels, and a label that only a call in the file shows, without `.type`. A local label and padding are inside
+/// one of the functions.
+const NO_TYPE: &str = "
+\t.text
+\t.globl mix
+mix:
+\t.cfi_startproc
+\tpush %rbx
+\t.cfi_def_cfa_offset 16
+\t.cfi_offset %rbx, -16
+\tmov %rdi, %rbx
+\t.p2align 4
+again:
+\tcall inner
+\tdec %rbx
+\tjnz again
+\tpop %rbx
+\t.cfi_def_cfa_offset 8
+\tret
+\t.cfi_endproc
+inner:
+\t.cfi_startproc
+\tpush %r12
+\t.cfi_def_cfa_offset 16
+\t.cfi_offset %r12, -16
+\tcall other
+\tpop %r12
+\t.cfi_def_cfa_offset 8
+\tret
+\t.cfi_endproc
+";
+
+#[test]
+#[ignore = "needs the reference tools"]
+fn labels_without_a_type_are_functions_if_a_call_can_arrive() {
+    let tools = Tools::find();
+    assert_eq!(compare_text(&tools, X86, NO_TYPE, "no type").0, 2);
+}
+
+/// A loop that is entered in the middle, and whose jump back is thousands of bytes after the function's start. The
+/// function has no type, but a call leads to it.
+#[test]
+#[ignore = "needs the reference tools"]
+fn long_loops_that_are_entered_in_the_middle_are_one_function() {
+    let tools = Tools::find();
+    let text = "
+\t.text
+\t.globl f
+\t.type f, @function
+f:
+\t.cfi_startproc
+\tpush %rax
+\t.cfi_def_cfa_offset 16
+\tcall loop
+\tpop %rax
+\t.cfi_def_cfa_offset 8
+\tret
+\t.cfi_endproc
+\t.size f, . - f
+loop:
+\t.cfi_startproc
+\tpush %rbx
+\t.cfi_def_cfa_offset 16
+\t.cfi_offset %rbx, -16
+\tmov $3, %ebx
+\tjmp middle
+again:
+\tcall other
+middle:
+\t.rept 2000
+\tadd %rax, %rax
+\t.endr
+\tdec %ebx
+\tjnz again
+\tpop %rbx
+\t.cfi_def_cfa_offset 8
+\tret
+\t.cfi_endproc
+";
+    assert_eq!(compare_text(&tools, X86, text, "loop"), (2, 1));
+}
+
+/// A call may arrive at a global label in the middle of a frame, so neither of the two parts gets directives. The report
+/// names the labels and what is missing.
+#[test]
+#[ignore = "needs the reference tools"]
+fn code_that_is_no_function_by_itself_needs_a_type() {
+    let tools = Tools::find();
+    let text = "
+\t.text
+\t.globl outer
+outer:
+\tpush %rbx
+\t.globl middle
+middle:
+\tcall other
+\tpop %rbx
+\tret
+\t.globl tail
+tail:
+\tjmp *%rax
+";
+    let (annotated, report) = annotate(&tools, X86, text, text);
+    assert_eq!(annotated, text);
+    for (line, name) in [(4, "outer"), (7, "middle"), (12, "tail")] {
+        let expected =
+            format!("text.s:{line}: {name}: not annotated: no-type, '.type {name}, %function' is missing");
+        assert!(report.contains(&expected), "{report}");
+    }
+}
+
+/// The number of a system call is an argument: a wrapper, and a stub that a signal handler recognizes by its labels.
+/// `vfork` keeps its return address in a register, because the child overwrites the stack.
+const SYSTEM_CALLS: &str = "
+\t.text
+\t.globl wrapper
+wrapper:
+\t.cfi_startproc
+\tmov %rdi, %rax
+\tmov %rsi, %rdi
+\tsyscall
+\tret
+\t.cfi_endproc
+\t.globl cancellable, begin, end, cancel
+\t.type cancellable, @function
+cancellable:
+begin:
+\t.cfi_startproc
+\tmov (%rdi), %eax
+\ttest %eax, %eax
+\tjnz cancel
+\tmov %rsi, %rax
+\tsyscall
+end:
+\tret
+cancel:
+\tjmp cancelled
+\t.cfi_endproc
+\t.globl child
+\t.type child, @function
+child:
+\t.cfi_startproc
+\tpop %rdx
+\t.cfi_def_cfa_offset 0
+\t.cfi_register %rip, %rdx
+\tmov $58, %eax
+\tsyscall
+\tpush %rdx
+\t.cfi_def_cfa_offset 8
+\t.cfi_offset %rip, -8
+\tmov %rax, %rdi
+\tjmp result
+\t.cfi_endproc
+";
+
+#[test]
+#[ignore = "needs the reference tools"]
+fn system_calls_stay_on_the_stack_if_the_function_only_returns() {
+    let tools = Tools::find();
+    assert_eq!(compare_text(&tools, X86, SYSTEM_CALLS, "system calls").0, 3);
+    let wrapper = "
+\t.text
+\t.globl wrapper
+wrapper:
+\t.cfi_startproc
+\tmov x8, x0
+\tmov x0, x1
+\tsvc #0
+\tret
+\t.cfi_endproc
+";
+    assert_eq!(compare_text(&tools, AARCH64, wrapper, "wrapper").0, 1);
+}
+
+/// After these system calls the stack is another one: a new thread, whose number is written to a part of a register, and
+/// the return from a signal.
+#[test]
+#[ignore = "needs the reference tools"]
+fn system_calls_that_change_the_stack_get_no_directives() {
+    let tools = Tools::find();
+    let text = "
+\t.text
+\t.type start, @function
+start:
+\txor %eax, %eax
+\tmov $56, %al
+\tsyscall
+\ttest %eax, %eax
+\tjnz 1f
+\tpop %rdi
+\tcall *%r9
+\tmov %eax, %edi
+\tmov $60, %eax
+\tsyscall
+\tud2
+1:\tret
+\t.type restore, @function
+restore:
+\tmov $15, %eax
+\tsyscall
+\tret
+";
+    let (annotated, report) = annotate(&tools, X86, text, text);
+    assert_eq!(annotated, text);
+    assert!(report.contains("text.s:7: start: not annotated: system-call (syscall)"), "{report}");
+    assert!(report.contains("text.s:20: restore: not annotated: system-call (syscall)"), "{report}");
+}
+
+/// Compilers without CFI write `.loc` with the lines of their own source, so the line table does not name the text.
+const OF_COMPILER: &str = "
+\t.file 1 \"a.ha\"
+\t.section \".text.f\",\"ax\"
+\t.globl f
+f:
+\t.cfi_startproc
+\tpushq %rbp
+\t.cfi_def_cfa_offset 16
+\t.cfi_offset %rbp, -16
+\tmovq %rsp, %rbp
+\t.cfi_def_cfa_register %rbp
+\tsubq $8, %rsp
+\tpushq %rbx
+\t.cfi_offset %rbx, -32
+\tmovl %edi, %ebx
+\t.loc 1 7 3
+\t.loc 1 7 9
+.Lbb1:
+\tcallq g
+\t.loc 1 8 1
+\tcmpl $1, %ebx
+\tjz .Lbb1
+\tpopq %rbx
+\tleave
+\t.cfi_restore %rbx
+\t.cfi_def_cfa %rsp, 8
+\tret
+\t.cfi_endproc
+.type f, @function
+.size f, .-f
+";
+
+#[test]
+#[ignore = "needs the reference tools"]
+fn texts_with_lines_of_another_source_are_walked() {
+    let tools = Tools::find();
+    let text = OF_COMPILER.replace("\t.section \".text.f\",\"ax\"\n", "\t.text\n");
+    assert_eq!(compare_text(&tools, X86, &text, "compiler").0, 1);
+    let bare: Vec<_> = OF_COMPILER.lines().filter(|line| !line.contains(".cfi_")).collect();
+    let bare = bare.join("\n") + "\n";
+    let (annotated, report) = annotate(&tools, X86, &bare, &bare);
+    assert!(report.contains("1 function annotated"), "{report}");
+    // A text with another statement is not the object's.
+    let changed = bare.replace("\tmovl %edi, %ebx\n", "\tmovl %edi, %ebx\n\tnegl %ebx\n");
+    let (same, report) = annotate(&tools, X86, &bare, &changed);
+    assert_eq!(same, changed);
+    assert!(report.contains("text.s:5: f: not annotated: other-file (push)"), "{report}");
+    assert_ne!(annotated, bare);
+}
+
+/// A refusal names the line and the instruction that show the reason, not only the function.
+#[test]
+#[ignore = "needs the reference tools"]
+fn refusals_name_the_line_and_the_instruction() {
+    let tools = Tools::find();
+    let text = "
+\t.text
+\t.type switch, @function
+switch:
+\tpush %rbx
+\tmov %rsp, (%rdi)
+\tmov (%rsi), %rsp
+\tpop %rbx
+\tret
+\t.type caller, @function
+caller:
+\tpush %rax
+\tcall switch
+\tpop %rax
+\tret
+";
+    let (_, report) = annotate(&tools, X86, text, text);
+    assert!(report.contains("text.s:8: switch: not annotated: cfa-not-known (pop)"), "{report}");
+}
+
+/// A macro changes the section after the last instruction, so that the end of the function would be in `.rodata`.
+#[test]
+#[ignore = "needs the reference tools"]
+fn directives_stay_in_the_section_of_the_function() {
+    let tools = Tools::find();
+    let text = "
+\t.macro finish
+\tret
+\t.section .rodata
+\t.endm
+\t.text
+\t.type f, @function
+f:
+\tpush %rbx
+\tcall g
+\tpop %rbx
+\tfinish
+\t.data
+\t.long 1
+";
+    let (annotated, report) = annotate(&tools, X86, text, text);
+    assert_eq!(annotated, text);
+    assert!(report.contains("text.s:8: f: not annotated: interleaved (push)"), "{report}");
+    let balanced = text.replace("\t.section .rodata\n", "\t.pushsection .rodata\n\t.byte 1\n\t.popsection\n");
+    let (annotated, report) = annotate(&tools, X86, &balanced, &balanced);
+    assert!(report.contains("1 function annotated"), "{report}");
+    assert!(annotated.contains("\tfinish\n\t.cfi_endproc\n\t.data\n"), "{annotated}");
+}
