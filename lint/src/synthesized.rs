@@ -15,6 +15,7 @@ use cfipack_code::{Analysis, Candidate, Code, Omission, Rows, Surroundings, synt
 use cfipack_container::{CallFrameSection, File};
 use cfipack_decoder::sframe::{Function, Section};
 use cfipack_format::{Address, Row};
+use cfipack_roundtrip::cfi::Functions;
 
 use self::uncovered::{Evidence, FunctionCode, Uncovered};
 use crate::coverage;
@@ -25,8 +26,8 @@ use crate::{Error, FileMemory};
 pub struct WithoutCfi<R> {
     /// The functions in ascending order, each with its rows or the reason why it gets no rows.
     pub functions: Vec<(Range<Address>, Result<R, Omission>)>,
-    /// The number of pieces of code that belong to no known function.
-    pub others: u64,
+    /// The pieces of code that belong to no known function, ascending.
+    pub others: Vec<Range<Address>>,
 }
 
 /// Makes rows for the functions of a file that no CFI covers. Functions are found by their symbols and by calls to
@@ -37,7 +38,7 @@ pub struct WithoutCfi<R> {
 pub fn functions(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> Result<WithoutCfi<Vec<Row>>, Error> {
     let (uncovered, rows) = made(file, sections, |analysis| analysis.synthesize())?;
     let ranges = uncovered.functions.into_iter().map(|function| function.range);
-    Ok(WithoutCfi { functions: ranges.zip(rows).collect(), others: uncovered.others.len() as u64 })
+    Ok(WithoutCfi { functions: ranges.zip(rows).collect(), others: uncovered.others })
 }
 
 /// Makes rows with all registers for the functions that no CFI covers and that have symbols.
@@ -50,7 +51,8 @@ pub(crate) fn described(
     let (named, unnamed): (Vec<_>, Vec<_>) =
         all.partition(|(function, _)| function.evidence == Evidence::Symbol);
     let functions = named.into_iter().map(|(function, rows)| (function.range, rows)).collect();
-    Ok(WithoutCfi { functions, others: (uncovered.others.len() + unnamed.len()) as u64 })
+    let unnamed = unnamed.into_iter().map(|(function, _)| function.range);
+    Ok(WithoutCfi { functions, others: uncovered.others.into_iter().chain(unnamed).collect() })
 }
 
 /// Finds the functions that no CFI covers, and makes the rows of each from its code.
@@ -60,11 +62,13 @@ fn made<T>(
     rows: impl Fn(&Analysis<'_>) -> Result<T, Omission>,
 ) -> Result<(Uncovered, Vec<Result<T, Omission>>), Error> {
     let memory = FileMemory::new(file)?;
-    let uncovered = Uncovered::find(file, sections, &memory)?;
-    let functions = &uncovered.functions;
     let symbols = file.symbols()?;
     let mut covered = coverage::of_cfi(sections)?;
     covered.sort_by_key(|range| (range.start, range.end));
+    let cfi: Vec<_> = sections.iter().map(CallFrameSection::cfi).collect();
+    let with_cfi = Functions::find(&cfi);
+    let (uncovered, into) = Uncovered::find(file, &memory, &symbols, &covered, &with_cfi)?;
+    let functions = &uncovered.functions;
     let is_inside = |address: Address| {
         let before = covered.partition_point(|range| range.start <= address).checked_sub(1);
         let is_in_cfi = before.is_some_and(|before| {
@@ -87,12 +91,12 @@ fn made<T>(
             code: Code { arch: file.arch(), start: function.range.start, bytes, relocated },
             call_sites: &[],
             noreturn: &function.noreturn,
-            is_known: matches!(function.evidence, Evidence::Symbol | Evidence::Call),
+            is_known: function.evidence != Evidence::Jump,
         })
         .collect();
     let ranges: Vec<_> = functions.iter().map(|function| function.range.clone()).collect();
-    let jumps::Into { jumps, calls } = jumps::into(file, sections, &memory, &ranges);
-    let surroundings = Surroundings { jumps: &jumps, calls: &calls, is_inside: &is_inside };
+    let jumps = into.jumps(file.arch(), &with_cfi, &ranges);
+    let surroundings = Surroundings { jumps: &jumps, calls: &into.calls, is_inside: &is_inside };
     let rows = synthesize_with(&candidates, &surroundings, &memory, rows);
     Ok((uncovered, rows))
 }

@@ -112,8 +112,8 @@ pub fn annotate(text: &[u8], name: &[u8], file: &File<'_>) -> Result<Annotated, 
     let memory = FileMemory::new(file)?;
     let lines = source_lines(file.arch(), text);
     let source = Source::new(file.arch(), text, &lines, &memory, table, is_own);
-    let WithoutCfi { functions, others: unnamed } = synthesized::described(file, &sections)?;
-    let mut annotated = Annotated { unnamed, ..Annotated::default() };
+    let WithoutCfi { functions, others } = synthesized::described(file, &sections)?;
+    let mut annotated = Annotated { unnamed: others.len() as u64, ..Annotated::default() };
     let mut described = Vec::new();
     for (range, rows) in functions {
         let insertions =

@@ -4,8 +4,8 @@
 //! a known function. Bytes of data can look like a call too, but no path leads to them.
 //!
 //! Other addresses only suggest a function: a pointer in the data, an address that an instruction computes, the target
-//! of a jump, the code after padding. Such an address starts a function only if all paths from it are known, and they
-//! return to a caller. Calls on these paths then lead to further functions.
+//! of a jump, the code after other code and padding. Such an address starts a function only if all paths from it are
+//! known, and one returns to a caller or ends in a jump to a function. Calls on these paths then lead to further functions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -14,6 +14,7 @@ use cfipack_code::{Analysis, Code, Flow, Instructions, State, Ways};
 use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Arch, Family};
 
+use super::jumps::Into;
 use super::uncovered::Evidence;
 use crate::returns::Returns;
 use crate::{FileMemory, padding};
@@ -55,6 +56,8 @@ pub struct Search<'s, 'f> {
     /// Addresses that may be functions and wait. The last goes first.
     suggested: Vec<Address>,
     seen: BTreeSet<Address>,
+    /// Addresses that are functions if one of their last jumps leads to a function, by the targets of the jumps.
+    jumping: BTreeMap<Address, Vec<Address>>,
     /// The ends of new functions, and the starts of the code without symbols. What follows other code may be data.
     ends: BTreeSet<Address>,
     decoded: Instructions,
@@ -95,27 +98,18 @@ impl<'s, 'f> Search<'s, 'f> {
             fragments: Vec::new(),
             suggested: Vec::new(),
             seen: BTreeSet::new(),
+            jumping: BTreeMap::new(),
             ends: code.iter().map(|range| range.start).collect(),
             decoded: Instructions::default(),
             work: size.saturating_mul(WORK),
         }
     }
 
-    /// Reads a function with CFI, and keeps what it calls and refers to. All of its bytes count as instructions that are
-    /// reached, because only CFI leads to its landing pads.
-    pub fn read(&mut self, function: &Range<Address>) {
-        let Some((bytes, relocated)) = self.memory.code(function.start, function.end.0 - function.start.0)
-        else {
-            return;
-        };
-        let code = Code { arch: self.arch, start: function.start, bytes, relocated: &relocated };
-        self.decoded.decode(&code);
-        self.called.extend(self.decoded.as_slice().iter().filter_map(|instruction| match instruction.flow {
-            Flow::Call(target) => target,
-            _ => None,
-        }));
-        let constants: Vec<_> = self.decoded.constants().map(|(_, value)| Address(value)).collect();
-        constants.into_iter().for_each(|address| self.suggest(address));
+    /// Keeps what functions with CFI call and refer to. All of their bytes count as instructions that are reached,
+    /// because only CFI leads to their landing pads.
+    pub fn enter(&mut self, into: &Into) {
+        self.called.extend(&into.calls);
+        into.addresses.iter().for_each(|address| self.suggest(*address));
     }
 
     /// Follows a function that is known, and keeps what its paths call and refer to.
@@ -231,19 +225,22 @@ impl<'s, 'f> Search<'s, 'f> {
         if paths.end == 0 {
             return;
         }
+        let end = start.offset(paths.end as i64);
+        self.ends.insert(end);
         if evidence == Evidence::Code && !self.is_function(start, &paths) {
             return;
         }
-        let end = start.offset(paths.end as i64);
-        self.ends.insert(end);
+        if evidence != Evidence::Jump {
+            self.suggested.extend(self.jumping.remove(&start).unwrap_or_default());
+        }
         let (instructions, noreturn) =
             (std::mem::take(&mut paths.instructions), std::mem::take(&mut paths.noreturn));
         self.found.insert(start, Found { end, evidence, noreturn, instructions });
         self.keep(paths);
     }
 
-    /// Returns whether every path from an address is known, and at least one returns. A lone return shows nothing, because
-    /// a byte of data can look like it.
+    /// Returns whether every path from an address is known, and at least one returns or ends in a jump to a function. A
+    /// lone return or jump shows nothing, because bytes of data can look like it.
     fn is_function(&mut self, start: Address, paths: &Paths) -> bool {
         if paths.instructions.len() < 2 {
             return false;
@@ -251,7 +248,28 @@ impl<'s, 'f> Search<'s, 'f> {
         let Some((bytes, relocated)) = self.memory.code(start, paths.end) else { return false };
         let code = Code { arch: self.arch, start, bytes, relocated: &relocated };
         self.decoded.decode(&code);
-        follow(code, &self.decoded, self.memory, &paths.noreturn).is_function()
+        let mut analysis = follow(code, &self.decoded, self.memory, &paths.noreturn);
+        if !analysis.leaves_like_a_function() {
+            return false;
+        }
+        if analysis.returns() {
+            return true;
+        }
+        let functions = analysis.tail_calls();
+        drop(analysis);
+        if functions.iter().any(|function| self.is_known(*function)) {
+            return true;
+        }
+        for function in functions {
+            self.jumping.entry(function).or_default().push(start);
+        }
+        false
+    }
+
+    /// Returns whether a function is known to start at an address.
+    fn is_known(&self, start: Address) -> bool {
+        let is_found = self.found.get(&start).is_some_and(|found| found.evidence != Evidence::Jump);
+        is_found || self.memory.is_stub(start) || self.around(start).is_none() && self.returns.is_start(start)
     }
 
     /// Suggests the code after the padding that follows each end. Returns false if there is none that is new.

@@ -2,9 +2,11 @@
 
 use std::ops::Range;
 
-use cfipack_container::{CallFrameSection, Elf, File};
+use cfipack_container::{Elf, File, Symbols};
 use cfipack_format::{Address, Arch, Endian};
+use cfipack_roundtrip::cfi::Functions;
 
+use super::jumps::Into;
 use super::search::{Found, Search};
 use crate::coverage::{self, Gaps};
 use crate::returns::{Ends, Imports, Returns};
@@ -45,18 +47,27 @@ impl Uncovered {
     /// Finds the functions of a file that no CFI covers.
     ///
     /// A symbol of type function starts a function. Other symbols do not, because a label can be in the middle of a
-    /// function. Code without symbols is searched.
+    /// function. Code without symbols is searched. The ranges in `covered` have CFI, and have to be ascending. Also
+    /// returns the ways from the functions with CFI into the other code.
     pub fn find(
         file: &File<'_>,
-        sections: &[CallFrameSection<'_>],
         memory: &FileMemory<'_>,
-    ) -> Result<Self, Error> {
-        let mut covered = coverage::of_cfi(sections)?;
-        covered.sort_by_key(|range| (range.start, range.end));
-        let merged = coverage::merged(covered.clone());
+        symbols: &Symbols<'_>,
+        covered: &[Range<Address>],
+        with_cfi: &Functions<'_>,
+    ) -> Result<(Self, Into), Error> {
+        let merged = coverage::merged(covered.to_vec());
         let mut pieces = Vec::new();
         Gaps::new(file, &merged).for_each(|gap| pieces.push((gap.addresses, gap.is_padding)))?;
-        let symbols = file.symbols()?;
+        let mut code: Vec<Range<Address>> = Vec::new();
+        for (piece, is_padding) in &pieces {
+            match code.last_mut() {
+                Some(last) if last.end == piece.start => last.end = piece.end,
+                _ if *is_padding => {}
+                _ => code.push(piece.clone()),
+            }
+        }
+        let into = Into::find(file.arch(), with_cfi, memory, &code);
         // Functions that have symbols.
         let mut functions: Vec<Range<Address>> = Vec::new();
         let mut unnamed = Vec::new();
@@ -91,15 +102,15 @@ impl Uncovered {
         };
         let mut uncovered = Self { functions: functions.iter().map(known).collect(), others: Vec::new() };
         if !unnamed.is_empty() {
-            let imports = Imports::find(file, &symbols);
-            let ends = KnownEnds { covered: &covered, functions: &functions, unnamed: &unnamed };
+            let imports = Imports::find(file, symbols);
+            let ends = KnownEnds { covered, functions: &functions, unnamed: &unnamed };
             let mut returns = Returns::new(memory, &ends, file.arch(), &imports);
             let mut search = Search::new(file.arch(), memory, &mut returns, &unnamed);
-            covered.iter().for_each(|function| search.read(function));
+            search.enter(&into);
             functions.iter().for_each(|function| search.follow(function));
             uncovered.search(file, search)?;
         }
-        Ok(uncovered)
+        Ok((uncovered, into))
     }
 
     /// Searches code without symbols for functions.
@@ -110,6 +121,7 @@ impl Uncovered {
         for section in file.data_sections()? {
             pointers(file.arch(), &section.bytes).for_each(|pointer| search.suggest(pointer));
         }
+        file.relative_pointers().into_iter().for_each(|pointer| search.suggest(pointer));
         let (memory, unnamed) = (search.memory, search.code);
         let found = search.run();
         let mut rest = unnamed.to_vec();
