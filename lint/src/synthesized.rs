@@ -36,7 +36,7 @@ pub struct WithoutCfi<R> {
 /// # Errors
 /// The sections or the symbols of the file, or its CFI, cannot be read.
 pub fn functions(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> Result<WithoutCfi<Vec<Row>>, Error> {
-    let (uncovered, rows) = made(file, sections, |analysis| analysis.synthesize())?;
+    let (uncovered, rows) = made(file, sections, true, |analysis| analysis.synthesize())?;
     let ranges = uncovered.functions.into_iter().map(|function| function.range);
     Ok(WithoutCfi { functions: ranges.zip(rows).collect(), others: uncovered.others })
 }
@@ -46,7 +46,7 @@ pub(crate) fn described(
     file: &File<'_>,
     sections: &[CallFrameSection<'_>],
 ) -> Result<WithoutCfi<Rows>, Error> {
-    let (uncovered, rows) = made(file, sections, |analysis| analysis.describe())?;
+    let (uncovered, rows) = made(file, sections, false, |analysis| analysis.describe())?;
     let all = uncovered.functions.into_iter().zip(rows);
     let (named, unnamed): (Vec<_>, Vec<_>) =
         all.partition(|(function, _)| function.evidence == Evidence::Symbol);
@@ -59,6 +59,7 @@ pub(crate) fn described(
 fn made<T>(
     file: &File<'_>,
     sections: &[CallFrameSection<'_>],
+    splits: bool,
     rows: impl Fn(&Analysis<'_>) -> Result<T, Omission>,
 ) -> Result<(Uncovered, Vec<Result<T, Omission>>), Error> {
     let memory = FileMemory::new(file)?;
@@ -67,7 +68,7 @@ fn made<T>(
     covered.sort_by_key(|range| (range.start, range.end));
     let cfi: Vec<_> = sections.iter().map(CallFrameSection::cfi).collect();
     let with_cfi = Functions::find(&cfi);
-    let (uncovered, into) = Uncovered::find(file, &memory, &symbols, &covered, &with_cfi)?;
+    let (uncovered, into) = Uncovered::find(file, &memory, &symbols, &covered, &with_cfi, splits)?;
     let functions = &uncovered.functions;
     let is_inside = |address: Address| {
         let before = covered.partition_point(|range| range.start <= address).checked_sub(1);

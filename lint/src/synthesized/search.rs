@@ -25,6 +25,8 @@ const WINDOW: u64 = 1 << 9;
 const GROWTH: u64 = 8;
 /// The largest function that is found, in bytes.
 const MAX_FUNCTION: u64 = 1 << 20;
+/// Compilers align functions to this many bytes.
+const ALIGNMENT: u64 = 16;
 /// The search stops after it has decoded this many times the bytes of the code without symbols.
 const WORK: u64 = 64;
 
@@ -47,7 +49,7 @@ pub struct Search<'s, 'f> {
     pub memory: &'s FileMemory<'f>,
     returns: &'s mut Returns<'s, 'f>,
     /// The code without symbols, ascending.
-    pub code: &'s [Range<Address>],
+    pub code: Vec<Range<Address>>,
     found: BTreeMap<Address, Found>,
     /// Targets of calls that wait.
     called: Vec<Address>,
@@ -85,9 +87,10 @@ impl<'s, 'f> Search<'s, 'f> {
         arch: Arch,
         memory: &'s FileMemory<'f>,
         returns: &'s mut Returns<'s, 'f>,
-        code: &'s [Range<Address>],
+        code: Vec<Range<Address>>,
     ) -> Self {
         let size: u64 = code.iter().map(|range| range.end.0 - range.start.0).sum();
+        let ends = code.iter().map(|range| range.start).collect();
         Self {
             arch,
             memory,
@@ -99,7 +102,7 @@ impl<'s, 'f> Search<'s, 'f> {
             suggested: Vec::new(),
             seen: BTreeSet::new(),
             jumping: BTreeMap::new(),
-            ends: code.iter().map(|range| range.start).collect(),
+            ends,
             decoded: Instructions::default(),
             work: size.saturating_mul(WORK),
         }
@@ -112,11 +115,35 @@ impl<'s, 'f> Search<'s, 'f> {
         into.addresses.iter().for_each(|address| self.suggest(*address));
     }
 
-    /// Follows a function that is known, and keeps what its paths call and refer to.
-    pub fn follow(&mut self, function: &Range<Address>) {
-        if let Some(paths) = self.paths(function.start, function.end) {
-            self.keep(paths);
-        }
+    /// Follows a function that is known, and keeps what its paths call and refer to. Returns the end of the code that
+    /// paths lead to, and the calls that do not return, if the function gets no rows because of code after this end.
+    /// For example, only CFI leads to landing pads.
+    pub fn follow(&mut self, function: &Range<Address>) -> Option<(Address, Vec<u32>)> {
+        let paths = self.paths(function.start, function.end)?;
+        let end = function.start.offset(paths.end as i64);
+        let (rest, _) = self.memory.code(end, function.end.0 - end.0).unwrap_or_default();
+        let is_cut = paths.end != 0 && !padding::is_padding(self.arch, rest) && !self.is_whole(function);
+        let part = is_cut.then(|| (end, paths.noreturn.clone()));
+        self.keep(paths);
+        part
+    }
+
+    /// Returns whether a function can have rows as a whole.
+    fn is_whole(&mut self, function: &Range<Address>) -> bool {
+        let Some((bytes, relocated)) = self.memory.code(function.start, function.end.0 - function.start.0)
+        else {
+            return true;
+        };
+        let code = Code { arch: self.arch, start: function.start, bytes, relocated: &relocated };
+        self.decoded.decode(&code);
+        follow(code, &self.decoded, self.memory, &[]).leaves_like_a_function()
+    }
+
+    /// Adds code that belongs to no function, after the known functions are followed.
+    pub fn add_code(&mut self, mut code: Vec<Range<Address>>) {
+        self.ends.extend(code.iter().map(|range| range.start));
+        self.code.append(&mut code);
+        self.code.sort_by_key(|range| range.start);
     }
 
     /// Follows the code where the program starts. No call leads there, so it is no function that gets rows.
@@ -130,7 +157,7 @@ impl<'s, 'f> Search<'s, 'f> {
     /// that only happen to be the address of code.
     pub fn suggest(&mut self, address: Address) {
         let alignment = match self.arch.family() {
-            Family::X86 => 16,
+            Family::X86 => ALIGNMENT,
             Family::Aarch64 | Family::S390x | Family::Riscv => 4,
         };
         if address.0.is_multiple_of(alignment) {
@@ -166,7 +193,7 @@ impl<'s, 'f> Search<'s, 'f> {
     }
 
     /// Returns the range of code without symbols that contains an address.
-    fn around(&self, address: Address) -> Option<&'s Range<Address>> {
+    fn around(&self, address: Address) -> Option<&Range<Address>> {
         let next = self.code.partition_point(|range| range.end <= address);
         self.code.get(next).filter(|range| range.start <= address)
     }
@@ -302,13 +329,23 @@ impl<'s, 'f> Search<'s, 'f> {
             let mut noreturn = self.returns.ends(&self.decoded);
             let mut analysis = follow(code, &self.decoded, self.memory, &noreturn);
             // The end of a function is not known. So code after a call belongs to the function only if it leads back
-            // into the function, or to a return.
-            let lost = lost_calls(&analysis);
-            if !lost.is_empty() {
-                noreturn.extend(lost);
-                noreturn.sort_unstable();
-                noreturn.dedup();
-                analysis = follow(code, &self.decoded, self.memory, &noreturn);
+            // into the function, or to a return, or if code of the function follows.
+            let mut lost = lost_calls(&analysis);
+            while !lost.is_empty() {
+                let mut all = [&noreturn[..], &lost].concat();
+                all.sort_unstable();
+                all.dedup();
+                analysis = follow(code, &self.decoded, self.memory, &all);
+                let last = resumed(&analysis).last().copied().unwrap_or(0);
+                let known = lost.len();
+                lost.retain(|call| *call >= last || may_end(start, &self.decoded, *call));
+                if lost.len() == known {
+                    noreturn = all;
+                    break;
+                }
+                if lost.is_empty() {
+                    analysis = follow(code, &self.decoded, self.memory, &noreturn);
+                }
             }
             let mut paths = Paths { noreturn, decoded, ..Paths::default() };
             let nearest = paths.read(&analysis);
@@ -341,6 +378,10 @@ impl Paths {
             }
         });
         self.fragments = analysis.fragments();
+        if is_cut {
+            let resumed = resumed(analysis).into_iter();
+            self.fragments.extend(resumed.map(|offset| code.start.offset(offset.into())));
+        }
         let constants = instructions.constants().filter(|(index, _)| is_reached[*index]);
         self.suggested = constants.map(|(_, value)| Address(value)).collect();
         let mut nearest = u64::MAX;
@@ -374,6 +415,32 @@ fn follow<'c>(
         memory,
         Ways { start: Some(&entry), entries: &[], call_sites: &[], noreturn },
     )
+}
+
+/// Returns whether another function may start after a call: after padding, or at an aligned address.
+fn may_end(start: Address, instructions: &Instructions, call: u32) -> bool {
+    let after = instructions.index_of(call).and_then(|index| instructions.as_slice().get(index + 1));
+    after
+        .is_none_or(|after| after.is_padding || start.offset(after.offset.into()).0.is_multiple_of(ALIGNMENT))
+}
+
+/// Returns the offsets, ascending, where paths go on after code that no path leads to, and a frame is in place. A
+/// fragment of the function starts there.
+fn resumed(analysis: &Analysis<'_>) -> Vec<u32> {
+    let arch = analysis.code().arch;
+    let (stack, entry) = (arch.stack_pointer(), State::at_entry(arch));
+    let (mut was_reached, mut offsets) = (true, Vec::new());
+    analysis.for_each(|_, instruction, state| {
+        let Some(state) = state else {
+            was_reached &= instruction.is_padding;
+            return;
+        };
+        let is_first = !std::mem::replace(&mut was_reached, true);
+        if is_first && state.get(arch, stack) != entry.get(arch, stack) {
+            offsets.push(instruction.offset);
+        }
+    });
+    offsets
 }
 
 /// The most instructions that are followed to see where the code after a call leads.

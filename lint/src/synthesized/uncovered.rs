@@ -22,6 +22,12 @@ pub struct FunctionCode {
     pub noreturn: Vec<u32>,
 }
 
+impl FunctionCode {
+    fn named(range: Range<Address>) -> Self {
+        Self { range, evidence: Evidence::Symbol, noreturn: Vec::new() }
+    }
+}
+
 /// The evidence for a function at a place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Evidence {
@@ -47,7 +53,8 @@ impl Uncovered {
     /// Finds the functions of a file that no CFI covers.
     ///
     /// A symbol of type function starts a function. Other symbols do not, because a label can be in the middle of a
-    /// function. Code without symbols is searched. The ranges in `covered` have CFI, and have to be ascending. Also
+    /// function. Code without symbols is searched. If `splits` is set, this also holds for the code of a function from
+    /// the first instruction on that no path leads to, if the function gets no rows because of this code. The ranges in `covered` have CFI, and have to be ascending. Also
     /// returns the ways from the functions with CFI into the other code.
     pub fn find(
         file: &File<'_>,
@@ -55,6 +62,7 @@ impl Uncovered {
         symbols: &Symbols<'_>,
         covered: &[Range<Address>],
         with_cfi: &Functions<'_>,
+        splits: bool,
     ) -> Result<(Self, Into), Error> {
         let merged = coverage::merged(covered.to_vec());
         let mut pieces = Vec::new();
@@ -95,21 +103,28 @@ impl Uncovered {
             unnamed.push(end..piece.end);
         }
         unnamed.retain(|piece| piece.start < piece.end);
-        let known = |range: &Range<Address>| FunctionCode {
-            range: range.clone(),
-            evidence: Evidence::Symbol,
-            noreturn: Vec::new(),
-        };
-        let mut uncovered = Self { functions: functions.iter().map(known).collect(), others: Vec::new() };
-        if !unnamed.is_empty() {
-            let imports = Imports::find(file, symbols);
-            let ends = KnownEnds { covered, functions: &functions, unnamed: &unnamed };
-            let mut returns = Returns::new(memory, &ends, file.arch(), &imports);
-            let mut search = Search::new(file.arch(), memory, &mut returns, &unnamed);
-            search.enter(&into);
-            functions.iter().for_each(|function| search.follow(function));
-            uncovered.search(file, search)?;
+        let mut uncovered = Self { functions: Vec::with_capacity(functions.len()), others: Vec::new() };
+        let is_searched = !unnamed.is_empty() || splits && !functions.is_empty();
+        if !is_searched {
+            uncovered.functions.extend(functions.into_iter().map(FunctionCode::named));
+            return Ok((uncovered, into));
         }
+        let imports = Imports::find(file, symbols);
+        let ends = KnownEnds { covered, functions: &functions, unnamed: &unnamed };
+        let mut returns = Returns::new(memory, &ends, file.arch(), &imports);
+        let mut search = Search::new(file.arch(), memory, &mut returns, unnamed.clone());
+        search.enter(&into);
+        let mut rest = Vec::new();
+        for range in &functions {
+            let mut function = FunctionCode::named(range.clone());
+            if let Some((end, noreturn)) = search.follow(range).filter(|_| splits) {
+                rest.push(end..range.end);
+                (function.range.end, function.noreturn) = (end, noreturn);
+            }
+            uncovered.functions.push(function);
+        }
+        search.add_code(rest);
+        uncovered.search(file, search)?;
         Ok((uncovered, into))
     }
 
@@ -122,9 +137,8 @@ impl Uncovered {
             pointers(file.arch(), &section.bytes).for_each(|pointer| search.suggest(pointer));
         }
         file.relative_pointers().into_iter().for_each(|pointer| search.suggest(pointer));
-        let (memory, unnamed) = (search.memory, search.code);
+        let (memory, mut rest) = (search.memory, search.code.clone());
         let found = search.run();
-        let mut rest = unnamed.to_vec();
         for (start, found) in found {
             let range = start..found.end;
             let piece = rest.partition_point(|piece| piece.end <= start);
