@@ -67,6 +67,17 @@ pub struct Search<'s, 'f> {
     work: u64,
 }
 
+/// What code shows by itself.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Shown {
+    Nothing,
+    /// It is compiled code: it saves its caller's registers, or calls a function that never returns. Other functions
+    /// can follow it, and no data.
+    Compiled,
+    /// It is a function.
+    Function,
+}
+
 /// What the paths from an address show.
 #[derive(Default)]
 struct Paths {
@@ -128,7 +139,7 @@ impl<'s, 'f> Search<'s, 'f> {
         part
     }
 
-    /// Returns whether a function can have rows as a whole.
+    /// Returns whether a function can have rows as a whole, by itself.
     fn is_whole(&mut self, function: &Range<Address>) -> bool {
         let Some((bytes, relocated)) = self.memory.code(function.start, function.end.0 - function.start.0)
         else {
@@ -136,7 +147,8 @@ impl<'s, 'f> Search<'s, 'f> {
         };
         let code = Code { arch: self.arch, start: function.start, bytes, relocated: &relocated };
         self.decoded.decode(&code);
-        follow(code, &self.decoded, self.memory, &[]).leaves_like_a_function()
+        let mut analysis = follow(code, &self.decoded, self.memory, &[]);
+        analysis.fragments().is_empty() && analysis.leaves_like_a_function()
     }
 
     /// Adds code that belongs to no function, after the known functions are followed.
@@ -253,10 +265,16 @@ impl<'s, 'f> Search<'s, 'f> {
             return;
         }
         let end = start.offset(paths.end as i64);
-        self.ends.insert(end);
-        if evidence == Evidence::Code && !self.is_function(start, &paths) {
-            return;
+        if evidence == Evidence::Code {
+            let shown = self.shown(start, &paths);
+            if shown >= Shown::Compiled {
+                self.ends.insert(end);
+            }
+            if shown != Shown::Function {
+                return;
+            }
         }
+        self.ends.insert(end);
         if evidence != Evidence::Jump {
             self.suggested.extend(self.jumping.remove(&start).unwrap_or_default());
         }
@@ -266,31 +284,32 @@ impl<'s, 'f> Search<'s, 'f> {
         self.keep(paths);
     }
 
-    /// Returns whether every path from an address is known, and at least one returns or ends in a jump to a function. A
-    /// lone return or jump shows nothing, because bytes of data can look like it.
-    fn is_function(&mut self, start: Address, paths: &Paths) -> bool {
+    /// Returns what code shows by itself. It is a function if every path from its start is known, and at least one returns
+    /// or ends in a jump to a function. A lone return or jump shows nothing, because bytes of data can look like it.
+    fn shown(&mut self, start: Address, paths: &Paths) -> Shown {
         if paths.instructions.len() < 2 {
-            return false;
+            return Shown::Nothing;
         }
-        let Some((bytes, relocated)) = self.memory.code(start, paths.end) else { return false };
+        let Some((bytes, relocated)) = self.memory.code(start, paths.end) else { return Shown::Nothing };
         let code = Code { arch: self.arch, start, bytes, relocated: &relocated };
         self.decoded.decode(&code);
+        let ends = self.returns.ends(&self.decoded);
         let mut analysis = follow(code, &self.decoded, self.memory, &paths.noreturn);
-        if !analysis.leaves_like_a_function() {
-            return false;
+        let leaves = analysis.leaves_like_a_function();
+        if leaves && analysis.returns() {
+            return Shown::Function;
         }
-        if analysis.returns() {
-            return true;
-        }
-        let functions = analysis.tail_calls();
+        let shown =
+            if !ends.is_empty() || analysis.saves_registers() { Shown::Compiled } else { Shown::Nothing };
+        let functions = if leaves { analysis.tail_calls() } else { BTreeSet::new() };
         drop(analysis);
         if functions.iter().any(|function| self.is_known(*function)) {
-            return true;
+            return Shown::Function;
         }
         for function in functions {
             self.jumping.entry(function).or_default().push(start);
         }
-        false
+        shown
     }
 
     /// Returns whether a function is known to start at an address.
@@ -378,10 +397,6 @@ impl Paths {
             }
         });
         self.fragments = analysis.fragments();
-        if is_cut {
-            let resumed = resumed(analysis).into_iter();
-            self.fragments.extend(resumed.map(|offset| code.start.offset(offset.into())));
-        }
         let constants = instructions.constants().filter(|(index, _)| is_reached[*index]);
         self.suggested = constants.map(|(_, value)| Address(value)).collect();
         let mut nearest = u64::MAX;
@@ -393,7 +408,14 @@ impl Paths {
             if distance >= code.bytes.len().to_u64() {
                 nearest = nearest.min(distance);
             }
-            if distance >= self.end {
+            if distance < self.end {
+                continue;
+            }
+            // With a frame in place, the function goes on there.
+            let state = analysis.index_of(target).and_then(|index| analysis.state_before(index));
+            if state.is_some_and(|state| has_frame(code.arch, &state)) {
+                self.fragments.insert(target);
+            } else {
                 self.suggested.push(target);
             }
         }
@@ -424,11 +446,14 @@ fn may_end(start: Address, instructions: &Instructions, call: u32) -> bool {
         .is_none_or(|after| after.is_padding || start.offset(after.offset.into()).0.is_multiple_of(ALIGNMENT))
 }
 
-/// Returns the offsets, ascending, where paths go on after code that no path leads to, and a frame is in place. A
-/// fragment of the function starts there.
+/// Returns whether the stack pointer is not where a call leaves it.
+fn has_frame(arch: Arch, state: &State) -> bool {
+    let stack = arch.stack_pointer();
+    state.get(arch, stack) != State::at_entry(arch).get(arch, stack)
+}
+
+/// Returns the offsets, ascending, where paths go on after code that no path leads to, and a frame is in place.
 fn resumed(analysis: &Analysis<'_>) -> Vec<u32> {
-    let arch = analysis.code().arch;
-    let (stack, entry) = (arch.stack_pointer(), State::at_entry(arch));
     let (mut was_reached, mut offsets) = (true, Vec::new());
     analysis.for_each(|_, instruction, state| {
         let Some(state) = state else {
@@ -436,7 +461,7 @@ fn resumed(analysis: &Analysis<'_>) -> Vec<u32> {
             return;
         };
         let is_first = !std::mem::replace(&mut was_reached, true);
-        if is_first && state.get(arch, stack) != entry.get(arch, stack) {
+        if is_first && has_frame(analysis.code().arch, state) {
             offsets.push(instruction.offset);
         }
     });
