@@ -136,20 +136,6 @@ impl Analysis<'_> {
         self.synthesize().is_ok()
     }
 
-    /// Returns whether the code saves a register of its caller below the return address, as compiled functions do, and
-    /// is followed except for jumps to unknown addresses.
-    pub fn saves_registers(&self) -> bool {
-        let arch = self.code().arch;
-        let mut saves = false;
-        self.for_each(|_, _, state| {
-            let mut slots = state.into_iter().flat_map(State::slots);
-            saves |= slots.any(|(offset, value)| {
-                offset < -(arch.pushed_by_call() as i32) && matches!(value, Value::Caller(_))
-            });
-        });
-        saves && self.doubts().all(|(doubt, _)| doubt == Doubt::IndirectJump)
-    }
-
     /// Returns whether a path leads to a return.
     pub fn returns(&self) -> bool {
         let mut returns = false;

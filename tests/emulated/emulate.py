@@ -16,7 +16,7 @@ import struct
 import sys
 
 from unicorn import UC_ARCH_X86, UC_HOOK_CODE, UC_HOOK_MEM_INVALID, UC_MEM_READ_UNMAPPED, UC_MEM_WRITE_UNMAPPED
-from unicorn import UC_MODE_64, Uc, UcError
+from unicorn import UC_MODE_64, UC_PROT_EXEC, UC_PROT_READ, UC_PROT_WRITE, Uc, UcError
 from unicorn import x86_const as x86
 
 RUNS = 12
@@ -51,12 +51,12 @@ def functions_of(dump):
 
 
 def segments_of(file):
-    """Returns the loaded segments of an ELF file: address, size in memory, bytes."""
+    """Returns the loaded segments of an ELF file: address, size in memory, bytes, whether they are code."""
     offset, size, number = struct.unpack_from("<Q14xHH", file, 32)
     for index in range(number):
-        kind, _, at, address, _, in_file, in_memory = struct.unpack_from("<IIQQQQQ", file, offset + index * size)
+        kind, flags, at, address, _, in_file, in_memory = struct.unpack_from("<IIQQQQQ", file, offset + index * size)
         if kind == 1:
-            yield address, in_memory, file[at : at + in_file]
+            yield address, in_memory, file[at : at + in_file], flags & 1
 
 
 def kind_of(code):
@@ -87,9 +87,10 @@ class Machine:
     def __init__(self, file, functions):
         self.functions, self.starts = functions, [function[0] for function in functions]
         self.engine = Uc(UC_ARCH_X86, UC_MODE_64)
-        for address, size, content in segments_of(file):
+        for address, size, content, is_code in segments_of(file):
             first = address & -PAGE
-            self.engine.mem_map(first, (address + size - first + PAGE - 1) & -PAGE)
+            access = UC_PROT_READ | UC_PROT_EXEC if is_code else UC_PROT_READ | UC_PROT_WRITE
+            self.engine.mem_map(first, (address + size - first + PAGE - 1) & -PAGE, access)
             self.engine.mem_write(address, content)
         self.engine.mem_map(STACK, 16 * PAGE)
         self.engine.mem_map(RETURN, PAGE)

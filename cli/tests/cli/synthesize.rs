@@ -100,8 +100,7 @@ fn a_function_needs_a_call_that_a_path_reaches_or_code_that_returns() {
 #[test]
 fn functions_of_a_library_without_landing_pads() {
     let dumped = found("search_library.so");
-    let expected =
-        [(0x1b0, 8), (0x1d0, 26), (0x1f0, 5), (0x200, 8), (0x210, 10), (0x230, 14)];
+    let expected = [(0x1b0, 8), (0x1d0, 26), (0x1f0, 5), (0x200, 8), (0x210, 10), (0x230, 14)];
     assert_eq!(functions(&dumped), expected, "{dumped}");
     let report = converted(&["search_library.so", "--synthesize"]);
     let not_tried = &report["synthesized"]["not_tried"];

@@ -10,8 +10,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use cfipack_code::{Analysis, Code, Flow, Instructions, State, Ways};
-use cfipack_format::widen::ToU64;
+use cfipack_code::{Analysis, Code, Doubt, Flow, Instructions, State, Ways};
+use cfipack_format::widen::{ToU64, ToUsize};
 use cfipack_format::{Address, Arch, Family};
 
 use super::jumps::Into;
@@ -68,11 +68,10 @@ pub struct Search<'s, 'f> {
 }
 
 /// What code shows by itself.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Shown {
     Nothing,
-    /// It is compiled code: it saves its caller's registers, or calls a function that never returns. Other functions
-    /// can follow it, and no data.
+    /// It is compiled code: it saves its caller's registers, or calls a function that never returns. A function can
+    /// follow it.
     Compiled,
     /// It is a function.
     Function,
@@ -266,12 +265,13 @@ impl<'s, 'f> Search<'s, 'f> {
         }
         let end = start.offset(paths.end as i64);
         if evidence == Evidence::Code {
-            let shown = self.shown(start, &paths);
-            if shown >= Shown::Compiled {
-                self.ends.insert(end);
-            }
-            if shown != Shown::Function {
-                return;
+            match self.shown(start, &paths) {
+                Shown::Function => {}
+                Shown::Compiled => {
+                    self.ends.insert(end);
+                    return;
+                }
+                Shown::Nothing => return,
             }
         }
         self.ends.insert(end);
@@ -293,14 +293,18 @@ impl<'s, 'f> Search<'s, 'f> {
         let Some((bytes, relocated)) = self.memory.code(start, paths.end) else { return Shown::Nothing };
         let code = Code { arch: self.arch, start, bytes, relocated: &relocated };
         self.decoded.decode(&code);
-        let ends = self.returns.ends(&self.decoded);
+        let is_compiled = match looks(self.arch, &code, &self.decoded) {
+            Looks::Data => return Shown::Nothing,
+            Looks::Saving if start.0.is_multiple_of(ALIGNMENT) => true,
+            Looks::Saving | Looks::Plain => !self.returns.ends(&self.decoded).is_empty(),
+        };
         let mut analysis = follow(code, &self.decoded, self.memory, &paths.noreturn);
         let leaves = analysis.leaves_like_a_function();
         if leaves && analysis.returns() {
             return Shown::Function;
         }
-        let shown =
-            if !ends.is_empty() || analysis.saves_registers() { Shown::Compiled } else { Shown::Nothing };
+        let is_followed = analysis.doubts().all(|(doubt, _)| doubt == Doubt::IndirectJump);
+        let shown = if is_compiled && is_followed { Shown::Compiled } else { Shown::Nothing };
         let functions = if leaves { analysis.tail_calls() } else { BTreeSet::new() };
         drop(analysis);
         if functions.iter().any(|function| self.is_known(*function)) {
@@ -348,8 +352,9 @@ impl<'s, 'f> Search<'s, 'f> {
             let mut noreturn = self.returns.ends(&self.decoded);
             let mut analysis = follow(code, &self.decoded, self.memory, &noreturn);
             // The end of a function is not known. So code after a call belongs to the function only if it leads back
-            // into the function, or to a return, or if code of the function follows.
-            let mut lost = lost_calls(&analysis);
+            // into the function, or to a return, or if no other function can start there.
+            let is_part = window < most;
+            let mut lost = lost_calls(&analysis, is_part);
             while !lost.is_empty() {
                 let mut all = [&noreturn[..], &lost].concat();
                 all.sort_unstable();
@@ -357,7 +362,9 @@ impl<'s, 'f> Search<'s, 'f> {
                 analysis = follow(code, &self.decoded, self.memory, &all);
                 let last = resumed(&analysis).last().copied().unwrap_or(0);
                 let known = lost.len();
-                lost.retain(|call| *call >= last || may_end(start, &self.decoded, *call));
+                // A fragment may follow another function's fragment, and both need not be aligned.
+                let is_fragment = !start.0.is_multiple_of(ALIGNMENT);
+                lost.retain(|call| is_fragment && *call >= last || may_end(start, &self.decoded, *call));
                 if lost.len() == known {
                     noreturn = all;
                     break;
@@ -446,6 +453,36 @@ fn may_end(start: Address, instructions: &Instructions, call: u32) -> bool {
         .is_none_or(|after| after.is_padding || start.offset(after.offset.into()).0.is_multiple_of(ALIGNMENT))
 }
 
+/// What instructions look like.
+enum Looks {
+    /// Some are zeros.
+    Data,
+    /// One saves a register as only prologues do. Runtimes with stacks of their own do not have it.
+    Saving,
+    Plain,
+}
+
+/// Returns what the instructions look like.
+fn looks(arch: Arch, code: &Code<'_>, instructions: &Instructions) -> Looks {
+    let mut looks = Looks::Plain;
+    for instruction in instructions.as_slice() {
+        let place = instruction.offset.to_usize()..instruction.end().to_usize();
+        let bytes = code.bytes.get(place).unwrap_or_default();
+        let is_saving = match (arch.family(), bytes) {
+            (Family::X86, [0, 0]) => return Looks::Data,
+            // push %rbx, %rbp, %r12 to %r15
+            (Family::X86, [0x53 | 0x55] | [0x41, 0x54..=0x57]) => true,
+            // stp x29, x30, [sp, #-N]!
+            (Family::Aarch64, [0xfd, 0x7b, 0x80..=0xbf, 0xa9]) => true,
+            _ => false,
+        };
+        if is_saving {
+            looks = Looks::Saving;
+        }
+    }
+    looks
+}
+
 /// Returns whether the stack pointer is not where a call leaves it.
 fn has_frame(arch: Arch, state: &State) -> bool {
     let stack = arch.stack_pointer();
@@ -471,8 +508,9 @@ fn resumed(analysis: &Analysis<'_>) -> Vec<u32> {
 /// The most instructions that are followed to see where the code after a call leads.
 const MAX_AFTER_CALL: usize = 1 << 12;
 
-/// Returns the offsets of calls after which no path returns, leaves the code, or leads back to the call or before it.
-fn lost_calls(analysis: &Analysis<'_>) -> Vec<u32> {
+/// Returns the offsets of calls after which no path returns, leaves the code, or leads back to the call or before it. If
+/// the code is only the first part of a function, a path that reaches its end leaves it.
+fn lost_calls(analysis: &Analysis<'_>, is_part: bool) -> Vec<u32> {
     let all = analysis.instructions().as_slice();
     let exits: BTreeSet<usize> = analysis.exits().iter().map(|exit| exit.index).collect();
     let leads_back = |call: usize, first: usize| {
@@ -488,7 +526,7 @@ fn lost_calls(analysis: &Analysis<'_>) -> Vec<u32> {
                 Flow::Return | Flow::JumpRegister(_) | Flow::JumpMemory | Flow::JumpTable(_) => true,
                 Flow::Next | Flow::Call(_) | Flow::Branch(..) | Flow::Jump(_) | Flow::Stop => false,
             };
-            if may_leave || exits.contains(&index) {
+            if may_leave || exits.contains(&index) || is_part && index + 1 == all.len() {
                 return true;
             }
             waiting.extend(analysis.next(index).into_iter().flatten());
