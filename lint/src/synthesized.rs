@@ -2,10 +2,12 @@
 //!
 //! - [`functions`] makes the rows of all functions without CFI, and [`at`] the rows of the function at an address.
 //! - [`without_cfi`] finds such functions in a table, and [`have_rows_of_code`] those with the rows that their code gives.
-//! - `uncovered` divides the code without CFI into functions, and `search` finds the functions without symbols.
+//! - `uncovered` divides the code without CFI into functions, and `search` finds the functions without symbols, by what
+//!   `paths` shows of their code.
 //! - `jumps` finds the jumps and calls into these functions from functions that have CFI.
 
 mod jumps;
+mod paths;
 mod search;
 mod uncovered;
 

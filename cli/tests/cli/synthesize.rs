@@ -109,6 +109,11 @@ fn functions_of_a_library_without_landing_pads() {
     assert_eq!(not_tried["bytes"], sizes.clone().sum::<u64>());
     assert!(sizes.is_sorted_by(|one, next| one >= next), "{not_tried}");
     assert!(places.iter().any(|place| place["start"] == "0x1b8"), "{not_tried}");
+    // Without CFI there is no share of it.
+    let text = transcript(&["search_library.so", "--synthesize"]);
+    assert!(text.contains("search_library.so: 0 functions with CFI\n"), "{text}");
+    assert!(text.contains("never tried, since no function is known there: "), "{text}");
+    assert!(!text.contains("100.00 %"), "{text}");
 }
 
 /// Makes the rows of a file, and returns the dump of the table.
