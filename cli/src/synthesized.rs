@@ -141,9 +141,6 @@ impl Synthesized {
             let rows = match rows {
                 Ok(rows) => rows,
                 Err(omission) => {
-                    if std::env::var_os("DBGSYN").is_some() {
-                        eprintln!("DBG {:x} {:x} {}", range.start.0, range.end.0, omission.name());
-                    }
                     synthesized.counts.count_omitted(omission.name(), 1);
                     continue;
                 }
