@@ -1,17 +1,25 @@
 //! Functions that no CFI covers. A table has rows for them that are made from their code.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use cfipack_code::Omission;
 use cfipack_container::{CallFrameSection, File};
 use cfipack_encoder::sframe::{Builder, TableFunction, TableRows};
-use cfipack_format::Unsupported;
+use cfipack_format::widen::ToU64;
+use cfipack_format::{Address, Unsupported};
 use cfipack_lint::synthesized::functions;
 use cfipack_roundtrip::most_frequent_first;
 use serde::Serialize;
 
 use crate::kept::Kept;
 use crate::report::count::{Counts, Number};
+use crate::report::escaped::Escaped;
+use crate::report::place::Places;
+
+/// A report has at most this many places of code that no function is known for.
+const LISTED: usize = 5;
 
 /// The number of functions that no CFI covers.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -23,19 +31,70 @@ pub struct SynthesizedCounts {
     pub omitted: u64,
     /// The number of omitted functions for each reason.
     pub reasons: BTreeMap<&'static str, u64>,
+    /// The code that belongs to no known function, so that no rows were tried.
+    pub not_tried: NotTried,
+}
+
+/// Code that belongs to no known function.
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct NotTried {
+    /// The number of bytes.
+    pub bytes: u64,
+    /// The pieces, the largest first.
+    pub places: Vec<NotTriedPlace>,
+}
+
+/// A piece of code that belongs to no known function.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct NotTriedPlace {
+    /// The address, or in a relocatable object the section and the offset in it.
+    pub start: String,
+    pub size: u64,
+}
+
+impl NotTried {
+    fn new(file: &File<'_>, mut pieces: Vec<Range<Address>>) -> Self {
+        let size = |piece: &Range<Address>| piece.end.0 - piece.start.0;
+        pieces.sort_by_key(|piece| (Reverse(size(piece)), piece.start));
+        let names = Places::new(file);
+        let place =
+            |piece: Range<Address>| NotTriedPlace { start: names.location(piece.start), size: size(&piece) };
+        Self { bytes: pieces.iter().map(size).sum(), places: pieces.into_iter().map(place).collect() }
+    }
+
+    /// Returns the line of a report, or `None` if there is no such code. The sum of several files has no places.
+    fn line(&self) -> Option<String> {
+        if self.bytes == 0 {
+            return None;
+        }
+        let mut line =
+            format!("never tried, since no function is known there: {}", Number(self.bytes, "byte"));
+        if !self.places.is_empty() {
+            let listed = self.places.iter().take(LISTED);
+            let listed: Vec<_> =
+                listed.map(|place| format!("{} ({})", Escaped(&place.start), place.size)).collect();
+            let all = Number(self.places.len().to_u64(), "place");
+            let more = if self.places.len() > LISTED { ", the largest" } else { "" };
+            line += &format!(" in {all}{more}: {}", listed.join(", "));
+        }
+        Some(line)
+    }
 }
 
 impl SynthesizedCounts {
     /// Adds the counts of another table.
     pub fn add(&mut self, other: &Self) {
         self.functions += other.functions;
+        self.not_tried.bytes += other.not_tried.bytes;
         for (reason, count) in &other.reasons {
             self.count_omitted(reason, *count);
         }
     }
 
-    /// Returns the line of a report.
-    pub fn line(&self) -> String {
+    /// Returns the lines of a report.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
         let functions = Number(self.functions, "function");
         let mut line =
             format!("without CFI: {functions} synthesized from code, {} not synthesized", self.omitted);
@@ -43,7 +102,7 @@ impl SynthesizedCounts {
         if !reasons.is_empty() {
             line += &format!(": {}", Counts(&reasons).list());
         }
-        line
+        [Some(line), self.not_tried.line()].into_iter().flatten()
     }
 
     fn count_omitted(&mut self, reason: &'static str, count: u64) {
@@ -71,9 +130,10 @@ impl Synthesized {
     ) -> anyhow::Result<Self> {
         let mut synthesized = Self::default();
         let without_cfi = functions(file, sections)?;
-        if without_cfi.others != 0 {
-            synthesized.counts.count_omitted(Omission::NoEntry.name(), without_cfi.others);
+        if !without_cfi.others.is_empty() {
+            synthesized.counts.count_omitted(Omission::NoEntry.name(), without_cfi.others.len().to_u64());
         }
+        synthesized.counts.not_tried = NotTried::new(file, without_cfi.others);
         for (range, rows) in without_cfi.functions {
             if kept.overlaps(&range) {
                 continue;

@@ -239,28 +239,23 @@ impl Instructions {
     /// can be an address, for example of `lea` or of `adrp` and `add`. This function reads the instructions in memory
     /// order and follows no jumps, so a constant can be wrong where paths join.
     pub fn constants(&self) -> impl Iterator<Item = (usize, u64)> {
-        let mut known = [None; REGISTERS];
-        self.list.iter().enumerate().flat_map(move |(index, instruction)| {
-            let mut found = None;
-            let mut next = known;
-            for (register, value) in next.iter_mut().enumerate() {
-                if instruction.affects & (1 << register) != 0 {
-                    *value = None;
+        // The values of registers, and a bit for each register whose value is known.
+        let (mut values, mut known) = ([0_u64; REGISTERS], 0);
+        self.list.iter().enumerate().filter_map(move |(index, instruction)| {
+            let before = known;
+            known &= !instruction.affects;
+            let value_of = |op: &Op| match *op {
+                Op::Constant { to, value } => Some((to, value)),
+                Op::Set { to, from, add } if before & (1 << from) != 0 => {
+                    Some((to, values[usize::from(from)].wrapping_add_signed(add.into())))
                 }
-            }
-            for op in self.ops(instruction) {
-                let (to, value) = match *op {
-                    Op::Constant { to, value } => (to, Some(value)),
-                    Op::Set { to, from, add } => {
-                        (to, known[usize::from(from)].map(|value: u64| value.wrapping_add_signed(add.into())))
-                    }
-                    _ => continue,
-                };
-                next[usize::from(to)] = value;
-                found = value.or(found);
-            }
-            known = next;
-            found.map(|value| (index, value))
+                _ => None,
+            };
+            // Of an instruction with two results, the last counts.
+            let (to, value) = self.ops(instruction).iter().rev().find_map(value_of)?;
+            values[usize::from(to)] = value;
+            known |= 1 << to;
+            Some((index, value))
         })
     }
 

@@ -119,27 +119,36 @@ impl Analysis<'_> {
 
     /// Returns the targets of direct jumps out of the code with a frame in place. Fragments of the function start there.
     pub fn fragments(&self) -> BTreeSet<Address> {
+        self.direct_exits(true)
+    }
+
+    /// Returns the targets of direct jumps out of the code without a frame: the functions that it calls last.
+    pub fn tail_calls(&self) -> BTreeSet<Address> {
+        self.direct_exits(false)
+    }
+
+    fn direct_exits(&self, with_frame: bool) -> BTreeSet<Address> {
         let arch = self.code().arch;
         let entry = Value::Cfa(-(arch.cfa_offset_at_entry() as i32));
         let mut targets = BTreeSet::new();
         self.for_each_exit(|exit, state| {
             let has_frame = state.get(arch, arch.stack_pointer()) != entry;
-            targets.extend(exit.target.filter(|_| has_frame && !exit.is_from_table));
+            targets.extend(exit.target.filter(|_| has_frame == with_frame && !exit.is_from_table));
         });
         targets
     }
 
-    /// Returns whether the code shows by itself that it is a function: every path is known and leaves as the calling
-    /// convention asks or goes on in a [fragment](Self::fragments), and at least one path returns. Jumps show nothing:
-    /// a fragment of a function jumps back into it, and runtimes with stacks of their own end all code with jumps.
-    pub fn is_function(&mut self) -> bool {
+    /// Returns whether every path is known, and leaves as the calling convention asks or goes on in a
+    /// [fragment](Self::fragments). This alone does not show that the code is a function: a fragment of a function jumps
+    /// back into it, and runtimes with stacks of their own end all code with jumps.
+    pub fn leaves_like_a_function(&mut self) -> bool {
         let fragments = self.fragments();
         self.let_leave(fragments.into_iter(), false);
-        self.returns() && self.synthesize().is_ok()
+        self.synthesize().is_ok()
     }
 
     /// Returns whether a path leads to a return.
-    fn returns(&self) -> bool {
+    pub fn returns(&self) -> bool {
         let mut returns = false;
         self.for_each(|_, instruction, state| returns |= state.is_some() && instruction.flow == Flow::Return);
         returns

@@ -205,6 +205,18 @@ impl<'a> File<'a> {
         }
     }
 
+    /// Returns the addresses of this file that the dynamic linker stores as pointers (`RELATIVE`, `IRELATIVE`), in the
+    /// order of the relocations. The bytes of the file need not have these pointers.
+    ///
+    /// The result is empty unless the file is a linked ELF file with section headers. Relocations that cannot be read
+    /// are skipped.
+    pub fn relative_pointers(&self) -> Vec<Address> {
+        match &self.format {
+            Format::Elf(elf) => elf.relative_pointers(),
+            Format::MachO(_) => Vec::new(),
+        }
+    }
+
     /// Reads the symbols of functions, sorted by address. This function reads the whole symbol table.
     pub fn symbols(&self) -> Result<Symbols<'a>, Error> {
         match &self.format {

@@ -151,6 +151,11 @@ impl<'r, 'f> Returns<'r, 'f> {
         ends
     }
 
+    /// Returns whether a function is known to start at an address.
+    pub fn is_start(&self, address: Address) -> bool {
+        self.functions.end(address).is_some()
+    }
+
     /// Returns the offsets of calls to functions that never return.
     pub fn ends(&mut self, instructions: &Instructions) -> Vec<u32> {
         let all = instructions.as_slice().iter();

@@ -2,10 +2,12 @@
 //!
 //! - [`functions`] makes the rows of all functions without CFI, and [`at`] the rows of the function at an address.
 //! - [`without_cfi`] finds such functions in a table, and [`have_rows_of_code`] those with the rows that their code gives.
-//! - `uncovered` divides the code without CFI into functions, and `search` finds the functions without symbols.
+//! - `uncovered` divides the code without CFI into functions, and `search` finds the functions without symbols, by what
+//!   `paths` shows of their code.
 //! - `jumps` finds the jumps and calls into these functions from functions that have CFI.
 
 mod jumps;
+mod paths;
 mod search;
 mod uncovered;
 
@@ -17,6 +19,7 @@ use cfipack_code::{Analysis, Candidate, Code, Omission, Refused, Surroundings, s
 use cfipack_container::{CallFrameSection, File};
 use cfipack_decoder::sframe::{Function, Section};
 use cfipack_format::{Address, Row};
+use cfipack_roundtrip::cfi::Functions;
 
 use self::uncovered::{Evidence, FunctionCode, Uncovered};
 use crate::coverage;
@@ -27,8 +30,8 @@ use crate::{Error, FileMemory};
 pub struct WithoutCfi<R> {
     /// The functions in ascending order, each with its rows or the reason why it gets no rows.
     pub functions: Vec<(Range<Address>, Result<R, Omission>)>,
-    /// The number of pieces of code that belong to no known function.
-    pub others: u64,
+    /// The pieces of code that belong to no known function, ascending.
+    pub others: Vec<Range<Address>>,
 }
 
 /// Makes rows for the functions of a file that no CFI covers. Functions are found by their symbols and by calls to
@@ -37,9 +40,9 @@ pub struct WithoutCfi<R> {
 /// # Errors
 /// The sections or the symbols of the file, or its CFI, cannot be read.
 pub fn functions(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> Result<WithoutCfi<Vec<Row>>, Error> {
-    let (uncovered, rows) = made(file, sections, |_| false, |analysis| analysis.synthesize())?;
+    let (uncovered, rows) = made(file, sections, true, |_| false, |analysis| analysis.synthesize())?;
     let ranges = uncovered.functions.into_iter().map(|function| function.range);
-    Ok(WithoutCfi { functions: ranges.zip(rows).collect(), others: uncovered.others.len() as u64 })
+    Ok(WithoutCfi { functions: ranges.zip(rows).collect(), others: uncovered.others })
 }
 
 /// The code of a file that no CFI covers, with the rows of all registers.
@@ -57,7 +60,7 @@ pub(crate) fn described(file: &File<'_>, sections: &[CallFrameSection<'_>]) -> R
     let symbols = file.symbols()?;
     let name = |start| symbols.lookup(start).filter(|symbol| symbol.offset == 0).map(|symbol| symbol.name);
     let is_exported = |start| symbols.is_global(start) && name(start).is_some_and(|name| name != ENTRY);
-    let (uncovered, rows) = made(file, sections, is_exported, |analysis| {
+    let (uncovered, rows) = made(file, sections, false, is_exported, |analysis| {
         analysis.describe().map_err(|refused| {
             offsets.borrow_mut().insert(analysis.code().start, refused);
             refused.omission
@@ -89,15 +92,18 @@ const ENTRY: &str = "_start";
 fn made<T>(
     file: &File<'_>,
     sections: &[CallFrameSection<'_>],
+    splits: bool,
     is_exported: impl Fn(Address) -> bool,
     rows: impl Fn(&Analysis<'_>) -> Result<T, Omission>,
 ) -> Result<(Uncovered, Vec<Result<T, Omission>>), Error> {
     let memory = FileMemory::new(file)?;
-    let uncovered = Uncovered::find(file, sections, &memory)?;
-    let functions = &uncovered.functions;
     let symbols = file.symbols()?;
     let mut covered = coverage::of_cfi(sections)?;
     covered.sort_by_key(|range| (range.start, range.end));
+    let cfi: Vec<_> = sections.iter().map(CallFrameSection::cfi).collect();
+    let with_cfi = Functions::find(&cfi);
+    let (uncovered, into) = Uncovered::find(file, &memory, &symbols, &covered, &with_cfi, splits)?;
+    let functions = &uncovered.functions;
     let is_inside = |address: Address| {
         let before = covered.partition_point(|range| range.start <= address).checked_sub(1);
         let is_in_cfi = before.is_some_and(|before| {
@@ -120,13 +126,13 @@ fn made<T>(
             code: Code { arch: file.arch(), start: function.range.start, bytes, relocated },
             call_sites: &[],
             noreturn: &function.noreturn,
-            is_known: matches!(function.evidence, Evidence::Symbol | Evidence::Call),
+            is_known: function.evidence != Evidence::Jump,
             is_exported: function.evidence == Evidence::Symbol && is_exported(function.range.start),
         })
         .collect();
     let ranges: Vec<_> = functions.iter().map(|function| function.range.clone()).collect();
-    let jumps::Into { jumps, calls } = jumps::into(file, sections, &memory, &ranges);
-    let surroundings = Surroundings { jumps: &jumps, calls: &calls, is_inside: &is_inside };
+    let jumps = into.jumps(file.arch(), &with_cfi, &ranges);
+    let surroundings = Surroundings { jumps: &jumps, calls: &into.calls, is_inside: &is_inside };
     let rows = synthesize_with(&candidates, &surroundings, &memory, rows);
     Ok((uncovered, rows))
 }

@@ -87,18 +87,48 @@ fn reports() {
 /// that looks like a call, and pointers into functions: nothing of these gets rows.
 #[test]
 fn a_function_needs_a_call_that_a_path_reaches_or_code_that_returns() {
-    let path = scratch("search").join("out");
-    let path = path.to_str().unwrap();
-    printed(0, &["search", "--synthesize", "-o", path]);
-    let dumped = printed(0, &["dump", path]);
-    let functions: Vec<_> = dumped.lines().filter(|line| line.contains("func idx")).collect();
+    let dumped = found("search");
     let expected = [(0x4000b0, 7), (0x4000e0, 22), (0x400100, 8), (0x400110, 14), (0x400120, 8)];
-    assert_eq!(functions.len(), expected.len(), "{dumped}");
-    for (function, (pc, size)) in functions.iter().zip(expected) {
-        assert!(function.ends_with(&format!("pc = {pc:#x}, size = {size} bytes")), "{function}");
-    }
+    assert_eq!(functions(&dumped), expected, "{dumped}");
     // The fragment has the frame of its function.
     assert!(dumped.contains("00000000004000b0  sp+16"), "{dumped}");
+}
+
+/// `search_library.s` has a landing pad in a function with a symbol, a call after which only a call that never returns
+/// follows, and functions to which only a relative relocation or padding leads. Of `saving`, which ends with a jump to an
+/// unknown address, only the function after it gets rows. Nothing after `runtime` gets rows.
+#[test]
+fn functions_of_a_library_without_landing_pads() {
+    let dumped = found("search_library.so");
+    let expected = [(0x1b0, 8), (0x1d0, 26), (0x1f0, 5), (0x200, 8), (0x210, 10), (0x230, 14)];
+    assert_eq!(functions(&dumped), expected, "{dumped}");
+    let report = converted(&["search_library.so", "--synthesize"]);
+    let not_tried = &report["synthesized"]["not_tried"];
+    let places = not_tried["places"].as_array().unwrap();
+    let sizes = places.iter().map(|place| place["size"].as_u64().unwrap());
+    assert_eq!(not_tried["bytes"], sizes.clone().sum::<u64>());
+    assert!(sizes.is_sorted_by(|one, next| one >= next), "{not_tried}");
+    assert!(places.iter().any(|place| place["start"] == "0x1b8"), "{not_tried}");
+    // Without CFI there is no share of it.
+    let text = transcript(&["search_library.so", "--synthesize"]);
+    assert!(text.contains("search_library.so: 0 functions with CFI\n"), "{text}");
+    assert!(text.contains("never tried, since no function is known there: "), "{text}");
+    assert!(!text.contains("100.00 %"), "{text}");
+}
+
+/// Makes the rows of a file, and returns the dump of the table.
+fn found(input: &str) -> String {
+    let path = scratch(&format!("synthesize-{input}")).join("out");
+    let path = path.to_str().unwrap();
+    printed(0, &[input, "--synthesize", "-o", path]);
+    printed(0, &["dump", path])
+}
+
+/// Returns the functions of a dump: the address and the size.
+fn functions(dumped: &str) -> Vec<(u64, u64)> {
+    let heads = dumped.lines().filter_map(|line| line.split_once("pc = 0x")?.1.split_once(", size = "));
+    let size = |rest: &str| rest.strip_suffix(" bytes").unwrap().parse().unwrap();
+    heads.map(|(pc, rest)| (u64::from_str_radix(pc, 16).unwrap(), size(rest))).collect()
 }
 
 /// The program's own code has no CFI. In the stripped copy, only calls show where functions start. All rows made of the

@@ -40,6 +40,22 @@ impl<'a> Elf<'a> {
         }
         imports
     }
+
+    /// Returns the addresses of this file that the dynamic linker stores as pointers: the addends of relocations
+    /// without a symbol. Sections that cannot be read are skipped.
+    pub(crate) fn relative_pointers(&self) -> Vec<Address> {
+        let Headers { endian, bytes, kind, sections, .. } = &self.headers;
+        let mut pointers = Vec::new();
+        if *kind == Kind::Relocatable {
+            return pointers;
+        }
+        for section in sections.iter() {
+            let Ok(Some((entries, _))) = section.rela(*endian, *bytes) else { continue };
+            let own = entries.iter().filter(|entry| entry.r_sym(*endian, false) == 0);
+            pointers.extend(own.map(|entry| Address(entry.r_addend(*endian) as u64)));
+        }
+        pointers
+    }
 }
 
 /// Returns whether a relocation stores a symbol's plain address, for stubs. Source: the psABIs, "Relocation Types".

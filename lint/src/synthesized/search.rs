@@ -4,16 +4,17 @@
 //! a known function. Bytes of data can look like a call too, but no path leads to them.
 //!
 //! Other addresses only suggest a function: a pointer in the data, an address that an instruction computes, the target
-//! of a jump, the code after padding. Such an address starts a function only if all paths from it are known, and they
-//! return to a caller. Calls on these paths then lead to further functions.
+//! of a jump, the code after other code and padding. Such an address starts a function only if all paths from it are
+//! known, and one returns to a caller or ends in a jump to a function. Calls on these paths then lead to further functions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use cfipack_code::{Analysis, Code, Flow, Instructions, State, Ways};
-use cfipack_format::widen::ToU64;
+use cfipack_code::{Code, Doubt, Instructions};
 use cfipack_format::{Address, Arch, Family};
 
+use super::jumps::Into;
+use super::paths::{LONGEST, Looks, Paths, follow, looks, lost_calls, may_end, resumed};
 use super::uncovered::Evidence;
 use crate::returns::Returns;
 use crate::{FileMemory, padding};
@@ -24,8 +25,8 @@ const WINDOW: u64 = 1 << 9;
 const GROWTH: u64 = 8;
 /// The largest function that is found, in bytes.
 const MAX_FUNCTION: u64 = 1 << 20;
-/// More bytes than an instruction has. One that the end of the decoded bytes cuts begins after the last whole one.
-const LONGEST: u64 = 16;
+/// Compilers align functions to this many bytes.
+pub const ALIGNMENT: u64 = 16;
 /// The search stops after it has decoded this many times the bytes of the code without symbols.
 const WORK: u64 = 64;
 
@@ -48,7 +49,7 @@ pub struct Search<'s, 'f> {
     pub memory: &'s FileMemory<'f>,
     returns: &'s mut Returns<'s, 'f>,
     /// The code without symbols, ascending.
-    pub code: &'s [Range<Address>],
+    pub code: Vec<Range<Address>>,
     found: BTreeMap<Address, Found>,
     /// Targets of calls that wait.
     called: Vec<Address>,
@@ -57,6 +58,8 @@ pub struct Search<'s, 'f> {
     /// Addresses that may be functions and wait. The last goes first.
     suggested: Vec<Address>,
     seen: BTreeSet<Address>,
+    /// Addresses that are functions if one of their last jumps leads to a function, by the targets of the jumps.
+    jumping: BTreeMap<Address, Vec<Address>>,
     /// The ends of new functions, and the starts and labels of the code without symbols. What follows other code may be data.
     ends: BTreeSet<Address>,
     decoded: Instructions,
@@ -64,18 +67,14 @@ pub struct Search<'s, 'f> {
     work: u64,
 }
 
-/// What the paths from an address show.
-#[derive(Default)]
-struct Paths {
-    /// The end of the instructions from the start on that paths lead to.
-    end: u64,
-    instructions: BTreeSet<u32>,
-    noreturn: Vec<u32>,
-    calls: Vec<Address>,
-    fragments: BTreeSet<Address>,
-    suggested: Vec<Address>,
-    /// The number of bytes that were decoded.
-    decoded: u64,
+/// What code shows by itself.
+enum Shown {
+    Nothing,
+    /// It is compiled code: it saves its caller's registers, or calls a function that never returns. A function can
+    /// follow it.
+    Compiled,
+    /// It is a function.
+    Function,
 }
 
 impl<'s, 'f> Search<'s, 'f> {
@@ -85,7 +84,7 @@ impl<'s, 'f> Search<'s, 'f> {
         arch: Arch,
         memory: &'s FileMemory<'f>,
         returns: &'s mut Returns<'s, 'f>,
-        code: &'s [Range<Address>],
+        code: Vec<Range<Address>>,
         starts: Vec<Address>,
     ) -> Self {
         let size: u64 = code.iter().map(|range| range.end.0 - range.start.0).sum();
@@ -99,34 +98,50 @@ impl<'s, 'f> Search<'s, 'f> {
             fragments: Vec::new(),
             suggested: Vec::new(),
             seen: BTreeSet::new(),
+            jumping: BTreeMap::new(),
             ends: starts.into_iter().collect(),
             decoded: Instructions::default(),
             work: size.saturating_mul(WORK),
         }
     }
 
-    /// Reads a function with CFI, and keeps what it calls and refers to. All of its bytes count as instructions that are
-    /// reached, because only CFI leads to its landing pads.
-    pub fn read(&mut self, function: &Range<Address>) {
+    /// Keeps what functions with CFI call and refer to. All of their bytes count as instructions that are reached,
+    /// because only CFI leads to their landing pads.
+    pub fn enter(&mut self, into: &Into) {
+        self.called.extend(&into.calls);
+        into.addresses.iter().for_each(|address| self.suggest(*address));
+    }
+
+    /// Follows a function that is known, and keeps what its paths call and refer to. Returns the end of the code that
+    /// paths lead to, and the calls that do not return, if the function gets no rows because of code after this end.
+    /// For example, only CFI leads to landing pads.
+    pub fn follow(&mut self, function: &Range<Address>) -> Option<(Address, Vec<u32>)> {
+        let paths = self.paths(function.start, function.end)?;
+        let end = function.start.offset(paths.end as i64);
+        let (rest, _) = self.memory.code(end, function.end.0 - end.0).unwrap_or_default();
+        let is_cut = paths.end != 0 && !padding::is_padding(self.arch, rest) && !self.is_whole(function);
+        let part = is_cut.then(|| (end, paths.noreturn.clone()));
+        self.keep(paths);
+        part
+    }
+
+    /// Returns whether a function can have rows as a whole, by itself.
+    fn is_whole(&mut self, function: &Range<Address>) -> bool {
         let Some((bytes, relocated)) = self.memory.code(function.start, function.end.0 - function.start.0)
         else {
-            return;
+            return true;
         };
         let code = Code { arch: self.arch, start: function.start, bytes, relocated: &relocated };
         self.decoded.decode(&code);
-        self.called.extend(self.decoded.as_slice().iter().filter_map(|instruction| match instruction.flow {
-            Flow::Call(target) => target,
-            _ => None,
-        }));
-        let constants: Vec<_> = self.decoded.constants().map(|(_, value)| Address(value)).collect();
-        constants.into_iter().for_each(|address| self.suggest(address));
+        let mut analysis = follow(code, &self.decoded, self.memory, &[]);
+        analysis.fragments().is_empty() && analysis.leaves_like_a_function()
     }
 
-    /// Follows a function that is known, and keeps what its paths call and refer to.
-    pub fn follow(&mut self, function: &Range<Address>) {
-        if let Some(paths) = self.paths(function.start, function.end) {
-            self.keep(paths);
-        }
+    /// Adds code that belongs to no function, after the known functions are followed.
+    pub fn add_code(&mut self, mut code: Vec<Range<Address>>) {
+        self.ends.extend(code.iter().map(|range| range.start));
+        self.code.append(&mut code);
+        self.code.sort_by_key(|range| range.start);
     }
 
     /// Follows the code where the program starts. No call leads there, so it is no function that gets rows.
@@ -140,7 +155,7 @@ impl<'s, 'f> Search<'s, 'f> {
     /// that only happen to be the address of code.
     pub fn suggest(&mut self, address: Address) {
         let alignment = match self.arch.family() {
-            Family::X86 => 16,
+            Family::X86 => ALIGNMENT,
             Family::Aarch64 | Family::S390x | Family::Riscv => 4,
         };
         if address.0.is_multiple_of(alignment) {
@@ -176,7 +191,7 @@ impl<'s, 'f> Search<'s, 'f> {
     }
 
     /// Returns the range of code without symbols that contains an address.
-    fn around(&self, address: Address) -> Option<&'s Range<Address>> {
+    fn around(&self, address: Address) -> Option<&Range<Address>> {
         let next = self.code.partition_point(|range| range.end <= address);
         self.code.get(next).filter(|range| range.start <= address)
     }
@@ -235,35 +250,78 @@ impl<'s, 'f> Search<'s, 'f> {
         if paths.end == 0 {
             return;
         }
-        if evidence == Evidence::Code && !self.is_function(start, &paths) {
-            // A function that this one calls may follow without padding.
-            let end = start.offset(paths.end as i64);
-            let called = paths.calls.iter().filter(|called| start < **called && **called < end).min();
-            let Some(before) = called.and_then(|called| self.paths(start, *called)) else { return };
-            self.work = self.work.saturating_sub(before.decoded);
-            paths = before;
-            if !self.is_function(start, &paths) {
-                return;
+        if evidence == Evidence::Code {
+            let mut shown = self.shown(start, &paths);
+            if !matches!(shown, Shown::Function)
+                && let Some(before) = self.before_called(start, &paths)
+            {
+                (shown, paths) = (self.shown(start, &before), before);
+            }
+            match shown {
+                Shown::Function => {}
+                Shown::Compiled => {
+                    self.ends.insert(start.offset(paths.end as i64));
+                    return;
+                }
+                Shown::Nothing => return,
             }
         }
         let end = start.offset(paths.end as i64);
         self.ends.insert(end);
+        if evidence != Evidence::Jump {
+            self.suggested.extend(self.jumping.remove(&start).unwrap_or_default());
+        }
         let (instructions, noreturn) =
             (std::mem::take(&mut paths.instructions), std::mem::take(&mut paths.noreturn));
         self.found.insert(start, Found { end, evidence, noreturn, instructions });
         self.keep(paths);
     }
 
-    /// Returns whether every path from an address is known, and at least one returns. A lone return shows nothing, because
-    /// a byte of data can look like it.
-    fn is_function(&mut self, start: Address, paths: &Paths) -> bool {
+    /// Returns the paths from `start` up to the first function that they call. It may follow without padding.
+    fn before_called(&mut self, start: Address, paths: &Paths) -> Option<Paths> {
+        let end = start.offset(paths.end as i64);
+        let called = paths.calls.iter().filter(|called| start < **called && **called < end).min();
+        let before = self.paths(start, *called?)?;
+        self.work = self.work.saturating_sub(before.decoded);
+        Some(before)
+    }
+
+    /// Returns what code shows by itself. It is a function if every path from its start is known, and at least one returns
+    /// or ends in a jump to a function. A lone return or jump shows nothing, because bytes of data can look like it.
+    fn shown(&mut self, start: Address, paths: &Paths) -> Shown {
         if paths.instructions.len() < 2 {
-            return false;
+            return Shown::Nothing;
         }
-        let Some((bytes, relocated)) = self.memory.code(start, paths.end) else { return false };
+        let Some((bytes, relocated)) = self.memory.code(start, paths.end) else { return Shown::Nothing };
         let code = Code { arch: self.arch, start, bytes, relocated: &relocated };
         self.decoded.decode(&code);
-        follow(code, &self.decoded, self.memory, &paths.noreturn).is_function()
+        let is_compiled = match looks(self.arch, &code, &self.decoded) {
+            Looks::Data => return Shown::Nothing,
+            Looks::Saving if start.0.is_multiple_of(ALIGNMENT) => true,
+            Looks::Saving | Looks::Plain => !self.returns.ends(&self.decoded).is_empty(),
+        };
+        let mut analysis = follow(code, &self.decoded, self.memory, &paths.noreturn);
+        let leaves = analysis.leaves_like_a_function();
+        if leaves && analysis.returns() {
+            return Shown::Function;
+        }
+        let is_followed = analysis.doubts().all(|(doubt, _)| doubt == Doubt::IndirectJump);
+        let shown = if is_compiled && is_followed { Shown::Compiled } else { Shown::Nothing };
+        let functions = if leaves { analysis.tail_calls() } else { BTreeSet::new() };
+        drop(analysis);
+        if functions.iter().any(|function| self.is_known(*function)) {
+            return Shown::Function;
+        }
+        for function in functions {
+            self.jumping.entry(function).or_default().push(start);
+        }
+        shown
+    }
+
+    /// Returns whether a function is known to start at an address.
+    fn is_known(&self, start: Address) -> bool {
+        let is_found = self.found.get(&start).is_some_and(|found| found.evidence != Evidence::Jump);
+        is_found || self.memory.is_stub(start) || self.around(start).is_none() && self.returns.is_start(start)
     }
 
     /// Suggests the code after the padding that follows each end. Returns false if there is none that is new.
@@ -296,13 +354,26 @@ impl<'s, 'f> Search<'s, 'f> {
             let mut noreturn = self.returns.ends(&self.decoded);
             let mut analysis = follow(code, &self.decoded, self.memory, &noreturn);
             // The end of a function is not known. So code after a call belongs to the function only if it leads back
-            // into the function, or to a return.
-            let lost = lost_calls(&analysis);
-            if !lost.is_empty() {
-                noreturn.extend(lost);
-                noreturn.sort_unstable();
-                noreturn.dedup();
-                analysis = follow(code, &self.decoded, self.memory, &noreturn);
+            // into the function, or to a return, or if no other function can start there.
+            let mut lost = lost_calls(&analysis, window < most);
+            // A fragment may follow another function's fragment, and both need not be aligned.
+            let is_fragment = !start.0.is_multiple_of(ALIGNMENT);
+            lost.retain(|call| is_fragment || may_end(start, &self.decoded, *call));
+            while !lost.is_empty() {
+                let mut all = [&noreturn[..], &lost].concat();
+                all.sort_unstable();
+                all.dedup();
+                analysis = follow(code, &self.decoded, self.memory, &all);
+                let last = resumed(&analysis).last().copied().unwrap_or(0);
+                let known = lost.len();
+                lost.retain(|call| *call >= last || may_end(start, &self.decoded, *call));
+                if lost.len() == known {
+                    noreturn = all;
+                    break;
+                }
+                if lost.is_empty() {
+                    analysis = follow(code, &self.decoded, self.memory, &noreturn);
+                }
             }
             let mut paths = Paths { noreturn, decoded, ..Paths::default() };
             let nearest = paths.read(&analysis);
@@ -313,98 +384,4 @@ impl<'s, 'f> Search<'s, 'f> {
             window = most.min(GROWTH * window);
         }
     }
-}
-
-impl Paths {
-    /// Reads the paths from the start of code, up to the first code that no path leads to. Returns the distance of the
-    /// nearest place beyond the code where a path goes on, or `u64::MAX` if there is none.
-    fn read(&mut self, analysis: &Analysis<'_>) -> u64 {
-        let (code, instructions) = (analysis.code(), analysis.instructions());
-        let mut is_reached = vec![false; instructions.as_slice().len()];
-        let (mut is_cut, mut last) = (false, 0);
-        analysis.for_each(|index, instruction, state| {
-            if state.is_some() {
-                last = instruction.end();
-            }
-            is_cut |= state.is_none() && !instruction.is_padding;
-            if state.is_none() || is_cut {
-                return;
-            }
-            is_reached[index] = true;
-            self.end = instruction.end().into();
-            self.instructions.insert(instruction.offset);
-            if let Flow::Call(Some(target)) = instruction.flow {
-                self.calls.push(target);
-            }
-        });
-        self.fragments = analysis.fragments();
-        let constants = instructions.constants().filter(|(index, _)| is_reached[*index]);
-        self.suggested = constants.map(|(_, value)| Address(value)).collect();
-        // A path that runs over the end of the code may lead back to code that seems to be reached by no path.
-        let size = code.bytes.len().to_u64();
-        let mut nearest = if u64::from(last) + LONGEST > size { size } else { u64::MAX };
-        for (instruction, _) in instructions.as_slice().iter().zip(is_reached).filter(|(_, is)| *is) {
-            let (Flow::Jump(Some(target)) | Flow::Branch(Some(target), _)) = instruction.flow else {
-                continue;
-            };
-            let distance = target.0.wrapping_sub(code.start.0);
-            if distance >= size {
-                nearest = nearest.min(distance);
-            }
-            if distance >= self.end {
-                self.suggested.push(target);
-            }
-        }
-        nearest
-    }
-}
-
-/// Follows code from its start.
-fn follow<'c>(
-    code: Code<'c>,
-    instructions: &'c Instructions,
-    memory: &FileMemory<'_>,
-    noreturn: &[u32],
-) -> Analysis<'c> {
-    let entry = State::at_entry(code.arch);
-    Analysis::new(
-        code,
-        instructions,
-        memory,
-        Ways { start: Some(&entry), entries: &[], call_sites: &[], noreturn },
-    )
-}
-
-/// The most instructions that are followed to see where the code after a call leads.
-const MAX_AFTER_CALL: usize = 1 << 12;
-
-/// Returns the offsets of calls after which no path returns, leaves the code, or leads back to the call or before it.
-fn lost_calls(analysis: &Analysis<'_>) -> Vec<u32> {
-    let all = analysis.instructions().as_slice();
-    let exits: BTreeSet<usize> = analysis.exits().iter().map(|exit| exit.index).collect();
-    let leads_back = |call: usize, first: usize| {
-        let (mut waiting, mut seen) = (vec![first], BTreeSet::new());
-        while let Some(index) = waiting.pop() {
-            if index <= call || seen.len() > MAX_AFTER_CALL {
-                return true;
-            }
-            if !seen.insert(index) {
-                continue;
-            }
-            let may_leave = match all[index].flow {
-                Flow::Return | Flow::JumpRegister(_) | Flow::JumpMemory | Flow::JumpTable(_) => true,
-                Flow::Next | Flow::Call(_) | Flow::Branch(..) | Flow::Jump(_) | Flow::Stop => false,
-            };
-            if may_leave || exits.contains(&index) {
-                return true;
-            }
-            waiting.extend(analysis.next(index).into_iter().flatten());
-        }
-        false
-    };
-    let is_lost = |index: &usize| {
-        let is_call = matches!(all[*index].flow, Flow::Call(_)) && !analysis.is_noreturn(*index);
-        is_call && analysis.after_padding(*index).is_some_and(|next| !leads_back(*index, next))
-    };
-    (0..all.len()).filter(is_lost).map(|index| all[index].offset).collect()
 }

@@ -2,9 +2,11 @@
 
 use std::ops::Range;
 
-use cfipack_container::{CallFrameSection, Elf, File, Symbols};
+use cfipack_container::{Elf, File, Symbols};
 use cfipack_format::{Address, Arch, Endian};
+use cfipack_roundtrip::cfi::Functions;
 
+use super::jumps::Into;
 use super::search::{Found, Search};
 use crate::coverage::{self, Gaps};
 use crate::returns::{Ends, Imports, Returns};
@@ -18,6 +20,12 @@ pub struct FunctionCode {
     pub evidence: Evidence,
     /// The offsets of calls that the search knows not to return, ascending.
     pub noreturn: Vec<u32>,
+}
+
+impl FunctionCode {
+    fn named(range: Range<Address>) -> Self {
+        Self { range, evidence: Evidence::Symbol, noreturn: Vec::new() }
+    }
 }
 
 /// The evidence for a function at a place.
@@ -45,22 +53,32 @@ impl Uncovered {
     /// Finds the functions of a file that no CFI covers.
     ///
     /// A symbol of type function starts a function. Other symbols do not, because a label can be in the middle of a
-    /// function. Code without symbols is searched.
+    /// function. Code without symbols is searched. If `splits` is set, this also holds for the code of a function from
+    /// the first instruction on that no path leads to, if the function gets no rows because of this code. The ranges in
+    /// `covered` have CFI, and have to be ascending. Also returns the ways from the functions with CFI into the other code.
     pub fn find(
         file: &File<'_>,
-        sections: &[CallFrameSection<'_>],
         memory: &FileMemory<'_>,
-    ) -> Result<Self, Error> {
-        let mut covered = coverage::of_cfi(sections)?;
-        covered.sort_by_key(|range| (range.start, range.end));
-        let merged = coverage::merged(covered.clone());
+        symbols: &Symbols<'_>,
+        covered: &[Range<Address>],
+        with_cfi: &Functions<'_>,
+        splits: bool,
+    ) -> Result<(Self, Into), Error> {
+        let merged = coverage::merged(covered.to_vec());
         let mut pieces = Vec::new();
         Gaps::new(file, &merged).for_each(|gap| pieces.push((gap.addresses, gap.is_padding)))?;
-        let symbols = file.symbols()?;
+        let mut code: Vec<Range<Address>> = Vec::new();
+        for (piece, is_padding) in &pieces {
+            match code.last_mut() {
+                Some(last) if last.end == piece.start => last.end = piece.end,
+                _ if *is_padding => {}
+                _ => code.push(piece.clone()),
+            }
+        }
+        let into = Into::find(file.arch(), with_cfi, memory, &code);
         // Functions that have symbols.
         let mut functions: Vec<Range<Address>> = Vec::new();
-        let mut unnamed =
-            Unnamed { symbols: &symbols, pieces: Vec::new(), end: Address(0), starts: Vec::new() };
+        let mut unnamed = Unnamed { symbols, pieces: Vec::new(), end: Address(0), starts: Vec::new() };
         let mut extent = Address(0);
         for (piece, is_padding) in pieces {
             // Labels and padding in the middle of a function divide it into several gaps. Join them.
@@ -86,22 +104,29 @@ impl Uncovered {
             unnamed.add(end..piece.end);
         }
         let Unnamed { pieces: unnamed, starts, .. } = unnamed;
-        let known = |range: &Range<Address>| FunctionCode {
-            range: range.clone(),
-            evidence: Evidence::Symbol,
-            noreturn: Vec::new(),
-        };
-        let mut uncovered = Self { functions: functions.iter().map(known).collect(), others: Vec::new() };
-        if !unnamed.is_empty() {
-            let imports = Imports::find(file, &symbols);
-            let ends = KnownEnds { covered: &covered, functions: &functions, unnamed: &unnamed };
-            let mut returns = Returns::new(memory, &ends, file.arch(), &imports);
-            let mut search = Search::new(file.arch(), memory, &mut returns, &unnamed, starts);
-            covered.iter().for_each(|function| search.read(function));
-            functions.iter().for_each(|function| search.follow(function));
-            uncovered.search(file, search)?;
+        let mut uncovered = Self { functions: Vec::with_capacity(functions.len()), others: Vec::new() };
+        let is_searched = !unnamed.is_empty() || splits && !functions.is_empty();
+        if !is_searched {
+            uncovered.functions.extend(functions.into_iter().map(FunctionCode::named));
+            return Ok((uncovered, into));
         }
-        Ok(uncovered)
+        let imports = Imports::find(file, symbols);
+        let ends = KnownEnds { covered, functions: &functions, unnamed: &unnamed };
+        let mut returns = Returns::new(memory, &ends, file.arch(), &imports);
+        let mut search = Search::new(file.arch(), memory, &mut returns, unnamed.clone(), starts);
+        search.enter(&into);
+        let mut rest = Vec::new();
+        for range in &functions {
+            let mut function = FunctionCode::named(range.clone());
+            if let Some((end, noreturn)) = search.follow(range).filter(|_| splits) {
+                rest.push(end..range.end);
+                (function.range.end, function.noreturn) = (end, noreturn);
+            }
+            uncovered.functions.push(function);
+        }
+        search.add_code(rest);
+        uncovered.search(file, search)?;
+        Ok((uncovered, into))
     }
 
     /// Searches code without symbols for functions.
@@ -112,9 +137,9 @@ impl Uncovered {
         for section in file.data_sections()? {
             pointers(file.arch(), &section.bytes).for_each(|pointer| search.suggest(pointer));
         }
-        let (memory, unnamed) = (search.memory, search.code);
+        file.relative_pointers().into_iter().for_each(|pointer| search.suggest(pointer));
+        let (memory, mut rest) = (search.memory, search.code.clone());
         let found = search.run();
-        let mut rest = unnamed.to_vec();
         for (start, found) in found {
             let range = start..found.end;
             let piece = rest.partition_point(|piece| piece.end <= start);

@@ -275,8 +275,12 @@ impl<'s, 'a> Summary<'s, 'a> {
         let (converted, omitted) = (self.conversion.converted(), self.conversion.num_omitted());
         let mut text = Vec::new();
         let all = Number(functions, "function");
-        write!(text, "{}: {all}: {converted} converted", self.object.name)?;
-        writeln!(text, " ({}), {omitted} omitted", percent(converted, functions))?;
+        write!(text, "{}: {all}", self.object.name)?;
+        if functions + omitted == 0 {
+            writeln!(text, " with CFI")?;
+        } else {
+            writeln!(text, ": {converted} converted ({}), {omitted} omitted", percent(converted, functions))?;
+        }
         let reasons = self.conversion.reasons();
         let reasons = most_frequent_first(&reasons);
         if !reasons.is_empty() {
@@ -286,7 +290,7 @@ impl<'s, 'a> Summary<'s, 'a> {
             writeln!(text, "  {}", Escaped(unjudged))?;
         }
         if let Some(synthesized) = &self.conversion.synthesized {
-            writeln!(text, "  {}", synthesized.counts.line())?;
+            synthesized.counts.lines().try_for_each(|line| writeln!(text, "  {line}"))?;
         }
         if let Some(line) = excluded::line(&self.excluded) {
             writeln!(text, "{line}")?;
@@ -298,9 +302,13 @@ impl<'s, 'a> Summary<'s, 'a> {
             writeln!(text, "  CFI not defined by DWARF: {all}{}", Counts(&parts))?;
         }
         let (sframe, cfi) = (self.bytes.len().to_u64(), &self.cfi);
-        writeln!(text, "  .sframe: {}, {} of {cfi}", Number(sframe, "byte"), percent(sframe, cfi.total()))?;
-        if let Some(code) = &self.code {
-            writeln!(text, "  {}", code::line(code))?;
+        write!(text, "  .sframe: {}", Number(sframe, "byte"))?;
+        match cfi.total() {
+            0 => writeln!(text)?,
+            total => writeln!(text, ", {} of {cfi}", percent(sframe, total))?,
+        }
+        if let Some(code) = self.code.filter(|code| code.wanted() != 0) {
+            writeln!(text, "  {}", code::line(&code))?;
         }
         self.object.print_debug_file(&mut text)?;
         if let Some(report) = &self.report {

@@ -107,15 +107,19 @@ impl Reported for Embed {
 
     fn summary(&self, totals: &Totals) -> Vec<String> {
         let Totals { functions, converted, sframe, cfi, .. } = *totals;
-        let coverage = percent(converted, functions);
         let omitted = functions - converted;
         let all = Number(functions, "function");
-        let mut lines = vec![format!("{all}: {converted} converted ({coverage}), {omitted} omitted")];
+        let mut lines = vec![match functions {
+            0 => format!("{all} with CFI"),
+            _ => {
+                format!("{all}: {converted} converted ({}), {omitted} omitted", percent(converted, functions))
+            }
+        }];
         let reasons = most_frequent_first(&totals.reasons);
         if !reasons.is_empty() {
             lines.push(format!("omitted: {}", Counts(&reasons).list()));
         }
-        lines.extend(totals.synthesized.as_ref().map(SynthesizedCounts::line));
+        lines.extend(totals.synthesized.iter().flat_map(SynthesizedCounts::lines));
         if totals.kept != 0 {
             lines.push(format!("without CFI: {} kept from the old table", Number(totals.kept, "function")));
         }
@@ -124,9 +128,12 @@ impl Reported for Embed {
             lines.push(NO_TABLE.into());
             return lines;
         }
-        let size = percent(sframe, cfi);
         let tables = if totals.tables == 1 { String::new() } else { format!(" in {} tables", totals.tables) };
-        lines.push(format!(".sframe: {}{tables}, {size} of the CFI's {cfi}", Number(sframe, "byte")));
+        let size = match cfi {
+            0 => String::new(),
+            _ => format!(", {} of the CFI's {cfi}", percent(sframe, cfi)),
+        };
+        lines.push(format!(".sframe: {}{tables}{size}", Number(sframe, "byte")));
         let synthesized = totals.synthesized.as_ref().map_or(0, |own| own.functions);
         if self.verify && synthesized + totals.kept != 0 {
             lines.push(verdict::JUDGED_BY_CODE.into());

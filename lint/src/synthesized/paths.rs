@@ -1,0 +1,188 @@
+//! Reads the paths from the start of a function whose end is not known.
+
+use std::collections::BTreeSet;
+
+use cfipack_code::{Analysis, Code, Flow, Instructions, State, Ways};
+use cfipack_format::widen::{ToU64, ToUsize};
+use cfipack_format::{Address, Arch, Family};
+
+use super::search::ALIGNMENT;
+use crate::FileMemory;
+
+/// More bytes than an instruction has. One that the end of the decoded bytes cuts begins after the last whole one.
+pub const LONGEST: u64 = 16;
+
+/// What the paths from an address show.
+#[derive(Default)]
+pub struct Paths {
+    /// The end of the instructions from the start on that paths lead to.
+    pub end: u64,
+    pub instructions: BTreeSet<u32>,
+    pub noreturn: Vec<u32>,
+    pub calls: Vec<Address>,
+    pub fragments: BTreeSet<Address>,
+    pub suggested: Vec<Address>,
+    /// The number of bytes that were decoded.
+    pub decoded: u64,
+}
+
+impl Paths {
+    /// Reads the paths from the start of code, up to the first code that no path leads to. Returns the distance of the
+    /// nearest place beyond the code where a path goes on, or `u64::MAX` if there is none.
+    pub fn read(&mut self, analysis: &Analysis<'_>) -> u64 {
+        let (code, instructions) = (analysis.code(), analysis.instructions());
+        let mut is_reached = vec![false; instructions.as_slice().len()];
+        let (mut is_cut, mut last) = (false, 0);
+        analysis.for_each(|index, instruction, state| {
+            if state.is_some() {
+                last = instruction.end();
+            }
+            is_cut |= state.is_none() && !instruction.is_padding;
+            if state.is_none() || is_cut {
+                return;
+            }
+            is_reached[index] = true;
+            self.end = instruction.end().into();
+            self.instructions.insert(instruction.offset);
+            if let Flow::Call(Some(target)) = instruction.flow {
+                self.calls.push(target);
+            }
+        });
+        self.fragments = analysis.fragments();
+        let constants = instructions.constants().filter(|(index, _)| is_reached[*index]);
+        self.suggested = constants.map(|(_, value)| Address(value)).collect();
+        // A path that runs over the end of the code may lead back to code that seems to be reached by no path.
+        let size = code.bytes.len().to_u64();
+        let mut nearest = if u64::from(last) + LONGEST > size { size } else { u64::MAX };
+        for (instruction, _) in instructions.as_slice().iter().zip(is_reached).filter(|(_, is)| *is) {
+            let (Flow::Jump(Some(target)) | Flow::Branch(Some(target), _)) = instruction.flow else {
+                continue;
+            };
+            let distance = target.0.wrapping_sub(code.start.0);
+            if distance >= size {
+                nearest = nearest.min(distance);
+            }
+            if distance < self.end {
+                continue;
+            }
+            // With a frame in place, the function goes on there.
+            let state = analysis.index_of(target).and_then(|index| analysis.state_before(index));
+            if state.is_some_and(|state| has_frame(code.arch, &state)) {
+                self.fragments.insert(target);
+            } else {
+                self.suggested.push(target);
+            }
+        }
+        nearest
+    }
+}
+
+/// Follows code from its start.
+pub fn follow<'c>(
+    code: Code<'c>,
+    instructions: &'c Instructions,
+    memory: &FileMemory<'_>,
+    noreturn: &[u32],
+) -> Analysis<'c> {
+    let entry = State::at_entry(code.arch);
+    Analysis::new(
+        code,
+        instructions,
+        memory,
+        Ways { start: Some(&entry), entries: &[], call_sites: &[], noreturn },
+    )
+}
+
+/// Returns whether another function may start after a call: after padding, or at an aligned address.
+pub fn may_end(start: Address, instructions: &Instructions, call: u32) -> bool {
+    let after = instructions.index_of(call).and_then(|index| instructions.as_slice().get(index + 1));
+    after
+        .is_none_or(|after| after.is_padding || start.offset(after.offset.into()).0.is_multiple_of(ALIGNMENT))
+}
+
+/// What instructions look like.
+pub enum Looks {
+    /// Some are zeros.
+    Data,
+    /// One saves a register as only prologues do. Runtimes with stacks of their own do not have it.
+    Saving,
+    Plain,
+}
+
+/// Returns what the instructions look like.
+pub fn looks(arch: Arch, code: &Code<'_>, instructions: &Instructions) -> Looks {
+    let mut looks = Looks::Plain;
+    for instruction in instructions.as_slice() {
+        let place = instruction.offset.to_usize()..instruction.end().to_usize();
+        let bytes = code.bytes.get(place).unwrap_or_default();
+        let is_saving = match (arch.family(), bytes) {
+            (Family::X86, [0, 0]) => return Looks::Data,
+            // push %rbx, %rbp, %r12 to %r15
+            (Family::X86, [0x53 | 0x55] | [0x41, 0x54..=0x57]) => true,
+            // stp x29, x30, [sp, #-N]!
+            (Family::Aarch64, [0xfd, 0x7b, 0x80..=0xbf, 0xa9]) => true,
+            _ => false,
+        };
+        if is_saving {
+            looks = Looks::Saving;
+        }
+    }
+    looks
+}
+
+/// Returns whether the stack pointer is not where a call leaves it.
+fn has_frame(arch: Arch, state: &State) -> bool {
+    let stack = arch.stack_pointer();
+    state.get(arch, stack) != State::at_entry(arch).get(arch, stack)
+}
+
+/// Returns the offsets, ascending, where paths go on after code that no path leads to, and a frame is in place.
+pub fn resumed(analysis: &Analysis<'_>) -> Vec<u32> {
+    let (mut was_reached, mut offsets) = (true, Vec::new());
+    analysis.for_each(|_, instruction, state| {
+        let Some(state) = state else {
+            was_reached &= instruction.is_padding;
+            return;
+        };
+        let is_first = !std::mem::replace(&mut was_reached, true);
+        if is_first && has_frame(analysis.code().arch, state) {
+            offsets.push(instruction.offset);
+        }
+    });
+    offsets
+}
+
+/// The most instructions that are followed to see where the code after a call leads.
+const MAX_AFTER_CALL: usize = 1 << 12;
+
+/// Returns the offsets of calls after which no path returns, leaves the code, or leads back to the call or before it. If
+/// the code is only the first part of a function, a path that reaches its end leaves it.
+pub fn lost_calls(analysis: &Analysis<'_>, is_part: bool) -> Vec<u32> {
+    let all = analysis.instructions().as_slice();
+    let exits: BTreeSet<usize> = analysis.exits().iter().map(|exit| exit.index).collect();
+    let leads_back = |call: usize, first: usize| {
+        let (mut waiting, mut seen) = (vec![first], BTreeSet::new());
+        while let Some(index) = waiting.pop() {
+            if index <= call || seen.len() > MAX_AFTER_CALL {
+                return true;
+            }
+            if !seen.insert(index) {
+                continue;
+            }
+            let may_leave = match all[index].flow {
+                Flow::Return | Flow::JumpRegister(_) | Flow::JumpMemory | Flow::JumpTable(_) => true,
+                Flow::Next | Flow::Call(_) | Flow::Branch(..) | Flow::Jump(_) | Flow::Stop => false,
+            };
+            if may_leave || exits.contains(&index) || is_part && index + 1 == all.len() {
+                return true;
+            }
+            waiting.extend(analysis.next(index).into_iter().flatten());
+        }
+        false
+    };
+    let is_lost = |index: &usize| {
+        let is_call = matches!(all[*index].flow, Flow::Call(_)) && !analysis.is_noreturn(*index);
+        is_call && analysis.after_padding(*index).is_some_and(|next| !leads_back(*index, next))
+    };
+    (0..all.len()).filter(is_lost).map(|index| all[index].offset).collect()
+}
