@@ -9,7 +9,6 @@ use cfipack_container::Placement;
 use crate::edit::Skip;
 use crate::io::absent;
 use crate::io::input::{Demand, Input, Object, Parts};
-use crate::report::escaped::FileName;
 use crate::report::status::{self, Status};
 
 /// The result of a verb for an object.
@@ -86,12 +85,12 @@ fn for_each_in(
             {
                 absent.get_or_insert_with(|| absent::from_object(&object, what));
             }
-            match &outcome {
+            match outcome {
                 Ok(Outcome::Absent(_)) => {
-                    missed.extend(is_missed(&object).map(|skip| Missed::Cfi(object.name.plain(), skip)));
+                    missed.extend(is_missed(&object).map(|skip| (object.name, Missed::Cfi(skip))));
                 }
-                Ok(Outcome::MissingTable(what)) => missed.push(Missed::Table(object.name.plain(), what)),
-                Ok(Outcome::AllOmitted(_, status)) => omitted = omitted.max(*status),
+                Ok(Outcome::MissingTable(what)) => missed.push((object.name, Missed::Table(what))),
+                Ok(Outcome::AllOmitted(_, status)) => omitted = omitted.max(status),
                 _ => {}
             }
             outcome
@@ -117,12 +116,12 @@ fn for_each_in(
         return Ok(worst);
     }
     if parts.cfi.is_some() {
-        missed.extend(input.bitcode().map(|name| Missed::Cfi(name.plain(), Skip::Bitcode)));
+        missed.extend(input.bitcode().map(|name| (name, Missed::Cfi(Skip::Bitcode))));
     }
     let mut worst = worst.max(omitted);
-    for missed in missed {
-        status::warn(&missed);
-        let is_table = matches!(missed, Missed::Table(..));
+    for (name, missed) in missed {
+        status::warn(&format_args!("{name}: {missed}"));
+        let is_table = matches!(missed, Missed::Table(_));
         worst = worst.max(Status::differs_if(is_table || parts.cfi == Some(Demand::Fail)));
     }
     Ok(worst)
@@ -131,16 +130,16 @@ fn for_each_in(
 /// What a member of an archive lacks, if other members have it.
 enum Missed {
     /// A table for its CFI.
-    Table(FileName, &'static str),
+    Table(&'static str),
     /// CFI that can be used, for this reason.
-    Cfi(FileName, Skip),
+    Cfi(Skip),
 }
 
 impl fmt::Display for Missed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Table(name, what) => write!(f, "{name}: has call frame information, but no {what}"),
-            Self::Cfi(name, skip) => write!(f, "{name}: {skip}"),
+            Self::Table(what) => write!(f, "has call frame information, but no {what}"),
+            Self::Cfi(skip) => skip.fmt(f),
         }
     }
 }

@@ -199,8 +199,7 @@ impl<'e, E: Reported> RunReport<'e, E> {
             *more.entry(missed.skip.without_figures()).or_default() += 1;
         }
         for (skip, count) in more {
-            let members = Number(count, "more member");
-            lines.warn(&file.name, &format_args!("{members} as before: {skip}"));
+            lines.warn(&file.name, &format_args!("{count} more of its members stay as they are: {skip}"));
         }
     }
 
