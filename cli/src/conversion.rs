@@ -148,7 +148,13 @@ impl TableOptions {
 
     /// Returns options that omit functions that the verifier cannot judge, or `None` if these options do.
     pub fn judged_only(self) -> Option<Self> {
-        (!self.judged_only).then_some(Self { judged_only: true, ..self })
+        (!self.judged_only).then(|| self.judged())
+    }
+
+    /// Returns options that omit functions that the verifier cannot judge. All functions are evaluated to find these
+    /// functions, so the conversion takes as long as a verification.
+    pub fn judged(self) -> Self {
+        Self { judged_only: true, ..self }
     }
 
     /// Returns whether rows are made from code that no CFI covers.

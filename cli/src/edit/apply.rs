@@ -7,7 +7,8 @@ use cfipack_container::raw::elf::Headers;
 use cfipack_container::{Member, members};
 use cfipack_edit::{Rewrite, rewrite_members};
 use cfipack_format::widen::ToU64;
-use cfipack_roundtrip::structure::check_structure;
+use cfipack_lint::coverage::CodeBytes;
+use cfipack_roundtrip::structure::{Version, check_structure};
 
 use super::change::{Change, changes};
 use super::find::{Found, Origin, Target};
@@ -51,6 +52,17 @@ pub struct Part<P> {
     pub report: P,
 }
 
+/// A member of an archive that stays as it is, although a user may expect a change.
+#[derive(Debug)]
+pub struct MissedMember {
+    /// The member's name for a report.
+    pub member: String,
+    /// The reason.
+    pub skip: Skip,
+    /// The member's code. It gets no rows.
+    pub code: CodeBytes,
+}
+
 /// The outcome for a file, in detail.
 #[derive(Debug)]
 pub struct FileReport<P> {
@@ -70,8 +82,8 @@ pub struct FileReport<P> {
     pub others: Vec<PathBuf>,
     /// Warnings about attributes that could not be kept.
     pub warnings: Vec<String>,
-    /// The number of an archive's members that are ELF of another machine or kind, or Mach-O. They stay as they are.
-    pub num_of_other_kind: usize,
+    /// The members of an archive that a user may miss in `parts`.
+    pub missed: Vec<MissedMember>,
 }
 
 impl<P> FileReport<P> {
@@ -85,7 +97,7 @@ impl<P> FileReport<P> {
             changes: Vec::new(),
             others: Vec::new(),
             warnings: Vec::new(),
-            num_of_other_kind: 0,
+            missed: Vec::new(),
         }
     }
 }
@@ -164,16 +176,13 @@ fn change<E: Edit>(
     Ok(if new.is_unchanged(old) { Outcome::Unchanged } else { Outcome::Changed })
 }
 
-/// Warnings name at most this many members of an archive, because each name can have thousands of bytes.
-const NAMED_MEMBERS: usize = 16;
-
 /// Edits each object of a file. If the verb has nothing to do for a member of an archive, the member stays as it is.
 fn edited<'a, E: Edit>(
     edit: &E,
     old: &'a [u8],
     report: &mut FileReport<E::Report>,
 ) -> Result<Rewrite<'a>, Problem> {
-    let FileReport { parts, warnings, num_of_other_kind: of_other_kind, .. } = report;
+    let FileReport { parts, missed, .. } = report;
     let (mut skipped, mut next) = (None, 0);
     let names = NameRoom::of_file(old.len());
     let new = rewrite_members(old, |member: &Member<'a>| {
@@ -189,11 +198,9 @@ fn edited<'a, E: Edit>(
                 (Some(skip), Some(name)) => {
                     // Later variants of `Skip` say more about an archive, so keep the last variant.
                     skipped = skipped.max(Some(skip));
-                    if matches!(skip, Skip::OtherKind | Skip::MachO) {
-                        *of_other_kind += 1;
-                        if *of_other_kind <= NAMED_MEMBERS {
-                            warnings.push(format!("member {name} stays as it is: {skip}"));
-                        }
+                    if let Some(code) = edit.misses(member.bytes, skip) {
+                        let member = names.bounded(name.as_ref()).into_owned();
+                        missed.push(MissedMember { member, skip, code });
                     }
                     Ok(None)
                 }
@@ -201,14 +208,10 @@ fn edited<'a, E: Edit>(
             },
         }
     })?;
-    if *of_other_kind > NAMED_MEMBERS {
-        let more = *of_other_kind - NAMED_MEMBERS;
-        warnings.push(format!("{more} more of its members stay as they are: {}", Skip::OtherKind));
-    }
     match skipped {
         Some(skip) if parts.is_empty() => {
             // Without an edited member, the reason is reported for the whole file.
-            warnings.clear();
+            missed.clear();
             Err(Problem::Skip(if skip == Skip::NotElf { Skip::NoObjects } else { skip }))
         }
         _ => Ok(new),
@@ -252,9 +255,15 @@ fn judge<E: Edit>(edit: &E, old: &[u8], new: &[u8], parts: &mut [Part<E::Report>
 /// Judges a changed object: its structure, and the promises of the verb.
 fn judge_object<E: Edit>(edit: &E, old: &[u8], new: &[u8], report: &mut E::Report) -> Result<(), Problem> {
     if let Err(error) = check_structure(old, new) {
-        let headers = Headers::parse(new).ok();
-        let name = headers.zip(error.section()).map(|(headers, index)| headers.name_for_error(index));
-        let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
+        let name = error.section().map(|(version, index)| {
+            let headers = Headers::parse(if version == Version::Old { old } else { new });
+            headers.map_or_else(|_| String::new(), |headers| headers.name_for_error(index).to_string())
+        });
+        let name = match name.as_deref() {
+            Some("") => " (a section without a name)".to_string(),
+            Some(name) => format!(" ({name})"),
+            None => String::new(),
+        };
         let words =
             format!("the structure of the new file is not the old one's: {error}{name}; {}", E::WAY_OUT);
         return Err(Problem::Refused(words));

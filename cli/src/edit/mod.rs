@@ -15,13 +15,14 @@ mod problem;
 mod thin;
 mod walk;
 
-pub use apply::{FileReport, Outcome, Part, Place, apply};
+pub use apply::{FileReport, MissedMember, Outcome, Part, Place, apply};
 pub use change::{Change, changes};
 pub use find::{Found, Origin, find};
 pub use jobs::for_each;
 pub use problem::{Problem, Skip};
 
 use cfipack_edit::Rewrite;
+use cfipack_lint::coverage::CodeBytes;
 use serde::Serialize;
 
 /// The work of a verb on an object or a linked file.
@@ -41,6 +42,12 @@ pub trait Edit: Sync {
         Self: Sized,
     {
         None
+    }
+
+    /// Returns the code that gets no rows if a member of an archive stays as it is for this reason. Returns `None` if no
+    /// user expects a change of this member.
+    fn misses(&self, _member: &[u8], skip: Skip) -> Option<CodeBytes> {
+        skip.is_of_other_kind().then(CodeBytes::default)
     }
 
     /// Checks a changed object in the new file. The structure of the new file is already checked.

@@ -120,6 +120,16 @@ impl Skip {
         self.is_wrong_input() || is_without_cfi
     }
 
+    /// Returns whether the file is a Mach-O file, or ELF of a machine or kind without `.sframe`.
+    pub fn is_of_other_kind(self) -> bool {
+        matches!(self, Self::OtherKind | Self::MachO)
+    }
+
+    /// Returns whether the file has CFI or code that cannot be used, and not just none.
+    pub fn is_unusable(self) -> bool {
+        matches!(self, Self::Unplaced(_) | Self::DebugFile | Self::GccLto | Self::Bitcode)
+    }
+
     /// Returns the same reason without figures, to count files.
     pub fn without_figures(self) -> Self {
         if let Self::Unplaced(unplaced) = self { Self::Unplaced(unplaced.of_any_number()) } else { self }

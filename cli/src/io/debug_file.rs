@@ -96,8 +96,12 @@ impl DebugFileOption {
             return open(path, elf).with_context(|| path.display().to_string()).map(Some);
         }
         let mut other = None;
-        for path in candidates(input, elf) {
-            match open(&path, elf) {
+        let candidates = candidates(input, elf);
+        // The name can be that of the input itself, or a link to it.
+        let own = input.canonicalize().ok();
+        let exists = |path: &&PathBuf| path.exists() && path.canonicalize().ok() != own;
+        for path in candidates.iter().filter(exists) {
+            match open(path, elf) {
                 Ok(found) => return Ok(Some(found)),
                 Err(error) if error.is::<OfAnotherBuild>() => {
                     other.get_or_insert_with(|| error.context(path.display().to_string()));
@@ -107,8 +111,22 @@ impl DebugFileOption {
                 }
             }
         }
-        other.map_or(Ok(None), Err)
+        other.map_or(Ok(()), Err)?;
+        warn_of_search(input, &candidates);
+        Ok(None)
     }
+}
+
+/// Warns that a search found no debug file.
+fn warn_of_search(input: &Path, candidates: &[PathBuf]) {
+    let input = input.display();
+    if candidates.is_empty() {
+        let words = "the file has neither a build-id nor a .gnu_debuglink by which to find its debug file";
+        status::warn(&format_args!("{input}: --debug-file auto: {words}"));
+        return;
+    }
+    let places: Vec<_> = candidates.iter().map(|path| path.display().to_string()).collect();
+    status::warn(&format_args!("{input}: --debug-file auto: no debug file is at {}", places.join(" or ")));
 }
 
 /// A debug file belongs to another build of the file.
@@ -156,7 +174,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the existing files that can be the debug file of an input, in the order in which gdb tries them.
+/// Returns the places where the debug file of an input can be, in the order in which gdb tries them.
 fn candidates(input: &Path, elf: &Elf<'_>) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     if let Some((first, rest)) =
@@ -173,8 +191,6 @@ fn candidates(input: &Path, elf: &Elf<'_>) -> Vec<PathBuf> {
         let below_root = directory.strip_prefix("/").unwrap_or(directory);
         paths.push(Path::new(SYSTEM).join(below_root).join(name));
     }
-    // The name can be that of the input itself, or a link to it.
-    paths.retain(|path| path.exists() && path.canonicalize().ok() != own);
     paths
 }
 
@@ -206,6 +222,11 @@ impl fmt::Display for DebugFile {
 
 /// Returns what to add to the message about a file without CFI if a debug file may have it.
 pub fn hint(file: &File<'_>, what: &str) -> &'static str {
-    let is_split = file.as_elf().is_some_and(|elf| elf.debug_link().is_some());
-    if is_split && what == CALL_FRAMES { " (--debug-file auto looks in its separate debug file)" } else { "" }
+    let may_be_split =
+        file.as_elf().is_some_and(|elf| elf.debug_link().is_some() || elf.build_id().is_some());
+    if may_be_split && what == CALL_FRAMES {
+        " (--debug-file auto looks for its separate debug file)"
+    } else {
+        ""
+    }
 }

@@ -1,12 +1,14 @@
 //! Applies a verb to every object in every file.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use cfipack_container::Placement;
 
+use crate::edit::Skip;
 use crate::io::absent;
-use crate::io::input::{Input, Object, Parts, Slice};
+use crate::io::input::{Demand, Input, Object, Parts};
 use crate::report::status::{self, Status};
 
 /// The result of a verb for an object.
@@ -18,6 +20,9 @@ pub enum Outcome {
     Absent(&'static str),
     /// The object has CFI and no table of this kind. This is reported if other members of the archive have a table.
     MissingTable(&'static str),
+    /// The object has no table of this kind, and no function that could be in one. Its report is written. It is an error
+    /// if no object of the file has a table.
+    AllOmitted(&'static str, Status),
 }
 
 /// Applies `each` to every object in every file. After a failure, the failure is reported, and the next object is
@@ -43,13 +48,13 @@ pub fn for_each<'s>(
 
 /// Applies `each` to a file that must be a single object, or to each object of a fat file. The second argument of
 /// `each` is true if there are several objects.
-pub fn for_each_slice(
+pub fn for_each_slice<'s>(
     path: &Path,
-    slice: &Slice,
+    parts: impl Into<Parts<'s>>,
     placement: Placement,
     mut each: impl FnMut(&Object<'_>, bool) -> anyhow::Result<Status>,
 ) -> anyhow::Result<Status> {
-    let input = Input::open(path, slice)?;
+    let input = Input::open(path, parts)?;
     let slices = input.slices(placement)?;
     let several = slices.len() > 1;
     let mut worst = Status::Done;
@@ -70,15 +75,24 @@ fn for_each_in(
 ) -> anyhow::Result<Status> {
     let input = Input::open(path, parts)?;
     let (mut worst, mut is_done) = (None, false);
-    let (mut absent, mut without_table) = (None, Vec::new());
+    let (mut absent, mut missed, mut omitted) = (None, Vec::new(), Status::Done);
+    let is_missed = |object: &Object<'_>| absent::missed_cfi(object, parts.cfi? == Demand::Fail);
     for object in input.objects(placement)? {
-        let mut name = None;
         let outcome = object.and_then(|object| {
             let outcome = each(&object).with_context(|| object.name.to_string());
-            if let Ok(Outcome::Absent(what) | Outcome::MissingTable(what)) = &outcome {
+            if let Ok(Outcome::Absent(what) | Outcome::MissingTable(what) | Outcome::AllOmitted(what, _)) =
+                &outcome
+            {
                 absent.get_or_insert_with(|| absent::from_object(&object, what));
             }
-            name = Some(object.name);
+            match outcome {
+                Ok(Outcome::Absent(_)) => {
+                    missed.extend(is_missed(&object).map(|skip| (object.name, Missed::Cfi(skip))));
+                }
+                Ok(Outcome::MissingTable(what)) => missed.push((object.name, Missed::Table(what))),
+                Ok(Outcome::AllOmitted(_, status)) => omitted = omitted.max(status),
+                _ => {}
+            }
             outcome
         });
         let status = match outcome {
@@ -86,11 +100,7 @@ fn for_each_in(
                 is_done = true;
                 Ok(status)
             }
-            Ok(Outcome::Absent(_)) => continue,
-            Ok(Outcome::MissingTable(what)) => {
-                without_table.extend(name.map(|name| (name, what)));
-                continue;
-            }
+            Ok(Outcome::Absent(_) | Outcome::MissingTable(_) | Outcome::AllOmitted(..)) => continue,
             Err(error) => Err(error),
         };
         match reported(status) {
@@ -102,13 +112,36 @@ fn for_each_in(
         let error = absent.unwrap_or_else(|| input.without_object());
         return Err(error).with_context(|| path.display().to_string());
     };
-    if !is_done || without_table.is_empty() {
+    if !is_done {
         return Ok(worst);
     }
-    for (name, what) in without_table {
-        status::warn(&format_args!("{name}: has call frame information, but no {what}"));
+    if parts.cfi.is_some() {
+        missed.extend(input.bitcode().map(|name| (name, Missed::Cfi(Skip::Bitcode))));
     }
-    Ok(worst.max(Status::Differs))
+    let mut worst = worst.max(omitted);
+    for (name, missed) in missed {
+        status::warn(&format_args!("{name}: {missed}"));
+        let is_table = matches!(missed, Missed::Table(_));
+        worst = worst.max(Status::differs_if(is_table || parts.cfi == Some(Demand::Fail)));
+    }
+    Ok(worst)
+}
+
+/// What a member of an archive lacks, if other members have it.
+enum Missed {
+    /// A table for its CFI.
+    Table(&'static str),
+    /// CFI that can be used, for this reason.
+    Cfi(Skip),
+}
+
+impl fmt::Display for Missed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Table(what) => write!(f, "has call frame information, but no {what}"),
+            Self::Cfi(skip) => skip.fmt(f),
+        }
+    }
 }
 
 /// Reports the error of a result, and returns its status. Returns `None` if standard output has no reader any more.

@@ -17,6 +17,7 @@ use cfipack_format::Address;
 use cfipack_format::widen::ToU64;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
+use crate::edit::Skip;
 use crate::io::absent;
 use crate::io::debug_file::{DebugFile, DebugFileOption};
 use crate::io::mmap::Bytes;
@@ -73,17 +74,42 @@ impl Slice {
 pub struct Parts<'s> {
     slice: &'s Slice,
     debug_file: Option<&'s DebugFileOption>,
+    /// What to do about members of an archive without CFI, or `None` if the verb does not need their CFI.
+    pub cfi: Option<Demand>,
+}
+
+/// What to do about members of an archive that have no CFI, or none that can be used, if other members have some.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Demand {
+    /// Warn of members whose CFI or code cannot be used.
+    Warn,
+    /// Warn of them and of members with code and no CFI, and end with status 1.
+    Fail,
+}
+
+impl Demand {
+    /// Returns `Fail` if a user asks for it with an option like `--strict`.
+    pub fn fail_if(strict: bool) -> Self {
+        if strict { Self::Fail } else { Self::Warn }
+    }
+}
+
+impl Parts<'_> {
+    /// Sets what to do about members without CFI.
+    pub fn demand(self, demand: Demand) -> Self {
+        Self { cfi: Some(demand), ..self }
+    }
 }
 
 impl<'s> From<&'s Slice> for Parts<'s> {
     fn from(slice: &'s Slice) -> Self {
-        Self { slice, debug_file: None }
+        Self { slice, debug_file: None, cfi: None }
     }
 }
 
 impl<'s> From<(&'s Slice, &'s DebugFileOption)> for Parts<'s> {
     fn from((slice, debug_file): (&'s Slice, &'s DebugFileOption)) -> Self {
-        Self { slice, debug_file: Some(debug_file) }
+        Self { slice, debug_file: Some(debug_file), cfi: None }
     }
 }
 
@@ -149,7 +175,7 @@ impl<'s> Input<'s> {
     /// Opens a file, and its debug file if `parts` has the option. Members for other architectures than the selected
     /// one are ignored.
     pub fn open(path: &Path, parts: impl Into<Parts<'s>>) -> anyhow::Result<Self> {
-        let Parts { slice, debug_file } = parts.into();
+        let Parts { slice, debug_file, .. } = parts.into();
         let name = || path.display().to_string();
         let mut reach = Reach::default();
         let bytes = Bytes::open(or_standard_input(path), |bytes| reach.wanted(bytes)).with_context(name)?;
@@ -201,12 +227,21 @@ impl<'s> Input<'s> {
 
     /// Returns the error for a file without an object. It names the reason if a member of it is LLVM bitcode.
     pub fn without_object(&self) -> anyhow::Error {
-        let members = self.members().into_iter().flatten().flatten();
-        let mut failed = members.filter_map(|member| Some((member.name?, File::parse(member.bytes).err()?)));
-        match failed.find(|(_, error)| error.is_bitcode()) {
-            Some((name, error)) => anyhow!("the file has no object: member {name}: {error}"),
+        match self.bitcode().next() {
+            Some(name) => anyhow!(
+                "the file has no object: member {}: {}",
+                name.member.unwrap_or_default(),
+                Skip::Bitcode
+            ),
             None => anyhow!("the file has no object"),
         }
+    }
+
+    /// Returns the names of the members that are LLVM bitcode.
+    pub fn bitcode(&self) -> impl Iterator<Item = Name<'_>> {
+        let members = self.members().into_iter().flatten().flatten();
+        let bitcode = members.filter(|member| member.name.is_some() && member.is_bitcode());
+        bitcode.map(|member| Name { path: &self.path, member: member.name })
     }
 
     /// Returns the members of the file for the selected architecture.

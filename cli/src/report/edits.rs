@@ -16,13 +16,18 @@ use cfipack_format::widen::ToU64;
 use cfipack_lint::coverage::CodeBytes;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::edit::{self, Edit, FileReport, Found, Origin, Outcome, Part, Place, Problem, Skip, apply};
+use crate::edit::{
+    self, Edit, FileReport, Found, MissedMember, Origin, Outcome, Place, Problem, Skip, apply,
+};
 use crate::io::original::Policy;
 use crate::report::count::{Counts, Number};
 use crate::report::escaped::Escaped;
 use crate::report::limits::Remark;
 use crate::report::status::{self, Status};
 use crate::synthesized::SynthesizedCounts;
+
+/// Warnings name at most this many members of an archive, because each name can have thousands of bytes.
+const NAMED_MEMBERS: usize = 16;
 
 /// A run of an edit over files.
 #[derive(Clone, Debug)]
@@ -49,10 +54,10 @@ pub trait Reported: Edit {
     const VERB: &'static str;
 
     /// Returns a line about a file.
-    fn line(&self, parts: &[Part<Self::Report>]) -> String;
+    fn line(&self, file: &FileReport<Self::Report>) -> String;
 
     /// Adds a file to the summary's totals, and returns remarks about its result.
-    fn add(&self, parts: &[Part<Self::Report>], totals: &mut Totals) -> Vec<Remark>;
+    fn add(&self, file: &FileReport<Self::Report>, totals: &mut Totals) -> Vec<Remark>;
 
     /// Returns the lines of the summary.
     fn summary(&self, totals: &Totals) -> Vec<String>;
@@ -156,10 +161,11 @@ impl<'e, E: Reported> RunReport<'e, E> {
                 let (old, new) = file.bytes.unwrap_or_default();
                 self.bytes = (self.bytes.0 + old, self.bytes.1 + new);
                 self.has_objects |= !file.parts.is_empty();
-                let remarks = self.edit.add(&file.parts, &mut self.totals);
+                self.missed(file, &mut lines);
+                let remarks = self.edit.add(file, &mut self.totals);
                 remarks.iter().for_each(|remark| lines.warn(&file.name, &remark.words));
                 let lacks_members =
-                    self.run.strict && file.origin == Origin::Named && file.num_of_other_kind != 0;
+                    self.run.strict && file.origin == Origin::Named && !file.missed.is_empty();
                 Status::differs_if(lacks_members || remarks.iter().any(|remark| remark.fails))
             }
             Outcome::Kept(problem) => self.kept(file, problem, &mut lines),
@@ -176,6 +182,24 @@ impl<'e, E: Reported> RunReport<'e, E> {
         }
         if self.run.json && self.written.is_ok() {
             self.written = json::print(E::VERB, kind.name(), file, &self.run.place);
+        }
+    }
+
+    /// Warns of members that a user may miss. Members without any CFI are usual, and named only where they fail the run.
+    fn missed(&self, file: &FileReport<E::Report>, lines: &mut Lines) {
+        let is_named = file.origin == Origin::Named;
+        let is_said =
+            |skip: Skip| skip.is_of_other_kind() || is_named && (self.run.strict || skip.is_unusable());
+        let missed: Vec<_> = file.missed.iter().filter(|missed| is_said(missed.skip)).collect();
+        for MissedMember { member, skip, .. } in missed.iter().take(NAMED_MEMBERS) {
+            lines.warn(&file.name, &format_args!("member {member} stays as it is: {skip}"));
+        }
+        let mut more = BTreeMap::<_, u64>::new();
+        for missed in missed.iter().skip(NAMED_MEMBERS) {
+            *more.entry(missed.skip.without_figures()).or_default() += 1;
+        }
+        for (skip, count) in more {
+            lines.warn(&file.name, &format_args!("{count} more of its members stay as they are: {skip}"));
         }
     }
 
@@ -219,7 +243,7 @@ impl<'e, E: Reported> RunReport<'e, E> {
     fn line(&self, file: &FileReport<E::Report>, kind: Kind, lines: &mut Lines) {
         match &file.outcome {
             Outcome::Changed | Outcome::Unchanged => {
-                let about = self.edit.line(&file.parts);
+                let about = self.edit.line(file);
                 lines.push(&file.name, &format_args!("{}{about}", kind.name()));
             }
             Outcome::Kept(problem) => {

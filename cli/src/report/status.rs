@@ -36,7 +36,7 @@ const DIFFERENCES: [(&str, &str); 11] = [
         "a file is refused; an FDE cannot be read; no function can be in the table of -o;
 --verify does not pass, as with verify; --min-coverage or --min-code-coverage is
 missed; with --strict, a function is omitted, an FDE is of an unknown function, or
-a named file or much code has no rows",
+a named file, its member or much code has no rows",
     ),
     (
         "verify",
@@ -44,7 +44,8 @@ a named file or much code has no rows",
 judged; an FDE cannot be read; nothing was compared; a table comes after another,
 where readers do not find it; a rule of --profile or of the readers of
 __unwind_info is broken; --lint finds a fault; an archive has members with a table
-and members without; with --strict, a function is omitted",
+and members without it that could have one; with --strict, a function is omitted,
+or an FDE is of an unknown function",
     ),
     ("lookup", "an address has no row"),
     ("diff", "the tables differ at a PC"),

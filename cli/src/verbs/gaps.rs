@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::io::absent::SFRAME_TABLE;
 use crate::io::debug_file::{DebugFile, DebugFileJson, DebugFileOption};
 use crate::io::each::{self, Outcome};
-use crate::io::input::{self, CALL_FRAMES, Object};
+use crate::io::input::{self, CALL_FRAMES, Demand, Object, Parts};
 use crate::io::output;
 use crate::report::code;
 use crate::report::count::Number;
@@ -61,7 +61,12 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let Arguments { files, slice, debug_file, .. } = arguments;
     debug_file.check(files)?;
-    each::for_each(files, (slice, debug_file), Placement::Apart, |object, _| list(object, arguments))
+    let mut parts = Parts::from((slice, debug_file));
+    if arguments.cfi {
+        // All code of a member without CFI is a gap.
+        parts = parts.demand(Demand::Fail);
+    }
+    each::for_each(files, parts, Placement::Apart, |object, _| list(object, arguments))
 }
 
 fn list(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outcome> {

@@ -16,7 +16,7 @@ use crate::edit::{Found as FoundFile, find};
 use crate::instructions::with_target;
 use crate::io::debug_file::{DebugFile, DebugFileOption};
 use crate::io::each::{self, Outcome};
-use crate::io::input::{self, CALL_FRAMES, Object};
+use crate::io::input::{self, CALL_FRAMES, Demand, Object, Parts};
 use crate::io::output::{self, Standard};
 use crate::report::count::{Counts, Number};
 use crate::report::escaped::Escaped;
@@ -115,7 +115,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     if arguments.sarif {
         session.sarif = Some(Log::start(output::standard())?);
     }
-    let parts = (&arguments.slice, &arguments.debug_file);
+    let parts = Parts::from((&arguments.slice, &arguments.debug_file));
+    let parts = parts.demand(Demand::fail_if(arguments.fail_undecided));
     let result = each::for_each(&files, parts, Placement::Apart, |object, _| {
         lint_object(object, arguments, &mut session)
     });

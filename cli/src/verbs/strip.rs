@@ -8,7 +8,7 @@ use cfipack_format::widen::ToU64;
 use serde::Serialize;
 
 use crate::edit::many::{ManyFiles, WITHOUT_OUTPUT};
-use crate::edit::{Edit, Part, Problem, Skip};
+use crate::edit::{Edit, FileReport, Problem, Skip};
 use crate::report::count::Number;
 use crate::report::edits::{self, Reported, Run, Totals};
 use crate::report::limits::Remark;
@@ -87,15 +87,15 @@ impl Edit for Strip {
 impl Reported for Strip {
     const VERB: &'static str = "strip";
 
-    fn line(&self, parts: &[Part<Stripped>]) -> String {
+    fn line(&self, FileReport { parts, .. }: &FileReport<Stripped>) -> String {
         let bytes = parts.iter().map(|part| part.report.sframe_bytes).sum();
-        match parts {
+        match &parts[..] {
             [] => String::new(),
             _ => format!(", {} of .sframe removed", Number(bytes, "byte")),
         }
     }
 
-    fn add(&self, parts: &[Part<Stripped>], totals: &mut Totals) -> Vec<Remark> {
+    fn add(&self, FileReport { parts, .. }: &FileReport<Stripped>, totals: &mut Totals) -> Vec<Remark> {
         totals.tables += parts.len().to_u64();
         totals.sframe += parts.iter().map(|part| part.report.sframe_bytes).sum::<u64>();
         Vec::new()

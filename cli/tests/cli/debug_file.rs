@@ -157,3 +157,30 @@ fn without_build_ids_the_crc_decides() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && text.contains(&format!("(CRC {sum:#010x})")), "{text}");
 }
+
+/// A message about CFI or rows that are not there names the option that may find them, and a search where it looked.
+#[test]
+fn the_option_is_named_where_it_helps() {
+    let directory = scratch("debug_file_hints");
+    pair(&directory, "x.debug", BUILD_ID[0]);
+    let whole = |verb: &str| json(&directory, &[verb, "--json", "x.so", "--debug-file", "x.debug"]);
+    let functions = |report: &Value| report["coverage"]["functions"].as_u64().unwrap();
+    let without = functions(&json(&directory, &["stats", "--json", "x.so"]));
+    assert!(functions(&whole("stats")) > without);
+    assert_eq!(whole("stats")["debug_file"]["build_id"], BUILD_ID[1]);
+    let explained = run_in(&directory, &["explain", "x.so", "described", "--debug-file", "x.debug"]);
+    assert_eq!(explained.status.code(), Some(0), "{explained:?}");
+    // `-o` reads the debug file, and what comes after it does not.
+    assert_eq!(failed(&directory, &["x.so", "-o", "y.so", "--debug-file", "auto"]).0, Some(0));
+    let verified = run_in(&directory, &["verify", "y.so"]);
+    let text = String::from_utf8(verified.stdout).unwrap();
+    assert!(text.contains("--debug-file auto looks for its separate debug file"), "{text}");
+    let (_, text) = failed(&directory, &["y.so", "-o", "z.so"]);
+    assert!(text.contains("and the new table has none; --debug-file "), "{text}");
+    // Nothing is found.
+    fs::rename(directory.join("x.debug"), directory.join("y.debug")).unwrap();
+    let (status, text) = failed(&directory, &["lint", "x.so", "--debug-file", "auto"]);
+    let places =
+        [format!("/usr/lib/debug/.build-id/00/{}.debug", &BUILD_ID[1][2..]), "/.debug/x.debug".into()];
+    assert!(status == Some(0) && places.iter().all(|place| text.contains(place)), "{text}");
+}

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use object::{Object as _, ObjectSection as _};
 
+use crate::archives::archive;
 use crate::program::{corpus, run_in, scratch};
 
 /// Runs the command in a directory. Returns the status, and both streams as one text.
@@ -110,6 +111,71 @@ fn linked_records_of_another_layout() {
         let (status, text) = ran(&directory, arguments);
         assert!(status == Some(0) && text.contains(expected), "{arguments:?}: {text}");
     }
+}
+
+/// A member whose CFI cannot be used is named by every verb, with the reason, as a file of its own is.
+#[test]
+fn members_of_an_archive() {
+    let directory = scratch("members_without_cfi");
+    stripped(&directory);
+    let [whole, stripped] =
+        [corpus().join("linkable.o"), directory.join("stripped.o")].map(|path| fs::read(path).unwrap());
+    // An ELF header without section headers is an object without code and CFI.
+    let mut empty = whole[..64].to_vec();
+    empty[40..48].fill(0);
+    empty[58..64].fill(0);
+    let members = [("a.o", &whole[..]), ("b.o", &stripped), ("c.o", b"BC\xc0\xde5\x14\0\0"), ("d.o", &empty)];
+    fs::write(directory.join("x.a"), archive(&members)).unwrap();
+    let reasons = [("b.o", "section .eh_frame: "), ("c.o", "LLVM bitcode")];
+    for (arguments, status) in [
+        (&["x.a"][..], 0),
+        (&["x.a", "--strict"], 1),
+        (&["x.a", "-o", "out.a"], 0),
+        (&["x.a", "-o", "out.a", "--strict"], 1),
+        (&["verify", "out.a"], 0),
+        (&["verify", "--strict", "out.a"], 1),
+        (&["stats", "x.a"], 0),
+        (&["lint", "--kind", "no-row", "x.a"], 0),
+        (&["gaps", "--cfi", "x.a"], 1),
+    ] {
+        let (found, text) = ran(&directory, arguments);
+        assert_eq!(found, Some(status), "{arguments:?}: {text}");
+        for (member, reason) in reasons {
+            let is_named = |line: &str| line.starts_with("warning: ") && line.contains(member);
+            assert!(
+                text.lines().any(|line| is_named(line) && line.contains(reason)),
+                "{arguments:?}: {text}"
+            );
+        }
+        assert!(!text.contains("d.o"), "{arguments:?}: {text}");
+    }
+    // The code of the member without usable CFI has no rows.
+    let output = run_in(&directory, &["x.a", "-o", "out.a", "--json"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let missed: Vec<_> = report["missed"].as_array().unwrap().iter().map(|one| &one["reason"]).collect();
+    assert_eq!(missed, ["unknown-functions", "llvm-bitcode"]);
+    let (status, text) = ran(&directory, &["x.a", "-o", "out.a", "--min-code-coverage", "60"]);
+    assert!(status == Some(1) && text.contains("less than 60 % of the code is covered"), "{text}");
+}
+
+/// If a table can have no function of a member, the member needs none. `verify` names the functions.
+#[test]
+fn a_member_that_only_omits() {
+    let directory = scratch("omitting_member");
+    // The CFA is based on r10, which only a flex FDE can represent.
+    let flex = corpus().join("../sframe/x86_64/x_def_cfa_r10.gas247.o");
+    let [whole, flex] = [corpus().join("linkable.o"), flex].map(|path| fs::read(path).unwrap());
+    fs::write(directory.join("flex.o"), flex).unwrap();
+    assert_eq!(ran(&directory, &["strip", "flex.o"]).0, Some(0));
+    let flex = fs::read(directory.join("flex.o")).unwrap();
+    fs::write(directory.join("x.a"), archive(&[("a.o", &whole), ("flex.o", &flex)])).unwrap();
+    assert_eq!(ran(&directory, &["x.a", "-o", "out.a", "--no-flex"]).0, Some(0));
+    let (status, text) = ran(&directory, &["verify", "out.a"]);
+    assert!(status == Some(0) && text.contains("out.a(flex.o): ") && text.contains("missing: at "), "{text}");
+    assert_eq!(ran(&directory, &["verify", "--strict", "out.a"]).0, Some(1));
+    // Without any table, there is nothing to verify.
+    fs::write(directory.join("flex.a"), archive(&[("flex.o", &flex)])).unwrap();
+    assert_eq!(ran(&directory, &["verify", "flex.a"]).0, Some(2));
 }
 
 /// An archive of one member that starts as LLVM bitcode.

@@ -9,6 +9,7 @@ use super::entries::{Entries, Entry, EntryKind};
 use super::symbol_index;
 use crate::error::Error;
 use crate::fat::{self, Slice};
+use crate::unknown;
 
 /// A file inside another file.
 #[derive(Clone, Debug)]
@@ -26,6 +27,13 @@ pub struct Member<'a> {
     /// True if the member comes from an archive. An archive may contain any kind of file, while a slice of a fat file
     /// must be an object or a linked file.
     pub is_of_archive: bool,
+}
+
+impl Member<'_> {
+    /// Returns whether the member is LLVM bitcode, which compilers write for link-time optimization.
+    pub fn is_bitcode(&self) -> bool {
+        self.bytes.get(..4).is_some_and(unknown::is_bitcode)
+    }
 }
 
 /// Iterates over the members of a file in file order; see [`members`].

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::edit::{Change, FileReport, Outcome, Part, Place, Problem};
+use crate::edit::{Change, FileReport, MissedMember, Outcome, Part, Place, Problem};
 use crate::io::output;
 use crate::report::escaped::FileName;
 
@@ -21,6 +21,9 @@ pub struct FileJson<'r, R> {
     object: Option<&'r R>,
     #[serde(skip_serializing_if = "Option::is_none")]
     members: Option<Vec<MemberJson<'r, R>>>,
+    /// The members of an archive that stay as they are, although a user may expect a change.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    missed: Vec<MissedJson<'r>>,
     old_bytes: Option<u64>,
     new_bytes: Option<u64>,
     links: Vec<FileName>,
@@ -35,6 +38,17 @@ struct MemberJson<'r, R> {
     member: &'r str,
     #[serde(flatten)]
     object: &'r R,
+}
+
+/// A member of an archive that stays as it is.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct MissedJson<'r> {
+    member: &'r str,
+    /// The name of the reason, as for a file that stays as it is.
+    reason: &'static str,
+    /// The reason.
+    words: String,
 }
 
 /// Prints the result for a file. `result` is the result's name.
@@ -68,6 +82,7 @@ pub fn print<R: Serialize>(
         reason,
         object,
         members,
+        missed: file.missed.iter().map(missed_json).collect(),
         old_bytes: file.bytes.map(|(old, _)| old),
         new_bytes: file.bytes.map(|(_, new)| new),
         links: file.others.iter().map(|path| FileName::of_path(path)).collect(),
@@ -78,4 +93,9 @@ pub fn print<R: Serialize>(
 
 fn member_json<R>(part: &Part<R>) -> MemberJson<'_, R> {
     MemberJson { member: part.member.as_deref().unwrap_or_default(), object: &part.report }
+}
+
+fn missed_json(missed: &MissedMember) -> MissedJson<'_> {
+    let MissedMember { member, skip, .. } = missed;
+    MissedJson { member, reason: skip.name(), words: skip.to_string() }
 }

@@ -23,7 +23,7 @@ use crate::io::absent;
 use crate::io::check;
 use crate::io::debug_file::{DebugFile, DebugFileJson, DebugFileOption};
 use crate::io::each::{self, Outcome};
-use crate::io::input::{self, CALL_FRAMES, Input, Object};
+use crate::io::input::{self, CALL_FRAMES, Demand, Input, Object, Parts};
 use crate::io::output;
 use crate::missing::ConversionReasons;
 use crate::report::cfi_bytes::{CfiBytes, TableBytes};
@@ -105,7 +105,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     }
     let table = arguments.table.with_synthesize(arguments.synthesize);
     table.check()?;
-    let parts = (&arguments.slice, &arguments.debug_file);
+    let parts = Parts::from((&arguments.slice, &arguments.debug_file));
+    let parts = parts.demand(Demand::fail_if(arguments.limits.strict()));
     let Some(section) = section else {
         return each::for_each(&arguments.inputs, parts, Placement::Apart, |object, _| {
             convert(object, arguments, &table)

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use cfipack_container::Placement;
 
 use crate::conversion::TableOptions;
+use crate::io::debug_file::DebugFileOption;
 use crate::io::each;
 use crate::io::input::{self, Object};
 use crate::io::output;
@@ -47,6 +48,8 @@ pub struct Arguments {
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
+    debug_file: DebugFileOption,
+    #[command(flatten)]
     slice: input::Slice,
     #[command(flatten)]
     names: Names,
@@ -59,7 +62,8 @@ pub struct Arguments {
 
 /// Explains the functions that a table omits.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
-    each::for_each_slice(&arguments.file, &arguments.slice, Placement::Apart, |object, several| {
+    let parts = (&arguments.slice, &arguments.debug_file);
+    each::for_each_slice(&arguments.file, parts, Placement::Apart, |object, several| {
         if several && !arguments.json {
             writeln!(output::standard(), "{}:", object.name)?;
         }

@@ -38,7 +38,7 @@ pub fn explain(
     let sections = input::call_frame_sections(file)?;
     let explained = match address {
         None => {
-            let conversion = Conversion::placed(file, &sections, &arguments.table, 1)?;
+            let conversion = Conversion::placed(file, &sections, &arguments.table.judged(), 1)?;
             let mut explained = omitted(&conversion, places);
             let address = conversion.address;
             explained.extend(not_in_tables(object, &sections, &conversion, places)?);

@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use cfipack_container::Placement;
 
 use crate::conversion::TableOptions;
+use crate::io::debug_file::DebugFileOption;
 use crate::io::each;
-use crate::io::input;
+use crate::io::input::{self, Demand, Parts};
 use crate::report::limits::Limits;
 use crate::report::status::Status;
 use crate::report::symbol::Names;
@@ -32,6 +33,8 @@ pub struct Arguments {
     #[command(flatten)]
     pub names: Names,
     #[command(flatten)]
+    debug_file: DebugFileOption,
+    #[command(flatten)]
     slice: input::Slice,
     #[command(flatten)]
     pub limits: Limits,
@@ -42,7 +45,10 @@ pub struct Arguments {
 /// Counts the tables of every file.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     arguments.table.check()?;
-    each::for_each(&arguments.files, &arguments.slice, Placement::Apart, |object, _| {
+    arguments.debug_file.check(&arguments.files)?;
+    let parts = Parts::from((&arguments.slice, &arguments.debug_file));
+    let parts = parts.demand(Demand::fail_if(arguments.limits.strict()));
+    each::for_each(&arguments.files, parts, Placement::Apart, |object, _| {
         if object.is_compact() {
             return unwind_info::count(object, arguments);
         }

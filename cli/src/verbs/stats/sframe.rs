@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::Arguments;
 use crate::conversion::{Conversion, TableOptions};
+use crate::io::debug_file::{DebugFile, DebugFileJson};
 use crate::io::each::Outcome;
 use crate::io::input::{self, CALL_FRAMES, Contents, Object};
 use crate::io::output;
@@ -42,7 +43,7 @@ pub fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outco
     }
     let name = object.name.plain();
     let places = Places::of_object(object).with_names(arguments.names);
-    let report = match &object.contents {
+    let mut report = match &object.contents {
         Contents::File(file) if tables.is_empty() => converted(name, file, &arguments.table, &places)?,
         Contents::File(file) => {
             let found = object.found_tables(&sections, tables.clone());
@@ -54,11 +55,13 @@ pub fn count(object: &Object<'_>, arguments: &Arguments) -> anyhow::Result<Outco
             StatsJson::new(name, Source::Table, &tables)
         }
     };
+    report.debug_file = object.debug_file.map(DebugFile::json);
     let mut out = output::standard();
     if arguments.json {
         output::json(&mut out, &report)?;
     } else {
         report.print(&mut out)?;
+        object.print_debug_file(&mut out)?;
     }
     let covered = report.coverage.as_ref().map(|coverage| Covered {
         functions: coverage.functions,
@@ -78,7 +81,7 @@ fn converted(
     places: &Places<'_, '_>,
 ) -> anyhow::Result<StatsJson> {
     let sections = input::call_frame_sections(file)?;
-    let conversion = Conversion::placed(file, &sections, options, 1)?;
+    let conversion = Conversion::placed(file, &sections, &options.judged(), 1)?;
     let bytes = match file.kind() {
         Kind::Relocatable => conversion.relocatable()?,
         Kind::Linked => conversion.linked()?,
@@ -125,6 +128,9 @@ pub struct StatsJson {
     schema: &'static str,
     file: FileName,
     source: Source,
+    /// The separate debug file that was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    debug_file: Option<DebugFileJson>,
     tables: Vec<TableJson>,
     coverage: Option<Coverage>,
 }
@@ -213,7 +219,7 @@ fn with_words(size: WordSize) -> &'static str {
 impl StatsJson {
     fn new(file: FileName, source: Source, tables: &[Section<'_>]) -> Self {
         let tables = tables.iter().map(TableJson::new).collect();
-        Self { schema: "cfipack/stats/1", file, source, tables, coverage: None }
+        Self { schema: "cfipack/stats/1", file, source, debug_file: None, tables, coverage: None }
     }
 
     fn print(&self, out: &mut impl Write) -> std::io::Result<()> {

@@ -11,7 +11,7 @@ use cfipack_format::Address;
 
 use crate::io::debug_file::DebugFileOption;
 use crate::io::each;
-use crate::io::input::{self, Input};
+use crate::io::input::{self, Demand, Input, Parts};
 use crate::report::status::Status;
 use crate::report::symbol::Names;
 
@@ -97,7 +97,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         };
         checked.with_context(|| table.name.to_string())?;
     }
-    each::for_each(files, (slice, debug_file), Placement::Apart, |object, _| {
+    let parts = Parts::from((slice, debug_file)).demand(Demand::fail_if(arguments.strict));
+    each::for_each(files, parts, Placement::Apart, |object, _| {
         if object.is_compact() && arguments.sframe.is_some() {
             bail!("--sframe: a Mach-O file has no .sframe; use --unwind-info for its table");
         }

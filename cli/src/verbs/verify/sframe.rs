@@ -3,13 +3,13 @@
 use std::io::Write;
 
 use anyhow::bail;
-use cfipack_container::Kind;
+use cfipack_container::{File, Kind};
 use cfipack_lint::coverage;
 use cfipack_roundtrip::{Options, Report};
 
 use super::{Arguments, Profile};
 use crate::io::absent::{self, SFRAME_TABLE};
-use crate::io::debug_file::DebugFile;
+use crate::io::debug_file::{self, DebugFile};
 use crate::io::each::Outcome;
 use crate::io::found::HiddenTables;
 use crate::io::input::{self, CALL_FRAMES, Contents, Object};
@@ -58,15 +58,9 @@ pub fn verify(
     let table = elsewhere.unwrap_or(object);
     let sections = table.sframe_sections(arguments.address.unwrap_or_default())?;
     let tables = table.tables(&sections)?;
-    if tables.is_empty() {
-        // Functions without code need no table.
-        let functions = coverage::of_cfi(&file.call_frame_sections()?);
-        let has_code = functions.map_or(true, |functions| functions.iter().any(|range| !range.is_empty()));
-        return Ok(if has_code {
-            Outcome::MissingTable(SFRAME_TABLE)
-        } else {
-            Outcome::Absent(SFRAME_TABLE)
-        });
+    let is_omitted = tables.is_empty();
+    if is_omitted && !has_code(file)? {
+        return Ok(Outcome::Absent(SFRAME_TABLE));
     }
     let names = TableNames::from_sections(&tables, &sections);
     names.require_arch(&tables, file.arch(), &"the file")?;
@@ -79,6 +73,11 @@ pub fn verify(
         return Ok(Outcome::Done(Status::Differs));
     }
     let report = verification::against_any(file, &sections, &tables, &options, arguments.threads.into())?;
+    // All functions of an archive's member may be omitted for a reason.
+    let has_reasons = object.name.member.is_some() && report.is_proven() && report.unreadable == 0;
+    if is_omitted && !has_reasons {
+        return Ok(Outcome::MissingTable(SFRAME_TABLE));
+    }
     let excluded = excluded::count(&sections);
     let unplaced = Unplaced::of(file, &sections);
     let kernel = arguments.profile.map(|Profile::Kernel| KernelReport::new(file, &tables, options.limit));
@@ -113,9 +112,20 @@ pub fn verify(
     };
     let keeps_rules = kernel.is_none_or(|kernel| kernel.is_accepted());
     let wrong_cfi = code.is_some_and(|code| code.wrong != 0);
-    let passes = verification::passes(&report, arguments.strict);
+    if is_omitted {
+        let status = status::judged(Status::differs_if(arguments.strict), written)?;
+        return Ok(Outcome::AllOmitted(SFRAME_TABLE, status));
+    }
+    let unplaced = arguments.strict && !unplaced.is_empty();
+    let passes = verification::passes(&report, arguments.strict) && !unplaced;
     let status = Status::differs_if(!passes || !keeps_rules || wrong_cfi || hidden.is_some());
     status::judged(status, written).map(Outcome::Done)
+}
+
+/// Returns whether a file has CFI for a function with code. Functions without code need no table.
+fn has_code(file: &File<'_>) -> anyhow::Result<bool> {
+    let functions = coverage::of_cfi(&file.call_frame_sections()?);
+    Ok(functions.map_or(true, |functions| functions.iter().any(|range| !range.is_empty())))
 }
 
 /// Writes the report, and the report of a profile.
@@ -145,6 +155,10 @@ fn print_all(
         writeln!(out, "  {unplaced}")?;
     }
     object.print_debug_file(&mut out)?;
+    if report.pcs_extra != 0 && object.debug_file.is_none() {
+        let hint = debug_file::hint(object.file()?, CALL_FRAMES);
+        writeln!(out, "  rows outside of the functions of the CFI: the CFI may lie in another file{hint}")?;
+    }
     writeln!(out, "  {}", verdict::against_code(code))?;
     if let Some(kernel) = kernel {
         kernel.print(&mut out, places)?;

@@ -19,8 +19,12 @@ impl Hole {
     /// Finds the bytes that were inserted for a segment. Returns `None` if other bytes are there too. If another program
     /// moved what follows closer to the segment, the range may end within the segment.
     pub fn find(source: &Source<'_>, load: &Segment) -> Option<Self> {
-        let start = source.loaded_end(Some(load));
         let end = load.range().end;
+        let mut start = source.loaded_end(Some(load));
+        if load.offset < start {
+            // LIEF's segment comes after the hole.
+            start = source.end_before(load);
+        }
         if load.offset < start {
             return None;
         }

@@ -238,7 +238,7 @@ impl Plan {
         (residue, align): (u64, u64),
     ) -> Result<Segment, EmbedError> {
         let lead = if before == 0 { 0 } else { LEAD };
-        let at = source.loaded_end(None);
+        let at = source.place_of_table();
         let hole = self.shift(at);
         let end = hole + lead;
         let start = end + residue.wrapping_sub(end) % align - lead;
@@ -309,9 +309,13 @@ impl Plan {
         if source.may_grow(&old) {
             self.insert(source, old.end, NAME);
         } else {
-            let end = self.shift(source.len());
-            self.insert(source, source.len(), &[bytes, NAME].concat());
-            self.sections[self.names].offset = end;
+            // Section headers that end the file grow there.
+            let headers = source.headers_range();
+            let is_last = headers.end == source.len() && source.may_grow(&headers);
+            let at = if is_last { headers.start } else { source.len() };
+            let offset = self.shift(at);
+            self.insert(source, at, &[bytes, NAME].concat());
+            self.sections[self.names].offset = offset;
         }
         self.sections[self.names].size += NAME.len().to_u64();
         bytes.len() as u32

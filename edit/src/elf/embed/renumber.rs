@@ -85,15 +85,15 @@ impl Fate {
         if removed.get(before) != Some(&usize::from(index)) {
             return if before == 0 { Self::Stays } else { Self::Moves(index - before as u16) };
         }
-        if symbol[ST_INFO] == elf::STT_SECTION.0 {
-            return Self::Goes;
-        }
         // Files of BOLT have symbols with a section index after the last section. That index is the table's if a table
         // was added.
         let value = symbol[ST_VALUE..].first_chunk().map_or(0, |&field| source.endian.u64(field));
         let is_inside = value >= section.address && value - section.address <= section.size;
         let is_after_last = usize::from(index) >= source.sections.len() - removed.len();
-        if is_after_last && !is_inside { Self::Stays } else { Self::KeepsValue }
+        if is_after_last && !is_inside {
+            return Self::Stays;
+        }
+        if symbol[ST_INFO] == elf::STT_SECTION.0 { Self::Goes } else { Self::KeepsValue }
     }
 }
 

@@ -191,9 +191,10 @@ pub(super) fn note(source: &Source<'_>, plan: &mut Plan) {
     let section_of = |one: &Segment| {
         source.sections.iter().position(|section| section.has_bytes() && section.offset == one.offset)
     };
-    let own = section_of(&properties);
+    // patchelf 0.14 moves the section, and PT_GNU_PROPERTY stays where the section was.
+    let Some(own) = section_of(&properties) else { return };
     let notes = plan.segments.iter().enumerate().filter(|(_, one)| is_note(one)).take(MAX_NOTES);
-    let later = notes.filter(|(_, one)| section_of(one) > own).map(|(index, _)| index).next();
+    let later = notes.filter(|(_, one)| section_of(one) > Some(own)).map(|(index, _)| index).next();
     let mut all = plan.segments.iter();
     let before = all.rposition(|one| one.is_loaded() || one.kind == elf::PT_DYNAMIC.0 || is_note(one));
     let at = match (later, before) {

@@ -161,6 +161,27 @@ impl<'a> Source<'a> {
         empty.fold(end, |end, one| end.max(one.offset))
     }
 
+    /// Returns the offset where a new segment is inserted: the end of all loaded bytes. But `dwz` refuses a loaded section
+    /// after one that is not loaded. If LIEF has added a segment without a loaded section at the end of the file, the new
+    /// segment comes before the sections that are not loaded.
+    pub fn place_of_table(&self) -> u64 {
+        let end = self.loaded_end(None);
+        let with_bytes = self.sections.iter().filter(|section| section.has_bytes());
+        let (loaded, others): (Vec<&Header>, Vec<_>) = with_bytes.partition(|one| one.has(elf::SHF_ALLOC));
+        let start = others.iter().map(|section| section.offset).min().unwrap_or(end);
+        let loaded_end = loaded.iter().map(|section| section.range().end).fold(self.ph_end(), u64::max);
+        let is_inside = |segment: &Segment| segment.offset < start && start < segment.used().end;
+        if loaded_end <= start && start < end && !self.segments.iter().any(is_inside) { start } else { end }
+    }
+
+    /// Returns the end of all sections and other segments that start before a segment.
+    pub fn end_before(&self, load: &Segment) -> u64 {
+        let segments = self.segments.iter().map(Segment::used);
+        let all = self.sections.iter().map(Header::range).chain(segments);
+        let before = all.filter(|range| range.start < load.offset && !range.is_empty());
+        before.map(|range| range.end).fold(EHSIZE.max(self.ph_end()), u64::max)
+    }
+
     /// Returns the largest alignment of the sections and loaded segments from an offset on, and at least that of section
     /// headers.
     pub fn align_after(&self, offset: u64) -> u64 {

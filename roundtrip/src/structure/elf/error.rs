@@ -120,6 +120,16 @@ cfipack_format::errors! {
             /// The new file's value.
             new: u64,
         },
+        /// A section has another name.
+        #[error("section {index}: its name, at {new:#x} of the names, is not that at {old:#x} of the old ones")]
+        SectionName {
+            /// The header's index in the new file.
+            index: usize,
+            /// The original's `sh_name`.
+            old: u32,
+            /// The new file's `sh_name`.
+            new: u32,
+        },
         /// A section that is loaded in the original is not loaded.
         #[error("section {index}: the {size} bytes at address {address:#x} are not loaded")]
         SectionNotLoaded {
@@ -200,13 +210,15 @@ cfipack_format::errors! {
 }
 
 impl StructureError {
-    /// Returns the index of the section in the new file that the error is about, if it is about a section.
-    pub fn section(&self) -> Option<usize> {
+    /// Returns the section that the error is about, if it is about a section: the file, and the section's index there.
+    pub fn section(&self) -> Option<(Version, usize)> {
         match *self {
+            Self::Refers { section, .. } => Some((Version::Old, section)),
             Self::Section { index, .. }
+            | Self::SectionName { index, .. }
             | Self::SectionNotLoaded { index, .. }
             | Self::SectionByte { index, .. }
-            | Self::Item { section: index, .. } => Some(index),
+            | Self::Item { section: index, .. } => Some((Version::New, index)),
             _ => None,
         }
     }

@@ -149,7 +149,10 @@ fn check_place(
     let loaded = |image: &Image<'_>, section: Section| {
         if section.is_loaded() { image.loads.offset_of(section.addr, size) } else { None }
     };
-    if let Some(in_old) = loaded(old, from) {
+    // If the original loads other bytes at the section's address, the header says nothing about memory. Other checks
+    // compare what segments load.
+    let in_old = loaded(old, from).filter(|in_old| !from.has_bytes() || *in_old == from.offset);
+    if in_old.is_some() {
         let load = new.loads.containing(to.addr, size).ok_or(not_loaded)?;
         let flags = old.loads.containing(from.addr, size).map_or(0, |load| load.segment.flags);
         let is_moved = from.addr != to.addr;
@@ -164,9 +167,7 @@ fn check_place(
         if !from.has_bytes() {
             return check_empty_place(check, pair, from, to, shift);
         }
-        // If the original loads other bytes for the section, there is no place to compare with.
         return match loaded(new, to) {
-            _ if from.offset != in_old && to.offset == from.offset => Ok(()),
             Some(in_new) if to.offset != in_new => differs(in_new, to.offset),
             Some(_) => Ok(()),
             None => Err(not_loaded),
@@ -258,12 +259,8 @@ pub(super) fn check_names(old: &Image<'_>, new: &Image<'_>, pairs: &Pairs) -> Re
             value: size,
         })?;
         if from != to {
-            return Err(StructureError::Section {
-                index: pair.new,
-                field: "sh_name",
-                old: name.into(),
-                new: new.sections[pair.new].name.into(),
-            });
+            let new = new.sections[pair.new].name;
+            return Err(StructureError::SectionName { index: pair.new, old: name, new });
         }
     }
     Ok(())

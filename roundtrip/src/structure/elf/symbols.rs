@@ -213,11 +213,14 @@ impl Tables<'_, '_> {
     }
 
     /// Returns whether a symbol may vanish with its table. In an object this holds for every symbol of the table. In a
-    /// linked file it holds only for the section symbol: other symbols may be in use.
+    /// linked file it holds only for the section symbol at the table's start: other symbols may be in use.
     fn may_vanish(&self, symbol: Symbol) -> bool {
         let old = self.check.old;
-        let is_of_section = symbol.info == SECTION_SYMBOL && self.is_in_symtab();
-        self.is_of_table(symbol) && (old.is_relocatable || is_of_section)
+        let is_of_section = || {
+            let start = old.sections[symbol.section.to_usize()].addr;
+            symbol.info == SECTION_SYMBOL && symbol.value == start && self.is_in_symtab()
+        };
+        self.is_of_table(symbol) && (old.is_relocatable || is_of_section())
     }
 
     /// Returns the symbols that a linked file may have in place of a symbol of a removed table. It is either an

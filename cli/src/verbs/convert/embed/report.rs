@@ -5,7 +5,7 @@ use cfipack_roundtrip::most_frequent_first;
 
 use super::table::{Embed, Table};
 use crate::conversion::Consumer;
-use crate::edit::Part;
+use crate::edit::{FileReport, Part};
 use crate::io::debug_file::DebugFile;
 use crate::report::code;
 use crate::report::count::{Counts, Number, percent};
@@ -20,15 +20,17 @@ const NO_TABLE: &str = "no table: no function has code that a table can represen
 /// At most this many functions that cannot be judged are named for a file.
 const NAMED: usize = 10;
 
-/// Adds up the code of a file's parts. Returns `None` if the code of a part was not counted.
-fn code(parts: &[Part<Table>]) -> Option<CodeBytes> {
-    parts.iter().map(|part| part.report.code_coverage).sum()
+/// Adds up the code of a file's parts, and of members without CFI. Returns `None` if the code of a part was not counted.
+fn code(file: &FileReport<Table>) -> Option<CodeBytes> {
+    let parts = file.parts.iter().map(|part| part.report.code_coverage);
+    parts.chain(file.missed.iter().map(|missed| Some(missed.code))).sum()
 }
 
 impl Reported for Embed {
     const VERB: &'static str = "embed";
 
-    fn line(&self, parts: &[Part<Table>]) -> String {
+    fn line(&self, file: &FileReport<Table>) -> String {
+        let parts = &file.parts[..];
         let (mut functions, mut converted, mut bytes) = (0, 0, 0);
         for Part { report, .. } in parts {
             functions += report.functions;
@@ -47,13 +49,14 @@ impl Reported for Embed {
         if parts[0].member.is_some() {
             line += &format!(" in {}", Number(parts.len() as u64, "member"));
         }
-        if let Some(code) = code(parts).filter(|code| code.wanted() != 0) {
+        if let Some(code) = code(file).filter(|code| code.wanted() != 0) {
             line += &format!(", {} of the code", code::percent(&code));
         }
         line
     }
 
-    fn add(&self, parts: &[Part<Table>], totals: &mut Totals) -> Vec<Remark> {
+    fn add(&self, file: &FileReport<Table>, totals: &mut Totals) -> Vec<Remark> {
+        let parts = &file.parts[..];
         let (mut functions, mut converted, mut unreadable, mut lost) = (0, 0, 0, 0);
         let mut unplaced = Vec::new();
         for Part { report, .. } in parts {
@@ -78,7 +81,7 @@ impl Reported for Embed {
         }
         totals.functions += functions;
         totals.converted += converted;
-        let code = code(parts);
+        let code = code(file);
         match code {
             Some(code) => totals.code = totals.code + code,
             None => totals.has_uncounted_code = true,
@@ -87,10 +90,14 @@ impl Reported for Embed {
             self.conversions.limits.remarks(&Covered { functions, converted, code, unplaced: &unplaced });
         if lost != 0 {
             let lost = Number(lost, "byte");
-            let hint =
-                if self.conversions.table.synthesizes() { "" } else { "; --synthesize makes some from code" };
+            let hints = [
+                ("--debug-file reads the CFI of a separate debug file", self.debug_file.is_some()),
+                ("--synthesize makes some rows from code", self.conversions.table.synthesizes()),
+            ];
+            let hints: String =
+                hints.iter().filter(|(_, is_given)| !is_given).map(|(hint, _)| format!("; {hint}")).collect();
             let words =
-                format!("the old table had rows for {lost} of code, and the new table has none{hint}");
+                format!("the old table had rows for {lost} of code, and the new table has none{hints}");
             remarks.push(Remark { words, fails: self.conversions.limits.strict() });
         }
         let unjudged = parts.iter().flat_map(|part| &part.report.unjudged);

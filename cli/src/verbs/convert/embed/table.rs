@@ -17,6 +17,7 @@ use serde::Serialize;
 use super::Conversions;
 use crate::conversion::{Consumer, Conversion, Malformed};
 use crate::edit::{Edit, Problem, Skip};
+use crate::io::absent::code_of;
 use crate::io::debug_file::{DebugFile, DebugFileJson};
 use crate::io::input;
 use crate::kept::OldRows;
@@ -150,6 +151,18 @@ impl Edit for Embed {
             debug_file: self.debug_file.clone(),
             ..*self
         })
+    }
+
+    fn misses(&self, member: &[u8], skip: Skip) -> Option<CodeBytes> {
+        if skip == Skip::Bitcode && self.linked_only {
+            return None;
+        }
+        let mut code = CodeBytes::default();
+        if matches!(skip, Skip::NoCfi | Skip::Unplaced(_)) {
+            // A member whose code cannot be read has none: it stays as it is, whatever it is.
+            code = File::parse(member).map_or(code, |file| code_of(&file));
+        }
+        (skip.is_of_other_kind() || skip.is_unusable() || code.wanted() != 0).then_some(code)
     }
 
     fn judge(&self, new: &[u8], table: &mut Table) -> Result<(), Problem> {
