@@ -135,6 +135,9 @@ fn random_tables() {
             flags = Flags::empty();
             functions.sort_by_key(|function| std::cmp::Reverse(function.start));
         }
+        if random.one_in(2) {
+            flags |= Flags::START_PCREL & version.known_flags();
+        }
         let bytes = table(version, abi, flags, &functions);
         let section = Section::parse(&bytes, Address(ADDRESS)).unwrap();
         let mut memory = vec![u32::MAX; Index::len_for(&section)];

@@ -9,7 +9,6 @@ mod layouts;
 mod libunwind;
 mod linked_objects;
 mod links;
-mod lookup_sizes;
 mod mach_o;
 mod readers;
 mod real_libraries;
