@@ -34,7 +34,6 @@ pub mod reference;
 pub mod relink;
 pub mod timing;
 pub mod traced;
-pub mod unlinked;
 pub mod unwind_table;
 pub mod workload;
 pub mod written_recording;

@@ -1,4 +1,4 @@
-//! Lookups in sorted and unsorted tables of every version, in place and through an index.
+//! Lookups in tables of many sizes, in place and through an index.
 
 use cfipack_decoder::sframe::{Error, Index, Section};
 use cfipack_format::sframe::{Abi, Flags, Version};
@@ -22,21 +22,6 @@ fn cfa_offset(row: Option<Row>) -> Option<i64> {
     })
 }
 
-/// Functions with gaps, of size 0, and with the same start. They lie below the section and above it.
-fn functions() -> Vec<Function> {
-    vec![
-        numbered(ADDRESS - 0x5000, 40, 1),
-        numbered(ADDRESS - 0x4fd8, 30, 2), // right after
-        numbered(ADDRESS - 0x1000, 0, 3),
-        numbered(ADDRESS - 0x1000, 50, 4),
-        numbered(ADDRESS - 0x1000, 0, 5),
-        numbered(ADDRESS - 0xff0, 0, 6), // inside
-        numbered(ADDRESS + 0x2000, 25, 7),
-        numbered(ADDRESS + 0x2000, 60, 8), // longer, starts together
-        numbered(ADDRESS + 0x9000, 30, 9),
-    ]
-}
-
 /// Tries all functions, and returns the CFA offset for a PC. Of two functions with the PC, the later counts.
 fn expected(functions: &[Function], pc: u64) -> Option<i64> {
     let function = functions.iter().rev().find(|f| pc >= f.start && pc - f.start < u64::from(f.size))?;
@@ -47,38 +32,6 @@ fn expected(functions: &[Function], pc: u64) -> Option<i64> {
 fn pcs(functions: &[Function]) -> Vec<u64> {
     let around = |f: &Function| f.start - 2..f.start + u64::from(f.size) + 2;
     [0, 1, ADDRESS, u64::MAX].into_iter().chain(functions.iter().flat_map(around)).collect()
-}
-
-#[test]
-fn every_pc_has_the_row_that_trying_all_functions_finds() {
-    for version in [Version::V1, Version::V2, Version::V3] {
-        for flags in [Flags::empty(), Flags::START_PCREL] {
-            if !version.known_flags().contains(flags) {
-                continue;
-            }
-            let functions = functions();
-            let sorted = table(version, Abi::Amd64, flags | Flags::FDE_SORTED, &functions);
-            // With functions in reverse order, no row is found by luck. Equal starts keep their order.
-            let mut backwards = functions.clone();
-            backwards.sort_by_key(|f| std::cmp::Reverse(f.start));
-            let unsorted = table(version, Abi::Amd64, flags, &backwards);
-            for bytes in [sorted, unsorted] {
-                let section = Section::parse(&bytes, Address(ADDRESS)).unwrap();
-                section.validate().unwrap();
-                let mut memory = vec![u32::MAX; Index::len_for(&section)];
-                let index = Index::build(&section, &mut memory).unwrap();
-                for pc in pcs(&functions) {
-                    let expected = expected(&functions, pc);
-                    let context = format!("{version:?} {flags:?} {pc:#x}");
-                    let pc = Address(pc);
-                    assert_eq!(cfa_offset(index.lookup(pc).unwrap()), expected, "index {context}");
-                    assert_eq!(cfa_offset(section.lookup(pc).unwrap()), expected, "{context}");
-                    let found = section.find(pc).unwrap().map(|f| f.index());
-                    assert_eq!(found, index.find(pc).unwrap().map(|f| f.index()), "{context}");
-                }
-            }
-        }
-    }
 }
 
 #[test]

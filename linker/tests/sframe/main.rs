@@ -3,7 +3,6 @@
 mod conflicts;
 mod frame_at;
 mod from_cfi;
-mod large;
 mod random;
 mod stubs;
 mod without_code;
@@ -374,47 +373,5 @@ fn relocations() {
         let mut expected = bytes.clone();
         expected[3] = 4;
         assert_eq!(out, expected);
-    }
-}
-
-/// The bytes are the same for any number of threads, and for shards of any size.
-#[test]
-fn threads_and_shards() {
-    let tables: Vec<_> = (0..200u32)
-        .map(|number| {
-            let mut function = plain(16 + number);
-            function.fres[5] = 16 + 8 * (number % 7) as u8;
-            let version = VERSIONS[number as usize % 3];
-            (version, table(version, &[function.clone(), plain(8), function]))
-        })
-        .collect();
-    let cfi = eh_frame();
-    let objects: Vec<_> =
-        tables.iter().map(|(_, bytes)| Object::new().with_sframe(bytes).with_eh_frame(&cfi)).collect();
-    let live = |number: usize| {
-        let mut all = all(tables[number].0);
-        move |field| Some(Live::new(Key(all(field)?.key.0 + 3 * number as u64)))
-    };
-    for layout in LAYOUTS {
-        let options = options(Version::V3, layout, Prefer::Table);
-        let merge = |threads| {
-            let mut merger = Merger::new(Arch::Amd64, options).unwrap();
-            let sum = merger.push_objects(&Threads(threads), &objects, live, |_, note| panic!("{note}"));
-            (written(&merger.finish_with(Finish::on(&Threads(threads)))), sum)
-        };
-        let expected = merge(1);
-        assert_eq!(expected.1.functions(), 600);
-        assert!([2, 3, 8].map(merge).iter().all(|other| *other == expected));
-        for cut in [0, 1, 77, 200] {
-            let mut merger = Merger::new(Arch::Amd64, options).unwrap();
-            for part in [0..cut, cut..200] {
-                let mut shard = merger.shard();
-                for number in part {
-                    shard.push_object(&objects[number], live(number), |note| panic!("{note}"));
-                }
-                merger.absorb(shard, &Serial).unwrap();
-            }
-            assert!(written(&merger.finish()) == expected.0, "cut at {cut}");
-        }
     }
 }

@@ -1,10 +1,21 @@
-//! Merges random objects: small, empty, damaged and large, of every version. Some functions have the same key.
+//! Merges random objects: small, empty, damaged and large, of every version. Some functions have the same key. Large
+//! tables are divided among threads.
+
+use core::cell::Cell;
 
 use super::*;
 use cfipack_testkit::random::Random;
 
-/// Returns a table. Sometimes a function is damaged.
+/// Returns a table. Sometimes a function is damaged, and sometimes functions share rows.
 fn any_table(numbers: &mut Random, version: Version, functions: u64) -> Vec<u8> {
+    if numbers.below(6) == 0 {
+        // Every tenth function has rows, and the nine functions after it share these rows.
+        let last = Cell::new(0);
+        return table_with(version, &vec![plain(16); functions as usize], |number, end| {
+            last.replace(if number % 10 == 0 { end } else { last.get() });
+            last.get()
+        });
+    }
     let damaged = if numbers.below(6) == 0 { numbers.below(functions + 1) } else { functions };
     let mut all = Vec::new();
     for number in 0..functions {
@@ -14,6 +25,7 @@ fn any_table(numbers: &mut Random, version: Version, functions: u64) -> Vec<u8> 
             0 => (function.num_fres, function.fres) = (0, Vec::new()),
             1 => function.fres = vec![0, 7, 8, 8, 8, 1, 3, 16],
             2 => (function.num_fres, function.fres) = (1, vec![0, 3, 8]),
+            3 if version == Version::V3 => function.info = FdeInfo::SIGNAL.bits(),
             _ => {}
         }
         if number == damaged
@@ -28,10 +40,10 @@ fn any_table(numbers: &mut Random, version: Version, functions: u64) -> Vec<u8> 
 }
 
 #[test]
-fn threads_pools_copies_and_owners_make_the_same() {
+fn threads_pools_shards_copies_and_owners_make_the_same() {
     let mut numbers = Random::new(7);
     let cfi = eh_frame();
-    for case in 0..12 {
+    for case in 0..20 {
         let tables: Vec<_> = (0..1 + numbers.below(9))
             .map(|_| {
                 let version = VERSIONS[numbers.below(3) as usize];
@@ -53,7 +65,7 @@ fn threads_pools_copies_and_owners_make_the_same() {
                 let key = all(field)?.key.0 + 9_000 * number as u64;
                 match key % 31 {
                     3 => None,
-                    4 => Some(Live::new(Key(key)).with_extent(1)),
+                    4 | 5 => Some(Live::new(Key(key)).with_extent(key as u32 % 3 * 2 + 1)),
                     _ => Some(Live::new(Key(key))),
                 }
             }
@@ -79,6 +91,17 @@ fn threads_pools_copies_and_owners_make_the_same() {
             (bytes, written.conflicts)
         };
         let expected = bytes_of(&serial.clone().finish());
+        for cut in [0, objects.len() / 2, objects.len()] {
+            let mut merger = Merger::new(Arch::Amd64, options).unwrap();
+            for part in [0..cut, cut..objects.len()] {
+                let mut shard = merger.shard();
+                for number in part {
+                    shard.push_object(&objects[number], live(number), |_| ());
+                }
+                merger.absorb(shard, &Serial).unwrap();
+            }
+            assert!(bytes_of(&merger.finish()) == expected, "case {case}, shards cut at {cut}");
+        }
         for threads in [0, 1, 2, 3, 64, 1000] {
             let (merger, other_notes, other_sum) = merged(threads);
             assert!((&other_notes, other_sum) == (&notes, sum), "case {case}, {threads} threads");

@@ -33,7 +33,7 @@ pub use verify::verify;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 12] = [
     ("cfi", cfi),
     ("code", code),
     ("container", container),
@@ -42,6 +42,7 @@ pub const TARGETS: [Target; 11] = [
     ("lines", lines),
     ("linker", linker),
     ("linker_unwind_info", linker_unwind_info),
+    ("recording", recording),
     ("structure", structure),
     ("unwind_info", unwind_info),
     ("verify", verify),

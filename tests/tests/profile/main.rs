@@ -3,9 +3,9 @@
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
-mod damaged;
 mod kernel;
 mod planted;
+mod written;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

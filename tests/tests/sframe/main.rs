@@ -1,7 +1,6 @@
 //! Converts CFI to `.sframe` and back: goldens, other tools and readers, real binaries, properties.
 
 mod cfi_written;
-mod dump;
 mod edges;
 mod excluded;
 mod gnu;

@@ -71,6 +71,20 @@ pub fn tables(test: &str, count: usize) -> Vec<(String, Arch, Vec<u8>)> {
             tables.push((link.name, file.arch(), section.bytes.into_owned()));
         }
     }
+    // Functions are as far from the start of a compressed page as can be, and the last ends where addresses end.
+    let starts = [0, 4, 0xff_ffff, 0x400_0000, 0x4ff_fffe, 0xfe00_0000, 0xfeff_ffff].map(|at| 0x1000 + at);
+    let far = (0..).zip(starts).map(|(number, start)| {
+        encoder::Entry::new(ImageOffset(start), 4, Encoding(0x0200_0000 | number << 16))
+    });
+    let options = Options::new().with_layout(Layout::LdPrime);
+    let far = lay_out(
+        Arch::Amd64,
+        options,
+        &far.collect::<Vec<_>>(),
+        Some(ImageOffset(u32::MAX)),
+        |_| unreachable!(),
+    );
+    tables.push(("the ends of the ranges".to_owned(), Arch::Amd64, far));
     let (seed, count) = random::cases(test, count);
     for i in 0..count as u64 {
         let mut random = Random::new(seed.wrapping_add(i));
@@ -100,8 +114,10 @@ fn macho_unwind_info_finds_the_same() {
         assert!(functions.next().unwrap().is_none(), "{name}");
         let (first, end) = (entries[0].start.0, entries[entries.len() - 1].end.0);
         let mut random = Random::new(u64::from(end));
-        for _ in 0..2000 {
-            let pc = (first - 8) + random.below(u64::from(end - first) + 16) as u32;
+        let (before, around) = (first - 8, u64::from(end - first) + 8 + 8.min(u64::from(u32::MAX - end)));
+        let anywhere = (0..2000).map(|_| before + random.below(around) as u32);
+        let at_ends = entries.iter().flat_map(|entry| [entry.start.0, entry.end.0 - 1, entry.end.0]);
+        for pc in anywhere.chain(at_ends) {
             let entry = ours.lookup(ImageOffset(pc)).unwrap();
             let entry = entry.map(|entry| (entry.start.0, entry.end.0, entry.encoding.0));
             let function = theirs.lookup(pc).unwrap();
@@ -133,32 +149,6 @@ fn places_of_d_registers_differ_between_readers() {
         their,
         "CFA=reg29+16: reg29=[CFA-16], reg30=[CFA-8], reg14=[CFA-32], reg15=[CFA-40], reg19=[CFA-48], reg20=[CFA-56]"
     );
-}
-
-/// Returns a table in which a null entry has the address of a function. ld64.lld 23 writes this for an object with an
-/// empty `__text`.
-pub fn equal_addresses() -> Vec<u8> {
-    let words = [
-        [1, 28, 2, 36, 0, 36, 2].as_slice(),
-        // Palette, index, sentinel.
-        &[0x0100_0000, 0, 0x1000, 60, 60, 0x1030, 0, 60],
-        // A compressed page of four entries, two at 0x1010.
-        &[3, 4 << 16 | 12, 28],
-        &[0x0000_0000, 0x0100_0010, 0x0000_0010, 0x0100_0020],
-    ];
-    words.concat().iter().flat_map(|word: &u32| word.to_le_bytes()).collect()
-}
-
-#[test]
-fn the_last_of_equal_addresses_counts() {
-    let bytes = equal_addresses();
-    let section = Section::parse(&bytes).unwrap();
-    let entries = entries(&section);
-    assert_eq!((entries[1].start, entries[1].end), (ImageOffset(0x1010), ImageOffset(0x1010)));
-    assert_eq!(section.lookup(ImageOffset(0x1010)), Ok(Some(entries[2])));
-    assert_eq!(entries[2].encoding, Encoding(0x0100_0000));
-    let found = UnwindInfo::parse(&bytes).unwrap().lookup(0x1010).unwrap().unwrap();
-    assert_eq!(found.opcode, 0x0100_0000);
 }
 
 /// The number of functions in [`arrays_anywhere`].

@@ -10,7 +10,7 @@ use cfipack_format::compact_unwind::Mode;
 use cfipack_format::{Arch, Cfa, Register, Row, Rule, Saved};
 use symbolic_debuginfo::macho::{CompactCfiOp, CompactUnwindInfoIter, CompactUnwindOp};
 
-use super::readers::{arrays_anywhere, d_registers, entries, equal_addresses, tables};
+use super::readers::{arrays_anywhere, d_registers, entries, tables};
 
 /// Returns the DWARF number of a register of symbolic.
 fn number(name: &str) -> Register {
@@ -123,6 +123,20 @@ fn it_has_d_registers_elsewhere() {
     let (_, their) = row_of(their, &theirs, ra, Arch::Aarch64).unwrap();
     let x = [(Register(19), -24), (Register(20), -32)];
     assert_eq!(their.as_slice(), [x, [(Register(78), -40), (Register(79), -48)]].concat());
+}
+
+/// Returns a table in which a null entry has the address of a function. ld64.lld 23 writes this for an object with an
+/// empty `__text`.
+fn equal_addresses() -> Vec<u8> {
+    let words = [
+        [1, 28, 2, 36, 0, 36, 2].as_slice(),
+        // Palette, index, sentinel.
+        &[0x0100_0000, 0, 0x1000, 60, 60, 0x1030, 0, 60],
+        // A compressed page of four entries, two at 0x1010.
+        &[3, 4 << 16 | 12, 28],
+        &[0x0000_0000, 0x0100_0010, 0x0000_0010, 0x0100_0020],
+    ];
+    words.concat().iter().flat_map(|word: &u32| word.to_le_bytes()).collect()
 }
 
 #[test]

@@ -1,5 +1,4 @@
-//! Makes unwind information of objects without relocations. Keys are addresses in the object, so tests of the linker's
-//! side need no linker.
+//! Makes unwind information of objects without relocations. Keys are addresses in the object.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,6 +10,9 @@ use cfipack_linker::unwind_info::{Addresses, Builder, Fde, Field, Input, Resolve
 
 /// The address of `__eh_frame` in an object.
 pub const EH_FRAME: Address = Address(0x10_0000);
+
+/// The key of an LSDA that has no address in the output.
+pub const NO_LSDA: u64 = 0x8000;
 
 /// An object for x86-64.
 #[derive(Clone, Debug, Default)]
@@ -111,7 +113,7 @@ impl Addresses for Moved {
     }
 
     fn lsda(&self, lsda: LsdaKey) -> Option<ImageOffset> {
-        Some(lsda.image_offset())
+        (lsda.0.get() != NO_LSDA).then(|| lsda.image_offset())
     }
 
     fn fde(&self, fde: Fde) -> Option<u32> {

@@ -1,13 +1,14 @@
 //! Tests the linker's `__unwind_info` for functions that are dead, folded, described twice or not at all, and for too
 //! many personalities. macho-unwind-info reads the tables.
 
+mod unlinked;
+
 use cfipack_encoder::unwind_info::{Layout, Options};
 use cfipack_format::compact_unwind::Encoding;
 use cfipack_format::{Address, Arch, ImageOffset, Key, LsdaKey, PersonalityKey, SectionOffset};
-use cfipack_linker::unwind_info::{Addresses, Builder, Fde, Input, Section, Warning};
-use cfipack_testkit::random::{Random, cases};
-use cfipack_tests::unlinked::{EH_FRAME, Moved, Unlinked, key};
+use cfipack_linker::unwind_info::{Builder, Fde, Input, Section, Warning};
 use macho_unwind_info::UnwindInfo;
+use unlinked::{EH_FRAME, Moved, NO_LSDA, Unlinked, key};
 
 const FRAME: u32 = 0x0100_0000;
 const DWARF: u32 = 0x0400_0000;
@@ -120,11 +121,64 @@ fn which_of_several_rows_counts() {
     object.row(0x100, 0x10, 0x0202_0000, 0, 0);
     object.row(0x100, 0x10, FRAME, 0, 0);
     object.row(0x100, 0x10, DWARF, 0, 0);
+    object.row(0x100, 0x10, NOTHING, 0, 0);
     let mut later = Unlinked::new(1);
     later.row(0x200, 0x10, 0x0203_0000, 0, 0);
     later.folded.insert(0x200, key(0, 0x110));
     let section = section(&mut [object, later]);
     assert_eq!(table(&section, &Moved::default()).0, [(0x100, FRAME), (0x110, 0x0201_0000)]);
+}
+
+#[test]
+fn of_several_objects_the_first_that_describes_a_function_counts() {
+    let mut objects = [0, 1, 2].map(Unlinked::new);
+    for object in &mut objects[1..] {
+        object.folded.extend([0x110, 0x120].map(|function| (function, key(0, function))));
+    }
+    let [first, second, third] = &mut objects;
+    first.row(0x110, 0x10, NOTHING, 0, 0);
+    second.row(0x110, 0x10, FRAME, 0, 0);
+    second.fdes(0, &[(0x120, 0x10, 0)]);
+    third.row(0x110, 0x10, 0x0201_0000, 0, 0);
+    third.row(0x120, 0x10, 0x0201_0000, 0, 0);
+    let section = section(&mut objects);
+    let fde = section.fdes().next().unwrap().1;
+    let addresses = Moved { fdes: [(fde, Some(0x118))].into(), ..Moved::default() };
+    assert_eq!(table(&section, &addresses).0, [(0x110, FRAME), (0x120, DWARF | 0x118)]);
+}
+
+#[test]
+fn a_row_counts_before_code_without_unwind_information() {
+    let mut object = Unlinked::new(0);
+    object.row(0x100, 0x10, FRAME, 0, 0);
+    object.row(0x120, 0x10, FRAME, 0, 0);
+    let mut builder = builder(Layout::Small);
+    object.push(&mut builder);
+    builder.push_code(key(0, 0x110), 0x10);
+    let entries = |builder: &Builder| table(&builder.clone().finish(), &Moved::default()).0;
+    assert_eq!(entries(&builder), [(0x100, FRAME), (0x110, NOTHING), (0x120, FRAME)]);
+    let mut later = Unlinked::new(0);
+    later.row(0x110, 0x10, 0x0201_0000, 0, 0);
+    later.push(&mut builder);
+    assert_eq!(entries(&builder), [(0x100, FRAME), (0x110, 0x0201_0000), (0x120, FRAME)]);
+}
+
+#[test]
+fn an_lsda_without_an_address_is_named() {
+    let mut object = Unlinked::new(0);
+    for (function, lsda) in [(0x100, 0x700), (0x110, NO_LSDA), (0x120, 0x500)] {
+        object.row(function, 0x10, FRAME | LSDA, 0, lsda);
+    }
+    let section = section(&mut [object]);
+    let placed = section.place(None, None, &Moved::default()).unwrap();
+    let lsda = LsdaKey::new(NO_LSDA).unwrap();
+    assert_eq!(placed.warnings(), [Warning::LsdaUnaddressed { lsda }]);
+    let mut bytes = vec![0; placed.len()];
+    placed.write(&mut bytes, |_| unreachable!("no personality")).unwrap();
+    let read = cfipack_decoder::unwind_info::Section::parse(&bytes).unwrap();
+    let lsdas: Vec<_> =
+        read.entries().map(|entry| read.lsda(&entry.unwrap()).unwrap().map(|at| at.0)).collect();
+    assert_eq!(lsdas, [Some(0x700), None, Some(0x500)]);
 }
 
 /// Of five personalities, three stay. Of the functions with the other two, one has no FDE.
@@ -225,6 +279,7 @@ fn shards_and_relayouts() {
         sharded.absorb(shard);
     }
     let sharded = sharded.finish();
+    assert_eq!(sharded.warnings(), whole.warnings());
     let tables: Vec<_> = [0x1000, 0x4000, 0x1000]
         .into_iter()
         .map(|apart| {
@@ -254,47 +309,6 @@ fn what_cannot_be_read_is_named() {
     assert!(cfi.to_string().starts_with("object 7: __eh_frame: "), "{cfi}");
     let (entries, _) = table(&section, &Moved::default());
     assert_eq!(entries.iter().map(|entry| entry.0).collect::<Vec<_>>(), [0x100, 0x120]);
-}
-
-/// Any bytes cause no panic, and give a table that our reader and macho-unwind-info accept.
-#[test]
-fn any_bytes() {
-    let (seed, count) = cases("any bytes as an object's unwind information", 400);
-    let mut random = Random::new(seed);
-    for _ in 0..count {
-        let arch = random.pick(&[Arch::Amd64, Arch::I386, Arch::Aarch64, Arch::Arm64_32]);
-        let layout = random.pick(&Layout::ALL);
-        let mut builder = Builder::new(arch, Options::new().with_layout(layout)).unwrap();
-        for number in 0..3 {
-            let mut object = Unlinked::new(number);
-            for at in 0..random.below(60) {
-                let any = |random: &mut Random| random.next() & random.pick(&[0xff, 0xfff0, u64::MAX]);
-                let (function, length, encoding) = (any(&mut random), any(&mut random), any(&mut random));
-                object.row(function, length as u32, encoding as u32, random.below(6), at);
-            }
-            object.fdes(random.below(3), &[(0x10, 0x10, 0), (0x20, 0x10, 0x99), (0x20, 9, 9)]);
-            for _ in 0..random.below(4) {
-                let part = if random.chance(50) { &mut object.rows } else { &mut object.eh_frame };
-                let len = part.len() as u64;
-                if len > 0 {
-                    part[random.below(len) as usize] = random.next() as u8;
-                }
-            }
-            object.push(&mut builder);
-        }
-        let section = builder.finish();
-        let moved = Moved { apart: random.next() as u32, ..Moved::default() };
-        let plan = section.plan(|key| moved.function(key), 0).unwrap();
-        let placed = section.place(Some(&plan), None, &moved).unwrap();
-        assert!(placed.len() <= section.max_len());
-        let mut bytes = vec![0; placed.len()];
-        placed.write(&mut bytes, |_| ImageOffset(8)).unwrap();
-        if !bytes.is_empty() {
-            let read = cfipack_decoder::unwind_info::Section::parse(&bytes).unwrap();
-            let starts: Vec<_> = read.entries().map(|entry| entry.unwrap().start).collect();
-            assert!(starts.is_sorted());
-        }
-    }
 }
 
 /// Checks the arguments of the trait's methods.
