@@ -13,9 +13,9 @@ mod expected;
 mod finding;
 mod registers;
 
-use cfipack_format::{Arch, Cfa, CfaWords, Register};
+use cfipack_format::{Arch, Cfa, CfaWords, Register, Rule};
 
-use self::compare::{CfaState, Compared, OPEN};
+use self::compare::{CfaState, Compared, OPEN, RETURN_ADDRESS};
 use self::expected::Expected;
 pub use self::finding::{Finding, Judgement, Kind};
 use crate::analysis::Analysis;
@@ -96,7 +96,8 @@ impl<'j, 'c> Judge<'j, 'c> {
             last = goes_on.then_some((row_index, compared));
             judge.are_right &= state.is_none() || compared.cfa == CfaState::Right;
             judge.cfa.push(compared.cfa);
-            judge.wrong.push(compared.wrong);
+            let is_lost = row.is_some_and(|row| state.is_some() && judge.loses_link(index, instruction, row.row));
+            judge.wrong.push(compared.wrong | if is_lost { RETURN_ADDRESS } else { 0 });
             if compared.lost != 0 {
                 lost.push((index, compared.lost, state.map_or(0, |state| state.stored(arch))));
             }
@@ -136,14 +137,26 @@ impl<'j, 'c> Judge<'j, 'c> {
 
     /// Returns whether an instruction returns, or jumps to another function with the stack as a call leaves it.
     fn leaves(&self, index: usize, instruction: &Instruction, state: &State) -> bool {
-        if matches!(instruction.flow, Flow::Next | Flow::Call(_) | Flow::Return) {
-            return instruction.flow == Flow::Return;
+        match instruction.flow {
+            Flow::Return => return true,
+            Flow::Next | Flow::Call(_) => return false,
+            Flow::JumpRegister(to) if state.at(to) == Value::Caller(self.arch.return_address()) => return true,
+            _ => {}
         }
         let exits = self.analysis.exits();
         let exit = exits.get(exits.partition_point(|exit| exit.index < index));
         let entry = Value::Cfa(-(self.arch.cfa_offset_at_entry() as i32));
         exit.is_some_and(|exit| exit.index == index && !exit.is_from_table)
             && state.get(self.arch, self.arch.stack_pointer()) == entry
+    }
+
+    /// Returns whether a call that does not return overwrites the link register, where the row has the return address.
+    /// After a call that returns, the rule is wrong anyway.
+    fn loses_link(&self, index: usize, instruction: &Instruction, row: FullRow<'_>) -> bool {
+        self.arch.pushed_by_call() == 0
+            && matches!(instruction.flow, Flow::Call(_))
+            && row.row.return_address == Rule::SameValue
+            && self.analysis.next(index) == [None, None]
     }
 
     fn row_at(&self, index: usize) -> Option<FullRow<'j>> {

@@ -278,3 +278,27 @@ fn a_call_within_the_function_pushes_an_address() {
     assert_eq!(rows((8, &[])), (vec![], vec![]));
     assert_eq!(rows((16, rbx)).0, [(1, Kind::Branch)]);
 }
+
+/// `__builtin_eh_return` adds the distance to another frame to the stack pointer, where the own frame is gone.
+#[test]
+fn a_stack_pointer_of_another_frame_proves_nothing() {
+    // add sp, sp, x4; br x5
+    assert_eq!(aarch64(&[0x8b24_63ff, 0xd61f_00a0], &[(0, (SP, 0), &[])]), []);
+    // sub sp, sp, x4; br x5
+    assert_eq!(aarch64(&[0xcb24_63ff, 0xd61f_00a0], &[(0, (SP, 0), &[])]), [(0, Kind::NoRow)]);
+}
+
+/// Compilers put barriers after returns and indirect jumps with `-mharden-sls`.
+#[test]
+fn barriers_after_a_return_are_no_unreached_code() {
+    let doubts = |words: &[u32]| {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        judged(Arch::Aarch64, &bytes, &NoMemory, &[(0, (SP, 0), &[])]).1
+    };
+    let (ret, dsb, isb, sb, mov) = (0xd65f_03c0, 0xd503_3f9f, 0xd503_3fdf, 0xd503_30ff, 0xd280_0000);
+    // cbz x0, 0x10
+    let cbz = 0xb400_0080;
+    assert_eq!(doubts(&[cbz, ret, dsb, isb, ret, sb]), []);
+    assert_eq!(doubts(&[ret, mov, dsb]), [Doubt::NotReached]);
+    assert_eq!(doubts(&[isb, ret]), []);
+}

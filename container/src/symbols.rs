@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use cfipack_format::Address;
-use object::elf::{SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE};
+use object::elf::{SHT_DYNSYM, SHT_SYMTAB, STB_LOCAL, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE};
 use object::read::elf::{SectionHeader as _, Sym as _};
 
 use crate::elf::file::Elf;
@@ -29,6 +29,8 @@ struct Entry<'a> {
     is_function: bool,
     /// True if the file gives the size of the code.
     is_sized: bool,
+    /// True if other objects can refer to the symbol.
+    is_global: bool,
     name: &'a [u8],
 }
 
@@ -77,7 +79,8 @@ impl<'a> Symbols<'a> {
                     size => address.saturating_add(size),
                 };
                 let is_sized = symbol.st_size(endian) != 0;
-                sorted.push(Entry { address, end, is_function, is_sized, name });
+                let is_global = symbol.st_bind() != STB_LOCAL;
+                sorted.push(Entry { address, end, is_function, is_sized, is_global, name });
             }
             if !sorted.is_empty() {
                 break;
@@ -96,7 +99,7 @@ impl<'a> Symbols<'a> {
         let mut sorted: Vec<_> = symbols
             .map(|(name, address, end)| {
                 let is_function = name.starts_with(b"_");
-                Entry { address, end, is_function, is_sized: false, name }
+                Entry { address, end, is_function, is_sized: false, is_global: true, name }
             })
             .collect();
         sorted.sort_by_key(|entry| (entry.address, entry.is_function));
@@ -137,9 +140,18 @@ impl<'a> Symbols<'a> {
 
     /// Returns whether the symbol of a function is at an address. A label is not enough.
     pub fn is_function(&self, start: Address) -> bool {
+        self.at(start).any(|entry| entry.is_function)
+    }
+
+    /// Returns whether other objects can call the function at an address by its symbol.
+    pub fn is_global(&self, start: Address) -> bool {
+        self.at(start).any(|entry| entry.is_global)
+    }
+
+    /// Returns the symbols at an address.
+    fn at(&self, start: Address) -> impl Iterator<Item = &Entry<'a>> {
         let first = self.sorted.partition_point(|entry| entry.address < start.0);
-        let mut here = self.sorted[first..].iter().take_while(|entry| entry.address == start.0);
-        here.any(|entry| entry.is_function)
+        self.sorted[first..].iter().take_while(move |entry| entry.address == start.0)
     }
 
     /// Returns the lowest address after `address` that has a symbol.
@@ -150,9 +162,8 @@ impl<'a> Symbols<'a> {
 
     /// Returns the sizes in bytes of the functions that start at an address.
     pub(crate) fn sizes_of_functions(&self, start: Address) -> HashSet<u64> {
-        let first = self.sorted.partition_point(|entry| entry.address < start.0);
-        let here = self.sorted[first..].iter().take_while(|entry| entry.address == start.0);
-        here.filter(|entry| entry.is_function)
+        self.at(start)
+            .filter(|entry| entry.is_function)
             .filter_map(|entry| entry.end.checked_sub(entry.address))
             .collect()
     }

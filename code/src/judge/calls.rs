@@ -23,25 +23,26 @@ impl Judge<'_, '_> {
                 found.extend(self.wrong_cfa(index, state));
             }
             let Some(row) = self.row_at(index) else { return };
-            let mut wrong = self.wrong[index] & !OPEN;
-            while wrong != 0 {
-                let (kind, words) = self.wrong_register(wrong.trailing_zeros(), state, row);
-                wrong &= wrong - 1;
-                found.push(self.at(index, kind, words));
-            }
+            let faults = self.wrong_rules(self.wrong[index] & !OPEN, state, row);
+            found.extend(faults.into_iter().map(|(kind, _, words)| self.at(index, kind, words)));
         });
         found
     }
 
-    /// Returns whether the CFA is right at every return, or `None` if no path leads to a return where this is known.
-    pub fn exact_returns(&self) -> Option<bool> {
-        let mut exact = None;
-        for (instruction, cfa) in self.analysis.instructions().as_slice().iter().zip(&self.cfa) {
-            if instruction.flow == Flow::Return && *cfa != CfaState::Unknown {
-                exact = Some(exact.unwrap_or(true) && *cfa == CfaState::Right);
-            }
+    /// Returns whether the function has rows for the ends of its frame: after the frame's rows, the CFA of the entry
+    /// applies again, or it is right at every return. Returns `None` if the function has no frame, or if no path leads to
+    /// a return where the CFA is known.
+    pub fn ends_frames(&self) -> Option<bool> {
+        let entry =
+            Cfa::Register { register: self.arch.stack_pointer(), offset: self.arch.cfa_offset_at_entry() };
+        let mut frame = self.rows.iter().skip_while(|row| row.row.cfa == entry).peekable();
+        frame.peek()?;
+        if frame.any(|row| row.row.cfa == entry) {
+            return Some(true);
         }
-        exact
+        let all = self.analysis.instructions().as_slice().iter().zip(&self.cfa);
+        let known = all.filter(|(one, cfa)| one.flow == Flow::Return && **cfa != CfaState::Unknown);
+        known.map(|(_, cfa)| *cfa == CfaState::Right).reduce(|all, one| all && one)
     }
 
     fn wrong_cfa(&self, index: usize, state: &State) -> Option<Finding> {

@@ -13,7 +13,7 @@ use crate::table::TableBase;
 use crate::value::Value;
 
 /// Returns whether a function has to keep a value for its caller: the return address, or a callee-saved register.
-fn is_kept(arch: Arch, value: Value) -> bool {
+pub(super) fn is_kept(arch: Arch, value: Value) -> bool {
     match value {
         Value::Signed => true,
         Value::Caller(register) => {
@@ -136,8 +136,12 @@ impl State {
             },
             Op::Sum { to, left, right, shift, minus, signed } => {
                 let value = self.sum(self.at(left), self.at(right), (shift, minus, signed), context);
-                // An unknown amount is taken off the stack, for an array of variable size.
-                let is_stack = Register(to.into()) == arch.stack_pointer() && left == to;
+                // An unknown amount is taken off the stack, for an array of variable size. If it is added where the frame
+                // is gone, then the stack pointer gets the value of another frame (`__builtin_eh_return`).
+                let entry = Value::Cfa(-(arch.cfa_offset_at_entry() as i32));
+                let is_stack = Register(to.into()) == arch.stack_pointer()
+                    && left == to
+                    && (minus || self.at(to) != entry);
                 match value {
                     Value::Unknown if is_stack => (to, self.site(Context::site(context, site))),
                     value => (to, value),
@@ -159,7 +163,13 @@ impl State {
                 if !place.is_in_frame() {
                     // Only registers that the function has to restore are followed outside of the frame.
                     self.store(place, if is_kept(arch, value) { value } else { Value::Unknown }, size);
-                } else if !self.has_only_copy(arch, place, size) {
+                    return;
+                }
+                let overwrites = self.overwrites(arch, place, value, size);
+                if overwrites {
+                    Context::overwritten(context, site);
+                }
+                if !(overwrites && context.ignores_overwrites) {
                     self.store(place, value, size);
                 }
                 return;
