@@ -11,7 +11,7 @@ use cfipack_format::{Address, Family, Register};
 
 use self::run::Run;
 use crate::context::{Context, Shared};
-use crate::instruction::{Flow, Instruction, Op, callee_saved, register_of};
+use crate::instruction::{Flow, Instruction, callee_saved};
 use crate::instructions::{Code, Instructions};
 use crate::state::State;
 use crate::table::Memory;
@@ -177,9 +177,9 @@ impl<'c> Analysis<'c> {
     /// The `memory` supplies the bytes of jump tables; pass [`NoMemory`](crate::NoMemory) if you have only the code.
     /// This function never fails: look at [`doubts`](Self::doubts) to learn what it could not follow.
     ///
-    /// A store over a saved register counts if the function still returns with every register that it has to keep.
-    /// Otherwise the store is never executed. For example, its pointer comes from another turn of a loop over a buffer,
-    /// or GCC has expanded `memcpy` for sizes that do not occur.
+    /// A store over a saved register by the stack or frame pointer counts if the function still returns with every register
+    /// that it has to keep, or if no path to a return avoids the store. Otherwise it is never executed: for example, GCC has
+    /// expanded `memcpy` for sizes that do not occur.
     pub fn new(code: Code<'c>, instructions: &'c Instructions, memory: &dyn Memory, ways: Ways<'_>) -> Self {
         let analysis = Self::followed(code, instructions, memory, ways, false);
         if analysis.context.overwrites.is_empty() {
@@ -235,22 +235,18 @@ impl<'c> Analysis<'c> {
     }
 
     /// Returns whether each store over a saved register is executed: a return follows it, and every return has as many of
-    /// the caller's values as in the analysis `without` these stores; or no path avoids stores by the stack pointer.
+    /// the caller's values as in the analysis `without` these stores; or no path to a return avoids them.
     fn proves_overwrites(&self, without: &Self) -> bool {
-        let all = self.instructions;
-        let overwrites = self.context.overwrites.iter().filter_map(|offset| all.index_of(*offset));
-        let overwrites: BTreeSet<usize> = overwrites.collect();
+        let overwrites = self.context.overwrites.iter();
+        let overwrites: BTreeSet<usize> =
+            overwrites.filter_map(|offset| self.instructions.index_of(*offset)).collect();
         if overwrites.len() >= Context::MAX_OVERWRITES || self.noreturn != without.noreturn {
             return false;
         }
         if self.kept_at_ends() == without.kept_at_ends() {
             return overwrites.iter().all(|index| self.returns_from(*index));
         }
-        let stack = self.code.arch.stack_pointer();
-        let is_by_stack = |op: &Op| matches!(op, Op::Store { base, .. } if register_of(*base) == stack);
-        overwrites.iter().all(|index| all.ops(&all.as_slice()[*index]).iter().any(is_by_stack))
-            && without.returns_from(0)
-            && !without.returns_avoiding(0, &overwrites)
+        without.returns_from(0) && !without.returns_avoiding(0, &overwrites)
     }
 
     /// Returns the instructions that return or jump out of the function, with the registers that have the caller's values,

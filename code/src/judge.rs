@@ -71,6 +71,7 @@ impl<'j, 'c> Judge<'j, 'c> {
         let mut expected = rows.get(0).map(|row| Expected::new(arch, row, red_zone));
         let starts_at = |index| rows.get(index).map_or(u32::MAX, |row| row.row.start.0);
         let (first, mut next) = (starts_at(0), starts_at(1));
+        let has_link = arch.pushed_by_call() == 0;
         analysis.for_each(|index, instruction, state| {
             let before = row_index;
             while next <= instruction.offset && row_index + 1 < rows.len() {
@@ -96,7 +97,9 @@ impl<'j, 'c> Judge<'j, 'c> {
             last = goes_on.then_some((row_index, compared));
             judge.are_right &= state.is_none() || compared.cfa == CfaState::Right;
             judge.cfa.push(compared.cfa);
-            let is_lost = row.is_some_and(|row| state.is_some() && judge.loses_link(index, instruction, row.row));
+            let is_lost = has_link
+                && matches!(instruction.flow, Flow::Call(_))
+                && row.is_some_and(|row| state.is_some() && judge.loses_link(index, row.row));
             judge.wrong.push(compared.wrong | if is_lost { RETURN_ADDRESS } else { 0 });
             if compared.lost != 0 {
                 lost.push((index, compared.lost, state.map_or(0, |state| state.stored(arch))));
@@ -140,7 +143,9 @@ impl<'j, 'c> Judge<'j, 'c> {
         match instruction.flow {
             Flow::Return => return true,
             Flow::Next | Flow::Call(_) => return false,
-            Flow::JumpRegister(to) if state.at(to) == Value::Caller(self.arch.return_address()) => return true,
+            Flow::JumpRegister(to) if state.at(to) == Value::Caller(self.arch.return_address()) => {
+                return true;
+            }
             _ => {}
         }
         let exits = self.analysis.exits();
@@ -152,11 +157,8 @@ impl<'j, 'c> Judge<'j, 'c> {
 
     /// Returns whether a call that does not return overwrites the link register, where the row has the return address.
     /// After a call that returns, the rule is wrong anyway.
-    fn loses_link(&self, index: usize, instruction: &Instruction, row: FullRow<'_>) -> bool {
-        self.arch.pushed_by_call() == 0
-            && matches!(instruction.flow, Flow::Call(_))
-            && row.row.return_address == Rule::SameValue
-            && self.analysis.next(index) == [None, None]
+    fn loses_link(&self, index: usize, row: FullRow<'_>) -> bool {
+        row.row.return_address == Rule::SameValue && self.analysis.next(index) == [None, None]
     }
 
     fn row_at(&self, index: usize) -> Option<FullRow<'j>> {

@@ -30,7 +30,7 @@ impl<'f> Function<'f> {
     }
 
     fn judged(&self, described: &[Described<'_>]) -> Judgement {
-        self.with_judge(described, Judge::judge)
+        self.with_judge(described, |judge| judge.judge())
     }
 
     fn with_judge<R>(&self, described: &[Described<'_>], look: impl FnOnce(&Judge<'_, '_>) -> R) -> R {
@@ -234,7 +234,8 @@ fn one_wrong_row_is_one_finding() {
     let pair = [(Register(19), Rule::Cfa(-32)), (Register(20), Rule::Cfa(-24))];
     let all = [&pair[..], &[(X29, Rule::Cfa(-16)), (Register(30), Rule::Cfa(-8))]].concat();
     let judged = |last: &[(Register, Rule)]| {
-        let rows: [Described<'_>; 4] = [(0, (SP, 0), &[]), (4, (SP, 32), &pair), (8, (SP, 32), &all), (20, (SP, 0), last)];
+        let rows: [Described<'_>; 4] =
+            [(0, (SP, 0), &[]), (4, (SP, 32), &pair), (8, (SP, 32), &all), (20, (SP, 0), last)];
         Function::new(Arch::Aarch64, &bytes).judged(&rows).findings
     };
     assert_eq!(judged(&[]), []);
@@ -254,7 +255,14 @@ fn the_link_register_is_lost_at_a_call_that_does_not_return() {
     let function = Function::new(Arch::Aarch64, &bytes);
     assert_eq!(function.found(&rows), [(Kind::ReturnAddress, 16)]);
     // Without the call, and with x30 stored before it.
-    assert_eq!(Function::new(Arch::Aarch64, &bytes[4..16]).found(&[(0, (SP, 0), &[]), (4, (SP, 16), &saved), (8, (SP, 0), &[])]), []);
+    assert_eq!(
+        Function::new(Arch::Aarch64, &bytes[4..16]).found(&[
+            (0, (SP, 0), &[]),
+            (4, (SP, 16), &saved),
+            (8, (SP, 0), &[])
+        ]),
+        []
+    );
     let stored = [&bytes[4..8], &bytes[16..]].concat();
     assert_eq!(Function::new(Arch::Aarch64, &stored).found(&[(0, (SP, 0), &[]), (4, (SP, 16), &saved)]), []);
 }

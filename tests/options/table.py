@@ -4,8 +4,8 @@
     tests/options/table.py CFI2SFRAME COMPILER...
 
 Prints a line for each option: for each compiler the number of functions, of accused functions and of undecided
-functions, or "-" if the compiler refuses the option. `right` has what is accused with a reason. Status 1: a function is
-accused that `right` does not have.
+functions, or "-" if the compiler refuses the option; then a line for each group of options with the objects and the sums
+of these numbers. `right` has what is accused with a reason. Status 1: a function is accused that `right` does not have.
 """
 import collections
 import concurrent.futures
@@ -21,14 +21,21 @@ import tempfile
 HERE = pathlib.Path(__file__).parent
 
 
-def lines_of(name):
-    lines = (HERE / name).read_text().split("\n")
-    return [line for line in lines if line and not line.startswith("#")]
+def groups():
+    """Returns the options, each with the comment before it."""
+    group, found = None, {}
+    for line in (HERE / "options").read_text().split("\n"):
+        if line.startswith("# "):
+            group = line[2:]
+        elif line:
+            found[line] = group
+    return found
 
 
 def known():
     """Returns the reasons of `right`: expressions for the compiler, the option, and FUNCTION: KIND of the finding."""
-    return [[re.compile(field) for field in line.split("\t")[:3]] for line in lines_of("right")]
+    lines = (HERE / "right").read_text().split("\n")
+    return [list(map(re.compile, line.split("\t")[:3])) for line in lines if line and not line.startswith("#")]
 
 
 def trial(command, compiler, option, scratch):
@@ -47,8 +54,8 @@ def trial(command, compiler, option, scratch):
 
 
 def main(command, *compilers):
-    command, options, reasons = pathlib.Path(command).resolve(), lines_of("options"), known()
-    wrong = collections.defaultdict(list)
+    command, options, reasons = pathlib.Path(command).resolve(), groups(), known()
+    wrong, sums = collections.defaultdict(list), collections.defaultdict(collections.Counter)
     with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         jobs = {(option, compiler): pool.submit(trial, command, compiler, option, scratch)
                 for option in options for compiler in compilers}
@@ -63,13 +70,16 @@ def main(command, *compilers):
                 accused = collections.defaultdict(set)
                 for finding in report["findings"]:
                     accused[re.sub(r"\+0x.*", "", finding.get("symbol") or "?")].add(finding["kind"])
-                undecided = report["undecided"]
-                fields.append(f"{report['decided'] + undecided} {len(accused)} {undecided}")
+                numbers = [report["decided"] + report["undecided"], len(accused), report["undecided"]]
+                fields.append(" ".join(map(str, numbers)))
+                sums[options[option]].update(zip(["objects", "functions", "accused", "undecided"], [1, *numbers]))
                 for function, kind in sorted((function, kind) for function, kinds in accused.items() for kind in kinds):
                     of = [compiler, option, f"{function}: {kind}"]
                     if not any(all(map(re.Pattern.fullmatch, reason, of)) for reason in reasons):
                         wrong[f"{compiler} {option}: {kind}"].append(function)
             print(option, *fields, sep="\t", flush=True)
+    for group, numbers in sums.items():
+        print(f"{group}: {list(options.values()).count(group)} options,", *(f"{count} {name}" for name, count in numbers.items()))
     for words, functions in wrong.items():
         print(f"accused: {words}:", *functions)
     return bool(wrong)

@@ -6,6 +6,7 @@ use cfipack_format::{Cfa, CfaWords, RegisterName};
 use super::compare::{CfaState, OPEN};
 use super::{Finding, Judge, Judgement, Kind, is_wrong};
 use crate::instruction::Flow;
+use crate::rows::FullRow;
 use crate::state::State;
 use crate::value::Value;
 
@@ -29,20 +30,20 @@ impl Judge<'_, '_> {
         found
     }
 
-    /// Returns whether the function has rows for the ends of its frame: after the frame's rows, the CFA of the entry
-    /// applies again, or it is right at every return. Returns `None` if the function has no frame, or if no path leads to
-    /// a return where the CFA is known.
+    /// Returns whether the function has rows for the ends of its frame. It has if the CFA of the entry applies again after
+    /// the frame's rows, and it has not if another CFA applies at a return. Otherwise the result is `None`.
     pub fn ends_frames(&self) -> Option<bool> {
         let entry =
             Cfa::Register { register: self.arch.stack_pointer(), offset: self.arch.cfa_offset_at_entry() };
-        let mut frame = self.rows.iter().skip_while(|row| row.row.cfa == entry).peekable();
-        frame.peek()?;
+        let mut frame = self.rows.iter().skip_while(|row| row.row.cfa == entry);
+        frame.next()?;
         if frame.any(|row| row.row.cfa == entry) {
             return Some(true);
         }
-        let all = self.analysis.instructions().as_slice().iter().zip(&self.cfa);
-        let known = all.filter(|(one, cfa)| one.flow == Flow::Return && **cfa != CfaState::Unknown);
-        known.map(|(_, cfa)| *cfa == CfaState::Right).reduce(|all, one| all && one)
+        let row = |offset| self.rows.get(self.rows.index_at(offset)?);
+        let is_in_frame = |offset| row(offset).is_some_and(|row: FullRow<'_>| row.row.cfa != entry);
+        let mut all = self.analysis.instructions().as_slice().iter();
+        all.any(|one| one.flow == Flow::Return && is_in_frame(one.offset)).then_some(false)
     }
 
     fn wrong_cfa(&self, index: usize, state: &State) -> Option<Finding> {

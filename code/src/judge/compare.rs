@@ -168,7 +168,8 @@ impl Judge<'_, '_> {
                 Value::Cfa(place) => Some(self.stored(state, i64::from(place).saturating_add(offset))),
                 value => {
                     let is_own = |own: Register| state.get(arch, own) == Value::Caller(own);
-                    let is_kept = |own| index_of(arch, own).is_some_and(|own| callee_saved(arch).contains(&own));
+                    let is_kept =
+                        |own| index_of(arch, own).is_some_and(|own| callee_saved(arch).contains(&own));
                     // Both registers are the caller's again: the rule counts from the register of a frame that is gone.
                     let is_gone = is_kept(base) && is_own(base) && is_own(register);
                     let is_in_frame = value.place().is_some_and(|place| place.is_in_frame());

@@ -165,13 +165,17 @@ impl State {
                     self.store(place, if is_kept(arch, value) { value } else { Value::Unknown }, size);
                     return;
                 }
-                let overwrites = self.overwrites(arch, place, value, size);
-                if overwrites {
+                if self.overwrites(arch, place, value, size) {
+                    // Another pointer into the frame may come from another turn of a loop over a buffer.
+                    if ![arch.stack_pointer(), arch.frame_pointer()].contains(&register_of(base)) {
+                        return;
+                    }
                     Context::overwritten(context, site);
+                    if context.ignores_overwrites {
+                        return;
+                    }
                 }
-                if !(overwrites && context.ignores_overwrites) {
-                    self.store(place, value, size);
-                }
+                self.store(place, value, size);
                 return;
             }
             Op::Extend { to, from } => {

@@ -270,8 +270,7 @@ impl<'l, 'f> Linter<'l, 'f> {
         let entry = Cfa::Register { register: stack, offset: self.arch.cfa_offset_at_entry() };
         // A return address above the CFA has been pushed before a jump, as a PLT of AArch64 does.
         let is_entry = |row: FullRow<'_>| {
-            row.row.cfa == entry
-                && !matches!(row.row.return_address, Rule::Cfa(offset) if offset >= 0)
+            row.row.cfa == entry && !matches!(row.row.return_address, Rule::Cfa(offset) if offset >= 0)
         };
         // If a fragment begins with a landing pad, GCC puts a nop before it. The nop is never executed.
         let is_led_by_nop = match (self.instructions.as_slice(), self.rows.get(1)) {

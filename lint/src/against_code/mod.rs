@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cfipack_code::{Code, Finding, Flow, Instructions};
 use cfipack_container::{CallFrameSection, File, Kind};
-use cfipack_format::{Address, Family};
 use cfipack_format::widen::ToU64;
+use cfipack_format::{Address, Family};
 use cfipack_roundtrip::cfi::{Functions, Unreadable};
 
 use self::function::{Leaving, Linter, MAX_CODE, Outcome, Way};
@@ -133,7 +133,8 @@ pub fn lint(
         let symbol = symbols.lookup(start).filter(|symbol| symbol.offset == 0);
         needs_call(&outcomes[*index]) && symbol.is_some_and(|symbol| can_be_called(&symbol.name))
     });
-    let called = work.called(named.collect(), &|start| file.kind() == Kind::Relocatable && symbols.is_global(start));
+    let called =
+        work.called(named.collect(), &|start| file.kind() == Kind::Relocatable && symbols.is_global(start));
     let done = work.run(&called, &entries, threads, &|_| true, &|_, _| {});
     for (index, outcome) in called.into_iter().zip(done) {
         outcomes[index] = Some(outcome);
