@@ -31,6 +31,8 @@ pub struct Judge<'j, 'c> {
     rows: &'j Rows,
     /// The number of bytes below the stack pointer that no signal handler overwrites.
     red_zone: u32,
+    /// True if a called function has set the frame pointer for the frame, as far as the rows are right.
+    has_helper: bool,
     cfa: Vec<CfaState>,
     /// For each instruction the registers with wrong rules, as bits. Bit 63 stands for the return address, bit 62 for
     /// its signature, and bit 61 for a rule that cannot be evaluated.
@@ -43,6 +45,9 @@ pub struct Judge<'j, 'c> {
     /// CFA or row. One finding covers the whole run.
     ends: Vec<u32>,
 }
+
+/// At most this many instructions after a call, a row for the frame that the called function has made starts.
+const HELPER: usize = 3;
 
 fn is_wrong(cfa: CfaState) -> bool {
     matches!(cfa, CfaState::Off(_) | CfaState::Wrong)
@@ -61,8 +66,18 @@ impl<'j, 'c> Judge<'j, 'c> {
         let arch = analysis.code().arch;
         let count = analysis.instructions().as_slice().len();
         let (cfa, wrong, returns) = (Vec::with_capacity(count), Vec::with_capacity(count), Vec::new());
-        let mut judge =
-            Self { arch, analysis, rows, red_zone, cfa, wrong, are_right: true, returns, ends: Vec::new() };
+        let mut judge = Self {
+            arch,
+            analysis,
+            rows,
+            red_zone,
+            has_helper: false,
+            cfa,
+            wrong,
+            are_right: true,
+            returns,
+            ends: Vec::new(),
+        };
         let mut row_index = 0;
         // `lost` has registers without a rule that have lost the caller's value, and those of them that are stored in
         // the frame. `kept` has registers that every return and tail call restores.
@@ -80,6 +95,8 @@ impl<'j, 'c> Judge<'j, 'c> {
             }
             if row_index != before {
                 expected = rows.get(row_index).map(|row| Expected::new(arch, row, red_zone));
+                let row = state.zip(rows.get(row_index));
+                judge.has_helper |= row.is_some_and(|(state, row)| judge.follows_helper(index, state, row));
             }
             let row = expected.as_ref().filter(|_| row_index != 0 || first <= instruction.offset);
             let compared = match (state, row, last) {
@@ -153,6 +170,19 @@ impl<'j, 'c> Judge<'j, 'c> {
         let entry = Value::Cfa(-(self.arch.cfa_offset_at_entry() as i32));
         exit.is_some_and(|exit| exit.index == index && !exit.is_from_table)
             && state.get(self.arch, self.arch.stack_pointer()) == entry
+    }
+
+    /// Returns whether a function that was called just before can have set the frame pointer: the row has the CFA by it,
+    /// and the code has only stored it. For example, LLVM moves prologues into functions for `-Oz`.
+    fn follows_helper(&self, index: usize, state: &State, row: FullRow<'_>) -> bool {
+        let own = self.arch.frame_pointer();
+        let value = Value::Caller(own);
+        let Value::Cfa(top) = state.get(self.arch, self.arch.stack_pointer()) else { return false };
+        let before = &self.analysis.instructions().as_slice()[index.saturating_sub(HELPER)..index];
+        matches!(row.row.cfa, Cfa::Register { register, .. } if register == own)
+            && state.get(self.arch, own) == value
+            && before.iter().any(|one| matches!(one.flow, Flow::Call(_)))
+            && state.slots().any(|slot| slot.0 >= top && slot.1 == value)
     }
 
     /// Returns whether a call that does not return overwrites the link register, where the row has the return address.

@@ -320,6 +320,19 @@ fn rows_for_the_end_of_a_frame_are_recognized() {
     // The row at the return is wrong, after a row for the end of the frame.
     let wrong = [begin[0], begin[1], (5, (RSP, 8), &[]), (6, (RSP, 999), &[])];
     assert_eq!(ends(&SAVES_RBX, &wrong), Some(true));
+    let wrong = [begin[0], begin[1], (6, (RSP, 999), &[])];
+    assert_eq!(ends(&SAVES_RBX, &wrong), Some(true));
+    // push rbp; mov rbp, rsp; call rdi; pop rbp; nop; ret, with a wrong register after the pop.
+    let by_rbp = [0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0x90, 0xc3];
+    let rows: [Described<'_>; 4] =
+        [(0, (RSP, 8), &[]), (1, (RSP, 16), &[]), (4, (RBP, 16), &[]), (7, (RBX, 8), &[])];
+    assert_eq!(ends(&by_rbp, &rows[..3]), Some(false));
+    assert_eq!(ends(&by_rbp, &rows), Some(true));
+    // push rbx; push rax; call rdi; pop rax; call rdi; pop rbx; ret: arguments are no frame.
+    let pushes = [0x53, 0x50, 0xff, 0xd7, 0x58, 0xff, 0xd7, 0x5b, 0xc3];
+    let rows: [Described<'_>; 4] =
+        [(0, (RSP, 8), &[]), (1, (RSP, 16), &[]), (2, (RSP, 24), &[]), (5, (RSP, 16), &[])];
+    assert_eq!(ends(&pushes, &rows), Some(false));
     // push rbx; jmp back: nothing returns.
     assert_eq!(ends(&[0x53, 0xeb, 0xfe], &begin), None);
 }
@@ -375,4 +388,22 @@ fn a_rule_that_counts_from_the_register_of_a_lost_frame_is_wrong() {
     assert_eq!(found(&[]), []);
     assert_eq!(found(&both), [(Kind::SavedRegister, 9)]);
     assert_eq!(found(&both[1..]), [(Kind::SavedRegister, 9)]);
+}
+
+/// LLVM's `-homogeneous-prolog-epilog`: a called function stores registers and sets the frame pointer.
+#[test]
+fn a_helper_may_set_the_frame_pointer() {
+    // stp x29, x30, [sp, #-32]!; bl; sub sp, sp, #16; bl; b
+    let words = [0xa9be_7bfd_u32, 0x9400_0400, 0xd100_43ff, 0x9400_0400, 0x1400_0400];
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let saved = [(X29, Rule::Cfa(-32)), (Register(30), Rule::Cfa(-24))];
+    let judged = |bytes: &[u8], at| {
+        let rows: [Described<'_>; 3] = [(0, (SP, 0), &[]), (4, (SP, 32), &saved), (at, (X29, 32), &saved)];
+        let judgement = Function::new(Arch::Aarch64, bytes).judged(&rows);
+        (judgement.findings.iter().map(|finding| finding.kind).collect::<Vec<_>>(), judgement.undecided)
+    };
+    assert_eq!(judged(&bytes, 12), (vec![], 2));
+    // Without the first call, nothing has set x29.
+    let without = [&bytes[..4], &bytes[8..]].concat();
+    assert_eq!(judged(&without, 8).0, [Kind::Mismatch]);
 }

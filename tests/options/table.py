@@ -72,7 +72,7 @@ def main(command, *compilers):
                     accused[re.sub(r"\+0x.*", "", finding.get("symbol") or "?")].add(finding["kind"])
                 numbers = [report["decided"] + report["undecided"], len(accused), report["undecided"]]
                 fields.append(" ".join(map(str, numbers)))
-                sums[options[option]].update(zip(["objects", "functions", "accused", "undecided"], [1, *numbers]))
+                sums[options[option]].update(dict(zip(["objects", "functions", "accused", "undecided"], [1, *numbers])))
                 for function, kind in sorted((function, kind) for function, kinds in accused.items() for kind in kinds):
                     of = [compiler, option, f"{function}: {kind}"]
                     if not any(all(map(re.Pattern.fullmatch, reason, of)) for reason in reasons):

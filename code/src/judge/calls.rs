@@ -6,7 +6,6 @@ use cfipack_format::{Cfa, CfaWords, RegisterName};
 use super::compare::{CfaState, OPEN};
 use super::{Finding, Judge, Judgement, Kind, is_wrong};
 use crate::instruction::Flow;
-use crate::rows::FullRow;
 use crate::state::State;
 use crate::value::Value;
 
@@ -30,20 +29,46 @@ impl Judge<'_, '_> {
         found
     }
 
-    /// Returns whether the function has rows for the ends of its frame. It has if the CFA of the entry applies again after
-    /// the frame's rows, and it has not if another CFA applies at a return. Otherwise the result is `None`.
+    /// Returns whether the function has rows for the ends of its frame, right or wrong. It has if the CFA of the entry
+    /// applies again after the frame's rows, or if a row takes something back. It has not if all rows build the frame, and
+    /// a return is in it. Otherwise the result is `None`.
     pub fn ends_frames(&self) -> Option<bool> {
         let entry =
             Cfa::Register { register: self.arch.stack_pointer(), offset: self.arch.cfa_offset_at_entry() };
         let mut frame = self.rows.iter().skip_while(|row| row.row.cfa == entry);
-        frame.next()?;
-        if frame.any(|row| row.row.cfa == entry) {
+        let mut before = frame.next()?.row.cfa;
+        if frame.clone().any(|row| row.row.cfa == entry) {
             return Some(true);
         }
-        let row = |offset| self.rows.get(self.rows.index_at(offset)?);
-        let is_in_frame = |offset| row(offset).is_some_and(|row: FullRow<'_>| row.row.cfa != entry);
-        let mut all = self.analysis.instructions().as_slice().iter();
-        all.any(|one| one.flow == Flow::Return && is_in_frame(one.offset)).then_some(false)
+        let all = self.analysis.instructions();
+        let offsets = |flow: fn(Flow) -> bool| {
+            all.as_slice().iter().filter(move |one| flow(one.flow)).map(|one| one.offset)
+        };
+        let cfa = |offset| Some(self.rows.get(self.rows.index_at(offset)?)?.row.cfa);
+        // A call's arguments that were pushed are taken back, and this is no end.
+        let calls = offsets(|flow| matches!(flow, Flow::Call(_))).filter_map(cfa);
+        let least = calls.filter_map(|cfa| self.above_stack(cfa)).min().unwrap_or(i64::MAX);
+        for row in frame {
+            let takes_back = match (self.above_stack(before), self.above_stack(row.row.cfa)) {
+                (Some(before), Some(after)) => after < before.min(least),
+                (None, _) => before != row.row.cfa,
+                (Some(_), None) => false,
+            };
+            let at = all.index_of(row.row.start.0);
+            if takes_back || at.is_some_and(|at| all.as_slice()[at].flow == Flow::Return) {
+                return Some(true);
+            }
+            before = row.row.cfa;
+        }
+        offsets(|flow| flow == Flow::Return).filter_map(cfa).any(|cfa| cfa != entry).then_some(false)
+    }
+
+    /// Returns the distance of a CFA from the stack pointer, if it counts from there.
+    fn above_stack(&self, cfa: Cfa) -> Option<i64> {
+        match cfa {
+            Cfa::Register { register, offset } if register == self.arch.stack_pointer() => Some(offset),
+            Cfa::Register { .. } | Cfa::Memory { .. } | Cfa::Undefined | Cfa::Expression => None,
+        }
     }
 
     fn wrong_cfa(&self, index: usize, state: &State) -> Option<Finding> {

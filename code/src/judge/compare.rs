@@ -101,6 +101,9 @@ impl Judge<'_, '_> {
                 },
                 // It may be the stack pointer of another stack.
                 _ if register == self.arch.stack_pointer() => CfaState::Unknown,
+                Value::Caller(own) if self.has_helper && own == self.arch.frame_pointer() => {
+                    CfaState::Unknown
+                }
                 Value::Caller(_) | Value::Signed | Value::Number(_) | Value::Near(_) => CfaState::Wrong,
                 Value::Unknown | Value::Perhaps(_) | Value::Site(..) | Value::Entry(_) | Value::Target(_) => {
                     CfaState::Unknown
