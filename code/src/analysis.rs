@@ -506,22 +506,6 @@ impl<'c> Analysis<'c> {
             }
         });
     }
-
-    /// Returns the state before an instruction, or `None` if no path leads to it. This function follows the
-    /// instruction's block from its start each time.
-    pub fn state_before(&self, index: usize) -> Option<State> {
-        let first = self.block_at.get(..=index)?.iter().rposition(|number| *number != NONE)?;
-        let mut state = self.blocks[self.block_at[first] as usize].state.as_deref()?.clone();
-        let mut context = Shared::Borrowed(&*self.context);
-        for instruction in &self.instructions.as_slice()[first..index] {
-            if !instruction.flow.falls_through() {
-                return None;
-            }
-            state.apply(self.code.arch, instruction, self.instructions.ops(instruction), &mut context);
-            state.branched(instruction.flow, false);
-        }
-        Some(state)
-    }
 }
 
 impl Analysis<'_> {

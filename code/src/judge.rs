@@ -295,7 +295,7 @@ impl<'j, 'c> Judge<'j, 'c> {
             let last = self.ends.get(to).map_or(to, |end| *end as usize);
             (all[to].offset, all[last].end())
         };
-        Finding { index, wrong, kind, words, continues: is_end, after_call: None }
+        Finding { continues: is_end, ..Finding::new(index, wrong, kind, words) }
     }
 
     fn cfa_words(&self, register: Register, offset: i64) -> String {
@@ -316,8 +316,7 @@ impl<'j, 'c> Judge<'j, 'c> {
                 let here = self.cfa_words(stack, -i64::from(place));
                 let entry = self.cfa_words(stack, -expected);
                 let words = format!("returns where the CFA is {here}, not {entry}");
-                let wrong = self.extent(index, |_| false);
-                Some(Finding { index, wrong, kind: Kind::Return, words, continues: false, after_call: None })
+                Some(self.at(index, Kind::Return, words))
             }
             _ => None,
         }
@@ -338,15 +337,7 @@ impl<'j, 'c> Judge<'j, 'c> {
                 return None;
             }
             let words = format!("a row starts inside this instruction, at +{}", row.row.start);
-            let wrong = (instruction.offset, instruction.end());
-            Some(Finding {
-                index: around,
-                wrong,
-                kind: Kind::Boundary,
-                words,
-                continues: false,
-                after_call: None,
-            })
+            Some(self.at(around, Kind::Boundary, words))
         })
     }
 }

@@ -333,7 +333,6 @@ fn any_bytes_can_be_analysed_and_judged() {
             assert!(judgement.right + judgement.undecided <= instructions.as_slice().len() as u64);
             judgement.unconfirmed_calls(&analysis).for_each(drop);
             for index in 0..=instructions.as_slice().len() {
-                drop(analysis.state_before(index));
                 analysis.after_padding(index);
             }
             assert_eq!(analysis.states().len(), instructions.as_slice().len());

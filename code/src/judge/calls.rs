@@ -96,8 +96,8 @@ impl Judge<'_, '_> {
         Some(self.at(index, Kind::Call, words))
     }
 
-    fn at(&self, index: usize, kind: Kind, words: String) -> Finding {
-        let wrong = self.extent(index, |_| false);
-        Finding { index, wrong, kind, words, continues: false, after_call: None }
+    /// Makes a finding about one instruction.
+    pub(super) fn at(&self, index: usize, kind: Kind, words: String) -> Finding {
+        Finding::new(index, self.extent(index, |_| false), kind, words)
     }
 }

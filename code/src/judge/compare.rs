@@ -120,24 +120,13 @@ impl Judge<'_, '_> {
 
     /// Returns the bit of what is wrong with a row's return address, given the value that its rule gives.
     fn wrong_return_address(&self, value: Option<Value>, row: FullRow<'_>) -> u64 {
-        match value {
-            Some(Value::Caller(register)) if register == self.arch.return_address() => {
-                if row.row.signed {
-                    SIGNATURE
-                } else {
-                    0
-                }
-            }
-            Some(Value::Signed) => {
-                if row.row.signed {
-                    0
-                } else {
-                    SIGNATURE
-                }
-            }
-            Some(_) => RETURN_ADDRESS,
-            None => OPEN,
-        }
+        let is_signed = match value {
+            Some(Value::Caller(register)) if register == self.arch.return_address() => false,
+            Some(Value::Signed) => true,
+            Some(_) => return RETURN_ADDRESS,
+            None => return OPEN,
+        };
+        if is_signed == row.row.signed { 0 } else { SIGNATURE }
     }
 
     /// Returns the bit of a register if the rule gives another value than the caller's, or [`OPEN`] if this is not

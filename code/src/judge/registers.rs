@@ -25,7 +25,7 @@ impl Judge<'_, '_> {
         let after_call = call.filter(|call| self.is_after_call(*call, index));
         for (kind, bits, words) in self.wrong_rules(new, state, row) {
             let wrong = self.extent(index, |other| self.wrong[other] & bits != 0);
-            found.push(Finding { index, wrong, kind, words, continues: false, after_call });
+            found.push(Finding { after_call, ..Finding::new(index, wrong, kind, words) });
         }
     }
 

@@ -206,17 +206,14 @@ impl State {
                 self.flags = Flags::Limit(register, value);
                 return;
             }
-            Op::Sign => {
+            Op::Sign | Op::Authenticate => {
                 let link = arch.return_address();
-                if self.get(arch, link) == Value::Caller(link) {
-                    self.set(arch, link, Value::Signed);
+                let (mut before, mut after) = (Value::Caller(link), Value::Signed);
+                if op == Op::Authenticate {
+                    std::mem::swap(&mut before, &mut after);
                 }
-                return;
-            }
-            Op::Authenticate => {
-                let link = arch.return_address();
-                if self.get(arch, link) == Value::Signed {
-                    self.set(arch, link, Value::Caller(link));
+                if self.get(arch, link) == before {
+                    self.set(arch, link, after);
                 }
                 return;
             }

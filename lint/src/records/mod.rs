@@ -175,14 +175,8 @@ fn overlaps(fdes: &[Fde], name: impl Fn(&Fde) -> Option<(String, u64)>, found: &
             if (fde.start, fde.end) != (other.start, other.end) {
                 let bytes = wrong.end.0 - wrong.start.0;
                 let words = format!("another FDE describes {bytes:#x} bytes of its code too");
-                let record = name(fde);
-                found.push(RecordFinding {
-                    kind: RecordKind::Overlap,
-                    function: fde.start,
-                    wrong,
-                    record,
-                    words,
-                });
+                let (kind, record) = (RecordKind::Overlap, name(fde));
+                found.push(RecordFinding { kind, function: fde.start, wrong, record, words });
             }
             if fde.end <= other.end {
                 continue;
