@@ -61,6 +61,7 @@ fn effects(arch: Arch, ops: &[Op], flow: Flow) -> (u64, u64) {
             | Op::Constant { .. }
             | Op::Extend { .. }
             | Op::Keep { .. }
+            | Op::Mask { .. }
             | Op::Sum { .. }
             | Op::Align { .. }
             | Op::Load { .. }

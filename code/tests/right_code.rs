@@ -302,3 +302,18 @@ fn barriers_after_a_return_are_no_unreached_code() {
     assert_eq!(doubts(&[ret, mov, dsb]), [Doubt::NotReached]);
     assert_eq!(doubts(&[isb, ret]), []);
 }
+
+/// clang's `-mspeculative-load-hardening` masks the return address before a return. All bits of the mask are set.
+#[test]
+fn a_masked_return_address_is_not_accused() {
+    let frame: &[(u16, i64)] = &[(29, -16), (30, -8)];
+    let found = |mask: u32| {
+        // stp x29, x30, [sp, #-16]!; bl; ldp x29, x30, [sp], #16; the mask; ret
+        let code = [0xa9bf_7bfd, 0x9400_0400, 0xa8c1_7bfd, mask, 0xd65f_03c0];
+        aarch64(&code, &[(0, (SP, 0), &[]), (4, (SP, 16), frame), (12, (SP, 0), &[])])
+    };
+    // and x30, x30, x16
+    assert_eq!(found(0x8a10_03de), []);
+    // and x30, x17, x16
+    assert_eq!(found(0x8a10_023e), [(16, Kind::ReturnAddress)]);
+}

@@ -147,6 +147,10 @@ impl State {
                     value => (to, value),
                 }
             }
+            Op::Mask { to } => match self.at(to) {
+                Value::Caller(own) | Value::Perhaps(own) => (to, Value::Perhaps(own)),
+                _ => (to, Value::Unknown),
+            },
             Op::Align { to, from } => {
                 let is_known = self.at(from).place().is_some();
                 (to, if is_known { self.site(Context::site(context, site)) } else { Value::Unknown })
