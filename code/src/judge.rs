@@ -243,25 +243,10 @@ impl<'j, 'c> Judge<'j, 'c> {
         judgement
     }
 
-    /// Returns whether no instruction has a wrong row, so that a slow search for findings is not needed.
-    ///
-    /// An instruction with an unknown CFA counts as wrong if it can execute after an instruction with a right CFA. For
-    /// example, the analysis may have taken a call for a call that does not return.
+    /// Returns whether no instruction that a path leads to has a wrong row or an unknown CFA. Then a slow search for
+    /// findings is not needed.
     fn is_clean(&self) -> bool {
-        let all = self.analysis.instructions().as_slice();
-        if !self.are_right || self.wrong.iter().any(|wrong| *wrong != 0) {
-            return false;
-        }
-        if self.cfa.iter().all(|cfa| *cfa == CfaState::Right) {
-            return true;
-        }
-        (0..self.cfa.len()).filter(|index| self.cfa[*index] == CfaState::Right).all(|index| {
-            if all[index].flow == Flow::Next {
-                return self.cfa.get(index + 1).is_none_or(|next| *next == CfaState::Right);
-            }
-            let next = self.analysis.next(index).into_iter().flatten();
-            next.into_iter().all(|next| self.cfa[next] == CfaState::Right)
-        })
+        self.are_right && self.wrong.iter().all(|wrong| *wrong == 0)
     }
 
     /// Counts the instructions of a function without findings.

@@ -21,12 +21,14 @@ struct Function<'f> {
     bytes: &'f [u8],
     /// The offsets of a call and of its landing pad.
     pad: Option<(u32, u32)>,
+    /// The stack pointer at the landing pad, in bytes from the CFA.
+    stack: Option<i32>,
     red_zone: u32,
 }
 
 impl<'f> Function<'f> {
     fn new(arch: Arch, bytes: &'f [u8]) -> Self {
-        Self { arch, bytes, pad: None, red_zone: arch.red_zone() }
+        Self { arch, bytes, pad: None, stack: None, red_zone: arch.red_zone() }
     }
 
     fn judged(&self, described: &[Described<'_>]) -> Judgement {
@@ -34,6 +36,16 @@ impl<'f> Function<'f> {
     }
 
     fn with_judge<R>(&self, described: &[Described<'_>], look: impl FnOnce(&Judge<'_, '_>) -> R) -> R {
+        self.with_rows(described, |_| {}, look)
+    }
+
+    /// Judges the rows after `change` has changed them.
+    fn with_rows<R>(
+        &self,
+        described: &[Described<'_>],
+        change: impl FnOnce(&mut Rows),
+        look: impl FnOnce(&Judge<'_, '_>) -> R,
+    ) -> R {
         let mut rows = Rows::new();
         for (start, (register, offset), rules) in described {
             let of = |register: Register, other| {
@@ -51,6 +63,7 @@ impl<'f> Function<'f> {
             let saved: Vec<_> = rules.iter().filter(|rule| !named.contains(&rule.0)).copied().collect();
             rows.push(row, &saved);
         }
+        change(&mut rows);
         let code = Code { arch: self.arch, start: START, bytes: self.bytes, relocated: &[] };
         let instructions = Instructions::new(&code);
         let entry = State::at_entry(self.arch);
@@ -58,7 +71,7 @@ impl<'f> Function<'f> {
             start: call,
             end: call + 1,
             landing_pad: START.offset(pad.into()),
-            stack: None,
+            stack: self.stack,
         });
         let ways = Ways { start: Some(&entry), entries: &[], call_sites: site.as_slice(), noreturn: &[] };
         let analysis = Analysis::new(code, &instructions, &NoMemory, ways);
@@ -221,6 +234,11 @@ fn the_rows_of_a_landing_pad_are_judged() {
         ])
     };
     assert_eq!(found(16, -16), []);
+    // An unwinder takes arguments off the stack, and adds none.
+    let below = Function { pad: Some((1, 5)), stack: Some(-24), ..Function::new(Arch::Amd64, &bytes) };
+    let pad: [Described<'_>; 4] =
+        [(0, (RSP, 8), &[]), (1, (RSP, 16), &saved), (4, (RSP, 8), &[]), (5, (RSP, 16), &saved)];
+    assert_eq!(below.found(&pad), []);
     assert_eq!(found(24, -24), [(Kind::Branch, 5)]);
     assert_eq!(found(16, -24), [(Kind::SavedRegister, 5)]);
 }
@@ -406,4 +424,88 @@ fn a_helper_may_set_the_frame_pointer() {
     // Without the first call, nothing has set x29.
     let without = [&bytes[..4], &bytes[8..]].concat();
     assert_eq!(judged(&without, 8).0, [Kind::Mismatch]);
+}
+
+#[test]
+fn a_cfa_in_memory_is_judged() {
+    // lea r10, [rsp+N]; push r10; nop; pop r10; ret
+    let found = |distance: u8| {
+        let bytes = [0x4c, 0x8d, 0x54, 0x24, distance, 0x41, 0x52, 0x90, 0x41, 0x5a, 0xc3];
+        let rows: [Described<'_>; 4] =
+            [(0, (RSP, 8), &[]), (7, (RSP, 0), &[]), (8, (RSP, 16), &[]), (10, (RSP, 8), &[])];
+        let in_memory = |rows: &mut Rows| {
+            if let Some(row) = rows.row_mut(1) {
+                row.cfa = Cfa::Memory { register: RSP, offset: 0 };
+            }
+        };
+        Function::new(Arch::Amd64, &bytes).with_rows(&rows, in_memory, |judge| judge.judge().findings.len())
+    };
+    assert_eq!(found(8), 0);
+    assert_ne!(found(16), 0);
+}
+
+#[test]
+fn the_lowest_slot_of_a_frame_is_not_overwritten() {
+    // stp x29, x30, [sp, #-16]!; bl; ldp x29, x30, [sp], #16; ret
+    let words = [0xa9bf_7bfd_u32, 0x9400_0400, 0xa8c1_7bfd, 0xd65f_03c0];
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let saved = [
+        (X29, Rule::Memory { register: SP, offset: 0 }),
+        (Register(30), Rule::Memory { register: SP, offset: 8 }),
+    ];
+    let rows: [Described<'_>; 3] = [(0, (SP, 0), &[]), (4, (SP, 16), &saved), (12, (SP, 0), &[])];
+    assert_eq!(Function::new(Arch::Aarch64, &bytes).found(&rows), []);
+}
+
+#[test]
+fn a_row_inside_an_unknown_instruction_proves_nothing() {
+    let found = |word: u32| {
+        let bytes: Vec<u8> = [word, 0xd65f_03c0].iter().flat_map(|word| word.to_le_bytes()).collect();
+        Function::new(Arch::Aarch64, &bytes).found(&[(0, (SP, 0), &[]), (2, (SP, 0), &[])])
+    };
+    // mov x0, #0
+    assert_eq!(found(0xd280_0000), [(Kind::Boundary, 0)]);
+    assert_eq!(found(0xffff_ffff), []);
+}
+
+#[test]
+fn a_return_in_a_frame_is_found() {
+    // push rbx; ret
+    let function = Function::new(Arch::Amd64, &[0x53, 0xc3]);
+    assert_eq!(function.found(&[(0, (RSP, 8), &[]), (1, (RSP, 16), &[])]), [(Kind::Return, 1)]);
+}
+
+#[test]
+fn a_finding_covers_all_rows_with_the_same_fault() {
+    // push rbx; push rbp; pop rbp; pop rbx; ret
+    let function = Function::new(Arch::Amd64, &[0x53, 0x55, 0x5d, 0x5b, 0xc3]);
+    let findings = function.judged(&[(0, (RSP, 8), &[]), (2, (RSP, 16), &[]), (3, (RSP, 8), &[])]).findings;
+    let first = findings.first().map(|finding| (finding.kind, finding.wrong));
+    assert_eq!(first, Some((Kind::NoRow, (1, 4))));
+}
+
+#[test]
+fn a_called_function_may_change_a_stored_pointer() {
+    let rcx = Register(2);
+    let bytes = [
+        0x48, 0x83, 0xec, 0x18, // 0: sub rsp, 24
+        0x48, 0x8d, 0x44, 0x24, 0x08, // 4: lea rax, [rsp+8]
+        0x48, 0x89, 0x04, 0x24, // 9: mov [rsp], rax
+        0xff, 0xd7, // d: call rdi
+        0x48, 0x8b, 0x0c, 0x24, // f: mov rcx, [rsp]
+        0x90, // 13: nop
+        0x48, 0x83, 0xc4, 0x18, // 14: add rsp, 24
+        0xc3, // 18: ret
+    ];
+    let judgement = Function::new(Arch::Amd64, &bytes).judged(&[
+        (0, (RSP, 8), &[]),
+        (4, (RSP, 32), &[]),
+        (0x13, (rcx, 24), &[]),
+        (0x14, (RSP, 32), &[]),
+        (0x18, (RSP, 8), &[]),
+    ]);
+    assert_eq!(
+        (judgement.findings.len(), judgement.undecided, judgement.first_undecided),
+        (0, 1, Some(0x13))
+    );
 }

@@ -317,3 +317,11 @@ fn a_masked_return_address_is_not_accused() {
     // and x30, x17, x16
     assert_eq!(found(0x8a10_023e), [(16, Kind::ReturnAddress)]);
 }
+
+/// A comparison of the stack pointer with a register of the same value decides a branch, as at the end of a stack probe.
+#[test]
+fn a_branch_that_is_decided_has_one_way() {
+    // mov r11, rsp; cmp rsp, r11; je 9; push rbx; ret
+    let bytes = [0x49, 0x89, 0xe3, 0x4c, 0x39, 0xdc, 0x74, 0x01, 0x53, 0xc3];
+    assert_eq!(x86(&bytes, &[(0, (RSP, 8), &[])]), (vec![], vec![Doubt::NotReached]));
+}
