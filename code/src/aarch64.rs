@@ -50,6 +50,12 @@ pub(crate) fn near_target(instruction: &Instruction, pc: Address) -> Option<Addr
     })
 }
 
+/// Returns whether an instruction is a barrier that compilers put after returns and indirect jumps, against speculation:
+/// `dsb sy`, `isb` or `sb`.
+pub(crate) fn is_barrier(bytes: [u8; 4]) -> bool {
+    matches!(u32::from_le_bytes(bytes), 0xd503_3f9f | 0xd503_3fdf | 0xd503_30ff)
+}
+
 /// Decodes the four bytes at `pc`, and appends the known effects to `ops`.
 pub(crate) fn decode(
     bytes: [u8; 4],

@@ -11,7 +11,7 @@ use cfipack_format::{Address, Family, Register};
 
 use self::run::Run;
 use crate::context::{Context, Shared};
-use crate::instruction::{Flow, Instruction};
+use crate::instruction::{Flow, Instruction, callee_saved};
 use crate::instructions::{Code, Instructions};
 use crate::state::State;
 use crate::table::Memory;
@@ -176,11 +176,31 @@ impl<'c> Analysis<'c> {
     ///
     /// The `memory` supplies the bytes of jump tables; pass [`NoMemory`](crate::NoMemory) if you have only the code.
     /// This function never fails: look at [`doubts`](Self::doubts) to learn what it could not follow.
+    ///
+    /// A store over a saved register by the stack or frame pointer counts if the function still returns with every register
+    /// that it has to keep, or if no path to a return avoids the store. Otherwise it is never executed: for example, GCC has
+    /// expanded `memcpy` for sizes that do not occur.
     pub fn new(code: Code<'c>, instructions: &'c Instructions, memory: &dyn Memory, ways: Ways<'_>) -> Self {
+        let analysis = Self::followed(code, instructions, memory, ways, false);
+        if analysis.context.overwrites.is_empty() {
+            return analysis;
+        }
+        let without = Self::followed(code, instructions, memory, ways, true);
+        if analysis.proves_overwrites(&without) { analysis } else { without }
+    }
+
+    /// Follows every path. `ignores_overwrites` says whether stores over saved registers are ignored.
+    fn followed(
+        code: Code<'c>,
+        instructions: &'c Instructions,
+        memory: &dyn Memory,
+        ways: Ways<'_>,
+        ignores_overwrites: bool,
+    ) -> Self {
         let mut analysis = Self {
             code,
             instructions,
-            context: Shared::Owned(Context::new(code.start.0)),
+            context: Shared::Owned(Context::new(code.start.0, ignores_overwrites)),
             block_at: vec![NONE; instructions.as_slice().len()],
             blocks: Vec::new(),
             exits: Vec::new(),
@@ -214,8 +234,42 @@ impl<'c> Analysis<'c> {
         analysis
     }
 
+    /// Returns whether each store over a saved register is executed: a return follows it, and every return has as many of
+    /// the caller's values as in the analysis `without` these stores; or no path to a return avoids them.
+    fn proves_overwrites(&self, without: &Self) -> bool {
+        let overwrites = self.context.overwrites.iter();
+        let overwrites: BTreeSet<usize> =
+            overwrites.filter_map(|offset| self.instructions.index_of(*offset)).collect();
+        if overwrites.len() >= Context::MAX_OVERWRITES || self.noreturn != without.noreturn {
+            return false;
+        }
+        if self.kept_at_ends() == without.kept_at_ends() {
+            return overwrites.iter().all(|index| self.returns_from(*index));
+        }
+        without.returns_from(0) && !without.returns_avoiding(0, &overwrites)
+    }
+
+    /// Returns the instructions that return or jump out of the function, with the registers that have the caller's values,
+    /// as bits. Bit 63 stands for the return address.
+    fn kept_at_ends(&self) -> Vec<(usize, u64)> {
+        let arch = self.code.arch;
+        let link = Value::Caller(arch.return_address());
+        let mut ends = Vec::new();
+        self.for_each(|index, instruction, state| {
+            let Some(state) = state.filter(|state| self.is_end(instruction, state)) else { return };
+            let has_link = match arch.pushed_by_call() {
+                0 => state.get(arch, arch.return_address()) == link,
+                _ => state.pointed(arch, arch.stack_pointer(), 0) == link,
+            };
+            let own = callee_saved(arch).iter().filter(|own| state.at(**own) == Value::caller(**own));
+            let kept = own.fold(0, |bits, own| bits | 1 << own);
+            ends.push((index, kept | u64::from(has_link) << 63));
+        });
+        ends
+    }
+
     fn begin(&mut self) {
-        self.context = Shared::Owned(Context::new(self.code.start.0));
+        self.context = Shared::Owned(Context::new(self.code.start.0, self.context.ignores_overwrites));
         self.block_at.clear();
         self.block_at.resize(self.instructions.as_slice().len(), NONE);
         self.give_back();
@@ -292,21 +346,31 @@ impl<'c> Analysis<'c> {
         self.noreturn.contains(&index)
     }
 
+    /// Returns whether an instruction returns or jumps out of the function, with the stack pointer as the call left it.
+    fn is_end(&self, instruction: &Instruction, state: &State) -> bool {
+        let arch = self.code.arch;
+        let leaves = match instruction.flow {
+            Flow::Return | Flow::JumpRegister(_) | Flow::JumpMemory => true,
+            Flow::Jump(target) => target.is_none_or(|target| !self.is_inside(target)),
+            Flow::Next | Flow::Call(_) | Flow::Branch(..) | Flow::JumpTable(_) | Flow::Stop => false,
+        };
+        let entry = Value::Cfa(-(arch.cfa_offset_at_entry() as i32));
+        leaves && state.get(arch, arch.stack_pointer()) == entry
+    }
+
     /// Returns whether execution can get from an instruction to a return or a tail call, with the stack pointer as
     /// the call left it. If it can, the state at this instruction may be right.
     pub(crate) fn returns_from(&self, first: usize) -> bool {
-        let arch = self.code.arch;
-        let entry = Value::Cfa(-(arch.cfa_offset_at_entry() as i32));
+        self.returns_avoiding(first, &BTreeSet::new())
+    }
+
+    /// Returns the same for paths that pass none of the instructions in `avoided`.
+    fn returns_avoiding(&self, first: usize, avoided: &BTreeSet<usize>) -> bool {
         let mut ends = vec![false; self.instructions.as_slice().len()];
         self.for_each(|index, instruction, state| {
-            let leaves = match instruction.flow {
-                Flow::Return | Flow::JumpRegister(_) | Flow::JumpMemory => true,
-                Flow::Jump(target) => target.is_none_or(|target| !self.is_inside(target)),
-                Flow::Next | Flow::Call(_) | Flow::Branch(..) | Flow::JumpTable(_) | Flow::Stop => false,
-            };
-            ends[index] = leaves && state.is_some_and(|state| state.get(arch, arch.stack_pointer()) == entry);
+            ends[index] = state.is_some_and(|state| self.is_end(instruction, state));
         });
-        let mut seen = vec![false; ends.len()];
+        let mut seen: Vec<bool> = (0..ends.len()).map(|index| avoided.contains(&index)).collect();
         let mut waiting = vec![first];
         while let Some(index) = waiting.pop() {
             if std::mem::replace(&mut seen[index], true) {

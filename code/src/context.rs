@@ -1,7 +1,7 @@
 //! Facts about a whole function that the values in its states refer to.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::table::{JumpTables, TableBase};
 use crate::value::{OUTSIDE, Value};
@@ -15,11 +15,26 @@ pub(crate) struct Context {
     /// Numbers for instructions that make an address without a known distance to the CFA, by the instruction's
     /// offset.
     sites: BTreeMap<u32, u16>,
+    /// True if stores over saved registers count as stores that are never executed.
+    pub ignores_overwrites: bool,
+    /// The offsets of stores over saved registers, at most [`MAX_OVERWRITES`](Self::MAX_OVERWRITES).
+    pub overwrites: BTreeSet<u32>,
 }
 
 impl Context {
-    pub(crate) fn new(start: u64) -> Self {
-        Self { start, tables: JumpTables::default(), sites: BTreeMap::new() }
+    /// The most stores over saved registers that are remembered.
+    pub(crate) const MAX_OVERWRITES: usize = 64;
+
+    pub(crate) fn new(start: u64, ignores_overwrites: bool) -> Self {
+        let (tables, sites) = (JumpTables::default(), BTreeMap::new());
+        Self { start, tables, sites, ignores_overwrites, overwrites: BTreeSet::new() }
+    }
+
+    /// Remembers a store over a saved register.
+    pub(crate) fn overwritten(shared: &mut Shared<'_>, offset: u32) {
+        if shared.overwrites.len() < Self::MAX_OVERWRITES && !shared.overwrites.contains(&offset) {
+            shared.to_mut().overwrites.insert(offset);
+        }
     }
 
     /// Turns a constant into a value.

@@ -175,6 +175,9 @@ pub(crate) enum Op {
     /// `to = left + (right << shift)`, or `left - (right << shift)` with `minus`. With `signed`, only the low part of
     /// `right` is used, sign-extended.
     Sum { to: Index, left: Index, right: Index, shift: u8, minus: bool, signed: bool },
+    /// Some bits of `to` are cleared by an unknown mask, which may have all bits set. This hardens code against
+    /// speculation.
+    Mask { to: Index },
     /// `to = from` with some low bits cleared. This aligns a stack pointer.
     Align { to: Index, from: Index },
     /// `to` is loaded from `base + offset`.
@@ -203,6 +206,7 @@ impl Op {
             | Self::Extend { to, .. }
             | Self::Keep { to, .. }
             | Self::Sum { to, .. }
+            | Self::Mask { to }
             | Self::Align { to, .. }
             | Self::Load { to, .. }
             | Self::Entry { to, .. } => 1 << to,
@@ -219,7 +223,7 @@ impl Op {
     pub(crate) fn read(&self, arch: Arch) -> u64 {
         match *self {
             Self::Set { from, .. } | Self::Align { from, .. } => 1 << from,
-            Self::Keep { to, .. } => 1 << to,
+            Self::Keep { to, .. } | Self::Mask { to } => 1 << to,
             // The stack pointer changes even if the amount is unknown.
             Self::Sum { to, .. } if Register(to.into()) == arch.stack_pointer() => ALWAYS,
             Self::Sum { left, right, .. } => 1 << left | 1 << right,

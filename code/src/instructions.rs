@@ -61,6 +61,7 @@ fn effects(arch: Arch, ops: &[Op], flow: Flow) -> (u64, u64) {
             | Op::Constant { .. }
             | Op::Extend { .. }
             | Op::Keep { .. }
+            | Op::Mask { .. }
             | Op::Sum { .. }
             | Op::Align { .. }
             | Op::Load { .. }
@@ -162,6 +163,8 @@ impl Instructions {
         self.ops.clear();
         let mut x86 = None;
         let mut offset = 0;
+        // True after an instruction that does not fall through, and barriers.
+        let mut is_blocked = false;
         while offset < code.bytes.len() {
             let rest = &code.bytes[offset..];
             let pc = code.start.offset(offset as i64);
@@ -185,7 +188,12 @@ impl Instructions {
                     }
                 }
                 (Family::Aarch64, Some(word)) => {
-                    aarch64::decode(*word, (code.arch, pc), code.is_relocated(offset, 4), &mut self.ops)
+                    let is_relocated = code.is_relocated(offset, 4);
+                    let mut decoded = aarch64::decode(*word, (code.arch, pc), is_relocated, &mut self.ops);
+                    is_blocked &= aarch64::is_barrier(*word);
+                    decoded.is_padding |= is_blocked;
+                    is_blocked |= !decoded.flow.falls_through() && !matches!(decoded.flow, Flow::Call(_));
+                    decoded
                 }
                 (Family::Aarch64, None) => unknown(rest.len()),
                 (Family::S390x, _) => unknown(s390x_len(rest[0]).min(rest.len())),

@@ -13,9 +13,9 @@ mod expected;
 mod finding;
 mod registers;
 
-use cfipack_format::{Arch, Cfa, CfaWords, Register};
+use cfipack_format::{Arch, Cfa, CfaWords, Register, Rule};
 
-use self::compare::{CfaState, Compared, OPEN};
+use self::compare::{CfaState, Compared, OPEN, RETURN_ADDRESS};
 use self::expected::Expected;
 pub use self::finding::{Finding, Judgement, Kind};
 use crate::analysis::Analysis;
@@ -31,6 +31,8 @@ pub struct Judge<'j, 'c> {
     rows: &'j Rows,
     /// The number of bytes below the stack pointer that no signal handler overwrites.
     red_zone: u32,
+    /// True if a called function has set the frame pointer for the frame, as far as the rows are right.
+    has_helper: bool,
     cfa: Vec<CfaState>,
     /// For each instruction the registers with wrong rules, as bits. Bit 63 stands for the return address, bit 62 for
     /// its signature, and bit 61 for a rule that cannot be evaluated.
@@ -43,6 +45,9 @@ pub struct Judge<'j, 'c> {
     /// CFA or row. One finding covers the whole run.
     ends: Vec<u32>,
 }
+
+/// At most this many instructions after a call, a row for the frame that the called function has made starts.
+const HELPER: usize = 3;
 
 fn is_wrong(cfa: CfaState) -> bool {
     matches!(cfa, CfaState::Off(_) | CfaState::Wrong)
@@ -61,8 +66,18 @@ impl<'j, 'c> Judge<'j, 'c> {
         let arch = analysis.code().arch;
         let count = analysis.instructions().as_slice().len();
         let (cfa, wrong, returns) = (Vec::with_capacity(count), Vec::with_capacity(count), Vec::new());
-        let mut judge =
-            Self { arch, analysis, rows, red_zone, cfa, wrong, are_right: true, returns, ends: Vec::new() };
+        let mut judge = Self {
+            arch,
+            analysis,
+            rows,
+            red_zone,
+            has_helper: false,
+            cfa,
+            wrong,
+            are_right: true,
+            returns,
+            ends: Vec::new(),
+        };
         let mut row_index = 0;
         // `lost` has registers without a rule that have lost the caller's value, and those of them that are stored in
         // the frame. `kept` has registers that every return and tail call restores.
@@ -71,6 +86,7 @@ impl<'j, 'c> Judge<'j, 'c> {
         let mut expected = rows.get(0).map(|row| Expected::new(arch, row, red_zone));
         let starts_at = |index| rows.get(index).map_or(u32::MAX, |row| row.row.start.0);
         let (first, mut next) = (starts_at(0), starts_at(1));
+        let has_link = arch.pushed_by_call() == 0;
         analysis.for_each(|index, instruction, state| {
             let before = row_index;
             while next <= instruction.offset && row_index + 1 < rows.len() {
@@ -79,6 +95,8 @@ impl<'j, 'c> Judge<'j, 'c> {
             }
             if row_index != before {
                 expected = rows.get(row_index).map(|row| Expected::new(arch, row, red_zone));
+                let row = state.zip(rows.get(row_index));
+                judge.has_helper |= row.is_some_and(|(state, row)| judge.follows_helper(index, state, row));
             }
             let row = expected.as_ref().filter(|_| row_index != 0 || first <= instruction.offset);
             let compared = match (state, row, last) {
@@ -96,7 +114,10 @@ impl<'j, 'c> Judge<'j, 'c> {
             last = goes_on.then_some((row_index, compared));
             judge.are_right &= state.is_none() || compared.cfa == CfaState::Right;
             judge.cfa.push(compared.cfa);
-            judge.wrong.push(compared.wrong);
+            let is_lost = has_link
+                && matches!(instruction.flow, Flow::Call(_))
+                && row.is_some_and(|row| state.is_some() && judge.loses_link(index, row.row));
+            judge.wrong.push(compared.wrong | if is_lost { RETURN_ADDRESS } else { 0 });
             if compared.lost != 0 {
                 lost.push((index, compared.lost, state.map_or(0, |state| state.stored(arch))));
             }
@@ -136,14 +157,38 @@ impl<'j, 'c> Judge<'j, 'c> {
 
     /// Returns whether an instruction returns, or jumps to another function with the stack as a call leaves it.
     fn leaves(&self, index: usize, instruction: &Instruction, state: &State) -> bool {
-        if matches!(instruction.flow, Flow::Next | Flow::Call(_) | Flow::Return) {
-            return instruction.flow == Flow::Return;
+        match instruction.flow {
+            Flow::Return => return true,
+            Flow::Next | Flow::Call(_) => return false,
+            Flow::JumpRegister(to) if state.at(to) == Value::Caller(self.arch.return_address()) => {
+                return true;
+            }
+            _ => {}
         }
         let exits = self.analysis.exits();
         let exit = exits.get(exits.partition_point(|exit| exit.index < index));
         let entry = Value::Cfa(-(self.arch.cfa_offset_at_entry() as i32));
         exit.is_some_and(|exit| exit.index == index && !exit.is_from_table)
             && state.get(self.arch, self.arch.stack_pointer()) == entry
+    }
+
+    /// Returns whether a function that was called just before can have set the frame pointer: the row has the CFA by it,
+    /// and the code has only stored it. For example, LLVM moves prologues into functions for `-Oz`.
+    fn follows_helper(&self, index: usize, state: &State, row: FullRow<'_>) -> bool {
+        let own = self.arch.frame_pointer();
+        let value = Value::Caller(own);
+        let Value::Cfa(top) = state.get(self.arch, self.arch.stack_pointer()) else { return false };
+        let before = &self.analysis.instructions().as_slice()[index.saturating_sub(HELPER)..index];
+        matches!(row.row.cfa, Cfa::Register { register, .. } if register == own)
+            && state.get(self.arch, own) == value
+            && before.iter().any(|one| matches!(one.flow, Flow::Call(_)))
+            && state.slots().any(|slot| slot.0 >= top && slot.1 == value)
+    }
+
+    /// Returns whether a call that does not return overwrites the link register, where the row has the return address.
+    /// After a call that returns, the rule is wrong anyway.
+    fn loses_link(&self, index: usize, row: FullRow<'_>) -> bool {
+        row.row.return_address == Rule::SameValue && self.analysis.next(index) == [None, None]
     }
 
     fn row_at(&self, index: usize) -> Option<FullRow<'j>> {
@@ -198,25 +243,10 @@ impl<'j, 'c> Judge<'j, 'c> {
         judgement
     }
 
-    /// Returns whether no instruction has a wrong row, so that a slow search for findings is not needed.
-    ///
-    /// An instruction with an unknown CFA counts as wrong if it can execute after an instruction with a right CFA. For
-    /// example, the analysis may have taken a call for a call that does not return.
+    /// Returns whether no instruction that a path leads to has a wrong row or an unknown CFA. Then a slow search for
+    /// findings is not needed.
     fn is_clean(&self) -> bool {
-        let all = self.analysis.instructions().as_slice();
-        if !self.are_right || self.wrong.iter().any(|wrong| *wrong != 0) {
-            return false;
-        }
-        if self.cfa.iter().all(|cfa| *cfa == CfaState::Right) {
-            return true;
-        }
-        (0..self.cfa.len()).filter(|index| self.cfa[*index] == CfaState::Right).all(|index| {
-            if all[index].flow == Flow::Next {
-                return self.cfa.get(index + 1).is_none_or(|next| *next == CfaState::Right);
-            }
-            let next = self.analysis.next(index).into_iter().flatten();
-            next.into_iter().all(|next| self.cfa[next] == CfaState::Right)
-        })
+        self.are_right && self.wrong.iter().all(|wrong| *wrong == 0)
     }
 
     /// Counts the instructions of a function without findings.
@@ -250,7 +280,7 @@ impl<'j, 'c> Judge<'j, 'c> {
             let last = self.ends.get(to).map_or(to, |end| *end as usize);
             (all[to].offset, all[last].end())
         };
-        Finding { index, wrong, kind, words, continues: is_end, after_call: None }
+        Finding { continues: is_end, ..Finding::new(index, wrong, kind, words) }
     }
 
     fn cfa_words(&self, register: Register, offset: i64) -> String {
@@ -271,8 +301,7 @@ impl<'j, 'c> Judge<'j, 'c> {
                 let here = self.cfa_words(stack, -i64::from(place));
                 let entry = self.cfa_words(stack, -expected);
                 let words = format!("returns where the CFA is {here}, not {entry}");
-                let wrong = self.extent(index, |_| false);
-                Some(Finding { index, wrong, kind: Kind::Return, words, continues: false, after_call: None })
+                Some(self.at(index, Kind::Return, words))
             }
             _ => None,
         }
@@ -293,15 +322,7 @@ impl<'j, 'c> Judge<'j, 'c> {
                 return None;
             }
             let words = format!("a row starts inside this instruction, at +{}", row.row.start);
-            let wrong = (instruction.offset, instruction.end());
-            Some(Finding {
-                index: around,
-                wrong,
-                kind: Kind::Boundary,
-                words,
-                continues: false,
-                after_call: None,
-            })
+            Some(self.at(around, Kind::Boundary, words))
         })
     }
 }

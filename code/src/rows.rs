@@ -113,7 +113,7 @@ impl Rows {
     }
 
     /// Iterates over the rows in order.
-    pub fn iter(&self) -> impl Iterator<Item = FullRow<'_>> {
+    pub fn iter(&self) -> impl Iterator<Item = FullRow<'_>> + Clone {
         (0..self.rows.len()).filter_map(|index| self.get(index))
     }
 

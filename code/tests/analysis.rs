@@ -183,10 +183,10 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// No store takes what a function has to restore: its way is never taken. GCC 16 expands `memcpy` for sizes that do not
-/// occur, with stores by the stack pointer.
+/// No store by a pointer takes what a function has to restore: it is another turn of a loop over a buffer. A store by the
+/// stack pointer does, if no path avoids it.
 #[test]
-fn the_only_copy_of_a_register_is_not_overwritten() {
+fn a_store_by_a_pointer_takes_no_saved_register() {
     let restored = |change: u32, store: u32| {
         let bytes = words(&[
             0xa9be_7bfd, // stp x29, x30, [sp, #-32]!
@@ -206,13 +206,13 @@ fn the_only_copy_of_a_register_is_not_overwritten() {
         states[7].as_ref().map(|state| state.get(Arch::Aarch64, Register(19)))
     };
     let (mov, nop, by_pointer, by_stack) = (0xaa00_03f3, 0xd503_201f, 0xf900_011f, 0xf900_0bff);
-    // mov x19, x0; str xzr, [x8]
-    assert_eq!(restored(mov, by_pointer), Some(Value::Caller(Register(19))));
-    // str xzr, [sp, #16]
-    assert_eq!(restored(mov, by_stack), Some(Value::Caller(Register(19))));
-    // x19 is still in its register.
-    assert_eq!(restored(nop, by_pointer), Some(Value::Unknown));
-    assert_eq!(restored(nop, by_stack), Some(Value::Unknown));
+    // mov x19, x0, or x19 is still in its register.
+    for change in [mov, nop] {
+        // str xzr, [x8]
+        assert_eq!(restored(change, by_pointer), Some(Value::Caller(Register(19))));
+        // str xzr, [sp, #16]
+        assert_eq!(restored(change, by_stack), Some(Value::Unknown));
+    }
 }
 
 /// GCC joins calls that throw with those between them that do not, which may be at other places of the prologue.
@@ -333,7 +333,6 @@ fn any_bytes_can_be_analysed_and_judged() {
             assert!(judgement.right + judgement.undecided <= instructions.as_slice().len() as u64);
             judgement.unconfirmed_calls(&analysis).for_each(drop);
             for index in 0..=instructions.as_slice().len() {
-                drop(analysis.state_before(index));
                 analysis.after_padding(index);
             }
             assert_eq!(analysis.states().len(), instructions.as_slice().len());

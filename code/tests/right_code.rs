@@ -278,3 +278,50 @@ fn a_call_within_the_function_pushes_an_address() {
     assert_eq!(rows((8, &[])), (vec![], vec![]));
     assert_eq!(rows((16, rbx)).0, [(1, Kind::Branch)]);
 }
+
+/// `__builtin_eh_return` adds the distance to another frame to the stack pointer, where the own frame is gone.
+#[test]
+fn a_stack_pointer_of_another_frame_proves_nothing() {
+    // add sp, sp, x4; br x5
+    assert_eq!(aarch64(&[0x8b24_63ff, 0xd61f_00a0], &[(0, (SP, 0), &[])]), []);
+    // sub sp, sp, x4; br x5
+    assert_eq!(aarch64(&[0xcb24_63ff, 0xd61f_00a0], &[(0, (SP, 0), &[])]), [(0, Kind::NoRow)]);
+}
+
+/// Compilers put barriers after returns and indirect jumps with `-mharden-sls`.
+#[test]
+fn barriers_after_a_return_are_no_unreached_code() {
+    let doubts = |words: &[u32]| {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        judged(Arch::Aarch64, &bytes, &NoMemory, &[(0, (SP, 0), &[])]).1
+    };
+    let (ret, dsb, isb, sb, mov) = (0xd65f_03c0, 0xd503_3f9f, 0xd503_3fdf, 0xd503_30ff, 0xd280_0000);
+    // cbz x0, 0x10
+    let cbz = 0xb400_0080;
+    assert_eq!(doubts(&[cbz, ret, dsb, isb, ret, sb]), []);
+    assert_eq!(doubts(&[ret, mov, dsb]), [Doubt::NotReached]);
+    assert_eq!(doubts(&[isb, ret]), []);
+}
+
+/// clang's `-mspeculative-load-hardening` masks the return address before a return. All bits of the mask are set.
+#[test]
+fn a_masked_return_address_is_not_accused() {
+    let frame: &[(u16, i64)] = &[(29, -16), (30, -8)];
+    let found = |mask: u32| {
+        // stp x29, x30, [sp, #-16]!; bl; ldp x29, x30, [sp], #16; the mask; ret
+        let code = [0xa9bf_7bfd, 0x9400_0400, 0xa8c1_7bfd, mask, 0xd65f_03c0];
+        aarch64(&code, &[(0, (SP, 0), &[]), (4, (SP, 16), frame), (12, (SP, 0), &[])])
+    };
+    // and x30, x30, x16
+    assert_eq!(found(0x8a10_03de), []);
+    // and x30, x17, x16
+    assert_eq!(found(0x8a10_023e), [(16, Kind::ReturnAddress)]);
+}
+
+/// A comparison of the stack pointer with a register of the same value decides a branch, as at the end of a stack probe.
+#[test]
+fn a_branch_that_is_decided_has_one_way() {
+    // mov r11, rsp; cmp rsp, r11; je 9; push rbx; ret
+    let bytes = [0x49, 0x89, 0xe3, 0x4c, 0x39, 0xdc, 0x74, 0x01, 0x53, 0xc3];
+    assert_eq!(x86(&bytes, &[(0, (RSP, 8), &[])]), (vec![], vec![Doubt::NotReached]));
+}

@@ -180,6 +180,7 @@ fn lint_object(object: &Object<'_>, arguments: &Arguments, session: &mut Session
         bar.finish_and_clear();
     }
     let lint = if arguments.calls_only { result?.at_calls() } else { result? };
+    let has_no_ends = lint.has_no_ends;
     let mut report = report(object, lint, arguments, session, &places);
     report.excluded = excluded::count(&sections);
     report.debug_file = object.debug_file.map(DebugFile::json);
@@ -189,7 +190,7 @@ fn lint_object(object: &Object<'_>, arguments: &Arguments, session: &mut Session
     let written = match &mut session.sarif {
         Some(log) => log.add(object.name.path(), object.name.member.as_deref(), &report.findings),
         None if arguments.json => output::print_json(&report),
-        None => print(&report, object, &Unplaced::of(file, &sections)),
+        None => print(&report, has_no_ends, object, &Unplaced::of(file, &sections)),
     };
     status::judged(status, written).map(Outcome::Done)
 }
@@ -285,7 +286,12 @@ fn report(
 
 const SCHEMA: &str = "cfipack/lint/1";
 
-fn print(report: &LintReport, object: &Object<'_>, unplaced: &[Unplaced]) -> anyhow::Result<()> {
+fn print(
+    report: &LintReport,
+    has_no_ends: bool,
+    object: &Object<'_>,
+    unplaced: &[Unplaced],
+) -> anyhow::Result<()> {
     let mut out = output::standard();
     write!(out, "{}: {} decided, ", object.name, Number(report.decided, "function"))?;
     write!(out, "{} not; {} with wrong CFI", report.undecided, report.wrong)?;
@@ -296,6 +302,9 @@ fn print(report: &LintReport, object: &Object<'_>, unplaced: &[Unplaced]) -> any
             out,
             "  only the rows at calls are judged: the CFI has no rows for epilogues, or --calls-only"
         )?;
+    }
+    if has_no_ends {
+        writeln!(out, "  no function has rows for its epilogue: --calls-only judges only the rows at calls")?;
     }
     for finding in &report.findings {
         writeln!(out, "  {}: {}", finding.heading(), Escaped(finding.subject()))?;

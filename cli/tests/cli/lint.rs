@@ -171,6 +171,9 @@ fn files_with_rows_for_calls_only_are_judged_at_calls() {
     let wrong = inexact.replace("offset 16", "offset 24");
     let fault = |name: &str, kind: &str| (name.to_owned(), kind.to_owned());
     assert_eq!(linted(&[&inexact; 4], &[]), (true, vec![]));
+    // The row at the end of the frame is there, and wrong.
+    let planted = exact.replace("offset 8\n", "offset 8\n\tnop\n\t.cfi_def_cfa_offset 999\n");
+    assert_eq!(linted(&[&planted; 4], &[]).1.len(), 4);
     assert_eq!(
         linted(&[&inexact, &inexact, &inexact, &inexact, &wrong], &[]),
         (true, vec![fault("f4", "call")])

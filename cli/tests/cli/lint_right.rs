@@ -64,6 +64,7 @@ fn parts_that_are_jumped_to_are_fragments() {
     let tools = Tools::find();
     for linked in [false, true] {
         is(&found(&tools, "jumped", &PART.replace("ENTER", "je part"), linked), &[]);
+        is(&found(&tools, "computed", &PART.replace("ENTER", "jmp *%rax\n\tnop"), linked), &[]);
         let called = found(&tools, "called", &PART.replace("ENTER", "call part"), linked);
         assert!(called.contains(&("part".to_string(), "entry".to_string())), "{called:?}");
         // The first row of the part has a frame of another size.
@@ -120,4 +121,32 @@ fn rows_that_cannot_be_evaluated_are_not_accused() {
     // DW_CFA 0x2d is unknown.
     is(&found(&tools, "unknown", &text(".cfi_escape 0x2d"), false), &[]);
     is(&found(&tools, "known", &text("nop"), false), &[("f", "no-row")]);
+}
+
+/// The FDE starts after the first instructions. This is one fault, and the rows are not compared.
+#[test]
+#[ignore = "needs the reference tools"]
+fn code_that_runs_into_an_fde_is_one_finding() {
+    let tools = Tools::find();
+    let text = |start: &str, late: &str| {
+        format!(
+            "\t.text\n\t.globl f\n\t.type f, @function\nf:\n\t{start}\n\tpush %rbx\n\t{late}\n\tsub $16, %rsp
+\t.cfi_adjust_cfa_offset 16\n\tcall g\n\tadd $16, %rsp\n\t.cfi_adjust_cfa_offset -16\n\tpop %rbx
+\t.cfi_def_cfa_offset 8\n\tret\n\t.cfi_endproc\n\t.size f, . - f\n"
+        )
+    };
+    is(&found(&tools, "late", &text("nop", ".cfi_startproc"), false), &[("f", "uncovered")]);
+    let saved = ".cfi_def_cfa_offset 16\n\t.cfi_offset %rbx, -16";
+    is(&found(&tools, "early", &text(".cfi_startproc", saved), false), &[]);
+}
+
+/// Linkers put an empty FDE into the index, where it can hide the next function.
+#[test]
+#[ignore = "needs the reference tools"]
+fn an_object_has_no_empty_fde() {
+    let tools = Tools::find();
+    let text =
+        "\t.section .text.f, \"ax\"\n\t.type f, @function\nf:\n\t.cfi_startproc\n\t.cfi_endproc\n\t.size f, 0
+\t.text\n\t.globl g\n\t.type g, @function\ng:\n\t.cfi_startproc\n\tret\n\t.cfi_endproc\n\t.size g, . - g\n";
+    is(&found(&tools, "empty", text, false), &[("f", "empty-fde")]);
 }

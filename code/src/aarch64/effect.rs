@@ -78,6 +78,7 @@ impl Effect<'_> {
             O::AND if matches!(operands[2], Operand::Imm64(value) if value as i64 <= -2) => {
                 self.aligned(operands);
             }
+            O::AND if operands[0] == operands[1] => self.masked(operands),
             O::ORR => self.or(operands),
             O::MOVZ => self.set_constant(&operands[0], constant(&operands[1])),
             O::MOVN => self.set_constant(&operands[0], constant(&operands[1]).map(|value| !value)),
@@ -261,6 +262,15 @@ impl Effect<'_> {
     fn aligned(&mut self, operands: &[Operand; 4]) {
         match (followed(&operands[0]), followed(&operands[1])) {
             (Some(to), Some(from)) => self.ops.push(Op::Align { to, from }),
+            _ => self.write(&operands[0]),
+        }
+    }
+
+    /// Adds the effect of `and` with one register twice. Compilers mask the frame pointer and the return address with another
+    /// register.
+    fn masked(&mut self, operands: &[Operand; 4]) {
+        match (followed(&operands[0]), operands[2]) {
+            (Some(to @ (29 | LINK)), Operand::RegShift(..)) => self.ops.push(Op::Mask { to }),
             _ => self.write(&operands[0]),
         }
     }

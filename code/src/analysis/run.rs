@@ -274,6 +274,8 @@ impl Run<'_> {
                 return self.follow_next(analysis, index, state);
             }
             Flow::Jump(target) => self.follow_jump(analysis, index, (target, false), &state),
+            // The code has popped its return address: clang returns in this way with `-mlvi-hardening`.
+            Flow::JumpRegister(_) if target == Value::Caller(arch.return_address()) => Ok(()),
             Flow::JumpRegister(_) => match analysis.context.address(target) {
                 Some(address) => self.follow_jump(analysis, index, (Some(Address(address)), false), &state),
                 None => {

@@ -23,25 +23,52 @@ impl Judge<'_, '_> {
                 found.extend(self.wrong_cfa(index, state));
             }
             let Some(row) = self.row_at(index) else { return };
-            let mut wrong = self.wrong[index] & !OPEN;
-            while wrong != 0 {
-                let (kind, words) = self.wrong_register(wrong.trailing_zeros(), state, row);
-                wrong &= wrong - 1;
-                found.push(self.at(index, kind, words));
-            }
+            let faults = self.wrong_rules(self.wrong[index] & !OPEN, state, row);
+            found.extend(faults.into_iter().map(|(kind, _, words)| self.at(index, kind, words)));
         });
         found
     }
 
-    /// Returns whether the CFA is right at every return, or `None` if no path leads to a return where this is known.
-    pub fn exact_returns(&self) -> Option<bool> {
-        let mut exact = None;
-        for (instruction, cfa) in self.analysis.instructions().as_slice().iter().zip(&self.cfa) {
-            if instruction.flow == Flow::Return && *cfa != CfaState::Unknown {
-                exact = Some(exact.unwrap_or(true) && *cfa == CfaState::Right);
-            }
+    /// Returns whether the function has rows for the ends of its frame, right or wrong. It has if the CFA of the entry
+    /// applies again after the frame's rows, or if a row takes something back. It has not if all rows build the frame, and
+    /// a return is in it. Otherwise the result is `None`.
+    pub fn ends_frames(&self) -> Option<bool> {
+        let entry =
+            Cfa::Register { register: self.arch.stack_pointer(), offset: self.arch.cfa_offset_at_entry() };
+        let mut frame = self.rows.iter().skip_while(|row| row.row.cfa == entry);
+        let mut before = frame.next()?.row.cfa;
+        if frame.clone().any(|row| row.row.cfa == entry) {
+            return Some(true);
         }
-        exact
+        let all = self.analysis.instructions();
+        let offsets = |flow: fn(Flow) -> bool| {
+            all.as_slice().iter().filter(move |one| flow(one.flow)).map(|one| one.offset)
+        };
+        let cfa = |offset| Some(self.rows.get(self.rows.index_at(offset)?)?.row.cfa);
+        // A call's arguments that were pushed are taken back, and this is no end.
+        let calls = offsets(|flow| matches!(flow, Flow::Call(_))).filter_map(cfa);
+        let least = calls.filter_map(|cfa| self.above_stack(cfa)).min().unwrap_or(i64::MAX);
+        for row in frame {
+            let takes_back = match (self.above_stack(before), self.above_stack(row.row.cfa)) {
+                (Some(before), Some(after)) => after < before.min(least),
+                (None, _) => before != row.row.cfa,
+                (Some(_), None) => false,
+            };
+            let at = all.index_of(row.row.start.0);
+            if takes_back || at.is_some_and(|at| all.as_slice()[at].flow == Flow::Return) {
+                return Some(true);
+            }
+            before = row.row.cfa;
+        }
+        offsets(|flow| flow == Flow::Return).filter_map(cfa).any(|cfa| cfa != entry).then_some(false)
+    }
+
+    /// Returns the distance of a CFA from the stack pointer, if it counts from there.
+    fn above_stack(&self, cfa: Cfa) -> Option<i64> {
+        match cfa {
+            Cfa::Register { register, offset } if register == self.arch.stack_pointer() => Some(offset),
+            Cfa::Register { .. } | Cfa::Memory { .. } | Cfa::Undefined | Cfa::Expression => None,
+        }
     }
 
     fn wrong_cfa(&self, index: usize, state: &State) -> Option<Finding> {
@@ -69,8 +96,8 @@ impl Judge<'_, '_> {
         Some(self.at(index, Kind::Call, words))
     }
 
-    fn at(&self, index: usize, kind: Kind, words: String) -> Finding {
-        let wrong = self.extent(index, |_| false);
-        Finding { index, wrong, kind, words, continues: false, after_call: None }
+    /// Makes a finding about one instruction.
+    pub(super) fn at(&self, index: usize, kind: Kind, words: String) -> Finding {
+        Finding::new(index, self.extent(index, |_| false), kind, words)
     }
 }

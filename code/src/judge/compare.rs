@@ -81,7 +81,13 @@ impl Judge<'_, '_> {
         for (register, rule) in row.saved {
             let is_other =
                 index_of(self.arch, *register).is_some_and(|index| !callee_saved(self.arch).contains(&index));
-            compared.wrong |= if is_other { self.wrong_bit(state, *register, *rule) } else { 0 };
+            if !is_other {
+                continue;
+            }
+            // The code may have copied a part of an argument, because it needs no more.
+            let is_part = |from| state.get(self.arch, from) == Value::Unknown;
+            let is_open = matches!(rule, Rule::Register { register, .. } if is_part(*register));
+            compared.wrong |= if is_open { OPEN } else { self.wrong_bit(state, *register, *rule) };
         }
         compared
     }
@@ -95,6 +101,9 @@ impl Judge<'_, '_> {
                 },
                 // It may be the stack pointer of another stack.
                 _ if register == self.arch.stack_pointer() => CfaState::Unknown,
+                Value::Caller(own) if self.has_helper && own == self.arch.frame_pointer() => {
+                    CfaState::Unknown
+                }
                 Value::Caller(_) | Value::Signed | Value::Number(_) | Value::Near(_) => CfaState::Wrong,
                 Value::Unknown | Value::Perhaps(_) | Value::Site(..) | Value::Entry(_) | Value::Target(_) => {
                     CfaState::Unknown
@@ -111,24 +120,13 @@ impl Judge<'_, '_> {
 
     /// Returns the bit of what is wrong with a row's return address, given the value that its rule gives.
     fn wrong_return_address(&self, value: Option<Value>, row: FullRow<'_>) -> u64 {
-        match value {
-            Some(Value::Caller(register)) if register == self.arch.return_address() => {
-                if row.row.signed {
-                    SIGNATURE
-                } else {
-                    0
-                }
-            }
-            Some(Value::Signed) => {
-                if row.row.signed {
-                    0
-                } else {
-                    SIGNATURE
-                }
-            }
-            Some(_) => RETURN_ADDRESS,
-            None => OPEN,
-        }
+        let is_signed = match value {
+            Some(Value::Caller(register)) if register == self.arch.return_address() => false,
+            Some(Value::Signed) => true,
+            Some(_) => return RETURN_ADDRESS,
+            None => return OPEN,
+        };
+        if is_signed == row.row.signed { 0 } else { SIGNATURE }
     }
 
     /// Returns the bit of a register if the rule gives another value than the caller's, or [`OPEN`] if this is not
@@ -158,13 +156,18 @@ impl Judge<'_, '_> {
                 let add = i32::try_from(offset).ok().filter(|_| is_known)?;
                 Some(value.plus(add))
             }
-            Rule::Memory { register, offset } => match state.get(arch, register) {
+            Rule::Memory { register: base, offset } => match state.get(arch, base) {
                 Value::Cfa(place) => Some(self.stored(state, i64::from(place).saturating_add(offset))),
-                base => {
-                    let place = base.place()?;
-                    let value = state.pointed(arch, register, offset);
+                value => {
+                    let is_own = |own: Register| state.get(arch, own) == Value::Caller(own);
+                    let is_kept =
+                        |own| index_of(arch, own).is_some_and(|own| callee_saved(arch).contains(&own));
+                    // Both registers are the caller's again: the rule counts from the register of a frame that is gone.
+                    let is_gone = is_kept(base) && is_own(base) && is_own(register);
+                    let is_in_frame = value.place().is_some_and(|place| place.is_in_frame());
+                    let value = state.pointed(arch, base, offset);
                     // Not every store outside of the frame is followed.
-                    (place.is_in_frame() || value != Value::Unknown).then_some(value)
+                    (is_in_frame || is_gone || value != Value::Unknown).then_some(value)
                 }
             },
             Rule::Undefined | Rule::Expression => None,

@@ -128,6 +128,7 @@ impl Judge<'_, '_> {
                 0 => return None,
                 _ => format!("the CFA is now {}", self.cfa_words(register, -i64::from(place))),
             },
+            Value::Caller(own) if self.has_helper && own == self.arch.frame_pointer() => return None,
             Value::Caller(own) if own == register => {
                 format!("{} has the caller's value now", RegisterName(self.arch, register))
             }

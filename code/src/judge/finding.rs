@@ -109,6 +109,12 @@ pub struct Finding {
     pub(crate) after_call: Option<usize>,
 }
 
+impl Finding {
+    pub(super) fn new(index: usize, wrong: (u32, u32), kind: Kind, words: String) -> Self {
+        Self { index, wrong, kind, words, continues: false, after_call: None }
+    }
+}
+
 /// The result of comparing a function's rows with its code.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]

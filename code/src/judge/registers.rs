@@ -20,16 +20,39 @@ impl Judge<'_, '_> {
         found: &mut Vec<Finding>,
     ) {
         let before = index.checked_sub(1).map_or(0, |before| self.wrong[before]);
-        let mut new = self.wrong[index] & !before & !OPEN;
+        let new = self.wrong[index] & !before & !OPEN;
         let Some(row) = self.row_at(index).filter(|_| new != 0) else { return };
         let after_call = call.filter(|call| self.is_after_call(*call, index));
-        while new != 0 {
-            let bit = new.trailing_zeros();
-            new &= new - 1;
-            let (kind, words) = self.wrong_register(bit, state, row);
-            let wrong = self.extent(index, |other| self.wrong[other] & (1 << bit) != 0);
-            found.push(Finding { index, wrong, kind, words, continues: false, after_call });
+        for (kind, bits, words) in self.wrong_rules(new, state, row) {
+            let wrong = self.extent(index, |other| self.wrong[other] & bits != 0);
+            found.push(Finding { after_call, ..Finding::new(index, wrong, kind, words) });
         }
+    }
+
+    /// Describes wrong rules, given as bits. All registers with a wrong place are one fault: the row is late, or wrong.
+    pub(super) fn wrong_rules(
+        &self,
+        mut bits: u64,
+        state: &State,
+        row: FullRow<'_>,
+    ) -> Vec<(Kind, u64, String)> {
+        let mut faults: Vec<(Kind, u64, String)> = Vec::new();
+        while bits != 0 {
+            // The return address is first.
+            let bit = 63 - bits.leading_zeros();
+            bits &= !(1 << bit);
+            let (kind, words) = self.wrong_register(bit, state, row);
+            let is_place = |kind| matches!(kind, Kind::ReturnAddress | Kind::SavedRegister);
+            match faults.iter_mut().find(|known| known.0 == kind || is_place(known.0) && is_place(kind)) {
+                Some((_, known, words)) => {
+                    words.push_str(if known.is_power_of_two() { "; also wrong: " } else { ", " });
+                    words.push_str(&name(self.arch, register_of(bit as u8)));
+                    *known |= 1 << bit;
+                }
+                None => faults.push((kind, 1 << bit, words)),
+            }
+        }
+        faults
     }
 
     /// Returns whether the last instruction before `index`, not counting padding, is a call, and a row starts in
@@ -40,7 +63,7 @@ impl Judge<'_, '_> {
         matches!(all[before].flow, Flow::Call(_)) && row(before) != row(index)
     }
 
-    pub(super) fn wrong_register(&self, bit: u32, state: &State, row: FullRow<'_>) -> (Kind, String) {
+    fn wrong_register(&self, bit: u32, state: &State, row: FullRow<'_>) -> (Kind, String) {
         let arch = self.arch;
         let link = arch.return_address();
         if 1 << bit == SIGNATURE {
@@ -55,7 +78,7 @@ impl Judge<'_, '_> {
         let register = if is_link { link } else { register_of(bit as u8) };
         let rule = row.rule(arch, register);
         let own = if is_link { "the return address".to_string() } else { name(arch, register) };
-        let is = self.whereabouts(state, register);
+        let is = self.whereabouts(state, register, rule);
         let value = self.value_by(state, register, rule).unwrap_or(Value::Unknown);
         let is_below = matches!(rule, Rule::Cfa(offset) if self.stored(state, offset) != state.slot(offset));
         let there = match (rule, value) {
@@ -64,6 +87,10 @@ impl Judge<'_, '_> {
                 "nothing known is stored there".to_string()
             }
             (Rule::SameValue, Value::Unknown) => "which has another value".to_string(),
+            (Rule::SameValue, Value::Caller(own)) if own == register => {
+                "which the call overwrites".to_string()
+            }
+            (Rule::ValCfa(_), _) => "which is not the caller's value".to_string(),
             (_, value) => format!("where the code has {}", ValueWords(arch, value)),
         };
         let kind = match (is_link, rule) {
@@ -75,15 +102,15 @@ impl Judge<'_, '_> {
     }
 
     /// Returns where the caller's value of a register is, as the end of a sentence.
-    fn whereabouts(&self, state: &State, register: Register) -> String {
+    fn whereabouts(&self, state: &State, register: Register, rule: Rule) -> String {
         let arch = self.arch;
         let is_own = |value: Value| {
             value == Value::Caller(register) || (value == Value::Signed && register == arch.return_address())
         };
-        if is_own(state.get(arch, register)) {
+        if rule != Rule::SameValue && is_own(state.get(arch, register)) {
             return format!("; it is in {}", name(arch, register));
         }
-        let slot = state.slots().find(|slot| is_own(slot.1));
+        let slot = state.slots().find(|slot| is_own(slot.1) && rule != Rule::Cfa(slot.0.into()));
         slot.map_or_else(String::new, |(offset, _)| format!("; it is at CFA{offset:+}"))
     }
 }

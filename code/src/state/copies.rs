@@ -3,28 +3,21 @@
 use cfipack_format::{Arch, Register};
 
 use super::State;
+use super::effect::is_kept;
 use crate::instruction::{callee_saved, index_of};
 use crate::value::{Place, Value};
 
 impl State {
-    /// Returns whether the bytes at a place are the last copy of the return address or of a callee-saved register.
-    ///
-    /// Code that returns never overwrites the last copy. If a store seems to overwrite it, the store is on a path that
-    /// is never taken. For example, a pointer comes from another turn of a loop over a buffer, or GCC has expanded
-    /// `memcpy` for sizes that do not occur.
-    pub(super) fn has_only_copy(&self, arch: Arch, place: Place, size: u16) -> bool {
-        self.slots[self.overlapped(place, size)].iter().any(|&(slot, value)| {
-            let own = match value {
-                Value::Caller(register) => register,
-                Value::Signed => arch.return_address(),
-                _ => return false,
-            };
-            let copies = self.slots.iter().filter(|slot| slot.1 == value && slot.0.is_in_frame()).count();
-            let is_kept = own == arch.return_address()
-                || index_of(arch, own).is_some_and(|index| callee_saved(arch).contains(&index));
-            // A store that cuts a saved register runs over the end of an object beside it.
-            let is_cut = (place.offset().wrapping_sub(slot.offset())) % 8 != 0;
-            is_kept && (is_cut || (copies == 1 && self.get(arch, own) != value))
+    /// Returns whether a store changes a slot in the frame that has the return address or the caller's value of a
+    /// callee-saved register. Slots below the stack pointer do not count.
+    pub(super) fn overwrites(&self, arch: Arch, place: Place, value: Value, size: u16) -> bool {
+        let top = match self.get(arch, arch.stack_pointer()) {
+            Value::Cfa(top) => top,
+            _ => i32::MIN,
+        };
+        self.slots[self.overlapped(place, size)].iter().any(|&(slot, old)| {
+            let is_same = slot == place && old == value;
+            is_kept(arch, old) && !is_same && (slot.site().is_some() || slot.offset() >= top)
         })
     }
 

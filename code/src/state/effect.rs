@@ -13,7 +13,7 @@ use crate::table::TableBase;
 use crate::value::Value;
 
 /// Returns whether a function has to keep a value for its caller: the return address, or a callee-saved register.
-fn is_kept(arch: Arch, value: Value) -> bool {
+pub(super) fn is_kept(arch: Arch, value: Value) -> bool {
     match value {
         Value::Signed => true,
         Value::Caller(register) => {
@@ -136,13 +136,21 @@ impl State {
             },
             Op::Sum { to, left, right, shift, minus, signed } => {
                 let value = self.sum(self.at(left), self.at(right), (shift, minus, signed), context);
-                // An unknown amount is taken off the stack, for an array of variable size.
-                let is_stack = Register(to.into()) == arch.stack_pointer() && left == to;
+                // An unknown amount is taken off the stack, for an array of variable size. If it is added where the frame
+                // is gone, then the stack pointer gets the value of another frame (`__builtin_eh_return`).
+                let entry = Value::Cfa(-(arch.cfa_offset_at_entry() as i32));
+                let is_stack = Register(to.into()) == arch.stack_pointer()
+                    && left == to
+                    && (minus || self.at(to) != entry);
                 match value {
                     Value::Unknown if is_stack => (to, self.site(Context::site(context, site))),
                     value => (to, value),
                 }
             }
+            Op::Mask { to } => match self.at(to) {
+                Value::Caller(own) | Value::Perhaps(own) => (to, Value::Perhaps(own)),
+                _ => (to, Value::Unknown),
+            },
             Op::Align { to, from } => {
                 let is_known = self.at(from).place().is_some();
                 (to, if is_known { self.site(Context::site(context, site)) } else { Value::Unknown })
@@ -159,9 +167,19 @@ impl State {
                 if !place.is_in_frame() {
                     // Only registers that the function has to restore are followed outside of the frame.
                     self.store(place, if is_kept(arch, value) { value } else { Value::Unknown }, size);
-                } else if !self.has_only_copy(arch, place, size) {
-                    self.store(place, value, size);
+                    return;
                 }
+                if self.overwrites(arch, place, value, size) {
+                    // Another pointer into the frame may come from another turn of a loop over a buffer.
+                    if ![arch.stack_pointer(), arch.frame_pointer()].contains(&register_of(base)) {
+                        return;
+                    }
+                    Context::overwritten(context, site);
+                    if context.ignores_overwrites {
+                        return;
+                    }
+                }
+                self.store(place, value, size);
                 return;
             }
             Op::Extend { to, from } => {
@@ -192,17 +210,14 @@ impl State {
                 self.flags = Flags::Limit(register, value);
                 return;
             }
-            Op::Sign => {
+            Op::Sign | Op::Authenticate => {
                 let link = arch.return_address();
-                if self.get(arch, link) == Value::Caller(link) {
-                    self.set(arch, link, Value::Signed);
+                let (mut before, mut after) = (Value::Caller(link), Value::Signed);
+                if op == Op::Authenticate {
+                    std::mem::swap(&mut before, &mut after);
                 }
-                return;
-            }
-            Op::Authenticate => {
-                let link = arch.return_address();
-                if self.get(arch, link) == Value::Signed {
-                    self.set(arch, link, Value::Caller(link));
+                if self.get(arch, link) == before {
+                    self.set(arch, link, after);
                 }
                 return;
             }

@@ -64,10 +64,10 @@ impl Targets {
         }
     }
 
-    /// Returns whether a call leads to an address: a direct call, or, in an object, a call from another object if no jump
-    /// leads there.
-    pub fn has_call_to(&self, address: Address, is_object: bool) -> bool {
-        self.called.contains(&address) || (is_object && !self.jumped.contains(&address))
+    /// Returns whether a call leads to an address: a direct call, or a call from another object if `is_exported` returns
+    /// true and no jump leads there.
+    pub fn has_call_to(&self, address: Address, is_exported: &dyn Fn(Address) -> bool) -> bool {
+        self.called.contains(&address) || (is_exported(address) && !self.jumped.contains(&address))
     }
 }
 
@@ -84,8 +84,8 @@ pub struct Outcome {
     pub findings: Vec<Found>,
     /// The calls with a wrong row.
     pub at_calls: Vec<Found>,
-    /// Whether the rows at all returns are right, if the function has rows for a frame and returns.
-    pub exact_returns: Option<bool>,
+    /// Whether the function has rows for the ends of its frame, if it has a frame.
+    pub ends_frames: Option<bool>,
     /// The reason why not every instruction was compared.
     pub doubt: Option<&'static str>,
     /// Jumps to other functions with the frame in place.
@@ -99,7 +99,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    fn undecided(doubt: &'static str) -> Self {
+    pub fn undecided(doubt: &'static str) -> Self {
         Self { doubt: Some(doubt), ..Self::default() }
     }
 }
@@ -308,14 +308,18 @@ impl<'l, 'f> Linter<'l, 'f> {
         let Some(row) = self.rows.get(0) else { return false };
         let stack = self.arch.stack_pointer();
         let entry = Cfa::Register { register: stack, offset: self.arch.cfa_offset_at_entry() };
+        // A return address above the CFA has been pushed before a jump, as a PLT of AArch64 does.
+        let is_entry = |row: FullRow<'_>| {
+            row.row.cfa == entry && !matches!(row.row.return_address, Rule::Cfa(offset) if offset >= 0)
+        };
         // If a fragment begins with a landing pad, GCC puts a nop before it. The nop is never executed.
         let is_led_by_nop = match (self.instructions.as_slice(), self.rows.get(1)) {
             ([first, second, ..], Some(next)) => {
-                first.is_padding && next.row.start.0 == second.offset && next.row.cfa != entry
+                first.is_padding && next.row.start.0 == second.offset && !is_entry(next)
             }
             _ => false,
         };
-        row.row.cfa == entry && !is_led_by_nop
+        is_entry(row) && !is_led_by_nop
     }
 
     fn call_sites(&mut self, function: &Function, size: u32) -> Vec<CallSite> {
@@ -354,7 +358,7 @@ impl<'l, 'f> Linter<'l, 'f> {
         Outcome {
             findings: self.found(analysis.code(), judgement.findings),
             at_calls: self.found(analysis.code(), at_calls),
-            exact_returns: if self.rows.len() > 1 { judge.exact_returns() } else { None },
+            ends_frames: judge.ends_frames(),
             doubt,
             exits: self.exits(analysis),
             waits: not_reached,

@@ -10,18 +10,18 @@ mod function;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cfipack_code::Finding;
 use cfipack_container::{CallFrameSection, File, Kind};
-use cfipack_format::Address;
 use cfipack_format::widen::ToU64;
+use cfipack_format::{Address, Family};
 use cfipack_roundtrip::cfi::{Functions, Unreadable};
 
 use self::function::{Leaving, Linter, Outcome, Targets, Way};
 use crate::FileMemory;
-use crate::records::{self, RecordFinding};
+use crate::records::{self, RecordFinding, RecordKind};
 use crate::returns::Imports;
 
 /// The result for a file.
@@ -42,6 +42,9 @@ pub struct Lint {
     /// True if only the rows at calls were judged, because the CFI of the file is exact at calls only, or on request
     /// ([`Lint::at_calls`]).
     pub is_at_calls: bool,
+    /// True if no function has rows for the ends of its frame, and the file has too few functions to conclude that its
+    /// CFI is exact at calls only.
+    pub has_no_ends: bool,
 }
 
 /// A function with a disagreement.
@@ -135,12 +138,12 @@ pub fn lint(
     }
     // The row at the start of these functions is not the row after a call. Only a call shows that it should be.
     let needs_call = |outcome: &Option<Outcome>| outcome.as_ref().is_some_and(|outcome| outcome.needs_call);
-    let is_object = file.kind() == Kind::Relocatable;
+    let is_exported = |start| file.kind() == Kind::Relocatable && symbols.is_global(start);
     let called = all.iter().copied().filter(|index| {
         let start = functions.as_slice()[*index].start;
         let symbol = || symbols.lookup(start).filter(|symbol| symbol.offset == 0);
         needs_call(&outcomes[*index])
-            && targets.has_call_to(start, is_object)
+            && targets.has_call_to(start, &is_exported)
             && symbol().is_some_and(|symbol| can_be_called(&symbol.name))
     });
     let called: Vec<_> = called.collect();
@@ -151,11 +154,18 @@ pub fn lint(
     let mut lint = Lint::default();
     let (mut exact, mut inexact) = (0, 0);
     for outcome in outcomes.iter().flatten() {
-        exact += u64::from(outcome.exact_returns == Some(true));
-        inexact += u64::from(outcome.exact_returns == Some(false));
+        exact += u64::from(outcome.ends_frames == Some(true));
+        inexact += u64::from(outcome.ends_frames == Some(false));
     }
+    lint.records = records::check(file, sections, &symbols, &memory)?;
+    // The code of a function runs into an FDE that starts late, so the start of the FDE is no entry.
+    let uncovered = lint.records.iter().filter(|record| record.kind == RecordKind::Uncovered);
+    let entered: HashSet<_> = uncovered.map(|record| record.wrong.end).collect();
     for (function, outcome) in functions.as_slice().iter().zip(outcomes) {
-        let Some(outcome) = outcome.filter(|_| wanted(function.start)) else { continue };
+        let Some(mut outcome) = outcome.filter(|_| wanted(function.start)) else { continue };
+        if entered.contains(&function.start) {
+            outcome = Outcome::undecided("fragment");
+        }
         lint.add(function.start, outcome);
     }
     // Unwinders for arm64e expect every saved x30 to be signed, so arm64e has no directive for it.
@@ -168,19 +178,23 @@ pub fn lint(
     for Unreadable { .. } in functions.unreadable() {
         *lint.undecided.entry("cfi").or_default() += 1;
     }
-    lint.records = records::check(file, sections, &symbols, &memory)?;
     lint.records.retain(|finding| wanted(finding.function));
-    if inexact >= INEXACT && exact * EXACT_SHARE <= inexact {
-        lint = lint.at_calls();
+    if inexact != 0 && exact * EXACT_SHARE <= inexact {
+        // No compiler for macOS on x86 writes rows for epilogues.
+        if inexact >= INEXACT || (file.as_elf().is_none() && file.arch().family() == Family::X86) {
+            return Ok(lint.at_calls());
+        }
+        lint.has_no_ends = exact == 0;
     }
     Ok(lint)
 }
 
-/// A file's CFI is exact at calls only if at least this many functions have a wrong row at a return ...
+/// A file's CFI is exact at calls only if at least this many functions have no rows for the ends of their frames, and a
+/// wrong row at a return ...
 const INEXACT: u64 = 4;
 
-/// ... and functions with right rows at all returns are at most a share of one in this number. Compilers that write no
-/// rows for epilogues write none in the whole file.
+/// ... and functions with such rows are at most a share of one in this number. Compilers that write no rows for
+/// epilogues write none in the whole file.
 const EXACT_SHARE: u64 = 16;
 
 /// Compares the CFI of the function that starts at `start` with its code, without the ways into it from other functions.
@@ -326,6 +340,7 @@ impl Lint {
         if std::mem::replace(&mut self.is_at_calls, true) {
             return self;
         }
+        self.has_no_ends = false;
         for function in &mut self.functions {
             function.findings = std::mem::take(&mut function.at_calls);
         }

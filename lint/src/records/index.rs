@@ -120,14 +120,8 @@ impl<'s> Search<'s> {
             }
             let words = "the index has no entry for this FDE, so that no search finds it".to_owned();
             let record = Some((section.to_owned(), fde.offset));
-            let wrong = fde.start..fde.end;
-            return Some(RecordFinding {
-                kind: RecordKind::IndexMissing,
-                function: fde.start,
-                wrong,
-                record,
-                words,
-            });
+            let (kind, wrong) = (RecordKind::IndexMissing, fde.start..fde.end);
+            return Some(RecordFinding { kind, function: fde.start, wrong, record, words });
         };
         if found.end < fde.end {
             return Some(hidden(entry, found.end..fde.end, found));

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use cfipack_cfi::Functions;
 use cfipack_code::{Analysis, Code, Instructions, State, Ways};
-use cfipack_container::{CallFrameSection, Error, File, Symbols};
+use cfipack_container::{CallFrameSection, Error, File, Kind, Symbols};
 use cfipack_format::widen::ToU64;
 use cfipack_format::{Address, Arch};
 
@@ -33,6 +33,8 @@ pub enum RecordKind {
     Overlap,
     /// FDEs that start at one address disagree.
     Disputed,
+    /// The FDE of an object describes no code.
+    Empty,
     /// The FDE describes addresses without code.
     OutsideCode,
     /// Part of a function has an FDE, and another part has none.
@@ -41,13 +43,14 @@ pub enum RecordKind {
 
 impl RecordKind {
     /// Every kind.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::IndexOrder,
         Self::IndexEntry,
         Self::IndexMissing,
         Self::HiddenFde,
         Self::Overlap,
         Self::Disputed,
+        Self::Empty,
         Self::OutsideCode,
         Self::Uncovered,
     ];
@@ -61,6 +64,7 @@ impl RecordKind {
             Self::HiddenFde => "hidden-fde",
             Self::Overlap => "overlap",
             Self::Disputed => "disputed",
+            Self::Empty => "empty-fde",
             Self::OutsideCode => "outside-code",
             Self::Uncovered => "uncovered",
         }
@@ -79,6 +83,7 @@ impl RecordKind {
             }
             Self::Overlap => "Two FDEs describe the same code.",
             Self::Disputed => "FDEs that start at one address disagree.",
+            Self::Empty => "The FDE of an object describes no code.",
             Self::OutsideCode => "An FDE describes addresses without code.",
             Self::Uncovered => "Part of a function is outside of its FDE.",
         }
@@ -147,6 +152,9 @@ pub fn check(
     let name = |fde: &Fde| Some((sections[fde.section].section.name.to_string(), fde.offset));
     overlaps(&fdes, name, &mut findings);
     disputed::check(sections, &mut findings);
+    if file.kind() == Kind::Relocatable {
+        empty(&fdes, name, &mut findings);
+    }
     if !is_debug_file {
         outside_code(file, &fdes, name, &mut findings)?;
     }
@@ -167,20 +175,24 @@ fn overlaps(fdes: &[Fde], name: impl Fn(&Fde) -> Option<(String, u64)>, found: &
             if (fde.start, fde.end) != (other.start, other.end) {
                 let bytes = wrong.end.0 - wrong.start.0;
                 let words = format!("another FDE describes {bytes:#x} bytes of its code too");
-                let record = name(fde);
-                found.push(RecordFinding {
-                    kind: RecordKind::Overlap,
-                    function: fde.start,
-                    wrong,
-                    record,
-                    words,
-                });
+                let (kind, record) = (RecordKind::Overlap, name(fde));
+                found.push(RecordFinding { kind, function: fde.start, wrong, record, words });
             }
             if fde.end <= other.end {
                 continue;
             }
         }
         before = Some(fde);
+    }
+}
+
+/// Finds FDEs of an object that describe no code. Some linkers put them into the index, where they hide the function that
+/// follows. In a linked file, the check of the index finds those that do.
+fn empty(fdes: &[Fde], name: impl Fn(&Fde) -> Option<(String, u64)>, found: &mut Vec<RecordFinding>) {
+    for fde in fdes.iter().filter(|fde| fde.is_empty()) {
+        let words = "the FDE describes no code, and can hide the next function".to_owned();
+        let (kind, record) = (RecordKind::Empty, name(fde));
+        found.push(RecordFinding { kind, function: fde.start, wrong: fde.start..fde.start, record, words });
     }
 }
 
