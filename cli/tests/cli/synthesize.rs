@@ -37,7 +37,8 @@ fn what_is_not_synthesized_has_a_reason() {
         "cfa-not-known": 1, "entered-elsewhere": 2, "indirect-jump": 1, "into-function": 2, "never-returns": 1,
         "odd-call": 1, "register-not-restored": 1, "stack-at-return": 1, "system-call": 1,
     });
-    let expected = json!({ "functions": 9, "omitted": 11, "reasons": reasons });
+    let not_tried = json!({ "bytes": 0, "places": [] });
+    let expected = json!({ "functions": 9, "omitted": 11, "reasons": reasons, "not_tried": not_tried });
     assert_eq!(report["synthesized"], expected);
     // Functions without rows have a count of their own.
     assert_eq!((&report["functions"], &report["omitted"]), (&json!(2), &json!(0)));
