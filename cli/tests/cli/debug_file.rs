@@ -158,9 +158,9 @@ fn without_build_ids_the_crc_decides() {
     assert!(output.status.success() && text.contains(&format!("(CRC {sum:#010x})")), "{text}");
 }
 
-/// A message about CFI or rows that are not there names the option that may find them, and a search where it looked.
+/// `stats` and `explain` read a debug file too, and a search that finds none names the places.
 #[test]
-fn the_option_is_named_where_it_helps() {
+fn more_verbs_and_searched_places() {
     let directory = scratch("debug_file_hints");
     pair(&directory, "x.debug", BUILD_ID[0]);
     let whole = |verb: &str| json(&directory, &[verb, "--json", "x.so", "--debug-file", "x.debug"]);
@@ -170,13 +170,6 @@ fn the_option_is_named_where_it_helps() {
     assert_eq!(whole("stats")["debug_file"]["build_id"], BUILD_ID[1]);
     let explained = run_in(&directory, &["explain", "x.so", "described", "--debug-file", "x.debug"]);
     assert_eq!(explained.status.code(), Some(0), "{explained:?}");
-    // `-o` reads the debug file, and what comes after it does not.
-    assert_eq!(failed(&directory, &["x.so", "-o", "y.so", "--debug-file", "auto"]).0, Some(0));
-    let verified = run_in(&directory, &["verify", "y.so"]);
-    let text = String::from_utf8(verified.stdout).unwrap();
-    assert!(text.contains("--debug-file auto looks for its separate debug file"), "{text}");
-    let (_, text) = failed(&directory, &["y.so", "-o", "z.so"]);
-    assert!(text.contains("and the new table has none; --debug-file "), "{text}");
     // Nothing is found.
     fs::rename(directory.join("x.debug"), directory.join("y.debug")).unwrap();
     let (status, text) = failed(&directory, &["lint", "x.so", "--debug-file", "auto"]);

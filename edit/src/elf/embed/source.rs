@@ -168,7 +168,10 @@ impl<'a> Source<'a> {
         let end = self.loaded_end(None);
         let with_bytes = self.sections.iter().filter(|section| section.has_bytes());
         let (loaded, others): (Vec<&Header>, Vec<_>) = with_bytes.partition(|one| one.has(elf::SHF_ALLOC));
-        let start = others.iter().map(|section| section.offset).min().unwrap_or(end);
+        // The names of sections may be written again elsewhere.
+        let names = self.name_range();
+        let start = others.iter().map(|section| section.offset).filter(|start| *start != names.start).min();
+        let start = start.unwrap_or(end);
         let loaded_end = loaded.iter().map(|section| section.range().end).fold(self.ph_end(), u64::max);
         let is_inside = |segment: &Segment| segment.offset < start && start < segment.used().end;
         if loaded_end <= start && start < end && !self.segments.iter().any(is_inside) { start } else { end }

@@ -91,8 +91,8 @@ impl Reported for Embed {
         if lost != 0 {
             let lost = Number(lost, "byte");
             let hints = [
+                ("--synthesize makes some from code", self.conversions.table.synthesizes()),
                 ("--debug-file reads the CFI of a separate debug file", self.debug_file.is_some()),
-                ("--synthesize makes some rows from code", self.conversions.table.synthesizes()),
             ];
             let hints: String =
                 hints.iter().filter(|(_, is_given)| !is_given).map(|(hint, _)| format!("; {hint}")).collect();
