@@ -15,7 +15,7 @@ import re
 import struct
 import sys
 
-from unicorn import UC_ARCH_X86, UC_HOOK_CODE, UC_HOOK_MEM_INVALID, UC_MEM_READ_UNMAPPED, UC_MEM_WRITE_UNMAPPED
+from unicorn import UC_ARCH_X86, UC_HOOK_CODE, UC_HOOK_MEM_INVALID, UC_HOOK_MEM_WRITE, UC_MEM_READ_UNMAPPED, UC_MEM_WRITE_UNMAPPED
 from unicorn import UC_MODE_64, UC_PROT_EXEC, UC_PROT_READ, UC_PROT_WRITE, Uc, UcError
 from unicorn import x86_const as x86
 
@@ -96,6 +96,7 @@ class Machine:
         self.engine.mem_map(RETURN, PAGE)
         self.engine.hook_add(UC_HOOK_CODE, self.step)
         self.engine.hook_add(UC_HOOK_MEM_INVALID, self.invalid)
+        self.engine.hook_add(UC_HOOK_MEM_WRITE, self.store)
         self.rows, self.wrong, self.after_calls = set(), {}, set()
         self.checks = 0
 
@@ -130,6 +131,8 @@ class Machine:
         self.engine.mem_write(stack, struct.pack("<Q", RETURN))
         self.write("RSP", stack)
         self.cfa, self.frame_pointer = stack + 8, self.read("RBP")
+        # The slots that hold what the rows describe.
+        self.slots = {stack}
         try:
             self.engine.emu_start(start, RETURN)
         except UcError:
@@ -151,6 +154,12 @@ class Machine:
             engine.mem_write(page, self.random.randbytes(PAGE))
             self.made.append(page)
         return True
+
+    def store(self, engine, access, address, size, value, data):
+        """Ends a run that overwrites a slot, because an index is random."""
+        if any(address < slot + 8 and slot < address + size for slot in self.slots):
+            engine.emu_stop()
+            self.steps = STEPS
 
     def step(self, engine, pc, size, data):
         function, start, row = self.row_at(pc) or (None, 0, None)
@@ -199,10 +208,12 @@ class Machine:
         if struct.unpack("<Q", self.engine.mem_read(cfa - 8, 8))[0] != RETURN:
             return "the return address is not at CFA-8"
         if place is None:
-            found = self.read("RBP")
-        else:
-            found = struct.unpack("<Q", self.engine.mem_read(cfa + place, 8))[0]
-        return None if found == self.frame_pointer else f"the caller's rbp is not at {place}"
+            self.slots = {cfa - 8}
+            return None if self.read("RBP") == self.frame_pointer else "rbp is not the caller's"
+        if struct.unpack("<Q", self.engine.mem_read(cfa + place, 8))[0] != self.frame_pointer:
+            return f"the caller's rbp is not at CFA{place}"
+        self.slots.add(cfa + place)
+        return None
 
 
 def main():
