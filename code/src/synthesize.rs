@@ -307,7 +307,12 @@ fn return_address(arch: Arch, state: &State, before: Option<Rule>) -> Result<(Ru
     let link = arch.return_address();
     match arch.pushed_by_call() {
         0 => {}
-        size if state.slot(-size) == Value::Caller(link) => return Ok((Rule::Cfa(-size), false)),
+        // Below the stack pointer, a child of `vfork` overwrites the slot.
+        size if state.slot(-size) == Value::Caller(link)
+            && !matches!(state.get(arch, arch.stack_pointer()), Value::Cfa(top) if i64::from(top) > -size) =>
+        {
+            return Ok((Rule::Cfa(-size), false));
+        }
         _ => return Err(Omission::ReturnAddress),
     }
     let place =
