@@ -44,6 +44,7 @@ no_row:
 	.size no_row, . - no_row
 
 # A row that no instruction causes.
+	.globl no_instruction
 	.type no_instruction, @function
 no_instruction:
 	.cfi_startproc

@@ -15,7 +15,8 @@ fn ran(directory: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(text).unwrap())
 }
 
-/// Writes a copy of `linkable.o` without relocations, as `strip` leaves it. Returns the number of its FDEs.
+/// Writes a copy of `linkable.o` without a table and without relocations, as `strip` leaves it. Returns the number of its
+/// FDEs.
 fn stripped(directory: &Path) -> usize {
     use gimli::UnwindSection as _;
 
@@ -24,9 +25,9 @@ fn stripped(directory: &Path) -> usize {
     let headers = word(0x28);
     let count = usize::from(bytes[0x3c]);
     for header in (0..count).map(|index| headers + 64 * index) {
-        // SHT_RELA becomes SHT_NULL.
-        if bytes[header + 4..][..4] == [4, 0, 0, 0] {
-            bytes[header + 4] = 0;
+        // SHT_RELA and SHT_GNU_SFRAME become SHT_NULL, without a name.
+        if [4, 0x6fff_fff4].contains(&u32::from_le_bytes(bytes[header + 4..][..4].try_into().unwrap())) {
+            bytes[header..][..8].fill(0);
         }
     }
     fs::write(directory.join("stripped.o"), &bytes).unwrap();

@@ -173,8 +173,10 @@ impl<'a> Source<'a> {
         let start = others.iter().map(|section| section.offset).filter(|start| *start != names.start).min();
         let start = start.unwrap_or(end);
         let loaded_end = loaded.iter().map(|section| section.range().end).fold(self.ph_end(), u64::max);
-        let is_inside = |segment: &Segment| segment.offset < start && start < segment.used().end;
-        if loaded_end <= start && start < end && !self.segments.iter().any(is_inside) { start } else { end }
+        // Only loaded segments may lie behind this place: readers find other bytes by their offsets alone.
+        let mut behind = self.segments.iter().filter(|segment| start < segment.used().end);
+        let may_move = behind.all(|segment| segment.is_loaded() && start <= segment.offset);
+        if loaded_end <= start && start < end && may_move { start } else { end }
     }
 
     /// Returns the end of all sections and other segments that start before a segment.
