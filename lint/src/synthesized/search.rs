@@ -127,7 +127,9 @@ impl<'s, 'f> Search<'s, 'f> {
 
     /// Returns whether a function can have rows as a whole, by itself.
     fn is_whole(&mut self, function: &Range<Address>) -> bool {
-        let Some((bytes, relocated)) = self.memory.code(function.start, function.end.0 - function.start.0)
+        let size = function.end.0 - function.start.0;
+        let Some((bytes, relocated)) =
+            self.memory.code(function.start, size).filter(|_| size <= MAX_FUNCTION)
         else {
             return true;
         };
@@ -146,8 +148,8 @@ impl<'s, 'f> Search<'s, 'f> {
 
     /// Follows the code where the program starts. No call leads there, so it is no function that gets rows.
     pub fn follow_entry(&mut self, entry: Address) {
-        if let Some(limit) = self.limit(entry) {
-            self.follow(&(entry..limit));
+        if let Some(paths) = self.limit(entry).and_then(|limit| self.paths(entry, limit)) {
+            self.keep(paths);
         }
     }
 
