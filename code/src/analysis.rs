@@ -2,7 +2,9 @@
 //!
 //! An [`Analysis`] divides the function into blocks and follows every path through them ([`run`]). Where two paths
 //! meet, only facts that hold on both paths stay. The text calls a path that execution can take a *way*.
+//! [`ends`] has the instructions where the function ends.
 
+mod ends;
 mod run;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +13,7 @@ use cfipack_format::{Address, Family, Register};
 
 use self::run::Run;
 use crate::context::{Context, Shared};
-use crate::instruction::{Flow, Instruction, callee_saved};
+use crate::instruction::{Flow, Instruction};
 use crate::instructions::{Code, Instructions};
 use crate::state::State;
 use crate::table::Memory;
@@ -234,40 +236,6 @@ impl<'c> Analysis<'c> {
         analysis
     }
 
-    /// Returns whether each store over a saved register is executed: a return follows it, and every return has as many of
-    /// the caller's values as in the analysis `without` these stores; or no path to a return avoids them.
-    fn proves_overwrites(&self, without: &Self) -> bool {
-        let overwrites = self.context.overwrites.iter();
-        let overwrites: BTreeSet<usize> =
-            overwrites.filter_map(|offset| self.instructions.index_of(*offset)).collect();
-        if overwrites.len() >= Context::MAX_OVERWRITES || self.noreturn != without.noreturn {
-            return false;
-        }
-        if self.kept_at_ends() == without.kept_at_ends() {
-            return overwrites.iter().all(|index| self.returns_from(*index));
-        }
-        without.returns_from(0) && !without.returns_avoiding(0, &overwrites)
-    }
-
-    /// Returns the instructions that return or jump out of the function, with the registers that have the caller's values,
-    /// as bits. Bit 63 stands for the return address.
-    fn kept_at_ends(&self) -> Vec<(usize, u64)> {
-        let arch = self.code.arch;
-        let link = Value::Caller(arch.return_address());
-        let mut ends = Vec::new();
-        self.for_each(|index, instruction, state| {
-            let Some(state) = state.filter(|state| self.is_end(instruction, state)) else { return };
-            let has_link = match arch.pushed_by_call() {
-                0 => state.get(arch, arch.return_address()) == link,
-                _ => state.pointed(arch, arch.stack_pointer(), 0) == link,
-            };
-            let own = callee_saved(arch).iter().filter(|own| state.at(**own) == Value::caller(**own));
-            let kept = own.fold(0, |bits, own| bits | 1 << own);
-            ends.push((index, kept | u64::from(has_link) << 63));
-        });
-        ends
-    }
-
     fn begin(&mut self) {
         self.context = Shared::Owned(Context::new(self.code.start.0, self.context.ignores_overwrites));
         self.block_at.clear();
@@ -344,44 +312,6 @@ impl<'c> Analysis<'c> {
     /// Returns whether the analysis found that the call at this index does not return.
     pub fn is_noreturn(&self, index: usize) -> bool {
         self.noreturn.contains(&index)
-    }
-
-    /// Returns whether an instruction returns or jumps out of the function, with the stack pointer as the call left it.
-    fn is_end(&self, instruction: &Instruction, state: &State) -> bool {
-        let arch = self.code.arch;
-        let leaves = match instruction.flow {
-            Flow::Return | Flow::JumpRegister(_) | Flow::JumpMemory => true,
-            Flow::Jump(target) => target.is_none_or(|target| !self.is_inside(target)),
-            Flow::Next | Flow::Call(_) | Flow::Branch(..) | Flow::JumpTable(_) | Flow::Stop => false,
-        };
-        let entry = Value::Cfa(-(arch.cfa_offset_at_entry() as i32));
-        leaves && state.get(arch, arch.stack_pointer()) == entry
-    }
-
-    /// Returns whether execution can get from an instruction to a return or a tail call, with the stack pointer as
-    /// the call left it. If it can, the state at this instruction may be right.
-    pub(crate) fn returns_from(&self, first: usize) -> bool {
-        self.returns_avoiding(first, &BTreeSet::new())
-    }
-
-    /// Returns the same for paths that pass none of the instructions in `avoided`.
-    fn returns_avoiding(&self, first: usize, avoided: &BTreeSet<usize>) -> bool {
-        let mut ends = vec![false; self.instructions.as_slice().len()];
-        self.for_each(|index, instruction, state| {
-            ends[index] = state.is_some_and(|state| self.is_end(instruction, state));
-        });
-        let mut seen: Vec<bool> = (0..ends.len()).map(|index| avoided.contains(&index)).collect();
-        let mut waiting = vec![first];
-        while let Some(index) = waiting.pop() {
-            if std::mem::replace(&mut seen[index], true) {
-                continue;
-            }
-            if ends[index] {
-                return true;
-            }
-            waiting.extend(self.next(index).into_iter().flatten());
-        }
-        false
     }
 
     /// Returns the instructions that can execute next. One is the next instruction in memory, or the instruction that a

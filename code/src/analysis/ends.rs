@@ -1,0 +1,91 @@
+//! Finds the instructions that end a function, and the stores over saved registers that are executed.
+
+use std::collections::BTreeSet;
+
+use super::Analysis;
+use crate::context::Context;
+use crate::instruction::{Flow, Instruction, callee_saved};
+use crate::state::State;
+use crate::value::Value;
+
+impl Analysis<'_> {
+    /// Returns whether each store over a saved register is executed: a return follows it, and every return has as many of
+    /// the caller's values as in the analysis `without` these stores; or no path to a return avoids them.
+    pub(super) fn proves_overwrites(&self, without: &Self) -> bool {
+        let overwrites = self.context.overwrites.iter();
+        let overwrites: BTreeSet<usize> =
+            overwrites.filter_map(|offset| self.instructions.index_of(*offset)).collect();
+        if overwrites.len() >= Context::MAX_OVERWRITES || self.noreturn != without.noreturn {
+            return false;
+        }
+        if self.kept_at_ends() == without.kept_at_ends() {
+            let ends = self.ends();
+            return overwrites.iter().all(|index| self.leads_to(&ends, *index, &BTreeSet::new()));
+        }
+        let ends = without.ends();
+        without.leads_to(&ends, 0, &BTreeSet::new()) && !without.leads_to(&ends, 0, &overwrites)
+    }
+
+    /// Returns the instructions that return or jump out of the function, with the registers that have the caller's values,
+    /// as bits. Bit 63 stands for the return address.
+    fn kept_at_ends(&self) -> Vec<(usize, u64)> {
+        let arch = self.code.arch;
+        let link = Value::Caller(arch.return_address());
+        let mut ends = Vec::new();
+        self.for_each(|index, instruction, state| {
+            let Some(state) = state.filter(|state| self.is_end(instruction, state)) else { return };
+            let has_link = match arch.pushed_by_call() {
+                0 => state.get(arch, arch.return_address()) == link,
+                _ => state.pointed(arch, arch.stack_pointer(), 0) == link,
+            };
+            let own = callee_saved(arch).iter().filter(|own| state.at(**own) == Value::caller(**own));
+            let kept = own.fold(0, |bits, own| bits | 1 << own);
+            ends.push((index, kept | u64::from(has_link) << 63));
+        });
+        ends
+    }
+
+    /// Returns whether an instruction returns or jumps out of the function, with the stack pointer as the call left it.
+    fn is_end(&self, instruction: &Instruction, state: &State) -> bool {
+        let arch = self.code.arch;
+        let leaves = match instruction.flow {
+            Flow::Return | Flow::JumpRegister(_) | Flow::JumpMemory => true,
+            Flow::Jump(target) => target.is_none_or(|target| !self.is_inside(target)),
+            Flow::Next | Flow::Call(_) | Flow::Branch(..) | Flow::JumpTable(_) | Flow::Stop => false,
+        };
+        let entry = Value::Cfa(-(arch.cfa_offset_at_entry() as i32));
+        leaves && state.get(arch, arch.stack_pointer()) == entry
+    }
+
+    /// Returns whether execution can get from an instruction to a return or a tail call, with the stack pointer as
+    /// the call left it. If it can, the state at this instruction may be right.
+    pub(crate) fn returns_from(&self, first: usize) -> bool {
+        self.leads_to(&self.ends(), first, &BTreeSet::new())
+    }
+
+    /// Returns for each instruction whether it is an [end](Self::is_end).
+    fn ends(&self) -> Vec<bool> {
+        let mut ends = vec![false; self.instructions.as_slice().len()];
+        self.for_each(|index, instruction, state| {
+            ends[index] = state.is_some_and(|state| self.is_end(instruction, state));
+        });
+        ends
+    }
+
+    /// Returns whether a path leads from an instruction to one of the `ends`, and passes none of the instructions in
+    /// `avoided`.
+    fn leads_to(&self, ends: &[bool], first: usize, avoided: &BTreeSet<usize>) -> bool {
+        let mut seen: Vec<bool> = (0..ends.len()).map(|index| avoided.contains(&index)).collect();
+        let mut waiting = vec![first];
+        while let Some(index) = waiting.pop() {
+            if std::mem::replace(&mut seen[index], true) {
+                continue;
+            }
+            if ends[index] {
+                return true;
+            }
+            waiting.extend(self.next(index).into_iter().flatten());
+        }
+        false
+    }
+}
